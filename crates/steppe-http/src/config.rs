@@ -1,0 +1,212 @@
+//! What a gateway is told to do, as valid types.
+//!
+//! Every value here is within its range: the reader of a configuration file
+//! builds these types or reports a mistake, and nothing validates them again.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use steppe_net::{ListenAddress, ServerAddress};
+
+use crate::path::PathPattern;
+
+/// The `[http]` section: everything a gateway serves.
+#[derive(Debug, Clone, Default)]
+pub struct Gateway {
+    /// Peers whose `Forwarded` and `X-Forwarded-*` fields are believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Where clients connect.
+    pub listeners: Vec<Listener>,
+    /// Origins, and canned responses that stand in for them.
+    pub upstreams: Vec<Upstream>,
+    /// Named filters, referred to by routes.
+    pub filters: Vec<Filter>,
+    /// Which requests go where, in the order of the file.
+    pub routes: Vec<Route>,
+}
+
+/// One `[[http.listener]]`.
+#[derive(Debug, Clone)]
+pub struct Listener {
+    /// The socket to bind.
+    pub address: ListenAddress,
+    /// What one client may ask of it.
+    pub limits: ListenerLimits,
+    /// How long a client may take.
+    pub timeouts: ListenerTimeouts,
+}
+
+/// Limits of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenerLimits {
+    /// Request line and fields together, in bytes: 431 (414 where the request line alone exceeds it).
+    pub header_bytes: usize,
+    /// Field lines in a request: 431.
+    pub header_count: usize,
+    /// Content of a request, in bytes: 413.
+    pub body_bytes: u64,
+    /// Connections open at once, of the node: 503.
+    pub connections: usize,
+}
+
+impl Default for ListenerLimits {
+    fn default() -> Self {
+        Self { header_bytes: 16 << 10, header_count: 100, body_bytes: 64 << 20, connections: 10_000 }
+    }
+}
+
+/// Timeouts of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenerTimeouts {
+    /// From a request's first byte to the end of its head: 408.
+    pub header: Duration,
+    /// Between requests on a kept-alive connection, and between two reads of a body.
+    pub idle: Duration,
+    /// A response write that makes no progress.
+    pub write_stall: Duration,
+}
+
+impl Default for ListenerTimeouts {
+    fn default() -> Self {
+        Self {
+            header: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            write_stall: Duration::from_secs(30),
+        }
+    }
+}
+
+/// One `[http.upstream.NAME]`.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    /// Its key in the file.
+    pub name: String,
+    /// Servers, or a canned response.
+    pub kind: UpstreamKind,
+}
+
+/// What stands behind an upstream's name.
+#[derive(Debug, Clone)]
+pub enum UpstreamKind {
+    /// Servers that requests are forwarded to, in turn (`balance = "round-robin"`).
+    Servers(Servers),
+    /// A response made here (`respond = { … }`).
+    Respond(Respond),
+}
+
+/// Servers of one upstream.
+#[derive(Debug, Clone)]
+pub struct Servers {
+    /// At least one.
+    pub servers: Vec<ServerAddress>,
+    /// Idle connections kept, a worker.
+    pub keepalive: usize,
+    /// How long a server may take.
+    pub timeouts: UpstreamTimeouts,
+}
+
+/// Timeouts of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpstreamTimeouts {
+    /// Until the connection stands: 504.
+    pub connect: Duration,
+    /// From the request's last byte to the response's first: 504.
+    pub first_byte: Duration,
+    /// Between two reads or writes within a message; also how long an idle connection is kept.
+    pub idle: Duration,
+    /// The whole exchange. `None`: no bound. Tunnels and event streams have `idle` only.
+    pub total: Option<Duration>,
+}
+
+impl Default for UpstreamTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(1),
+            first_byte: Duration::from_secs(60),
+            idle: Duration::from_secs(60),
+            total: None,
+        }
+    }
+}
+
+/// A response made by the gateway itself.
+#[derive(Debug, Clone)]
+pub struct Respond {
+    /// Final status code, 200 to 599.
+    pub status: u16,
+    /// Content, at most `limits::RESPOND_BYTES_MAX`.
+    pub body: Vec<u8>,
+    /// Further fields; framing and hop-by-hop fields are refused by the reader.
+    pub fields: Vec<(String, String)>,
+}
+
+/// One `[http.filter.NAME]`.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// Its key in the file.
+    pub name: String,
+    /// What it does.
+    pub kind: FilterKind,
+}
+
+/// The filters that exist.
+#[derive(Debug, Clone)]
+pub enum FilterKind {
+    /// Sets, appends and removes fields (`kind = "transform"`).
+    Transform(Transform),
+}
+
+/// Edits of fields on the way in and out.
+#[derive(Debug, Clone, Default)]
+pub struct Transform {
+    /// On the request, before it is forwarded.
+    pub request: FieldEdits,
+    /// On the response, before it is sent.
+    pub response: FieldEdits,
+}
+
+/// Edits applied in this order: remove, set, append. Names are valid lower-case tokens, values
+/// valid field values (RFC 9110 §5.5), and none is a framing or hop-by-hop field.
+#[derive(Debug, Clone, Default)]
+pub struct FieldEdits {
+    /// Fields that are taken out.
+    pub remove: Vec<String>,
+    /// Fields that replace whatever had their name.
+    pub set: Vec<(String, String)>,
+    /// Field lines that are added.
+    pub append: Vec<(String, String)>,
+}
+
+/// One `[[http.route]]`.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// Its name in metrics and logs; unique.
+    pub name: String,
+    /// Any of these hosts; empty: every host.
+    pub hosts: Vec<HostPattern>,
+    /// The path, after normalization.
+    pub path: PathPattern,
+    /// Any of these methods (case-sensitive tokens); empty: every method.
+    pub methods: Vec<String>,
+    /// Fields that must be there with just this value; names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Query parameters that must be there with just this value.
+    pub query: Vec<(String, String)>,
+    /// Indexes into [`Gateway::filters`], in order.
+    pub filters: Vec<usize>,
+    /// Index into [`Gateway::upstreams`].
+    pub upstream: usize,
+    /// Share of the node's memory budget, in bytes. `None`: the whole of it.
+    pub budget: Option<u64>,
+    /// Bound on the whole exchange; wins over the upstream's.
+    pub total: Option<Duration>,
+}
+
+/// A host that a route serves, in lower case, without a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostPattern {
+    /// Just this name or address.
+    Exact(String),
+    /// `*.example.com`: any name below the suffix, which is kept as `.example.com`.
+    Wildcard(String),
+}

@@ -1,0 +1,4 @@
+//! The HTTP gateway.
+
+pub mod config;
+pub mod path;

@@ -1,0 +1,5 @@
+//! Sockets and threads: workers, listeners, connections to servers, names, deadlines, drain.
+
+mod address;
+
+pub use address::{ListenAddress, ServerAddress};

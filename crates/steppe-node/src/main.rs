@@ -1,0 +1,2 @@
+//! The binary `steppe`.
+fn main() {}

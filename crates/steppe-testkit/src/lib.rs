@@ -1,0 +1,1 @@
+//! steppe-testkit.
