@@ -1,1 +1,20 @@
-//! steppe-mem.
+//! Byte budgets, and the pooled buffers that are charged to them.
+//!
+//! A [`Budget`] is a tree of accounts; a [`Reservation`] holds bytes of one
+//! account and gives them back on drop; a [`Buffer`] is pooled memory that
+//! carries its reservation with it. At the limit a reservation is refused, and
+//! the caller reads less or refuses its peer: nothing here grows past a limit.
+//!
+//! Leaves out: what the bytes are for, sockets, runtimes.
+
+mod account;
+pub mod alloc;
+mod buffer;
+pub mod limits;
+pub mod pool;
+mod size_class;
+mod waiters;
+
+pub use account::{Account, AccountReport, Budget, Lease, OverBudget, Reservation};
+pub use buffer::{Buffer, Full};
+pub use size_class::SizeClass;

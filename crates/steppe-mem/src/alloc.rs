@@ -1,0 +1,96 @@
+//! The node's allocator, counted: live bytes, and allocations of a thread.
+//!
+//! Counting costs a locked add an allocation, and hot paths do not allocate.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+/// Spreads the count over cache lines; threads beyond this many share.
+const SHARDS: usize = 16;
+
+/// Wraps an allocator and counts what it hands out.
+#[derive(Debug, Default)]
+pub struct Counted<A>(pub A);
+
+#[repr(align(128))]
+struct Shard(AtomicI64);
+
+static LIVE_BYTES: [Shard; SHARDS] = [const { Shard(AtomicI64::new(0)) }; SHARDS];
+static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    // Constant and without a destructor: usable while a thread starts and ends.
+    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Bytes asked for and not freed, of the whole process. Zero where no
+/// [`Counted`] is the global allocator.
+#[must_use]
+pub fn live_bytes() -> u64 {
+    let sum: i64 = LIVE_BYTES
+        .iter()
+        .map(|shard| shard.0.load(Ordering::Relaxed))
+        .sum();
+    u64::try_from(sum).unwrap_or(0)
+}
+
+/// Allocations and reallocations of the calling thread so far.
+#[must_use]
+pub fn thread_allocations() -> u64 {
+    ALLOCATIONS.with(Cell::get)
+}
+
+fn count_live(change: i64) {
+    let shard = SHARD.with(|shard| {
+        if shard.get() == usize::MAX {
+            shard.set(NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS);
+        }
+        shard.get()
+    });
+    LIVE_BYTES[shard].0.fetch_add(change, Ordering::Relaxed);
+}
+
+fn count_allocation(bytes: usize) {
+    ALLOCATIONS.with(|count| count.set(count.get() + 1));
+    count_live(signed(bytes));
+}
+
+/// A layout's size never exceeds `isize::MAX`.
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the trait is unsafe: an allocator must keep its contract"
+)]
+// SAFETY: every call is passed on unchanged to `A`, which keeps the contract;
+// counting neither allocates nor unwinds.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_allocation(layout.size());
+        // SAFETY: the caller keeps `alloc`'s contract, which is `A`'s.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count_allocation(layout.size());
+        // SAFETY: the caller keeps `alloc_zeroed`'s contract, which is `A`'s.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count_live(-signed(layout.size()));
+        // SAFETY: the caller keeps `dealloc`'s contract; `pointer` came from `A`.
+        unsafe { self.0.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count_allocation(size);
+        count_live(-signed(layout.size()));
+        // SAFETY: the caller keeps `realloc`'s contract; `pointer` came from `A`.
+        unsafe { self.0.realloc(pointer, layout, size) }
+    }
+}

@@ -1,0 +1,274 @@
+//! Pooled memory that carries its charge.
+//!
+//! Invariant: a buffer's whole class size is reserved for as long as it lives,
+//! whoever holds it. Bytes are reached through the buffer alone: nothing keeps
+//! a view of it past a change.
+
+use std::fmt;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+
+use crate::account::{Lease, OverBudget, Reservation};
+use crate::pool::{self, Storage};
+use crate::size_class::SizeClass;
+
+/// Bytes in pooled memory: `[consumed | filled | spare]`.
+pub struct Buffer {
+    storage: Storage,
+    start: usize,
+    end: usize,
+    class: SizeClass,
+    charge: Reservation,
+}
+
+/// A buffer has no room for what was to be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("buffer full")]
+pub struct Full;
+
+impl Buffer {
+    /// An empty buffer of at least `bytes` (at most
+    /// [`BUFFER_BYTES_MAX`](crate::limits::BUFFER_BYTES_MAX)).
+    ///
+    /// # Errors
+    /// [`OverBudget`] where the account has no room for its size class.
+    pub fn take(lease: &Lease, bytes: usize) -> Result<Self, OverBudget> {
+        let class = SizeClass::holding(bytes);
+        let charge = lease.try_reserve(class.bytes()).or_else(|_| {
+            // What this thread keeps for later is the first thing to go.
+            pool::drain();
+            lease.try_reserve(class.bytes())
+        })?;
+        Ok(Self::new(class, charge))
+    }
+
+    /// Like [`Buffer::take`], but waits for room.
+    ///
+    /// # Cancel safety
+    /// A task that stops polling loses nothing.
+    pub fn poll_take(cx: &mut Context<'_>, lease: &Lease, bytes: usize) -> Poll<Self> {
+        let class = SizeClass::holding(bytes);
+        let charge = ready!(lease.poll_reserve(cx, class.bytes()));
+        Poll::Ready(Self::new(class, charge))
+    }
+
+    fn new(class: SizeClass, charge: Reservation) -> Self {
+        Self {
+            storage: pool::take(class),
+            start: 0,
+            end: 0,
+            class,
+            charge,
+        }
+    }
+
+    /// The bytes that were filled in and not consumed.
+    #[must_use]
+    pub fn filled(&self) -> &[u8] {
+        &self.storage.bytes()[self.start..self.end]
+    }
+
+    /// [`Buffer::filled`], to be changed in place.
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        &mut self.storage.bytes_mut()[self.start..self.end]
+    }
+
+    /// Room after the filled bytes. It may hold bytes of earlier uses.
+    pub fn spare_mut(&mut self) -> &mut [u8] {
+        &mut self.storage.bytes_mut()[self.end..]
+    }
+
+    /// Counts the first `count` spare bytes as filled.
+    ///
+    /// # Panics
+    /// Where `count` is more than the spare room.
+    pub fn advance(&mut self, count: usize) {
+        assert!(
+            count <= self.spare(),
+            "{count} bytes into {} spare",
+            self.spare()
+        );
+        self.end += count;
+    }
+
+    /// Drops the first `count` filled bytes.
+    ///
+    /// # Panics
+    /// Where fewer are filled.
+    pub fn consume(&mut self, count: usize) {
+        assert!(count <= self.len(), "{count} bytes out of {}", self.len());
+        self.start += count;
+        if self.start == self.end {
+            self.clear();
+        }
+    }
+
+    /// Drops all filled bytes but the first `count`.
+    pub fn truncate(&mut self, count: usize) {
+        self.end = self.end.min(self.start + count);
+    }
+
+    /// Drops all filled bytes.
+    pub fn clear(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// Moves the filled bytes to the front, so that all room is spare.
+    pub fn compact(&mut self) {
+        if self.start > 0 {
+            let (start, end) = (self.start, self.end);
+            self.storage.bytes_mut().copy_within(start..end, 0);
+            (self.start, self.end) = (0, end - start);
+        }
+    }
+
+    /// Adds `bytes` after the filled ones.
+    ///
+    /// # Errors
+    /// [`Full`] where there is less room; nothing is added then.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let end = self.end;
+        let room = self
+            .storage
+            .bytes_mut()
+            .get_mut(end..end + bytes.len())
+            .ok_or(Full)?;
+        room.copy_from_slice(bytes);
+        self.end += bytes.len();
+        Ok(())
+    }
+
+    /// Filled bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether nothing is filled.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Room after the filled bytes.
+    #[must_use]
+    pub fn spare(&self) -> usize {
+        self.capacity() - self.end
+    }
+
+    /// Bytes of the whole buffer, all of them charged.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.storage.bytes().len()
+    }
+
+    /// The account that it is charged to.
+    #[must_use]
+    pub fn lease(&self) -> &Lease {
+        self.charge.lease()
+    }
+
+    /// The filled bytes as [`Bytes`], which keep memory and charge until the last clone goes.
+    #[must_use]
+    pub fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self.filled()
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the content: it may be a peer's secret.
+        write!(f, "Buffer({} of {} bytes)", self.len(), self.capacity())
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // The charge goes first, so that the stock can take it over.
+        let bytes = self.capacity();
+        let storage = std::mem::replace(&mut self.storage, Storage::Gone);
+        self.charge.shrink(bytes);
+        pool::put(self.class, storage);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pool::Stock;
+    use crate::{Budget, Buffer, Full, pool};
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn bytes_move_through() {
+        let budget = Budget::new(MIB);
+        let mut buffer = Buffer::take(&budget.root().lease(), 5000).expect("room");
+        assert_eq!(buffer.capacity(), 8192);
+        buffer.put(b"hello world").expect("room");
+        buffer.consume(6);
+        buffer.compact();
+        assert_eq!(buffer.filled(), b"world");
+        assert_eq!(buffer.spare(), 8192 - 5);
+        assert_eq!(buffer.put(&[0; 8192]), Err(Full));
+        buffer.truncate(1);
+        buffer.consume(1);
+        assert_eq!((buffer.is_empty(), buffer.spare()), (true, 8192));
+    }
+
+    #[test]
+    fn a_buffer_is_charged_whole_until_its_last_view_goes() {
+        let budget = Budget::new(MIB);
+        let mut buffer = Buffer::take(&budget.root().lease(), 1).expect("room");
+        buffer.put(b"kept").expect("room");
+        let bytes = buffer.freeze();
+        let view = bytes.slice(1..3);
+        drop(bytes);
+        assert_eq!(&view[..], b"ep");
+        assert_eq!(budget.root().reserved_bytes(), 4096);
+        drop(view);
+        assert_eq!(budget.root().reserved_bytes(), 0);
+    }
+
+    #[test]
+    fn idle_buffers_are_charged_capped_reused_and_trimmed() {
+        let budget = Budget::new(MIB);
+        let lease = budget.root().child("bodies", None).lease();
+        let idle = budget.root().child("pool", None);
+        pool::install(&Stock {
+            lease: idle.lease(),
+            idle_bytes_max: 3 * 4096,
+        });
+        let take = || Buffer::take(&lease, 4096).expect("room");
+        drop(take());
+        drop(take());
+        assert_eq!(idle.reserved_bytes(), 4096, "one after the other reuses");
+        let held: Vec<Buffer> = (0..5).map(|_| take()).collect();
+        assert_eq!(idle.reserved_bytes(), 0);
+        drop(held);
+        assert_eq!(idle.reserved_bytes(), 3 * 4096, "two are above the cap");
+        pool::trim();
+        let _used = take();
+        pool::trim();
+        assert_eq!(idle.reserved_bytes(), 0, "two lay idle between the trims");
+    }
+
+    #[test]
+    fn the_stock_is_given_up_before_a_refusal() {
+        let budget = Budget::new(64 << 10);
+        let lease = budget.root().child("bodies", None).lease();
+        let stock = Stock {
+            lease: budget.root().child("pool", None).lease(),
+            idle_bytes_max: 1 << 20,
+        };
+        pool::install(&stock);
+        drop(Buffer::take(&lease, 32 << 10).expect("room"));
+        assert!(Buffer::take(&lease, 64 << 10).is_ok());
+    }
+}

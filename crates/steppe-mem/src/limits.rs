@@ -1,0 +1,28 @@
+//! Every bound of this crate, with its reason.
+
+/// Bytes that a worker draws from an account at once.
+///
+/// Large enough that a request touches shared cache lines seldom, small enough
+/// that what a hundred idle leases hold back stays far below any useful budget.
+pub const DRAW_BYTES: u64 = 64 << 10;
+
+/// Free bytes of a lease above which it gives back all but [`DRAW_BYTES`].
+pub const LEASE_FREE_BYTES_MAX: u64 = 4 * DRAW_BYTES;
+
+/// The smallest budget that a node can work under.
+pub const BUDGET_BYTES_MIN: u64 = 8 << 20;
+
+/// The smallest pooled buffer: a page, so that resident and charged bytes agree.
+pub const BUFFER_BYTES_MIN: usize = 4 << 10;
+
+/// The largest pooled buffer.
+pub const BUFFER_BYTES_MAX: usize = 64 << 20;
+
+/// Up to here classes double and come from the heap; above there are four
+/// steps a doubling (at most 25 % waste) and each buffer is its own mapping.
+pub const HEAP_CLASS_BYTES_MAX: usize = 256 << 10;
+
+const _: () = assert!(LEASE_FREE_BYTES_MAX > DRAW_BYTES);
+const _: () = assert!(BUFFER_BYTES_MIN.is_power_of_two() && HEAP_CLASS_BYTES_MAX.is_power_of_two());
+const _: () = assert!(BUFFER_BYTES_MIN < HEAP_CLASS_BYTES_MAX);
+const _: () = assert!(HEAP_CLASS_BYTES_MAX < BUFFER_BYTES_MAX);

@@ -1,0 +1,274 @@
+//! Each thread's stock of idle buffers, by size class.
+//!
+//! A buffer returns to the stock of the thread that drops it, without a lock.
+//! What lies idle is charged to the pool's account, is capped, and goes back
+//! to the system when it was not needed between two [`trim`]s.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use memmap2::MmapMut;
+
+use crate::account::{Lease, Reservation};
+use crate::size_class::SizeClass;
+
+/// What a thread's stock may hold.
+#[derive(Debug, Clone)]
+pub struct Stock {
+    /// The account that idle buffers are charged to.
+    pub lease: Lease,
+    /// Idle bytes kept at most.
+    pub idle_bytes_max: usize,
+}
+
+/// Buffers of every class, of all threads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolReport {
+    /// Classes that have buffers, smallest first.
+    pub classes: Vec<ClassReport>,
+}
+
+/// Buffers of one class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassReport {
+    /// Size of one buffer.
+    pub class_bytes: usize,
+    /// Buffers that somebody holds.
+    pub in_use_count: usize,
+    /// Buffers in stock.
+    pub idle_count: usize,
+}
+
+/// Memory of one buffer.
+#[derive(Debug)]
+pub(crate) enum Storage {
+    /// Up to 256 KiB.
+    Heap(Box<[u8]>),
+    /// Above: a mapping of its own, given back to the system when dropped.
+    Mapped(MmapMut),
+    /// Moved out.
+    Gone,
+}
+
+#[derive(Debug)]
+struct LocalPool {
+    idle: [Vec<Storage>; SizeClass::COUNT],
+    /// Fewest idle buffers since the last trim: nobody needed these.
+    idle_count_min: [usize; SizeClass::COUNT],
+    idle_bytes: usize,
+    idle_bytes_max: usize,
+    /// Charge of `idle_bytes`; `None` on threads without a stock.
+    charge: Option<Reservation>,
+    counts: Arc<Counts>,
+}
+
+/// Written by one thread, read by reports. A buffer that changes threads
+/// leaves one count above and another below the truth; the sums are right.
+#[derive(Debug)]
+struct Counts {
+    in_use: [AtomicI64; SizeClass::COUNT],
+    idle: [AtomicI64; SizeClass::COUNT],
+}
+
+static THREADS: Mutex<Vec<Weak<Counts>>> = Mutex::new(Vec::new());
+/// What threads that ended had in use when they did.
+static ENDED: Counts = Counts::zero();
+
+thread_local! {
+    static LOCAL: RefCell<LocalPool> = RefCell::new(LocalPool::new());
+}
+
+/// Gives the calling thread a stock. Without one its buffers are not kept.
+pub fn install(stock: &Stock) {
+    let charge = stock.lease.try_reserve(0).expect("nothing always fits");
+    LOCAL.with_borrow_mut(|local| {
+        local.drain();
+        local.charge = Some(charge);
+        local.idle_bytes_max = stock.idle_bytes_max;
+    });
+}
+
+/// Frees the buffers of the calling thread that were idle since the last call.
+pub fn trim() {
+    LOCAL.with_borrow_mut(LocalPool::trim);
+}
+
+/// Frees every idle buffer of the calling thread.
+pub fn drain() {
+    LOCAL.with_borrow_mut(LocalPool::drain);
+}
+
+/// Buffers in use and in stock, of all threads.
+#[must_use]
+pub fn report() -> PoolReport {
+    let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+    let live: Vec<Arc<Counts>> = threads.iter().filter_map(Weak::upgrade).collect();
+    drop(threads);
+    let sum = |count: fn(&Counts) -> &[AtomicI64; SizeClass::COUNT], index: usize| {
+        let of = |counts: &Counts| count(counts)[index].load(Ordering::Relaxed);
+        let total = of(&ENDED) + live.iter().map(|counts| of(counts)).sum::<i64>();
+        usize::try_from(total).unwrap_or(0)
+    };
+    let classes = SizeClass::all()
+        .map(|class| ClassReport {
+            class_bytes: class.bytes(),
+            in_use_count: sum(|counts| &counts.in_use, class.index()),
+            idle_count: sum(|counts| &counts.idle, class.index()),
+        })
+        .filter(|class| class.in_use_count + class.idle_count > 0)
+        .collect();
+    PoolReport { classes }
+}
+
+/// Memory for a buffer of `class`, every byte initialized.
+pub(crate) fn take(class: SizeClass) -> Storage {
+    LOCAL
+        .try_with(|local| local.borrow_mut().take(class))
+        .unwrap_or_else(|_| {
+            ENDED.in_use[class.index()].fetch_add(1, Ordering::Relaxed);
+            Storage::new(class)
+        })
+}
+
+/// Takes memory of `class` back.
+pub(crate) fn put(class: SizeClass, storage: Storage) {
+    let put = LOCAL.try_with(|local| match local.try_borrow_mut() {
+        Ok(mut local) => local.put(class, storage),
+        // Only reached from within this module's own frees, which hold no buffers.
+        Err(_) => drop(storage),
+    });
+    if put.is_err() {
+        ENDED.in_use[class.index()].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Storage {
+    fn new(class: SizeClass) -> Self {
+        if class.is_mapped()
+            && let Ok(mapping) = MmapMut::map_anon(class.bytes())
+        {
+            return Self::Mapped(mapping);
+        }
+        Self::Heap(vec![0; class.bytes()].into_boxed_slice())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Mapped(bytes) => bytes,
+            Self::Gone => &[],
+        }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Mapped(bytes) => bytes,
+            Self::Gone => &mut [],
+        }
+    }
+}
+
+impl LocalPool {
+    fn new() -> Self {
+        let counts = Arc::new(Counts::zero());
+        let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|thread| thread.strong_count() > 0);
+        threads.push(Arc::downgrade(&counts));
+        drop(threads);
+        Self {
+            idle: [const { Vec::new() }; SizeClass::COUNT],
+            idle_count_min: [0; SizeClass::COUNT],
+            idle_bytes: 0,
+            idle_bytes_max: 0,
+            charge: None,
+            counts,
+        }
+    }
+
+    fn take(&mut self, class: SizeClass) -> Storage {
+        let index = class.index();
+        Counts::add(&self.counts.in_use[index], 1);
+        let Some(storage) = self.idle[index].pop() else {
+            return Storage::new(class);
+        };
+        let left = self.idle[index].len();
+        self.idle_count_min[index] = self.idle_count_min[index].min(left);
+        self.forget(class, 1);
+        storage
+    }
+
+    fn put(&mut self, class: SizeClass, storage: Storage) {
+        let index = class.index();
+        Counts::add(&self.counts.in_use[index], -1);
+        let bytes = class.bytes();
+        let kept = self.idle_bytes + bytes <= self.idle_bytes_max
+            && self
+                .charge
+                .as_mut()
+                .is_some_and(|charge| charge.try_grow(bytes).is_ok());
+        if kept {
+            self.idle_bytes += bytes;
+            Counts::add(&self.counts.idle[index], 1);
+            self.idle[index].push(storage);
+        }
+    }
+
+    fn trim(&mut self) {
+        for class in SizeClass::all() {
+            let index = class.index();
+            let unused = self.idle_count_min[index].min(self.idle[index].len());
+            let left = self.idle[index].len() - unused;
+            self.idle[index].truncate(left);
+            self.forget(class, unused);
+            self.idle_count_min[index] = left;
+        }
+    }
+
+    fn drain(&mut self) {
+        for class in SizeClass::all() {
+            let count = self.idle[class.index()].len();
+            self.idle[class.index()].clear();
+            self.idle_count_min[class.index()] = 0;
+            self.forget(class, count);
+        }
+    }
+
+    /// Accounts for `count` buffers that left the stock.
+    fn forget(&mut self, class: SizeClass, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let bytes = class.bytes() * count;
+        self.idle_bytes -= bytes;
+        if let Some(charge) = &mut self.charge {
+            charge.shrink(bytes);
+        }
+        let count = i64::try_from(count).expect("a stock is bounded");
+        Counts::add(&self.counts.idle[class.index()], -count);
+    }
+}
+
+impl Drop for LocalPool {
+    fn drop(&mut self) {
+        self.drain();
+        for (ended, own) in ENDED.in_use.iter().zip(&self.counts.in_use) {
+            ended.fetch_add(own.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Counts {
+    const fn zero() -> Self {
+        Self {
+            in_use: [const { AtomicI64::new(0) }; SizeClass::COUNT],
+            idle: [const { AtomicI64::new(0) }; SizeClass::COUNT],
+        }
+    }
+
+    /// One writer: a load and a store, no locked instruction.
+    fn add(count: &AtomicI64, change: i64) {
+        count.store(count.load(Ordering::Relaxed) + change, Ordering::Relaxed);
+    }
+}
