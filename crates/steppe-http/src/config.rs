@@ -51,7 +51,12 @@ pub struct ListenerLimits {
 
 impl Default for ListenerLimits {
     fn default() -> Self {
-        Self { header_bytes: 16 << 10, header_count: 100, body_bytes: 64 << 20, connections: 10_000 }
+        Self {
+            header_bytes: 16 << 10,
+            header_count: 100,
+            body_bytes: 64 << 20,
+            connections: 10_000,
+        }
     }
 }
 

@@ -366,6 +366,12 @@ impl Lease {
         Poll::Pending
     }
 
+    /// The root of the tree that this lease belongs to.
+    #[must_use]
+    pub fn root(&self) -> &Account {
+        &self.0.root
+    }
+
     /// The account that this lease draws from.
     #[must_use]
     pub fn account(&self) -> &Account {

@@ -1,5 +1,23 @@
-//! Sockets and threads: workers, listeners, connections to servers, names, deadlines, drain.
+//! Sockets and threads: workers, listeners, connections to servers, names,
+//! deadlines, drain.
+//!
+//! Leaves out: every protocol above the byte stream.
 
 mod address;
+mod deadline;
+mod drain;
+mod file_limit;
+pub mod limits;
+mod listener;
+mod names;
+mod stream;
+mod worker;
 
 pub use address::{ListenAddress, ServerAddress};
+pub use deadline::{Deadline, Deadlines};
+pub use drain::{Drain, Phase};
+pub use file_limit::{FileLimit, raise_file_limit};
+pub use listener::{BindError, BoundListener, Listener, bind};
+pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
+pub use stream::{PeerAddress, Stream};
+pub use worker::{Worker, WorkerThread, spawn_worker};

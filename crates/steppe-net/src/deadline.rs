@@ -1,0 +1,194 @@
+//! Deadlines of connections, cheap to move.
+//!
+//! A runtime's timer costs a lock and a place in a wheel each time it is set,
+//! and a connection moves its deadline several times a request. Here a move is
+//! one store; a sweep every [`DEADLINE_TICK`] looks at all of them and wakes
+//! the tasks that are late.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::limits::DEADLINE_TICK;
+
+/// The deadlines of one worker.
+#[derive(Debug, Clone, Default)]
+pub struct Deadlines(Rc<Table>);
+
+/// One task's deadline; unset at first.
+#[derive(Debug)]
+pub struct Deadline {
+    entry: Rc<Entry>,
+    table: Rc<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: RefCell<Vec<Rc<Entry>>>,
+    /// Told when the first entry comes, so that nothing ticks without one.
+    occupied: Notify,
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: Cell<Option<Instant>>,
+    waker: RefCell<Option<Waker>>,
+    /// Where it stands in the table.
+    index: Cell<usize>,
+}
+
+impl Deadlines {
+    /// A deadline for the calling task.
+    #[must_use]
+    pub fn add(&self) -> Deadline {
+        let mut entries = self.0.entries.borrow_mut();
+        let entry = Rc::new(Entry {
+            at: Cell::new(None),
+            waker: RefCell::new(None),
+            index: Cell::new(entries.len()),
+        });
+        entries.push(entry.clone());
+        if entries.len() == 1 {
+            self.0.occupied.notify_one();
+        }
+        Deadline {
+            entry,
+            table: self.0.clone(),
+        }
+    }
+
+    /// Wakes late tasks, for as long as the worker lives.
+    pub async fn run(&self) {
+        loop {
+            if self.0.entries.borrow().is_empty() {
+                self.0.occupied.notified().await;
+            }
+            tokio::time::sleep(DEADLINE_TICK).await;
+            self.sweep(Instant::now());
+        }
+    }
+
+    /// Wakes the tasks whose deadline is not after `now`.
+    fn sweep(&self, now: Instant) {
+        for entry in self.0.entries.borrow().iter() {
+            if entry.at.get().is_some_and(|at| at <= now)
+                && let Some(waker) = &*entry.waker.borrow()
+            {
+                waker.wake_by_ref();
+            }
+        }
+    }
+}
+
+impl Deadline {
+    /// Sets it `after` from `now`, in place of what it was.
+    pub fn set(&self, now: Instant, after: Duration) {
+        self.entry.at.set(now.checked_add(after));
+    }
+
+    /// Sets it to a moment, or to none.
+    pub fn set_at(&self, at: Option<Instant>) {
+        self.entry.at.set(at);
+    }
+
+    /// Never, from now on.
+    pub fn clear(&self) {
+        self.entry.at.set(None);
+    }
+
+    /// The moment that it is set to.
+    #[must_use]
+    pub fn at(&self) -> Option<Instant> {
+        self.entry.at.get()
+    }
+
+    /// Ready once it has passed. The task is woken at most a tick late.
+    ///
+    /// Reads the clock only where the deadline could have passed: when the
+    /// sweep woke the task, or for a task that something else woke, where it is set.
+    pub fn poll_passed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = self.entry.at.get() else {
+            return Poll::Pending;
+        };
+        self.watch(cx);
+        if Instant::now() >= at {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn watch(&self, cx: &Context<'_>) {
+        let mut waker = self.entry.waker.borrow_mut();
+        match &mut *waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        let mut entries = self.table.entries.borrow_mut();
+        let index = self.entry.index.get();
+        entries.swap_remove(index);
+        if let Some(moved) = entries.get(index) {
+            moved.index.set(index);
+        }
+        // A crowd that has gone leaves no room behind.
+        if entries.len() * 4 < entries.capacity() {
+            let room = entries.len() * 2;
+            entries.shrink_to(room);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn only_late_tasks_are_woken() {
+        let deadlines = Deadlines::default();
+        let (first, second, third) = (deadlines.add(), deadlines.add(), deadlines.add());
+        let (count, now) = (Arc::new(Count::default()), Instant::now());
+        let waker = Waker::from(count.clone());
+        let mut cx = Context::from_waker(&waker);
+        first.set(now, Duration::from_secs(10));
+        second.set(now, Duration::from_secs(20));
+        for deadline in [&first, &second, &third] {
+            assert!(deadline.poll_passed(&mut cx).is_pending());
+        }
+        deadlines.sweep(now + Duration::from_secs(5));
+        assert_eq!(count.0.load(Ordering::SeqCst), 0);
+        deadlines.sweep(now + Duration::from_secs(15));
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        first.set(now, Duration::from_secs(30));
+        deadlines.sweep(now + Duration::from_secs(25));
+        assert_eq!(
+            count.0.load(Ordering::SeqCst),
+            2,
+            "moved on, so only the second"
+        );
+        drop(second);
+        deadlines.sweep(now + Duration::from_secs(35));
+        assert_eq!(count.0.load(Ordering::SeqCst), 3);
+        assert_eq!(deadlines.0.entries.borrow().len(), 2);
+    }
+}

@@ -1,0 +1,258 @@
+//! Listening sockets: one a worker for TCP, one shared for a Unix path.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::address::ListenAddress;
+use crate::limits::BACKLOG;
+use crate::stream::{PeerAddress, Stream};
+
+/// A socket that listens, to be taken over by a worker's runtime.
+#[derive(Debug)]
+pub struct BoundListener {
+    socket: Socket,
+    address: ListenAddress,
+    path: Option<Arc<SocketPath>>,
+}
+
+/// A listener within a runtime.
+#[derive(Debug)]
+pub struct Listener {
+    kind: Kind,
+    _path: Option<Arc<SocketPath>>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Removes the socket's file when the last worker has let go of it.
+#[derive(Debug)]
+struct SocketPath(PathBuf);
+
+/// Why an address can't be listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Somebody else listens there.
+    #[error("{0} is taken by another process")]
+    Taken(ListenAddress),
+    /// The path exists and is no socket: removing it could lose a file.
+    #[error("{} exists and is not a socket", .0.display())]
+    NotASocket(PathBuf),
+    /// Anything else that the system says.
+    #[error("cannot listen on {address}: {source}")]
+    System {
+        /// Where.
+        address: ListenAddress,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Binds `address` once for each of `workers`.
+///
+/// # Errors
+/// [`BindError`]; nothing stays bound then.
+pub fn bind(address: &ListenAddress, workers: usize) -> Result<Vec<BoundListener>, BindError> {
+    let bound = match address {
+        ListenAddress::Tcp(tcp) => bind_tcp(*tcp, workers),
+        ListenAddress::Unix(path) => bind_unix(path, workers)?,
+    };
+    bound.map_err(|source| match source.kind() {
+        ErrorKind::AddrInUse => BindError::Taken(address.clone()),
+        _ => BindError::System {
+            address: address.clone(),
+            source,
+        },
+    })
+}
+
+fn bind_tcp(address: SocketAddr, workers: usize) -> io::Result<Vec<BoundListener>> {
+    // Sockets that share a port are told apart by nobody: without this probe a
+    // second node of the same user would take half of the first one's clients.
+    drop(tcp_socket(address, false)?);
+    let first = tcp_socket(address, true)?;
+    // Port 0 becomes a number with the first socket; the others share it.
+    let address = first.local_addr()?.as_socket().unwrap_or(address);
+    let mut sockets = vec![first];
+    for _ in 1..workers {
+        sockets.push(tcp_socket(address, true)?);
+    }
+    let listen = |socket: Socket| {
+        socket.listen(BACKLOG)?;
+        Ok(BoundListener {
+            socket,
+            address: ListenAddress::Tcp(address),
+            path: None,
+        })
+    };
+    sockets.into_iter().map(listen).collect()
+}
+
+fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!address.ip().is_unspecified())?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    socket.set_nonblocking(true)?;
+    // Accepted sockets inherit it: one system call less a connection.
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    if !shared {
+        // With SO_REUSEADDR alone, only listening tells whether somebody listens.
+        socket.listen(1)?;
+    }
+    Ok(socket)
+}
+
+fn bind_unix(path: &Path, workers: usize) -> Result<io::Result<Vec<BoundListener>>, BindError> {
+    let address = ListenAddress::Unix(path.to_owned());
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(BindError::NotASocket(path.to_owned()));
+        }
+        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+            return Err(BindError::Taken(address));
+        }
+        // Left behind by a process that was killed.
+        Ok(_) => drop(std::fs::remove_file(path)),
+        Err(_) => {}
+    }
+    let bound = || {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&SockAddr::unix(path)?)?;
+        socket.listen(BACKLOG)?;
+        let path = Some(Arc::new(SocketPath(path.to_owned())));
+        let share = |_| {
+            let socket = socket.try_clone()?;
+            Ok(BoundListener {
+                socket,
+                address: address.clone(),
+                path: path.clone(),
+            })
+        };
+        (0..workers).map(share).collect()
+    };
+    Ok(bound())
+}
+
+impl BoundListener {
+    /// Where it listens, with the port that the system chose for port 0.
+    #[must_use]
+    pub fn address(&self) -> &ListenAddress {
+        &self.address
+    }
+
+    /// Hands it to the runtime of the calling thread.
+    ///
+    /// # Errors
+    /// When the runtime has no room for it.
+    pub fn into_listener(self) -> io::Result<Listener> {
+        let kind = match self.address {
+            ListenAddress::Tcp(_) => Kind::Tcp(TcpListener::from_std(self.socket.into())?),
+            ListenAddress::Unix(_) => Kind::Unix(UnixListener::from_std(self.socket.into())?),
+        };
+        Ok(Listener {
+            kind,
+            _path: self.path,
+        })
+    }
+}
+
+impl Listener {
+    /// The next connection.
+    ///
+    /// # Errors
+    /// As the system reports them; `EMFILE` and its like leave the connection queued.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, PeerAddress)>> {
+        let accepted = match &self.kind {
+            Kind::Tcp(listener) => {
+                let (stream, peer) = ready!(listener.poll_accept(cx))?;
+                (Stream::Tcp(stream), PeerAddress::Ip(peer))
+            }
+            Kind::Unix(listener) => {
+                let (stream, _) = ready!(listener.poll_accept(cx))?;
+                (Stream::Unix(stream), PeerAddress::Local)
+            }
+        };
+        Poll::Ready(Ok(accepted))
+    }
+}
+
+impl Drop for SocketPath {
+    fn drop(&mut self) {
+        // Somebody may have cleaned up before us.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    fn any_port(ip: impl Into<std::net::IpAddr>) -> ListenAddress {
+        ListenAddress::Tcp(SocketAddr::new(ip.into(), 0))
+    }
+
+    #[test]
+    fn workers_share_a_port_and_a_second_node_is_told() {
+        let bound = bind(&any_port(Ipv4Addr::LOCALHOST), 3).expect("loopback");
+        assert_eq!(bound.len(), 3);
+        let address = bound[0].address().clone();
+        assert!(bound.iter().all(|listener| *listener.address() == address));
+        let again = bind(&address, 1).expect_err("taken");
+        assert_eq!(
+            again.to_string(),
+            format!("{address} is taken by another process")
+        );
+    }
+
+    #[test]
+    fn the_unspecified_ipv6_address_is_dual_stack() {
+        let bound = bind(&any_port(Ipv6Addr::UNSPECIFIED), 1).expect("IPv6");
+        let ListenAddress::Tcp(address) = bound[0].address() else {
+            panic!("not TCP")
+        };
+        let v4 = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port());
+        std::net::TcpStream::connect(v4).expect("IPv4 reaches it");
+    }
+
+    #[test]
+    fn a_stale_socket_file_is_replaced_and_other_files_are_kept() {
+        let folder = std::env::temp_dir().join(format!("steppe-listener-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("temporary folder");
+        let (socket, file) = (folder.join("s"), folder.join("f"));
+        drop(std::os::unix::net::UnixListener::bind(&socket).expect("leaves its file behind"));
+        std::fs::write(&file, "precious").expect("writes");
+        let bound = bind(&ListenAddress::Unix(socket.clone()), 2).expect("replaces");
+        assert!(matches!(
+            bind(&ListenAddress::Unix(socket.clone()), 1),
+            Err(BindError::Taken(_))
+        ));
+        drop(bound);
+        assert!(!socket.exists(), "the last worker removes it");
+        assert!(matches!(
+            bind(&ListenAddress::Unix(file), 1),
+            Err(BindError::NotASocket(_))
+        ));
+        std::fs::remove_dir_all(folder).expect("cleans up");
+    }
+}

@@ -1,0 +1,128 @@
+//! A connected byte stream: the narrow transport that protocols stand on.
+//!
+//! Everything is polled, with buffers that the caller lends for the call, so
+//! that a TLS layer or a completion-based driver can stand here later. One read
+//! or write is one system call: the runtime clears readiness after a short
+//! read, so nothing is asked twice.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A connected stream socket.
+#[derive(Debug)]
+pub enum Stream {
+    /// TCP, with `TCP_NODELAY` set: messages are written whole.
+    Tcp(TcpStream),
+    /// A Unix stream socket.
+    Unix(UnixStream),
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerAddress {
+    /// An IP address and port.
+    Ip(SocketAddr),
+    /// A local process, over a Unix socket.
+    Local,
+}
+
+impl Stream {
+    /// Ready when bytes, the end or an error can be read; no system call.
+    ///
+    /// # Errors
+    /// When the runtime is going away.
+    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_read_ready(cx),
+            Self::Unix(stream) => stream.poll_read_ready(cx),
+        }
+    }
+
+    /// Ready when bytes can be written, or an error be had; no system call.
+    ///
+    /// # Errors
+    /// When the runtime is going away.
+    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_write_ready(cx),
+            Self::Unix(stream) => stream.poll_write_ready(cx),
+        }
+    }
+
+    /// Reads into `room`; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buf = ReadBuf::new(room);
+        let read = match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut buf),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, &mut buf),
+        };
+        ready!(read)?;
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+
+    /// Writes what it can of `bytes`.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    /// Writes what it can of several slices, in one system call.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        }
+    }
+
+    /// Ends the sending side; the other goes on.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+impl PeerAddress {
+    /// The IP address, an IPv4-mapped one as IPv4. A local peer stands for loopback.
+    #[must_use]
+    pub fn ip(self) -> IpAddr {
+        match self {
+            Self::Ip(address) => address.ip().to_canonical(),
+            Self::Local => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+        }
+    }
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Local => f.write_str("unix"),
+        }
+    }
+}
