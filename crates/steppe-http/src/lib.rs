@@ -1,4 +1,5 @@
 //! The HTTP gateway.
 
 pub mod config;
+pub mod limits;
 pub mod path;
