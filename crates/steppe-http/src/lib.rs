@@ -1,5 +1,6 @@
 //! The HTTP gateway.
 
 pub mod config;
+pub mod host;
 pub mod limits;
 pub mod path;
