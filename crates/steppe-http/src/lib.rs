@@ -4,3 +4,4 @@ pub mod config;
 pub mod host;
 pub mod limits;
 pub mod path;
+pub mod router;

@@ -1,0 +1,139 @@
+//! Routing: which of the configured routes a request takes.
+//!
+//! Routes are tried in this order, and the first whose predicates all hold is taken:
+//! 1. most specific host: exact, then the longest wildcard, then any; a route with several hosts
+//!    counts by the one that matched;
+//! 2. most specific path, compared segment by segment: literal, then `{name}`, then `{rest*}`;
+//! 3. more predicates: a list of methods counts as one, each field and query parameter as one;
+//! 4. order in the file.
+//!
+//! So a route that fails on a predicate leaves the request to less specific ones.
+//!
+//! Invariant: a lookup allocates nothing and takes no lock; it visits each host table and each
+//! node of a host's path trie at most once.
+//!
+//! Left out: `GET` does not imply `HEAD`, since a route that names methods means them; captures
+//! are not handed out. Spec: RFC 9110 §7.4 (rejecting misdirected requests is the caller's),
+//! §15.5.6 (405 and `Allow`).
+
+mod hosts;
+mod predicates;
+mod trie;
+
+use std::cmp::Reverse;
+
+use crate::config::Route;
+use hosts::HostTable;
+use predicates::{Predicates, Verdict};
+use trie::PathTrie;
+
+/// What routing looks at in a request.
+#[derive(Clone, Copy)]
+pub struct RouteQuery<'a> {
+    /// Without a port, in any case; empty when the request names none.
+    pub host: &'a [u8],
+    /// In normal form, with its `;parameters`: [`crate::path::normalize`].
+    pub path: &'a [u8],
+    /// Case-sensitive (RFC 9110 §9.1).
+    pub method: &'a [u8],
+    /// What follows the first `?` of the target.
+    pub query: Option<&'a [u8]>,
+    /// The request's fields.
+    pub fields: &'a dyn FieldLookup,
+}
+
+/// Finds field lines by name.
+pub trait FieldLookup {
+    /// Whether `accept` is true of the value of any field line called `name`, which is in lower
+    /// case. Lines are not split at commas.
+    fn any_value(&self, name: &str, accept: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+}
+
+/// Why a request has no route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRoute {
+    /// No route has this host, path, fields and query: 404.
+    NotFound,
+    /// At least one route would take the request if its method were another: 405 with an `Allow`
+    /// field of [`Router::allowed_methods`].
+    MethodNotAllowed,
+}
+
+/// Routes, arranged for lookup. Immutable: a reload builds another one.
+#[derive(Debug)]
+pub struct Router {
+    hosts: HostTable,
+    trie: PathTrie,
+    /// By index in the file.
+    predicates: Vec<Predicates>,
+    /// Every method that some route names, sorted, once.
+    methods: Vec<String>,
+}
+
+impl Router {
+    /// Arranges `routes`; what [`Router::route`] gives is an index into them.
+    pub fn new(routes: &[Route]) -> Self {
+        let predicates: Vec<_> = routes.iter().map(Predicates::new).collect();
+        let mut order: Vec<usize> = (0..routes.len()).collect();
+        order.sort_by_key(|&index| (Reverse(predicates[index].count()), index));
+        let (mut hosts, mut trie) = (HostTable::default(), PathTrie::default());
+        // A trie node keeps its routes in the order in which they come.
+        for index in order {
+            let route = &routes[index];
+            for root in hosts.roots_of(&route.hosts, || trie.add_root()) {
+                trie.insert(root, route.path.segments(), index);
+            }
+        }
+        let mut methods: Vec<_> = routes
+            .iter()
+            .flat_map(|route| route.methods.clone())
+            .collect();
+        methods.sort();
+        methods.dedup();
+        Self {
+            hosts,
+            trie,
+            predicates,
+            methods,
+        }
+    }
+
+    /// The index of the route that `request` takes.
+    ///
+    /// # Errors
+    /// [`NoRoute`] says whether only the method stands in the way.
+    pub fn route(&self, request: &RouteQuery<'_>) -> Result<usize, NoRoute> {
+        let mut is_method_refused = false;
+        let mut accept = |index: usize| match self.predicates[index].check(request) {
+            Verdict::Holds => true,
+            Verdict::OtherMethod => {
+                is_method_refused = true;
+                false
+            }
+            Verdict::Fails => false,
+        };
+        let found = self.hosts.find_map(request.host, |root| {
+            self.trie.find(root, request.path, &mut accept)
+        });
+        match found {
+            Some(index) => Ok(index),
+            None if is_method_refused => Err(NoRoute::MethodNotAllowed),
+            None => Err(NoRoute::NotFound),
+        }
+    }
+
+    /// The methods with which `request` would have a route, in alphabetical order.
+    ///
+    /// Each is tried in turn, so that `Allow` can't disagree with [`Router::route`]. When the
+    /// result was [`NoRoute::MethodNotAllowed`], there is at least one.
+    pub fn allowed_methods<'a>(&'a self, request: RouteQuery<'a>) -> impl Iterator<Item = &'a str> {
+        let is_allowed = move |method: &&str| {
+            self.route(&RouteQuery {
+                method: method.as_bytes(),
+                ..request
+            })
+            .is_ok()
+        };
+        self.methods.iter().map(String::as_str).filter(is_allowed)
+    }
+}

@@ -1,0 +1,101 @@
+//! Predicates of a route: its methods, fields and query parameters.
+
+use std::cmp::Ordering;
+
+use super::RouteQuery;
+use crate::config::Route;
+use crate::path::{compare_decoded, escaped_byte};
+
+/// What a route asks of a request beside host and path.
+#[derive(Debug)]
+pub(super) struct Predicates {
+    methods: Vec<String>,
+    headers: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+}
+
+/// How a request stands to a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Every predicate holds.
+    Holds,
+    /// All but the method hold.
+    OtherMethod,
+    /// Another predicate fails.
+    Fails,
+}
+
+impl Predicates {
+    pub(super) fn new(route: &Route) -> Self {
+        Self {
+            methods: route.methods.clone(),
+            headers: route.headers.clone(),
+            query: route.query.clone(),
+        }
+    }
+
+    /// How many there are, for the order of routes.
+    pub(super) fn count(&self) -> usize {
+        usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
+    }
+
+    pub(super) fn check(&self, request: &RouteQuery<'_>) -> Verdict {
+        let has_fields = || self.headers.iter().all(|header| has_field(request, header));
+        let has_query = || {
+            self.query
+                .iter()
+                .all(|wanted| has_parameter(request.query, wanted))
+        };
+        if !has_fields() || !has_query() {
+            return Verdict::Fails;
+        }
+        let is_named = |method: &String| method.as_bytes() == request.method;
+        if self.methods.is_empty() || self.methods.iter().any(is_named) {
+            Verdict::Holds
+        } else {
+            Verdict::OtherMethod
+        }
+    }
+}
+
+/// Whether any field line of that name has just that value, white space around it aside.
+fn has_field(request: &RouteQuery<'_>, (name, value): &(String, String)) -> bool {
+    request
+        .fields
+        .any_value(name, &mut |line| trim_ows(line) == value.as_bytes())
+}
+
+/// Whether any parameter has just that name and value; without `=`, its value is empty.
+///
+/// Escapes are read as the bytes they stand for. `+` is a plus sign: that it means a space is a
+/// rule of HTML forms, not of URIs. A parameter with an invalid escape is none.
+fn has_parameter(query: Option<&[u8]>, (name, value): &(String, String)) -> bool {
+    let Some(query) = query else { return false };
+    query.split(|&byte| byte == b'&').any(|parameter| {
+        let name_end = memchr::memchr(b'=', parameter).unwrap_or(parameter.len());
+        let (sent_name, sent_value) = parameter.split_at(name_end);
+        let sent_value = sent_value.strip_prefix(b"=").unwrap_or(sent_value);
+        is_decoded(sent_name, name) && is_decoded(sent_value, value)
+    })
+}
+
+fn is_decoded(sent: &[u8], text: &str) -> bool {
+    compare_decoded(sent, text.as_bytes()) == Ordering::Equal && has_valid_escapes(sent)
+}
+
+fn has_valid_escapes(bytes: &[u8]) -> bool {
+    memchr::memchr_iter(b'%', bytes).all(|percent| escaped_byte(&bytes[percent..]).is_some())
+}
+
+/// RFC 9110 §5.6.3: optional white space is spaces and tabs.
+fn trim_ows(value: &[u8]) -> &[u8] {
+    let is_text = |byte: &u8| !matches!(byte, b' ' | b'\t');
+    let Some(start) = value.iter().position(is_text) else {
+        return &[];
+    };
+    let end = value
+        .iter()
+        .rposition(is_text)
+        .map_or(start, |last| last + 1);
+    &value[start..end]
+}
