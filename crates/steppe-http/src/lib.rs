@@ -1,6 +1,7 @@
 //! The HTTP gateway.
 
 pub mod config;
+pub mod forwarded;
 pub mod host;
 pub mod limits;
 pub mod path;
