@@ -1,0 +1,147 @@
+//! Structured logs, one event a line, to standard error.
+//!
+//! Steppe's own crates log at the level that is set; the libraries below them
+//! are heard from `warn` upwards only.
+//!
+//! Leaves out the access log, rotation (the supervisor's), and escaping: whoever
+//! logs a peer's bytes wraps them in [`Escaped`](crate::Escaped).
+
+use std::io;
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{Layer, Registry, fmt};
+
+/// The least important events that are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Level {
+    /// What stops service.
+    Error,
+    /// What wants attention.
+    Warn,
+    /// Starts, stops, reloads.
+    #[default]
+    Info,
+    /// What each connection does.
+    Debug,
+}
+
+/// How an event is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// One JSON object a line.
+    #[default]
+    Json,
+    /// For people.
+    Text,
+}
+
+/// Logs every event from here on.
+///
+/// # Errors
+/// Somebody was faster: a process has one log.
+pub fn init(level: Level, format: Format) -> Result<(), TryInitError> {
+    subscriber(level, format, io::stderr).try_init()
+}
+
+type Log = tracing_subscriber::layer::Layered<Box<dyn Layer<Registry> + Send + Sync>, Registry>;
+
+fn subscriber<W>(level: Level, format: Format, writer: W) -> Log
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let layer = match format {
+        Format::Json => fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_writer(writer)
+            .with_filter(filter(level))
+            .boxed(),
+        Format::Text => fmt::layer()
+            .with_ansi(false)
+            .with_writer(writer)
+            .with_filter(filter(level))
+            .boxed(),
+    };
+    tracing_subscriber::registry().with(layer)
+}
+
+fn filter(level: Level) -> Targets {
+    let ours = match level {
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+    };
+    Targets::new()
+        .with_default(ours.min(LevelFilter::WARN))
+        .with_target("steppe", ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0
+                .lock()
+                .expect("no test panics with it")
+                .extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(level: Level, format: Format) -> Vec<String> {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = subscriber(level, format, move || writer.clone());
+        tracing::subscriber::with_default(log, || {
+            tracing::info!(target: "steppe_http", peer = %crate::Escaped::new(b"a\nb"), "served");
+            tracing::debug!(target: "steppe_http", "detail");
+            tracing::info!(target: "hyper", "chatter");
+            tracing::warn!(target: "hyper", "trouble");
+        });
+        let bytes = lines.0.lock().expect("no test panics with it").clone();
+        String::from_utf8(bytes)
+            .expect("logs are UTF-8")
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn json_has_one_object_a_line_with_fields_beside_the_message() {
+        let lines = logged(Level::Info, Format::Json);
+        assert_eq!(lines.len(), 2, "{lines:#?}");
+        assert!(lines[0].starts_with('{') && lines[0].ends_with('}'));
+        assert!(lines[0].contains(r#""level":"INFO","message":"served","peer":"a\\nb""#));
+        assert!(lines[1].contains("trouble"));
+    }
+
+    #[test]
+    fn text_stays_on_one_line() {
+        let lines = logged(Level::Debug, Format::Text);
+        assert_eq!(lines.len(), 3, "{lines:#?}");
+        assert!(lines[0].ends_with(r"INFO steppe_http: served peer=a\nb"));
+    }
+
+    #[test]
+    fn error_silences_the_libraries_too() {
+        assert_eq!(logged(Level::Error, Format::Text), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,124 @@
+//! One set of cells a worker, on cache lines of its own.
+//!
+//! Invariant: a shard has at most one [`Writer`], and a writer is used by one
+//! thread at a time, so the cells' single-writer rule holds by construction.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Cells of type `T` for each worker.
+#[derive(Debug)]
+pub struct PerWorker<T> {
+    shards: Box<[Arc<Shard<T>>]>,
+}
+
+/// Two lines: the adjacent-line prefetcher pulls pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard<T> {
+    taken: AtomicBool,
+    cells: T,
+}
+
+/// The right to write one worker's cells; given back on drop.
+#[derive(Debug)]
+pub struct Writer<T> {
+    shard: Arc<Shard<T>>,
+    /// May move to a thread, may not be shared between two.
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl<T> PerWorker<T> {
+    /// A set of cells for each of `workers`.
+    pub fn new(workers: usize, make: impl Fn() -> T) -> Self {
+        let shard = || {
+            Arc::new(Shard {
+                taken: AtomicBool::new(false),
+                cells: make(),
+            })
+        };
+        Self {
+            shards: std::iter::repeat_with(shard).take(workers).collect(),
+        }
+    }
+
+    /// The writer of worker `index`. `None`: no such worker, or its writer is out.
+    #[must_use]
+    pub fn writer(&self, index: usize) -> Option<Writer<T>> {
+        let shard = self.shards.get(index)?;
+        // Acquire pairs with the release of the last writer's drop: its last
+        // counts are seen before this one adds to them.
+        let already_taken = shard.taken.swap(true, Ordering::Acquire);
+        (!already_taken).then(|| Writer {
+            shard: Arc::clone(shard),
+            not_sync: PhantomData,
+        })
+    }
+
+    /// Every worker's cells, for reading.
+    pub fn cells(&self) -> impl Iterator<Item = &T> {
+        self.shards.iter().map(|shard| &shard.cells)
+    }
+
+    /// The sum of one count over all workers.
+    pub fn sum(&self, count: impl Fn(&T) -> u64) -> u64 {
+        self.cells().map(count).fold(0, u64::wrapping_add)
+    }
+}
+
+impl<T> Deref for Writer<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.shard.cells
+    }
+}
+
+impl<T> Drop for Writer<T> {
+    fn drop(&mut self) {
+        self.shard.taken.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Counter;
+
+    #[test]
+    fn a_shard_has_one_writer_at_a_time() {
+        let cells = PerWorker::new(2, Counter::new);
+        let first = cells.writer(0).expect("nobody has it");
+        assert!(cells.writer(0).is_none());
+        assert!(cells.writer(1).is_some());
+        assert!(cells.writer(2).is_none());
+        drop(first);
+        assert!(cells.writer(0).is_some());
+    }
+
+    #[test]
+    fn counts_of_all_workers_are_summed_and_none_is_lost() {
+        let cells = PerWorker::new(4, Counter::new);
+        std::thread::scope(|scope| {
+            for index in 0..4 {
+                let writer = cells.writer(index).expect("one a thread");
+                scope.spawn(move || (0..10_000).for_each(|_| writer.increment()));
+            }
+        });
+        assert_eq!(cells.sum(Counter::value), 40_000);
+    }
+
+    #[test]
+    fn shards_share_no_cache_line() {
+        let cells = PerWorker::new(3, Counter::new);
+        let lines: std::collections::HashSet<usize> = cells
+            .cells()
+            .map(|cell| std::ptr::from_ref(cell).addr() / 128)
+            .collect();
+        assert_eq!(lines.len(), 3);
+    }
+}
