@@ -1,0 +1,221 @@
+//! The gateway's series, summed over workers when scraped.
+//!
+//! Series of what is configured are there from the start, at zero; what the
+//! gateway answers itself has a series a status class once that happened.
+
+use std::fmt;
+use std::sync::Arc;
+
+use steppe_telemetry::encode::Family;
+use steppe_telemetry::{Collector, DescriptorEncoder, HistogramSum};
+
+use super::cells::{ByteCells, CLASSES, OpenSum, RouteCells, UpstreamCells};
+use super::{CloseReason, HttpMetrics, NONE};
+
+/// Writes the gateway's metrics.
+#[derive(Debug)]
+pub struct HttpCollector(pub(super) Arc<HttpMetrics>);
+
+const REQUESTS: Family = Family::new("steppe_http_requests", "Requests answered");
+const DURATION: Family = Family::seconds(
+    "steppe_http_request_duration",
+    "From a request's first byte to the last of its response",
+);
+const CONNECTIONS: Family = Family::new(
+    "steppe_http_connections",
+    "Connections of clients that are open",
+);
+const CONNECTIONS_OPENED: Family = Family::new(
+    "steppe_http_connections_opened",
+    "Connections of clients that were accepted",
+);
+const UPSTREAM_CONNECTIONS: Family = Family::new(
+    "steppe_http_upstream_connections",
+    "Connections to servers that are open",
+);
+const UPSTREAM_OPENED: Family = Family::new(
+    "steppe_http_upstream_connections_opened",
+    "Connections to servers that came to stand",
+);
+const UPSTREAM_CONNECT_FAILURES: Family = Family::new(
+    "steppe_http_upstream_connect_failures",
+    "Connections to servers that did not come to stand",
+);
+const UPSTREAM_REPLAYS: Family = Family::new(
+    "steppe_http_upstream_replays",
+    "Requests sent again because a kept connection had died",
+);
+const DOWNSTREAM_BYTES: Family =
+    Family::new("steppe_http_downstream_bytes", "Bytes from and to clients");
+const UPSTREAM_BYTES: Family =
+    Family::new("steppe_http_upstream_bytes", "Bytes from and to servers");
+const CLOSED: Family = Family::new(
+    "steppe_http_closed",
+    "Exchanges and connections that ended before their time, by deadline, limit or cause",
+);
+const TUNNELS: Family = Family::new("steppe_http_tunnels", "Upgraded connections that are open");
+const TUNNELS_OPENED: Family = Family::new(
+    "steppe_http_tunnels_opened",
+    "Connections that were upgraded",
+);
+
+impl Collector for HttpCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.requests(&mut encoder)?;
+        self.durations(&mut encoder)?;
+        self.connections(&mut encoder)?;
+        self.upstreams(&mut encoder)?;
+        self.bytes(&mut encoder)?;
+        self.ends(&mut encoder)
+    }
+}
+
+impl HttpCollector {
+    fn requests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let rows = self.route_names().flat_map(|(index, name, upstream)| {
+            (0..CLASSES.len()).flat_map(move |class| {
+                let forwarded = self.route_sum(index, |cells| cells.forwarded[class].value());
+                let answered = self.route_sum(index, |cells| cells.answered[class].value());
+                let sample = |upstream, count| {
+                    let labels = [
+                        ("route", name),
+                        ("status", CLASSES[class]),
+                        ("upstream", upstream),
+                    ];
+                    (labels, count)
+                };
+                let forwarded = upstream.map(|upstream| sample(upstream, forwarded));
+                let answered = (answered > 0).then(|| sample(NONE, answered));
+                forwarded.into_iter().chain(answered)
+            })
+        });
+        REQUESTS.counters(encoder, rows)
+    }
+
+    fn durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let rows = self.route_names().map(|(index, name, _)| {
+            let latencies = self
+                .0
+                .workers
+                .cells()
+                .map(|cells| &cells.routes[index].latency);
+            ([("route", name)], HistogramSum::of(latencies))
+        });
+        DURATION.histograms(encoder, rows)
+    }
+
+    fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let names = || {
+            self.0
+                .labels
+                .listeners
+                .iter()
+                .map(String::as_str)
+                .enumerate()
+        };
+        let sums = |index: usize| {
+            OpenSum::of(
+                self.0
+                    .workers
+                    .cells()
+                    .map(|cells| &cells.listeners[index].connections),
+            )
+        };
+        let open = names().map(|(index, name)| ([("listener", name)], sums(index).open()));
+        CONNECTIONS.gauges(encoder, open)?;
+        let opened = names().map(|(index, name)| ([("listener", name)], sums(index).opened));
+        CONNECTIONS_OPENED.counters(encoder, opened)
+    }
+
+    fn upstreams(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let names = || {
+            self.0
+                .labels
+                .upstreams
+                .iter()
+                .map(String::as_str)
+                .enumerate()
+        };
+        let sums = |index: usize| {
+            OpenSum::of(
+                self.0
+                    .workers
+                    .cells()
+                    .map(|cells| &cells.upstreams[index].connections),
+            )
+        };
+        let open = names().flat_map(|(index, name)| {
+            let idle = self.upstream_sum(index, |cells| cells.idle.value());
+            let active = sums(index).open().saturating_sub(idle);
+            [("active", active), ("idle", idle)]
+                .map(|(state, count)| ([("upstream", name), ("state", state)], count))
+        });
+        UPSTREAM_CONNECTIONS.gauges(encoder, open)?;
+        let opened = names().map(|(index, name)| ([("upstream", name)], sums(index).opened));
+        UPSTREAM_OPENED.counters(encoder, opened)?;
+        let failures = names().map(|(index, name)| {
+            let count = self.upstream_sum(index, |cells| cells.connect_failures.value());
+            ([("upstream", name)], count)
+        });
+        UPSTREAM_CONNECT_FAILURES.counters(encoder, failures)?;
+        let replays = names().map(|(index, name)| {
+            (
+                [("upstream", name)],
+                self.upstream_sum(index, |cells| cells.replays.value()),
+            )
+        });
+        UPSTREAM_REPLAYS.counters(encoder, replays)
+    }
+
+    fn bytes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let workers = &self.0.workers;
+        let directions = |side: fn(&super::Cells) -> &ByteCells| {
+            [
+                (
+                    [("direction", "read")],
+                    workers.sum(|cells| side(cells).read.value()),
+                ),
+                (
+                    [("direction", "written")],
+                    workers.sum(|cells| side(cells).written.value()),
+                ),
+            ]
+        };
+        DOWNSTREAM_BYTES.counters(encoder, directions(|cells| &cells.downstream))?;
+        UPSTREAM_BYTES.counters(encoder, directions(|cells| &cells.upstream))
+    }
+
+    fn ends(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let workers = &self.0.workers;
+        let closed = CloseReason::ALL.iter().map(|reason| {
+            let count = workers.sum(|cells| cells.closed[reason.index()].value());
+            ([("reason", reason.as_str())], count)
+        });
+        CLOSED.counters(encoder, closed)?;
+        let tunnels = OpenSum::of(workers.cells().map(|cells| &cells.tunnels));
+        TUNNELS.gauge(encoder, tunnels.open())?;
+        TUNNELS_OPENED.counter(encoder, tunnels.opened)
+    }
+
+    /// Index among the cells, name and upstream of each route, the one for
+    /// requests that match none included.
+    fn route_names(&self) -> impl Iterator<Item = (usize, &str, Option<&str>)> {
+        let labels = &self.0.labels;
+        let routes = labels.routes.iter().map(|route| {
+            let upstream = labels.upstreams.get(route.upstream).map(String::as_str);
+            (route.name.as_str(), upstream)
+        });
+        std::iter::once((NONE, None))
+            .chain(routes)
+            .enumerate()
+            .map(|(index, (name, upstream))| (index, name, upstream))
+    }
+
+    fn route_sum(&self, index: usize, count: impl Fn(&RouteCells) -> u64) -> u64 {
+        self.0.workers.sum(|cells| count(&cells.routes[index]))
+    }
+
+    fn upstream_sum(&self, index: usize, count: impl Fn(&UpstreamCells) -> u64) -> u64 {
+        self.0.workers.sum(|cells| count(&cells.upstreams[index]))
+    }
+}
