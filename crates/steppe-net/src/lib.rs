@@ -11,6 +11,7 @@ pub mod limits;
 mod listener;
 mod names;
 mod stream;
+pub mod sys;
 mod worker;
 
 pub use address::{ListenAddress, ServerAddress};
