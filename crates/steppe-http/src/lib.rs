@@ -1,9 +1,32 @@
 //! The HTTP gateway.
+//!
+//! A request's way: `gateway` accepts and routes, a codec (`h1`) reads and
+//! writes messages, `relay` moves one exchange between its two sides,
+//! `upstream` keeps the connections to servers.
+//!
+//! Leaves out: sockets and threads (steppe-net), files of configuration and
+//! signals (the binary). It never knows DNS or the request plane.
+
+#![forbid(unsafe_code)]
 
 pub mod config;
+pub mod date;
+pub mod error;
+pub mod exchange;
+pub mod field;
+pub mod filter;
 pub mod forwarded;
+pub mod gateway;
+pub mod h1;
+pub mod head;
 pub mod host;
 pub mod limits;
 pub mod metrics;
 pub mod path;
+pub mod relay;
+pub mod respond;
 pub mod router;
+pub mod status;
+pub mod upstream;
+
+pub use gateway::Gateway;

@@ -15,3 +15,61 @@ pub const FORWARDED_ELEMENTS_MAX: usize = 32;
 
 /// Bytes of an address as text: eight groups of four digits and their colons.
 pub const ADDRESS_TEXT_BYTES_MAX: usize = 39;
+
+/// Bytes that a connection is charged for as long as it is open: its task, its
+/// socket's entry in the runtime, its deadline, its share of field lists.
+pub const CONNECTION_BYTES: usize = 3 << 10;
+
+/// Bytes of the first read of a request. Nearly every head fits; a larger one
+/// moves to a larger buffer, up to the listener's `header_bytes`.
+pub const REQUEST_READ_BYTES: usize = 4 << 10;
+
+/// Largest `header_bytes` and `header_count` that a listener may be given.
+pub const HEADER_BYTES_MAX: usize = 256 << 10;
+
+/// See [`HEADER_BYTES_MAX`].
+pub const HEADER_COUNT_MAX: usize = 1000;
+
+/// Bytes of a response's head. Origins set many cookies; clients have limits of their own.
+pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Field lines of a response.
+pub const RESPONSE_FIELDS_MAX: usize = 200;
+
+/// Interim responses to one request, so that a server can't keep an exchange going with them.
+pub const INTERIM_RESPONSES_MAX: usize = 16;
+
+/// Bytes of a trailer section, of either side.
+pub const TRAILER_BYTES_MAX: usize = 8 << 10;
+
+/// Field lines of a trailer section.
+pub const TRAILER_FIELDS_MAX: usize = 32;
+
+/// Bytes of chunk extensions in a whole message. Nobody uses them, and they cost to skip.
+pub const CHUNK_EXTENSION_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of content read at once while the budget has plenty.
+pub const CHUNK_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of content read at once when it has not.
+pub const CHUNK_BYTES_MIN: usize = 4 << 10;
+
+/// Parts up to here are copied behind a head. Copying 4 KiB takes some 60 ns;
+/// naming it in a vectored write costs more in the kernel, and keeps its buffer.
+pub const COPIED_PART_BYTES_MAX: usize = 4 << 10;
+
+/// Content of a `respond` upstream.
+pub const RESPOND_BYTES_MAX: usize = 16 << 10;
+
+/// Field lists that a thread keeps for later heads.
+pub const IDLE_FIELD_LISTS_MAX: usize = 256;
+
+/// How long a connection is read on after its last response, so that the
+/// client gets to see that response before a reset.
+pub const LINGER: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Bytes thrown away meanwhile.
+pub const LINGER_BYTES_MAX: usize = 1 << 20;
+
+const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
+const _: () = assert!(CHUNK_BYTES_MIN <= CHUNK_BYTES_MAX);

@@ -165,6 +165,15 @@ impl Account {
             .saturating_sub(self.free_bytes())
     }
 
+    /// Bytes that could still be drawn here, as far as every account above has them.
+    #[must_use]
+    pub fn headroom_bytes(&self) -> u64 {
+        let left = |node: &Node| {
+            node.limit_bytes.saturating_sub(node.drawn_bytes.load(Ordering::Relaxed))
+        };
+        self.ancestry().map(left).min().unwrap_or(0)
+    }
+
     /// Wakes the longest waiting task, where there are bytes to be had.
     ///
     /// Releases wake tasks; this makes up for one that went to a task that no

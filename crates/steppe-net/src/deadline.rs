@@ -35,6 +35,8 @@ struct Table {
 #[derive(Debug)]
 struct Entry {
     at: Cell<Option<Instant>>,
+    /// The sweep found it late, and it was not moved since.
+    is_late: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// Where it stands in the table.
     index: Cell<usize>,
@@ -47,6 +49,7 @@ impl Deadlines {
         let mut entries = self.0.entries.borrow_mut();
         let entry = Rc::new(Entry {
             at: Cell::new(None),
+            is_late: Cell::new(false),
             waker: RefCell::new(None),
             index: Cell::new(entries.len()),
         });
@@ -71,13 +74,23 @@ impl Deadlines {
         }
     }
 
+    /// Wakes every task that waits for its deadline: something else has changed.
+    pub fn wake_all(&self) {
+        for entry in self.0.entries.borrow().iter() {
+            if let Some(waker) = &*entry.waker.borrow() {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
     /// Wakes the tasks whose deadline is not after `now`.
     fn sweep(&self, now: Instant) {
         for entry in self.0.entries.borrow().iter() {
-            if entry.at.get().is_some_and(|at| at <= now)
-                && let Some(waker) = &*entry.waker.borrow()
-            {
-                waker.wake_by_ref();
+            if entry.at.get().is_some_and(|at| at <= now) {
+                entry.is_late.set(true);
+                if let Some(waker) = &*entry.waker.borrow() {
+                    waker.wake_by_ref();
+                }
             }
         }
     }
@@ -86,17 +99,18 @@ impl Deadlines {
 impl Deadline {
     /// Sets it `after` from `now`, in place of what it was.
     pub fn set(&self, now: Instant, after: Duration) {
-        self.entry.at.set(now.checked_add(after));
+        self.set_at(now.checked_add(after));
     }
 
     /// Sets it to a moment, or to none.
     pub fn set_at(&self, at: Option<Instant>) {
         self.entry.at.set(at);
+        self.entry.is_late.set(false);
     }
 
     /// Never, from now on.
     pub fn clear(&self) {
-        self.entry.at.set(None);
+        self.set_at(None);
     }
 
     /// The moment that it is set to.
@@ -105,20 +119,15 @@ impl Deadline {
         self.entry.at.get()
     }
 
-    /// Ready once it has passed. The task is woken at most a tick late.
+    /// Ready once the sweep found that it has passed: at most a tick late.
     ///
-    /// Reads the clock only where the deadline could have passed: when the
-    /// sweep woke the task, or for a task that something else woke, where it is set.
+    /// Reads no clock, so that a task that something else woke may ask for nothing.
     pub fn poll_passed(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(at) = self.entry.at.get() else {
-            return Poll::Pending;
-        };
-        self.watch(cx);
-        if Instant::now() >= at {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
+        if self.entry.is_late.get() {
+            return Poll::Ready(());
         }
+        self.watch(cx);
+        Poll::Pending
     }
 
     fn watch(&self, cx: &Context<'_>) {
@@ -175,10 +184,12 @@ mod tests {
         for deadline in [&first, &second, &third] {
             assert!(deadline.poll_passed(&mut cx).is_pending());
         }
+        assert_eq!(deadlines.0.entries.borrow().len(), 3);
         deadlines.sweep(now + Duration::from_secs(5));
         assert_eq!(count.0.load(Ordering::SeqCst), 0);
         deadlines.sweep(now + Duration::from_secs(15));
         assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert!(first.poll_passed(&mut cx).is_ready());
         first.set(now, Duration::from_secs(30));
         deadlines.sweep(now + Duration::from_secs(25));
         assert_eq!(

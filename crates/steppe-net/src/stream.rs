@@ -8,6 +8,7 @@
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -33,6 +34,24 @@ pub enum PeerAddress {
 }
 
 impl Stream {
+    /// Connects to a TCP address.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub async fn connect_tcp(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self::Tcp(stream))
+    }
+
+    /// Connects to a Unix socket.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub async fn connect_unix(path: &Path) -> io::Result<Self> {
+        Ok(Self::Unix(UnixStream::connect(path).await?))
+    }
+
     /// Ready when bytes, the end or an error can be read; no system call.
     ///
     /// # Errors

@@ -1,0 +1,383 @@
+//! Fields of a head, as offsets into the bytes that the head owns.
+//!
+//! Invariant: a [`FieldBlock`] owns the bytes that its fields lie in, and every
+//! span lies within them. Nothing borrows from it across a change: an edit
+//! appends bytes and moves offsets. Spec: RFC 9110 §5.
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+
+use steppe_mem::{Buffer, Lease, OverBudget};
+
+use crate::limits::IDLE_FIELD_LISTS_MAX;
+
+/// Offsets of some bytes within their block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    start: u32,
+    len: u32,
+}
+
+/// One field line.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// What its name is, where the gateway knows it.
+    pub id: FieldId,
+    name: Span,
+    value: Span,
+    is_dropped: bool,
+}
+
+/// Names that mean something to a gateway; everything else is passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the field of that name")]
+pub enum FieldId {
+    Connection,
+    ContentLength,
+    ContentType,
+    Date,
+    Expect,
+    Forwarded,
+    Host,
+    Http2Settings,
+    KeepAlive,
+    ProxyConnection,
+    Te,
+    Trailer,
+    TransferEncoding,
+    Upgrade,
+    Via,
+    XForwardedFor,
+    XForwardedHost,
+    XForwardedProto,
+    Other,
+}
+
+/// Field lines, and the bytes that they lie in.
+#[derive(Debug)]
+pub struct FieldBlock {
+    bytes: Buffer,
+    fields: FieldList,
+}
+
+/// A list of field lines whose memory goes back to its thread: reading a head
+/// allocates only where the thread has never had as many under way.
+#[derive(Debug, Default)]
+pub struct FieldList(Vec<Field>);
+
+thread_local! {
+    static LISTS: RefCell<Vec<Vec<Field>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Span {
+    /// From `start` up to `end`.
+    ///
+    /// # Panics
+    /// Where the bytes are not those of a head, which is far below 4 GiB.
+    #[must_use]
+    pub fn new(start: usize, end: usize) -> Self {
+        let small = |offset: usize| u32::try_from(offset).expect("heads are bounded");
+        Self { start: small(start), len: small(end - start) }
+    }
+
+    /// The bytes that it stands for.
+    #[must_use]
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start()..self.end()]
+    }
+
+    /// First byte.
+    #[must_use]
+    pub fn start(self) -> usize {
+        self.start as usize
+    }
+
+    /// Past the last byte.
+    #[must_use]
+    pub fn end(self) -> usize {
+        self.start as usize + self.len as usize
+    }
+}
+
+impl Field {
+    /// A field line whose parts lie at `name` and `value` of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &[u8], name: Span, value: Span) -> Self {
+        Self { id: FieldId::of(name.of(bytes)), name, value, is_dropped: false }
+    }
+
+    /// Its value in `bytes`, without the white space around it.
+    #[must_use]
+    pub fn value(self, bytes: &[u8]) -> &[u8] {
+        self.value.of(bytes)
+    }
+}
+
+impl FieldId {
+    /// What `name` is, in any case.
+    #[must_use]
+    pub fn of(name: &[u8]) -> Self {
+        let is = |known: &str, id| name.eq_ignore_ascii_case(known.as_bytes()).then_some(id);
+        let id = match name.len() {
+            2 => is("te", Self::Te),
+            3 => is("via", Self::Via),
+            4 => is("host", Self::Host).or_else(|| is("date", Self::Date)),
+            6 => is("expect", Self::Expect),
+            7 => is("upgrade", Self::Upgrade).or_else(|| is("trailer", Self::Trailer)),
+            9 => is("forwarded", Self::Forwarded),
+            10 => is("connection", Self::Connection).or_else(|| is("keep-alive", Self::KeepAlive)),
+            12 => is("content-type", Self::ContentType),
+            14 => is("content-length", Self::ContentLength)
+                .or_else(|| is("http2-settings", Self::Http2Settings)),
+            15 => is("x-forwarded-for", Self::XForwardedFor),
+            16 => is("proxy-connection", Self::ProxyConnection)
+                .or_else(|| is("x-forwarded-host", Self::XForwardedHost)),
+            17 => is("transfer-encoding", Self::TransferEncoding)
+                .or_else(|| is("x-forwarded-proto", Self::XForwardedProto)),
+            _ => None,
+        };
+        id.unwrap_or(Self::Other)
+    }
+
+    /// Fields that end at the next hop, whatever `Connection` names (RFC 9110 §7.6.1).
+    #[must_use]
+    pub fn is_hop_by_hop(self) -> bool {
+        matches!(
+            self,
+            Self::Connection
+                | Self::Http2Settings
+                | Self::KeepAlive
+                | Self::ProxyConnection
+                | Self::Te
+                | Self::TransferEncoding
+                | Self::Upgrade
+        )
+    }
+
+    /// Fields that `Connection` can't take away: those that frame and route a
+    /// message, and those that the gateway itself vouches for.
+    #[must_use]
+    pub fn is_kept_from_connection(self) -> bool {
+        matches!(
+            self,
+            Self::ContentLength
+                | Self::Forwarded
+                | Self::Host
+                | Self::Via
+                | Self::XForwardedFor
+                | Self::XForwardedHost
+                | Self::XForwardedProto
+        )
+    }
+}
+
+impl FieldBlock {
+    /// Fields that were parsed out of `bytes`.
+    #[must_use]
+    pub fn new(bytes: Buffer, fields: FieldList) -> Self {
+        Self { bytes, fields }
+    }
+
+    /// The bytes that all spans lie in.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.filled()
+    }
+
+    /// Every field line, in order.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (FieldId, &[u8], &[u8])> {
+        let bytes = self.bytes();
+        let parts = move |field: &Field| (field.id, field.name.of(bytes), field.value.of(bytes));
+        self.fields.iter().map(parts)
+    }
+
+    /// Values of the lines of a field that the gateway knows.
+    pub fn values(&self, id: FieldId) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
+        debug_assert_ne!(id, FieldId::Other, "other fields go by name");
+        let bytes = self.bytes();
+        self.fields.iter().filter(move |field| field.id == id).map(|field| field.value.of(bytes))
+    }
+
+    /// Values of the lines named `name`, in any case.
+    pub fn values_named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let named = move |&(_, line, value): &(FieldId, &'a [u8], &'a [u8])| {
+            line.eq_ignore_ascii_case(name).then_some(value)
+        };
+        self.iter().filter_map(move |line| named(&line))
+    }
+
+    /// Whether the field is there.
+    #[must_use]
+    pub fn has(&self, id: FieldId) -> bool {
+        self.fields.iter().any(|field| field.id == id)
+    }
+
+    /// Takes out every line named `name`, in any case.
+    pub fn remove(&mut self, name: &[u8]) {
+        let bytes = self.bytes.filled();
+        self.fields.retain(|field| !field.name.of(bytes).eq_ignore_ascii_case(name));
+    }
+
+    /// Takes out every line for which `drop` holds.
+    pub fn remove_where(&mut self, mut drop: impl FnMut(FieldId, &[u8]) -> bool) {
+        let bytes = self.bytes.filled();
+        self.fields.retain(|field| !drop(field.id, field.name.of(bytes)));
+    }
+
+    /// Adds a line at the end. `name` and `value` are valid (RFC 9110 §5.1, §5.5).
+    ///
+    /// # Errors
+    /// [`OverBudget`] where the bytes need more room than the budget has.
+    pub fn append(&mut self, name: &[u8], value: &[u8]) -> Result<(), OverBudget> {
+        let name = self.put(name)?;
+        let value = self.put(value)?;
+        self.fields.push(Field::new(self.bytes.filled(), name, value));
+        Ok(())
+    }
+
+    /// Replaces every line named `name` by one.
+    ///
+    /// # Errors
+    /// [`OverBudget`] where the bytes need more room than the budget has.
+    pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), OverBudget> {
+        self.remove(name);
+        self.append(name, value)
+    }
+
+    /// Adds bytes after all others and says where they are.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<Span, OverBudget> {
+        if self.bytes.spare() < bytes.len() {
+            let mut larger = Buffer::take(self.bytes.lease(), self.bytes.len() + bytes.len())?;
+            larger.put(self.bytes.filled()).expect("it is larger");
+            self.bytes = larger;
+        }
+        let start = self.bytes.len();
+        self.bytes.put(bytes).expect("there is room");
+        Ok(Span::new(start, start + bytes.len()))
+    }
+
+    /// Takes out what ends at this hop: the fields that always do, and those
+    /// that `Connection` names, unless they are not its to take (RFC 9110 §7.6.1).
+    pub(crate) fn strip_hop_by_hop(&mut self) {
+        let bytes = self.bytes.filled();
+        for index in 0..self.fields.len() {
+            let field = self.fields[index];
+            if field.id == FieldId::Connection {
+                let options = elements(field.value.of(bytes));
+                options.for_each(|option| drop_named(&mut self.fields, bytes, option));
+            }
+        }
+        self.fields.retain(|field| !field.is_dropped && !field.id.is_hop_by_hop());
+    }
+
+    /// Where the value of the first line of a field lies.
+    pub(crate) fn value_span(&self, id: FieldId) -> Option<Span> {
+        self.fields.iter().find(|field| field.id == id).map(|field| field.value)
+    }
+
+    pub(crate) fn lease(&self) -> &Lease {
+        self.bytes.lease()
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.bytes.filled_mut()
+    }
+}
+
+/// Marks the lines named `name`; the usual options of `Connection` name none.
+fn drop_named(fields: &mut [Field], bytes: &[u8], name: &[u8]) {
+    if name.eq_ignore_ascii_case(b"keep-alive") || name.eq_ignore_ascii_case(b"close") {
+        return;
+    }
+    for field in fields {
+        let is_named = field.name.of(bytes).eq_ignore_ascii_case(name);
+        field.is_dropped |= is_named && !field.id.is_kept_from_connection();
+    }
+}
+
+impl FieldList {
+    /// An empty list.
+    #[must_use]
+    pub fn take() -> Self {
+        Self(LISTS.with_borrow_mut(Vec::pop).unwrap_or_default())
+    }
+}
+
+impl Drop for FieldList {
+    fn drop(&mut self) {
+        let mut list = std::mem::take(&mut self.0);
+        list.clear();
+        // The thread may be ending: then the list goes with it.
+        let _ = LISTS.try_with(|lists| {
+            let mut lists = lists.borrow_mut();
+            if list.capacity() > 0 && lists.len() < IDLE_FIELD_LISTS_MAX {
+                lists.push(list);
+            }
+        });
+    }
+}
+
+impl Deref for FieldList {
+    type Target = Vec<Field>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for FieldList {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+/// The elements of a comma-separated list, without white space and empty ones
+/// (RFC 9110 §5.6.1). Not for fields that have quoted strings in them.
+pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_name_is_known_in_any_case() {
+        for (name, id) in [
+            ("connection", FieldId::Connection),
+            ("Content-Length", FieldId::ContentLength),
+            ("CONTENT-TYPE", FieldId::ContentType),
+            ("date", FieldId::Date),
+            ("expect", FieldId::Expect),
+            ("forwarded", FieldId::Forwarded),
+            ("host", FieldId::Host),
+            ("HTTP2-Settings", FieldId::Http2Settings),
+            ("keep-alive", FieldId::KeepAlive),
+            ("proxy-connection", FieldId::ProxyConnection),
+            ("te", FieldId::Te),
+            ("trailer", FieldId::Trailer),
+            ("transfer-encoding", FieldId::TransferEncoding),
+            ("upgrade", FieldId::Upgrade),
+            ("via", FieldId::Via),
+            ("x-forwarded-for", FieldId::XForwardedFor),
+            ("x-forwarded-host", FieldId::XForwardedHost),
+            ("x-forwarded-proto", FieldId::XForwardedProto),
+            ("x-forwarded-port", FieldId::Other),
+            ("", FieldId::Other),
+        ] {
+            assert_eq!(FieldId::of(name.as_bytes()), id, "{name}");
+        }
+    }
+
+    #[test]
+    fn list_elements_lose_white_space_and_empties() {
+        let found: Vec<&[u8]> = elements(b" close ,, upgrade\t, ").collect();
+        assert_eq!(found, [&b"close"[..], b"upgrade"]);
+    }
+}

@@ -1,0 +1,131 @@
+//! The gateway: listeners, routes and upstreams put together.
+//!
+//! Invariant: a worker shares nothing with another on the way of a request but
+//! immutable configuration, and atomics of the budget and of listeners.
+
+mod connection;
+mod forward;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use steppe_mem::{Account, Budget};
+use steppe_net::{BoundListener, Drain, Endpoints, Names, Worker};
+
+use crate::config::{self, UpstreamKind};
+use crate::filter::{self, Filter};
+use crate::metrics::HttpMetrics;
+use crate::router::Router;
+
+pub use worker::Drained;
+
+/// What all workers serve: immutable, but for counts.
+pub struct Gateway {
+    config: config::Gateway,
+    router: Router,
+    filters: Vec<Box<dyn Filter>>,
+    /// Servers' addresses, by upstream.
+    endpoints: Vec<Vec<Endpoints>>,
+    accounts: Accounts,
+    listeners: Vec<ListenerCount>,
+    metrics: Arc<HttpMetrics>,
+}
+
+/// What each part of the gateway is charged to.
+struct Accounts {
+    listeners: Vec<Account>,
+    routes: Vec<Account>,
+    upstreams: Vec<Account>,
+}
+
+/// Connections of one listener, of all workers.
+#[derive(Debug, Default)]
+struct ListenerCount(AtomicUsize);
+
+/// One connection of a listener, as long as it lives.
+struct Admitted {
+    gateway: Arc<Gateway>,
+    listener: usize,
+}
+
+impl Gateway {
+    /// A gateway under `budget`. Must be called within a runtime, which resolves `names`.
+    #[must_use]
+    pub fn new(
+        config: config::Gateway,
+        budget: &Budget,
+        names: &Names,
+        metrics: Arc<HttpMetrics>,
+    ) -> Arc<Self> {
+        let endpoints = |upstream: &config::Upstream| match &upstream.kind {
+            UpstreamKind::Servers(servers) => {
+                servers.servers.iter().map(|server| names.endpoints(server)).collect()
+            }
+            UpstreamKind::Respond(_) => Vec::new(),
+        };
+        Arc::new(Self {
+            router: Router::new(&config.routes),
+            filters: config.filters.iter().map(|filter| filter::build(&filter.kind)).collect(),
+            endpoints: config.upstreams.iter().map(endpoints).collect(),
+            accounts: Accounts::new(&config, budget.root()),
+            listeners: config.listeners.iter().map(|_| ListenerCount::default()).collect(),
+            metrics,
+            config,
+        })
+    }
+
+    /// What it was told to do.
+    #[must_use]
+    pub fn config(&self) -> &config::Gateway {
+        &self.config
+    }
+
+    /// Serves `listeners`, those of the configuration in order, until the node
+    /// has drained; says what became of the connections that were open then.
+    pub async fn serve(
+        self: Arc<Self>,
+        worker: std::rc::Rc<Worker>,
+        listeners: Vec<BoundListener>,
+    ) -> Drained {
+        worker::serve(self, worker, listeners).await
+    }
+
+    /// Counts a connection in, unless the listener has as many as it may.
+    fn admit(self: &Arc<Self>, listener: usize) -> Option<Admitted> {
+        let limit = self.config.listeners[listener].limits.connections;
+        let before = self.listeners[listener].0.fetch_add(1, Ordering::AcqRel);
+        // Counted in for a moment even when it is one too many: the guard counts it out.
+        let admitted = Admitted { gateway: Arc::clone(self), listener };
+        (before < limit).then_some(admitted)
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.gateway.listeners[self.listener].0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Accounts {
+    fn new(config: &config::Gateway, node: &Account) -> Self {
+        let listener = |listener: &config::Listener| {
+            node.child(format!("listener {}", listener.address), None)
+        };
+        let route =
+            |route: &config::Route| node.child(format!("route {}", route.name), route.budget);
+        let upstream = |upstream: &config::Upstream| {
+            node.child(format!("upstream {}", upstream.name), None)
+        };
+        Self {
+            listeners: config.listeners.iter().map(listener).collect(),
+            routes: config.routes.iter().map(route).collect(),
+            upstreams: config.upstreams.iter().map(upstream).collect(),
+        }
+    }
+}
+
+/// What a listener's connections must know of the node going down.
+fn drain_of(worker: &Worker) -> Drain {
+    worker.drain.clone()
+}

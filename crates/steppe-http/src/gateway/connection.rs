@@ -1,0 +1,142 @@
+//! A client's connection: one exchange after the other.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use super::forward;
+use super::worker::WorkerGateway;
+use crate::error::GatewayError;
+use crate::field::FieldBlock;
+use crate::forwarded::Peer;
+use crate::h1::{NextRequest, ServerConnection};
+use crate::head::RequestHead;
+use crate::metrics::CloseReason;
+use crate::router::{FieldLookup, NoRoute, RouteQuery};
+
+/// A connection, and whose it is.
+pub(super) struct Connection {
+    pub(super) this: Rc<WorkerGateway>,
+    pub(super) server: ServerConnection,
+    pub(super) peer: Peer,
+}
+
+/// What is to become of the connection after an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// Another request may follow.
+    NextRequest,
+    /// The client has its response; what it may still send is of no interest.
+    Linger,
+    /// There is nobody to be polite to.
+    Close,
+}
+
+pub(super) async fn serve(mut connection: Connection) {
+    let mut now = Instant::now();
+    loop {
+        let (after, status, route, is_forwarded) = match connection.server.next_request(now).await {
+            NextRequest::Closed(reason) => {
+                reason.inspect(|&reason| connection.this.metrics.closed(reason));
+                return;
+            }
+            NextRequest::Refused(error) => {
+                (connection.refuse(error, &[]).await, error.status, None, false)
+            }
+            NextRequest::Request(head) => connection.exchange(head).await,
+        };
+        let began_at = connection.server.began_at();
+        now = Instant::now();
+        let this = &connection.this;
+        let upstream = route.filter(|_| is_forwarded);
+        let upstream = upstream.map(|route: usize| this.gateway.config.routes[route].upstream);
+        this.metrics.request(route, upstream, status, now.saturating_duration_since(began_at));
+        match after {
+            After::NextRequest => {}
+            After::Linger => return connection.server.linger().await,
+            After::Close => return,
+        }
+    }
+}
+
+impl Connection {
+    /// Serves one request; says what became of it, its status, its route, and
+    /// whether a server answered.
+    async fn exchange(&mut self, head: RequestHead) -> (After, u16, Option<usize>, bool) {
+        match self.route(&head) {
+            Ok(route) => {
+                self.server.charge_to(&self.this.leases[route]);
+                let (after, status, is_forwarded) = forward::exchange(self, head, route).await;
+                (after, status, Some(route), is_forwarded)
+            }
+            Err(NoRoute::NotFound) => {
+                drop(head);
+                (self.answer(404, &[]).await, 404, None, false)
+            }
+            Err(NoRoute::MethodNotAllowed) => {
+                // Off the hot path: this one may allocate.
+                let allowed = self.allowed_methods(&head);
+                drop(head);
+                (self.answer(405, &[("allow", &allowed)]).await, 405, None, false)
+            }
+        }
+    }
+
+    fn route(&self, head: &RequestHead) -> Result<usize, NoRoute> {
+        self.this.gateway.router.route(&query_of(head))
+    }
+
+    fn allowed_methods(&self, head: &RequestHead) -> String {
+        let methods = self.this.gateway.router.allowed_methods(query_of(head));
+        methods.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Refuses a request, and counts why.
+    pub(super) async fn refuse(&mut self, error: GatewayError, further: &[(&str, &str)]) -> After {
+        self.this.metrics.closed(error.reason);
+        if error.status == 499 {
+            return After::Close;
+        }
+        let is_overloaded = error.status == 503;
+        let retry_after = [("retry-after", "1")];
+        let further = if is_overloaded { &retry_after } else { further };
+        // After a request that can't be read there is no telling where the next begins.
+        let is_readable = !matches!(
+            error.reason,
+            CloseReason::BadRequest
+                | CloseReason::HeaderTooLarge
+                | CloseReason::UriTooLong
+                | CloseReason::HeaderTimeout
+                | CloseReason::BodyTimeout
+                | CloseReason::BodyTooLarge
+                | CloseReason::Unsupported
+        );
+        if !is_readable {
+            self.server.end_after_response();
+        }
+        self.answer(error.status, further).await
+    }
+
+    async fn answer(&mut self, status: u16, further: &[(&str, &str)]) -> After {
+        match self.server.refuse(status, further).await {
+            Ok(()) if self.server.is_reusable() => After::NextRequest,
+            Ok(()) => After::Linger,
+            Err(_) => After::Close,
+        }
+    }
+}
+
+fn query_of(head: &RequestHead) -> RouteQuery<'_> {
+    RouteQuery {
+        host: head.host(),
+        path: head.path(),
+        method: head.method(),
+        query: head.query(),
+        fields: &head.fields,
+    }
+}
+
+impl FieldLookup for FieldBlock {
+    fn any_value(&self, name: &str, accept: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        self.values_named(name.as_bytes()).any(accept)
+    }
+}

@@ -1,0 +1,317 @@
+//! One exchange with the upstream of its route.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use steppe_mem::{Buffer, Lease, OverBudget};
+
+use super::Gateway;
+use super::connection::{After, Connection};
+use crate::config::{Respond, UpstreamKind};
+use crate::error::GatewayError;
+use crate::exchange::Upstream;
+use crate::field::FieldId;
+use crate::forwarded::{Forwarding, Incoming, Received};
+use crate::h1::encode::{self, Encoder};
+use crate::h1::{Outgoing, ServerConnection};
+use crate::head::{BodyLength, RequestHead, ResponseHead, Version};
+use crate::relay::{Continue, Patience, Relay, Relayed};
+use crate::respond::Responder;
+use crate::upstream::{Connected, Pool};
+
+/// What came of a relay, and what the client has seen of it.
+struct Outcome {
+    result: Result<Relayed, GatewayError>,
+    /// The status that the client was sent, if any.
+    status: Option<u16>,
+}
+
+/// Serves a routed request; says what became of it, its status, and whether a
+/// server answered.
+pub(super) async fn exchange(
+    connection: &mut Connection,
+    mut head: RequestHead,
+    route: usize,
+) -> (After, u16, bool) {
+    let gateway = std::sync::Arc::clone(&connection.this.gateway);
+    let lease = connection.this.leases[route].clone();
+    if let Err(error) = prepare(&gateway, connection, &mut head, route, &lease) {
+        drop(head);
+        return (connection.refuse(error, &[]).await, error.status, false);
+    }
+    let upstream = gateway.config.routes[route].upstream;
+    let outcome = match &gateway.config.upstreams[upstream].kind {
+        UpstreamKind::Respond(respond) => {
+            respond_to(connection, &gateway, head, route, respond, &lease).await
+        }
+        UpstreamKind::Servers(_) => {
+            let pool = connection.this.pools[upstream].clone().expect("servers have a pool");
+            forward_to(connection, &gateway, head, route, &pool, &lease).await
+        }
+    };
+    finish(connection, outcome).await
+}
+
+/// Makes the request what the origin shall see: forwarding fields, `Via`, filters.
+fn prepare(
+    gateway: &Gateway,
+    connection: &Connection,
+    head: &mut RequestHead,
+    route: usize,
+    lease: &Lease,
+) -> Result<(), GatewayError> {
+    set_forwarding(gateway, connection, head, lease)?;
+    head.fields.append(b"via", via(head.version))?;
+    for &filter in &gateway.config.routes[route].filters {
+        gateway.filters[filter].request(head)?;
+    }
+    Ok(())
+}
+
+fn via(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"1.0 steppe",
+        Version::Http11 => b"1.1 steppe",
+    }
+}
+
+/// Replaces the fields that say where a request comes from by what is true of it.
+fn set_forwarding(
+    gateway: &Gateway,
+    connection: &Connection,
+    head: &mut RequestHead,
+    lease: &Lease,
+) -> Result<(), OverBudget> {
+    const NAMES: [&[u8]; FORWARDING_LINES] =
+        [b"forwarded", b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"];
+    let (values, ends) = forwarding_values(gateway, connection, head, lease)?;
+    head.fields.remove_where(|id, _| {
+        matches!(
+            id,
+            FieldId::Forwarded
+                | FieldId::XForwardedFor
+                | FieldId::XForwardedProto
+                | FieldId::XForwardedHost
+        )
+    });
+    let mut start = 0;
+    for (name, end) in NAMES.into_iter().zip(ends) {
+        // A request that names no host has nothing to say in the last one.
+        if end > start {
+            head.fields.append(name, &values.filled()[start..end])?;
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+/// The values of the four fields, one after the other, and where each ends.
+fn forwarding_values(
+    gateway: &Gateway,
+    connection: &Connection,
+    head: &RequestHead,
+    lease: &Lease,
+) -> Result<(Buffer, [usize; FORWARDING_LINES]), OverBudget> {
+    let fields = &head.fields;
+    let incoming = Incoming {
+        forwarded: fields.values(FieldId::Forwarded),
+        x_forwarded_for: fields.values(FieldId::XForwardedFor),
+        x_forwarded_proto: fields.values(FieldId::XForwardedProto),
+        x_forwarded_host: fields.values(FieldId::XForwardedHost),
+    };
+    let received = Received { host: head.authority(), proto: "http" };
+    let forwarding =
+        Forwarding::new(&connection.peer, &gateway.config.trusted_proxies, received, incoming);
+    let ends = Cell::new([0; FORWARDING_LINES]);
+    let values = Encoder::encode(lease, FORWARDING_BYTES, |out| {
+        forwarding.write_forwarded(out);
+        let first = out.len();
+        forwarding.write_x_forwarded_for(out);
+        let second = out.len();
+        forwarding.write_x_forwarded_proto(out);
+        let third = out.len();
+        forwarding.write_x_forwarded_host(out);
+        ends.set([first, second, third, out.len()]);
+    })?;
+    Ok((values, ends.get()))
+}
+
+const FORWARDING_LINES: usize = 4;
+
+/// What the values of the four fields usually take.
+const FORWARDING_BYTES: usize = 1024;
+
+async fn respond_to(
+    connection: &mut Connection,
+    gateway: &Gateway,
+    head: RequestHead,
+    route: usize,
+    respond: &Respond,
+    lease: &Lease,
+) -> Outcome {
+    let responder = Responder::new(respond, head.method() == b"HEAD", lease);
+    drop(head);
+    match responder {
+        Ok(mut responder) => {
+            let patience = patience(gateway, &connection.server, route, None);
+            relay(connection, gateway, route, &mut responder, patience).await
+        }
+        Err(error) => Outcome { result: Err(error), status: None },
+    }
+}
+
+async fn forward_to(
+    connection: &mut Connection,
+    gateway: &Gateway,
+    head: RequestHead,
+    route: usize,
+    pool: &Rc<Pool>,
+    lease: &Lease,
+) -> Outcome {
+    let failed = |error| Outcome { result: Err(error), status: None };
+    let patience = patience(gateway, &connection.server, route, Some(pool));
+    let mut connected = match pool.checkout().await {
+        Ok(connected) => connected,
+        Err(error) => return failed(error),
+    };
+    let outgoing = Outgoing {
+        length: head.length,
+        is_head: head.method() == b"HEAD",
+        asks_to_upgrade: head.upgrade().is_some(),
+        is_replayable: head.length == BodyLength::Empty
+            && head.upgrade().is_none()
+            && head.is_idempotent(),
+    };
+    let mut out = match encode_request(&head, pool, &connected, lease) {
+        Ok(out) => out,
+        Err(error) => return failed(error.into()),
+    };
+    // Its bytes are in `out` now; what it held is free for others.
+    drop(head);
+    loop {
+        connected.connection.start(out, outgoing, lease);
+        let outcome =
+            relay(connection, gateway, route, &mut connected.connection, patience).await;
+        let replay = match &outcome.result {
+            Err(error) if error.is_stale_connection && outgoing.is_replayable => {
+                connected.connection.take_request()
+            }
+            _ => None,
+        };
+        let Some(request) = replay else {
+            pool.put_back(connected, Instant::now());
+            return outcome;
+        };
+        out = request;
+        connected = match pool.reconnect(&connected).await {
+            Ok(connected) => connected,
+            Err(error) => return failed(error),
+        };
+    }
+}
+
+fn encode_request(
+    head: &RequestHead,
+    pool: &Pool,
+    connected: &Connected,
+    lease: &Lease,
+) -> Result<Buffer, OverBudget> {
+    if head.authority().is_empty() {
+        return encode::request(head, &pool.authority(connected), lease);
+    }
+    encode::request(head, "", lease)
+}
+
+/// How long the exchange may take, and each part of it.
+fn patience(
+    gateway: &Gateway,
+    server: &ServerConnection,
+    route: usize,
+    pool: Option<&Rc<Pool>>,
+) -> Patience {
+    /// A response from the configuration is there at once.
+    const AT_ONCE: Duration = Duration::from_secs(60);
+    let upstream = pool.map(|pool| pool.settings().timeouts);
+    let total = gateway.config.routes[route].total.or(upstream.and_then(|timeouts| timeouts.total));
+    let timeouts = server.settings().timeouts;
+    Patience {
+        request_content: timeouts.idle,
+        write_stall: timeouts.write_stall,
+        first_byte: upstream.map_or(AT_ONCE, |timeouts| timeouts.first_byte),
+        upstream_idle: upstream.map_or(AT_ONCE, |timeouts| timeouts.idle),
+        total_at: total.and_then(|total| server.began_at().checked_add(total)),
+    }
+}
+
+async fn relay(
+    connection: &mut Connection,
+    gateway: &Gateway,
+    route: usize,
+    upstream: &mut impl Upstream,
+    patience: Patience,
+) -> Outcome {
+    let mut status = None;
+    let began_at = connection.server.began_at();
+    let metrics = Rc::clone(&connection.this.metrics);
+    let (mut side, deadline) = connection.server.split_deadline();
+    let mut relay = Relay::new(&mut side, upstream, deadline, patience, began_at);
+    let mut tunnel = None;
+    let mut on_head = |_: &mut _, head: &mut ResponseHead| {
+        let filters = gateway.config.routes[route].filters.iter().rev();
+        for &filter in filters {
+            gateway.filters[filter].response(head)?;
+        }
+        head.fields.append(b"via", via(head.version))?;
+        status = Some(head.status);
+        if head.status == 101 {
+            tunnel = Some(Tunnel::new(Rc::clone(&metrics)));
+        }
+        Ok(if is_event_stream(head) { Continue::Endless } else { Continue::Bounded })
+    };
+    let result = poll_fn(|cx| relay.poll(cx, &mut on_head)).await;
+    let has_begun = relay.has_response_begun();
+    Outcome { result, status: status.filter(|_| has_begun) }
+}
+
+/// Counts a tunnel for as long as it lasts.
+struct Tunnel(Rc<crate::metrics::WorkerMetrics>);
+
+impl Tunnel {
+    fn new(metrics: Rc<crate::metrics::WorkerMetrics>) -> Self {
+        metrics.tunnel_opened();
+        Self(metrics)
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        self.0.tunnel_closed();
+    }
+}
+
+/// WHATWG HTML §9.2: it lasts for as long as its server has something to say.
+fn is_event_stream(head: &ResponseHead) -> bool {
+    const TYPE: &[u8] = b"text/event-stream";
+    let value = head.fields.values(FieldId::ContentType).next().unwrap_or_default();
+    value.get(..TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(TYPE))
+}
+
+async fn finish(connection: &mut Connection, outcome: Outcome) -> (After, u16, bool) {
+    let server = &connection.server;
+    match (outcome.result, outcome.status) {
+        (Ok(relayed), Some(status)) if relayed.was_tunnel => (After::Close, status, true),
+        (Ok(_), Some(status)) if server.is_reusable() => (After::NextRequest, status, true),
+        (Ok(_), status) => (After::Linger, status.unwrap_or(502), true),
+        // The response has begun: a cut connection is all that can tell the client.
+        (Err(error), Some(status)) => {
+            connection.this.metrics.closed(error.reason);
+            (After::Close, status, true)
+        }
+        (Err(error), None) => {
+            let after = connection.refuse(error, &[]).await;
+            (after, error.status, false)
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Heads as they go out: always written anew, never passed through.
+//!
+//! Invariant: what is written has one reading. Framing and connection fields
+//! are ours, in a place of ours; a message's own were taken out when it came.
+//! Spec: RFC 9112 §2 to §6.
+
+use std::io::Write;
+
+use steppe_mem::{Buffer, Lease, OverBudget};
+
+use crate::field::{FieldBlock, FieldId};
+use crate::forwarded::Sink;
+use crate::head::{BodyLength, RequestHead, ResponseHead};
+use crate::status;
+
+/// What the client's connection is for after a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistence {
+    /// Another request may follow, as HTTP/1.1 has it.
+    Default,
+    /// Another request may follow, and HTTP/1.0 must be told.
+    KeepAlive,
+    /// It is closed.
+    Close,
+}
+
+/// Writes into a buffer; notes where it has no room.
+pub struct Encoder {
+    buffer: Buffer,
+    is_full: bool,
+}
+
+impl Sink for Encoder {
+    fn put(&mut self, bytes: &[u8]) {
+        self.is_full |= self.buffer.put(bytes).is_err();
+    }
+}
+
+impl Write for Encoder {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.put(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Encoder {
+    /// What `write` writes, in a buffer that holds it: at first one of `bytes`.
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub fn encode(
+        lease: &Lease,
+        bytes: usize,
+        write: impl Fn(&mut Self),
+    ) -> Result<Buffer, OverBudget> {
+        let mut bytes = bytes;
+        loop {
+            let mut encoder = Self { buffer: Buffer::take(lease, bytes)?, is_full: false };
+            write(&mut encoder);
+            if !encoder.is_full {
+                return Ok(encoder.buffer);
+            }
+            bytes = encoder.buffer.capacity() * 2;
+        }
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    fn line(&mut self, name: &[u8], value: &[u8]) {
+        self.put(name);
+        self.put(b": ");
+        self.put(value);
+        self.put(b"\r\n");
+    }
+
+    fn number(&mut self, number: u64) {
+        write!(self, "{number}").expect("a full buffer is noted, not an error");
+    }
+
+    fn length(&mut self, length: BodyLength) {
+        match length {
+            BodyLength::Known(bytes) => {
+                self.put(b"content-length: ");
+                self.number(bytes);
+                self.put(b"\r\n");
+            }
+            BodyLength::Chunked => self.put(b"transfer-encoding: chunked\r\n"),
+            // Nothing says it but the end of the connection; and where there is no
+            // content, a `Content-Length` that came stands for what there would be.
+            BodyLength::UntilEnd | BodyLength::Empty => {}
+        }
+    }
+
+    fn fields(&mut self, fields: &FieldBlock, skips: impl Fn(FieldId) -> bool) {
+        for (id, name, value) in fields.iter() {
+            if !skips(id) {
+                self.line(name, value);
+            }
+        }
+    }
+}
+
+/// A request's head. `server` is named as its host where the client named none.
+///
+/// # Errors
+/// Where the budget has no room.
+pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer, OverBudget> {
+    Encoder::encode(lease, room_for(&head.fields), |out| {
+        out.put(head.method());
+        out.put(b" ");
+        out.put(head.path());
+        if let Some(query) = head.query() {
+            out.put(b"?");
+            out.put(query);
+        }
+        out.put(b" HTTP/1.1\r\n");
+        out.line(b"host", host(head, server));
+        let has_content = head.length != BodyLength::Empty;
+        out.fields(&head.fields, |id| {
+            id == FieldId::Host || id == FieldId::ContentLength && has_content
+        });
+        out.length(head.length);
+        match (head.upgrade(), head.takes_trailers) {
+            (Some(protocol), _) => {
+                out.line(b"connection", b"upgrade");
+                out.line(b"upgrade", protocol);
+            }
+            (None, true) => out.put(b"te: trailers\r\nconnection: te\r\n"),
+            (None, false) => {}
+        }
+        out.put(b"\r\n");
+    })
+}
+
+/// A filter may have set the field; otherwise it is what the client asked for.
+fn host<'a>(head: &'a RequestHead, server: &'a str) -> &'a [u8] {
+    let in_target = Some(head.authority()).filter(|authority| !authority.is_empty());
+    head.fields.values(FieldId::Host).next().or(in_target).unwrap_or(server.as_bytes())
+}
+
+/// A response's head, its content delimited by `length`.
+///
+/// # Errors
+/// Where the budget has no room.
+pub fn response(
+    head: &ResponseHead,
+    length: BodyLength,
+    persistence: Persistence,
+    lease: &Lease,
+) -> Result<Buffer, OverBudget> {
+    Encoder::encode(lease, room_for(&head.fields), |out| {
+        out.status_line(head.status, head.reason());
+        let can_have_content = head.status >= 200 && head.status != 204;
+        let keeps_length = length == BodyLength::Empty && can_have_content;
+        out.fields(&head.fields, |id| id == FieldId::ContentLength && !keeps_length);
+        if head.status >= 200 && !head.fields.has(FieldId::Date) {
+            out.line(b"date", &crate::date::now());
+        }
+        out.length(length);
+        match (head.upgrade(), persistence) {
+            (Some(protocol), _) => {
+                out.line(b"connection", b"upgrade");
+                out.line(b"upgrade", protocol);
+            }
+            (None, _) if head.status < 200 => {}
+            (None, Persistence::Default) => {}
+            (None, Persistence::KeepAlive) => out.line(b"connection", b"keep-alive"),
+            (None, Persistence::Close) => out.line(b"connection", b"close"),
+        }
+        out.put(b"\r\n");
+    })
+}
+
+/// A response that the gateway makes itself, with its content: a status and a word about it.
+///
+/// # Errors
+/// Where the budget has no room.
+pub fn refusal(
+    status: u16,
+    further: &[(&str, &str)],
+    has_content: bool,
+    persistence: Persistence,
+    lease: &Lease,
+) -> Result<Buffer, OverBudget> {
+    let reason = status::reason(status);
+    Encoder::encode(lease, 1024, |out| {
+        out.status_line(status, reason.as_bytes());
+        out.line(b"date", &crate::date::now());
+        for (name, value) in further {
+            out.line(name.as_bytes(), value.as_bytes());
+        }
+        out.put(b"content-type: text/plain; charset=utf-8\r\n");
+        // `404 Not Found` and a line end.
+        out.length(BodyLength::Known(reason.len() as u64 + 5));
+        match persistence {
+            Persistence::Default => {}
+            Persistence::KeepAlive => out.line(b"connection", b"keep-alive"),
+            Persistence::Close => out.line(b"connection", b"close"),
+        }
+        out.put(b"\r\n");
+        if has_content {
+            out.number(status.into());
+            out.put(b" ");
+            out.put(reason.as_bytes());
+            out.put(b"\n");
+        }
+    })
+}
+
+/// The end of a chunked message that has trailers.
+///
+/// # Errors
+/// Where the budget has no room.
+pub fn trailers(fields: &FieldBlock) -> Result<Buffer, OverBudget> {
+    Encoder::encode(fields.lease(), room_for(fields), |out| {
+        out.put(b"0\r\n");
+        // RFC 9110 §6.5.1: no trailer may frame, route or authorize a message.
+        out.fields(fields, |id| id.is_hop_by_hop() || id.is_kept_from_connection());
+        out.put(b"\r\n");
+    })
+}
+
+impl Encoder {
+    fn status_line(&mut self, status: u16, reason: &[u8]) {
+        self.put(b"HTTP/1.1 ");
+        self.number(status.into());
+        self.put(b" ");
+        self.put(reason);
+        self.put(b"\r\n");
+    }
+}
+
+/// What a head usually takes: as much as it had, a few fields of ours, and some
+/// content behind it.
+fn room_for(fields: &FieldBlock) -> usize {
+    const OURS: usize = 512;
+    fields.bytes().len() + OURS
+}

@@ -1,0 +1,310 @@
+//! Where a message ends, decided once and strictly. Spec: RFC 9112 §6, §9.3.
+//!
+//! Invariant: a message with two readings has none: it is refused, and the
+//! connection is closed. Nothing here repairs.
+//!
+//! # Deviations
+//! Stricter than RFC 9112: repeated `Content-Length` with equal values, and a
+//! transfer coding in a message of HTTP/1.0, are refused too.
+
+use crate::field::{FieldBlock, FieldId, elements};
+use crate::head::{BodyLength, Version};
+
+/// What a request's fields say of its connection and content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestFraming {
+    /// How its content is delimited.
+    pub length: BodyLength,
+    /// The client would send another request.
+    pub keep_alive: bool,
+    /// The client waits for `100 Continue`.
+    pub expects_continue: bool,
+    /// It asks to go on as another protocol, one that may be asked for.
+    pub upgrade: bool,
+}
+
+/// What a response's fields say of its connection and content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResponseFraming {
+    /// How its content is delimited.
+    pub length: BodyLength,
+    /// The server would take another request.
+    pub keep_alive: bool,
+}
+
+/// Why a message's framing is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FramingError {
+    /// `Content-Length` is no number, or there are several.
+    #[error("invalid content-length")]
+    ContentLength,
+    /// Both length and transfer coding.
+    #[error("both content-length and transfer-encoding")]
+    Ambiguous,
+    /// A transfer coding in HTTP/1.0, or one that does not end in `chunked`.
+    #[error("invalid transfer-encoding")]
+    TransferEncoding,
+    /// Transfer codings besides `chunked`: 501.
+    #[error("unsupported transfer coding")]
+    Unsupported,
+    /// An expectation other than `100-continue`: 417.
+    #[error("unsupported expectation")]
+    Expectation,
+}
+
+/// Reads a request's framing.
+///
+/// # Errors
+/// [`FramingError`]; the connection must be closed after the refusal.
+pub fn request(version: Version, fields: &FieldBlock) -> Result<RequestFraming, FramingError> {
+    let seen = Seen::of(fields);
+    let length = match seen.delimited(version, fields)? {
+        Some(length) => length,
+        None => BodyLength::Empty,
+    };
+    let connection = seen.connection.then(|| Connection::of(fields)).unwrap_or_default();
+    let upgrade = seen.upgrade
+        && version == Version::Http11
+        && connection.upgrade
+        && length == BodyLength::Empty
+        && asks_for_other_than_http(fields);
+    let expects_continue = seen.expect && expects_continue(version, fields)?;
+    let keep_alive = connection.keep_alive(version);
+    Ok(RequestFraming { length, keep_alive, expects_continue, upgrade })
+}
+
+/// Reads the framing of a response to a request that was `HEAD` or not.
+///
+/// # Errors
+/// [`FramingError`]: 502.
+pub fn response(
+    version: Version,
+    status: u16,
+    is_to_head: bool,
+    fields: &FieldBlock,
+) -> Result<ResponseFraming, FramingError> {
+    let seen = Seen::of(fields);
+    // What the fields say is checked even where there is no content.
+    let delimited = seen.delimited(version, fields)?;
+    let connection = seen.connection.then(|| Connection::of(fields)).unwrap_or_default();
+    let keep_alive = connection.keep_alive(version);
+    if is_to_head || status < 200 || status == 204 || status == 304 {
+        return Ok(ResponseFraming { length: BodyLength::Empty, keep_alive });
+    }
+    Ok(match delimited {
+        Some(length) => ResponseFraming { length, keep_alive },
+        None => ResponseFraming { length: BodyLength::UntilEnd, keep_alive: false },
+    })
+}
+
+/// Which fields are there that matter to framing, found in one pass.
+#[derive(Default)]
+struct Seen {
+    content_length: bool,
+    transfer_encoding: bool,
+    connection: bool,
+    upgrade: bool,
+    expect: bool,
+}
+
+impl Seen {
+    fn of(fields: &FieldBlock) -> Self {
+        let mut seen = Self::default();
+        for field in fields.fields() {
+            match field.id {
+                FieldId::ContentLength => seen.content_length = true,
+                FieldId::TransferEncoding => seen.transfer_encoding = true,
+                FieldId::Connection => seen.connection = true,
+                FieldId::Upgrade => seen.upgrade = true,
+                FieldId::Expect => seen.expect = true,
+                _ => {}
+            }
+        }
+        seen
+    }
+
+    fn delimited(
+        &self,
+        version: Version,
+        fields: &FieldBlock,
+    ) -> Result<Option<BodyLength>, FramingError> {
+        match (self.content_length, self.transfer_encoding) {
+            (false, false) => Ok(None),
+            (true, true) => Err(FramingError::Ambiguous),
+            (true, false) => content_length(fields).map(Some),
+            (false, true) if version == Version::Http10 => Err(FramingError::TransferEncoding),
+            (false, true) => transfer_encoding(fields).map(Some),
+        }
+    }
+}
+
+fn content_length(fields: &FieldBlock) -> Result<BodyLength, FramingError> {
+    let mut values = fields.values(FieldId::ContentLength);
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return Err(FramingError::ContentLength);
+    };
+    match decimal(value).ok_or(FramingError::ContentLength)? {
+        0 => Ok(BodyLength::Empty),
+        length => Ok(BodyLength::Known(length)),
+    }
+}
+
+/// Digits alone: no sign, no space, no list.
+fn decimal(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+fn transfer_encoding(fields: &FieldBlock) -> Result<BodyLength, FramingError> {
+    let mut codings = fields.values(FieldId::TransferEncoding).flat_map(elements);
+    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    match (codings.next(), codings.next()) {
+        (Some(only), None) if is_chunked(only) => Ok(BodyLength::Chunked),
+        (Some(first), Some(second)) if !is_chunked(first) => {
+            let last = codings.last().unwrap_or(second);
+            let is_delimited = is_chunked(last);
+            Err(if is_delimited { FramingError::Unsupported } else { FramingError::TransferEncoding })
+        }
+        _ => Err(FramingError::TransferEncoding),
+    }
+}
+
+/// What the `Connection` field asks for.
+#[derive(Default)]
+struct Connection {
+    close: bool,
+    keep_alive: bool,
+    upgrade: bool,
+}
+
+impl Connection {
+    fn of(fields: &FieldBlock) -> Self {
+        let mut found = Self::default();
+        for option in fields.values(FieldId::Connection).flat_map(elements) {
+            found.close |= option.eq_ignore_ascii_case(b"close");
+            found.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            found.upgrade |= option.eq_ignore_ascii_case(b"upgrade");
+        }
+        found
+    }
+
+    fn keep_alive(&self, version: Version) -> bool {
+        !self.close && (version == Version::Http11 || self.keep_alive)
+    }
+}
+
+/// `h2c` would be an HTTP that the gateway does not see into: it is not asked for.
+fn asks_for_other_than_http(fields: &FieldBlock) -> bool {
+    let mut protocols = fields.values(FieldId::Upgrade).flat_map(elements).peekable();
+    let is_http = |protocol: &[u8]| {
+        let prefix = protocol.get(..5).unwrap_or_default();
+        protocol.eq_ignore_ascii_case(b"h2c") || prefix.eq_ignore_ascii_case(b"http/")
+    };
+    protocols.peek().is_some() && !protocols.any(is_http)
+}
+
+fn expects_continue(version: Version, fields: &FieldBlock) -> Result<bool, FramingError> {
+    // RFC 9110 §10.1.1: from HTTP/1.0 it is ignored.
+    if version == Version::Http10 {
+        return Ok(false);
+    }
+    let mut expectations = fields.values(FieldId::Expect).flat_map(elements);
+    let all_known = expectations.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"));
+    if all_known { Ok(true) } else { Err(FramingError::Expectation) }
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::{Budget, Buffer};
+
+    use super::*;
+    use crate::h1::parse::{self, HeadLimits};
+
+    fn fields(text: &str) -> FieldBlock {
+        let budget = Budget::new(1 << 20);
+        let mut bytes = Buffer::take(&budget.root().lease(), 4096).expect("room");
+        bytes.put(text.as_bytes()).and_then(|()| bytes.put(b"\r\n")).expect("room");
+        let mut list = crate::field::FieldList::take();
+        let limits = HeadLimits { bytes: 4096, fields: 100 };
+        parse::trailers(bytes.filled(), limits, &mut list).expect("valid").expect("whole");
+        FieldBlock::new(bytes, list)
+    }
+
+    fn length(text: &str) -> Result<BodyLength, FramingError> {
+        request(Version::Http11, &fields(text)).map(|framing| framing.length)
+    }
+
+    #[test]
+    fn lengths_are_read_strictly() {
+        assert_eq!(length(""), Ok(BodyLength::Empty));
+        assert_eq!(length("Content-Length: 12\r\n"), Ok(BodyLength::Known(12)));
+        assert_eq!(length("Content-Length: 0\r\n"), Ok(BodyLength::Empty));
+        assert_eq!(length("Transfer-Encoding: Chunked\r\n"), Ok(BodyLength::Chunked));
+        for value in ["", "+5", "-1", "5,5", "5 5", "0x5", "18446744073709551616", "5;"] {
+            let text = format!("Content-Length: {value}\r\n");
+            assert_eq!(length(&text), Err(FramingError::ContentLength), "{value}");
+        }
+        let twice = "Content-Length: 5\r\nContent-Length: 5\r\n";
+        assert_eq!(length(twice), Err(FramingError::ContentLength));
+    }
+
+    #[test]
+    fn transfer_codings_are_read_strictly() {
+        for value in ["", "identity", "chunked, gzip", "chunked, chunked", "chunked, identity", "xchunked", "\"chunked\"", "chunked;a=b"] {
+            let text = format!("Transfer-Encoding: {value}\r\n");
+            assert_eq!(length(&text), Err(FramingError::TransferEncoding), "{value}");
+        }
+        assert_eq!(length("Transfer-Encoding: gzip, chunked\r\n"), Err(FramingError::Unsupported));
+        let lines = "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n";
+        assert_eq!(length(lines), Err(FramingError::Unsupported));
+        let both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n";
+        assert_eq!(length(both), Err(FramingError::Ambiguous));
+        let old = request(Version::Http10, &fields("Transfer-Encoding: chunked\r\n"));
+        assert_eq!(old, Err(FramingError::TransferEncoding));
+    }
+
+    #[test]
+    fn connections_are_kept_as_the_version_has_it() {
+        let keep = |version, text| request(version, &fields(text)).expect("valid").keep_alive;
+        assert!(keep(Version::Http11, ""));
+        assert!(!keep(Version::Http11, "Connection: x, CLOSE\r\n"));
+        assert!(!keep(Version::Http10, ""));
+        assert!(keep(Version::Http10, "Connection: Keep-Alive\r\n"));
+    }
+
+    #[test]
+    fn upgrades_to_anything_but_http_are_asked_for() {
+        let upgrade = |text| request(Version::Http11, &fields(text)).expect("valid").upgrade;
+        assert!(upgrade("Connection: Upgrade\r\nUpgrade: websocket\r\n"));
+        assert!(!upgrade("Upgrade: websocket\r\n"), "not named by Connection");
+        assert!(!upgrade("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"));
+        assert!(!upgrade("Connection: Upgrade\r\nUpgrade: websocket, H2C\r\n"));
+        assert!(!upgrade("Connection: Upgrade\r\nUpgrade: x\r\nContent-Length: 3\r\n"));
+    }
+
+    #[test]
+    fn responses_without_content_have_none_whatever_they_say() {
+        let read = |status, is_to_head, text| {
+            response(Version::Http11, status, is_to_head, &fields(text)).map(|framing| framing.length)
+        };
+        assert_eq!(read(200, true, "Content-Length: 5\r\n"), Ok(BodyLength::Empty));
+        assert_eq!(read(204, false, "Content-Length: 5\r\n"), Ok(BodyLength::Empty));
+        assert_eq!(read(304, false, "Transfer-Encoding: chunked\r\n"), Ok(BodyLength::Empty));
+        assert_eq!(read(200, false, ""), Ok(BodyLength::UntilEnd));
+        let both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n";
+        assert_eq!(read(200, true, both), Err(FramingError::Ambiguous));
+    }
+
+    #[test]
+    fn expectations_are_known_or_refused() {
+        let expects = |version, text| request(version, &fields(text)).map(|f| f.expects_continue);
+        assert_eq!(expects(Version::Http11, "Expect: 100-Continue\r\n"), Ok(true));
+        assert_eq!(expects(Version::Http11, "Expect: x\r\n"), Err(FramingError::Expectation));
+        assert_eq!(expects(Version::Http10, "Expect: x\r\n"), Ok(false));
+    }
+}

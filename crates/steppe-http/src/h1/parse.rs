@@ -1,0 +1,462 @@
+//! Heads of HTTP/1.1 messages and trailer sections, read strictly.
+//!
+//! Invariant: what this accepts has one reading. Line ends are CRLF, a name is
+//! followed by its colon at once, values have no bare CR, LF or NUL and no line
+//! folding; anything else is an error, never repaired. Offsets are into the
+//! bytes that were given. Spec: RFC 9112 §2 to §5; RFC 9110 §5.
+//!
+//! # Deviations
+//! One empty line before a request is skipped, as RFC 9112 §2.2 asks for; more
+//! are refused.
+
+use crate::field::{Field, Span};
+use crate::head::Version;
+
+/// What a head may take.
+#[derive(Debug, Clone, Copy)]
+pub struct HeadLimits {
+    /// From its first byte to its empty line.
+    pub bytes: usize,
+    /// Field lines.
+    pub fields: usize,
+}
+
+/// Where the parts of a request line lie, and where the head ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestLine {
+    /// The method.
+    pub method: Span,
+    /// The request target, in whatever form.
+    pub target: Span,
+    /// The version.
+    pub version: Version,
+    /// Bytes of the whole head, with its empty line.
+    pub head_bytes: usize,
+}
+
+/// Where the parts of a status line lie, and where the head ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusLine {
+    /// The version.
+    pub version: Version,
+    /// 100 to 599.
+    pub status: u16,
+    /// The reason phrase.
+    pub reason: Span,
+    /// Bytes of the whole head, with its empty line.
+    pub head_bytes: usize,
+}
+
+/// Why a head is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The first line is not of its form: 400.
+    #[error("malformed first line")]
+    FirstLine,
+    /// A version other than 1.0 and 1.1: 505.
+    #[error("unsupported version")]
+    Version,
+    /// A request line longer than a head may be: 414.
+    #[error("request target too long")]
+    TargetTooLong,
+    /// A field line that is not `name: value`: 400.
+    #[error("malformed field line")]
+    Field,
+    /// A line that ends in a bare LF, or has a bare CR in it: 400.
+    #[error("bare CR or LF")]
+    LineEnd,
+    /// A line folded into the next (obs-fold): 400.
+    #[error("folded field line")]
+    Folding,
+    /// A head longer than it may be: 431.
+    #[error("head too large")]
+    TooLarge,
+    /// More field lines than there may be: 431.
+    #[error("too many fields")]
+    TooManyFields,
+}
+
+/// A request's head, or `None` while more bytes are needed. `fields` is filled in.
+///
+/// # Errors
+/// As soon as it is certain that no further bytes can make it valid.
+pub fn request(
+    bytes: &[u8],
+    limits: HeadLimits,
+    fields: &mut Vec<Field>,
+) -> Result<Option<RequestLine>, ParseError> {
+    let mut lines = Lines { bytes, at: usize::from(bytes.starts_with(b"\r\n")) * 2 };
+    let too_large = |error| if bytes.len() >= limits.bytes { Err(error) } else { Ok(None) };
+    let Some((method, target, version)) = lines.request_line()? else {
+        return too_large(ParseError::TargetTooLong);
+    };
+    match lines.field_lines(limits.fields, fields)? {
+        Some(head_bytes) if head_bytes <= limits.bytes => {
+            Ok(Some(RequestLine { method, target, version, head_bytes }))
+        }
+        Some(_) => Err(ParseError::TooLarge),
+        None => too_large(ParseError::TooLarge),
+    }
+}
+
+/// A response's head, or `None` while more bytes are needed. `fields` is filled in.
+///
+/// # Errors
+/// As [`request`].
+pub fn response(
+    bytes: &[u8],
+    limits: HeadLimits,
+    fields: &mut Vec<Field>,
+) -> Result<Option<StatusLine>, ParseError> {
+    let mut lines = Lines { bytes, at: 0 };
+    let too_large = || if bytes.len() >= limits.bytes { Err(ParseError::TooLarge) } else { Ok(None) };
+    let Some((version, status, reason)) = lines.status_line()? else { return too_large() };
+    match lines.field_lines(limits.fields, fields)? {
+        Some(head_bytes) if head_bytes <= limits.bytes => {
+            Ok(Some(StatusLine { version, status, reason, head_bytes }))
+        }
+        Some(_) => Err(ParseError::TooLarge),
+        None => too_large(),
+    }
+}
+
+/// A trailer section with its empty line, or `None` while more bytes are
+/// needed; the number of its bytes. `fields` is filled in.
+///
+/// # Errors
+/// As [`request`].
+pub fn trailers(
+    bytes: &[u8],
+    limits: HeadLimits,
+    fields: &mut Vec<Field>,
+) -> Result<Option<usize>, ParseError> {
+    let mut lines = Lines { bytes, at: 0 };
+    match lines.field_lines(limits.fields, fields)? {
+        Some(section_bytes) if section_bytes <= limits.bytes => Ok(Some(section_bytes)),
+        Some(_) => Err(ParseError::TooLarge),
+        None if bytes.len() >= limits.bytes => Err(ParseError::TooLarge),
+        None => Ok(None),
+    }
+}
+
+/// Whether a head that was incomplete up to `seen` bytes may be complete now.
+///
+/// So that a head that comes byte by byte is not parsed as often as it has bytes.
+#[must_use]
+pub fn may_be_complete(bytes: &[u8], seen: usize) -> bool {
+    // An empty line may have begun up to three bytes before what is new. A bare
+    // LF counts as a line end here, for the parser to refuse it.
+    let mut at = seen.saturating_sub(3);
+    while let Some(found) = memchr::memchr(b'\n', &bytes[at..]) {
+        at += found + 1;
+        if matches!(&bytes[at..], [b'\n', ..] | [b'\r', b'\n', ..]) {
+            return true;
+        }
+    }
+    false
+}
+
+/// RFC 9110 §5.6.2.
+const fn is_token_byte(byte: u8) -> bool {
+    matches!(byte,
+        b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`'
+        | b'|' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z')
+}
+
+/// RFC 9110 §5.5: VCHAR, obs-text, and white space within.
+const fn is_value_byte(byte: u8) -> bool {
+    matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
+}
+
+/// VCHAR: which of them a target may have is for the path and host to say.
+const fn is_target_byte(byte: u8) -> bool {
+    matches!(byte, 0x21..=0x7e)
+}
+
+const TOKEN: u8 = 1;
+const VALUE: u8 = 2;
+const TARGET: u8 = 4;
+
+#[expect(clippy::cast_possible_truncation, reason = "0 to 255")]
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (b, mut class) = (byte as u8, 0);
+        if is_token_byte(b) {
+            class |= TOKEN;
+        }
+        if is_value_byte(b) {
+            class |= VALUE;
+        }
+        if is_target_byte(b) {
+            class |= TARGET;
+        }
+        classes[byte] = class;
+        byte += 1;
+    }
+    classes
+};
+
+/// Whether `bytes` is a token: a method, a field name.
+#[must_use]
+pub fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
+}
+
+/// Whether `bytes` can be a field's value.
+#[must_use]
+pub fn is_field_value(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| is_value_byte(byte)) && bytes.trim_ascii().len() == bytes.len()
+}
+
+struct Lines<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// `None` where the bytes end before the thing does.
+type Found<T> = Result<Option<T>, ParseError>;
+
+impl Lines<'_> {
+    fn request_line(&mut self) -> Found<(Span, Span, Version)> {
+        let Some(method) = self.word(TOKEN)? else { return Ok(None) };
+        let Some(target) = self.word(TARGET)? else { return Ok(None) };
+        let Some(version) = self.version()? else { return Ok(None) };
+        let line_ends = self.line_end(ParseError::FirstLine)?;
+        Ok(line_ends.then_some((method, target, version)))
+    }
+
+    fn status_line(&mut self) -> Found<(Version, u16, Span)> {
+        let Some(version) = self.version()? else { return Ok(None) };
+        let Some([b' ', hundreds, tens, ones]) = self.next_bytes() else {
+            return self.refuse_unless_short(4);
+        };
+        let is_status = matches!(hundreds, b'1'..=b'5') && tens.is_ascii_digit() && ones.is_ascii_digit();
+        if !is_status {
+            return Err(ParseError::FirstLine);
+        }
+        let status = [hundreds, tens, ones].iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
+        self.at += 4;
+        // The space before an empty reason phrase is often left out.
+        let has_reason = match self.bytes.get(self.at) {
+            None => return Ok(None),
+            Some(b' ') => true,
+            Some(b'\r' | b'\n') => false,
+            Some(_) => return Err(ParseError::FirstLine),
+        };
+        self.at += usize::from(has_reason);
+        let reason = Span::new(self.at, self.skip(VALUE));
+        let line_ends = self.line_end(ParseError::FirstLine)?;
+        Ok(line_ends.then_some((version, status, reason)))
+    }
+
+    /// Bytes of `class`, at least one, and the one space after them.
+    fn word(&mut self, class: u8) -> Found<Span> {
+        let start = self.at;
+        let end = self.skip(class);
+        match self.bytes.get(end) {
+            None => Ok(None),
+            Some(b' ') if end > start => {
+                self.at += 1;
+                Ok(Some(Span::new(start, end)))
+            }
+            Some(_) => Err(ParseError::FirstLine),
+        }
+    }
+
+    fn version(&mut self) -> Found<Version> {
+        const HTTP_1: &[u8] = b"HTTP/1.";
+        let rest = &self.bytes[self.at..];
+        let is_http_1 = rest.iter().zip(HTTP_1).all(|(byte, expected)| byte == expected);
+        if !is_http_1 {
+            let is_other = rest.len() >= 6 && rest.starts_with(b"HTTP/") && rest[5].is_ascii_digit();
+            return Err(if is_other { ParseError::Version } else { ParseError::FirstLine });
+        }
+        let Some(minor) = rest.get(HTTP_1.len()) else { return Ok(None) };
+        let version = match minor {
+            b'0' => Version::Http10,
+            b'1' => Version::Http11,
+            b'2'..=b'9' => return Err(ParseError::Version),
+            _ => return Err(ParseError::FirstLine),
+        };
+        self.at += HTTP_1.len() + 1;
+        Ok(Some(version))
+    }
+
+    /// Field lines up to the empty line; the offset after it.
+    fn field_lines(&mut self, count_max: usize, fields: &mut Vec<Field>) -> Found<usize> {
+        fields.clear();
+        loop {
+            match self.bytes.get(self.at) {
+                None => return Ok(None),
+                Some(b'\r' | b'\n') => {
+                    return Ok(self.line_end(ParseError::LineEnd)?.then_some(self.at));
+                }
+                Some(b' ' | b'\t') => return Err(ParseError::Folding),
+                Some(_) if fields.len() == count_max => return Err(ParseError::TooManyFields),
+                Some(_) => match self.field_line()? {
+                    Some(field) => fields.push(field),
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+
+    fn field_line(&mut self) -> Found<Field> {
+        let start = self.at;
+        let end = self.skip(TOKEN);
+        match self.bytes.get(end) {
+            None => return Ok(None),
+            Some(b':') if end > start => self.at += 1,
+            Some(_) => return Err(ParseError::Field),
+        }
+        let name = Span::new(start, end);
+        let start = self.at;
+        let end = self.skip(VALUE);
+        if !self.line_end(ParseError::Field)? {
+            return Ok(None);
+        }
+        Ok(Some(Field::new(self.bytes, name, trimmed(self.bytes, start, end))))
+    }
+
+    /// Goes on to the first byte that is not of `class`.
+    fn skip(&mut self, class: u8) -> usize {
+        let rest = &self.bytes[self.at..];
+        let is_other = |&byte: &u8| CLASSES[usize::from(byte)] & class == 0;
+        self.at += rest.iter().position(is_other).unwrap_or(rest.len());
+        self.at
+    }
+
+    /// Goes past a CRLF; false where it may still come.
+    fn line_end(&mut self, otherwise: ParseError) -> Result<bool, ParseError> {
+        match &self.bytes[self.at..] {
+            [b'\r', b'\n', ..] => {
+                self.at += 2;
+                Ok(true)
+            }
+            [] | [b'\r'] => Ok(false),
+            [b'\r' | b'\n', ..] => Err(ParseError::LineEnd),
+            _ => Err(otherwise),
+        }
+    }
+
+    fn next_bytes<const N: usize>(&self) -> Option<[u8; N]> {
+        self.bytes[self.at..].first_chunk().copied()
+    }
+
+    fn refuse_unless_short<T>(&self, needed: usize) -> Found<T> {
+        let is_short = self.bytes.len() - self.at < needed;
+        if is_short { Ok(None) } else { Err(ParseError::FirstLine) }
+    }
+}
+
+/// From `start` to `end` without the white space around it.
+fn trimmed(bytes: &[u8], start: usize, end: usize) -> Span {
+    let is_space = |&byte: &u8| byte == b' ' || byte == b'\t';
+    let value = &bytes[start..end];
+    let leading = value.iter().take_while(|byte| is_space(byte)).count();
+    let trailing = value[leading..].iter().rev().take_while(|byte| is_space(byte)).count();
+    Span::new(start + leading, end - trailing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: HeadLimits = HeadLimits { bytes: 200, fields: 3 };
+
+    fn request_of(text: &str) -> Result<Option<RequestLine>, ParseError> {
+        request(text.as_bytes(), LIMITS, &mut Vec::new())
+    }
+
+    #[test]
+    fn a_head_is_read_and_what_follows_is_left() {
+        let text = b"GET /a?b HTTP/1.1\r\nHost:  x \r\nEmpty:\r\n\r\nnext";
+        let mut fields = Vec::new();
+        let line = request(text, LIMITS, &mut fields).expect("valid").expect("whole");
+        assert_eq!(line.method.of(text), b"GET");
+        assert_eq!(line.target.of(text), b"/a?b");
+        assert_eq!(line.version, Version::Http11);
+        assert_eq!(&text[line.head_bytes..], b"next");
+        let values: Vec<&[u8]> = fields.iter().map(|field| field.value(text)).collect();
+        assert_eq!(values, [&b"x"[..], b""]);
+    }
+
+    #[test]
+    fn every_prefix_of_a_head_needs_more() {
+        let text = "POST /a HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n";
+        for end in 0..text.len() {
+            assert_eq!(request_of(&text[..end]), Ok(None), "{:?}", &text[..end]);
+            assert!(!may_be_complete(&text.as_bytes()[..end], end.saturating_sub(1)));
+        }
+        assert!(may_be_complete(text.as_bytes(), text.len() - 1));
+        let text = "HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
+        for end in 0..text.len() {
+            let found = response(&text.as_bytes()[..end], LIMITS, &mut Vec::new());
+            assert_eq!(found, Ok(None), "{:?}", &text[..end]);
+        }
+    }
+
+    #[test]
+    fn what_has_two_readings_is_refused() {
+        for (text, error) in [
+            ("GET  / HTTP/1.1\r\n", ParseError::FirstLine),
+            (" GET / HTTP/1.1\r\n", ParseError::FirstLine),
+            ("GET / HTTP/1.1 \r\n", ParseError::FirstLine),
+            ("GET / http/1.1\r\n", ParseError::FirstLine),
+            ("GET /\r\n", ParseError::FirstLine),
+            ("GET / x HTTP/1.1\r\n", ParseError::FirstLine),
+            ("GET /\u{e9} HTTP/1.1\r\n", ParseError::FirstLine),
+            ("GET / HTTP/1.2\r\n", ParseError::Version),
+            ("GET / HTTP/2.0\r\n", ParseError::Version),
+            ("GET / HTTP/1.11\r\n", ParseError::FirstLine),
+            ("GET / HTTP/1.1\n", ParseError::LineEnd),
+            ("\r\n\r\nGET / HTTP/1.1\r\n", ParseError::FirstLine),
+            ("GET / HTTP/1.1\r\nA : b\r\n", ParseError::Field),
+            ("GET / HTTP/1.1\r\n: b\r\n", ParseError::Field),
+            ("GET / HTTP/1.1\r\nA\r\n", ParseError::Field),
+            ("GET / HTTP/1.1\r\nA: b\r\n c\r\n", ParseError::Folding),
+            ("GET / HTTP/1.1\r\n A: b\r\n", ParseError::Folding),
+            ("GET / HTTP/1.1\r\nA: b\rc\r\n", ParseError::LineEnd),
+            ("GET / HTTP/1.1\r\nA: b\n", ParseError::LineEnd),
+            ("GET / HTTP/1.1\r\nA: b\0\r\n", ParseError::Field),
+            ("GET / HTTP/1.1\r\n\n", ParseError::LineEnd),
+            ("GET / HTTP/1.1\r\n\rX", ParseError::LineEnd),
+            ("GET / HTTP/1.1\r\na:\r\nb:\r\nc:\r\nd:\r\n", ParseError::TooManyFields),
+        ] {
+            assert_eq!(request_of(text), Err(error), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn too_long_a_head_is_refused_by_the_part_that_is_too_long() {
+        let target = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(200));
+        assert_eq!(request_of(&target[..200]), Err(ParseError::TargetTooLong));
+        let field = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(200));
+        assert_eq!(request_of(&field[..200]), Err(ParseError::TooLarge));
+        assert_eq!(request_of(&field), Err(ParseError::TooLarge));
+    }
+
+    #[test]
+    fn status_lines_are_read_and_refused() {
+        let status = |text: &str| {
+            response(text.as_bytes(), LIMITS, &mut Vec::new()).map(|line| line.map(|line| line.status))
+        };
+        assert_eq!(status("HTTP/1.1 204\r\n\r\n"), Ok(Some(204)));
+        assert_eq!(status("HTTP/1.0 404 Not Found\r\n\r\n"), Ok(Some(404)));
+        for text in ["HTTP/1.1 99 \r\n\r\n", "HTTP/1.1 600 x\r\n\r\n", "HTTP/1.1 2000\r\n\r\n", "ICY 200 OK\r\n\r\n", "HTTP/1.1  200 OK\r\n\r\n"] {
+            assert_eq!(status(text), Err(ParseError::FirstLine), "{text:?}");
+        }
+        assert_eq!(status("HTTP/1.1 200 a\rb\r\n\r\n"), Err(ParseError::LineEnd));
+    }
+
+    #[test]
+    fn trailers_end_with_an_empty_line() {
+        let mut fields = Vec::new();
+        assert_eq!(trailers(b"\r\nrest", LIMITS, &mut fields), Ok(Some(2)));
+        assert_eq!(trailers(b"A: b\r\n\r\n", LIMITS, &mut fields), Ok(Some(8)));
+        assert_eq!(fields.len(), 1);
+        assert_eq!(trailers(b"A: b\r\n", LIMITS, &mut fields), Ok(None));
+    }
+}

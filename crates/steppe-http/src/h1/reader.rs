@@ -1,0 +1,212 @@
+//! Content of an HTTP/1.1 message, read from a wire as parts.
+
+use std::task::{Context, Poll, ready};
+
+use steppe_mem::{Buffer, Lease, OverBudget};
+
+use super::chunked::{ChunkError, Decoder};
+use super::parse::{self, HeadLimits, ParseError};
+use super::wire::Wire;
+use crate::exchange::Part;
+use crate::field::{FieldBlock, FieldList};
+use crate::head::BodyLength;
+use crate::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
+
+/// Where a message's content is at.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    state: State,
+    /// Content that may still come; a limit of ours, not the message's own length.
+    allowed: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Known(u64),
+    Chunks(Decoder),
+    Trailers,
+    UntilEnd,
+    Done,
+}
+
+/// Why content can't be read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadError {
+    /// The stream ended or failed before the message did.
+    Cut,
+    /// The chunked coding is broken.
+    Malformed,
+    /// More content than is allowed.
+    TooLarge,
+    OverBudget,
+}
+
+const TRAILER_LIMITS: HeadLimits =
+    HeadLimits { bytes: TRAILER_BYTES_MAX, fields: TRAILER_FIELDS_MAX };
+
+impl Reader {
+    pub(crate) fn new(length: BodyLength, allowed: u64) -> Self {
+        let state = match length {
+            BodyLength::Empty => State::Done,
+            BodyLength::Known(length) => State::Known(length),
+            BodyLength::Chunked => State::Chunks(Decoder::default()),
+            BodyLength::UntilEnd => State::UntilEnd,
+        };
+        Self { state, allowed }
+    }
+
+    /// All content has been read.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    pub(crate) fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Wire,
+        lease: &Lease,
+    ) -> Poll<Result<Part, ReadError>> {
+        loop {
+            match (&mut self.state, wire.pending.take()) {
+                (State::Done, pending) => {
+                    wire.pending = pending;
+                    return Poll::Ready(Ok(Part::End(None)));
+                }
+                (State::Trailers, Some(pending)) => {
+                    wire.pending = Some(pending);
+                    let trailers = ready!(self.poll_trailers(cx, wire))?;
+                    return Poll::Ready(Ok(Part::End(trailers)));
+                }
+                (_, Some(pending)) => {
+                    if let Some(chunk) = self.take_chunk(pending, wire)? {
+                        return Poll::Ready(Ok(Part::Chunk(chunk)));
+                    }
+                }
+                (_, None) => {
+                    let bytes = self.chunk_bytes(lease);
+                    let count = ready!(wire.poll_fill(cx, lease, bytes));
+                    if count.map_err(|_| ReadError::Cut)? == 0 {
+                        return Poll::Ready(self.end_of_stream());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Room for the next chunk: no more than the message still has, and less
+    /// the less the budget has left, so that many slow messages share it.
+    fn chunk_bytes(&self, lease: &Lease) -> usize {
+        let room = lease.account().headroom_bytes() / SHARERS;
+        let room = usize::try_from(room).unwrap_or(usize::MAX).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        // Down to a class that fits into the room.
+        let room = if room.is_power_of_two() { room } else { room.next_power_of_two() / 2 };
+        match self.state {
+            // One more than there is: a short read tells the runtime that there is no more.
+            State::Known(left) => room.min(usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1)),
+            State::Trailers => CHUNK_BYTES_MIN,
+            _ => room,
+        }
+    }
+
+    fn end_of_stream(&mut self) -> Result<Part, ReadError> {
+        match self.state {
+            State::UntilEnd => {
+                self.state = State::Done;
+                Ok(Part::End(None))
+            }
+            _ => Err(ReadError::Cut),
+        }
+    }
+
+    /// The content that `pending` begins with; what follows it is pending again.
+    fn take_chunk(&mut self, mut pending: Buffer, wire: &mut Wire) -> Result<Option<Buffer>, ReadError> {
+        let content = match &mut self.state {
+            State::UntilEnd => pending.len(),
+            State::Known(left) => {
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(pending.len());
+                *left -= count as u64;
+                if *left == 0 {
+                    self.state = State::Done;
+                }
+                wire.pending = split(&mut pending, count, count)?;
+                count
+            }
+            State::Chunks(decoder) => {
+                let decoded = decoder.decode(pending.filled_mut()).map_err(ReadError::from)?;
+                if decoded.is_last {
+                    self.state = State::Trailers;
+                }
+                wire.pending = split(&mut pending, decoded.content, decoded.consumed)?;
+                decoded.content
+            }
+            State::Trailers | State::Done => unreachable!("these take no content"),
+        };
+        self.allowed = self.allowed.checked_sub(content as u64).ok_or(ReadError::TooLarge)?;
+        Ok((content > 0).then_some(pending))
+    }
+
+    fn poll_trailers(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Wire,
+    ) -> Poll<Result<Option<FieldBlock>, ReadError>> {
+        let mut fields = FieldList::take();
+        loop {
+            let pending = wire.pending.as_mut().expect("trailers begin with what is pending");
+            let section = parse::trailers(pending.filled(), TRAILER_LIMITS, &mut fields);
+            if let Some(section_bytes) = section.map_err(ReadError::from)? {
+                self.state = State::Done;
+                let mut bytes = wire.pending.take().expect("as above");
+                wire.pending = split(&mut bytes, section_bytes, section_bytes)?;
+                let has_some = !fields.is_empty();
+                return Poll::Ready(Ok(has_some.then(|| FieldBlock::new(bytes, fields))));
+            }
+            let count = ready!(wire.poll_fill_more(cx, TRAILER_BYTES_MAX + 1));
+            if count.map_err(|_| ReadError::Cut)? == 0 {
+                return Poll::Ready(Err(ReadError::Cut));
+            }
+        }
+    }
+}
+
+/// As many messages as should find room when each takes an equal part of what is left.
+const SHARERS: u64 = 256;
+
+/// Cuts `buffer` to its first `kept` bytes; what follows `consumed` moves to a buffer of its own.
+pub(crate) fn split(
+    buffer: &mut Buffer,
+    kept: usize,
+    consumed: usize,
+) -> Result<Option<Buffer>, OverBudget> {
+    let rest = &buffer.filled()[consumed..];
+    let rest = if rest.is_empty() {
+        None
+    } else {
+        let mut copy = Buffer::take(buffer.lease(), rest.len())?;
+        copy.put(rest).expect("it was taken for them");
+        Some(copy)
+    };
+    buffer.truncate(kept);
+    Ok(rest)
+}
+
+impl From<OverBudget> for ReadError {
+    fn from(_: OverBudget) -> Self {
+        Self::OverBudget
+    }
+}
+
+impl From<ChunkError> for ReadError {
+    fn from(_: ChunkError) -> Self {
+        Self::Malformed
+    }
+}
+
+impl From<ParseError> for ReadError {
+    fn from(error: ParseError) -> Self {
+        match error {
+            ParseError::TooLarge | ParseError::TooManyFields => Self::TooLarge,
+            _ => Self::Malformed,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a request is for: its target and `Host`, made one. Spec: RFC 9112 §3.2, RFC 9110 §7.2.
+//!
+//! # Deviations
+//! Where an absolute-form target and `Host` name different authorities, the
+//! request is refused instead of preferring the target: it has two readings.
+
+use super::parse::RequestLine;
+use crate::error::GatewayError;
+use crate::field::{FieldBlock, FieldId, Span};
+use crate::head::{RequestParts, Version};
+use crate::host::Authority;
+use crate::metrics::CloseReason;
+use crate::path;
+
+/// Resolves the target; the path is brought into its normal form where it stands.
+pub(crate) fn resolve(
+    line: &RequestLine,
+    upgrade: Option<Span>,
+    fields: &mut FieldBlock,
+) -> Result<RequestParts, GatewayError> {
+    let method = line.method;
+    if method.of(fields.bytes()) == b"CONNECT" {
+        return Err(GatewayError::downstream(CloseReason::Unsupported, 501));
+    }
+    let named = host_field(line.version, fields)?;
+    let (in_target, path) = split_authority(line.target, fields.bytes())?;
+    if let (Some(in_target), Some(named)) = (in_target, named) {
+        let bytes = fields.bytes();
+        if !in_target.of(bytes).eq_ignore_ascii_case(named.of(bytes)) {
+            return Err(bad_request());
+        }
+    }
+    let authority = in_target.or(named).unwrap_or_default();
+    let host = host_of(authority, fields.bytes())?;
+    let (path, query) = split_query(path, fields.bytes());
+    if query.is_some_and(|query| query.of(fields.bytes()).contains(&b'#')) {
+        return Err(bad_request());
+    }
+    let path = normalize(method, path, fields)?;
+    Ok(RequestParts { method, path, query, authority, host, upgrade })
+}
+
+/// The `Host` field's value. There is just one, but for HTTP/1.0, which may leave it out.
+fn host_field(version: Version, fields: &FieldBlock) -> Result<Option<Span>, GatewayError> {
+    match fields.values(FieldId::Host).count() {
+        0 if version == Version::Http10 => Ok(None),
+        1 => Ok(fields.value_span(FieldId::Host)),
+        _ => Err(bad_request()),
+    }
+}
+
+/// Tells absolute-form from origin-form: an authority, and the rest.
+fn split_authority(target: Span, bytes: &[u8]) -> Result<(Option<Span>, Span), GatewayError> {
+    const HTTP: &[u8] = b"http://";
+    let text = target.of(bytes);
+    if text.starts_with(b"/") || text == b"*" {
+        return Ok((None, target));
+    }
+    let scheme = text.get(..HTTP.len()).ok_or_else(bad_request)?;
+    if !scheme.eq_ignore_ascii_case(HTTP) {
+        return Err(bad_request());
+    }
+    let start = target.start() + HTTP.len();
+    let rest = &text[HTTP.len()..];
+    let authority_len = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+    let end = start + authority_len;
+    Ok((Some(Span::new(start, end)), Span::new(end, target.end())))
+}
+
+fn host_of(authority: Span, bytes: &[u8]) -> Result<Span, GatewayError> {
+    let text = authority.of(bytes);
+    if text.is_empty() && authority.start() == 0 {
+        // None was named, in HTTP/1.0.
+        return Ok(authority);
+    }
+    let parsed = Authority::parse(text).map_err(|_| bad_request())?;
+    Ok(Span::new(authority.start(), authority.start() + parsed.host.len()))
+}
+
+fn split_query(target: Span, bytes: &[u8]) -> (Span, Option<Span>) {
+    match memchr::memchr(b'?', target.of(bytes)) {
+        Some(at) => {
+            let at = target.start() + at;
+            (Span::new(target.start(), at), Some(Span::new(at + 1, target.end())))
+        }
+        None => (target, None),
+    }
+}
+
+fn normalize(method: Span, path: Span, fields: &mut FieldBlock) -> Result<Span, GatewayError> {
+    match path.of(fields.bytes()) {
+        b"*" if method.of(fields.bytes()) == b"OPTIONS" => Ok(path),
+        b"*" => Err(bad_request()),
+        // RFC 9110 §4.2.3: an empty path is that of the root.
+        b"" => Ok(fields.put(b"/")?),
+        _ => {
+            let text = &mut fields.bytes_mut()[path.start()..path.end()];
+            let len = path::normalize_in_place(text)?;
+            Ok(Span::new(path.start(), path.start() + len))
+        }
+    }
+}
+
+fn bad_request() -> GatewayError {
+    GatewayError::downstream(CloseReason::BadRequest, 400)
+}

@@ -1,0 +1,87 @@
+//! A server that is none: the `respond` upstream.
+
+use std::task::{Context, Poll};
+
+use steppe_mem::{Buffer, Lease};
+
+use crate::config::Respond;
+use crate::error::GatewayError;
+use crate::exchange::{Part, Sink, Source, Upstream};
+use crate::field::{FieldBlock, FieldList, Span};
+use crate::head::{BodyLength, ResponseHead, Version};
+use crate::status;
+
+/// One response from a configuration, on its way.
+#[derive(Debug)]
+pub struct Responder {
+    head: Option<ResponseHead>,
+    content: Option<Buffer>,
+}
+
+impl Responder {
+    /// A response to one request, charged to `lease`.
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub fn new(respond: &Respond, is_to_head: bool, lease: &Lease) -> Result<Self, GatewayError> {
+        let reason = status::reason(respond.status);
+        let mut fields = FieldBlock::new(Buffer::take(lease, reason.len())?, FieldList::take());
+        let reason = if reason.is_empty() { Span::default() } else { fields.put(reason.as_bytes())? };
+        for (name, value) in &respond.fields {
+            fields.append(name.as_bytes(), value.as_bytes())?;
+        }
+        let can_have_content = !matches!(respond.status, 204 | 304);
+        let has_content = can_have_content && !is_to_head && !respond.body.is_empty();
+        let length = if has_content {
+            BodyLength::Known(respond.body.len() as u64)
+        } else {
+            BodyLength::Empty
+        };
+        if can_have_content && !has_content {
+            fields.append(b"content-length", respond.body.len().to_string().as_bytes())?;
+        }
+        let content = has_content.then(|| {
+            let mut content = Buffer::take(lease, respond.body.len())?;
+            content.put(&respond.body).expect("it was taken for it");
+            Ok::<_, GatewayError>(content)
+        });
+        let (version, status) = (Version::Http11, respond.status);
+        let head = ResponseHead { fields, version, status, length, reason, upgrade: None };
+        Ok(Self { head: Some(head), content: content.transpose()? })
+    }
+}
+
+/// Whatever the client sends is thrown away.
+impl Sink for Responder {
+    fn can_put(&self) -> bool {
+        true
+    }
+
+    fn put(&mut self, _: Part) -> Result<(), GatewayError> {
+        Ok(())
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Source for Responder {
+    fn poll_part(&mut self, _: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        Poll::Ready(Ok(self.content.take().map_or(Part::End(None), Part::Chunk)))
+    }
+
+    fn is_starved(&self) -> bool {
+        false
+    }
+}
+
+impl Upstream for Responder {
+    fn poll_head(&mut self, _: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        Poll::Ready(self.head.take().ok_or_else(GatewayError::bad_response))
+    }
+
+    fn start_tunnel(&mut self) {
+        unreachable!("a configured response is never 101");
+    }
+}

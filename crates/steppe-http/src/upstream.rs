@@ -1,0 +1,254 @@
+//! Connections to the servers of one upstream, of one worker.
+//!
+//! Invariant: a connection is in the pool only while nothing is under way on
+//! it, and one that the runtime knows to be closed is never handed out. A
+//! checkout makes no system call.
+//!
+//! Leaves out: health, weights and policies other than round-robin.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use steppe_mem::{Lease, Reservation};
+use steppe_net::{Endpoints, ServerAddress, Stream};
+use tokio::time::timeout;
+
+use crate::config::Servers;
+use crate::error::GatewayError;
+use crate::h1::ClientConnection;
+use crate::limits::CONNECTION_BYTES;
+use crate::metrics::{CloseReason, WorkerMetrics};
+
+/// How often idle connections are looked through, and names are.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// One upstream, as a worker sees it.
+#[derive(Debug)]
+pub struct Pool {
+    index: usize,
+    settings: Servers,
+    endpoints: Vec<Endpoints>,
+    /// What `endpoints` came to when they were looked at last.
+    targets: RefCell<Vec<Target>>,
+    next: Cell<usize>,
+    idle: RefCell<Vec<Idle>>,
+    lease: Lease,
+    metrics: Rc<WorkerMetrics>,
+}
+
+/// A server at one of its addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Target {
+    server: usize,
+    ip: IpAddr,
+}
+
+/// A connection that an exchange may use.
+#[derive(Debug)]
+pub struct Connected {
+    /// The connection itself.
+    pub connection: ClientConnection,
+    target: Target,
+    _open: Open,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connected: Connected,
+    since: Instant,
+}
+
+/// Counts a connection for as long as it lives.
+#[derive(Debug)]
+struct Open {
+    index: usize,
+    metrics: Rc<WorkerMetrics>,
+    _charge: Reservation,
+}
+
+impl Pool {
+    /// Upstream `index`, whose servers are at `endpoints`.
+    #[must_use]
+    pub fn new(
+        index: usize,
+        settings: Servers,
+        endpoints: Vec<Endpoints>,
+        lease: Lease,
+        metrics: Rc<WorkerMetrics>,
+    ) -> Self {
+        let pool = Self {
+            index,
+            settings,
+            endpoints,
+            targets: RefCell::default(),
+            // Workers start at different servers.
+            next: Cell::new(0),
+            idle: RefCell::default(),
+            lease,
+            metrics,
+        };
+        pool.refresh_targets();
+        pool
+    }
+
+    /// How long its servers may take.
+    #[must_use]
+    pub fn settings(&self) -> &Servers {
+        &self.settings
+    }
+
+    /// How a server is named where a request names no host.
+    #[must_use]
+    pub fn authority(&self, connected: &Connected) -> String {
+        self.endpoints[connected.target.server].server().to_string()
+    }
+
+    /// A connection for the next request: an idle one where there is one.
+    ///
+    /// # Errors
+    /// Where no server can be reached in time: 502, 504.
+    pub async fn checkout(&self) -> Result<Connected, GatewayError> {
+        if self.targets.borrow().is_empty() {
+            self.wait_for_names().await?;
+        }
+        let target = self.turn();
+        match self.take_idle(target) {
+            Some(connected) => Ok(connected),
+            None => self.connect(target).await,
+        }
+    }
+
+    /// A new connection, to the server that `connected` went to.
+    ///
+    /// # Errors
+    /// As [`Pool::checkout`].
+    pub async fn reconnect(&self, connected: &Connected) -> Result<Connected, GatewayError> {
+        self.metrics.upstream_replayed(self.index);
+        self.connect(connected.target).await
+    }
+
+    /// Takes a connection back; one that can't be used again is closed.
+    pub fn put_back(&self, connected: Connected, now: Instant) {
+        if self.settings.keepalive == 0 || !connected.connection.is_reusable() {
+            return;
+        }
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() >= self.settings.keepalive {
+            idle.remove(0);
+        }
+        idle.push(Idle { connected, since: now });
+        self.metrics.upstream_idle(self.index, idle.len());
+    }
+
+    /// Closes connections that have ended or were idle for too long, and takes
+    /// over what names resolve to now.
+    pub fn sweep(&self, now: Instant) {
+        self.refresh_targets();
+        let targets = self.targets.borrow();
+        let mut idle = self.idle.borrow_mut();
+        idle.retain(|kept| {
+            let is_fresh = now.saturating_duration_since(kept.since) < self.settings.timeouts.idle;
+            let is_current = targets.contains(&kept.connected.target);
+            is_fresh && is_current && kept.connected.connection.is_quiet()
+        });
+        if idle.len() * 4 < idle.capacity() {
+            let room = idle.len() * 2;
+            idle.shrink_to(room);
+        }
+        self.metrics.upstream_idle(self.index, idle.len());
+    }
+
+    /// Closes every idle connection.
+    pub fn close_idle(&self) {
+        self.idle.borrow_mut().clear();
+        self.metrics.upstream_idle(self.index, 0);
+    }
+
+    fn refresh_targets(&self) {
+        let mut targets = self.targets.borrow_mut();
+        targets.clear();
+        for (server, endpoints) in self.endpoints.iter().enumerate() {
+            targets.extend(endpoints.addresses().iter().map(|&ip| Target { server, ip }));
+        }
+    }
+
+    /// A name that was never resolved is worth as long a wait as a connection.
+    async fn wait_for_names(&self) -> Result<(), GatewayError> {
+        let mut endpoints = self.endpoints.clone();
+        let first = std::future::poll_fn(|cx| {
+            let mut waits: Vec<_> =
+                endpoints.iter_mut().map(|endpoints| Box::pin(endpoints.resolved())).collect();
+            let is_ready = waits.iter_mut().any(|wait| wait.as_mut().poll(cx).is_ready());
+            if is_ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        });
+        let resolved = timeout(self.settings.timeouts.connect, first).await;
+        self.refresh_targets();
+        if resolved.is_err() || self.targets.borrow().is_empty() {
+            self.metrics.upstream_connect_failed(self.index);
+            return Err(GatewayError::upstream(CloseReason::ConnectFailed, 502));
+        }
+        Ok(())
+    }
+
+    /// The server whose turn it is.
+    fn turn(&self) -> Target {
+        let targets = self.targets.borrow();
+        let turn = self.next.get() % targets.len();
+        self.next.set(turn + 1);
+        targets[turn]
+    }
+
+    /// The idle connection that was used last: the others may close for want of use.
+    fn take_idle(&self, target: Target) -> Option<Connected> {
+        let mut idle = self.idle.borrow_mut();
+        loop {
+            let at = idle.iter().rposition(|kept| kept.connected.target == target)?;
+            let mut connected = idle.remove(at).connected;
+            self.metrics.upstream_idle(self.index, idle.len());
+            if connected.connection.is_quiet() {
+                connected.connection.reuse();
+                return Some(connected);
+            }
+        }
+    }
+
+    async fn connect(&self, target: Target) -> Result<Connected, GatewayError> {
+        let charge = self.lease.try_reserve(CONNECTION_BYTES)?;
+        let endpoints = &self.endpoints[target.server];
+        let connected = timeout(self.settings.timeouts.connect, connect(endpoints, target.ip)).await;
+        let stream = match connected {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                self.metrics.upstream_connect_failed(self.index);
+                tracing::debug!(server = %endpoints.server(), %error, "cannot connect");
+                return Err(GatewayError::upstream(CloseReason::ConnectFailed, 502));
+            }
+            Err(_) => {
+                self.metrics.upstream_connect_failed(self.index);
+                return Err(GatewayError::timeout(CloseReason::ConnectTimeout));
+            }
+        };
+        self.metrics.upstream_opened(self.index);
+        let connection =
+            ClientConnection::new(stream, self.lease.clone(), Rc::clone(&self.metrics));
+        let metrics = Rc::clone(&self.metrics);
+        let open = Open { index: self.index, metrics, _charge: charge };
+        Ok(Connected { connection, target, _open: open })
+    }
+}
+
+async fn connect(endpoints: &Endpoints, ip: IpAddr) -> std::io::Result<Stream> {
+    match (endpoints.server(), endpoints.socket_address(ip)) {
+        (ServerAddress::Unix(path), _) => Stream::connect_unix(path).await,
+        (_, Some(address)) => Stream::connect_tcp(address).await,
+        (_, None) => Err(std::io::ErrorKind::AddrNotAvailable.into()),
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.metrics.upstream_closed(self.index);
+    }
+}
