@@ -1,0 +1,338 @@
+//! The phases: one proxy at a time under one kind of load.
+//!
+//! Invariant: what a proxy did wrong is noted in its `Results::errors`; an `Err` is the bench's own
+//! failure and ends the run.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS};
+use crate::load::transfer::Direction;
+use crate::load::{client, idle as idle_load, open_loop as open_load, transfer as bodies, wrk};
+use crate::peer::origin;
+use crate::process::{self, CpuUsage};
+use crate::server::{Launch, Server};
+use crate::syscalls::{Counts, Tracer, describe};
+
+/// A proxy that runs.
+pub struct Contestant {
+    pub launch: Launch,
+    pub server: Server,
+}
+
+impl Contestant {
+    /// Stops the server, and returns how to start it again.
+    pub fn stop(self) -> Launch {
+        self.launch
+    }
+}
+
+/// All that was measured of one proxy; vectors hold one entry a round.
+#[derive(Default)]
+pub struct Results {
+    pub name: &'static str,
+    pub version: String,
+    pub saturation: Vec<Saturation>,
+    pub open_loop: Vec<open_load::Latencies>,
+    pub download: Vec<Transfer>,
+    pub upload: Vec<Transfer>,
+    /// Peak of the rounds, without the idle connections.
+    pub peak_bytes: u64,
+    pub syscalls: Option<Syscalls>,
+    pub idle: Option<Idle>,
+    /// What makes the run invalid.
+    pub errors: Vec<String>,
+    /// What is missing, and why.
+    pub notes: Vec<String>,
+}
+
+/// Small bodies as fast as they go.
+#[derive(Debug, Clone)]
+pub struct Saturation {
+    pub requests_per_second: f64,
+    pub cpu_us: f64,
+    pub user_us: f64,
+    pub system_us: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub rss_bytes: u64,
+}
+
+/// Large bodies one way.
+#[derive(Debug, Clone)]
+pub struct Transfer {
+    pub cpu_seconds_per_gb: f64,
+    pub gb_per_second: f64,
+}
+
+/// Calls over a number of requests.
+pub struct Syscalls {
+    pub counts: Counts,
+    pub requests: u64,
+}
+
+impl Syscalls {
+    pub fn per_request(&self) -> f64 {
+        self.counts.values().sum::<u64>() as f64 / self.requests.max(1) as f64
+    }
+}
+
+/// Memory of kept-alive connections that do nothing.
+pub struct Idle {
+    pub connections: usize,
+    pub bytes_each: f64,
+}
+
+impl Results {
+    pub fn new(contestant: &Contestant) -> Self {
+        let launch = &contestant.launch;
+        Self {
+            name: launch.name,
+            version: launch.version.clone(),
+            ..Self::default()
+        }
+    }
+
+    fn fault(&mut self, phase: &str, what: &str) {
+        let fault = format!("{} {phase}: {what}", self.name);
+        eprintln!("  INVALID: {fault}");
+        self.errors.push(fault);
+    }
+}
+
+/// One request of each kind, before anything is measured.
+pub async fn probe(launch: &Launch) -> Result<()> {
+    let address = launch.address;
+    let small = client::get(address, origin::SMALL_PATH);
+    client::probe(address, &small, origin::SMALL_BYTES)
+        .await
+        .context("probe with a small body")?;
+    for direction in [Direction::Download, Direction::Upload] {
+        let request = direction.request(address);
+        client::probe(address, &request, direction.response_bytes())
+            .await
+            .with_context(|| format!("probe with a 1 MB {}", direction.name()))?;
+    }
+    Ok(())
+}
+
+/// wrk with as many requests as its connections carry, after a second of warm-up.
+pub async fn saturation(contestant: &Contestant, results: &mut Results, plan: &Plan) -> Result<()> {
+    let process = contestant.server.process();
+    load(&contestant.launch, WARM_UP_SECONDS, plan).await?;
+    let before = process::cpu(process)?;
+    let summary = load(&contestant.launch, plan.seconds, plan).await?;
+    let usage = process::cpu(process)?.since(&before);
+    let memory = process::memory(process)?;
+    let (cpu_us, user_us, system_us) = usage.microseconds_per(summary.requests);
+    eprintln!(
+        "{:>9.0} req/s, {cpu_us:.2} µs CPU a request",
+        summary.requests_per_second()
+    );
+    if let Some(errors) = summary.errors.describe() {
+        results.fault("at saturation", &errors);
+    }
+    if summary.requests == 0 {
+        results.fault("at saturation", "no request was answered");
+    }
+    results.peak_bytes = results.peak_bytes.max(memory.peak_bytes);
+    results.saturation.push(Saturation {
+        requests_per_second: summary.requests_per_second(),
+        cpu_us,
+        user_us,
+        system_us,
+        p50_us: summary.p50_us,
+        p99_us: summary.p99_us,
+        p999_us: summary.p999_us,
+        rss_bytes: memory.rss_bytes,
+    });
+    Ok(())
+}
+
+/// The open loop at half of what the proxy reached in this round.
+pub async fn open_loop(contestant: &Contestant, results: &mut Results, plan: &Plan) -> Result<()> {
+    let saturated = results
+        .saturation
+        .last()
+        .map_or(0.0, |run| run.requests_per_second);
+    let rate = plan.rate.unwrap_or(saturated / 2.0).max(1.0);
+    let duration = Duration::from_secs(plan.seconds);
+    let address = contestant.launch.address;
+    let run = open_load::run(address, origin::SMALL_PATH, rate, CONNECTIONS, duration).await?;
+    eprintln!(
+        "{:>9.0} req/s open loop, p99 {:.0} µs",
+        run.rate, run.p99_us
+    );
+    if run.errors > 0 {
+        let first = run.first_error.as_deref().unwrap_or("no response in time");
+        results.fault(
+            "open loop",
+            &format!("{} failed requests, first: {first}", run.errors),
+        );
+    }
+    results.open_loop.push(run);
+    Ok(())
+}
+
+/// 1 MB bodies one way.
+pub async fn transfer(
+    contestant: &Contestant,
+    results: &mut Results,
+    plan: &Plan,
+    direction: Direction,
+) -> Result<()> {
+    let process = contestant.server.process();
+    let address = contestant.launch.address;
+    let before = process::cpu(process)?;
+    let run = bodies::run(address, direction, TRANSFER_CONNECTIONS, plan.transfer).await;
+    let usage = process::cpu(process)?.since(&before);
+    let transfer = Transfer {
+        cpu_seconds_per_gb: cpu_seconds_per_gb(usage, run.gigabytes()),
+        gb_per_second: run.gigabytes_per_second(),
+    };
+    let (speed, cpu) = (transfer.gb_per_second, transfer.cpu_seconds_per_gb);
+    eprintln!(
+        "{speed:>9.2} GB/s {}, {cpu:.3} s CPU a GB",
+        direction.name()
+    );
+    if let Some(error) = &run.first_error {
+        results.fault(
+            direction.name(),
+            &format!("{} failed, first: {error}", run.errors),
+        );
+    }
+    let peak_bytes = process::memory(process)?.peak_bytes;
+    results.peak_bytes = results.peak_bytes.max(peak_bytes);
+    match direction {
+        Direction::Download => results.download.push(transfer),
+        Direction::Upload => results.upload.push(transfer),
+    }
+    Ok(())
+}
+
+/// A short run under strace; a machine that forbids attaching only loses this column.
+pub async fn syscalls(
+    contestant: &Contestant,
+    results: &mut Results,
+    plan: &Plan,
+    run_dir: &Path,
+) -> Result<()> {
+    eprint!("system calls: {:<8} ", results.name);
+    load(&contestant.launch, WARM_UP_SECONDS, plan).await?;
+    match traced(contestant, plan, run_dir).await {
+        Ok(syscalls) => {
+            eprintln!("{}", describe(&syscalls.counts, syscalls.requests));
+            results.syscalls = Some(syscalls);
+        }
+        Err(error) => {
+            eprintln!("not counted");
+            results.notes.push(format!(
+                "{}: system calls not counted: {error:#}",
+                results.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Fresh server, warmed up, then `plan.idle` connections that have served one request each.
+pub async fn idle(
+    launch: Launch,
+    results: &mut Results,
+    plan: &Plan,
+    run_dir: &Path,
+) -> Result<()> {
+    eprint!("idle connections: {:<8} ", results.name);
+    let mut server = Server::start(&launch, run_dir).await?;
+    load(&launch, WARM_UP_SECONDS, plan).await?;
+    tokio::time::sleep(SETTLE).await;
+    let before = process::memory(server.process())?.rss_bytes;
+    let connections = match idle_load::open(launch.address, plan.idle).await {
+        Ok(connections) => connections,
+        Err(error) => {
+            results.fault("idle connections", &format!("{error:#}"));
+            return server.ensure_alive();
+        }
+    };
+    tokio::time::sleep(SETTLE).await;
+    let after = process::memory(server.process())?.rss_bytes;
+    let closed = idle_load::closed(&connections);
+    if closed > 0 {
+        results.fault(
+            "idle connections",
+            &format!("{closed} of {} closed", plan.idle),
+        );
+    }
+    let bytes_each = bytes_each(before, after, connections.len());
+    eprintln!("{bytes_each:.0} bytes each of {}", connections.len());
+    results.idle = Some(Idle {
+        connections: connections.len(),
+        bytes_each,
+    });
+    Ok(())
+}
+
+const WARM_UP_SECONDS: u64 = 1;
+const TRACED_SECONDS: u64 = 2;
+/// After which a proxy has closed what it closes and freed what it frees at once.
+const SETTLE: Duration = Duration::from_secs(1);
+
+async fn load(launch: &Launch, seconds: u64, plan: &Plan) -> Result<wrk::Summary> {
+    let url = format!("http://{}{}", launch.address, origin::SMALL_PATH);
+    wrk::run(&url, CONNECTIONS, seconds, &plan.script).await
+}
+
+async fn traced(contestant: &Contestant, plan: &Plan, run_dir: &Path) -> Result<Syscalls> {
+    let tracer = Tracer::attach(contestant.server.process(), run_dir).await?;
+    let summary = load(&contestant.launch, TRACED_SECONDS, plan).await;
+    let counts = tracer.detach().await?;
+    Ok(Syscalls {
+        counts,
+        requests: summary?.requests,
+    })
+}
+
+fn cpu_seconds_per_gb(usage: CpuUsage, gigabytes: f64) -> f64 {
+    usage.total.as_secs_f64() / gigabytes
+}
+
+/// RSS can shrink when a proxy frees at the same time: the figure is then negative, and printed so.
+fn bytes_each(before: u64, after: u64, connections: usize) -> f64 {
+    (after as f64 - before as f64) / connections.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_a_gigabyte_is_in_seconds() {
+        let usage = CpuUsage {
+            total: Duration::from_millis(1_500),
+            user_share: 0.5,
+        };
+        assert_eq!(cpu_seconds_per_gb(usage, 3.0), 0.5);
+    }
+
+    #[test]
+    fn idle_bytes_may_shrink() {
+        assert_eq!(bytes_each(1_000, 41_000, 10), 4_000.0);
+        assert_eq!(bytes_each(2_000, 1_000, 10), -100.0);
+    }
+
+    #[test]
+    fn calls_are_spread_over_requests() {
+        let counts = [("recvfrom".to_owned(), 20), ("writev".to_owned(), 21)].into();
+        assert_eq!(
+            Syscalls {
+                counts,
+                requests: 10
+            }
+            .per_request(),
+            4.1
+        );
+    }
+}

@@ -1,0 +1,388 @@
+//! The tables, and the line of JSON under them.
+//!
+//! Invariants: a figure is the median over rounds; a ratio to nginx is the median of the ratios
+//! within each round.
+
+use serde_json::{Map, Value, json};
+
+use super::measure::{Results, Saturation, Transfer};
+use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS};
+use crate::load::open_loop::Latencies;
+use crate::stats::{extremes, median, ratio};
+use crate::table::{Table, figure};
+use crate::{machine, syscalls};
+
+/// Whom the ratios are taken to.
+const REFERENCE: &str = "nginx";
+
+/// A figure that every round has.
+struct Metric {
+    /// Its key in the JSON.
+    key: &'static str,
+    label: &'static str,
+    rounds: fn(&Results) -> Vec<f64>,
+}
+
+const METRICS: [Metric; 10] = [
+    Metric {
+        key: "cpu_per_request",
+        label: "CPU a request",
+        rounds: |r| saturated(r, |s| s.cpu_us),
+    },
+    Metric {
+        key: "rps",
+        label: "req/s",
+        rounds: |r| saturated(r, |s| s.requests_per_second),
+    },
+    Metric {
+        key: "p50",
+        label: "p50",
+        rounds: |r| saturated(r, |s| s.p50_us),
+    },
+    Metric {
+        key: "p99",
+        label: "p99",
+        rounds: |r| saturated(r, |s| s.p99_us),
+    },
+    Metric {
+        key: "p999",
+        label: "p99.9",
+        rounds: |r| saturated(r, |s| s.p999_us),
+    },
+    Metric {
+        key: "open_p50",
+        label: "open p50",
+        rounds: |r| opened(r, |l| l.p50_us),
+    },
+    Metric {
+        key: "open_p99",
+        label: "open p99",
+        rounds: |r| opened(r, |l| l.p99_us),
+    },
+    Metric {
+        key: "open_p999",
+        label: "open p99.9",
+        rounds: |r| opened(r, |l| l.p999_us),
+    },
+    Metric {
+        key: "cpu_per_gb_down",
+        label: "CPU a GB down",
+        rounds: |r| cpu_per_gb(&r.download),
+    },
+    Metric {
+        key: "cpu_per_gb_up",
+        label: "CPU a GB up",
+        rounds: |r| cpu_per_gb(&r.upload),
+    },
+];
+
+/// Prints everything to standard output.
+pub fn print(results: &[Results], skipped: &[String], plan: &Plan, machine: &str) {
+    let date = machine::date();
+    println!(
+        "\nHTTP/1.1 gateway, one worker each, same origin; medians of {} rounds",
+        plan.rounds
+    );
+    println!("\nSmall body (1 kB), {CONNECTIONS} keep-alive connections, at saturation");
+    print!("{}", saturation_table(results));
+    println!("\nThe same at a constant rate of arrivals, latency since the request was due");
+    print!("{}", open_loop_table(results));
+    println!("\n1 MB bodies, {TRANSFER_CONNECTIONS} connections; memory; system calls");
+    print!("{}", bodies_table(results));
+    println!("\nRatios to {REFERENCE} (within each round, then the median)");
+    print!("{}", ratio_table(results));
+    print_details(results);
+    for reason in skipped {
+        println!("skipped {reason}");
+    }
+    println!("\n{machine}\n{date}");
+    println!("{}", summary(results, machine, &date));
+}
+
+fn saturated(results: &Results, figure: fn(&Saturation) -> f64) -> Vec<f64> {
+    results.saturation.iter().map(figure).collect()
+}
+
+fn opened(results: &Results, figure: fn(&Latencies) -> f64) -> Vec<f64> {
+    results.open_loop.iter().map(figure).collect()
+}
+
+fn cpu_per_gb(transfers: &[Transfer]) -> Vec<f64> {
+    transfers
+        .iter()
+        .map(|transfer| transfer.cpu_seconds_per_gb)
+        .collect()
+}
+
+fn gb_per_second(transfers: &[Transfer]) -> f64 {
+    median(
+        &transfers
+            .iter()
+            .map(|transfer| transfer.gb_per_second)
+            .collect::<Vec<_>>(),
+    )
+}
+
+fn saturation_table(results: &[Results]) -> Table {
+    let mut table = Table::new(&[
+        "proxy",
+        "req/s",
+        "CPU µs",
+        "min–max",
+        "user",
+        "system",
+        "p50 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "RSS MiB",
+    ]);
+    for result in results {
+        let shown =
+            |read: fn(&Saturation) -> f64, digits| figure(median(&saturated(result, read)), digits);
+        let (smallest, largest) = extremes(&saturated(result, |s| s.cpu_us));
+        table.row(vec![
+            result.name.to_owned(),
+            shown(|s| s.requests_per_second, 0),
+            shown(|s| s.cpu_us, 2),
+            format!("{}–{}", figure(smallest, 2), figure(largest, 2)),
+            shown(|s| s.user_us, 2),
+            shown(|s| s.system_us, 2),
+            shown(|s| s.p50_us, 0),
+            shown(|s| s.p99_us, 0),
+            shown(|s| s.p999_us, 0),
+            shown(|s| mebibytes(s.rss_bytes), 1),
+        ]);
+    }
+    table
+}
+
+fn open_loop_table(results: &[Results]) -> Table {
+    let mut table = Table::new(&["proxy", "req/s", "p50 µs", "p99 µs", "p99.9 µs"]);
+    for result in results {
+        let shown = |read: fn(&Latencies) -> f64| figure(median(&opened(result, read)), 0);
+        table.row(vec![
+            result.name.to_owned(),
+            shown(|run| run.rate),
+            shown(|run| run.p50_us),
+            shown(|run| run.p99_us),
+            shown(|run| run.p999_us),
+        ]);
+    }
+    table
+}
+
+fn bodies_table(results: &[Results]) -> Table {
+    let mut table = Table::new(&[
+        "proxy",
+        "down CPU s/GB",
+        "GB/s",
+        "up CPU s/GB",
+        "GB/s",
+        "peak MiB",
+        "idle connections",
+        "bytes each",
+        "system calls a request",
+    ]);
+    for result in results {
+        let idle = result.idle.as_ref();
+        table.row(vec![
+            result.name.to_owned(),
+            figure(median(&cpu_per_gb(&result.download)), 3),
+            figure(gb_per_second(&result.download), 2),
+            figure(median(&cpu_per_gb(&result.upload)), 3),
+            figure(gb_per_second(&result.upload), 2),
+            figure(mebibytes(result.peak_bytes), 1),
+            idle.map_or_else(|| "-".to_owned(), |idle| idle.connections.to_string()),
+            figure(idle_bytes(result), 0),
+            figure(calls_per_request(result), 2),
+        ]);
+    }
+    table
+}
+
+fn ratio_table(results: &[Results]) -> Table {
+    let labels = METRICS.iter().map(|metric| metric.label);
+    let header: Vec<&str> = ["proxy"].into_iter().chain(labels).collect();
+    let mut table = Table::new(&header);
+    for result in results.iter().filter(|result| result.name != REFERENCE) {
+        let ratios = METRICS
+            .iter()
+            .map(|metric| figure(to_reference(results, result, metric), 2));
+        table.row([result.name.to_owned()].into_iter().chain(ratios).collect());
+    }
+    table
+}
+
+fn print_details(results: &[Results]) {
+    println!("\nSystem calls a request, by name");
+    for result in results {
+        if let Some(counted) = &result.syscalls {
+            println!(
+                "{:<8} {}",
+                result.name,
+                syscalls::describe(&counted.counts, counted.requests)
+            );
+        }
+    }
+    println!("\nVersions");
+    for result in results {
+        println!("{:<8} {}", result.name, result.version);
+    }
+    for note in results.iter().flat_map(|result| &result.notes) {
+        println!("note: {note}");
+    }
+    for error in results.iter().flat_map(|result| &result.errors) {
+        println!("INVALID: {error}");
+    }
+}
+
+/// Steppe's ratios at the top, every other proxy's under `peers`, absolute figures by name.
+fn summary(results: &[Results], machine: &str, date: &str) -> Value {
+    let steppe = results.iter().find(|result| result.name == "steppe");
+    let mut summary = steppe
+        .map(|steppe| ratios(results, steppe))
+        .unwrap_or_default();
+    let others = results
+        .iter()
+        .filter(|result| !["steppe", REFERENCE].contains(&result.name));
+    let peers: Map<String, Value> = others
+        .map(|peer| (peer.name.to_owned(), ratios(results, peer).into()))
+        .collect();
+    let cpu_us = |result: &Results| median(&saturated(result, |s| s.cpu_us));
+    let rss = |result: &Results| median(&saturated(result, |s| s.rss_bytes as f64));
+    summary.insert("idle_bytes".into(), by_name(results, 0, idle_bytes));
+    summary.insert(
+        "syscalls_per_request".into(),
+        by_name(results, 2, calls_per_request),
+    );
+    summary.insert("cpu_us_per_request".into(), by_name(results, 2, cpu_us));
+    summary.insert("rss_bytes".into(), by_name(results, 0, rss));
+    summary.insert("peers".into(), peers.into());
+    let valid = results.iter().all(|result| result.errors.is_empty());
+    summary.insert("valid".into(), valid.into());
+    summary.insert("machine".into(), machine.into());
+    summary.insert("date".into(), date.into());
+    summary.into()
+}
+
+fn ratios(results: &[Results], of: &Results) -> Map<String, Value> {
+    let value = |metric| rounded(to_reference(results, of, metric), 3);
+    METRICS
+        .iter()
+        .map(|metric| (metric.key.to_owned(), value(metric)))
+        .collect()
+}
+
+fn to_reference(results: &[Results], of: &Results, metric: &Metric) -> f64 {
+    let reference = results.iter().find(|result| result.name == REFERENCE);
+    reference.map_or(f64::NAN, |reference| {
+        ratio(&(metric.rounds)(of), &(metric.rounds)(reference))
+    })
+}
+
+fn by_name(results: &[Results], digits: i32, read: impl Fn(&Results) -> f64) -> Value {
+    let pairs = results
+        .iter()
+        .map(|result| (result.name.to_owned(), rounded(read(result), digits)));
+    Value::Object(pairs.collect())
+}
+
+/// `null` where nothing was measured.
+fn rounded(value: f64, digits: i32) -> Value {
+    let scale = 10_f64.powi(digits);
+    if value.is_finite() {
+        json!((value * scale).round() / scale)
+    } else {
+        Value::Null
+    }
+}
+
+fn idle_bytes(result: &Results) -> f64 {
+    result
+        .idle
+        .as_ref()
+        .map_or(f64::NAN, |idle| idle.bytes_each)
+}
+
+fn calls_per_request(result: &Results) -> f64 {
+    result
+        .syscalls
+        .as_ref()
+        .map_or(f64::NAN, |counted| counted.per_request())
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measure::{Idle, Syscalls};
+    use super::*;
+
+    fn result(name: &'static str, cpu_us: [f64; 3]) -> Results {
+        let saturation = |cpu_us| Saturation {
+            requests_per_second: 1e6 / cpu_us,
+            cpu_us,
+            user_us: cpu_us / 4.0,
+            system_us: cpu_us * 0.75,
+            p50_us: 100.0,
+            p99_us: 200.0,
+            p999_us: 300.0,
+            rss_bytes: 3 << 20,
+        };
+        Results {
+            name,
+            saturation: cpu_us.map(saturation).into(),
+            ..Results::default()
+        }
+    }
+
+    #[test]
+    fn json_holds_steppes_ratios_at_the_top_and_the_others_under_peers() {
+        let mut steppe = result("steppe", [8.0, 9.0, 5.0]);
+        steppe.idle = Some(Idle {
+            connections: 10,
+            bytes_each: 3_000.4,
+        });
+        let counts = [("recvfrom".to_owned(), 41)].into();
+        steppe.syscalls = Some(Syscalls {
+            counts,
+            requests: 10,
+        });
+        let results = [
+            steppe,
+            result("nginx", [10.0, 10.0, 10.0]),
+            result("haproxy", [10.0, 11.0, 12.0]),
+        ];
+        let summary = summary(&results, "a machine", "today");
+        assert_eq!(summary["cpu_per_request"], 0.8);
+        assert_eq!(summary["rps"], 1.25);
+        assert_eq!(summary["p99"], 1.0);
+        assert_eq!(summary["cpu_per_gb_up"], Value::Null);
+        assert_eq!(
+            summary["idle_bytes"],
+            json!({"steppe": 3000.0, "nginx": null, "haproxy": null})
+        );
+        assert_eq!(summary["syscalls_per_request"]["steppe"], 4.1);
+        assert_eq!(summary["peers"]["haproxy"]["cpu_per_request"], 1.1);
+        assert_eq!(summary["peers"].as_object().map(Map::len), Some(1));
+        assert_eq!(summary["valid"], true);
+        assert!(!summary.to_string().contains('\n'));
+    }
+
+    #[test]
+    fn an_error_makes_the_run_invalid() {
+        let mut nginx = result("nginx", [1.0; 3]);
+        nginx
+            .errors
+            .push("nginx at saturation: 1 read errors".into());
+        assert_eq!(summary(&[nginx], "", "")["valid"], false);
+    }
+
+    #[test]
+    fn the_table_shows_the_median_and_the_spread() {
+        let table = saturation_table(&[result("nginx", [9.0, 12.0, 10.0])]).to_string();
+        assert!(table.contains("10.00  9.00–12.00"), "{table}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Many kept-alive connections, each idle after one request.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use anyhow::Result;
+use tokio::net::TcpStream;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::client::{self, Decoder, exchange};
+use crate::peer::origin;
+
+/// Opens `count` connections, `OPENERS` at a time; each has served one small request.
+pub async fn open(address: SocketAddr, count: usize) -> Result<Vec<TcpStream>> {
+    let request: Rc<[u8]> = client::get(address, origin::SMALL_PATH).into();
+    let mut openers = JoinSet::new();
+    let local = LocalSet::new();
+    local
+        .run_until(async {
+            for opener in 0..OPENERS {
+                let share = (count + opener) / OPENERS;
+                let request = Rc::clone(&request);
+                openers.spawn_local(async move { open_share(address, share, &request).await });
+            }
+            let mut connections = Vec::with_capacity(count);
+            while let Some(share) = openers.join_next().await {
+                connections.append(&mut share??);
+            }
+            Ok(connections)
+        })
+        .await
+}
+
+/// How many of `connections` the other side has closed.
+pub fn closed(connections: &[TcpStream]) -> usize {
+    let is_open = |connection: &&TcpStream| {
+        let outcome = connection.try_read(&mut [0]);
+        matches!(outcome, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    };
+    connections.len() - connections.iter().filter(is_open).count()
+}
+
+/// As many requests in flight as the other phases have connections at most: a proxy's pools are
+/// sized by that, not by the number of idle connections.
+const OPENERS: usize = 32;
+
+async fn open_share(address: SocketAddr, share: usize, request: &[u8]) -> Result<Vec<TcpStream>> {
+    let mut connections = Vec::with_capacity(share);
+    let mut buffer = vec![0; 16 * 1024];
+    for _ in 0..share {
+        let mut stream = TcpStream::connect(address).await?;
+        exchange(&mut stream, request, &mut Decoder::default(), &mut buffer).await?;
+        connections.push(stream);
+    }
+    Ok(connections)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_stay_open_until_the_other_side_closes_them() {
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port is free");
+        let address = listener.local_addr().expect("it is bound");
+        let origin = tokio::spawn(async move {
+            let mut accepted = Vec::new();
+            while accepted.len() < 50 {
+                let (mut stream, _) = listener.accept().await.expect("it listens");
+                let _ = stream.read(&mut [0; 1024]).await.expect("a request");
+                let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                stream.write_all(response).await.expect("it is open");
+                accepted.push(stream);
+            }
+            accepted
+        });
+        let connections = open(address, 50).await.expect("all are served");
+        assert_eq!(connections.len(), 50);
+        let accepted = origin.await.expect("no panic");
+        assert_eq!(closed(&connections), 0);
+        drop(accepted);
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            if closed(&connections) == 50 {
+                return;
+            }
+        }
+        panic!("only {} of 50 are seen as closed", closed(&connections));
+    }
+}

@@ -1,0 +1,62 @@
+//! What the figures were taken on: printed with them, since they mean nothing without it.
+
+use std::fs;
+use std::time::SystemTime;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Cores, CPU model, kernel and load average in one line.
+pub fn describe() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    format!(
+        "{cores} cores, {}, Linux {}, load {} at the start",
+        cpu_model(&cpuinfo),
+        kernel.trim(),
+        load.split(' ').next().unwrap_or("unknown"),
+    )
+}
+
+/// Today in the form of an HTTP date.
+pub fn date() -> String {
+    httpdate::fmt_http_date(SystemTime::now())
+}
+
+/// Raises this process's file limit as far as it may, for its children too, and returns it.
+pub fn raise_file_limit(wanted: u64) -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let ceiling = limit.maximum.unwrap_or(wanted);
+    // A privileged process may lift the hard limit; if it may not, the second attempt stays below.
+    for maximum in [ceiling.max(wanted), ceiling] {
+        let raised = Rlimit {
+            current: Some(maximum),
+            maximum: Some(maximum),
+        };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            return maximum;
+        }
+    }
+    limit.current.unwrap_or(wanted)
+}
+
+fn cpu_model(cpuinfo: &str) -> &str {
+    cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown CPU", |(_, model)| model.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_model_is_the_first_one_named() {
+        let cpuinfo =
+            "processor\t: 0\nmodel name\t: AMD EPYC\nprocessor\t: 1\nmodel name\t: Other\n";
+        assert_eq!(cpu_model(cpuinfo), "AMD EPYC");
+        assert_eq!(cpu_model("processor\t: 0\n"), "unknown CPU");
+    }
+}

@@ -1,0 +1,66 @@
+//! `steppe-bench`: side-by-side runs of Steppe against its peers.
+//!
+//! Invariants: figures are printed and never judged (the exit code says only whether the run was
+//! valid), and every process that a run starts is gone when the run ends, by Ctrl-C too.
+//! Leaves out: soaks and verdicts about memory over time.
+
+#![forbid(unsafe_code)]
+
+mod http;
+mod load;
+mod machine;
+mod peer;
+mod process;
+mod server;
+mod stats;
+mod syscalls;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Side-by-side runs of Steppe against its peers.
+#[derive(Parser)]
+#[command(name = "steppe-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// The HTTP/1.1 gateway against nginx, HAProxy, Envoy and Caddy.
+    Http(http::Options),
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let Bench::Http(options) = Cli::parse().bench;
+    // Dropping the run stops every server that it holds.
+    let outcome = tokio::select! {
+        outcome = http::run(&options) => outcome,
+        interruption = interrupted() => {
+            eprintln!("interrupted: everything that was started is stopped");
+            return interruption;
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn interrupted() -> ExitCode {
+    let mut terminate = signal(SignalKind::terminate()).expect("SIGTERM can be handled");
+    let mut interrupt = signal(SignalKind::interrupt()).expect("SIGINT can be handled");
+    tokio::select! {
+        _ = terminate.recv() => ExitCode::from(143),
+        _ = interrupt.recv() => ExitCode::from(130),
+    }
+}

@@ -1,0 +1,77 @@
+//! The origin behind every proxy: one nginx worker with a 1 kB answer from memory, a 1 MB file,
+//! and a sink that reads a whole upload before it answers.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+
+use super::nginx::{arguments, preamble};
+use super::{Setup, loopback, version, write_config};
+use crate::server::Launch;
+
+/// Where the origin listens; `examples/gateway-bench-h1.toml` names it too.
+pub const ADDRESS: SocketAddr = loopback(28001);
+/// A small body.
+pub const SMALL_PATH: &str = "/";
+pub const SMALL_BYTES: usize = 1024;
+/// A large body to download.
+pub const LARGE_PATH: &str = "/large";
+/// Where large bodies are posted to.
+pub const UPLOAD_PATH: &str = "/upload";
+/// What the sink answers when it has read an upload.
+pub const UPLOAD_ANSWER: &str = "read";
+/// 1 MB, in both directions.
+pub const LARGE_BYTES: usize = 1_000_000;
+
+pub fn prepare(setup: &Setup) -> Result<Launch> {
+    let version = version("nginx".as_ref(), &["-v"])?;
+    fs::create_dir_all(setup.run_dir.join("origin-temp"))?;
+    let large = setup.run_dir.join("large");
+    fs::write(&large, vec![b'.'; LARGE_BYTES])
+        .with_context(|| format!("cannot write {}", large.display()))?;
+    let config = write_config(setup, "origin.conf", &config(setup))?;
+    Ok(Launch {
+        name: "origin",
+        version,
+        program: "nginx".into(),
+        arguments: arguments(setup, &config),
+        environment: Vec::new(),
+        address: ADDRESS,
+    })
+}
+
+/// `return` alone would answer an upload before it read it, which lets a proxy stop early: so an
+/// upload is buffered whole in memory, dropped, and answered by a second server of the same nginx.
+fn config(setup: &Setup) -> String {
+    let preamble = preamble(setup, "origin");
+    let small = ".".repeat(SMALL_BYTES);
+    let root = setup.run_dir.display();
+    format!(
+        r#"{preamble}
+  default_type application/octet-stream;
+  open_file_cache max=16 inactive=1h;
+  open_file_cache_valid 1h;
+  upstream answer {{ server unix:{root}/answer.sock; keepalive 64; }}
+  server {{
+    listen unix:{root}/answer.sock;
+    location / {{ return 200 "{UPLOAD_ANSWER}"; }}
+  }}
+  server {{
+    listen {ADDRESS} backlog=4096;
+    location = {SMALL_PATH} {{ return 200 "{small}"; }}
+    location = {LARGE_PATH} {{ root "{root}"; }}
+    location = {UPLOAD_PATH} {{
+      client_body_buffer_size 2m;
+      proxy_pass http://answer;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_method GET;
+      proxy_pass_request_body off;
+      proxy_set_header Content-Length "";
+    }}
+  }}
+}}
+"#
+    )
+}

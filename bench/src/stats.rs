@@ -1,0 +1,73 @@
+//! Medians, extremes and pairwise ratios over rounds.
+//!
+//! Ratios are taken within a round and only then summarized: a slow minute of the machine hits
+//! both halves of a pair.
+
+/// The median, or NaN of nothing.
+pub fn median(values: &[f64]) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        sorted[middle]
+    } else {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    }
+}
+
+/// The smallest and the largest value, or NaN of nothing.
+pub fn extremes(values: &[f64]) -> (f64, f64) {
+    let smallest = values.iter().copied().fold(f64::NAN, f64::min);
+    let largest = values.iter().copied().fold(f64::NAN, f64::max);
+    (smallest, largest)
+}
+
+/// Median of `values[i] / reference[i]`: element `i` of both is from round `i`.
+pub fn ratio(values: &[f64], reference: &[f64]) -> f64 {
+    let ratios: Vec<f64> = values
+        .iter()
+        .zip(reference)
+        .map(|(ours, theirs)| ours / theirs)
+        .collect();
+    median(&ratios)
+}
+
+/// `round`'s order of `count` proxies: each is first once in `count` rounds.
+pub fn rotation(count: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |position| (position + round) % count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_takes_the_middle_or_the_mean_of_the_two_middles() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn extremes_ignore_order() {
+        assert_eq!(extremes(&[2.0, 9.0, 1.0]), (1.0, 9.0));
+        assert!(extremes(&[]).0.is_nan());
+    }
+
+    #[test]
+    fn ratio_pairs_rounds_before_it_takes_the_median() {
+        // Round 2 is slow for both: the ratio of the medians would be 1.0 / 2.0.
+        assert_eq!(ratio(&[1.0, 8.0, 0.5], &[2.0, 10.0, 1.0]), 0.5);
+        assert_eq!(ratio(&[1.0, 8.0, 3.0], &[2.0, 10.0, 3.0]), 0.8);
+    }
+
+    #[test]
+    fn every_proxy_is_first_once() {
+        let firsts: Vec<_> = (0..3).map(|round| rotation(3, round).next()).collect();
+        assert_eq!(firsts, [Some(0), Some(1), Some(2)]);
+        assert_eq!(rotation(3, 4).collect::<Vec<_>>(), [1, 2, 0]);
+    }
+}
