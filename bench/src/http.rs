@@ -97,10 +97,7 @@ pub async fn run(options: &Options) -> Result<bool> {
     let origin = origin::prepare(&setup)?;
     let _origin = Server::start(&origin, &setup.run_dir).await?;
     let (mut contestants, skipped) = start_proxies(options, &setup).await?;
-    let mut results: Vec<Results> = contestants
-        .iter()
-        .map(|contestant| Results::new(contestant))
-        .collect();
+    let mut results: Vec<Results> = contestants.iter().map(Results::new).collect();
     let machine = machine::describe();
     for round in 0..plan.rounds {
         run_round(&mut contestants, &mut results, &plan, round).await?;
@@ -148,6 +145,7 @@ impl Options {
 
 /// Folders, wrk's script, and file limits that carry the idle connections, or fewer of those.
 fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
+    machine::program("wrk")?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .context("the bench has no parent")?;

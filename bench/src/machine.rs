@@ -1,8 +1,11 @@
 //! What the figures were taken on: printed with them, since they mean nothing without it.
 
+use std::env;
 use std::fs;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
+use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Cores, CPU model, kernel and load average in one line.
@@ -41,6 +44,18 @@ pub fn raise_file_limit(wanted: u64) -> u64 {
     limit.current.unwrap_or(wanted)
 }
 
+/// An installed program, also where servers are that a user's `PATH` leaves out.
+///
+/// # Errors
+/// When it isn't installed; the package of that name is Debian's.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(["/usr/local/sbin", "/usr/sbin"].map(Into::into));
+    let mut candidates = folders.map(|folder| folder.join(name));
+    let found = candidates.find(|candidate| candidate.is_file());
+    found.with_context(|| format!("{name} is not installed (Debian: apt-get install {name})"))
+}
+
 fn cpu_model(cpuinfo: &str) -> &str {
     cpuinfo
         .lines()
@@ -51,6 +66,16 @@ fn cpu_model(cpuinfo: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_is_not_installed_is_named() {
+        assert!(program("sh").expect("every system has one").is_absolute());
+        let error = program("no-such-proxy")
+            .expect_err("nobody has it")
+            .to_string();
+        let expected = "no-such-proxy is not installed (Debian: apt-get install no-such-proxy)";
+        assert_eq!(error, expected);
+    }
 
     #[test]
     fn cpu_model_is_the_first_one_named() {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use crate::process;
+use crate::{machine, process};
 
 /// Calls by name.
 pub type Counts = BTreeMap<String, u64>;
@@ -29,7 +29,7 @@ impl Tracer {
     pub async fn attach(root: u32, run_dir: &Path) -> Result<Self> {
         let output = run_dir.join("strace.txt");
         let members = process::tree(root)?;
-        let mut command = Command::new("strace");
+        let mut command = Command::new(machine::program("strace")?);
         command
             .args(["-f", "-q", "-c", "-U", "calls,name", "-o"])
             .arg(&output);

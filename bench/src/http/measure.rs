@@ -122,9 +122,9 @@ pub async fn probe(launch: &Launch) -> Result<()> {
 /// wrk with as many requests as its connections carry, after a second of warm-up.
 pub async fn saturation(contestant: &Contestant, results: &mut Results, plan: &Plan) -> Result<()> {
     let process = contestant.server.process();
-    load(&contestant.launch, WARM_UP_SECONDS, plan).await?;
+    load(&contestant.launch, results, plan, WARM_UP_SECONDS).await?;
     let before = process::cpu(process)?;
-    let summary = load(&contestant.launch, plan.seconds, plan).await?;
+    let summary = load(&contestant.launch, results, plan, plan.seconds).await?;
     let usage = process::cpu(process)?.since(&before);
     let memory = process::memory(process)?;
     let (cpu_us, user_us, system_us) = usage.microseconds_per(summary.requests);
@@ -132,12 +132,6 @@ pub async fn saturation(contestant: &Contestant, results: &mut Results, plan: &P
         "{:>9.0} req/s, {cpu_us:.2} µs CPU a request",
         summary.requests_per_second()
     );
-    if let Some(errors) = summary.errors.describe() {
-        results.fault("at saturation", &errors);
-    }
-    if summary.requests == 0 {
-        results.fault("at saturation", "no request was answered");
-    }
     results.peak_bytes = results.peak_bytes.max(memory.peak_bytes);
     results.saturation.push(Saturation {
         requests_per_second: summary.requests_per_second(),
@@ -221,8 +215,8 @@ pub async fn syscalls(
     run_dir: &Path,
 ) -> Result<()> {
     eprint!("system calls: {:<8} ", results.name);
-    load(&contestant.launch, WARM_UP_SECONDS, plan).await?;
-    match traced(contestant, plan, run_dir).await {
+    load(&contestant.launch, results, plan, WARM_UP_SECONDS).await?;
+    match traced(contestant, results, plan, run_dir).await {
         Ok(syscalls) => {
             eprintln!("{}", describe(&syscalls.counts, syscalls.requests));
             results.syscalls = Some(syscalls);
@@ -247,7 +241,7 @@ pub async fn idle(
 ) -> Result<()> {
     eprint!("idle connections: {:<8} ", results.name);
     let mut server = Server::start(&launch, run_dir).await?;
-    load(&launch, WARM_UP_SECONDS, plan).await?;
+    load(&launch, results, plan, WARM_UP_SECONDS).await?;
     tokio::time::sleep(SETTLE).await;
     let before = process::memory(server.process())?.rss_bytes;
     let connections = match idle_load::open(launch.address, plan.idle).await {
@@ -280,14 +274,31 @@ const TRACED_SECONDS: u64 = 2;
 /// After which a proxy has closed what it closes and freed what it frees at once.
 const SETTLE: Duration = Duration::from_secs(1);
 
-async fn load(launch: &Launch, seconds: u64, plan: &Plan) -> Result<wrk::Summary> {
+async fn load(
+    launch: &Launch,
+    results: &mut Results,
+    plan: &Plan,
+    seconds: u64,
+) -> Result<wrk::Summary> {
     let url = format!("http://{}{}", launch.address, origin::SMALL_PATH);
-    wrk::run(&url, CONNECTIONS, seconds, &plan.script).await
+    let summary = wrk::run(&url, CONNECTIONS, seconds, &plan.script).await?;
+    if let Some(errors) = summary.errors.describe() {
+        results.fault("at saturation", &errors);
+    }
+    if summary.requests == 0 {
+        results.fault("at saturation", "no request was answered");
+    }
+    Ok(summary)
 }
 
-async fn traced(contestant: &Contestant, plan: &Plan, run_dir: &Path) -> Result<Syscalls> {
+async fn traced(
+    contestant: &Contestant,
+    results: &mut Results,
+    plan: &Plan,
+    run_dir: &Path,
+) -> Result<Syscalls> {
     let tracer = Tracer::attach(contestant.server.process(), run_dir).await?;
-    let summary = load(&contestant.launch, TRACED_SECONDS, plan).await;
+    let summary = load(&contestant.launch, results, plan, TRACED_SECONDS).await;
     let counts = tracer.detach().await?;
     Ok(Syscalls {
         counts,

@@ -12,6 +12,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::process::Command;
 
+use crate::machine;
+
 /// What `lua/summary.lua` prints after a run.
 pub const SCRIPT: &str = include_str!("../../lua/summary.lua");
 
@@ -37,8 +39,11 @@ pub struct Errors {
 }
 
 /// Loads `url` for `seconds`.
+///
+/// # Errors
+/// When it isn't installed, can't connect, or prints no summary.
 pub async fn run(url: &str, connections: usize, seconds: u64, script: &Path) -> Result<Summary> {
-    let output = Command::new("wrk")
+    let output = Command::new(machine::program("wrk")?)
         .args(["--threads", "1", "--connections", &connections.to_string()])
         .args(["--duration", &format!("{seconds}s"), "--script"])
         .arg(script)

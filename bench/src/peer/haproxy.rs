@@ -3,15 +3,17 @@
 use anyhow::Result;
 
 use super::{Proxy, Setup, origin, version, write_config};
+use crate::machine;
 use crate::server::Launch;
 
 pub fn prepare(setup: &Setup) -> Result<Launch> {
-    let version = version("haproxy".as_ref(), &["-v"])?;
+    let program = machine::program("haproxy")?;
+    let version = version(&program, &["-v"])?;
     let config = write_config(setup, "haproxy.cfg", &config(setup))?;
     Ok(Launch {
         name: "haproxy",
         version: shortened(&version),
-        program: "haproxy".into(),
+        program,
         arguments: vec!["-db".into(), "-f".into(), config.into()],
         environment: Vec::new(),
         address: Proxy::Haproxy.address(),

@@ -6,13 +6,16 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{Proxy, Setup, origin, version, write_config};
+use crate::machine;
 use crate::server::Launch;
 
 /// Directives that origin and proxy share.
 ///
 /// Temporary files go to the run's folder, since the compiled-in one may need privileges.
 pub fn preamble(setup: &Setup, role: &str) -> String {
-    let (connections, files) = (setup.connections_max, setup.files_max);
+    // nginx closes idle connections as soon as fewer than a sixteenth of its slots are free.
+    let connections = setup.connections_max * 9 / 8;
+    let files = setup.files_max;
     // `user` without privileges is only a warning, but one on each start.
     let user = if rustix::process::geteuid().is_root() {
         "user root;"
@@ -54,13 +57,14 @@ pub fn arguments(setup: &Setup, config: &Path) -> Vec<OsString> {
 }
 
 pub fn prepare(setup: &Setup) -> Result<Launch> {
-    let version = version("nginx".as_ref(), &["-v"])?;
+    let program = machine::program("nginx")?;
+    let version = version(&program, &["-v"])?;
     std::fs::create_dir_all(setup.run_dir.join("nginx-temp"))?;
     let config = write_config(setup, "nginx.conf", &config(setup))?;
     Ok(Launch {
         name: "nginx",
         version,
-        program: "nginx".into(),
+        program,
         arguments: arguments(setup, &config),
         environment: Vec::new(),
         address: Proxy::Nginx.address(),

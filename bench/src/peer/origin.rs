@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use super::nginx::{arguments, preamble};
 use super::{Setup, loopback, version, write_config};
+use crate::machine;
 use crate::server::Launch;
 
 /// Where the origin listens; `examples/gateway-bench-h1.toml` names it too.
@@ -25,7 +26,8 @@ pub const UPLOAD_ANSWER: &str = "read";
 pub const LARGE_BYTES: usize = 1_000_000;
 
 pub fn prepare(setup: &Setup) -> Result<Launch> {
-    let version = version("nginx".as_ref(), &["-v"])?;
+    let program = machine::program("nginx")?;
+    let version = version(&program, &["-v"])?;
     fs::create_dir_all(setup.run_dir.join("origin-temp"))?;
     let large = setup.run_dir.join("large");
     fs::write(&large, vec![b'.'; LARGE_BYTES])
@@ -34,7 +36,7 @@ pub fn prepare(setup: &Setup) -> Result<Launch> {
     Ok(Launch {
         name: "origin",
         version,
-        program: "nginx".into(),
+        program,
         arguments: arguments(setup, &config),
         environment: Vec::new(),
         address: ADDRESS,
