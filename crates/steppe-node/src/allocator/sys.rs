@@ -1,0 +1,93 @@
+//! What an allocator says of the memory that it took from the system.
+#![expect(
+    unsafe_code,
+    reason = "allocators answer through C functions of their own"
+)]
+
+#[cfg(any(feature = "alloc-system", not(feature = "alloc-mimalloc")))]
+pub(super) use system::{ALLOCATOR, Allocator};
+#[cfg(any(feature = "alloc-system", not(feature = "alloc-mimalloc")))]
+pub use system::{AllocatorView, NAME};
+
+#[cfg(all(feature = "alloc-mimalloc", not(feature = "alloc-system")))]
+pub(super) use mi::{ALLOCATOR, Allocator};
+#[cfg(all(feature = "alloc-mimalloc", not(feature = "alloc-system")))]
+pub use mi::{AllocatorView, NAME};
+
+#[cfg(all(feature = "alloc-mimalloc", not(feature = "alloc-system")))]
+mod mi {
+    /// What the reports call it.
+    pub const NAME: &str = "mimalloc";
+
+    pub(in super::super) type Allocator = mimalloc::MiMalloc;
+    pub(in super::super) const ALLOCATOR: Allocator = mimalloc::MiMalloc;
+
+    /// How to find the allocator's memory among the process's mappings.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub struct AllocatorView;
+
+    impl AllocatorView {
+        /// Whether some page of the allocator lies within `start..end`.
+        ///
+        /// mimalloc hands memory out from slices of 64 KiB, all of which its page
+        /// map knows, so one question a slice finds any that is in use.
+        #[must_use]
+        pub fn owns(self, start: usize, end: usize) -> bool {
+            const SLICE_BYTES: usize = 64 << 10;
+            (start..end).step_by(SLICE_BYTES).any(|address| {
+                let pointer = std::ptr::without_provenance::<core::ffi::c_void>(address);
+                // SAFETY: any address may be asked about; it is looked up in
+                // mimalloc's page map and never dereferenced.
+                unsafe { libmimalloc_sys::mi_is_in_heap_region(pointer) }
+            })
+        }
+
+        /// Bytes taken from the system, where the allocator can't be asked about
+        /// addresses.
+        #[must_use]
+        pub fn taken_bytes(self) -> u64 {
+            0
+        }
+
+        /// The break segment belongs to the C library's own `malloc`.
+        #[must_use]
+        pub fn owns_break(self) -> bool {
+            false
+        }
+    }
+}
+
+#[cfg(any(feature = "alloc-system", not(feature = "alloc-mimalloc")))]
+mod system {
+    /// What the reports call it.
+    pub const NAME: &str = "system";
+
+    pub(in super::super) type Allocator = std::alloc::System;
+    pub(in super::super) const ALLOCATOR: Allocator = std::alloc::System;
+
+    /// How to find the allocator's memory among the process's mappings.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub struct AllocatorView;
+
+    impl AllocatorView {
+        /// Never: the C library does not tell whose an address is.
+        #[must_use]
+        pub fn owns(self, _start: usize, _end: usize) -> bool {
+            false
+        }
+
+        /// Bytes taken from the system: arenas and mapped chunks.
+        #[must_use]
+        pub fn taken_bytes(self) -> u64 {
+            // SAFETY: takes nothing, locks each arena for itself, returns a copy.
+            let info = unsafe { libc::mallinfo2() };
+            (info.arena + info.hblkhd) as u64
+        }
+
+        /// The break segment is the main arena.
+        #[must_use]
+        pub fn owns_break(self) -> bool {
+            true
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The node: what joins gateway, configuration, admin and the process around them.
+
+pub mod allocator;
+pub mod memory;

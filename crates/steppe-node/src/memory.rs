@@ -1,0 +1,173 @@
+//! Who holds the process's memory: the report that `/memory` serves.
+//!
+//! It answers two questions. *What is promised?* The budget tree, the pool and
+//! the connections, from the program's own books. *What is there?* Anonymous
+//! memory as the kernel counts it, mapping by mapping, each given to one holder:
+//!
+//! - `allocator_live`: bytes asked for and not freed (pooled buffers up to
+//!   256 KiB among them), counted by the allocator's wrapper;
+//! - `allocator_retained`: what else is resident in the allocator's mappings:
+//!   its tables, rounding up to size classes, and pages kept for reuse. Measured,
+//!   and named apart, because it is the allocator's to answer for, not ours;
+//! - `pool_mapped`: pooled buffers above 256 KiB, from the pool's counts;
+//! - `thread_stacks`: the mappings that hold a stack that was marked;
+//! - `program_data`: written pages of the program's and libraries' files, `.bss`;
+//! - `libc_heap`: the break segment, where the allocator does not use it.
+//!
+//! Invariant: no byte is given to two holders, and a holder gets no more than the
+//! kernel has resident for it, so the explained sum never exceeds anonymous RSS.
+//! Whatever nobody claims is `unexplained_bytes`, never shared out.
+//!
+//! Leaves out kernel memory but for socket buffers, and the page cache.
+
+mod collector;
+mod holders;
+mod mapping;
+mod stack;
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use steppe_http::metrics::HttpMetrics;
+use steppe_mem::{AccountReport, Budget, SizeClass, pool};
+use steppe_net::sys::socket_memory;
+
+use crate::allocator;
+
+pub use collector::MemoryCollector;
+pub use holders::{Holders, Part};
+pub use stack::StackMark;
+
+/// What the report is made from.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// The node's budget.
+    pub budget: Budget,
+    /// The gateway's counts.
+    pub http: Arc<HttpMetrics>,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The kernel does not tell: no `/proc`, or one without `smaps`.
+    #[error("cannot read /proc/self/{file}: {source}")]
+    Proc {
+        /// Which file.
+        file: &'static str,
+        /// What `procfs` says.
+        source: procfs::ProcError,
+    },
+    /// The descriptors can't be listed.
+    #[error("cannot list /proc/self/fd: {0}")]
+    Descriptors(#[from] std::io::Error),
+}
+
+/// The report, as JSON.
+///
+/// # Errors
+/// [`ReportError`]
+pub fn report(sources: &Sources) -> Result<Value, ReportError> {
+    let holders = Holders::now()?;
+    let sockets = socket_memory()?;
+    let connections = sources.http.connections();
+    Ok(json!({
+        "budget": account(&sources.budget.report()),
+        "pool": pool_classes(),
+        "connections": {
+            "downstream": connections.downstream,
+            "upstream_active": connections.upstream_active,
+            "upstream_idle": connections.upstream_idle,
+            "tunnels": sources.http.tunnels(),
+        },
+        "rss_bytes": holders.rss_bytes,
+        "pss_bytes": holders.pss_bytes,
+        "anonymous_rss_bytes": holders.anonymous_bytes,
+        "socket_buffers": {
+            "sockets": sockets.sockets,
+            "receive_bytes": sockets.receive_bytes,
+            "send_bytes": sockets.send_bytes,
+        },
+        "allocator": {
+            "name": allocator::NAME,
+            "live_bytes": steppe_mem::alloc::live_bytes(),
+            "resident_bytes": holders.allocator_resident_bytes,
+        },
+        "explained": holders.parts.iter().map(part).collect::<Vec<_>>(),
+        "explained_bytes": holders.explained_bytes(),
+        "unexplained_bytes": holders.unexplained_bytes(),
+        "explained_ratio": holders.explained_ratio(),
+    }))
+}
+
+fn account(report: &AccountReport) -> Value {
+    json!({
+        "name": report.name,
+        "limit_bytes": report.limit_bytes,
+        "reserved_bytes": report.reserved_bytes,
+        "peak_bytes": report.peak_bytes,
+        "refused": report.refused,
+        "children": report.children.iter().map(account).collect::<Vec<_>>(),
+    })
+}
+
+fn pool_classes() -> Vec<Value> {
+    let class = |class: &pool::ClassReport| {
+        json!({
+            "class_bytes": class.class_bytes,
+            "in_use": class.in_use_count,
+            "idle": class.idle_count,
+            "in_use_bytes": class.class_bytes * class.in_use_count,
+            "idle_bytes": class.class_bytes * class.idle_count,
+            "memory": if is_mapped(class.class_bytes) { "mapped" } else { "allocator" },
+        })
+    };
+    pool::report().classes.iter().map(class).collect()
+}
+
+fn part(part: &Part) -> Value {
+    json!({ "name": part.name, "bytes": part.bytes })
+}
+
+fn is_mapped(class_bytes: usize) -> bool {
+    SizeClass::holding(class_bytes).is_mapped()
+}
+
+/// Bytes of pooled buffers that are mappings of their own.
+fn pool_mapped_bytes() -> u64 {
+    let mapped = |class: &pool::ClassReport| {
+        let count = class.in_use_count + class.idle_count;
+        is_mapped(class.class_bytes).then_some((class.class_bytes * count) as u64)
+    };
+    pool::report().classes.iter().filter_map(mapped).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_http::metrics::Labels;
+
+    use super::*;
+
+    fn sources() -> Sources {
+        Sources {
+            budget: Budget::new(64 << 20),
+            http: HttpMetrics::new(Labels::default(), 1),
+        }
+    }
+
+    #[test]
+    fn the_report_names_the_budget_and_the_allocator() {
+        let sources = sources();
+        let http = sources.budget.root().child("http", Some(32 << 20));
+        let held = http.lease().try_reserve(10_000).expect("there is room");
+        let report = report(&sources).expect("/proc is mounted");
+        assert_eq!(report["budget"]["name"], "node");
+        assert_eq!(report["budget"]["limit_bytes"], 64 << 20);
+        assert_eq!(report["budget"]["children"][0]["name"], "http");
+        assert_eq!(report["budget"]["children"][0]["reserved_bytes"], 10_000);
+        assert_eq!(report["allocator"]["name"], allocator::NAME);
+        assert!(report["allocator"]["live_bytes"].as_u64() > Some(0));
+        assert!(report["rss_bytes"].as_u64() >= report["anonymous_rss_bytes"].as_u64());
+        drop(held);
+    }
+}

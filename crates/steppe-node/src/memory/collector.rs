@@ -1,0 +1,182 @@
+//! Budget, pool, allocator and process as metrics.
+//!
+//! Cheap enough for a scrape every second: no walk over mappings or descriptors'
+//! sockets, which are `/memory`'s.
+
+use std::fmt;
+
+use procfs::process::Process;
+use steppe_mem::{AccountReport, Budget, pool};
+use steppe_telemetry::encode::Family;
+use steppe_telemetry::{Collector, DescriptorEncoder};
+
+/// Writes what the node holds.
+#[derive(Debug)]
+pub struct MemoryCollector {
+    budget: Budget,
+}
+
+const LIMIT: Family = Family::new("steppe_budget_limit_bytes", "Limit of an account");
+const RESERVED: Family = Family::new(
+    "steppe_budget_reserved_bytes",
+    "Bytes reserved in an account and below it",
+);
+const PEAK: Family = Family::new("steppe_budget_peak_bytes", "Most bytes drawn at once");
+const REFUSED: Family = Family::new("steppe_budget_refused", "Reservations that were refused");
+const POOL: Family = Family::new("steppe_pool_bytes", "Bytes of pooled buffers");
+const LIVE: Family = Family::new(
+    "steppe_allocator_live_bytes",
+    "Bytes asked of the allocator and not freed",
+);
+const RSS: Family = Family::new("process_resident_memory_bytes", "Resident memory");
+const CPU: Family = Family::seconds("process_cpu", "User and system time");
+const START: Family = Family::new(
+    "process_start_time_seconds",
+    "When the process started, since the Unix epoch",
+);
+const DESCRIPTORS: Family = Family::new("process_open_fds", "Open file descriptors");
+const THREADS: Family = Family::new("process_threads", "Threads");
+
+impl MemoryCollector {
+    /// For registration.
+    #[must_use]
+    pub fn new(budget: Budget) -> Box<Self> {
+        Box::new(Self { budget })
+    }
+}
+
+impl Collector for MemoryCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        accounts(&mut encoder, &self.budget.report())?;
+        pooled(&mut encoder)?;
+        LIVE.gauge(&mut encoder, steppe_mem::alloc::live_bytes())?;
+        match ProcessFigures::now() {
+            Ok(figures) => figures.encode(&mut encoder),
+            // A scrape without them is better than none.
+            Err(error) => {
+                tracing::debug!(%error, "no process figures");
+                Ok(())
+            }
+        }
+    }
+}
+
+fn accounts(encoder: &mut DescriptorEncoder<'_>, root: &AccountReport) -> fmt::Result {
+    let mut rows = Vec::new();
+    flatten(root, "", &mut rows);
+    let limits = rows
+        .iter()
+        .filter_map(|(path, account)| Some((path, account.limit_bytes?)));
+    LIMIT.gauges(
+        encoder,
+        limits.map(|(path, limit)| ([("account", path.as_str())], limit)),
+    )?;
+    let each = |value: fn(&AccountReport) -> u64| {
+        rows.iter()
+            .map(move |(path, account)| ([("account", path.as_str())], value(account)))
+            .collect::<Vec<_>>()
+    };
+    RESERVED.gauges(encoder, each(|account| account.reserved_bytes))?;
+    PEAK.gauges(encoder, each(|account| account.peak_bytes))?;
+    REFUSED.counters(encoder, each(|account| account.refused))
+}
+
+/// Every account under its path: `node/http/…`.
+fn flatten<'a>(
+    account: &'a AccountReport,
+    above: &str,
+    rows: &mut Vec<(String, &'a AccountReport)>,
+) {
+    let path = match above {
+        "" => account.name.clone(),
+        above => format!("{above}/{}", account.name),
+    };
+    rows.push((path.clone(), account));
+    for child in &account.children {
+        flatten(child, &path, rows);
+    }
+}
+
+fn pooled(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let classes = pool::report().classes;
+    let bytes = |count: fn(&pool::ClassReport) -> usize| {
+        classes
+            .iter()
+            .map(|class| (class.class_bytes * count(class)) as u64)
+            .sum::<u64>()
+    };
+    let samples = [
+        ([("state", "in_use")], bytes(|class| class.in_use_count)),
+        ([("state", "idle")], bytes(|class| class.idle_count)),
+    ];
+    POOL.gauges(encoder, samples)
+}
+
+#[derive(Debug)]
+struct ProcessFigures {
+    rss_bytes: u64,
+    cpu_seconds: f64,
+    start_seconds: f64,
+    descriptors: u64,
+    threads: u64,
+}
+
+impl ProcessFigures {
+    #[expect(clippy::cast_precision_loss, reason = "ticks are read as seconds")]
+    fn now() -> procfs::ProcResult<Self> {
+        let process = Process::myself()?;
+        let stat = process.stat()?;
+        let ticks_a_second = procfs::ticks_per_second() as f64;
+        let boot_seconds = procfs::boot_time_secs()? as f64;
+        Ok(Self {
+            rss_bytes: stat.rss * procfs::page_size(),
+            cpu_seconds: (stat.utime + stat.stime) as f64 / ticks_a_second,
+            start_seconds: boot_seconds + stat.starttime as f64 / ticks_a_second,
+            descriptors: process.fd_count()? as u64,
+            threads: u64::try_from(stat.num_threads).unwrap_or(0),
+        })
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        RSS.gauge(encoder, self.rss_bytes)?;
+        CPU.counter(encoder, self.cpu_seconds)?;
+        START.gauge(encoder, self.start_seconds)?;
+        DESCRIPTORS.gauge(encoder, self.descriptors)?;
+        THREADS.gauge(encoder, self.threads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_named_by_their_path() {
+        let budget = Budget::new(64 << 20);
+        let http = budget.root().child("http", None);
+        let api = http.child("route api", Some(16 << 20));
+        let held = api.lease().try_reserve(12_345).expect("there is room");
+        let mut registry = steppe_telemetry::Registry::default();
+        registry.register_collector(MemoryCollector::new(budget));
+        let text = steppe_telemetry::encode::exposition(&registry).expect("a string takes it");
+        for line in [
+            "steppe_budget_limit_bytes{account=\"node\"} 67108864",
+            "steppe_budget_limit_bytes{account=\"node/http/route api\"} 16777216",
+            "steppe_budget_reserved_bytes{account=\"node/http/route api\"} 12345",
+            "steppe_budget_refused_total{account=\"node/http\"} 0",
+        ] {
+            assert!(text.lines().any(|have| have == line), "{line} in {text}");
+        }
+        assert!(!text.contains("steppe_budget_limit_bytes{account=\"node/http\"}"));
+        for name in [
+            "process_resident_memory_bytes ",
+            "process_cpu_seconds_total ",
+        ] {
+            assert!(
+                text.lines().any(|line| line.starts_with(name)),
+                "{name} in {text}"
+            );
+        }
+        drop(held);
+    }
+}
