@@ -1,0 +1,195 @@
+//! The admin server: metrics, health, memory and configuration over HTTP/1.1.
+//!
+//! It runs on the control thread and shares nothing with the workers but what
+//! they publish, so a slow scraper costs a client nothing.
+//!
+//! Invariant: beyond loopback and Unix sockets nothing but the probes answers
+//! without a token, and no answer contains a secret. Connections, heads, bodies
+//! and time are bounded ([`limits`]).
+//!
+//! Leaves out: everything that changes the node. There is no TLS: beyond the
+//! machine it belongs behind a listener that has it.
+
+mod access;
+mod endpoints;
+pub mod limits;
+mod readiness;
+mod server;
+mod token;
+
+use std::future::Future;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use steppe_net::{BindError, BoundListener, ListenAddress};
+use steppe_telemetry::Registry;
+
+use crate::memory;
+use access::Access;
+
+pub use readiness::{Readiness, State};
+pub use token::{Token, TokenError};
+
+/// Where admin listens, and who may ask.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `admin.listen`.
+    pub listen: ListenAddress,
+    /// `admin.probes`: health and readiness alone. `None`: they stand on `listen`.
+    pub probes: Option<ListenAddress>,
+    /// `admin.token_file`.
+    pub token_file: Option<PathBuf>,
+}
+
+/// What admin tells.
+#[derive(Debug)]
+pub struct Content {
+    /// Everything that `/metrics` scrapes.
+    pub metrics: Registry,
+    /// What `/memory` is made from.
+    pub memory: memory::Sources,
+    /// The effective configuration, with secrets masked.
+    pub config: serde_json::Value,
+    /// What `/readyz` says.
+    pub readiness: Readiness,
+}
+
+/// Bound, and not served yet.
+#[derive(Debug)]
+pub struct Admin {
+    listen: BoundListener,
+    probes: Option<BoundListener>,
+    access: Access,
+}
+
+/// Why admin can't start. Each names the key of the configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// A socket.
+    #[error("admin.{key}: {source}")]
+    Bind {
+        /// `listen` or `probes`.
+        key: &'static str,
+        /// Why.
+        source: BindError,
+    },
+    /// A runtime, or a file system, that refuses the socket.
+    #[error("admin.{key}: {address}: {source}")]
+    Socket {
+        /// `listen` or `probes`.
+        key: &'static str,
+        /// Where.
+        address: ListenAddress,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Anybody could read it.
+    #[error("admin.listen: {0} is reachable from other machines and needs admin.token_file")]
+    NeedsToken(ListenAddress),
+    /// The token.
+    #[error("admin.token_file: {0}")]
+    Token(#[from] TokenError),
+}
+
+impl Admin {
+    /// Reads the token and binds the sockets.
+    ///
+    /// # Errors
+    /// [`AdminError`]; nothing stays bound then.
+    pub fn bind(settings: &Settings) -> Result<Self, AdminError> {
+        let token = settings
+            .token_file
+            .as_deref()
+            .map(Token::read)
+            .transpose()?;
+        let is_local = is_local(&settings.listen);
+        if token.is_none() && !is_local {
+            return Err(AdminError::NeedsToken(settings.listen.clone()));
+        }
+        let listen = bind("listen", &settings.listen)?;
+        if let (ListenAddress::Unix(path), None) = (&settings.listen, &token) {
+            // Without a token the file's mode is the only guard there is.
+            let owner_only = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(path, owner_only)
+                .map_err(|source| socket_error("listen", &settings.listen, source))?;
+        }
+        let probes = settings
+            .probes
+            .as_ref()
+            .map(|address| bind("probes", address))
+            .transpose()?;
+        let access = match (token, &settings.listen) {
+            (Some(token), _) => Access::Token(token),
+            (None, ListenAddress::Tcp(_)) => Access::LoopbackNames,
+            (None, ListenAddress::Unix(_)) => Access::Open,
+        };
+        Ok(Self {
+            listen,
+            probes,
+            access,
+        })
+    }
+
+    /// Where it listens, with the port that the system chose for port 0.
+    #[must_use]
+    pub fn address(&self) -> &ListenAddress {
+        self.listen.address()
+    }
+
+    /// Where the probes listen, if apart.
+    #[must_use]
+    pub fn probes_address(&self) -> Option<&ListenAddress> {
+        self.probes.as_ref().map(BoundListener::address)
+    }
+
+    /// Serves until the future is dropped, which ends every connection.
+    ///
+    /// Must be called, and polled, within a runtime.
+    ///
+    /// # Errors
+    /// When the runtime has no room for the sockets.
+    pub fn serve(self, content: Content) -> Result<impl Future<Output = ()> + Send, AdminError> {
+        let content = Arc::new(content);
+        let probes_apart = self.probes.is_some();
+        let main = endpoints::router(Arc::clone(&content), self.access, probes_apart);
+        let main = server::Server::new("listen", self.listen, main)?;
+        let probes = self
+            .probes
+            .map(|bound| server::Server::new("probes", bound, endpoints::probes(content)))
+            .transpose()?;
+        Ok(async move {
+            match probes {
+                Some(probes) => _ = tokio::join!(main.run(), probes.run()),
+                None => main.run().await,
+            }
+        })
+    }
+}
+
+fn bind(key: &'static str, address: &ListenAddress) -> Result<BoundListener, AdminError> {
+    let bound = steppe_net::bind(address, 1).map_err(|source| AdminError::Bind { key, source })?;
+    Ok(bound
+        .into_iter()
+        .next()
+        .expect("one listener for one worker"))
+}
+
+fn socket_error(key: &'static str, address: &ListenAddress, source: std::io::Error) -> AdminError {
+    AdminError::Socket {
+        key,
+        address: address.clone(),
+        source,
+    }
+}
+
+/// Whether only this machine reaches an address.
+fn is_local(address: &ListenAddress) -> bool {
+    match address {
+        ListenAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
+        ListenAddress::Unix(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! What admin answers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::HttpBody;
+use axum::extract::{Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderName, StatusCode};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde_json::Value;
+use steppe_telemetry::encode;
+
+use super::access::{Access, guard};
+use super::{Content, readiness};
+use crate::memory;
+
+/// Everything, with the probes unless they have an address of their own.
+pub(super) fn router(content: Arc<Content>, access: Access, probes_apart: bool) -> Router {
+    let index = if probes_apart {
+        INDEX.to_owned()
+    } else {
+        format!("{INDEX}{PROBES_INDEX}")
+    };
+    let guarded = Router::new()
+        .route("/", get(|| async { index }))
+        .route("/metrics", get(metrics))
+        .route("/memory", get(memory_report))
+        .route("/config", get(config))
+        .fallback(not_found)
+        .layer(from_fn_with_state(access, guard));
+    let all = if probes_apart {
+        guarded
+    } else {
+        guarded.merge(probe_routes())
+    };
+    bounded(all).with_state(content)
+}
+
+/// Health and readiness alone.
+pub(super) fn probes(content: Arc<Content>) -> Router {
+    bounded(probe_routes().fallback(not_found)).with_state(content)
+}
+
+fn probe_routes() -> Router<Arc<Content>> {
+    // No guard: an orchestrator's probe has no token, and learns a word.
+    Router::new()
+        .route("/healthz", get(healthy))
+        .route("/readyz", get(ready))
+}
+
+fn bounded(router: Router<Arc<Content>>) -> Router<Arc<Content>> {
+    router
+        .layer(from_fn(refuse_content))
+        .layer(from_fn(add_fields))
+}
+
+const INDEX: &str = "\
+Steppe
+
+/metrics   OpenMetrics text: requests, latencies, connections, bytes, budget
+/memory    JSON: who holds every byte
+/config    JSON: the effective configuration, secrets masked
+";
+
+const PROBES_INDEX: &str = "\
+/healthz   200 while the process answers
+/readyz    200 while it wants traffic, else 503
+";
+
+async fn metrics(State(content): State<Arc<Content>>) -> Response {
+    match encode::exposition(&content.metrics) {
+        Ok(text) => ([(CONTENT_TYPE, encode::CONTENT_TYPE)], text).into_response(),
+        Err(error) => failed("metrics", &error),
+    }
+}
+
+async fn memory_report(State(content): State<Arc<Content>>) -> Response {
+    match memory::report(&content.memory) {
+        Ok(report) => json(&report),
+        Err(error) => failed("memory", &error),
+    }
+}
+
+async fn config(State(content): State<Arc<Content>>) -> Response {
+    json(&content.config)
+}
+
+async fn healthy() -> &'static str {
+    "ok\n"
+}
+
+async fn ready(State(content): State<Arc<Content>>) -> Response {
+    let state = content.readiness.state();
+    let status = match state {
+        readiness::State::Ready => StatusCode::OK,
+        readiness::State::Starting | readiness::State::Draining => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, format!("{}\n", state.as_str())).into_response()
+}
+
+async fn not_found() -> Response {
+    (
+        StatusCode::NOT_FOUND,
+        "nothing here; / lists what there is\n",
+    )
+        .into_response()
+}
+
+fn json(value: &Value) -> Response {
+    // For people as much as for programs: indented, and ended by a line feed.
+    ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
+}
+
+fn failed(what: &'static str, error: &dyn std::error::Error) -> Response {
+    tracing::error!(%error, what, "admin cannot answer");
+    (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response()
+}
+
+/// No endpoint reads content, so none is waited for.
+async fn refuse_content(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        next.run(request).await
+    } else {
+        (StatusCode::PAYLOAD_TOO_LARGE, "admin takes no content\n").into_response()
+    }
+}
+
+async fn add_fields(request: Request, next: Next) -> Response {
+    let fields: [(HeaderName, &str); 2] = [
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    let mut response = next.run(request).await;
+    for (name, value) in fields {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,64 @@
+//! Whether the node wants traffic.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What a node is about, as load balancers see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Not everything listens yet.
+    Starting,
+    /// Serves.
+    Ready,
+    /// Goes down: what is under way ends, nothing new should come.
+    Draining,
+}
+
+/// The node's state. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<AtomicU8>);
+
+impl Readiness {
+    /// Changes the state.
+    pub fn set(&self, state: State) {
+        self.0.store(state as u8, Ordering::Release);
+    }
+
+    /// The state now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.0.load(Ordering::Acquire) {
+            ready if ready == State::Ready as u8 => State::Ready,
+            draining if draining == State::Draining as u8 => State::Draining,
+            _ => State::Starting,
+        }
+    }
+}
+
+impl State {
+    /// Its word in answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_starts_unready_and_clones_share_its_state() {
+        let readiness = Readiness::default();
+        let other = readiness.clone();
+        assert_eq!(other.state(), State::Starting);
+        for state in [State::Ready, State::Draining, State::Starting] {
+            readiness.set(state);
+            assert_eq!(other.state(), state);
+        }
+    }
+}

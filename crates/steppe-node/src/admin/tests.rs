@@ -1,0 +1,308 @@
+//! The admin server over real sockets.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use steppe_http::metrics::{HttpMetrics, Labels};
+use steppe_mem::Budget;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::*;
+use crate::memory::MemoryCollector;
+
+/// A directory that goes away with its owner.
+pub(crate) struct TempDir(PathBuf);
+
+impl TempDir {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("steppe-admin-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("temporary files can be made");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn loopback() -> ListenAddress {
+    ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"))
+}
+
+fn settings() -> Settings {
+    Settings {
+        listen: loopback(),
+        probes: None,
+        token_file: None,
+    }
+}
+
+fn content(readiness: &Readiness) -> Content {
+    let budget = Budget::new(64 << 20);
+    let http = HttpMetrics::new(Labels::default(), 1);
+    let mut metrics = Registry::default();
+    metrics.register_collector(http.collector());
+    metrics.register_collector(MemoryCollector::new(budget.clone()));
+    Content {
+        metrics,
+        memory: memory::Sources { budget, http },
+        config: serde_json::json!({ "node": { "workers": 1 } }),
+        readiness: readiness.clone(),
+    }
+}
+
+/// Serves on this runtime until it ends.
+fn start(settings: &Settings, readiness: &Readiness) -> (ListenAddress, Option<ListenAddress>) {
+    let admin = Admin::bind(settings).expect("loopback can be bound");
+    let addresses = (admin.address().clone(), admin.probes_address().cloned());
+    tokio::spawn(admin.serve(content(readiness)).expect("within a runtime"));
+    addresses
+}
+
+async fn exchange(address: &ListenAddress, request: &str) -> String {
+    match address {
+        ListenAddress::Tcp(address) => {
+            talk(TcpStream::connect(address).await.expect("listens"), request).await
+        }
+        ListenAddress::Unix(path) => {
+            talk(UnixStream::connect(path).await.expect("listens"), request).await
+        }
+    }
+}
+
+async fn talk(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.expect("is read");
+    let mut response = Vec::new();
+    stream
+        .read_to_end(&mut response)
+        .await
+        .expect("is answered");
+    String::from_utf8(response).expect("text")
+}
+
+async fn get(address: &ListenAddress, target: &str) -> String {
+    get_with(address, target, "").await
+}
+
+async fn get_with(address: &ListenAddress, target: &str, fields: &str) -> String {
+    let request =
+        format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{fields}\r\n");
+    exchange(address, &request).await
+}
+
+#[track_caller]
+fn check(response: &str, status: &str, contains: &[&str]) {
+    assert!(
+        response.starts_with(&format!("HTTP/1.1 {status} ")),
+        "{response}"
+    );
+    for part in contains {
+        assert!(response.contains(part), "{part} in {response}");
+    }
+}
+
+#[tokio::test]
+async fn every_endpoint_answers_and_nothing_is_stored() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    let fields = [
+        "cache-control: no-store\r\n",
+        "x-content-type-options: nosniff\r\n",
+    ];
+    for (target, contains) in [
+        ("/", "/metrics "),
+        ("/metrics", "application/openmetrics-text"),
+        (
+            "/metrics",
+            "steppe_budget_limit_bytes{account=\"node\"} 67108864",
+        ),
+        ("/memory", "\"explained_ratio\""),
+        ("/config", "\"workers\": 1"),
+        ("/healthz", "ok\n"),
+    ] {
+        let response = get(&admin, target).await;
+        check(&response, "200", &[contains]);
+        check(&response, "200", &fields);
+    }
+    check(&get(&admin, "/nothing").await, "404", &fields);
+}
+
+#[tokio::test]
+async fn readiness_follows_the_node() {
+    let readiness = Readiness::default();
+    let (admin, _) = start(&settings(), &readiness);
+    check(
+        &get(&admin, "/readyz").await,
+        "503",
+        &["\r\n\r\nstarting\n"],
+    );
+    readiness.set(State::Ready);
+    check(&get(&admin, "/readyz").await, "200", &["\r\n\r\nready\n"]);
+    readiness.set(State::Draining);
+    check(
+        &get(&admin, "/readyz").await,
+        "503",
+        &["\r\n\r\ndraining\n"],
+    );
+    check(&get(&admin, "/healthz").await, "200", &[]);
+}
+
+#[tokio::test]
+async fn other_methods_and_content_are_refused() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    let request = |head: &str| format!("{head}Host: localhost\r\nConnection: close\r\n\r\n");
+    let post = request("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n");
+    check(
+        &exchange(&admin, &post).await,
+        "405",
+        &["allow: GET,HEAD\r\n"],
+    );
+    let with_content = request("GET /metrics HTTP/1.1\r\nContent-Length: 5\r\n");
+    check(&exchange(&admin, &with_content).await, "413", &[]);
+    let chunked = request("GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n");
+    check(&exchange(&admin, &chunked).await, "413", &[]);
+    let huge = request(&format!("GET / HTTP/1.1\r\nx: {}\r\n", "a".repeat(8 << 10)));
+    check(&exchange(&admin, &huge).await, "431", &[]);
+}
+
+#[tokio::test]
+async fn a_token_guards_all_but_the_probes() {
+    let dir = TempDir::new();
+    let file = dir.path().join("admin.token");
+    std::fs::write(&file, "s3cret\n").expect("a temporary directory is writable");
+    let settings = Settings {
+        token_file: Some(file),
+        ..settings()
+    };
+    let (admin, _) = start(&settings, &Readiness::default());
+    for target in ["/", "/metrics", "/memory", "/config", "/nothing"] {
+        let challenge = "www-authenticate: Bearer realm=\"steppe admin\"\r\n";
+        check(&get(&admin, target).await, "401", &[challenge]);
+        let wrong = get_with(&admin, target, "Authorization: Bearer s3cres\r\n").await;
+        check(&wrong, "401", &[challenge]);
+    }
+    let right = "Authorization: Bearer s3cret\r\n";
+    check(&get_with(&admin, "/metrics", right).await, "200", &[]);
+    check(&get_with(&admin, "/nothing", right).await, "404", &[]);
+    let twice = format!("{right}{right}");
+    check(&get_with(&admin, "/metrics", &twice).await, "401", &[]);
+    check(&get(&admin, "/healthz").await, "200", &[]);
+    check(&get(&admin, "/readyz").await, "503", &[]);
+}
+
+#[tokio::test]
+async fn probes_with_an_address_stand_there_alone() {
+    let settings = Settings {
+        probes: Some(loopback()),
+        ..settings()
+    };
+    let (admin, probes) = start(&settings, &Readiness::default());
+    let probes = probes.expect("was asked for");
+    check(&get(&probes, "/healthz").await, "200", &[]);
+    check(&get(&probes, "/readyz").await, "503", &[]);
+    check(&get(&probes, "/metrics").await, "404", &[]);
+    check(&get(&admin, "/healthz").await, "404", &[]);
+    check(&get(&admin, "/metrics").await, "200", &[]);
+}
+
+#[tokio::test]
+async fn a_rebound_name_does_not_reach_loopback() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    let rebound = "GET /config HTTP/1.1\r\nHost: attacker.example\r\nConnection: close\r\n\r\n";
+    check(&exchange(&admin, rebound).await, "403", &["localhost"]);
+    let nameless = "GET /config HTTP/1.0\r\n\r\n";
+    assert!(
+        exchange(&admin, nameless)
+            .await
+            .starts_with("HTTP/1.0 403 ")
+    );
+}
+
+#[tokio::test]
+async fn a_unix_socket_is_its_owners_and_takes_any_host() {
+    let dir = TempDir::new();
+    let path = dir.path().join("admin.sock");
+    let settings = Settings {
+        listen: ListenAddress::Unix(path.clone()),
+        ..settings()
+    };
+    let (admin, _) = start(&settings, &Readiness::default());
+    let mode = std::fs::metadata(&path)
+        .expect("is bound")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let request = "GET /config HTTP/1.1\r\nHost: steppe\r\nConnection: close\r\n\r\n";
+    check(&exchange(&admin, request).await, "200", &[]);
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_a_place() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    let ListenAddress::Tcp(address) = &admin else {
+        panic!("a TCP listener")
+    };
+    let mut idle = Vec::new();
+    for _ in 0..limits::CONNECTIONS_MAX {
+        let mut stream = TcpStream::connect(address).await.expect("listens");
+        let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        stream.write_all(request).await.expect("is read");
+        let mut start = [0; 8];
+        stream.read_exact(&mut start).await.expect("has a place");
+        idle.push(stream);
+    }
+    let mut waiting = Box::pin(get(&admin, "/healthz"));
+    for _ in 0..100 {
+        tokio::select! {
+            biased;
+            response = &mut waiting => panic!("no place was free: {response}"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    drop(idle.pop());
+    check(&waiting.await, "200", &[]);
+}
+
+#[test]
+fn mistakes_name_their_key() {
+    let everywhere = ListenAddress::Tcp("0.0.0.0:0".parse().expect("an address"));
+    let open = Settings {
+        listen: everywhere,
+        ..settings()
+    };
+    let refused = Admin::bind(&open).expect_err("anybody could read it");
+    assert_eq!(
+        refused.to_string(),
+        "admin.listen: 0.0.0.0:0 is reachable from other machines and needs admin.token_file"
+    );
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = taken.local_addr().expect("bound");
+    let probes = Settings {
+        probes: Some(ListenAddress::Tcp(address)),
+        ..settings()
+    };
+    let refused = Admin::bind(&probes).expect_err("is taken");
+    assert_eq!(
+        refused.to_string(),
+        format!("admin.probes: {address} is taken by another process")
+    );
+    let missing = Settings {
+        token_file: Some("/nonexistent".into()),
+        ..settings()
+    };
+    let refused = Admin::bind(&missing).expect_err("no such file");
+    assert!(
+        refused
+            .to_string()
+            .starts_with("admin.token_file: cannot read /nonexistent: ")
+    );
+}
