@@ -2,4 +2,5 @@
 
 pub mod admin;
 pub mod allocator;
+pub mod demo;
 pub mod memory;
