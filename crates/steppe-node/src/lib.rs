@@ -1,6 +1,11 @@
-//! The node: what joins gateway, configuration, admin and the process around them.
+//! What the binary `steppe` is made of: it joins gateway, configuration, admin
+//! and the process around them.
+//!
+//! A library so that tests and fuzz targets reach it; `main.rs` is a shell around it.
 
 pub mod admin;
 pub mod allocator;
+pub mod cli;
+pub mod config;
 pub mod demo;
 pub mod memory;

@@ -1,0 +1,283 @@
+//! The command line of `steppe`.
+//!
+//! Invariant: what a command was asked for goes to standard output, everything else to standard
+//! error, and the exit code is one of [`Code`]. Left out: running the node, which the caller of
+//! [`main`] does.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::LazyLock;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::config::{self, Config, DEFAULT, DEFAULT_NAME, Drawing, Outcome, Report};
+
+/// Exit codes, the same for every command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// Done.
+    Ok = 0,
+    /// The configuration is invalid or can't be read.
+    Configuration = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The node could not start.
+    Start = 3,
+}
+
+/// What `steppe run` is to run.
+#[derive(Debug)]
+pub struct RunOptions {
+    /// A valid configuration.
+    pub config: Config,
+    /// The file it came from; `None`: the embedded default.
+    pub file: Option<PathBuf>,
+}
+
+impl RunOptions {
+    /// Whether the embedded default runs, which has the demo origin behind it.
+    pub fn is_default(&self) -> bool {
+        self.file.is_none()
+    }
+}
+
+/// An edge node whose memory stays flat.
+#[derive(Debug, Parser)]
+#[command(
+    name = "steppe",
+    version = version(),
+    after_help = AFTER_HELP,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Starts the node
+    #[command(after_help = RUN_HELP)]
+    Run(Run),
+    /// Says everything that is wrong with a configuration
+    #[command(after_help = CHECK_HELP)]
+    Check(Check),
+    /// Prints the JSON Schema of the configuration, for editors
+    #[command(after_help = SCHEMA_HELP)]
+    Schema,
+    /// Prints completions for a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Prints version, target and allocator
+    Version,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// Configuration, TOML or JSON; without it, an embedded one with a demo origin
+    #[arg(short, long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct Check {
+    /// Configuration, TOML or JSON
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  steppe run                      the embedded default: gateway on 127.0.0.1:8080, admin on :9900
+  steppe run -c steppe.toml       a configuration of your own
+  steppe check steppe.toml        everything that is wrong with it, at once
+  steppe schema > schema.json     for completion and hints in an editor
+
+Exit codes:
+  0  done
+  1  the configuration is invalid or can't be read
+  2  the command line is wrong
+  3  the node could not start";
+
+const RUN_HELP: &str = "\
+Examples:
+  steppe run
+  steppe run -c /etc/steppe/steppe.toml
+
+Relative paths in the configuration count from its folder. SIGTERM and Ctrl-C drain.";
+
+const CHECK_HELP: &str = "\
+Examples:
+  steppe check steppe.toml && steppe run -c steppe.toml";
+
+const SCHEMA_HELP: &str = "\
+Examples:
+  steppe schema > steppe.schema.json
+  and as the first line of steppe.toml, for editors that know it:
+  #:schema ./steppe.schema.json";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  steppe completions bash > ~/.local/share/bash-completion/completions/steppe";
+
+/// Reads the command line of the process and does what it says; `run` starts the node and gives
+/// its exit code once it has stopped.
+pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -> ExitCode {
+    main_with(std::env::args_os(), run)
+}
+
+/// [`main`] with a command line of the caller's, the program's name first.
+pub fn main_with(
+    args: impl IntoIterator<Item = OsString>,
+    run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>,
+) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed pipe takes nothing, and there is nobody left to tell.
+            _ = error.print();
+            let is_help = !error.use_stderr();
+            return if is_help { Code::Ok } else { Code::Usage }.into();
+        }
+    };
+    match cli.command {
+        Command::Run(options) => self::run(options.config, run),
+        Command::Check(options) => check(&options.file),
+        Command::Schema => print(&format!("{:#}\n", config::schema())),
+        Command::Completions { shell } => completions(shell),
+        Command::Version => print(&format!("steppe {}\n", version())),
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+fn run(
+    file: Option<PathBuf>,
+    run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>,
+) -> ExitCode {
+    let outcome = match &file {
+        None => config::read(DEFAULT_NAME, DEFAULT),
+        Some(path) => match load(path) {
+            Ok(outcome) => outcome,
+            Err(code) => return code.into(),
+        },
+    };
+    complain(&outcome.report);
+    let Some(config) = outcome.config else {
+        return Code::Configuration.into();
+    };
+    run(RunOptions { config, file }).unwrap_or_else(|error| {
+        say(&format!("steppe: {error:#}\n"));
+        Code::Start.into()
+    })
+}
+
+fn check(file: &Path) -> ExitCode {
+    let outcome = match load(file) {
+        Ok(outcome) => outcome,
+        Err(code) => return code.into(),
+    };
+    complain(&outcome.report);
+    match outcome.config {
+        Some(config) => print(&format!("{}: ok: {}\n", file.display(), summary(&config))),
+        None => Code::Configuration.into(),
+    }
+}
+
+fn load(path: &Path) -> Result<Outcome, Code> {
+    config::load(path).map_err(|error| {
+        say(&format!("steppe: can't read {}: {error}\n", path.display()));
+        Code::Configuration
+    })
+}
+
+/// Listeners, routes, upstreams and budget in one line.
+fn summary(config: &Config) -> String {
+    let count = |number: usize, what: &str| match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    };
+    let http = &config.http;
+    let addresses = http.listeners.iter().map(|each| each.address.to_string());
+    let addresses: Vec<_> = addresses.collect();
+    format!(
+        "{} ({}), {}, {}, memory budget {}",
+        count(http.listeners.len(), "listener"),
+        addresses.join(", "),
+        count(http.routes.len(), "route"),
+        count(http.upstreams.len(), "upstream"),
+        config.node.memory_budget,
+    )
+}
+
+fn completions(shell: Shell) -> ExitCode {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "steppe", &mut text);
+    print(&String::from_utf8_lossy(&text))
+}
+
+/// Version, target and allocator.
+pub fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let environment = match () {
+            () if cfg!(target_env = "gnu") => "-gnu",
+            () if cfg!(target_env = "musl") => "-musl",
+            () => "",
+        };
+        format!(
+            "{} ({}-{}{environment}, {})",
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::ARCH,
+            std::env::consts::OS,
+            allocator()
+        )
+    });
+    &VERSION
+}
+
+/// The cargo feature that chose the node's allocator.
+pub const fn allocator() -> &'static str {
+    if cfg!(feature = "alloc-mimalloc") {
+        "alloc-mimalloc"
+    } else {
+        "alloc-system"
+    }
+}
+
+fn complain(report: &Report) {
+    let is_colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let drawing = match is_colored {
+        true => Drawing::Color,
+        false => Drawing::Plain,
+    };
+    say(&report.render(drawing));
+}
+
+fn say(text: &str) {
+    // Standard error may be closed; there is nobody left to tell.
+    _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Code::Ok.into(),
+        // `steppe schema | head`: the reader has what it wanted.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Ok.into(),
+        Err(error) => {
+            say(&format!("steppe: can't write: {error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}

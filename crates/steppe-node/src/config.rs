@@ -1,0 +1,194 @@
+//! One file of configuration: TOML, or JSON with the same keys.
+//!
+//! Invariant: a [`Config`] is valid as it stands; nothing validates it again, and no key of its
+//! file was ignored. A file with mistakes gives a [`Report`] of all of them. Every key is described
+//! once, in `keys`: the reader, its suggestions and the [`schema`] follow from there.
+//!
+//! Left out: what only the machine can tell (whether an address can be bound, how much memory there
+//! is), and the contents of the files that a configuration names.
+
+mod build;
+mod check;
+mod effective;
+mod grammar;
+mod keys;
+pub mod limits;
+mod mistake;
+mod read;
+mod schema;
+mod table;
+mod tree;
+mod typed;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use steppe_http::config::Gateway;
+use steppe_net::ListenAddress;
+
+use self::limits::FILE_BYTES_MAX;
+pub use self::mistake::{Drawing, Mistake, Report, Span};
+pub use self::schema::schema;
+use self::tree::{Syntax, Value};
+
+/// What `steppe run` starts with when it is given no file.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// What the file is called in reports.
+pub const DEFAULT_NAME: &str = "default.toml";
+
+/// A whole configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `[node]`.
+    pub node: Node,
+    /// `[admin]`; `None`: there is no admin endpoint.
+    pub admin: Option<Admin>,
+    /// `[log]`.
+    pub log: Log,
+    /// `[http]`.
+    pub http: Gateway,
+}
+
+/// `[node]`: threads and memory of the process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Worker threads.
+    pub workers: Workers,
+    /// What serving may take.
+    pub memory_budget: MemoryBudget,
+    /// How long exchanges may go on after the node is told to stop.
+    pub drain_timeout: Duration,
+}
+
+/// Worker threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workers {
+    /// As many as the CPU quota allows.
+    Auto,
+    /// Just so many.
+    Count(NonZeroUsize),
+}
+
+/// What serving may take of the memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum MemoryBudget {
+    /// At least [`limits::MEMORY_BUDGET_MIN`].
+    Bytes(u64),
+    /// Above 0 and at most 1: of the container's limit, else of the machine.
+    Share(f64),
+}
+
+/// `[admin]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admin {
+    /// Where it listens: loopback or a Unix socket unless there is a token.
+    pub listen: ListenAddress,
+    /// The file that holds the token.
+    pub token_file: Option<PathBuf>,
+    /// Where `/healthz` and `/readyz` stand alone.
+    pub probes: Option<ListenAddress>,
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    /// The least severe level that is logged.
+    pub level: LogLevel,
+    /// How a line is written.
+    pub format: LogFormat,
+}
+
+/// Severity of a line, the most severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Something failed.
+    Error,
+    /// Something is not as it should be.
+    Warn,
+    /// What the node does.
+    Info,
+    /// How it does it.
+    Debug,
+}
+
+/// How a line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs: one JSON object a line.
+    Json,
+}
+
+/// What reading a file gave.
+#[derive(Debug)]
+pub struct Outcome {
+    /// `None` when the report has errors.
+    pub config: Option<Config>,
+    /// What is wrong; warnings alone leave the configuration usable.
+    pub report: Report,
+}
+
+/// Reads a configuration, and keeps its warnings.
+///
+/// `name` is the file's path: reports quote it, and relative paths within count from its folder.
+pub fn read(name: &str, text: &str) -> Outcome {
+    let mut mistakes = Vec::new();
+    let config = read_text(name, text, &mut mistakes);
+    let report = Report::new(name, text, mistakes);
+    let config = config.filter(|_| report.errors() == 0);
+    assert!(
+        config.is_some() || report.errors() > 0,
+        "a configuration is refused with a reason"
+    );
+    Outcome { config, report }
+}
+
+fn read_text(name: &str, text: &str, mistakes: &mut Vec<Mistake>) -> Option<Config> {
+    if text.len() > FILE_BYTES_MAX {
+        let message = format!("{} bytes are more than {FILE_BYTES_MAX}", text.len());
+        mistakes.push(Mistake::new(Span::at(0), message));
+        return None;
+    }
+    let tree = match Value::parse(Syntax::of(name, text), text) {
+        Ok(tree) => tree,
+        Err(errors) => {
+            mistakes.extend(errors);
+            return None;
+        }
+    };
+    let base = Path::new(name).parent().unwrap_or(Path::new(""));
+    let file = read::read(text, base, &tree, mistakes);
+    check::check(&tree, &file, mistakes);
+    build::config(&file)
+}
+
+/// Reads a configuration; never panics, whatever the text.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(name: &str, text: &str) -> Result<Config, Box<Report>> {
+    let Outcome { config, report } = read(name, text);
+    config.ok_or_else(|| Box::new(report))
+}
+
+/// Reads the file at `path`.
+///
+/// # Errors
+/// When it can't be read, is longer than [`FILE_BYTES_MAX`], or is not UTF-8. What is wrong with a
+/// file that could be read is in the outcome.
+pub fn load(path: &Path) -> io::Result<Outcome> {
+    use io::Read as _;
+    let mut bytes = Vec::new();
+    let most = FILE_BYTES_MAX as u64 + 1;
+    fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(invalid(format!("longer than {FILE_BYTES_MAX} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| invalid(error.utf8_error().to_string()))?;
+    Ok(read(&path.to_string_lossy(), &text))
+}

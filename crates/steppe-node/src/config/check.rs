@@ -1,0 +1,144 @@
+//! What several keys say together.
+//!
+//! Invariant: what passes here can be built and served. Left out: single values, which `read`
+//! judges, and what only the machine can tell (whether an address can be bound).
+
+mod fields;
+mod routes;
+
+use std::net::IpAddr;
+
+use steppe_net::ListenAddress;
+
+use super::keys::ROOT;
+use super::mistake::{Mistake, Span};
+use super::tree::{Value, ValueKind};
+use super::typed::{Fields, FromNode, Typed};
+
+/// Finds the mistakes of a file that `read` has read.
+pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Vec<Mistake>) {
+    admin_token(file, mistakes);
+    addresses(file, mistakes);
+    if let Some(http) = file.table("http") {
+        no_listener(root, file, http, mistakes);
+        for listener in http
+            .list("listener")
+            .iter()
+            .filter_map(|node| node.fields())
+        {
+            protocols(listener, mistakes);
+        }
+        fields::check(http, mistakes);
+        routes::check(file, http, mistakes);
+    }
+}
+
+fn admin_token(file: &Fields, mistakes: &mut Vec<Mistake>) {
+    let Some(admin) = file.table("admin") else {
+        return;
+    };
+    let Some(listen) = admin.take::<ListenAddress>("listen") else {
+        return;
+    };
+    if is_local(&listen) || admin.node("token_file").is_some() {
+        return;
+    }
+    let span = admin.node("listen").map_or(admin.span, |node| node.span);
+    mistakes.push(
+        Mistake::new(
+            span,
+            format!("admin at {listen} can be reached by others without a token"),
+        )
+        .label("neither loopback nor a Unix socket")
+        .help("set `token_file`, or listen on 127.0.0.1"),
+    );
+}
+
+fn is_local(address: &ListenAddress) -> bool {
+    match address {
+        ListenAddress::Unix(_) => true,
+        ListenAddress::Tcp(address) => match address.ip() {
+            IpAddr::V4(ip) => ip.is_loopback(),
+            IpAddr::V6(ip) => {
+                let mapped = ip.to_ipv4_mapped();
+                ip.is_loopback() || mapped.is_some_and(|ip| ip.is_loopback())
+            }
+        },
+    }
+}
+
+/// No two sockets at one address. Port 0 is a new one each time.
+fn addresses(file: &Fields, mistakes: &mut Vec<Mistake>) {
+    let admin = file.table("admin");
+    let of_admin = admin.into_iter().flat_map(|admin| {
+        let nodes = [admin.node("listen"), admin.node("probes")];
+        nodes.into_iter().flatten()
+    });
+    let listeners = file
+        .table("http")
+        .map_or(&[][..], |http| http.list("listener"));
+    let of_listeners = listeners
+        .iter()
+        .filter_map(|node| node.fields()?.node("listen"));
+    let mut seen: Vec<(ListenAddress, Span)> = Vec::new();
+    for node in of_admin.chain(of_listeners) {
+        let Some(address) = ListenAddress::from_node(node) else {
+            continue;
+        };
+        if matches!(address, ListenAddress::Tcp(tcp) if tcp.port() == 0) {
+            continue;
+        }
+        match seen.iter().find(|(earlier, _)| *earlier == address) {
+            None => seen.push((address, node.span)),
+            Some((_, first)) => {
+                // The file may have the listeners before `[admin]`.
+                let (first, again) = match first.start < node.span.start {
+                    true => (*first, node.span),
+                    false => (node.span, *first),
+                };
+                mistakes.push(
+                    Mistake::new(again, format!("{address} is listened on twice"))
+                        .label("again here")
+                        .also(first, "first here"),
+                );
+            }
+        }
+    }
+}
+
+/// A node that serves nothing is hardly meant, unless what it shall serve is not supported yet.
+fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Vec<Mistake>) {
+    let ValueKind::Table(entries) = &root.kind else {
+        return;
+    };
+    let is_later = |name: &str| ROOT.key(name).is_some_and(|key| !key.is_served());
+    let serves_something_else = entries.iter().any(|entry| is_later(&entry.name));
+    let listeners = http.node("listener").map(|node| &node.typed);
+    let is_empty = matches!(listeners, Some(Typed::List(listeners)) if listeners.is_empty());
+    if serves_something_else || !is_empty {
+        return;
+    }
+    let span = file.given("http").unwrap_or(root.span);
+    mistakes.push(
+        Mistake::new(span, "nothing listens: there is no `http.listener`")
+            .label("no listener")
+            .help("add one:\n[[http.listener]]\nlisten = \"127.0.0.1:8080\""),
+    );
+}
+
+fn protocols(listener: &Fields, mistakes: &mut Vec<Mistake>) {
+    let mut seen: Vec<(&str, Span)> = Vec::new();
+    for node in listener.list("protocols") {
+        let Some(protocol) = <&str>::from_node(node) else {
+            continue;
+        };
+        match seen.iter().find(|(earlier, _)| *earlier == protocol) {
+            None => seen.push((protocol, node.span)),
+            Some((_, first)) => mistakes.push(
+                Mistake::new(node.span, format!("protocol \"{protocol}\" is named twice"))
+                    .label("again here")
+                    .also(*first, "first here"),
+            ),
+        }
+    }
+}

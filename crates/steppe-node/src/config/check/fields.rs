@@ -1,0 +1,111 @@
+//! Fields that upstreams and filters write, and what stands beside `respond`.
+
+use crate::config::grammar::is_ours;
+use crate::config::limits::RESPOND_BYTES_MAX;
+use crate::config::mistake::{Mistake, Span};
+use crate::config::typed::{Fields, FromNode, Named, Node};
+
+pub(super) fn check(http: &Fields, mistakes: &mut Vec<Mistake>) {
+    for upstream in http.map("upstream") {
+        if let Some(fields) = upstream.value.fields() {
+            respond(fields, mistakes);
+        }
+    }
+    for filter in http.map("filter") {
+        if let Some(fields) = filter.value.fields() {
+            edits(fields, mistakes);
+        }
+    }
+}
+
+fn respond(upstream: &Fields, mistakes: &mut Vec<Mistake>) {
+    let (Some(at), Some(respond)) = (upstream.given("respond"), upstream.table("respond")) else {
+        return;
+    };
+    for field in &upstream.fields {
+        if let Some(given) = field.given.filter(|_| field.name != "respond") {
+            mistakes.push(
+                Mistake::new(
+                    given,
+                    format!("`{}` says nothing beside `respond`", field.name),
+                )
+                .label("no server is asked")
+                .also(at, "the response is made here")
+                .help("take one of them out"),
+            );
+        }
+    }
+    respond_body(respond, mistakes);
+    for entry in respond.map("headers") {
+        refuse_ours(&entry.name, entry.span, mistakes);
+    }
+}
+
+fn respond_body(respond: &Fields, mistakes: &mut Vec<Mistake>) {
+    let (Some(status), Some(body)) = (respond.take::<u16>("status"), respond.node("body")) else {
+        return;
+    };
+    let length = String::from_node(body).map_or(0, |body| body.len());
+    // RFC 9110 §15.3.5, §15.3.6, §15.4.5.
+    let has_no_content = matches!(status, 204 | 205 | 304);
+    if has_no_content && length > 0 {
+        let mistake = Mistake::new(
+            body.span,
+            format!("a response with status {status} has no content"),
+        );
+        mistakes.push(
+            mistake
+                .label("content")
+                .help("leave `body` out, or choose another status"),
+        );
+    }
+    if length > RESPOND_BYTES_MAX {
+        let message = format!("`body` has {length} bytes: at most {RESPOND_BYTES_MAX}");
+        mistakes.push(Mistake::new(body.span, message).label("too long"));
+    }
+}
+
+fn edits(filter: &Fields, mistakes: &mut Vec<Mistake>) {
+    for side in ["request_headers", "response_headers"] {
+        let Some(edits) = filter.table(side) else {
+            continue;
+        };
+        let removed = edits.list("remove").iter().filter_map(named);
+        let written = edits.map("set").iter().chain(edits.map("append"));
+        let written = written.map(|entry: &Named| (entry.name.clone(), entry.span));
+        for (name, span) in removed.chain(written) {
+            refuse_ours(&name, span, mistakes);
+        }
+        if side == "request_headers" {
+            one_host(edits, mistakes);
+        }
+    }
+}
+
+/// RFC 9112 §3.2: a request has one Host field.
+fn one_host(edits: &Fields, mistakes: &mut Vec<Mistake>) {
+    let removed = edits.list("remove").iter().filter_map(named);
+    let appended = edits.map("append").iter();
+    let appended = appended.map(|entry| (entry.name.clone(), entry.span));
+    for (_, span) in removed.chain(appended).filter(|(name, _)| name == "host") {
+        mistakes.push(
+            Mistake::new(span, "a request has one `host` field, no more and no less")
+                .label("of the request")
+                .help("replace it with `set`"),
+        );
+    }
+}
+
+fn named(node: &Node) -> Option<(String, Span)> {
+    Some((String::from_node(node)?, node.span))
+}
+
+fn refuse_ours(name: &str, span: Span, mistakes: &mut Vec<Mistake>) {
+    if is_ours(name) {
+        mistakes.push(
+            Mistake::new(span, format!("`{name}` can't be edited"))
+                .label("written by the gateway alone")
+                .help("it frames the message or ends at the next hop"),
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! Routes: their names, what they refer to, and whether they can be reached.
+
+use steppe_http::config::HostPattern;
+use steppe_http::path::{PathPattern, PatternSegment};
+
+use crate::config::grammar::size_text;
+use crate::config::mistake::{Mistake, Span, shown};
+use crate::config::read::closest;
+use crate::config::typed::{Fields, FromNode, Named, Node};
+
+pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Vec<Mistake>) {
+    let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();
+    names(&routes, mistakes);
+    for route in &routes {
+        if let Some(upstream) = route.node("upstream") {
+            reference("upstream", upstream, http.map("upstream"), mistakes);
+        }
+        for filter in route.list("filters") {
+            reference("filter", filter, http.map("filter"), mistakes);
+        }
+        budget(file, route, mistakes);
+        methods(route, mistakes);
+    }
+    unreachable(&routes, mistakes);
+    unused(http, &routes, mistakes);
+}
+
+fn names(routes: &[&Fields], mistakes: &mut Vec<Mistake>) {
+    let mut seen = std::collections::HashMap::new();
+    for node in routes.iter().filter_map(|route| route.node("name")) {
+        let Some(name) = String::from_node(node) else {
+            continue;
+        };
+        let Some(first) = seen.get(&name).copied() else {
+            seen.insert(name, node.span);
+            continue;
+        };
+        mistakes.push(
+            Mistake::new(
+                node.span,
+                format!("two routes are called `{}`", shown(&name)),
+            )
+            .label("again here")
+            .also(first, "first here")
+            .help("metrics and logs tell routes apart by their names"),
+        );
+    }
+}
+
+fn reference(what: &str, node: &Node, defined: &[Named], mistakes: &mut Vec<Mistake>) {
+    let Some(name) = String::from_node(node) else {
+        return;
+    };
+    if defined.iter().any(|entry| entry.name == name) {
+        return;
+    }
+    let help = match closest(&name, defined.iter().map(|entry| entry.name.as_str())) {
+        Some(closest) => format!("did you mean \"{closest}\"?"),
+        None => format!("define it: `[http.{what}.{}]`", shown(&name)),
+    };
+    mistakes.push(
+        Mistake::new(node.span, format!("no {what} is called `{}`", shown(&name)))
+            .label("not defined")
+            .help(help),
+    );
+}
+
+fn budget(file: &Fields, route: &Fields, mistakes: &mut Vec<Mistake>) {
+    let node = file.table("node");
+    let (Some(whole), Some(part)) = (
+        node.and_then(|node| node.take::<u64>("memory_budget")),
+        route.take::<u64>("budget"),
+    ) else {
+        return;
+    };
+    let Some(at) = route.node("budget").filter(|_| part > whole) else {
+        return;
+    };
+    let (part, whole) = (size_text(part), size_text(whole));
+    let message = format!("a route's budget of {part} is more than the node's {whole}");
+    let mistake = Mistake::new(at.span, message).label("a share of the node's");
+    let of_node = node
+        .filter(|node| node.given("memory_budget").is_some())
+        .and_then(|node| node.node("memory_budget"));
+    mistakes.push(match of_node {
+        Some(of_node) => mistake.also(of_node.span, "the whole"),
+        None => mistake,
+    });
+}
+
+/// RFC 9110 §9.1: methods are case-sensitive, and those that are registered are upper case.
+fn methods(route: &Fields, mistakes: &mut Vec<Mistake>) {
+    for node in route.list("methods") {
+        let Some(method) = String::from_node(node) else {
+            continue;
+        };
+        let upper = method.to_ascii_uppercase();
+        let is_lower_case = method != upper && REGISTERED.contains(&upper.as_str());
+        if is_lower_case {
+            mistakes.push(
+                Mistake::warning(node.span, format!("method `{method}` is not `{upper}`"))
+                    .label("case-sensitive")
+                    .help(format!("did you mean \"{upper}\"?")),
+            );
+        }
+    }
+}
+
+const REGISTERED: [&str; 8] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH",
+];
+
+/// What decides whether a request takes a route, in a form that can be compared.
+#[derive(PartialEq, Eq, Hash)]
+struct Predicates {
+    path: Vec<Shape>,
+    methods: Vec<String>,
+    headers: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+}
+
+/// A segment of a path without the name of its capture.
+#[derive(PartialEq, Eq, Hash)]
+enum Shape {
+    Literal(Vec<u8>),
+    Capture,
+    Rest,
+}
+
+/// A route whose predicates an earlier one has too is never taken: at equal specificity, the first
+/// in the file is.
+fn unreachable(routes: &[&Fields], mistakes: &mut Vec<Mistake>) {
+    let mut seen: std::collections::HashMap<Predicates, Vec<Seen>> = Default::default();
+    for route in routes {
+        let Some((hosts, predicates)) = read_predicates(route) else {
+            continue;
+        };
+        let name = route.node("name");
+        let at = name.map_or(route.span, |node| node.span);
+        let earlier = seen.entry(predicates).or_default();
+        match earlier.iter().find(|earlier| earlier.covers(&hosts)) {
+            Some(first) => mistakes.push(
+                Mistake::new(at, "this route is never taken")
+                    .label("asks for nothing that the other does not")
+                    .also(first.at, "takes every such request"),
+            ),
+            None => earlier.push(Seen { hosts, at }),
+        }
+    }
+}
+
+struct Seen {
+    /// Empty: every host.
+    hosts: Vec<HostPattern>,
+    at: Span,
+}
+
+impl Seen {
+    /// Whether each of these hosts is one of this route's, just so: a wildcard covers no name,
+    /// because the more specific host wins.
+    fn covers(&self, hosts: &[HostPattern]) -> bool {
+        self.hosts.is_empty() == hosts.is_empty()
+            && hosts.iter().all(|host| self.hosts.contains(host))
+    }
+}
+
+fn read_predicates(route: &Fields) -> Option<(Vec<HostPattern>, Predicates)> {
+    let path: PathPattern = route.take("path")?;
+    let mut methods: Vec<String> = route.optional("methods")?.unwrap_or_default();
+    let mut headers: Vec<(String, String)> = route.take("headers")?;
+    let mut query: Vec<(String, String)> = route.take("query")?;
+    methods.sort_unstable();
+    methods.dedup();
+    headers.sort_unstable();
+    query.sort_unstable();
+    let hosts = route.optional("host")?.unwrap_or_default();
+    let path = path.segments().iter().map(Shape::of).collect();
+    let predicates = Predicates {
+        path,
+        methods,
+        headers,
+        query,
+    };
+    Some((hosts, predicates))
+}
+
+impl Shape {
+    fn of(segment: &PatternSegment) -> Self {
+        match segment {
+            PatternSegment::Literal(literal) => Self::Literal(literal.clone()),
+            PatternSegment::Capture(_) => Self::Capture,
+            PatternSegment::Rest(_) => Self::Rest,
+        }
+    }
+}
+
+fn unused(http: &Fields, routes: &[&Fields], mistakes: &mut Vec<Mistake>) {
+    let named = routes
+        .iter()
+        .filter_map(|route| route.take::<String>("upstream"));
+    let upstreams: std::collections::HashSet<String> = named.collect();
+    let named = routes.iter().flat_map(|route| route.list("filters"));
+    let filters: std::collections::HashSet<String> = named.filter_map(String::from_node).collect();
+    for (what, used) in [("upstream", upstreams), ("filter", filters)] {
+        let defined = http.map(what).iter();
+        for entry in defined.filter(|entry| !used.contains(&entry.name)) {
+            let message = format!("{what} `{}` is never used", shown(&entry.name));
+            mistakes.push(
+                Mistake::warning(entry.span, message)
+                    .label("no route names it")
+                    .help(format!(
+                        "name it in a route's `{}`",
+                        match what {
+                            "filter" => "filters",
+                            _ => what,
+                        }
+                    )),
+            );
+        }
+    }
+}

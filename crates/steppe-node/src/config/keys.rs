@@ -1,0 +1,554 @@
+//! Every key that a configuration may have: what it means, what it takes, what holds without it,
+//! and whether it can be used yet.
+//!
+//! Invariant: this is the only list of keys; a key that is marked later is refused by name.
+
+use super::limits::{
+    BODY_BYTES, CONNECTIONS, DRAIN_TIMEOUT_MAX, HEADER_BYTES, HEADER_COUNT, KEEPALIVE,
+    MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, ROUTE_BUDGET_MIN, TIMEOUT_MAX, TIMEOUT_MIN, WORKERS_MAX,
+};
+use super::table::{Absent, Choice, Form, Key, Kind, Table, Tagged, Variant};
+use std::time::Duration;
+
+const TIMEOUT: Kind = Kind::Duration(TIMEOUT_MIN, TIMEOUT_MAX);
+
+/// The whole file.
+pub static ROOT: Table = Table {
+    name: "",
+    doc: "Configuration of a Steppe node.",
+    keys: &[
+        Key::new("node", Kind::Table(&NODE), NODE.doc).absent(Absent::Table),
+        Key::new("admin", Kind::Table(&ADMIN), ADMIN.doc),
+        Key::new("log", Kind::Table(&LOG), LOG.doc).absent(Absent::Table),
+        Key::later("trace", "Traces, sent by OTLP."),
+        Key::new("http", Kind::Table(&HTTP), HTTP.doc).absent(Absent::Table),
+        Key::later("dns", "The DNS forwarder."),
+        Key::later("plane", "The request plane."),
+        Key::later("discovery", "Where the request plane finds its workers."),
+    ],
+    one_of: &[],
+};
+
+static NODE: Table = Table {
+    name: "node",
+    doc: "The process: its threads and its memory.",
+    keys: &[
+        Key::new(
+            "workers",
+            Kind::Either(&[
+                Kind::Choice(&[Choice::served("auto")]),
+                Kind::Integer(1, WORKERS_MAX),
+            ]),
+            "Worker threads; \"auto\" follows the CPU quota, one thread each.",
+        )
+        .absent(Absent::Text("auto")),
+        Key::new(
+            "memory_budget",
+            Kind::Either(&[
+                Kind::Share,
+                Kind::Size(MEMORY_BUDGET_MIN, MEMORY_BUDGET_MAX),
+            ]),
+            "Memory that serving may take: a size, or a share of the container's limit, else of \
+             the machine.",
+        )
+        .absent(Absent::Text("75%")),
+        Key::new(
+            "drain_timeout",
+            Kind::Duration(Duration::ZERO, DRAIN_TIMEOUT_MAX),
+            "How long exchanges may go on after the node is told to stop.",
+        )
+        .absent(Absent::Text("30s")),
+    ],
+    one_of: &[],
+};
+
+static ADMIN: Table = Table {
+    name: "admin",
+    doc: "The admin endpoint: page, metrics, memory, configuration.",
+    keys: &[
+        Key::new(
+            "listen",
+            Kind::Text(Form::Listen),
+            "Where the admin endpoint listens.",
+        )
+        .required(),
+        Key::new(
+            "token_file",
+            Kind::Text(Form::File),
+            "File with the bearer token that admin asks for; required beyond loopback and Unix \
+             sockets.",
+        ),
+        Key::new(
+            "probes",
+            Kind::Text(Form::Listen),
+            "Where /healthz and /readyz stand alone; without it they stand on `listen`.",
+        ),
+    ],
+    one_of: &[],
+};
+
+static LOG: Table = Table {
+    name: "log",
+    doc: "What the node says about itself.",
+    keys: &[
+        Key::new(
+            "level",
+            Kind::Choice(&[
+                Choice::served("error"),
+                Choice::served("warn"),
+                Choice::served("info"),
+                Choice::served("debug"),
+            ]),
+            "The least severe level that is logged.",
+        )
+        .absent(Absent::Text("info")),
+        Key::new(
+            "format",
+            Kind::Choice(&[Choice::served("text"), Choice::served("json")]),
+            "How a line is written.",
+        )
+        .absent(Absent::Text("text")),
+        Key::new(
+            "access",
+            Kind::Either(&[
+                Kind::Choice(&[Choice::served("off"), Choice::later("stdout")]),
+                Kind::LaterTable("an access log in a file"),
+            ]),
+            "A line for each exchange.",
+        )
+        .absent(Absent::Text("off")),
+    ],
+    one_of: &[],
+};
+
+static HTTP: Table = Table {
+    name: "http",
+    doc: "The HTTP gateway.",
+    keys: &[
+        Key::new(
+            "trusted_proxies",
+            Kind::List(&Kind::Text(Form::Network), 0),
+            "Peers whose Forwarded and X-Forwarded-* fields are believed; others' are replaced.",
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new(
+            "listener",
+            Kind::List(&Kind::Table(&LISTENER), 0),
+            LISTENER.doc,
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new(
+            "upstream",
+            Kind::Map(Form::Name, &Kind::Table(&UPSTREAM)),
+            UPSTREAM.doc,
+        )
+        .absent(Absent::Table),
+        Key::new(
+            "filter",
+            Kind::Map(Form::Name, &Kind::Tagged(&FILTER)),
+            FILTER.doc,
+        )
+        .absent(Absent::Table),
+        Key::new("route", Kind::List(&Kind::Table(&ROUTE), 0), ROUTE.doc)
+            .absent(Absent::Texts(&[])),
+    ],
+    one_of: &[],
+};
+
+static LISTENER: Table = Table {
+    name: "http.listener",
+    doc: "Where clients connect.",
+    keys: &[
+        Key::new(
+            "listen",
+            Kind::Text(Form::Listen),
+            "IPv4, IPv6 (\"[::]:8080\" is dual stack) or \"unix:PATH\".",
+        )
+        .required(),
+        Key::new(
+            "protocols",
+            Kind::List(
+                &Kind::Choice(&[
+                    Choice::served("h1"),
+                    Choice::later("h2c"),
+                    Choice::later("h2"),
+                    Choice::later("h3"),
+                ]),
+                1,
+            ),
+            "What is spoken: HTTP/1.1 is \"h1\".",
+        )
+        .absent(Absent::Texts(&["h1"])),
+        Key::later("tls", "Certificates and what clients must show."),
+        Key::new(
+            "proxy_protocol",
+            Kind::Off,
+            "Whether trusted proxies send the PROXY protocol.",
+        )
+        .absent(Absent::No),
+        Key::new("limits", Kind::Table(&LISTENER_LIMITS), LISTENER_LIMITS.doc)
+            .absent(Absent::Table),
+        Key::new(
+            "timeouts",
+            Kind::Table(&LISTENER_TIMEOUTS),
+            LISTENER_TIMEOUTS.doc,
+        )
+        .absent(Absent::Table),
+    ],
+    one_of: &[],
+};
+
+static LISTENER_LIMITS: Table = Table {
+    name: "http.listener.limits",
+    doc: "What one client may ask of a listener.",
+    keys: &[
+        Key::new(
+            "header_bytes",
+            Kind::Size(HEADER_BYTES.0, HEADER_BYTES.1),
+            "Request line and fields together: 431, or 414 where the target alone exceeds it.",
+        )
+        .absent(Absent::Text("16KiB")),
+        Key::new(
+            "header_count",
+            Kind::Integer(HEADER_COUNT.0, HEADER_COUNT.1),
+            "Field lines in a request: 431.",
+        )
+        .absent(Absent::Number(100)),
+        Key::new(
+            "body_bytes",
+            Kind::Size(BODY_BYTES.0, BODY_BYTES.1),
+            "Content of a request: 413.",
+        )
+        .absent(Absent::Text("64MiB")),
+        Key::new(
+            "connections",
+            Kind::Integer(CONNECTIONS.0, CONNECTIONS.1),
+            "Connections open at once, of the node: 503.",
+        )
+        .absent(Absent::Number(10_000)),
+    ],
+    one_of: &[],
+};
+
+static LISTENER_TIMEOUTS: Table = Table {
+    name: "http.listener.timeouts",
+    doc: "How long a client may take.",
+    keys: &[
+        Key::new(
+            "header",
+            TIMEOUT,
+            "From a request's first byte to the end of its head: 408.",
+        )
+        .absent(Absent::Text("10s")),
+        Key::new(
+            "idle",
+            TIMEOUT,
+            "Between requests on a kept-alive connection, and between two reads of a body.",
+        )
+        .absent(Absent::Text("60s")),
+        Key::new(
+            "write_stall",
+            TIMEOUT,
+            "A response write that makes no progress.",
+        )
+        .absent(Absent::Text("30s")),
+    ],
+    one_of: &[],
+};
+
+static UPSTREAM: Table = Table {
+    name: "http.upstream",
+    doc: "Origins, by name.",
+    keys: &[
+        Key::new(
+            "servers",
+            Kind::List(
+                &Kind::Either(&[Kind::Text(Form::Server), Kind::Table(&SERVER)]),
+                1,
+            ),
+            "Where its servers are; names are resolved again by their TTL.",
+        ),
+        Key::new("respond", Kind::Table(&RESPOND), RESPOND.doc),
+        Key::later("plane", "A service of the request plane."),
+        Key::new(
+            "protocol",
+            Kind::Choice(&[
+                Choice::served("h1"),
+                Choice::later("h2c"),
+                Choice::later("h1s"),
+                Choice::later("h2"),
+            ]),
+            "What its servers speak.",
+        )
+        .absent(Absent::Text("h1")),
+        Key::later("tls", "How its servers are verified."),
+        Key::new(
+            "balance",
+            Kind::Choice(&[
+                Choice::served("round-robin"),
+                Choice::later("least-request"),
+                Choice::later("p2c-ewma"),
+                Choice::later("random"),
+                Choice::later("ring-hash"),
+            ]),
+            "Which server is next.",
+        )
+        .absent(Absent::Text("round-robin")),
+        Key::later("hash_on", "What \"ring-hash\" looks at."),
+        Key::later("sticky", "A cookie that keeps a client at its server."),
+        Key::new(
+            "keepalive",
+            Kind::Integer(KEEPALIVE.0, KEEPALIVE.1),
+            "Idle connections kept, a worker.",
+        )
+        .absent(Absent::Number(256)),
+        Key::new(
+            "timeouts",
+            Kind::Table(&UPSTREAM_TIMEOUTS),
+            UPSTREAM_TIMEOUTS.doc,
+        )
+        .absent(Absent::Table),
+        Key::later("health", "Requests that ask a server whether it is well."),
+        Key::later("outlier", "When a server that fails is left out."),
+        Key::later(
+            "circuit_breaker",
+            "When an upstream that fails is left alone.",
+        ),
+        Key::later("retry", "Which requests are sent again."),
+        Key::later("hedge", "When a second server is asked too."),
+    ],
+    one_of: &["servers", "respond", "plane"],
+};
+
+static SERVER: Table = Table {
+    name: "http.upstream.server",
+    doc: "One server.",
+    keys: &[
+        Key::new("address", Kind::Text(Form::Server), "Where it is.").required(),
+        Key::later("weight", "Its share of the requests."),
+    ],
+    one_of: &[],
+};
+
+static UPSTREAM_TIMEOUTS: Table = Table {
+    name: "http.upstream.timeouts",
+    doc: "How long a server may take.",
+    keys: &[
+        Key::new("connect", TIMEOUT, "Until the connection stands: 504.")
+            .absent(Absent::Text("1s")),
+        Key::new(
+            "first_byte",
+            TIMEOUT,
+            "From the request's last byte to the response's first: 504.",
+        )
+        .absent(Absent::Text("60s")),
+        Key::new(
+            "idle",
+            TIMEOUT,
+            "Between two reads or writes within a message; also how long an idle connection is \
+             kept.",
+        )
+        .absent(Absent::Text("60s")),
+        Key::new(
+            "total",
+            TIMEOUT,
+            "The whole exchange; tunnels and event streams have `idle` only. Without it: no bound.",
+        ),
+    ],
+    one_of: &[],
+};
+
+static RESPOND: Table = Table {
+    name: "http.upstream.respond",
+    doc: "A response that the gateway makes itself, instead of servers.",
+    keys: &[
+        Key::new("status", Kind::Integer(200, 599), "Status code.").absent(Absent::Number(200)),
+        Key::new("body", Kind::Text(Form::Any), "Content.").absent(Absent::Text("")),
+        Key::new(
+            "headers",
+            Kind::Map(
+                Form::FieldName,
+                &Kind::OneOrMany(&Kind::Text(Form::FieldValue)),
+            ),
+            "Further fields.",
+        )
+        .absent(Absent::Table),
+    ],
+    one_of: &[],
+};
+
+static FILTER: Tagged = Tagged {
+    name: "http.filter",
+    doc: "What is done to exchanges on their way, by name.",
+    tag: "kind",
+    tag_doc: "What the filter does.",
+    variants: &[
+        Variant {
+            name: "transform",
+            doc: TRANSFORM.doc,
+            table: Some(&TRANSFORM),
+        },
+        Variant {
+            name: "cors",
+            doc: "Answers preflights and marks responses.",
+            table: None,
+        },
+        Variant {
+            name: "jwt",
+            doc: "Asks for a valid token.",
+            table: None,
+        },
+        Variant {
+            name: "rate-limit",
+            doc: "Refuses requests beyond a rate.",
+            table: None,
+        },
+        Variant {
+            name: "authorize",
+            doc: "Decides by method and claims.",
+            table: None,
+        },
+        Variant {
+            name: "cache",
+            doc: "Keeps responses.",
+            table: None,
+        },
+        Variant {
+            name: "compress",
+            doc: "Encodes content.",
+            table: None,
+        },
+    ],
+};
+
+static TRANSFORM: Table = Table {
+    name: "http.filter.transform",
+    doc: "Removes, sets and appends fields, in this order.",
+    keys: &[
+        Key::new(
+            "request_headers",
+            Kind::Table(&REQUEST_EDITS),
+            REQUEST_EDITS.doc,
+        )
+        .absent(Absent::Table),
+        Key::new(
+            "response_headers",
+            Kind::Table(&RESPONSE_EDITS),
+            RESPONSE_EDITS.doc,
+        )
+        .absent(Absent::Table),
+        Key::later("path", "Rewrites the path."),
+        Key::later("query", "Sets and removes query parameters."),
+    ],
+    one_of: &[],
+};
+
+static REQUEST_EDITS: Table = Table {
+    name: "http.filter.request_headers",
+    doc: "Edits of the request, before it is forwarded.",
+    keys: EDIT_KEYS,
+    one_of: &[],
+};
+
+static RESPONSE_EDITS: Table = Table {
+    name: "http.filter.response_headers",
+    doc: "Edits of the response, before it is sent.",
+    keys: EDIT_KEYS,
+    one_of: &[],
+};
+
+static EDIT_KEYS: &[Key] = &[
+    Key::new(
+        "remove",
+        Kind::List(&Kind::Text(Form::FieldName), 0),
+        "Fields that are taken out.",
+    )
+    .absent(Absent::Texts(&[])),
+    Key::new(
+        "set",
+        Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
+        "Fields that replace whatever had their name.",
+    )
+    .absent(Absent::Table),
+    Key::new(
+        "append",
+        Kind::Map(
+            Form::FieldName,
+            &Kind::OneOrMany(&Kind::Text(Form::FieldValue)),
+        ),
+        "Field lines that are added.",
+    )
+    .absent(Absent::Table),
+];
+
+static ROUTE: Table = Table {
+    name: "http.route",
+    doc: "Which requests go where: the most specific route that matches is taken.",
+    keys: &[
+        Key::new(
+            "name",
+            Kind::Text(Form::Name),
+            "Its name in metrics and logs.",
+        )
+        .required(),
+        Key::new(
+            "host",
+            Kind::OneOrMany(&Kind::Text(Form::Host)),
+            "Any of these hosts; without it every host.",
+        ),
+        Key::new(
+            "path",
+            Kind::Text(Form::Path),
+            "Literal segments, {name} for one segment, {rest*} for what follows.",
+        )
+        .absent(Absent::Text("/{rest*}")),
+        Key::new(
+            "methods",
+            Kind::List(&Kind::Text(Form::Method), 1),
+            "Any of these methods; without it every method.",
+        ),
+        Key::new(
+            "headers",
+            Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
+            "Fields that must be there with just this value.",
+        )
+        .absent(Absent::Table),
+        Key::new(
+            "query",
+            Kind::Map(Form::Any, &Kind::Text(Form::Any)),
+            "Query parameters that must be there with just this value.",
+        )
+        .absent(Absent::Table),
+        Key::new(
+            "filters",
+            Kind::List(&Kind::Text(Form::Name), 0),
+            "Filters, in this order for the request and reversed for the response.",
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new(
+            "upstream",
+            Kind::Text(Form::Name),
+            "The upstream that answers.",
+        ),
+        Key::later("files", "A folder that is served."),
+        Key::new(
+            "budget",
+            Kind::Size(ROUTE_BUDGET_MIN, MEMORY_BUDGET_MAX),
+            "Share of the node's memory budget; without it the whole of it.",
+        ),
+        Key::new("timeouts", Kind::Table(&ROUTE_TIMEOUTS), ROUTE_TIMEOUTS.doc)
+            .absent(Absent::Table),
+    ],
+    one_of: &["upstream", "files"],
+};
+
+static ROUTE_TIMEOUTS: Table = Table {
+    name: "http.route.timeouts",
+    doc: "How long an exchange of this route may take.",
+    keys: &[Key::new(
+        "total",
+        TIMEOUT,
+        "The whole exchange; wins over the upstream's.",
+    )],
+    one_of: &[],
+};

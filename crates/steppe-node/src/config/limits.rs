@@ -1,0 +1,68 @@
+//! Every bound of the configuration, each with its reason.
+
+use std::time::Duration;
+
+/// Bytes of a configuration file. A route takes about 200 bytes: room for some 5,000.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// Tables and lists within each other. The deepest key that is known stands five levels down; the
+/// bound keeps a hostile file from deciding how deep the reader's stack grows.
+pub const NESTING_MAX: usize = 32;
+
+/// Mistakes that a report shows; the others are counted. Nobody reads more, and each quotes the
+/// file.
+pub const MISTAKES_SHOWN_MAX: usize = 100;
+
+/// Bytes of a line that a report quotes. Longer ones (minified JSON) are named by position alone.
+pub const LINE_BYTES_SHOWN_MAX: usize = 1 << 10;
+
+/// Characters of an offending value in a message.
+pub const VALUE_CHARS_SHOWN_MAX: usize = 60;
+
+/// Bytes of a name of a route, an upstream or a filter: they are labels of metrics.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// Bytes of `respond`'s content: it is held for as long as the configuration is.
+pub const RESPOND_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of a Unix socket's path: `sockaddr_un` has 108, one of them a NUL.
+pub const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// Bytes of a host name (RFC 1035 §2.3.4), and of one label of it.
+pub const HOST_NAME_BYTES_MAX: usize = 253;
+/// See [`HOST_NAME_BYTES_MAX`].
+pub const HOST_LABEL_BYTES_MAX: usize = 63;
+
+/// Worker threads: more than the cores of any machine that is sold.
+pub const WORKERS_MAX: u64 = 1024;
+
+/// The least `memory_budget`: below it, a worker's pools alone leave nothing to serve with.
+pub const MEMORY_BUDGET_MIN: u64 = 8 << 20;
+/// The most, a typing mistake beyond it.
+pub const MEMORY_BUDGET_MAX: u64 = 1 << 44;
+
+/// The least budget of a route: two chunks of a body, and the heads.
+pub const ROUTE_BUDGET_MIN: u64 = 256 << 10;
+
+/// Bounds of `limits.header_bytes`: a browser's request fits the least; the head is read into one
+/// buffer, hence the most.
+pub const HEADER_BYTES: (u64, u64) = (1 << 10, 256 << 10);
+/// Bounds of `limits.header_count`.
+pub const HEADER_COUNT: (u64, u64) = (8, 1000);
+/// Bounds of `limits.body_bytes`; bodies are streamed, so the most is only a typing mistake away.
+pub const BODY_BYTES: (u64, u64) = (0, 1 << 44);
+/// Bounds of `limits.connections`: what one process's file table can carry.
+pub const CONNECTIONS: (u64, u64) = (1, 1 << 20);
+/// Bounds of `keepalive`, a worker.
+pub const KEEPALIVE: (u64, u64) = (0, 1 << 16);
+
+/// The least of every timeout that can't be off.
+pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+/// The most of every timeout.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most of `drain_timeout`.
+pub const DRAIN_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
+
+const _: () = assert!(ROUTE_BUDGET_MIN <= MEMORY_BUDGET_MIN);
+const _: () = assert!(RESPOND_BYTES_MAX < FILE_BYTES_MAX);
+const _: () = assert!((HEADER_BYTES.1 as usize) < FILE_BYTES_MAX && NESTING_MAX < 80);

@@ -1,0 +1,345 @@
+//! What is wrong with a configuration, where, and what would be right.
+//!
+//! Invariant: a report shows its mistakes in the order of the file, and the same text for the same
+//! file whatever the terminal, but for color. Left out: finding them.
+
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+use miette::{
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Severity,
+    SourceCode,
+};
+
+use crate::config::limits::{LINE_BYTES_SHOWN_MAX, MISTAKES_SHOWN_MAX, VALUE_CHARS_SHOWN_MAX};
+
+/// Bytes of the file, from `start` up to `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// The byte after the last.
+    pub end: usize,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// Whether the configuration can be used all the same.
+    pub severity: Severity,
+    /// Where.
+    pub span: Span,
+    /// What is wrong.
+    pub message: String,
+    /// Under the span; empty: nothing.
+    pub label: String,
+    /// What would be right.
+    pub help: Option<String>,
+    /// Other places that have to do with it.
+    pub also: Vec<(Span, String)>,
+}
+
+/// Everything that is wrong with one file, in its order.
+#[derive(Debug, Clone)]
+pub struct Report {
+    source: NamedSource<String>,
+    mistakes: Vec<Mistake>,
+}
+
+/// How a report is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drawing {
+    /// For a terminal.
+    Color,
+    /// For a file, a pipe, a test.
+    Plain,
+}
+
+impl Span {
+    /// An empty span.
+    pub fn at(start: usize) -> Self {
+        Self { start, end: start }
+    }
+}
+
+impl From<Range<usize>> for Span {
+    fn from(range: Range<usize>) -> Self {
+        Self {
+            start: range.start,
+            end: range.end,
+        }
+    }
+}
+
+impl Mistake {
+    /// An error.
+    pub fn new(span: Span, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            span,
+            message: message.into(),
+            label: String::new(),
+            help: None,
+            also: Vec::new(),
+        }
+    }
+
+    /// Something that works, and is hardly meant.
+    pub fn warning(span: Span, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::new(span, message)
+        }
+    }
+
+    /// Sets what stands under the span.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// Sets the help line.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Takes control characters out: a report goes to a terminal.
+    fn blot(&mut self) {
+        let also = self.also.iter_mut().map(|(_, label)| label);
+        let texts = [&mut self.message, &mut self.label].into_iter();
+        for text in texts.chain(&mut self.help).chain(also) {
+            if text.contains(is_blotted) {
+                *text = blotted(text);
+            }
+        }
+    }
+
+    /// Adds another place.
+    #[must_use]
+    pub fn also(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.also.push((span, label.into()));
+        self
+    }
+}
+
+impl Report {
+    /// Sorts the mistakes that were found in the file `name`.
+    pub(super) fn new(name: &str, text: &str, mut mistakes: Vec<Mistake>) -> Self {
+        mistakes.sort_by_key(|mistake| mistake.span.start);
+        for mistake in &mut mistakes {
+            mistake.blot();
+        }
+        let source = if mistakes.is_empty() {
+            String::new()
+        } else {
+            blotted(text)
+        };
+        Self {
+            source: NamedSource::new(name, source),
+            mistakes,
+        }
+    }
+
+    /// Errors and warnings, in the order of the file.
+    pub fn mistakes(&self) -> &[Mistake] {
+        &self.mistakes
+    }
+
+    /// Mistakes that the file can't be used with.
+    pub fn errors(&self) -> usize {
+        self.count(Severity::Error)
+    }
+
+    /// Mistakes that it can be used with.
+    pub fn warnings(&self) -> usize {
+        self.count(Severity::Warning)
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        let is_counted = |mistake: &&Mistake| mistake.severity == severity;
+        self.mistakes.iter().filter(is_counted).count()
+    }
+
+    /// Draws every mistake, and counts them on the last line. Empty when there is none.
+    pub fn render(&self, drawing: Drawing) -> String {
+        if self.mistakes.is_empty() {
+            return String::new();
+        }
+        let theme = match drawing {
+            Drawing::Color => GraphicalTheme::unicode(),
+            Drawing::Plain => GraphicalTheme::unicode_nocolor(),
+        };
+        let handler = GraphicalReportHandler::new_themed(theme)
+            .with_width(REPORT_COLUMNS)
+            .with_links(false);
+        let mut drawn = String::new();
+        for mistake in self.mistakes.iter().take(MISTAKES_SHOWN_MAX) {
+            self.draw(mistake, &handler, &mut drawn);
+            drawn.push('\n');
+        }
+        let hidden = self.mistakes.len().saturating_sub(MISTAKES_SHOWN_MAX);
+        if hidden > 0 {
+            _ = writeln!(drawn, "… and {hidden} more\n");
+        }
+        _ = writeln!(drawn, "{}: {}", self.source.name(), self.counts());
+        drawn
+    }
+
+    fn draw(&self, mistake: &Mistake, handler: &GraphicalReportHandler, drawn: &mut String) {
+        let text = self.source.inner();
+        let mut spans = std::iter::once(mistake.span).chain(mistake.also.iter().map(|also| also.0));
+        let is_quoted = spans.all(|span| is_line_short(text, span));
+        let shown = Shown {
+            mistake,
+            source: is_quoted.then_some(&self.source),
+            message: if is_quoted {
+                mistake.message.clone()
+            } else {
+                let (line, column) = position(text, mistake.span.start);
+                let name = self.source.name();
+                format!("{name}:{line}:{column}: {}", mistake.message)
+            },
+        };
+        handler
+            .render_report(drawn, &shown)
+            .expect("a String takes whatever is written");
+    }
+
+    fn counts(&self) -> String {
+        let count = |number: usize, what: &str| match number {
+            1 => format!("1 {what}"),
+            _ => format!("{number} {what}s"),
+        };
+        match (self.errors(), self.warnings()) {
+            (errors, 0) => count(errors, "error"),
+            (0, warnings) => count(warnings, "warning"),
+            (errors, warnings) => {
+                format!("{}, {}", count(errors, "error"), count(warnings, "warning"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(Drawing::Plain))
+    }
+}
+
+impl std::error::Error for Report {}
+
+/// A value in a message: escaped, and cut where it is long.
+pub(super) fn shown(text: &str) -> String {
+    let mut chars = text.chars();
+    let mut shown: String = chars
+        .by_ref()
+        .take(VALUE_CHARS_SHOWN_MAX)
+        .flat_map(|char| {
+            let is_plain = matches!(char, '"' | '\'');
+            let escaped = (!is_plain).then(|| char.escape_debug());
+            escaped
+                .into_iter()
+                .flatten()
+                .chain(is_plain.then_some(char))
+        })
+        .collect();
+    if chars.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A mistake with the file that it quotes.
+#[derive(Debug)]
+struct Shown<'a> {
+    mistake: &'a Mistake,
+    source: Option<&'a NamedSource<String>>,
+    message: String,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Shown<'_> {}
+
+impl Diagnostic for Shown<'_> {
+    fn severity(&self) -> Option<Severity> {
+        Some(self.mistake.severity)
+    }
+
+    fn help(&self) -> Option<Box<dyn fmt::Display + '_>> {
+        let help = self.mistake.help.as_ref()?;
+        Some(Box::new(help))
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.source.map(|source| source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.source?;
+        let mistake = self.mistake;
+        let primary = LabeledSpan::new_primary_with_span(
+            Some(mistake.label.clone()).filter(|label| !label.is_empty()),
+            range(mistake.span),
+        );
+        let also = mistake.also.iter();
+        let others =
+            also.map(|(span, label)| LabeledSpan::new_with_span(Some(label.clone()), range(*span)));
+        Some(Box::new(std::iter::once(primary).chain(others)))
+    }
+}
+
+fn range(span: Span) -> (usize, usize) {
+    (span.start, span.end.saturating_sub(span.start))
+}
+
+/// The text with control characters replaced, byte for byte: spans go on to hold.
+fn blotted(text: &str) -> String {
+    let mut blotted = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_blotted(char) {
+            blotted.extend(std::iter::repeat_n('?', char.len_utf8()));
+        } else {
+            blotted.push(char);
+        }
+    }
+    blotted
+}
+
+fn is_blotted(char: char) -> bool {
+    char.is_control() && !matches!(char, '\n' | '\r' | '\t')
+}
+
+/// Whether the line of `span` and its neighbors, which are quoted too, are short.
+fn is_line_short(text: &str, span: Span) -> bool {
+    let (before, after) = text.as_bytes().split_at(span.start.min(text.len()));
+    let is_newline = |byte: &u8| *byte == b'\n';
+    let last = before.rsplit(is_newline).take(2).map(<[u8]>::len);
+    let first = after.split(is_newline).take(2).map(<[u8]>::len);
+    last.chain(first).max().unwrap_or(0) <= LINE_BYTES_SHOWN_MAX / 2
+}
+
+/// Line and column of a byte, both from 1.
+fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..at.min(text.len())];
+    let line_start = before
+        .iter()
+        .rposition(|&byte| byte == b'\n')
+        .map_or(0, |newline| newline + 1);
+    let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    let column = String::from_utf8_lossy(&before[line_start..])
+        .chars()
+        .count()
+        + 1;
+    (line, column)
+}
+
+/// Fixed, so that a report is the same text everywhere.
+const REPORT_COLUMNS: usize = 100;

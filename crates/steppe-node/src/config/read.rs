@@ -1,0 +1,490 @@
+//! The tree, read by the table of keys.
+//!
+//! Invariant: every key and value of the file is either in the result or named by a mistake, and
+//! one cause gives one mistake. Left out: what several keys say together, which `check` judges.
+
+use std::path::Path;
+
+use steppe_http::config::HostPattern;
+use steppe_http::path::PathPattern;
+
+use super::grammar::{self, Refusal};
+use super::keys::ROOT;
+use super::mistake::{Mistake, Span, shown};
+use super::table::{Absent, Choice, Form, Key, Kind, Support, Table, Tagged};
+use super::tree::{Entry, Value, ValueKind};
+use super::typed::{Field, Fields, Named, Node, Typed};
+
+/// Reads a whole file.
+pub(super) fn read(text: &str, base: &Path, root: &Value, mistakes: &mut Vec<Mistake>) -> Fields {
+    let mut reader = Reader {
+        text,
+        base,
+        mistakes,
+    };
+    match &root.kind {
+        ValueKind::Table(entries) => reader.table(&ROOT, root.span, entries, None),
+        _ => reader.table(&ROOT, root.span, &[], None),
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    /// What relative paths count from.
+    base: &'a Path,
+    mistakes: &'a mut Vec<Mistake>,
+}
+
+impl Reader<'_> {
+    /// Reads the entries of a table, but for its tag.
+    fn table(
+        &mut self,
+        table: &'static Table,
+        span: Span,
+        entries: &[Entry],
+        tag: Option<&str>,
+    ) -> Fields {
+        let mut fields = Vec::new();
+        for entry in entries {
+            if tag == Some(entry.name.as_str()) {
+                continue;
+            }
+            match table.key(&entry.name) {
+                None => self.unknown_key(table, entry, tag),
+                Some(key) => fields.extend(self.field(key, entry)),
+            }
+        }
+        let is_there = |name: &str| entries.iter().any(|entry| entry.name == name);
+        for key in table.keys.iter().filter(|key| !is_there(key.name)) {
+            fields.extend(self.absent(table, key, span));
+        }
+        let has_one = table.one_of.is_empty() || table.one_of.iter().any(|name| is_there(name));
+        if !has_one {
+            self.none_of(table, span);
+        }
+        Fields { span, fields }
+    }
+
+    fn field(&mut self, key: &'static Key, entry: &Entry) -> Option<Field> {
+        match &key.support {
+            Support::Later => {
+                self.later(entry.name_span, &format!("`{}`", key.name));
+                None
+            }
+            Support::Served { kind, .. } => Some(Field {
+                name: key.name,
+                given: Some(entry.name_span),
+                value: self.value(key.name, kind, &entry.value),
+            }),
+        }
+    }
+
+    fn absent(&mut self, table: &Table, key: &'static Key, span: Span) -> Option<Field> {
+        let Support::Served { kind, absent } = &key.support else {
+            return None;
+        };
+        let text = |text: &&str| Value {
+            span,
+            kind: ValueKind::Text((*text).to_owned()),
+        };
+        let default = match absent {
+            Absent::Nothing => return None,
+            Absent::Required => {
+                self.missing(table, key, span);
+                return None;
+            }
+            Absent::Text(default) => text(default).kind,
+            Absent::Number(default) => ValueKind::Integer(i128::from(*default)),
+            Absent::No => ValueKind::Boolean(false),
+            Absent::Texts(defaults) => ValueKind::List(defaults.iter().map(text).collect()),
+            Absent::Table => ValueKind::Table(Vec::new()),
+        };
+        let default = Value {
+            span,
+            kind: default,
+        };
+        Some(Field {
+            name: key.name,
+            given: None,
+            value: self.value(key.name, kind, &default),
+        })
+    }
+
+    fn value(&mut self, name: &str, kind: &'static Kind, value: &Value) -> Node {
+        Node {
+            span: value.span,
+            typed: self.typed(name, kind, value).unwrap_or(Typed::Invalid),
+        }
+    }
+
+    /// `None` once the mistake is reported.
+    fn typed(&mut self, name: &str, kind: &'static Kind, value: &Value) -> Option<Typed> {
+        match (kind, &value.kind) {
+            (Kind::Text(form), ValueKind::Text(text)) => self.text(name, *form, value, text),
+            (Kind::Integer(min, max), ValueKind::Integer(number)) => {
+                let number = u64::try_from(*number).ok();
+                let number = number.filter(|number| (min..=max).contains(&number));
+                self.in_range(name, kind, value, number.map(Typed::Number))
+            }
+            (Kind::Duration(min, max), ValueKind::Text(text)) => {
+                let read = grammar::duration(text);
+                let duration = self.accept(name, value, text, read)?;
+                let duration = (min..=max).contains(&&duration).then_some(duration);
+                self.in_range(name, kind, value, duration.map(Typed::Duration))
+            }
+            (Kind::Size(min, max), ValueKind::Text(text)) => {
+                let read = grammar::size(text);
+                let size = self.accept(name, value, text, read)?;
+                let size = (min..=max).contains(&&size).then_some(size);
+                self.in_range(name, kind, value, size.map(Typed::Number))
+            }
+            (Kind::Share, ValueKind::Text(text)) => {
+                let read = grammar::percent(text);
+                self.accept(name, value, text, read).map(Typed::Share)
+            }
+            (Kind::Share, ValueKind::Float(number)) => {
+                let read = grammar::share(*number);
+                self.accept(name, value, "", read).map(Typed::Share)
+            }
+            (Kind::Choice(choices), ValueKind::Text(text)) => {
+                self.choice(name, choices, value, text).map(Typed::Choice)
+            }
+            (Kind::Off, ValueKind::Boolean(false)) => Some(Typed::Boolean(false)),
+            (Kind::Off, ValueKind::Boolean(true)) => {
+                self.later(value.span, &format!("`{name} = true`"));
+                None
+            }
+            (Kind::List(item, min), ValueKind::List(items)) => {
+                self.list(name, item, *min, value, items)
+            }
+            (Kind::OneOrMany(item), ValueKind::List(items)) => {
+                self.list(name, item, 1, value, items)
+            }
+            (Kind::OneOrMany(item), _) => {
+                let item = self.value(name, item, value);
+                Some(Typed::List(vec![item]))
+            }
+            (Kind::Map(form, item), ValueKind::Table(entries)) => {
+                Some(Typed::Map(self.map(*form, item, entries)))
+            }
+            (Kind::Table(table), ValueKind::Table(entries)) => {
+                Some(Typed::Table(self.table(table, value.span, entries, None)))
+            }
+            (Kind::Tagged(tagged), ValueKind::Table(entries)) => {
+                self.tagged(tagged, value.span, entries)
+            }
+            (Kind::LaterTable(what), ValueKind::Table(_)) => {
+                self.later(value.span, what);
+                None
+            }
+            (Kind::Either(kinds), _) => match kinds.iter().find(|kind| takes(kind, value)) {
+                Some(kind) => self.typed(name, kind, value),
+                None => self.wrong_type(name, kind, value),
+            },
+            _ => self.wrong_type(name, kind, value),
+        }
+    }
+
+    fn text(&mut self, name: &str, form: Form, value: &Value, text: &str) -> Option<Typed> {
+        let read = read_text(form, text, self.base);
+        self.accept(name, value, text, read)
+    }
+
+    fn choice(
+        &mut self,
+        name: &str,
+        choices: &[Choice],
+        value: &Value,
+        text: &str,
+    ) -> Option<&'static str> {
+        let Some(choice) = choices.iter().find(|choice| choice.name == text) else {
+            let names = || choices.iter().map(|choice| choice.name);
+            let served = choices.iter().filter(|choice| choice.is_served);
+            let served: Vec<_> = served
+                .map(|choice| format!("\"{}\"", choice.name))
+                .collect();
+            let help = match closest(text, names()) {
+                Some(closest) => format!("did you mean \"{closest}\"?"),
+                None => format!("it takes {}", served.join(", ")),
+            };
+            let mistake = Mistake::new(value.span, format!("unknown {name} `{}`", shown(text)));
+            self.mistakes.push(mistake.label("unknown").help(help));
+            return None;
+        };
+        if !choice.is_served {
+            self.later(value.span, &format!("{name} \"{text}\""));
+            return None;
+        }
+        Some(choice.name)
+    }
+
+    fn list(
+        &mut self,
+        name: &str,
+        item: &'static Kind,
+        min: usize,
+        value: &Value,
+        items: &[Value],
+    ) -> Option<Typed> {
+        if items.len() < min {
+            let mistake = Mistake::new(value.span, format!("`{name}` is empty"));
+            let help = format!("it takes at least one item: {}", item.expects());
+            self.mistakes.push(mistake.label("no item").help(help));
+            return None;
+        }
+        let items = items.iter();
+        Some(Typed::List(
+            items.map(|each| self.value(name, item, each)).collect(),
+        ))
+    }
+
+    fn map(&mut self, form: Form, item: &'static Kind, entries: &[Entry]) -> Vec<Named> {
+        let mut named: Vec<Named> = Vec::new();
+        for entry in entries {
+            let value = self.value(&entry.name, item, &entry.value);
+            let name = match read_text(form, &entry.name, self.base) {
+                Ok(Typed::Text(name)) => name,
+                Ok(_) => continue,
+                Err(refusal) => {
+                    let mistake = Mistake::new(entry.name_span, refusal.message).label("this key");
+                    let mistake = Mistake {
+                        help: refusal.help,
+                        ..mistake
+                    };
+                    self.mistakes.push(mistake);
+                    continue;
+                }
+            };
+            // Field names that differ in case are one name.
+            if let Some(first) = named.iter().find(|earlier| earlier.name == name) {
+                let mistake = Mistake::new(entry.name_span, format!("`{name}` is named twice"));
+                let mistake = mistake.label("again here").also(first.span, "first here");
+                self.mistakes.push(mistake);
+                continue;
+            }
+            named.push(Named {
+                name,
+                span: entry.name_span,
+                value,
+            });
+        }
+        named
+    }
+
+    fn tagged(&mut self, tagged: &'static Tagged, span: Span, entries: &[Entry]) -> Option<Typed> {
+        let Some(tag) = entries.iter().find(|entry| entry.name == tagged.tag) else {
+            let message = format!("`{}` lacks the key `{}`", tagged.name, tagged.tag);
+            let names: Vec<_> = tagged.variants.iter().map(|variant| variant.name).collect();
+            let mistake = Mistake::new(span, message).label("in this table");
+            let help = format!("its kinds are {}", names.join(", "));
+            self.mistakes.push(mistake.help(help));
+            return None;
+        };
+        let ValueKind::Text(text) = &tag.value.kind else {
+            let message = format!("`{}` takes a string", tagged.tag);
+            let found = format!("found {}", tag.value.describe());
+            let mistake = Mistake::new(tag.value.span, message).label(found);
+            self.mistakes.push(mistake);
+            return None;
+        };
+        let names = || tagged.variants.iter().map(|variant| variant.name);
+        let Some(variant) = tagged.variants.iter().find(|variant| variant.name == text) else {
+            let help = match closest(text, names()) {
+                Some(closest) => format!("did you mean \"{closest}\"?"),
+                None => format!("its kinds are {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            let message = format!("unknown {} `{}`", tagged.tag, shown(text));
+            let mistake = Mistake::new(tag.value.span, message).label("unknown");
+            self.mistakes.push(mistake.help(help));
+            return None;
+        };
+        let Some(table) = variant.table else {
+            self.later(tag.value.span, &format!("{} \"{text}\"", tagged.tag));
+            return None;
+        };
+        let fields = self.table(table, span, entries, Some(tagged.tag));
+        Some(Typed::Variant(variant.name, fields))
+    }
+
+    fn accept<T>(
+        &mut self,
+        name: &str,
+        value: &Value,
+        text: &str,
+        read: Result<T, Refusal>,
+    ) -> Option<T> {
+        let refusal = match read {
+            Ok(read) => return Some(read),
+            Err(refusal) => refusal,
+        };
+        let span = match refusal.range {
+            Some(range) => self.inner_span(value.span, text, range),
+            None => value.span,
+        };
+        let mistake = Mistake::new(span, refusal.message).label(format!("in `{name}`"));
+        self.mistakes.push(Mistake {
+            help: refusal.help,
+            ..mistake
+        });
+        None
+    }
+
+    /// The span of a part of a string, where the file has the string as it is.
+    fn inner_span(&self, span: Span, text: &str, range: std::ops::Range<usize>) -> Span {
+        let start = span.start + 1;
+        let raw = self.text.get(start..span.end.saturating_sub(1));
+        if raw == Some(text) {
+            return Span::from(start + range.start..start + range.end);
+        }
+        span
+    }
+
+    fn in_range(
+        &mut self,
+        name: &str,
+        kind: &Kind,
+        value: &Value,
+        typed: Option<Typed>,
+    ) -> Option<Typed> {
+        if typed.is_none() {
+            let range = kind.range();
+            let mistake = Mistake::new(value.span, format!("`{name}` is out of range"));
+            self.mistakes.push(
+                mistake
+                    .label(format!("not {range}"))
+                    .help(format!("it goes {range}")),
+            );
+        }
+        typed
+    }
+
+    fn wrong_type(&mut self, name: &str, kind: &Kind, value: &Value) -> Option<Typed> {
+        let mistake = Mistake::new(value.span, format!("`{name}` takes {}", kind.expects()));
+        let mistake = mistake.label(format!("found {}", value.describe()));
+        self.mistakes.push(match type_help(name, kind, value) {
+            Some(help) => mistake.help(help),
+            None => mistake,
+        });
+        None
+    }
+
+    fn later(&mut self, span: Span, what: &str) {
+        let mistake = Mistake::new(span, format!("{what} is not supported yet"));
+        let mistake = mistake.label("not supported yet");
+        self.mistakes
+            .push(mistake.help("take it out: nothing starts with a setting ignored"));
+    }
+
+    fn missing(&mut self, table: &Table, key: &Key, span: Span) {
+        let message = format!("`{}` lacks the key `{}`", table.name, key.name);
+        let mistake = Mistake::new(span, message).label("in this table");
+        self.mistakes
+            .push(mistake.help(format!("{}: {}", key.name, key.doc)));
+    }
+
+    fn none_of(&mut self, table: &Table, span: Span) {
+        let served: Vec<_> = table.served_of().map(|name| format!("`{name}`")).collect();
+        let message = match &*served {
+            [one] => format!("`{}` lacks the key {one}", table.name),
+            several => format!("`{}` needs one of {}", table.name, several.join(" and ")),
+        };
+        let docs: Vec<_> = table
+            .served_of()
+            .filter_map(|name| table.key(name))
+            .map(|key| format!("{}: {}", key.name, key.doc))
+            .collect();
+        let mistake = Mistake::new(span, message).label("in this table");
+        self.mistakes.push(mistake.help(docs.join("\n")));
+    }
+
+    fn unknown_key(&mut self, table: &Table, entry: &Entry, tag: Option<&str>) {
+        let place = match table.name {
+            "" => "a configuration".to_owned(),
+            name => format!("`{name}`"),
+        };
+        let message = format!("{place} has no key `{}`", shown(&entry.name));
+        let names = || table.keys.iter().map(|key| key.name).chain(tag);
+        let help = match closest(&entry.name, names()) {
+            Some(closest) => format!("did you mean `{closest}`?"),
+            None => format!("its keys are {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        let mistake = Mistake::new(entry.name_span, message).label("unknown key");
+        self.mistakes.push(mistake.help(help));
+    }
+}
+
+/// Whether this is the kind of several that a value is meant for.
+fn takes(kind: &Kind, value: &Value) -> bool {
+    match (kind, &value.kind) {
+        (Kind::Share, ValueKind::Text(text)) => text.ends_with('%'),
+        (Kind::Share, ValueKind::Float(_))
+        | (Kind::Integer(..), ValueKind::Integer(_))
+        | (Kind::Text(_) | Kind::Size(..) | Kind::Choice(_), ValueKind::Text(_))
+        | (Kind::Table(_) | Kind::LaterTable(_), ValueKind::Table(_)) => true,
+        _ => false,
+    }
+}
+
+fn type_help(name: &str, kind: &Kind, value: &Value) -> Option<String> {
+    match (kind, &value.kind) {
+        (Kind::Duration(..), ValueKind::Integer(number)) => {
+            Some(format!("add a unit: \"{number}s\""))
+        }
+        (Kind::Size(..), ValueKind::Integer(number)) => Some(format!("add a unit: \"{number}B\"")),
+        (Kind::List(Kind::Table(table), _), ValueKind::Table(_)) => {
+            Some(format!("write `[[{}]]`", table.name))
+        }
+        (Kind::List(..), ValueKind::Text(text)) => {
+            Some(format!("write `{name} = [\"{}\"]`", shown(text)))
+        }
+        (Kind::Map(..), ValueKind::List(_)) => Some("give each a name of its own".to_owned()),
+        (Kind::Integer(..), ValueKind::Text(text)) if text.parse::<u64>().is_ok() => {
+            Some(format!("write it without quotes: {text}"))
+        }
+        (Kind::Off, ValueKind::Text(text)) if text == "false" => {
+            Some("write it without quotes: false".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
+    match form {
+        Form::Any => Ok(Typed::Text(text.to_owned())),
+        Form::Name => grammar::name(text).map(Typed::Text),
+        Form::File => grammar::file(text, base).map(Typed::File),
+        Form::Listen => grammar::listen_address(text, base).map(Typed::Listen),
+        Form::Server => grammar::server_address(text, base).map(Typed::Server),
+        Form::Network => grammar::network(text).map(Typed::Network),
+        Form::Method => grammar::method(text).map(Typed::Text),
+        Form::FieldName => grammar::field_name(text).map(Typed::Text),
+        Form::FieldValue => grammar::field_value(text).map(Typed::Text),
+        Form::Host => HostPattern::parse(text)
+            .map(Typed::Host)
+            .map_err(|error| Refusal::new(error.to_string())),
+        Form::Path => PathPattern::parse(text).map(Typed::Path).map_err(|error| {
+            let refusal = Refusal::new(format!("`{}` is not a path pattern", shown(text)));
+            Refusal {
+                range: Some(error.span.clone()),
+                ..refusal.help(error.to_string())
+            }
+        }),
+    }
+}
+
+/// The known name that a mistyped one is nearest to.
+pub(super) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Comparing costs the product of the lengths.
+    if typed.len() > CLOSEST_BYTES_MAX {
+        return None;
+    }
+    let typed = typed.to_lowercase();
+    let distance = |name: &str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());
+    known
+        .map(|name| (distance(name), name))
+        .filter(|(distance, name)| *distance <= name.len().div_ceil(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+const CLOSEST_BYTES_MAX: usize = 64;

@@ -1,0 +1,172 @@
+//! JSON Schema of the configuration, out of the table of keys.
+//!
+//! Invariant: whatever the schema accepts, the reader accepts but for what stands inside strings
+//! and between keys; a key that is not supported yet is there with its description, and accepts
+//! nothing. Spec: JSON Schema draft 2020-12.
+
+use serde_json::{Map, Value, json};
+
+use super::grammar::{duration_text, size_text};
+use super::keys::ROOT;
+use super::table::{Absent, Form, Key, Kind, Support, Table, Tagged, Variant};
+
+/// The schema, for editors.
+pub fn schema() -> Value {
+    let mut schema = table(&ROOT, None);
+    let head = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Steppe",
+    });
+    if let (Value::Object(schema), Value::Object(head)) = (&mut schema, head) {
+        // The head comes first.
+        let keys = std::mem::take(schema);
+        schema.extend(head);
+        schema.extend(keys);
+    }
+    schema
+}
+
+fn table(table: &Table, tag: Option<(&Tagged, &Variant)>) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    if let Some((tagged, variant)) = tag {
+        let tag = json!({ "description": tagged.tag_doc, "const": variant.name });
+        properties.insert(tagged.tag.to_owned(), tag);
+        required.push(tagged.tag);
+    }
+    for key in table.keys {
+        properties.insert(key.name.to_owned(), property(key));
+        let absent = match &key.support {
+            Support::Served { absent, .. } => *absent,
+            Support::Later => Absent::Nothing,
+        };
+        if matches!(absent, Absent::Required) {
+            required.push(key.name);
+        }
+    }
+    let mut schema = Map::new();
+    schema.insert("description".to_owned(), json!(table.doc));
+    schema.insert("type".to_owned(), json!("object"));
+    schema.insert("properties".to_owned(), Value::Object(properties));
+    schema.insert("additionalProperties".to_owned(), json!(false));
+    let served: Vec<_> = table.served_of().collect();
+    if let [one] = &*served {
+        required.push(one);
+    } else if !served.is_empty() {
+        let choices = served.iter().map(|name| json!({ "required": [name] }));
+        schema.insert("oneOf".to_owned(), choices.collect());
+    }
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), json!(required));
+    }
+    Value::Object(schema)
+}
+
+fn property(key: &Key) -> Value {
+    let Support::Served { kind, absent } = &key.support else {
+        return later(key.doc);
+    };
+    let mut schema = match self::kind(kind) {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
+    schema.insert("description".to_owned(), json!(key.doc));
+    let default = match absent {
+        Absent::Required | Absent::Nothing => None,
+        Absent::Text(text) => Some(json!(text)),
+        Absent::Number(number) => Some(json!(number)),
+        Absent::No => Some(json!(false)),
+        Absent::Texts(texts) => Some(json!(texts)),
+        Absent::Table => Some(json!({})),
+    };
+    if let Some(default) = default {
+        schema.insert("default".to_owned(), default);
+    }
+    Value::Object(schema)
+}
+
+fn later(doc: &str) -> Value {
+    json!({ "description": format!("{doc} Not supported yet."), "not": {} })
+}
+
+fn kind(kind: &Kind) -> Value {
+    match kind {
+        Kind::Text(form) => text(*form),
+        Kind::Integer(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Duration(min, max) => json!({
+            "type": "string",
+            "pattern": "^[0-9]+(\\.[0-9]{1,9})?(us|ms|s|m|h|d)$",
+            "$comment": format!("from {} to {}", duration_text(*min), duration_text(*max)),
+        }),
+        Kind::Size(min, max) => json!({
+            "type": "string",
+            "pattern": "^(0|[0-9]+(\\.[0-9]{1,9})?(B|KiB|MiB|GiB|TiB))$",
+            "$comment": format!("from {} to {}", size_text(*min), size_text(*max)),
+        }),
+        Kind::Share => json!({ "anyOf": [
+            { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?%$" },
+            { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
+        ] }),
+        Kind::Choice(choices) => {
+            let names = choices.iter().filter(|choice| choice.is_served);
+            json!({ "enum": names.map(|choice| choice.name).collect::<Vec<_>>() })
+        }
+        Kind::Off => json!({ "const": false }),
+        Kind::List(item, min) => list(item, *min),
+        Kind::OneOrMany(item) => json!({ "anyOf": [self::kind(item), list(item, 1)] }),
+        Kind::Map(form, item) => map(*form, self::kind(item)),
+        Kind::Table(table) => self::table(table, None),
+        Kind::Tagged(tagged) => self::tagged(tagged),
+        Kind::Either(kinds) => {
+            let served = kinds.iter().filter(|kind| kind.is_served());
+            let mut served: Vec<_> = served.map(self::kind).collect();
+            match served.len() {
+                1 => served.remove(0),
+                _ => json!({ "anyOf": served }),
+            }
+        }
+        Kind::LaterTable(_) => json!({ "not": {} }),
+    }
+}
+
+fn list(item: &Kind, min: usize) -> Value {
+    let mut schema = json!({ "type": "array", "items": kind(item) });
+    if min > 0 {
+        schema["minItems"] = json!(min);
+    }
+    schema
+}
+
+fn map(form: Form, item: Value) -> Value {
+    json!({ "type": "object", "propertyNames": text(form), "additionalProperties": item })
+}
+
+fn tagged(tagged: &Tagged) -> Value {
+    let variants = tagged.variants.iter().map(|variant| match variant.table {
+        Some(table) => self::table(table, Some((tagged, variant))),
+        None => json!({
+            "description": format!("{} Not supported yet.", variant.doc),
+            "properties": { tagged.tag: { "const": variant.name } },
+            "not": {},
+        }),
+    });
+    json!({ "description": tagged.doc, "anyOf": variants.collect::<Vec<_>>() })
+}
+
+fn text(form: Form) -> Value {
+    let pattern = match form {
+        Form::Any => None,
+        Form::Name | Form::File | Form::Host => Some("^.+$"),
+        Form::Listen | Form::Server => Some("^(unix:.+|.+:[0-9]+)$"),
+        Form::Network => Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"),
+        Form::Path => Some("^/"),
+        Form::Method | Form::FieldName => Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+        Form::FieldValue => {
+            Some("^([^\\x00-\\x20\\x7f]([^\\x00-\\x08\\x0a-\\x1f\\x7f]*[^\\x00-\\x20\\x7f])?)?$")
+        }
+    };
+    match pattern {
+        Some(pattern) => json!({ "type": "string", "pattern": pattern }),
+        None => json!({ "type": "string" }),
+    }
+}

@@ -1,0 +1,282 @@
+//! How the table of keys is written: tables of keys, each with its kind, default and support.
+//!
+//! Invariant: the reader, the suggestions and the schema know a key from here alone. Left out: the
+//! keys themselves, which `keys` holds.
+
+use std::time::Duration;
+
+use crate::config::grammar::{duration_text, size_text};
+
+/// The keys that may stand beside each other.
+#[derive(Debug)]
+pub struct Table {
+    /// Its place in the file: `http.listener`.
+    pub name: &'static str,
+    /// One line for an editor.
+    pub doc: &'static str,
+    /// What may stand in it.
+    pub keys: &'static [Key],
+    /// One of these must be there; empty: none needs to.
+    pub one_of: &'static [&'static str],
+}
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// As it is written.
+    pub name: &'static str,
+    /// One line for an editor.
+    pub doc: &'static str,
+    /// What it takes, if anything reads it.
+    pub support: Support,
+}
+
+/// Whether a key can be used.
+#[derive(Debug)]
+pub enum Support {
+    /// It can.
+    Served {
+        /// What it takes.
+        kind: Kind,
+        /// What holds without it.
+        absent: Absent,
+    },
+    /// It is known, and not supported yet.
+    Later,
+}
+
+/// What holds when a key is absent.
+#[derive(Debug, Clone, Copy)]
+pub enum Absent {
+    /// A mistake.
+    Required,
+    /// Nothing.
+    Nothing,
+    /// This string.
+    Text(&'static str),
+    /// This number.
+    Number(u32),
+    /// `false`.
+    No,
+    /// These strings.
+    Texts(&'static [&'static str]),
+    /// A table of defaults.
+    Table,
+}
+
+/// What a key takes.
+#[derive(Debug)]
+pub enum Kind {
+    /// A string of this form.
+    Text(Form),
+    /// An integer from the first to the second.
+    Integer(u64, u64),
+    /// A string with a duration from the first to the second.
+    Duration(Duration, Duration),
+    /// A string with a size in bytes from the first to the second.
+    Size(u64, u64),
+    /// A share of a whole: `"75%"` or `0.75`.
+    Share,
+    /// One of these strings.
+    Choice(&'static [Choice]),
+    /// `false`; `true` is not supported yet.
+    Off,
+    /// A list with at least so many items.
+    List(&'static Kind, usize),
+    /// An item, or a list of at least one.
+    OneOrMany(&'static Kind),
+    /// A table whose keys are of this form, all with values of one kind.
+    Map(Form, &'static Kind),
+    /// A table of known keys.
+    Table(&'static Table),
+    /// A table of known keys that the value of one key chooses.
+    Tagged(&'static Tagged),
+    /// Whatever takes it first.
+    Either(&'static [Kind]),
+    /// A table that is known, and not supported yet.
+    LaterTable(&'static str),
+}
+
+/// One string of several.
+#[derive(Debug)]
+pub struct Choice {
+    /// As it is written.
+    pub name: &'static str,
+    /// Whether it can be used.
+    pub is_served: bool,
+}
+
+/// Tables told apart by one key.
+#[derive(Debug)]
+pub struct Tagged {
+    /// Its place in the file.
+    pub name: &'static str,
+    /// One line for an editor.
+    pub doc: &'static str,
+    /// The key that tells.
+    pub tag: &'static str,
+    /// One line for the tag.
+    pub tag_doc: &'static str,
+    /// What the key may say.
+    pub variants: &'static [Variant],
+}
+
+/// One of several tables.
+#[derive(Debug)]
+pub struct Variant {
+    /// What the tag says.
+    pub name: &'static str,
+    /// One line for an editor.
+    pub doc: &'static str,
+    /// Its other keys; `None`: not supported yet.
+    pub table: Option<&'static Table>,
+}
+
+/// What a string means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Anything.
+    Any,
+    /// A name of a route, an upstream, a filter.
+    Name,
+    /// A path in the file system.
+    File,
+    /// Where to listen.
+    Listen,
+    /// A server to connect to.
+    Server,
+    /// An address, or a network.
+    Network,
+    /// A host of a route.
+    Host,
+    /// A path of a route.
+    Path,
+    /// A method.
+    Method,
+    /// A field's name.
+    FieldName,
+    /// A field's value.
+    FieldValue,
+}
+
+impl Table {
+    /// The key of this name.
+    pub fn key(&self, name: &str) -> Option<&Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+
+    /// Names of [`Self::one_of`] that can be used.
+    pub(super) fn served_of(&self) -> impl Iterator<Item = &'static str> {
+        let is_served = |name: &&str| self.key(name).is_some_and(Key::is_served);
+        self.one_of.iter().copied().filter(is_served)
+    }
+}
+
+impl Key {
+    pub(super) const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
+        let absent = Absent::Nothing;
+        let support = Support::Served { kind, absent };
+        Self { name, doc, support }
+    }
+
+    pub(super) const fn later(name: &'static str, doc: &'static str) -> Self {
+        let support = Support::Later;
+        Self { name, doc, support }
+    }
+
+    pub(super) const fn absent(self, absent: Absent) -> Self {
+        let (name, doc) = (self.name, self.doc);
+        let Support::Served { kind, .. } = self.support else {
+            panic!("a key of a later version has no default yet");
+        };
+        let support = Support::Served { kind, absent };
+        Self { name, doc, support }
+    }
+
+    pub(super) const fn required(self) -> Self {
+        self.absent(Absent::Required)
+    }
+
+    /// Whether it can be used.
+    pub fn is_served(&self) -> bool {
+        matches!(self.support, Support::Served { .. })
+    }
+}
+
+impl Choice {
+    pub(super) const fn served(name: &'static str) -> Self {
+        let is_served = true;
+        Self { name, is_served }
+    }
+
+    pub(super) const fn later(name: &'static str) -> Self {
+        let is_served = false;
+        Self { name, is_served }
+    }
+}
+
+impl Kind {
+    /// What it takes, with an article.
+    pub fn expects(&self) -> String {
+        match self {
+            Self::Text(form) => form.expects().to_owned(),
+            Self::Integer(min, max) => format!("an integer from {min} to {max}"),
+            Self::Duration(..) => "a duration such as \"250ms\", \"5s\" or \"1m\"".to_owned(),
+            Self::Size(..) => "a size such as \"64KiB\" or \"10MiB\"".to_owned(),
+            Self::Share => "a share such as \"75%\"".to_owned(),
+            Self::Choice(choices) => {
+                let names = choices.iter().filter(|choice| choice.is_served);
+                let names: Vec<_> = names.map(|c| format!("\"{}\"", c.name)).collect();
+                names.join(" or ")
+            }
+            Self::Off => "`false`".to_owned(),
+            Self::List(Self::Table(table), _) => format!("a list of tables: `[[{}]]`", table.name),
+            Self::List(item, _) => format!("a list, each item {}", item.expects()),
+            Self::OneOrMany(item) => format!("{}, or a list of them", item.expects()),
+            Self::Map(..) | Self::Table(_) | Self::Tagged(_) | Self::LaterTable(_) => {
+                "a table".to_owned()
+            }
+            Self::Either(kinds) => {
+                let kinds: Vec<_> = kinds.iter().filter(|kind| kind.is_served()).collect();
+                let kinds: Vec<_> = kinds.into_iter().map(Self::expects).collect();
+                kinds.join(", or ")
+            }
+        }
+    }
+
+    /// Whether some value of this kind can be used.
+    pub(super) fn is_served(&self) -> bool {
+        !matches!(self, Self::LaterTable(_))
+    }
+
+    /// The range of a number, for a message.
+    pub(super) fn range(&self) -> String {
+        match self {
+            Self::Integer(min, max) => format!("from {min} to {max}"),
+            Self::Duration(min, max) => {
+                format!("from {} to {}", duration_text(*min), duration_text(*max))
+            }
+            Self::Size(min, max) => format!("from {} to {}", size_text(*min), size_text(*max)),
+            _ => String::new(),
+        }
+    }
+}
+
+impl Form {
+    /// What it takes, with an article.
+    pub fn expects(self) -> &'static str {
+        match self {
+            Self::Any => "a string",
+            Self::Name => "a name",
+            Self::File => "the path of a file",
+            Self::Listen => "an address such as \"127.0.0.1:8080\", \"[::]:8080\" or \"unix:PATH\"",
+            Self::Server => "an address such as \"127.0.0.1:9001\", \"name:9001\" or \"unix:PATH\"",
+            Self::Network => "a network such as \"10.0.0.0/8\"",
+            Self::Host => "a host such as \"example.com\" or \"*.example.com\"",
+            Self::Path => "a path such as \"/v1/{id}\" or \"/{rest*}\"",
+            Self::Method => "a method such as \"GET\"",
+            Self::FieldName => "a field's name",
+            Self::FieldValue => "a field's value",
+        }
+    }
+}
