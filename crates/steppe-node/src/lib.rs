@@ -7,5 +7,7 @@ pub mod admin;
 pub mod allocator;
 pub mod cli;
 pub mod config;
+pub mod container;
 pub mod demo;
 pub mod memory;
+pub mod node;

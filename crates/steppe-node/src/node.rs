@@ -1,0 +1,305 @@
+//! The running node: budget, workers and admin put together, and taken down again.
+//!
+//! Everything that can fail for want of a port, a file or memory fails before
+//! the first worker starts, so that a node that serves is whole.
+
+mod banner;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use steppe_http::Gateway;
+use steppe_http::gateway::Drained;
+use steppe_http::metrics::{HttpMetrics, Labels};
+use steppe_mem::Budget;
+use steppe_mem::limits::BUDGET_BYTES_MIN;
+use steppe_mem::pool::Stock;
+use steppe_net::{
+    BoundListener, Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, WorkerThread,
+    bind, raise_file_limit, spawn_worker,
+};
+use steppe_telemetry::{Registry, log};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::admin::{self, Admin, Readiness, State};
+use crate::cli::RunOptions;
+use crate::config::{Config, LogFormat, LogLevel, MemoryBudget, Workers};
+use crate::container::memory_limit;
+use crate::demo::{self, Demo};
+use crate::memory::{self, MemoryCollector, StackMark};
+
+/// Idle buffers that all workers together may keep, as a share of the budget.
+const IDLE_SHARE: u64 = 16;
+
+/// Runs the node until it is told to stop.
+///
+/// # Errors
+/// What keeps it from starting.
+pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
+    let _stack = StackMark::here();
+    start_log(&options.config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("no runtime for the control thread")?;
+    runtime.block_on(serve(options))
+}
+
+/// A node that has everything it needs, and serves nothing yet.
+struct Prepared {
+    config: Config,
+    budget: Budget,
+    workers: usize,
+    /// By worker, then by listener.
+    listeners: Vec<Vec<BoundListener>>,
+    admin: Option<Admin>,
+    demo: Option<Demo>,
+}
+
+async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
+    // Before anything else: a signal during the start must not kill what is half up.
+    let (mut interrupt, mut terminate) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let is_default = options.is_default();
+    let mut node = prepare(options)?;
+    let metrics = HttpMetrics::new(Labels::of(&node.config.http), node.workers);
+    let readiness = Readiness::default();
+    let admin = serve_admin(&mut node, &metrics, &readiness)?;
+    let drain = Drain::default();
+    let resolver = SystemResolver::new().context("name resolution")?;
+    let names = Names::new(Arc::new(resolver));
+    let http = node.config.http.clone();
+    let gateway = Gateway::new(http, &node.budget, &names, Arc::clone(&metrics));
+    let started = start_workers(&mut node, &gateway, &drain)?;
+    readiness.set(State::Ready);
+    print!("{}", banner::banner(&node.config, &node.budget, node.workers, is_default));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    readiness.set(State::Draining);
+    let timeout = node.config.node.drain_timeout;
+    let again = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    let is_clean = go_down(started, &drain, timeout, again).await;
+    drop((admin, node.demo));
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn start_log(config: &Config) -> anyhow::Result<()> {
+    let level = match config.log.level {
+        LogLevel::Error => log::Level::Error,
+        LogLevel::Warn => log::Level::Warn,
+        LogLevel::Info => log::Level::Info,
+        LogLevel::Debug => log::Level::Debug,
+    };
+    let format = match config.log.format {
+        LogFormat::Json => log::Format::Json,
+        LogFormat::Text => log::Format::Text,
+    };
+    log::init(level, format).context("the log")
+}
+
+fn prepare(options: RunOptions) -> anyhow::Result<Prepared> {
+    let is_default = options.is_default();
+    let mut config = options.config;
+    let budget = Budget::new(budget_bytes(config.node.memory_budget)?);
+    let workers = match config.node.workers {
+        Workers::Count(count) => count.get(),
+        // Follows affinity and the CPU quota of control groups.
+        Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    fit_connections(&mut config);
+    let demo = is_default.then(|| start_demo(&config)).transpose()?;
+    let admin = config.admin.as_ref().map(|admin| {
+        Admin::bind(&admin::Settings {
+            listen: admin.listen.clone(),
+            probes: admin.probes.clone(),
+            token_file: admin.token_file.clone(),
+        })
+    });
+    let admin = admin.transpose().map_err(|error| explain_port(error.into(), is_default))?;
+    let listeners = bind_listeners(&config, workers).map_err(|error| explain_port(error, is_default))?;
+    Ok(Prepared { config, budget, workers, listeners, admin, demo })
+}
+
+/// The budget in bytes, checked against what there is.
+fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
+    let limit = memory_limit().context("/proc/meminfo")?;
+    let bytes = match budget {
+        MemoryBudget::Bytes(bytes) => bytes,
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share of a positive number below 2^53"
+        )]
+        MemoryBudget::Share(share) => (limit.bytes as f64 * share) as u64,
+    };
+    if bytes > limit.bytes {
+        bail!("node.memory_budget: {bytes} bytes are more than {} of {}", limit.source, limit.bytes);
+    }
+    if bytes < BUDGET_BYTES_MIN {
+        bail!("node.memory_budget: {bytes} bytes are less than the least of {BUDGET_BYTES_MIN}");
+    }
+    Ok(bytes)
+}
+
+/// Lowers what the process's limit on open files can't carry, and says so.
+fn fit_connections(config: &mut Config) {
+    let files = raise_file_limit();
+    let fits = (files.connections() / config.http.listeners.len().max(1)).max(1);
+    for listener in &mut config.http.listeners {
+        let wanted = listener.limits.connections;
+        if wanted > fits {
+            listener.limits.connections = fits;
+            tracing::warn!(
+                listener = %listener.address,
+                wanted,
+                lowered_to = fits,
+                open_files = files.descriptors,
+                "connection limit lowered to what the limit on open files carries",
+            );
+        }
+    }
+}
+
+/// Starts the demo origin where the embedded default expects it.
+fn start_demo(config: &Config) -> anyhow::Result<Demo> {
+    let upstreams = config.http.upstreams.iter();
+    let address = upstreams.into_iter().find_map(|upstream| match &upstream.kind {
+        steppe_http::config::UpstreamKind::Servers(servers) => match servers.servers.first() {
+            Some(ServerAddress::Ip(address)) => Some(*address),
+            _ => None,
+        },
+        steppe_http::config::UpstreamKind::Respond(_) => None,
+    });
+    let address = address.context("the embedded default names its demo origin")?;
+    let bound = std::net::TcpListener::bind(address)
+        .and_then(demo::spawn)
+        .with_context(|| format!("demo origin: {address}"));
+    bound.map_err(|error| explain_port(error, true))
+}
+
+fn bind_listeners(config: &Config, workers: usize) -> anyhow::Result<Vec<Vec<BoundListener>>> {
+    let mut by_worker: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
+    for listener in &config.http.listeners {
+        let bound = bind(&listener.address, workers).context("http.listener.listen")?;
+        by_worker.iter_mut().zip(bound).for_each(|(worker, bound)| worker.push(bound));
+    }
+    Ok(by_worker)
+}
+
+/// Says what to do about a port that can't be had.
+fn explain_port(error: anyhow::Error, is_default: bool) -> anyhow::Error {
+    let help = if is_default {
+        "stop what listens there, or choose other ports: `steppe run --print-default > steppe.toml`, \
+         edit it, `steppe run -c steppe.toml` (with make: `make run CONFIG=steppe.toml`)"
+    } else {
+        "stop what listens there, or change the address in the configuration"
+    };
+    anyhow::anyhow!("{error:#}\n  help: {help}")
+}
+
+/// Serves admin on the control thread for as long as the handle lives.
+fn serve_admin(
+    node: &mut Prepared,
+    metrics: &Arc<HttpMetrics>,
+    readiness: &Readiness,
+) -> anyhow::Result<Option<AbortOnDrop>> {
+    let Some(admin) = node.admin.take() else { return Ok(None) };
+    let sources = memory::Sources { budget: node.budget.clone(), http: Arc::clone(metrics) };
+    let mut registry = Registry::default();
+    registry.register_collector(metrics.collector());
+    registry.register_collector(MemoryCollector::new(node.budget.clone()));
+    let content = admin::Content {
+        metrics: registry,
+        memory: sources,
+        config: node.config.effective(),
+        readiness: readiness.clone(),
+    };
+    Ok(Some(AbortOnDrop(tokio::spawn(admin.serve(content)?))))
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Workers under way, and what each says when it has drained.
+struct Started {
+    workers: Vec<WorkerThread>,
+    drained: mpsc::Receiver<Drained>,
+}
+
+fn start_workers(node: &mut Prepared, gateway: &Arc<Gateway>, drain: &Drain) -> anyhow::Result<Started> {
+    let pool = node.budget.root().child("pool", None);
+    let idle_bytes = pool.limit_bytes() / IDLE_SHARE / node.workers as u64;
+    let (tell, drained) = mpsc::channel();
+    let mut workers = Vec::with_capacity(node.workers);
+    for (index, listeners) in std::mem::take(&mut node.listeners).into_iter().enumerate() {
+        let stock = Stock {
+            lease: pool.lease(),
+            idle_bytes_max: usize::try_from(idle_bytes).unwrap_or(usize::MAX),
+        };
+        let (gateway, tell) = (Arc::clone(gateway), tell.clone());
+        let worker = spawn_worker(index, drain.clone(), stock, move |worker| async move {
+            let _stack = StackMark::here();
+            let drained = gateway.serve(worker, listeners).await;
+            // Nobody listens once the node has given up waiting.
+            let _ = tell.send(drained);
+        });
+        workers.push(worker.with_context(|| format!("worker {index}"))?);
+    }
+    Ok(Started { workers, drained })
+}
+
+/// Drains, for as long as `timeout` and until `again`; says how it went.
+async fn go_down(
+    started: Started,
+    drain: &Drain,
+    timeout: Duration,
+    again: impl Future<Output = ()>,
+) -> bool {
+    let began_at = Instant::now();
+    tracing::info!(timeout_s = timeout.as_secs_f64(), "draining");
+    drain.enter(Phase::Draining);
+    let workers = started.workers;
+    let mut joined = tokio::task::spawn_blocking(move || workers.into_iter().for_each(WorkerThread::join));
+    let is_joined = tokio::select! {
+        _ = &mut joined => true,
+        () = tokio::time::sleep(timeout) => false,
+        () = again => false,
+    };
+    if !is_joined {
+        drain.enter(Phase::Stopped);
+        let _ = joined.await;
+    }
+    let drained: Vec<Drained> = started.drained.try_iter().collect();
+    let open: usize = drained.iter().map(|worker| worker.open).sum();
+    let dropped: usize = drained.iter().map(|worker| worker.dropped).sum();
+    let seconds = began_at.elapsed().as_secs_f64();
+    println!(
+        "drained: {} of {open} open connections ended by themselves, {dropped} dropped, {seconds:.1} s",
+        open - dropped
+    );
+    dropped == 0
+}
+
+/// Where a listener can be reached from this machine.
+fn reachable(address: &ListenAddress) -> String {
+    match address {
+        ListenAddress::Tcp(tcp) if tcp.ip().is_unspecified() => format!("127.0.0.1:{}", tcp.port()),
+        other => other.to_string(),
+    }
+}
