@@ -1,0 +1,40 @@
+# What people type. `make help` lists it; the work is done by scripts/setup.sh (whatever must happen
+# before there is Rust) and by `cargo xtask` (the rest).
+
+# Where rustup puts cargo when scripts/setup.sh has just installed it.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+# Further arguments, as in `make run ARGS='-c my.toml'`.
+ARGS ?=
+# How long `make test-all` fuzzes each target.
+FUZZ_SECONDS ?= 600
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all bench-http fmt
+
+help: ## list these targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
+	  while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
+
+# The dev profile: its optimized dependencies are shared with `make test`, and it links in seconds
+# where a release build (fat LTO) takes minutes. `exec`, so that Ctrl-C has one shell less to pass.
+run: ## build and start a node on 127.0.0.1:8080 with a demo origin
+	@scripts/setup.sh run
+	@exec cargo run --locked --package steppe-node -- run $(ARGS)
+
+test: ## everything a change must pass: lints, tests, licenses, short fuzzing
+	@scripts/setup.sh test
+	@cargo xtask test $(ARGS)
+
+test-all: ## make test, the full memory runs, and FUZZ_SECONDS of fuzzing a target
+	@scripts/setup.sh test
+	@cargo xtask test-all --fuzz-seconds $(FUZZ_SECONDS) $(ARGS)
+
+bench-http: ## the gateway beside nginx and others on this machine
+	@scripts/setup.sh bench
+	@cargo run --locked --release --package steppe-bench -- http $(ARGS)
+
+fmt: ## format everything
+	@scripts/setup.sh run
+	@cargo fmt --all
+	@cargo fmt --manifest-path fuzz/Cargo.toml

