@@ -1,2 +1,93 @@
-//! Development tasks.
-fn main() {}
+//! `cargo xtask`: what the Makefile calls, and what people call when they want one part of it.
+//!
+//! Nothing here is part of the product. Whatever must happen before there is Rust (packages, the
+//! toolchain) is `scripts/setup.sh`.
+
+mod deny;
+mod fuzz;
+mod process;
+mod report;
+mod tidy;
+mod tiers;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Tests, fuzzing and tidiness of Steppe")]
+struct CommandLine {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// The first tier: lints, every test, tidy, cargo-deny, seconds of fuzzing
+    Test {
+        /// How long each fuzz target runs, in seconds
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        fuzz_seconds: u64,
+    },
+    /// The first tier, then the long tests (STEPPE_LONG=1), with longer fuzzing
+    TestAll {
+        /// How long each fuzz target runs, in seconds
+        #[arg(long, value_name = "N", default_value_t = 600)]
+        fuzz_seconds: u64,
+    },
+    /// Fuzz parsers with libFuzzer, on the stable toolchain
+    Fuzz(FuzzArgs),
+    /// The rules of the house that no compiler checks
+    Tidy,
+}
+
+#[derive(Args)]
+struct FuzzArgs {
+    /// How long each target runs, in seconds
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+    /// Run one target on this file only: how a crash is reproduced
+    #[arg(long, value_name = "FILE", conflicts_with = "keep")]
+    input: Option<PathBuf>,
+    /// Afterwards, add the inputs that reach new code to the committed corpus
+    #[arg(long)]
+    keep: bool,
+    /// Targets, as named in fuzz/Cargo.toml; all of them when none is named
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let outcome = match CommandLine::parse().task {
+        Task::Test { fuzz_seconds } => tiers::test(fuzz_seconds),
+        Task::TestAll { fuzz_seconds } => tiers::test_all(fuzz_seconds),
+        Task::Fuzz(args) => fuzz_command(&args),
+        Task::Tidy => tidy::command(),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn fuzz_command(args: &FuzzArgs) -> anyhow::Result<bool> {
+    let harness = fuzz::Harness::build()?;
+    let targets = harness.select(&args.targets)?;
+    if let Some(input) = &args.input {
+        anyhow::ensure!(targets.len() == 1, "--input needs exactly one TARGET");
+        harness.reproduce(&targets[0], input)?;
+        return Ok(true);
+    }
+    for target in &targets {
+        println!("{target}: {}", harness.run(target, args.seconds)?);
+        if args.keep {
+            harness.keep_new_finds(target)?;
+        }
+    }
+    Ok(true)
+}

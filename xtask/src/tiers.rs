@@ -1,0 +1,100 @@
+//! The tiers of tests: what `make test` and `make test-all` run.
+
+use anyhow::{Result, bail, ensure};
+
+use crate::report::{Outcome, Report, TestCounts};
+use crate::{deny, fuzz, process, tidy};
+
+/// What every change must pass.
+pub fn test(fuzz_seconds: u64) -> Result<bool> {
+    let mut report = Report::default();
+    first_tier(&mut report, fuzz_seconds);
+    Ok(report.finish())
+}
+
+/// The first tier with longer fuzzing, then the tests that take long.
+pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
+    let mut report = Report::default();
+    first_tier(&mut report, fuzz_seconds);
+    // Each loads a node to its limits: one after the other. They use the build that is there.
+    report.step("long tests", || {
+        let args = [
+            "test",
+            "--locked",
+            "--package",
+            "steppe-node",
+            "--no-fail-fast",
+        ];
+        let mut command = process::cargo(&args);
+        command
+            .args(["--", "--test-threads", "1", "--nocapture"])
+            .env("STEPPE_LONG", "1");
+        cargo_test(&mut command)
+    });
+    Ok(report.finish())
+}
+
+fn first_tier(report: &mut Report, fuzz_seconds: u64) {
+    report.step("format", || {
+        process::run(&mut process::cargo(&["fmt", "--all", "--check"]))?;
+        let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"];
+        process::run(&mut process::cargo(&fuzz))?;
+        Ok(Outcome::Passed)
+    });
+    report.step("tidy", || match tidy::command()? {
+        true => Ok(Outcome::Passed),
+        false => bail!("the list is above"),
+    });
+    report.step("lints", || {
+        let args = [
+            "clippy",
+            "--locked",
+            "--keep-going",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ];
+        process::run(&mut process::cargo(&args))?;
+        Ok(Outcome::Passed)
+    });
+    report.step("tests", || {
+        cargo_test(&mut process::cargo(&[
+            "test",
+            "--locked",
+            "--workspace",
+            "--no-fail-fast",
+        ]))
+    });
+    deny::steps(report);
+    fuzz_steps(report, fuzz_seconds);
+}
+
+/// Runs `cargo test` and counts what it ran. No test at all is a failure.
+fn cargo_test(command: &mut std::process::Command) -> Result<Outcome> {
+    let mut counts = TestCounts::default();
+    let succeeded = process::run_and_watch(command, |line| counts.add_result_line(line))?;
+    // A build that broke, or a test binary that died without a result line.
+    ensure!(
+        succeeded || counts.failed > 0,
+        "cargo test failed without a failed test"
+    );
+    ensure!(counts.passed + counts.failed > 0, "cargo test ran no test");
+    Ok(Outcome::Tests(counts))
+}
+
+fn fuzz_steps(report: &mut Report, seconds: u64) {
+    let mut built = None;
+    report.step("fuzz: build", || {
+        built = Some(fuzz::Harness::build()?);
+        Ok(Outcome::Passed)
+    });
+    let Some(harness) = built else { return };
+    for target in harness.targets() {
+        report.step(&format!("fuzz: {target}"), || {
+            println!("{}", harness.run(target, seconds)?);
+            Ok(Outcome::Passed)
+        });
+    }
+}
