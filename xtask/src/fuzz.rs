@@ -175,10 +175,8 @@ fn host_triple() -> Result<String> {
 }
 
 fn targets_of(manifest: &str) -> Result<Vec<String>> {
-    let manifest: toml_edit::DocumentMut = manifest.parse()?;
-    let bins = manifest
-        .get("bin")
-        .and_then(|bins| bins.as_array_of_tables());
+    let manifest: toml::Table = manifest.parse()?;
+    let bins = manifest.get("bin").and_then(toml::Value::as_array);
     let names = bins
         .into_iter()
         .flatten()

@@ -44,7 +44,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-fn check_manifest(file: &SourceFile, manifest: &toml_edit::DocumentMut) -> Vec<Finding> {
+fn check_manifest(file: &SourceFile, manifest: &toml::Table) -> Vec<Finding> {
     let name = manifest
         .get("package")
         .and_then(|package| package.get("name")?.as_str());
@@ -57,7 +57,7 @@ fn check_manifest(file: &SourceFile, manifest: &toml_edit::DocumentMut) -> Vec<F
     let is_allowed = |kind: &str, dependency: &str| {
         below.contains(&dependency) || (kind == "dev-dependencies" && dependency == TESTKIT)
     };
-    own_dependencies(manifest.as_table())
+    own_dependencies(manifest)
         .into_iter()
         .filter(|(kind, dependency)| !is_allowed(kind, dependency))
         .map(|(kind, dependency)| {
@@ -69,10 +69,10 @@ fn check_manifest(file: &SourceFile, manifest: &toml_edit::DocumentMut) -> Vec<F
 }
 
 /// Our own crates among the dependencies, by kind, those of `[target.…]` tables too.
-fn own_dependencies(table: &toml_edit::Table) -> Vec<(String, String)> {
+fn own_dependencies(table: &toml::Table) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
-        let names = table.get(kind).and_then(|kind| kind.as_table_like());
+        let names = table.get(kind).and_then(|kind| kind.as_table());
         let names = names
             .into_iter()
             .flat_map(|names| names.iter().map(|(name, _)| name.to_owned()));
@@ -80,7 +80,7 @@ fn own_dependencies(table: &toml_edit::Table) -> Vec<(String, String)> {
         found.extend(ours.map(|name| (kind.to_owned(), name)));
     }
     let targets = table.get("target").and_then(|targets| targets.as_table());
-    for (_, target) in targets.into_iter().flat_map(toml_edit::Table::iter) {
+    for (_, target) in targets.into_iter().flat_map(toml::Table::iter) {
         found.extend(target.as_table().map(own_dependencies).unwrap_or_default());
     }
     found
