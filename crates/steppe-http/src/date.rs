@@ -13,8 +13,14 @@ thread_local! {
 
 /// The present second as an IMF-fixdate.
 #[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that tells the time of day"
+)]
 pub fn now() -> [u8; DATE_BYTES] {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     at(since.as_secs())
 }
 

@@ -36,20 +36,35 @@ impl GatewayError {
     /// The client's fault.
     #[must_use]
     pub fn downstream(reason: CloseReason, status: u16) -> Self {
-        Self { reason, status, origin: Origin::Downstream, is_stale_connection: false }
+        Self {
+            reason,
+            status,
+            origin: Origin::Downstream,
+            is_stale_connection: false,
+        }
     }
 
     /// The server's fault.
     #[must_use]
     pub fn upstream(reason: CloseReason, status: u16) -> Self {
-        Self { reason, status, origin: Origin::Upstream, is_stale_connection: false }
+        Self {
+            reason,
+            status,
+            origin: Origin::Upstream,
+            is_stale_connection: false,
+        }
     }
 
     /// The budget has no room: 503, and another try later is welcome.
     #[must_use]
     pub fn over_budget() -> Self {
         let (reason, status) = (CloseReason::OverBudget, 503);
-        Self { reason, status, origin: Origin::Internal, is_stale_connection: false }
+        Self {
+            reason,
+            status,
+            origin: Origin::Internal,
+            is_stale_connection: false,
+        }
     }
 
     /// The client has gone. 499, as logs have it: nobody is told.

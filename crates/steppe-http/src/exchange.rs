@@ -84,6 +84,10 @@ pub trait Upstream: Sink + Source {
     /// Where there is none to be had.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>>;
 
+    /// Takes a head back that was passed on: content may have come in its memory.
+    /// No content follows a final head before this.
+    fn take_back(&mut self, head: ResponseHead);
+
     /// From now on content is bytes both ways, until each end has come.
     fn start_tunnel(&mut self);
 }

@@ -77,7 +77,10 @@ impl Span {
     #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
         let small = |offset: usize| u32::try_from(offset).expect("heads are bounded");
-        Self { start: small(start), len: small(end - start) }
+        Self {
+            start: small(start),
+            len: small(end - start),
+        }
     }
 
     /// The bytes that it stands for.
@@ -103,7 +106,12 @@ impl Field {
     /// A field line whose parts lie at `name` and `value` of `bytes`.
     #[must_use]
     pub fn new(bytes: &[u8], name: Span, value: Span) -> Self {
-        Self { id: FieldId::of(name.of(bytes)), name, value, is_dropped: false }
+        Self {
+            id: FieldId::of(name.of(bytes)),
+            name,
+            value,
+            is_dropped: false,
+        }
     }
 
     /// Its value in `bytes`, without the white space around it.
@@ -117,7 +125,13 @@ impl FieldId {
     /// What `name` is, in any case.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
-        let is = |known: &str, id| name.eq_ignore_ascii_case(known.as_bytes()).then_some(id);
+        // The last byte tells most names apart before all of them are compared.
+        let last = name.last().map_or(0, u8::to_ascii_lowercase);
+        let is = |known: &str, id| {
+            let known = known.as_bytes();
+            let is_same = known.last() == Some(&last) && name.eq_ignore_ascii_case(known);
+            is_same.then_some(id)
+        };
         let id = match name.len() {
             2 => is("te", Self::Te),
             3 => is("via", Self::Via),
@@ -201,7 +215,10 @@ impl FieldBlock {
     pub fn values(&self, id: FieldId) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
         debug_assert_ne!(id, FieldId::Other, "other fields go by name");
         let bytes = self.bytes();
-        self.fields.iter().filter(move |field| field.id == id).map(|field| field.value.of(bytes))
+        self.fields
+            .iter()
+            .filter(move |field| field.id == id)
+            .map(|field| field.value.of(bytes))
     }
 
     /// Values of the lines named `name`, in any case.
@@ -221,13 +238,13 @@ impl FieldBlock {
     /// Takes out every line named `name`, in any case.
     pub fn remove(&mut self, name: &[u8]) {
         let bytes = self.bytes.filled();
-        self.fields.retain(|field| !field.name.of(bytes).eq_ignore_ascii_case(name));
+        self.fields
+            .retain(|field| !field.name.of(bytes).eq_ignore_ascii_case(name));
     }
 
     /// Takes out every line for which `drop` holds.
-    pub fn remove_where(&mut self, mut drop: impl FnMut(FieldId, &[u8]) -> bool) {
-        let bytes = self.bytes.filled();
-        self.fields.retain(|field| !drop(field.id, field.name.of(bytes)));
+    pub fn remove_where(&mut self, mut drop: impl FnMut(FieldId) -> bool) {
+        self.fields.retain(|field| !drop(field.id));
     }
 
     /// Adds a line at the end. `name` and `value` are valid (RFC 9110 §5.1, §5.5).
@@ -235,9 +252,27 @@ impl FieldBlock {
     /// # Errors
     /// [`OverBudget`] where the bytes need more room than the budget has.
     pub fn append(&mut self, name: &[u8], value: &[u8]) -> Result<(), OverBudget> {
+        self.append_known(FieldId::of(name), name, value)
+    }
+
+    /// [`FieldBlock::append`], where it is known what `name` is.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn append_known(
+        &mut self,
+        id: FieldId,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<(), OverBudget> {
         let name = self.put(name)?;
         let value = self.put(value)?;
-        self.fields.push(Field::new(self.bytes.filled(), name, value));
+        self.fields.push(Field {
+            id,
+            name,
+            value,
+            is_dropped: false,
+        });
         Ok(())
     }
 
@@ -273,16 +308,28 @@ impl FieldBlock {
                 options.for_each(|option| drop_named(&mut self.fields, bytes, option));
             }
         }
-        self.fields.retain(|field| !field.is_dropped && !field.id.is_hop_by_hop());
+        self.fields
+            .retain(|field| !field.is_dropped && !field.id.is_hop_by_hop());
     }
 
     /// Where the value of the first line of a field lies.
     pub(crate) fn value_span(&self, id: FieldId) -> Option<Span> {
-        self.fields.iter().find(|field| field.id == id).map(|field| field.value)
+        self.fields
+            .iter()
+            .find(|field| field.id == id)
+            .map(|field| field.value)
     }
 
     pub(crate) fn lease(&self) -> &Lease {
         self.bytes.lease()
+    }
+
+    /// Gives up the fields; what is left are the bytes at `content`, if any.
+    pub(crate) fn into_content(self, content: Span) -> Option<Buffer> {
+        let mut bytes = self.bytes;
+        bytes.truncate(content.end());
+        bytes.consume(content.start());
+        (!bytes.is_empty()).then_some(bytes)
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
@@ -340,7 +387,10 @@ impl DerefMut for FieldList {
 /// The elements of a comma-separated list, without white space and empty ones
 /// (RFC 9110 §5.6.1). Not for fields that have quoted strings in them.
 pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
+    value
+        .split(|&byte| byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .filter(|element| !element.is_empty())
 }
 
 #[cfg(test)]

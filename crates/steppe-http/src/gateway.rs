@@ -59,17 +59,27 @@ impl Gateway {
         metrics: Arc<HttpMetrics>,
     ) -> Arc<Self> {
         let endpoints = |upstream: &config::Upstream| match &upstream.kind {
-            UpstreamKind::Servers(servers) => {
-                servers.servers.iter().map(|server| names.endpoints(server)).collect()
-            }
+            UpstreamKind::Servers(servers) => servers
+                .servers
+                .iter()
+                .map(|server| names.endpoints(server))
+                .collect(),
             UpstreamKind::Respond(_) => Vec::new(),
         };
         Arc::new(Self {
             router: Router::new(&config.routes),
-            filters: config.filters.iter().map(|filter| filter::build(&filter.kind)).collect(),
+            filters: config
+                .filters
+                .iter()
+                .map(|filter| filter::build(&filter.kind))
+                .collect(),
             endpoints: config.upstreams.iter().map(endpoints).collect(),
             accounts: Accounts::new(&config, budget.root()),
-            listeners: config.listeners.iter().map(|_| ListenerCount::default()).collect(),
+            listeners: config
+                .listeners
+                .iter()
+                .map(|_| ListenerCount::default())
+                .collect(),
             metrics,
             config,
         })
@@ -96,14 +106,19 @@ impl Gateway {
         let limit = self.config.listeners[listener].limits.connections;
         let before = self.listeners[listener].0.fetch_add(1, Ordering::AcqRel);
         // Counted in for a moment even when it is one too many: the guard counts it out.
-        let admitted = Admitted { gateway: Arc::clone(self), listener };
+        let admitted = Admitted {
+            gateway: Arc::clone(self),
+            listener,
+        };
         (before < limit).then_some(admitted)
     }
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.gateway.listeners[self.listener].0.fetch_sub(1, Ordering::AcqRel);
+        self.gateway.listeners[self.listener]
+            .0
+            .fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -114,9 +129,8 @@ impl Accounts {
         };
         let route =
             |route: &config::Route| node.child(format!("route {}", route.name), route.budget);
-        let upstream = |upstream: &config::Upstream| {
-            node.child(format!("upstream {}", upstream.name), None)
-        };
+        let upstream =
+            |upstream: &config::Upstream| node.child(format!("upstream {}", upstream.name), None);
         Self {
             listeners: config.listeners.iter().map(listener).collect(),
             routes: config.routes.iter().map(route).collect(),

@@ -68,6 +68,8 @@ pub struct ResponseHead {
     pub(crate) reason: Span,
     /// The protocol that the connection goes on as, after 101.
     pub(crate) upgrade: Option<Span>,
+    /// Content that came with the head, and lies behind it in its bytes.
+    pub(crate) content: Span,
 }
 
 impl RequestHead {
@@ -104,13 +106,18 @@ impl RequestHead {
     /// The protocol that the client asks to go on as.
     #[must_use]
     pub fn upgrade(&self) -> Option<&[u8]> {
-        self.parts.upgrade.map(|upgrade| upgrade.of(self.fields.bytes()))
+        self.parts
+            .upgrade
+            .map(|upgrade| upgrade.of(self.fields.bytes()))
     }
 
     /// Whether asking twice does what asking once does (RFC 9110 §9.2.2).
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
-        matches!(self.method(), b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
+        matches!(
+            self.method(),
+            b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE"
+        )
     }
 }
 

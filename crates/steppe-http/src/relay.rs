@@ -156,7 +156,12 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
         if is_listening && self.down.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(GatewayError::client_gone()));
         }
-        self.move_deadline(has_request_moved, has_response_moved, request_waits, response_waits);
+        self.move_deadline(
+            has_request_moved,
+            has_response_moved,
+            request_waits,
+            response_waits,
+        );
         match self.deadline.poll_passed(cx) {
             Poll::Ready(()) => Poll::Ready(Err(GatewayError::timeout(self.waits_for))),
             Poll::Pending => Poll::Pending,
@@ -251,14 +256,18 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
         on_head: &mut impl FnMut(&mut D, &mut ResponseHead) -> Polled<Continue>,
     ) -> Polled<()> {
         if head.is_interim() {
-            return self.down.put_interim(&head);
+            self.down.put_interim(&head)?;
+            self.up.take_back(head);
+            return Ok(());
         }
         if on_head(self.down, &mut head)? == Continue::Endless {
             self.patience.total_at = None;
         }
         self.down.put_head(&head)?;
         self.response = ResponseState::Reading;
-        if head.status == 101 {
+        let is_upgrade = head.status == 101;
+        self.up.take_back(head);
+        if is_upgrade {
             self.is_tunnel = true;
             self.patience.total_at = None;
             self.down.start_tunnel();
@@ -296,24 +305,35 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
         let patience = &self.patience;
         if self.is_tunnel {
             let moved_at = self.request_at.max(self.response_at);
-            return (Some(moved_at + patience.upstream_idle), CloseReason::TunnelIdleTimeout);
+            return (
+                Some(moved_at + patience.upstream_idle),
+                CloseReason::TunnelIdleTimeout,
+            );
         }
-        let starved = |is_starved, reason| if is_starved { CloseReason::OverBudget } else { reason };
+        let starved = |is_starved, reason| {
+            if is_starved {
+                CloseReason::OverBudget
+            } else {
+                reason
+            }
+        };
         let of_request = match request {
             Waits::Nothing => None,
             Waits::Reader => {
                 let reason = starved(self.down.is_starved(), CloseReason::BodyTimeout);
                 Some((self.request_at + patience.request_content, reason))
             }
-            Waits::Writer => {
-                Some((self.request_at + patience.upstream_idle, CloseReason::UpstreamIdleTimeout))
-            }
+            Waits::Writer => Some((
+                self.request_at + patience.upstream_idle,
+                CloseReason::UpstreamIdleTimeout,
+            )),
         };
         let of_response = match response {
             Waits::Nothing => None,
-            Waits::Writer => {
-                Some((self.response_at + patience.write_stall, CloseReason::WriteStall))
-            }
+            Waits::Writer => Some((
+                self.response_at + patience.write_stall,
+                CloseReason::WriteStall,
+            )),
             Waits::Reader if self.response == ResponseState::Head => {
                 let is_request_out = request == Waits::Nothing;
                 let began_at = self.request_at.max(self.response_at);
@@ -326,7 +346,12 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
             }
         };
         let of_total = patience.total_at.map(|at| (at, CloseReason::TotalTimeout));
-        let first = [of_request, of_response, of_total].into_iter().flatten().min_by_key(|&(at, _)| at);
-        first.map_or((None, CloseReason::TotalTimeout), |(at, reason)| (Some(at), reason))
+        let first = [of_request, of_response, of_total]
+            .into_iter()
+            .flatten()
+            .min_by_key(|&(at, _)| at);
+        first.map_or((None, CloseReason::TotalTimeout), |(at, reason)| {
+            (Some(at), reason)
+        })
     }
 }

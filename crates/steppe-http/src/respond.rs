@@ -26,7 +26,11 @@ impl Responder {
     pub fn new(respond: &Respond, is_to_head: bool, lease: &Lease) -> Result<Self, GatewayError> {
         let reason = status::reason(respond.status);
         let mut fields = FieldBlock::new(Buffer::take(lease, reason.len())?, FieldList::take());
-        let reason = if reason.is_empty() { Span::default() } else { fields.put(reason.as_bytes())? };
+        let reason = if reason.is_empty() {
+            Span::default()
+        } else {
+            fields.put(reason.as_bytes())?
+        };
         for (name, value) in &respond.fields {
             fields.append(name.as_bytes(), value.as_bytes())?;
         }
@@ -46,8 +50,19 @@ impl Responder {
             Ok::<_, GatewayError>(content)
         });
         let (version, status) = (Version::Http11, respond.status);
-        let head = ResponseHead { fields, version, status, length, reason, upgrade: None };
-        Ok(Self { head: Some(head), content: content.transpose()? })
+        let head = ResponseHead {
+            fields,
+            version,
+            status,
+            length,
+            reason,
+            upgrade: None,
+            content: Span::default(),
+        };
+        Ok(Self {
+            head: Some(head),
+            content: content.transpose()?,
+        })
     }
 }
 
@@ -80,6 +95,8 @@ impl Upstream for Responder {
     fn poll_head(&mut self, _: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         Poll::Ready(self.head.take().ok_or_else(GatewayError::bad_response))
     }
+
+    fn take_back(&mut self, _: ResponseHead) {}
 
     fn start_tunnel(&mut self) {
         unreachable!("a configured response is never 101");

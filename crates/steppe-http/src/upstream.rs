@@ -56,7 +56,7 @@ pub struct Connected {
 
 #[derive(Debug)]
 struct Idle {
-    connected: Connected,
+    connected: Box<Connected>,
     since: Instant,
 }
 
@@ -109,7 +109,7 @@ impl Pool {
     ///
     /// # Errors
     /// Where no server can be reached in time: 502, 504.
-    pub async fn checkout(&self) -> Result<Connected, GatewayError> {
+    pub async fn checkout(&self) -> Result<Box<Connected>, GatewayError> {
         if self.targets.borrow().is_empty() {
             self.wait_for_names().await?;
         }
@@ -124,13 +124,13 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::checkout`].
-    pub async fn reconnect(&self, connected: &Connected) -> Result<Connected, GatewayError> {
+    pub async fn reconnect(&self, connected: &Connected) -> Result<Box<Connected>, GatewayError> {
         self.metrics.upstream_replayed(self.index);
         self.connect(connected.target).await
     }
 
     /// Takes a connection back; one that can't be used again is closed.
-    pub fn put_back(&self, connected: Connected, now: Instant) {
+    pub fn put_back(&self, connected: Box<Connected>, now: Instant) {
         if self.settings.keepalive == 0 || !connected.connection.is_reusable() {
             return;
         }
@@ -138,7 +138,10 @@ impl Pool {
         if idle.len() >= self.settings.keepalive {
             idle.remove(0);
         }
-        idle.push(Idle { connected, since: now });
+        idle.push(Idle {
+            connected,
+            since: now,
+        });
         self.metrics.upstream_idle(self.index, idle.len());
     }
 
@@ -170,7 +173,12 @@ impl Pool {
         let mut targets = self.targets.borrow_mut();
         targets.clear();
         for (server, endpoints) in self.endpoints.iter().enumerate() {
-            targets.extend(endpoints.addresses().iter().map(|&ip| Target { server, ip }));
+            targets.extend(
+                endpoints
+                    .addresses()
+                    .iter()
+                    .map(|&ip| Target { server, ip }),
+            );
         }
     }
 
@@ -178,10 +186,18 @@ impl Pool {
     async fn wait_for_names(&self) -> Result<(), GatewayError> {
         let mut endpoints = self.endpoints.clone();
         let first = std::future::poll_fn(|cx| {
-            let mut waits: Vec<_> =
-                endpoints.iter_mut().map(|endpoints| Box::pin(endpoints.resolved())).collect();
-            let is_ready = waits.iter_mut().any(|wait| wait.as_mut().poll(cx).is_ready());
-            if is_ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            let mut waits: Vec<_> = endpoints
+                .iter_mut()
+                .map(|endpoints| Box::pin(endpoints.resolved()))
+                .collect();
+            let is_ready = waits
+                .iter_mut()
+                .any(|wait| wait.as_mut().poll(cx).is_ready());
+            if is_ready {
+                std::task::Poll::Ready(())
+            } else {
+                std::task::Poll::Pending
+            }
         });
         let resolved = timeout(self.settings.timeouts.connect, first).await;
         self.refresh_targets();
@@ -201,10 +217,12 @@ impl Pool {
     }
 
     /// The idle connection that was used last: the others may close for want of use.
-    fn take_idle(&self, target: Target) -> Option<Connected> {
+    fn take_idle(&self, target: Target) -> Option<Box<Connected>> {
         let mut idle = self.idle.borrow_mut();
         loop {
-            let at = idle.iter().rposition(|kept| kept.connected.target == target)?;
+            let at = idle
+                .iter()
+                .rposition(|kept| kept.connected.target == target)?;
             let mut connected = idle.remove(at).connected;
             self.metrics.upstream_idle(self.index, idle.len());
             if connected.connection.is_quiet() {
@@ -214,10 +232,14 @@ impl Pool {
         }
     }
 
-    async fn connect(&self, target: Target) -> Result<Connected, GatewayError> {
+    async fn connect(&self, target: Target) -> Result<Box<Connected>, GatewayError> {
         let charge = self.lease.try_reserve(CONNECTION_BYTES)?;
         let endpoints = &self.endpoints[target.server];
-        let connected = timeout(self.settings.timeouts.connect, connect(endpoints, target.ip)).await;
+        let connected = timeout(
+            self.settings.timeouts.connect,
+            connect(endpoints, target.ip),
+        )
+        .await;
         let stream = match connected {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
@@ -234,8 +256,16 @@ impl Pool {
         let connection =
             ClientConnection::new(stream, self.lease.clone(), Rc::clone(&self.metrics));
         let metrics = Rc::clone(&self.metrics);
-        let open = Open { index: self.index, metrics, _charge: charge };
-        Ok(Connected { connection, target, _open: open })
+        let open = Open {
+            index: self.index,
+            metrics,
+            _charge: charge,
+        };
+        Ok(Box::new(Connected {
+            connection,
+            target,
+            _open: open,
+        }))
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Lease(Arc<Slot>);
 #[derive(Debug)]
 pub struct Reservation {
     lease: Lease,
-    bytes: u64,
+    bytes: usize,
 }
 
 /// The budget has no room for this many bytes.
@@ -169,7 +169,8 @@ impl Account {
     #[must_use]
     pub fn headroom_bytes(&self) -> u64 {
         let left = |node: &Node| {
-            node.limit_bytes.saturating_sub(node.drawn_bytes.load(Ordering::Relaxed))
+            node.limit_bytes
+                .saturating_sub(node.drawn_bytes.load(Ordering::Relaxed))
         };
         self.ancestry().map(left).min().unwrap_or(0)
     }
@@ -335,8 +336,7 @@ impl Lease {
     /// [`OverBudget`] where the account, or one above it, has no room; it is
     /// counted as a refusal.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, OverBudget> {
-        let bytes = bytes as u64;
-        if self.0.take(bytes) {
+        if self.0.take(bytes as u64) {
             return Ok(Reservation {
                 lease: self.clone(),
                 bytes,
@@ -345,7 +345,9 @@ impl Lease {
         self.0.account.ancestry().for_each(|node| {
             node.refused.fetch_add(1, Ordering::Relaxed);
         });
-        Err(OverBudget { bytes })
+        Err(OverBudget {
+            bytes: bytes as u64,
+        })
     }
 
     /// Reserves `bytes`, or wakes the task when somebody gave some back.
@@ -353,11 +355,8 @@ impl Lease {
     /// # Cancel safety
     /// A task that stops polling loses nothing.
     pub fn poll_reserve(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<Reservation> {
-        let bytes = bytes as u64;
         let waiters = &self.0.root.0.waiters;
-        // First come, first served: nobody overtakes those who wait already,
-        // but for the one who was just woken and is no longer in the queue.
-        if self.0.take(bytes) {
+        if self.0.take(bytes as u64) {
             return Poll::Ready(Reservation {
                 lease: self.clone(),
                 bytes,
@@ -365,7 +364,7 @@ impl Lease {
         }
         waiters.push(cx.waker());
         // Bytes that came back before the queue had us would wake nobody.
-        if self.0.take(bytes) {
+        if self.0.take(bytes as u64) {
             waiters.wake_one();
             return Poll::Ready(Reservation {
                 lease: self.clone(),
@@ -435,7 +434,7 @@ impl Drop for Slot {
 impl Reservation {
     /// Bytes held.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -450,9 +449,10 @@ impl Reservation {
     /// # Errors
     /// [`OverBudget`]; what was held is kept.
     pub fn try_grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
-        let bytes = bytes as u64;
-        if !self.lease.0.take(bytes) {
-            return Err(OverBudget { bytes });
+        if !self.lease.0.take(bytes as u64) {
+            return Err(OverBudget {
+                bytes: bytes as u64,
+            });
         }
         self.bytes += bytes;
         Ok(())
@@ -463,21 +463,20 @@ impl Reservation {
     /// # Panics
     /// Where fewer bytes are held.
     pub fn shrink(&mut self, bytes: usize) {
-        let bytes = bytes as u64;
         assert!(
             bytes <= self.bytes,
             "shrinking {} bytes by {bytes}",
             self.bytes
         );
         self.bytes -= bytes;
-        self.lease.0.give_back(bytes);
+        self.lease.0.give_back(bytes as u64);
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.lease.0.give_back(self.bytes);
+            self.lease.0.give_back(self.bytes as u64);
         }
     }
 }

@@ -14,18 +14,38 @@ use crate::pool::{self, Storage};
 use crate::size_class::SizeClass;
 
 /// Bytes in pooled memory: `[consumed | filled | spare]`.
-pub struct Buffer {
+///
+/// One pointer wide, since buffers change hands many times a request; what it
+/// points to is pooled along with the memory.
+pub struct Buffer(Option<Box<Block>>);
+
+/// Memory of one buffer, in use or in stock.
+#[derive(Debug)]
+pub(crate) struct Block {
     storage: Storage,
     start: usize,
     end: usize,
     class: SizeClass,
-    charge: Reservation,
+    /// `None` in stock.
+    charge: Option<Reservation>,
 }
 
 /// A buffer has no room for what was to be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("buffer full")]
 pub struct Full;
+
+impl Block {
+    pub(crate) fn new(class: SizeClass) -> Box<Self> {
+        Box::new(Self {
+            storage: Storage::new(class),
+            start: 0,
+            end: 0,
+            class,
+            charge: None,
+        })
+    }
+}
 
 impl Buffer {
     /// An empty buffer of at least `bytes` (at most
@@ -54,29 +74,37 @@ impl Buffer {
     }
 
     fn new(class: SizeClass, charge: Reservation) -> Self {
-        Self {
-            storage: pool::take(class),
-            start: 0,
-            end: 0,
-            class,
-            charge,
-        }
+        let mut block = pool::take(class);
+        (block.start, block.end) = (0, 0);
+        block.charge = Some(charge);
+        Self(Some(block))
+    }
+
+    fn block(&self) -> &Block {
+        self.0.as_ref().expect("only gone while it is dropped")
+    }
+
+    fn block_mut(&mut self) -> &mut Block {
+        self.0.as_mut().expect("only gone while it is dropped")
     }
 
     /// The bytes that were filled in and not consumed.
     #[must_use]
     pub fn filled(&self) -> &[u8] {
-        &self.storage.bytes()[self.start..self.end]
+        let block = self.block();
+        &block.storage.bytes()[block.start..block.end]
     }
 
     /// [`Buffer::filled`], to be changed in place.
     pub fn filled_mut(&mut self) -> &mut [u8] {
-        &mut self.storage.bytes_mut()[self.start..self.end]
+        let block = self.block_mut();
+        &mut block.storage.bytes_mut()[block.start..block.end]
     }
 
     /// Room after the filled bytes. It may hold bytes of earlier uses.
     pub fn spare_mut(&mut self) -> &mut [u8] {
-        &mut self.storage.bytes_mut()[self.end..]
+        let block = self.block_mut();
+        &mut block.storage.bytes_mut()[block.end..]
     }
 
     /// Counts the first `count` spare bytes as filled.
@@ -89,7 +117,7 @@ impl Buffer {
             "{count} bytes into {} spare",
             self.spare()
         );
-        self.end += count;
+        self.block_mut().end += count;
     }
 
     /// Drops the first `count` filled bytes.
@@ -98,28 +126,32 @@ impl Buffer {
     /// Where fewer are filled.
     pub fn consume(&mut self, count: usize) {
         assert!(count <= self.len(), "{count} bytes out of {}", self.len());
-        self.start += count;
-        if self.start == self.end {
-            self.clear();
+        let block = self.block_mut();
+        block.start += count;
+        if block.start == block.end {
+            (block.start, block.end) = (0, 0);
         }
     }
 
     /// Drops all filled bytes but the first `count`.
     pub fn truncate(&mut self, count: usize) {
-        self.end = self.end.min(self.start + count);
+        let block = self.block_mut();
+        block.end = block.end.min(block.start + count);
     }
 
     /// Drops all filled bytes.
     pub fn clear(&mut self) {
-        (self.start, self.end) = (0, 0);
+        let block = self.block_mut();
+        (block.start, block.end) = (0, 0);
     }
 
     /// Moves the filled bytes to the front, so that all room is spare.
     pub fn compact(&mut self) {
-        if self.start > 0 {
-            let (start, end) = (self.start, self.end);
-            self.storage.bytes_mut().copy_within(start..end, 0);
-            (self.start, self.end) = (0, end - start);
+        let block = self.block_mut();
+        if block.start > 0 {
+            let (start, end) = (block.start, block.end);
+            block.storage.bytes_mut().copy_within(start..end, 0);
+            (block.start, block.end) = (0, end - start);
         }
     }
 
@@ -128,45 +160,52 @@ impl Buffer {
     /// # Errors
     /// [`Full`] where there is less room; nothing is added then.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        let end = self.end;
-        let room = self
+        let block = self.block_mut();
+        let end = block.end;
+        let room = block
             .storage
             .bytes_mut()
             .get_mut(end..end + bytes.len())
             .ok_or(Full)?;
         room.copy_from_slice(bytes);
-        self.end += bytes.len();
+        block.end += bytes.len();
         Ok(())
     }
 
     /// Filled bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.end - self.start
+        let block = self.block();
+        block.end - block.start
     }
 
     /// Whether nothing is filled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.start == self.end
+        self.len() == 0
     }
 
     /// Room after the filled bytes.
     #[must_use]
     pub fn spare(&self) -> usize {
-        self.capacity() - self.end
+        let block = self.block();
+        block.class.bytes() - block.end
     }
 
     /// Bytes of the whole buffer, all of them charged.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.storage.bytes().len()
+        self.block().class.bytes()
     }
 
     /// The account that it is charged to.
     #[must_use]
     pub fn lease(&self) -> &Lease {
-        self.charge.lease()
+        self.block()
+            .charge
+            .as_ref()
+            .expect("charged while in use")
+            .lease()
     }
 
     /// The filled bytes as [`Bytes`], which keep memory and charge until the last clone goes.
@@ -191,11 +230,12 @@ impl fmt::Debug for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        let Some(mut block) = self.0.take() else {
+            return;
+        };
         // The charge goes first, so that the stock can take it over.
-        let bytes = self.capacity();
-        let storage = std::mem::replace(&mut self.storage, Storage::Gone);
-        self.charge.shrink(bytes);
-        pool::put(self.class, storage);
+        block.charge = None;
+        pool::put(block.class, block);
     }
 }
 
@@ -238,25 +278,28 @@ mod tests {
 
     #[test]
     fn idle_buffers_are_charged_capped_reused_and_trimmed() {
-        let budget = Budget::new(MIB);
+        // Large ones, so that the charge has no slack.
+        const BYTES: usize = 512 << 10;
+        let budget = Budget::new(16 * MIB);
         let lease = budget.root().child("bodies", None).lease();
         let idle = budget.root().child("pool", None);
         pool::install(&Stock {
             lease: idle.lease(),
-            idle_bytes_max: 3 * 4096,
+            idle_bytes_max: 3 * BYTES,
         });
-        let take = || Buffer::take(&lease, 4096).expect("room");
+        let take = || Buffer::take(&lease, BYTES).expect("room");
+        let idle_count = || idle.reserved_bytes() / BYTES as u64;
         drop(take());
         drop(take());
-        assert_eq!(idle.reserved_bytes(), 4096, "one after the other reuses");
+        assert_eq!(idle_count(), 1, "one after the other reuses");
         let held: Vec<Buffer> = (0..5).map(|_| take()).collect();
-        assert_eq!(idle.reserved_bytes(), 0);
+        assert_eq!(idle_count(), 0);
         drop(held);
-        assert_eq!(idle.reserved_bytes(), 3 * 4096, "two are above the cap");
+        assert_eq!(idle_count(), 3, "two are above the cap");
         pool::trim();
         let _used = take();
         pool::trim();
-        assert_eq!(idle.reserved_bytes(), 0, "two lay idle between the trims");
+        assert_eq!(idle_count(), 0, "two lay idle between the trims");
     }
 
     #[test]

@@ -9,6 +9,9 @@ pub const DRAW_BYTES: u64 = 64 << 10;
 /// Free bytes of a lease above which it gives back all but [`DRAW_BYTES`].
 pub const LEASE_FREE_BYTES_MAX: u64 = 4 * DRAW_BYTES;
 
+/// What a thread's stock may be charged beyond what lies in it.
+pub const CHARGE_SLACK_BYTES: usize = 256 << 10;
+
 /// The smallest budget that a node can work under.
 pub const BUDGET_BYTES_MIN: u64 = 8 << 20;
 

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use memmap2::MmapMut;
 
 use crate::account::{Lease, Reservation};
+use crate::buffer::Block;
+use crate::limits::CHARGE_SLACK_BYTES;
 use crate::size_class::SizeClass;
 
 /// What a thread's stock may hold.
@@ -47,18 +49,21 @@ pub(crate) enum Storage {
     Heap(Box<[u8]>),
     /// Above: a mapping of its own, given back to the system when dropped.
     Mapped(MmapMut),
-    /// Moved out.
-    Gone,
 }
 
 #[derive(Debug)]
 struct LocalPool {
-    idle: [Vec<Storage>; SizeClass::COUNT],
+    #[expect(
+        clippy::vec_box,
+        reason = "a buffer is its box: one that comes and goes allocates none"
+    )]
+    idle: [Vec<Box<Block>>; SizeClass::COUNT],
     /// Fewest idle buffers since the last trim: nobody needed these.
     idle_count_min: [usize; SizeClass::COUNT],
     idle_bytes: usize,
     idle_bytes_max: usize,
-    /// Charge of `idle_bytes`; `None` on threads without a stock.
+    /// At least `idle_bytes`, at most [`CHARGE_SLACK_BYTES`] more, so that a buffer
+    /// that comes and goes charges nothing. `None` on threads without a stock.
     charge: Option<Reservation>,
     counts: Arc<Counts>,
 }
@@ -122,21 +127,21 @@ pub fn report() -> PoolReport {
 }
 
 /// Memory for a buffer of `class`, every byte initialized.
-pub(crate) fn take(class: SizeClass) -> Storage {
+pub(crate) fn take(class: SizeClass) -> Box<Block> {
     LOCAL
         .try_with(|local| local.borrow_mut().take(class))
         .unwrap_or_else(|_| {
             ENDED.in_use[class.index()].fetch_add(1, Ordering::Relaxed);
-            Storage::new(class)
+            Block::new(class)
         })
 }
 
 /// Takes memory of `class` back.
-pub(crate) fn put(class: SizeClass, storage: Storage) {
+pub(crate) fn put(class: SizeClass, block: Box<Block>) {
     let put = LOCAL.try_with(|local| match local.try_borrow_mut() {
-        Ok(mut local) => local.put(class, storage),
+        Ok(mut local) => local.put(class, block),
         // Only reached from within this module's own frees, which hold no buffers.
-        Err(_) => drop(storage),
+        Err(_) => drop(block),
     });
     if put.is_err() {
         ENDED.in_use[class.index()].fetch_sub(1, Ordering::Relaxed);
@@ -144,7 +149,7 @@ pub(crate) fn put(class: SizeClass, storage: Storage) {
 }
 
 impl Storage {
-    fn new(class: SizeClass) -> Self {
+    pub(crate) fn new(class: SizeClass) -> Self {
         if class.is_mapped()
             && let Ok(mapping) = MmapMut::map_anon(class.bytes())
         {
@@ -157,7 +162,6 @@ impl Storage {
         match self {
             Self::Heap(bytes) => bytes,
             Self::Mapped(bytes) => bytes,
-            Self::Gone => &[],
         }
     }
 
@@ -165,7 +169,6 @@ impl Storage {
         match self {
             Self::Heap(bytes) => bytes,
             Self::Mapped(bytes) => bytes,
-            Self::Gone => &mut [],
         }
     }
 }
@@ -187,32 +190,36 @@ impl LocalPool {
         }
     }
 
-    fn take(&mut self, class: SizeClass) -> Storage {
+    fn take(&mut self, class: SizeClass) -> Box<Block> {
         let index = class.index();
         Counts::add(&self.counts.in_use[index], 1);
-        let Some(storage) = self.idle[index].pop() else {
-            return Storage::new(class);
+        let Some(block) = self.idle[index].pop() else {
+            return Block::new(class);
         };
         let left = self.idle[index].len();
         self.idle_count_min[index] = self.idle_count_min[index].min(left);
         self.forget(class, 1);
-        storage
+        block
     }
 
-    fn put(&mut self, class: SizeClass, storage: Storage) {
+    fn put(&mut self, class: SizeClass, block: Box<Block>) {
         let index = class.index();
         Counts::add(&self.counts.in_use[index], -1);
-        let bytes = class.bytes();
-        let kept = self.idle_bytes + bytes <= self.idle_bytes_max
-            && self
-                .charge
-                .as_mut()
-                .is_some_and(|charge| charge.try_grow(bytes).is_ok());
-        if kept {
-            self.idle_bytes += bytes;
+        let idle_bytes = self.idle_bytes + class.bytes();
+        if idle_bytes <= self.idle_bytes_max && self.cover(idle_bytes) {
+            self.idle_bytes = idle_bytes;
             Counts::add(&self.counts.idle[index], 1);
-            self.idle[index].push(storage);
+            self.idle[index].push(block);
         }
+    }
+
+    /// Sees to it that the charge covers `idle_bytes`.
+    fn cover(&mut self, idle_bytes: usize) -> bool {
+        let Some(charge) = &mut self.charge else {
+            return false;
+        };
+        let covered = charge.bytes();
+        covered >= idle_bytes || charge.try_grow(idle_bytes - covered).is_ok()
     }
 
     fn trim(&mut self) {
@@ -227,6 +234,13 @@ impl LocalPool {
     }
 
     fn drain(&mut self) {
+        self.free_all();
+        if let Some(charge) = &mut self.charge {
+            charge.shrink(charge.bytes());
+        }
+    }
+
+    fn free_all(&mut self) {
         for class in SizeClass::all() {
             let count = self.idle[class.index()].len();
             self.idle[class.index()].clear();
@@ -243,7 +257,10 @@ impl LocalPool {
         let bytes = class.bytes() * count;
         self.idle_bytes -= bytes;
         if let Some(charge) = &mut self.charge {
-            charge.shrink(bytes);
+            let slack = charge.bytes() - self.idle_bytes;
+            if slack > CHARGE_SLACK_BYTES {
+                charge.shrink(slack);
+            }
         }
         let count = i64::try_from(count).expect("a stock is bounded");
         Counts::add(&self.counts.idle[class.index()], -count);

@@ -34,13 +34,18 @@ pub fn memory_limit() -> std::io::Result<MemoryLimit> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = group_bytes(&groups, Path::new("/sys/fs/cgroup"));
     Ok(match (group, machine) {
-        (Some(group), Some(machine)) if group < machine => {
-            MemoryLimit { bytes: group, source: LimitSource::ControlGroup }
-        }
-        (Some(group), None) => MemoryLimit { bytes: group, source: LimitSource::ControlGroup },
-        (_, machine) => {
-            MemoryLimit { bytes: machine.unwrap_or(u64::MAX), source: LimitSource::Machine }
-        }
+        (Some(group), Some(machine)) if group < machine => MemoryLimit {
+            bytes: group,
+            source: LimitSource::ControlGroup,
+        },
+        (Some(group), None) => MemoryLimit {
+            bytes: group,
+            source: LimitSource::ControlGroup,
+        },
+        (_, machine) => MemoryLimit {
+            bytes: machine.unwrap_or(u64::MAX),
+            source: LimitSource::Machine,
+        },
     })
 }
 
@@ -54,7 +59,9 @@ impl std::fmt::Display for LimitSource {
 }
 
 fn machine_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
 }
@@ -67,7 +74,10 @@ fn group_bytes(groups: &str, root: &Path) -> Option<u64> {
         match controllers {
             // Version 2 has one hierarchy, mounted at the root or, beside version 1, below it.
             "" => [("", "memory.max"), ("unified", "memory.max")].map(Some),
-            _ if controllers.split(',').any(|controller| controller == "memory") => {
+            _ if controllers
+                .split(',')
+                .any(|controller| controller == "memory") =>
+            {
                 [Some(("memory", "memory.limit_in_bytes")), None]
             }
             _ => [None, None],
@@ -85,8 +95,17 @@ fn group_bytes(groups: &str, root: &Path) -> Option<u64> {
 /// container's own group is what is mounted, and only that is found.
 fn smallest_up(mount: &Path, path: &str, file: &str) -> Option<u64> {
     let group: PathBuf = mount.join(path.trim_start_matches('/'));
-    let up = group.ancestors().take_while(|folder| folder.starts_with(mount));
-    up.filter_map(|folder| fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()).min()
+    let up = group
+        .ancestors()
+        .take_while(|folder| folder.starts_with(mount));
+    up.filter_map(|folder| {
+        fs::read_to_string(folder.join(file))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    })
+    .min()
 }
 
 #[cfg(test)]
@@ -137,12 +156,18 @@ mod tests {
     fn a_container_that_sees_the_hosts_path_finds_its_own_group() {
         let folder = Folder::new("ns");
         folder.write("memory/memory.limit_in_bytes", "8192\n");
-        assert_eq!(group_bytes("4:memory:/docker/0123\n", &folder.0), Some(8192));
+        assert_eq!(
+            group_bytes("4:memory:/docker/0123\n", &folder.0),
+            Some(8192)
+        );
     }
 
     #[test]
     fn the_machine_has_what_meminfo_says() {
-        assert_eq!(machine_bytes("MemTotal:   1024 kB\nMemFree: 1 kB\n"), Some(1 << 20));
+        assert_eq!(
+            machine_bytes("MemTotal:   1024 kB\nMemFree: 1 kB\n"),
+            Some(1 << 20)
+        );
         assert_eq!(machine_bytes("MemFree: 1 kB\n"), None);
     }
 }

@@ -61,8 +61,10 @@ struct Prepared {
 
 async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
     // Before anything else: a signal during the start must not kill what is half up.
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut terminate) = (
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+    );
     let is_default = options.is_default();
     let mut node = prepare(options)?;
     let metrics = HttpMetrics::new(Labels::of(&node.config.http), node.workers);
@@ -75,7 +77,10 @@ async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
     let gateway = Gateway::new(http, &node.budget, &names, Arc::clone(&metrics));
     let started = start_workers(&mut node, &gateway, &drain)?;
     readiness.set(State::Ready);
-    print!("{}", banner::banner(&node.config, &node.budget, node.workers, is_default));
+    print!(
+        "{}",
+        banner::banner(&node.config, &node.budget, node.workers, is_default)
+    );
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -90,7 +95,11 @@ async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
     };
     let is_clean = go_down(started, &drain, timeout, again).await;
     drop((admin, node.demo));
-    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
@@ -125,9 +134,19 @@ fn prepare(options: RunOptions) -> anyhow::Result<Prepared> {
             token_file: admin.token_file.clone(),
         })
     });
-    let admin = admin.transpose().map_err(|error| explain_port(error.into(), is_default))?;
-    let listeners = bind_listeners(&config, workers).map_err(|error| explain_port(error, is_default))?;
-    Ok(Prepared { config, budget, workers, listeners, admin, demo })
+    let admin = admin
+        .transpose()
+        .map_err(|error| explain_port(error.into(), is_default))?;
+    let listeners =
+        bind_listeners(&config, workers).map_err(|error| explain_port(error, is_default))?;
+    Ok(Prepared {
+        config,
+        budget,
+        workers,
+        listeners,
+        admin,
+        demo,
+    })
 }
 
 /// The budget in bytes, checked against what there is.
@@ -144,7 +163,11 @@ fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
         MemoryBudget::Share(share) => (limit.bytes as f64 * share) as u64,
     };
     if bytes > limit.bytes {
-        bail!("node.memory_budget: {bytes} bytes are more than {} of {}", limit.source, limit.bytes);
+        bail!(
+            "node.memory_budget: {bytes} bytes are more than {} of {}",
+            limit.source,
+            limit.bytes
+        );
     }
     if bytes < BUDGET_BYTES_MIN {
         bail!("node.memory_budget: {bytes} bytes are less than the least of {BUDGET_BYTES_MIN}");
@@ -174,13 +197,15 @@ fn fit_connections(config: &mut Config) {
 /// Starts the demo origin where the embedded default expects it.
 fn start_demo(config: &Config) -> anyhow::Result<Demo> {
     let upstreams = config.http.upstreams.iter();
-    let address = upstreams.into_iter().find_map(|upstream| match &upstream.kind {
-        steppe_http::config::UpstreamKind::Servers(servers) => match servers.servers.first() {
-            Some(ServerAddress::Ip(address)) => Some(*address),
-            _ => None,
-        },
-        steppe_http::config::UpstreamKind::Respond(_) => None,
-    });
+    let address = upstreams
+        .into_iter()
+        .find_map(|upstream| match &upstream.kind {
+            steppe_http::config::UpstreamKind::Servers(servers) => match servers.servers.first() {
+                Some(ServerAddress::Ip(address)) => Some(*address),
+                _ => None,
+            },
+            steppe_http::config::UpstreamKind::Respond(_) => None,
+        });
     let address = address.context("the embedded default names its demo origin")?;
     let bound = std::net::TcpListener::bind(address)
         .and_then(demo::spawn)
@@ -192,7 +217,10 @@ fn bind_listeners(config: &Config, workers: usize) -> anyhow::Result<Vec<Vec<Bou
     let mut by_worker: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
     for listener in &config.http.listeners {
         let bound = bind(&listener.address, workers).context("http.listener.listen")?;
-        by_worker.iter_mut().zip(bound).for_each(|(worker, bound)| worker.push(bound));
+        by_worker
+            .iter_mut()
+            .zip(bound)
+            .for_each(|(worker, bound)| worker.push(bound));
     }
     Ok(by_worker)
 }
@@ -214,8 +242,13 @@ fn serve_admin(
     metrics: &Arc<HttpMetrics>,
     readiness: &Readiness,
 ) -> anyhow::Result<Option<AbortOnDrop>> {
-    let Some(admin) = node.admin.take() else { return Ok(None) };
-    let sources = memory::Sources { budget: node.budget.clone(), http: Arc::clone(metrics) };
+    let Some(admin) = node.admin.take() else {
+        return Ok(None);
+    };
+    let sources = memory::Sources {
+        budget: node.budget.clone(),
+        http: Arc::clone(metrics),
+    };
     let mut registry = Registry::default();
     registry.register_collector(metrics.collector());
     registry.register_collector(MemoryCollector::new(node.budget.clone()));
@@ -242,7 +275,11 @@ struct Started {
     drained: mpsc::Receiver<Drained>,
 }
 
-fn start_workers(node: &mut Prepared, gateway: &Arc<Gateway>, drain: &Drain) -> anyhow::Result<Started> {
+fn start_workers(
+    node: &mut Prepared,
+    gateway: &Arc<Gateway>,
+    drain: &Drain,
+) -> anyhow::Result<Started> {
     let pool = node.budget.root().child("pool", None);
     let idle_bytes = pool.limit_bytes() / IDLE_SHARE / node.workers as u64;
     let (tell, drained) = mpsc::channel();
@@ -275,7 +312,8 @@ async fn go_down(
     tracing::info!(timeout_s = timeout.as_secs_f64(), "draining");
     drain.enter(Phase::Draining);
     let workers = started.workers;
-    let mut joined = tokio::task::spawn_blocking(move || workers.into_iter().for_each(WorkerThread::join));
+    let mut joined =
+        tokio::task::spawn_blocking(move || workers.into_iter().for_each(WorkerThread::join));
     let is_joined = tokio::select! {
         _ = &mut joined => true,
         () = tokio::time::sleep(timeout) => false,

@@ -39,9 +39,12 @@ pub(super) async fn serve(mut connection: Connection) {
                 reason.inspect(|&reason| connection.this.metrics.closed(reason));
                 return;
             }
-            NextRequest::Refused(error) => {
-                (connection.refuse(error, &[]).await, error.status, None, false)
-            }
+            NextRequest::Refused(error) => (
+                connection.refuse(error, &[]).await,
+                error.status,
+                None,
+                false,
+            ),
             NextRequest::Request(head) => connection.exchange(head).await,
         };
         let began_at = connection.server.began_at();
@@ -49,7 +52,12 @@ pub(super) async fn serve(mut connection: Connection) {
         let this = &connection.this;
         let upstream = route.filter(|_| is_forwarded);
         let upstream = upstream.map(|route: usize| this.gateway.config.routes[route].upstream);
-        this.metrics.request(route, upstream, status, now.saturating_duration_since(began_at));
+        this.metrics.request(
+            route,
+            upstream,
+            status,
+            now.saturating_duration_since(began_at),
+        );
         match after {
             After::NextRequest => {}
             After::Linger => return connection.server.linger().await,
@@ -76,7 +84,12 @@ impl Connection {
                 // Off the hot path: this one may allocate.
                 let allowed = self.allowed_methods(&head);
                 drop(head);
-                (self.answer(405, &[("allow", &allowed)]).await, 405, None, false)
+                (
+                    self.answer(405, &[("allow", &allowed)]).await,
+                    405,
+                    None,
+                    false,
+                )
             }
         }
     }

@@ -12,7 +12,7 @@ use super::connection::{After, Connection};
 use crate::config::{Respond, UpstreamKind};
 use crate::error::GatewayError;
 use crate::exchange::Upstream;
-use crate::field::FieldId;
+use crate::field::{FieldBlock, FieldId};
 use crate::forwarded::{Forwarding, Incoming, Received};
 use crate::h1::encode::{self, Encoder};
 use crate::h1::{Outgoing, ServerConnection};
@@ -35,20 +35,21 @@ pub(super) async fn exchange(
     mut head: RequestHead,
     route: usize,
 ) -> (After, u16, bool) {
-    let gateway = std::sync::Arc::clone(&connection.this.gateway);
+    let this = Rc::clone(&connection.this);
+    let gateway = &*this.gateway;
     let lease = connection.this.leases[route].clone();
-    if let Err(error) = prepare(&gateway, connection, &mut head, route, &lease) {
+    if let Err(error) = prepare(gateway, connection, &mut head, route, &lease) {
         drop(head);
         return (connection.refuse(error, &[]).await, error.status, false);
     }
     let upstream = gateway.config.routes[route].upstream;
     let outcome = match &gateway.config.upstreams[upstream].kind {
         UpstreamKind::Respond(respond) => {
-            respond_to(connection, &gateway, head, route, respond, &lease).await
+            respond_to(connection, gateway, head, route, respond, &lease).await
         }
         UpstreamKind::Servers(_) => {
-            let pool = connection.this.pools[upstream].clone().expect("servers have a pool");
-            forward_to(connection, &gateway, head, route, &pool, &lease).await
+            let pool = this.pools[upstream].as_ref().expect("servers have a pool");
+            forward_to(connection, gateway, head, route, pool, &lease).await
         }
     };
     finish(connection, outcome).await
@@ -63,7 +64,8 @@ fn prepare(
     lease: &Lease,
 ) -> Result<(), GatewayError> {
     set_forwarding(gateway, connection, head, lease)?;
-    head.fields.append(b"via", via(head.version))?;
+    head.fields
+        .append_known(FieldId::Via, b"via", via(head.version))?;
     for &filter in &gateway.config.routes[route].filters {
         gateway.filters[filter].request(head)?;
     }
@@ -84,36 +86,32 @@ fn set_forwarding(
     head: &mut RequestHead,
     lease: &Lease,
 ) -> Result<(), OverBudget> {
-    const NAMES: [&[u8]; FORWARDING_LINES] =
-        [b"forwarded", b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"];
-    let (values, ends) = forwarding_values(gateway, connection, head, lease)?;
-    head.fields.remove_where(|id, _| {
-        matches!(
-            id,
-            FieldId::Forwarded
-                | FieldId::XForwardedFor
-                | FieldId::XForwardedProto
-                | FieldId::XForwardedHost
-        )
-    });
-    let mut start = 0;
-    for (name, end) in NAMES.into_iter().zip(ends) {
-        // A request that names no host has nothing to say in the last one.
-        if end > start {
-            head.fields.append(name, &values.filled()[start..end])?;
-        }
-        start = end;
+    // Long lists are rare: they get a buffer, after the room on the stack was not enough.
+    let mut room = [0; FORWARDING_BYTES];
+    let mut encoder = Encoder::new(&mut room);
+    let ends = write_forwarding(gateway, connection, head, &mut encoder);
+    if encoder.finish().is_some() {
+        return replace_forwarding(&mut head.fields, &room, ends);
     }
-    Ok(())
+    let ends = Cell::new([0; FORWARDING_LINES]);
+    let values = Encoder::encode(lease, 2 * head.fields.bytes().len(), |out| {
+        ends.set(write_forwarding(gateway, connection, head, out));
+    })?;
+    replace_forwarding(&mut head.fields, values.filled(), ends.get())
 }
 
-/// The values of the four fields, one after the other, and where each ends.
-fn forwarding_values(
+const FORWARDING_LINES: usize = 4;
+
+/// What the values of the four fields usually take.
+const FORWARDING_BYTES: usize = 512;
+
+/// Writes the values of the four fields, one after the other; says where each ends.
+fn write_forwarding(
     gateway: &Gateway,
     connection: &Connection,
     head: &RequestHead,
-    lease: &Lease,
-) -> Result<(Buffer, [usize; FORWARDING_LINES]), OverBudget> {
+    out: &mut Encoder<'_>,
+) -> [usize; FORWARDING_LINES] {
     let fields = &head.fields;
     let incoming = Incoming {
         forwarded: fields.values(FieldId::Forwarded),
@@ -121,27 +119,48 @@ fn forwarding_values(
         x_forwarded_proto: fields.values(FieldId::XForwardedProto),
         x_forwarded_host: fields.values(FieldId::XForwardedHost),
     };
-    let received = Received { host: head.authority(), proto: "http" };
-    let forwarding =
-        Forwarding::new(&connection.peer, &gateway.config.trusted_proxies, received, incoming);
-    let ends = Cell::new([0; FORWARDING_LINES]);
-    let values = Encoder::encode(lease, FORWARDING_BYTES, |out| {
-        forwarding.write_forwarded(out);
-        let first = out.len();
-        forwarding.write_x_forwarded_for(out);
-        let second = out.len();
-        forwarding.write_x_forwarded_proto(out);
-        let third = out.len();
-        forwarding.write_x_forwarded_host(out);
-        ends.set([first, second, third, out.len()]);
-    })?;
-    Ok((values, ends.get()))
+    let received = Received {
+        host: head.authority(),
+        proto: "http",
+    };
+    let forwarding = Forwarding::new(
+        &connection.peer,
+        &gateway.config.trusted_proxies,
+        received,
+        incoming,
+    );
+    forwarding.write_forwarded(out);
+    let first = out.written();
+    forwarding.write_x_forwarded_for(out);
+    let second = out.written();
+    forwarding.write_x_forwarded_proto(out);
+    let third = out.written();
+    forwarding.write_x_forwarded_host(out);
+    [first, second, third, out.written()]
 }
 
-const FORWARDING_LINES: usize = 4;
-
-/// What the values of the four fields usually take.
-const FORWARDING_BYTES: usize = 1024;
+fn replace_forwarding(
+    fields: &mut FieldBlock,
+    values: &[u8],
+    ends: [usize; FORWARDING_LINES],
+) -> Result<(), OverBudget> {
+    const NAMES: [(FieldId, &[u8]); FORWARDING_LINES] = [
+        (FieldId::Forwarded, b"forwarded"),
+        (FieldId::XForwardedFor, b"x-forwarded-for"),
+        (FieldId::XForwardedProto, b"x-forwarded-proto"),
+        (FieldId::XForwardedHost, b"x-forwarded-host"),
+    ];
+    fields.remove_where(|id| NAMES.iter().any(|&(name, _)| name == id));
+    let mut start = 0;
+    for ((id, name), end) in NAMES.into_iter().zip(ends) {
+        // A request that names no host has nothing to say in the last one.
+        if end > start {
+            fields.append_known(id, name, &values[start..end])?;
+        }
+        start = end;
+    }
+    Ok(())
+}
 
 async fn respond_to(
     connection: &mut Connection,
@@ -158,7 +177,10 @@ async fn respond_to(
             let patience = patience(gateway, &connection.server, route, None);
             relay(connection, gateway, route, &mut responder, patience).await
         }
-        Err(error) => Outcome { result: Err(error), status: None },
+        Err(error) => Outcome {
+            result: Err(error),
+            status: None,
+        },
     }
 }
 
@@ -170,7 +192,10 @@ async fn forward_to(
     pool: &Rc<Pool>,
     lease: &Lease,
 ) -> Outcome {
-    let failed = |error| Outcome { result: Err(error), status: None };
+    let failed = |error| Outcome {
+        result: Err(error),
+        status: None,
+    };
     let patience = patience(gateway, &connection.server, route, Some(pool));
     let mut connected = match pool.checkout().await {
         Ok(connected) => connected,
@@ -192,8 +217,14 @@ async fn forward_to(
     drop(head);
     loop {
         connected.connection.start(out, outgoing, lease);
-        let outcome =
-            relay(connection, gateway, route, &mut connected.connection, patience).await;
+        let outcome = relay(
+            connection,
+            gateway,
+            route,
+            &mut connected.connection,
+            patience,
+        )
+        .await;
         let replay = match &outcome.result {
             Err(error) if error.is_stale_connection && outgoing.is_replayable => {
                 connected.connection.take_request()
@@ -234,7 +265,9 @@ fn patience(
     /// A response from the configuration is there at once.
     const AT_ONCE: Duration = Duration::from_secs(60);
     let upstream = pool.map(|pool| pool.settings().timeouts);
-    let total = gateway.config.routes[route].total.or(upstream.and_then(|timeouts| timeouts.total));
+    let total = gateway.config.routes[route]
+        .total
+        .or(upstream.and_then(|timeouts| timeouts.total));
     let timeouts = server.settings().timeouts;
     Patience {
         request_content: timeouts.idle,
@@ -263,16 +296,24 @@ async fn relay(
         for &filter in filters {
             gateway.filters[filter].response(head)?;
         }
-        head.fields.append(b"via", via(head.version))?;
+        head.fields
+            .append_known(FieldId::Via, b"via", via(head.version))?;
         status = Some(head.status);
         if head.status == 101 {
             tunnel = Some(Tunnel::new(Rc::clone(&metrics)));
         }
-        Ok(if is_event_stream(head) { Continue::Endless } else { Continue::Bounded })
+        Ok(if is_event_stream(head) {
+            Continue::Endless
+        } else {
+            Continue::Bounded
+        })
     };
     let result = poll_fn(|cx| relay.poll(cx, &mut on_head)).await;
     let has_begun = relay.has_response_begun();
-    Outcome { result, status: status.filter(|_| has_begun) }
+    Outcome {
+        result,
+        status: status.filter(|_| has_begun),
+    }
 }
 
 /// Counts a tunnel for as long as it lasts.
@@ -294,8 +335,14 @@ impl Drop for Tunnel {
 /// WHATWG HTML §9.2: it lasts for as long as its server has something to say.
 fn is_event_stream(head: &ResponseHead) -> bool {
     const TYPE: &[u8] = b"text/event-stream";
-    let value = head.fields.values(FieldId::ContentType).next().unwrap_or_default();
-    value.get(..TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(TYPE))
+    let value = head
+        .fields
+        .values(FieldId::ContentType)
+        .next()
+        .unwrap_or_default();
+    value
+        .get(..TYPE.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(TYPE))
 }
 
 async fn finish(connection: &mut Connection, outcome: Outcome) -> (After, u16, bool) {

@@ -58,7 +58,13 @@ impl WorkerGateway {
             UpstreamKind::Respond(_) => None,
         };
         Rc::new(Self {
-            pools: gateway.config.upstreams.iter().enumerate().map(pool).collect(),
+            pools: gateway
+                .config
+                .upstreams
+                .iter()
+                .enumerate()
+                .map(pool)
+                .collect(),
             leases: gateway.accounts.routes.iter().map(Account::lease).collect(),
             worker,
             metrics,
@@ -155,7 +161,7 @@ async fn accept_one(listener: &Listener) -> std::io::Result<(Stream, PeerAddress
 impl WorkerGateway {
     /// A crowd at the door must not keep those inside waiting.
     async fn yield_after_batch(&self) {
-        if self.open.get() % ACCEPT_BATCH == 0 {
+        if self.open.get().is_multiple_of(ACCEPT_BATCH) {
             let mut has_yielded = false;
             poll_fn(|cx| {
                 if has_yielded {
@@ -197,8 +203,15 @@ fn open(
     );
     this.open.set(this.open.get() + 1);
     this.metrics.connection_opened(listener);
-    let counted = Open { this: Rc::clone(this), listener };
-    let connection = Connection { this: Rc::clone(this), server, peer };
+    let counted = Open {
+        this: Rc::clone(this),
+        listener,
+    };
+    let connection = Connection {
+        this: Rc::clone(this),
+        server,
+        peer,
+    };
     spawn_local(async move {
         connection::serve(connection).await;
         drop((counted, admitted));

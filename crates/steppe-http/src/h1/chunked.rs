@@ -62,7 +62,10 @@ enum State {
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { state: State::Start, extension_bytes: 0 }
+        Self {
+            state: State::Start,
+            extension_bytes: 0,
+        }
     }
 }
 
@@ -75,18 +78,28 @@ impl Decoder {
         let (mut at, mut content) = (0, 0);
         while at < bytes.len() && self.state != State::Trailers {
             if let State::Data(left) = self.state {
-                let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - at);
+                let here = usize::try_from(left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len() - at);
                 bytes.copy_within(at..at + here, content);
                 at += here;
                 content += here;
                 let left = left - here as u64;
-                self.state = if left == 0 { State::DataCr } else { State::Data(left) };
+                self.state = if left == 0 {
+                    State::DataCr
+                } else {
+                    State::Data(left)
+                };
             } else {
                 self.state = self.step(bytes[at])?;
                 at += 1;
             }
         }
-        Ok(Decoded { content, consumed: at, is_last: self.state == State::Trailers })
+        Ok(Decoded {
+            content,
+            consumed: at,
+            is_last: self.state == State::Trailers,
+        })
     }
 
     fn step(&mut self, byte: u8) -> Result<State, ChunkError> {
@@ -97,7 +110,9 @@ impl Decoder {
             (State::Size(size), _) => {
                 let digit = hex_digit(byte).ok_or(ChunkError::Size)?;
                 let is_small = size <= u64::MAX >> 4;
-                is_small.then_some(State::Size(size << 4 | digit)).ok_or(ChunkError::Size)
+                is_small
+                    .then_some(State::Size(size << 4 | digit))
+                    .ok_or(ChunkError::Size)
             }
             (State::Extension(size), b'\t' | 0x20..=0x7e | 0x80..) => self.extension(size),
             (State::SizeLf(0), b'\n') => Ok(State::Trailers),
@@ -112,7 +127,9 @@ impl Decoder {
     fn extension(&mut self, size: u64) -> Result<State, ChunkError> {
         self.extension_bytes += 1;
         let is_bounded = self.extension_bytes <= CHUNK_EXTENSION_BYTES_MAX;
-        is_bounded.then_some(State::Extension(size)).ok_or(ChunkError::ExtensionsTooLarge)
+        is_bounded
+            .then_some(State::Extension(size))
+            .ok_or(ChunkError::ExtensionsTooLarge)
     }
 }
 
@@ -169,12 +186,18 @@ mod tests {
         ] {
             assert_eq!(decode(text, 100), Err(error), "{text:?}");
         }
-        assert!(decode("ffffffffffffffff\r\nabc", 100).is_ok(), "64 bits are allowed");
+        assert!(
+            decode("ffffffffffffffff\r\nabc", 100).is_ok(),
+            "64 bits are allowed"
+        );
     }
 
     #[test]
     fn extensions_are_bounded_over_the_whole_message() {
         let chunk = format!("1;{}\r\na\r\n", "x".repeat(CHUNK_EXTENSION_BYTES_MAX / 2));
-        assert_eq!(decode(&chunk.repeat(3), 64), Err(ChunkError::ExtensionsTooLarge));
+        assert_eq!(
+            decode(&chunk.repeat(3), 64),
+            Err(ChunkError::ExtensionsTooLarge)
+        );
     }
 }

@@ -8,24 +8,30 @@ use steppe_net::Stream;
 
 use super::framing;
 use super::parse::{self, HeadLimits};
-use super::reader::{ReadError, Reader, split};
+use super::reader::{ReadError, Reader};
 use super::wire::{Side, Wire};
 use super::writer::Writer;
 use crate::error::GatewayError;
 use crate::exchange::{Part, Sink, Source, Upstream};
-use crate::field::{FieldBlock, FieldId, FieldList};
+use crate::field::{FieldBlock, FieldId, FieldList, Span};
 use crate::head::{BodyLength, ResponseHead};
 use crate::limits::{
     CHUNK_BYTES_MIN, INTERIM_RESPONSES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
 };
 use crate::metrics::{CloseReason, WorkerMetrics};
 
-const LIMITS: HeadLimits = HeadLimits { bytes: RESPONSE_HEAD_BYTES_MAX, fields: RESPONSE_FIELDS_MAX };
+const LIMITS: HeadLimits = HeadLimits {
+    bytes: RESPONSE_HEAD_BYTES_MAX,
+    fields: RESPONSE_FIELDS_MAX,
+};
 
 /// Room for a response's first read while the budget has plenty: small responses come whole.
 const READ_BYTES: usize = 16 << 10;
 
 /// A connection to a server.
+///
+/// A response's head has the memory that the response was read into, content
+/// and all, and brings it back: small responses are never copied.
 #[derive(Debug)]
 pub struct ClientConnection {
     wire: Wire,
@@ -39,6 +45,8 @@ pub struct ClientConnection {
     has_response_begun: bool,
     is_request_out: bool,
     keep_alive: bool,
+    /// A head is under way that has not been taken back.
+    is_lending: bool,
     interim_count: usize,
     seen: usize,
 }
@@ -70,6 +78,7 @@ impl ClientConnection {
             has_response_begun: false,
             is_request_out: false,
             keep_alive: true,
+            is_lending: false,
             interim_count: 0,
             seen: 0,
         }
@@ -84,7 +93,8 @@ impl ClientConnection {
         self.is_request_out = false;
         self.keep_alive = false;
         (self.interim_count, self.seen) = (0, 0);
-        self.writer.start(head, outgoing.length, outgoing.is_replayable);
+        self.writer
+            .start(head, outgoing.length, outgoing.is_replayable);
     }
 
     /// Takes back the head of a request that may be sent again.
@@ -94,7 +104,11 @@ impl ClientConnection {
 
     /// Whether another request can go out on it.
     pub fn is_reusable(&self) -> bool {
-        self.keep_alive && self.is_request_out && self.reader.is_done() && self.wire.pending.is_none()
+        self.keep_alive
+            && !self.is_lending
+            && self.is_request_out
+            && self.reader.is_done()
+            && self.wire.pending.is_none()
     }
 
     /// Whether nothing has come since it became idle: neither the end nor bytes
@@ -110,7 +124,9 @@ impl ClientConnection {
     }
 
     fn parse_head(&mut self) -> Result<Option<ResponseHead>, GatewayError> {
-        let Some(pending) = &self.wire.pending else { return Ok(None) };
+        let Some(pending) = &self.wire.pending else {
+            return Ok(None);
+        };
         let is_worth_it = self.seen == 0
             || pending.len() >= LIMITS.bytes
             || parse::may_be_complete(pending.filled(), self.seen);
@@ -126,19 +142,30 @@ impl ClientConnection {
         };
         self.seen = 0;
         self.writer.forget();
-        let mut bytes = self.wire.pending.take().expect("it was there");
-        self.wire.pending = split(&mut bytes, line.head_bytes, line.head_bytes)?;
+        let bytes = self.wire.pending.take().expect("it was there");
+        let content = Span::new(line.head_bytes, bytes.len());
+        self.is_lending = true;
         let mut fields = FieldBlock::new(bytes, fields);
         let framing = framing::response(line.version, line.status, self.is_to_head, &fields)
             .map_err(|_| GatewayError::bad_response())?;
-        let upgrade = fields.value_span(FieldId::Upgrade).filter(|_| line.status == 101);
+        let upgrade = fields
+            .value_span(FieldId::Upgrade)
+            .filter(|_| line.status == 101);
         if line.status == 101 && !(self.asked_to_upgrade && upgrade.is_some()) {
             return Err(GatewayError::bad_response());
         }
         fields.strip_hop_by_hop();
         let (status, version, reason, length) =
             (line.status, line.version, line.reason, framing.length);
-        let head = ResponseHead { fields, version, status, length, reason, upgrade };
+        let head = ResponseHead {
+            fields,
+            version,
+            status,
+            length,
+            reason,
+            upgrade,
+            content,
+        };
         if head.is_interim() {
             self.interim_count += 1;
         } else {
@@ -155,7 +182,10 @@ impl ClientConnection {
     fn cut(&self) -> GatewayError {
         let error = GatewayError::upstream(CloseReason::UpstreamReset, 502);
         let is_stale_connection = self.is_reused && !self.has_response_begun;
-        GatewayError { is_stale_connection, ..error }
+        GatewayError {
+            is_stale_connection,
+            ..error
+        }
     }
 }
 
@@ -204,13 +234,22 @@ impl Upstream for ClientConnection {
                 ready!(self.wire.poll_fill_more(cx, LIMITS.bytes))
             } else {
                 let is_roomy = self.lease.account().headroom_bytes() > ROOMY_BYTES;
-                let bytes = if is_roomy { READ_BYTES } else { CHUNK_BYTES_MIN };
+                let bytes = if is_roomy {
+                    READ_BYTES
+                } else {
+                    CHUNK_BYTES_MIN
+                };
                 ready!(self.wire.poll_fill(cx, &self.lease, bytes))
             };
             if !matches!(filled, Ok(1..)) {
                 return Poll::Ready(Err(self.cut()));
             }
         }
+    }
+
+    fn take_back(&mut self, head: ResponseHead) {
+        self.wire.pending = head.fields.into_content(head.content);
+        self.is_lending = false;
     }
 
     fn start_tunnel(&mut self) {

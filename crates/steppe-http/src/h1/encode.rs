@@ -4,8 +4,6 @@
 //! are ours, in a place of ours; a message's own were taken out when it came.
 //! Spec: RFC 9112 §2 to §6.
 
-use std::io::Write;
-
 use steppe_mem::{Buffer, Lease, OverBudget};
 
 use crate::field::{FieldBlock, FieldId};
@@ -24,30 +22,36 @@ pub enum Persistence {
     Close,
 }
 
-/// Writes into a buffer; notes where it has no room.
-pub struct Encoder {
-    buffer: Buffer,
+/// Writes into some room; notes where there is not enough.
+pub struct Encoder<'a> {
+    room: &'a mut [u8],
+    at: usize,
     is_full: bool,
 }
 
-impl Sink for Encoder {
+impl Sink for Encoder<'_> {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        self.is_full |= self.buffer.put(bytes).is_err();
+        match self.room.get_mut(self.at..self.at + bytes.len()) {
+            Some(here) => {
+                here.copy_from_slice(bytes);
+                self.at += bytes.len();
+            }
+            None => self.is_full = true,
+        }
     }
 }
 
-impl Write for Encoder {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.put(bytes);
-        Ok(bytes.len())
+impl<'a> Encoder<'a> {
+    /// Writes into `room`.
+    pub fn new(room: &'a mut [u8]) -> Self {
+        Self {
+            room,
+            at: 0,
+            is_full: false,
+        }
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Encoder {
     /// What `write` writes, in a buffer that holds it: at first one of `bytes`.
     ///
     /// # Errors
@@ -55,29 +59,31 @@ impl Encoder {
     pub fn encode(
         lease: &Lease,
         bytes: usize,
-        write: impl Fn(&mut Self),
+        write: impl Fn(&mut Encoder<'_>),
     ) -> Result<Buffer, OverBudget> {
         let mut bytes = bytes;
         loop {
-            let mut encoder = Self { buffer: Buffer::take(lease, bytes)?, is_full: false };
+            let mut buffer = Buffer::take(lease, bytes)?;
+            let mut encoder = Encoder::new(buffer.spare_mut());
             write(&mut encoder);
-            if !encoder.is_full {
-                return Ok(encoder.buffer);
+            if let Some(written) = encoder.finish() {
+                buffer.advance(written);
+                return Ok(buffer);
             }
-            bytes = encoder.buffer.capacity() * 2;
+            bytes = buffer.capacity() * 2;
         }
     }
 
     /// Bytes written so far.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.buffer.len()
+    pub fn written(&self) -> usize {
+        self.at
     }
 
-    /// Whether nothing was written.
+    /// Bytes written in all, if there was room for every one.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.buffer.is_empty()
+    pub fn finish(self) -> Option<usize> {
+        (!self.is_full).then_some(self.at)
     }
 
     fn line(&mut self, name: &[u8], value: &[u8]) {
@@ -87,8 +93,18 @@ impl Encoder {
         self.put(b"\r\n");
     }
 
+    /// In decimal. By hand: formatting machinery costs ten times as much.
     fn number(&mut self, number: u64) {
-        write!(self, "{number}").expect("a full buffer is noted, not an error");
+        const DIGITS_MAX: usize = 20;
+        let (mut digits, mut at, mut left) = ([b'0'; DIGITS_MAX], DIGITS_MAX - 1, number);
+        loop {
+            digits[at] += u8::try_from(left % 10).expect("a digit");
+            left /= 10;
+            if left == 0 {
+                return self.put(&digits[at..]);
+            }
+            at -= 1;
+        }
     }
 
     fn length(&mut self, length: BodyLength) {
@@ -149,7 +165,11 @@ pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer
 /// A filter may have set the field; otherwise it is what the client asked for.
 fn host<'a>(head: &'a RequestHead, server: &'a str) -> &'a [u8] {
     let in_target = Some(head.authority()).filter(|authority| !authority.is_empty());
-    head.fields.values(FieldId::Host).next().or(in_target).unwrap_or(server.as_bytes())
+    head.fields
+        .values(FieldId::Host)
+        .next()
+        .or(in_target)
+        .unwrap_or(server.as_bytes())
 }
 
 /// A response's head, its content delimited by `length`.
@@ -166,7 +186,9 @@ pub fn response(
         out.status_line(head.status, head.reason());
         let can_have_content = head.status >= 200 && head.status != 204;
         let keeps_length = length == BodyLength::Empty && can_have_content;
-        out.fields(&head.fields, |id| id == FieldId::ContentLength && !keeps_length);
+        out.fields(&head.fields, |id| {
+            id == FieldId::ContentLength && !keeps_length
+        });
         if head.status >= 200 && !head.fields.has(FieldId::Date) {
             out.line(b"date", &crate::date::now());
         }
@@ -229,12 +251,14 @@ pub fn trailers(fields: &FieldBlock) -> Result<Buffer, OverBudget> {
     Encoder::encode(fields.lease(), room_for(fields), |out| {
         out.put(b"0\r\n");
         // RFC 9110 §6.5.1: no trailer may frame, route or authorize a message.
-        out.fields(fields, |id| id.is_hop_by_hop() || id.is_kept_from_connection());
+        out.fields(fields, |id| {
+            id.is_hop_by_hop() || id.is_kept_from_connection()
+        });
         out.put(b"\r\n");
     })
 }
 
-impl Encoder {
+impl Encoder<'_> {
     fn status_line(&mut self, status: u16, reason: &[u8]) {
         self.put(b"HTTP/1.1 ");
         self.number(status.into());

@@ -62,7 +62,7 @@ pub fn request(version: Version, fields: &FieldBlock) -> Result<RequestFraming, 
         Some(length) => length,
         None => BodyLength::Empty,
     };
-    let connection = seen.connection.then(|| Connection::of(fields)).unwrap_or_default();
+    let connection = seen.connection(fields);
     let upgrade = seen.upgrade
         && version == Version::Http11
         && connection.upgrade
@@ -70,7 +70,12 @@ pub fn request(version: Version, fields: &FieldBlock) -> Result<RequestFraming, 
         && asks_for_other_than_http(fields);
     let expects_continue = seen.expect && expects_continue(version, fields)?;
     let keep_alive = connection.keep_alive(version);
-    Ok(RequestFraming { length, keep_alive, expects_continue, upgrade })
+    Ok(RequestFraming {
+        length,
+        keep_alive,
+        expects_continue,
+        upgrade,
+    })
 }
 
 /// Reads the framing of a response to a request that was `HEAD` or not.
@@ -86,14 +91,20 @@ pub fn response(
     let seen = Seen::of(fields);
     // What the fields say is checked even where there is no content.
     let delimited = seen.delimited(version, fields)?;
-    let connection = seen.connection.then(|| Connection::of(fields)).unwrap_or_default();
+    let connection = seen.connection(fields);
     let keep_alive = connection.keep_alive(version);
     if is_to_head || status < 200 || status == 204 || status == 304 {
-        return Ok(ResponseFraming { length: BodyLength::Empty, keep_alive });
+        return Ok(ResponseFraming {
+            length: BodyLength::Empty,
+            keep_alive,
+        });
     }
     Ok(match delimited {
         Some(length) => ResponseFraming { length, keep_alive },
-        None => ResponseFraming { length: BodyLength::UntilEnd, keep_alive: false },
+        None => ResponseFraming {
+            length: BodyLength::UntilEnd,
+            keep_alive: false,
+        },
     })
 }
 
@@ -121,6 +132,14 @@ impl Seen {
             }
         }
         seen
+    }
+
+    fn connection(&self, fields: &FieldBlock) -> Connection {
+        if self.connection {
+            Connection::of(fields)
+        } else {
+            Connection::default()
+        }
     }
 
     fn delimited(
@@ -168,7 +187,11 @@ fn transfer_encoding(fields: &FieldBlock) -> Result<BodyLength, FramingError> {
         (Some(first), Some(second)) if !is_chunked(first) => {
             let last = codings.last().unwrap_or(second);
             let is_delimited = is_chunked(last);
-            Err(if is_delimited { FramingError::Unsupported } else { FramingError::TransferEncoding })
+            Err(if is_delimited {
+                FramingError::Unsupported
+            } else {
+                FramingError::TransferEncoding
+            })
         }
         _ => Err(FramingError::TransferEncoding),
     }
@@ -200,7 +223,10 @@ impl Connection {
 
 /// `h2c` would be an HTTP that the gateway does not see into: it is not asked for.
 fn asks_for_other_than_http(fields: &FieldBlock) -> bool {
-    let mut protocols = fields.values(FieldId::Upgrade).flat_map(elements).peekable();
+    let mut protocols = fields
+        .values(FieldId::Upgrade)
+        .flat_map(elements)
+        .peekable();
     let is_http = |protocol: &[u8]| {
         let prefix = protocol.get(..5).unwrap_or_default();
         protocol.eq_ignore_ascii_case(b"h2c") || prefix.eq_ignore_ascii_case(b"http/")
@@ -214,8 +240,13 @@ fn expects_continue(version: Version, fields: &FieldBlock) -> Result<bool, Frami
         return Ok(false);
     }
     let mut expectations = fields.values(FieldId::Expect).flat_map(elements);
-    let all_known = expectations.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"));
-    if all_known { Ok(true) } else { Err(FramingError::Expectation) }
+    let all_known =
+        expectations.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"));
+    if all_known {
+        Ok(true)
+    } else {
+        Err(FramingError::Expectation)
+    }
 }
 
 #[cfg(test)]
@@ -228,10 +259,18 @@ mod tests {
     fn fields(text: &str) -> FieldBlock {
         let budget = Budget::new(1 << 20);
         let mut bytes = Buffer::take(&budget.root().lease(), 4096).expect("room");
-        bytes.put(text.as_bytes()).and_then(|()| bytes.put(b"\r\n")).expect("room");
+        bytes
+            .put(text.as_bytes())
+            .and_then(|()| bytes.put(b"\r\n"))
+            .expect("room");
         let mut list = crate::field::FieldList::take();
-        let limits = HeadLimits { bytes: 4096, fields: 100 };
-        parse::trailers(bytes.filled(), limits, &mut list).expect("valid").expect("whole");
+        let limits = HeadLimits {
+            bytes: 4096,
+            fields: 100,
+        };
+        parse::trailers(bytes.filled(), limits, &mut list)
+            .expect("valid")
+            .expect("whole");
         FieldBlock::new(bytes, list)
     }
 
@@ -244,8 +283,20 @@ mod tests {
         assert_eq!(length(""), Ok(BodyLength::Empty));
         assert_eq!(length("Content-Length: 12\r\n"), Ok(BodyLength::Known(12)));
         assert_eq!(length("Content-Length: 0\r\n"), Ok(BodyLength::Empty));
-        assert_eq!(length("Transfer-Encoding: Chunked\r\n"), Ok(BodyLength::Chunked));
-        for value in ["", "+5", "-1", "5,5", "5 5", "0x5", "18446744073709551616", "5;"] {
+        assert_eq!(
+            length("Transfer-Encoding: Chunked\r\n"),
+            Ok(BodyLength::Chunked)
+        );
+        for value in [
+            "",
+            "+5",
+            "-1",
+            "5,5",
+            "5 5",
+            "0x5",
+            "18446744073709551616",
+            "5;",
+        ] {
             let text = format!("Content-Length: {value}\r\n");
             assert_eq!(length(&text), Err(FramingError::ContentLength), "{value}");
         }
@@ -255,11 +306,27 @@ mod tests {
 
     #[test]
     fn transfer_codings_are_read_strictly() {
-        for value in ["", "identity", "chunked, gzip", "chunked, chunked", "chunked, identity", "xchunked", "\"chunked\"", "chunked;a=b"] {
+        for value in [
+            "",
+            "identity",
+            "chunked, gzip",
+            "chunked, chunked",
+            "chunked, identity",
+            "xchunked",
+            "\"chunked\"",
+            "chunked;a=b",
+        ] {
             let text = format!("Transfer-Encoding: {value}\r\n");
-            assert_eq!(length(&text), Err(FramingError::TransferEncoding), "{value}");
+            assert_eq!(
+                length(&text),
+                Err(FramingError::TransferEncoding),
+                "{value}"
+            );
         }
-        assert_eq!(length("Transfer-Encoding: gzip, chunked\r\n"), Err(FramingError::Unsupported));
+        assert_eq!(
+            length("Transfer-Encoding: gzip, chunked\r\n"),
+            Err(FramingError::Unsupported)
+        );
         let lines = "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n";
         assert_eq!(length(lines), Err(FramingError::Unsupported));
         let both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n";
@@ -279,22 +346,45 @@ mod tests {
 
     #[test]
     fn upgrades_to_anything_but_http_are_asked_for() {
-        let upgrade = |text| request(Version::Http11, &fields(text)).expect("valid").upgrade;
+        let upgrade = |text| {
+            request(Version::Http11, &fields(text))
+                .expect("valid")
+                .upgrade
+        };
         assert!(upgrade("Connection: Upgrade\r\nUpgrade: websocket\r\n"));
-        assert!(!upgrade("Upgrade: websocket\r\n"), "not named by Connection");
-        assert!(!upgrade("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"));
-        assert!(!upgrade("Connection: Upgrade\r\nUpgrade: websocket, H2C\r\n"));
-        assert!(!upgrade("Connection: Upgrade\r\nUpgrade: x\r\nContent-Length: 3\r\n"));
+        assert!(
+            !upgrade("Upgrade: websocket\r\n"),
+            "not named by Connection"
+        );
+        assert!(!upgrade(
+            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+        ));
+        assert!(!upgrade(
+            "Connection: Upgrade\r\nUpgrade: websocket, H2C\r\n"
+        ));
+        assert!(!upgrade(
+            "Connection: Upgrade\r\nUpgrade: x\r\nContent-Length: 3\r\n"
+        ));
     }
 
     #[test]
     fn responses_without_content_have_none_whatever_they_say() {
         let read = |status, is_to_head, text| {
-            response(Version::Http11, status, is_to_head, &fields(text)).map(|framing| framing.length)
+            response(Version::Http11, status, is_to_head, &fields(text))
+                .map(|framing| framing.length)
         };
-        assert_eq!(read(200, true, "Content-Length: 5\r\n"), Ok(BodyLength::Empty));
-        assert_eq!(read(204, false, "Content-Length: 5\r\n"), Ok(BodyLength::Empty));
-        assert_eq!(read(304, false, "Transfer-Encoding: chunked\r\n"), Ok(BodyLength::Empty));
+        assert_eq!(
+            read(200, true, "Content-Length: 5\r\n"),
+            Ok(BodyLength::Empty)
+        );
+        assert_eq!(
+            read(204, false, "Content-Length: 5\r\n"),
+            Ok(BodyLength::Empty)
+        );
+        assert_eq!(
+            read(304, false, "Transfer-Encoding: chunked\r\n"),
+            Ok(BodyLength::Empty)
+        );
         assert_eq!(read(200, false, ""), Ok(BodyLength::UntilEnd));
         let both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n";
         assert_eq!(read(200, true, both), Err(FramingError::Ambiguous));
@@ -303,8 +393,14 @@ mod tests {
     #[test]
     fn expectations_are_known_or_refused() {
         let expects = |version, text| request(version, &fields(text)).map(|f| f.expects_continue);
-        assert_eq!(expects(Version::Http11, "Expect: 100-Continue\r\n"), Ok(true));
-        assert_eq!(expects(Version::Http11, "Expect: x\r\n"), Err(FramingError::Expectation));
+        assert_eq!(
+            expects(Version::Http11, "Expect: 100-Continue\r\n"),
+            Ok(true)
+        );
+        assert_eq!(
+            expects(Version::Http11, "Expect: x\r\n"),
+            Err(FramingError::Expectation)
+        );
         assert_eq!(expects(Version::Http10, "Expect: x\r\n"), Ok(false));
     }
 }

@@ -85,15 +85,27 @@ pub fn request(
     limits: HeadLimits,
     fields: &mut Vec<Field>,
 ) -> Result<Option<RequestLine>, ParseError> {
-    let mut lines = Lines { bytes, at: usize::from(bytes.starts_with(b"\r\n")) * 2 };
-    let too_large = |error| if bytes.len() >= limits.bytes { Err(error) } else { Ok(None) };
+    let mut lines = Lines {
+        bytes,
+        at: usize::from(bytes.starts_with(b"\r\n")) * 2,
+    };
+    let too_large = |error| {
+        if bytes.len() >= limits.bytes {
+            Err(error)
+        } else {
+            Ok(None)
+        }
+    };
     let Some((method, target, version)) = lines.request_line()? else {
         return too_large(ParseError::TargetTooLong);
     };
     match lines.field_lines(limits.fields, fields)? {
-        Some(head_bytes) if head_bytes <= limits.bytes => {
-            Ok(Some(RequestLine { method, target, version, head_bytes }))
-        }
+        Some(head_bytes) if head_bytes <= limits.bytes => Ok(Some(RequestLine {
+            method,
+            target,
+            version,
+            head_bytes,
+        })),
         Some(_) => Err(ParseError::TooLarge),
         None => too_large(ParseError::TooLarge),
     }
@@ -109,12 +121,23 @@ pub fn response(
     fields: &mut Vec<Field>,
 ) -> Result<Option<StatusLine>, ParseError> {
     let mut lines = Lines { bytes, at: 0 };
-    let too_large = || if bytes.len() >= limits.bytes { Err(ParseError::TooLarge) } else { Ok(None) };
-    let Some((version, status, reason)) = lines.status_line()? else { return too_large() };
-    match lines.field_lines(limits.fields, fields)? {
-        Some(head_bytes) if head_bytes <= limits.bytes => {
-            Ok(Some(StatusLine { version, status, reason, head_bytes }))
+    let too_large = || {
+        if bytes.len() >= limits.bytes {
+            Err(ParseError::TooLarge)
+        } else {
+            Ok(None)
         }
+    };
+    let Some((version, status, reason)) = lines.status_line()? else {
+        return too_large();
+    };
+    match lines.field_lines(limits.fields, fields)? {
+        Some(head_bytes) if head_bytes <= limits.bytes => Ok(Some(StatusLine {
+            version,
+            status,
+            reason,
+            head_bytes,
+        })),
         Some(_) => Err(ParseError::TooLarge),
         None => too_large(),
     }
@@ -220,23 +243,34 @@ type Found<T> = Result<Option<T>, ParseError>;
 
 impl Lines<'_> {
     fn request_line(&mut self) -> Found<(Span, Span, Version)> {
-        let Some(method) = self.word(TOKEN)? else { return Ok(None) };
-        let Some(target) = self.word(TARGET)? else { return Ok(None) };
-        let Some(version) = self.version()? else { return Ok(None) };
+        let Some(method) = self.word(TOKEN)? else {
+            return Ok(None);
+        };
+        let Some(target) = self.word(TARGET)? else {
+            return Ok(None);
+        };
+        let Some(version) = self.version()? else {
+            return Ok(None);
+        };
         let line_ends = self.line_end(ParseError::FirstLine)?;
         Ok(line_ends.then_some((method, target, version)))
     }
 
     fn status_line(&mut self) -> Found<(Version, u16, Span)> {
-        let Some(version) = self.version()? else { return Ok(None) };
+        let Some(version) = self.version()? else {
+            return Ok(None);
+        };
         let Some([b' ', hundreds, tens, ones]) = self.next_bytes() else {
             return self.refuse_unless_short(4);
         };
-        let is_status = matches!(hundreds, b'1'..=b'5') && tens.is_ascii_digit() && ones.is_ascii_digit();
+        let is_status =
+            matches!(hundreds, b'1'..=b'5') && tens.is_ascii_digit() && ones.is_ascii_digit();
         if !is_status {
             return Err(ParseError::FirstLine);
         }
-        let status = [hundreds, tens, ones].iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
+        let status = [hundreds, tens, ones]
+            .iter()
+            .fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
         self.at += 4;
         // The space before an empty reason phrase is often left out.
         let has_reason = match self.bytes.get(self.at) {
@@ -268,12 +302,22 @@ impl Lines<'_> {
     fn version(&mut self) -> Found<Version> {
         const HTTP_1: &[u8] = b"HTTP/1.";
         let rest = &self.bytes[self.at..];
-        let is_http_1 = rest.iter().zip(HTTP_1).all(|(byte, expected)| byte == expected);
+        let is_http_1 = rest
+            .iter()
+            .zip(HTTP_1)
+            .all(|(byte, expected)| byte == expected);
         if !is_http_1 {
-            let is_other = rest.len() >= 6 && rest.starts_with(b"HTTP/") && rest[5].is_ascii_digit();
-            return Err(if is_other { ParseError::Version } else { ParseError::FirstLine });
+            let is_other =
+                rest.len() >= 6 && rest.starts_with(b"HTTP/") && rest[5].is_ascii_digit();
+            return Err(if is_other {
+                ParseError::Version
+            } else {
+                ParseError::FirstLine
+            });
         }
-        let Some(minor) = rest.get(HTTP_1.len()) else { return Ok(None) };
+        let Some(minor) = rest.get(HTTP_1.len()) else {
+            return Ok(None);
+        };
         let version = match minor {
             b'0' => Version::Http10,
             b'1' => Version::Http11,
@@ -317,7 +361,11 @@ impl Lines<'_> {
         if !self.line_end(ParseError::Field)? {
             return Ok(None);
         }
-        Ok(Some(Field::new(self.bytes, name, trimmed(self.bytes, start, end))))
+        Ok(Some(Field::new(
+            self.bytes,
+            name,
+            trimmed(self.bytes, start, end),
+        )))
     }
 
     /// Goes on to the first byte that is not of `class`.
@@ -347,7 +395,11 @@ impl Lines<'_> {
 
     fn refuse_unless_short<T>(&self, needed: usize) -> Found<T> {
         let is_short = self.bytes.len() - self.at < needed;
-        if is_short { Ok(None) } else { Err(ParseError::FirstLine) }
+        if is_short {
+            Ok(None)
+        } else {
+            Err(ParseError::FirstLine)
+        }
     }
 }
 
@@ -356,7 +408,11 @@ fn trimmed(bytes: &[u8], start: usize, end: usize) -> Span {
     let is_space = |&byte: &u8| byte == b' ' || byte == b'\t';
     let value = &bytes[start..end];
     let leading = value.iter().take_while(|byte| is_space(byte)).count();
-    let trailing = value[leading..].iter().rev().take_while(|byte| is_space(byte)).count();
+    let trailing = value[leading..]
+        .iter()
+        .rev()
+        .take_while(|byte| is_space(byte))
+        .count();
     Span::new(start + leading, end - trailing)
 }
 
@@ -364,7 +420,10 @@ fn trimmed(bytes: &[u8], start: usize, end: usize) -> Span {
 mod tests {
     use super::*;
 
-    const LIMITS: HeadLimits = HeadLimits { bytes: 200, fields: 3 };
+    const LIMITS: HeadLimits = HeadLimits {
+        bytes: 200,
+        fields: 3,
+    };
 
     fn request_of(text: &str) -> Result<Option<RequestLine>, ParseError> {
         request(text.as_bytes(), LIMITS, &mut Vec::new())
@@ -374,7 +433,9 @@ mod tests {
     fn a_head_is_read_and_what_follows_is_left() {
         let text = b"GET /a?b HTTP/1.1\r\nHost:  x \r\nEmpty:\r\n\r\nnext";
         let mut fields = Vec::new();
-        let line = request(text, LIMITS, &mut fields).expect("valid").expect("whole");
+        let line = request(text, LIMITS, &mut fields)
+            .expect("valid")
+            .expect("whole");
         assert_eq!(line.method.of(text), b"GET");
         assert_eq!(line.target.of(text), b"/a?b");
         assert_eq!(line.version, Version::Http11);
@@ -388,7 +449,10 @@ mod tests {
         let text = "POST /a HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n";
         for end in 0..text.len() {
             assert_eq!(request_of(&text[..end]), Ok(None), "{:?}", &text[..end]);
-            assert!(!may_be_complete(&text.as_bytes()[..end], end.saturating_sub(1)));
+            assert!(!may_be_complete(
+                &text.as_bytes()[..end],
+                end.saturating_sub(1)
+            ));
         }
         assert!(may_be_complete(text.as_bytes(), text.len() - 1));
         let text = "HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
@@ -423,7 +487,10 @@ mod tests {
             ("GET / HTTP/1.1\r\nA: b\0\r\n", ParseError::Field),
             ("GET / HTTP/1.1\r\n\n", ParseError::LineEnd),
             ("GET / HTTP/1.1\r\n\rX", ParseError::LineEnd),
-            ("GET / HTTP/1.1\r\na:\r\nb:\r\nc:\r\nd:\r\n", ParseError::TooManyFields),
+            (
+                "GET / HTTP/1.1\r\na:\r\nb:\r\nc:\r\nd:\r\n",
+                ParseError::TooManyFields,
+            ),
         ] {
             assert_eq!(request_of(text), Err(error), "{text:?}");
         }
@@ -441,14 +508,24 @@ mod tests {
     #[test]
     fn status_lines_are_read_and_refused() {
         let status = |text: &str| {
-            response(text.as_bytes(), LIMITS, &mut Vec::new()).map(|line| line.map(|line| line.status))
+            response(text.as_bytes(), LIMITS, &mut Vec::new())
+                .map(|line| line.map(|line| line.status))
         };
         assert_eq!(status("HTTP/1.1 204\r\n\r\n"), Ok(Some(204)));
         assert_eq!(status("HTTP/1.0 404 Not Found\r\n\r\n"), Ok(Some(404)));
-        for text in ["HTTP/1.1 99 \r\n\r\n", "HTTP/1.1 600 x\r\n\r\n", "HTTP/1.1 2000\r\n\r\n", "ICY 200 OK\r\n\r\n", "HTTP/1.1  200 OK\r\n\r\n"] {
+        for text in [
+            "HTTP/1.1 99 \r\n\r\n",
+            "HTTP/1.1 600 x\r\n\r\n",
+            "HTTP/1.1 2000\r\n\r\n",
+            "ICY 200 OK\r\n\r\n",
+            "HTTP/1.1  200 OK\r\n\r\n",
+        ] {
             assert_eq!(status(text), Err(ParseError::FirstLine), "{text:?}");
         }
-        assert_eq!(status("HTTP/1.1 200 a\rb\r\n\r\n"), Err(ParseError::LineEnd));
+        assert_eq!(
+            status("HTTP/1.1 200 a\rb\r\n\r\n"),
+            Err(ParseError::LineEnd)
+        );
     }
 
     #[test]

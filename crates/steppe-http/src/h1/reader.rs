@@ -41,8 +41,10 @@ pub(crate) enum ReadError {
     OverBudget,
 }
 
-const TRAILER_LIMITS: HeadLimits =
-    HeadLimits { bytes: TRAILER_BYTES_MAX, fields: TRAILER_FIELDS_MAX };
+const TRAILER_LIMITS: HeadLimits = HeadLimits {
+    bytes: TRAILER_BYTES_MAX,
+    fields: TRAILER_FIELDS_MAX,
+};
 
 impl Reader {
     pub(crate) fn new(length: BodyLength, allowed: u64) -> Self {
@@ -97,12 +99,22 @@ impl Reader {
     /// the less the budget has left, so that many slow messages share it.
     fn chunk_bytes(&self, lease: &Lease) -> usize {
         let room = lease.account().headroom_bytes() / SHARERS;
-        let room = usize::try_from(room).unwrap_or(usize::MAX).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        let room = usize::try_from(room)
+            .unwrap_or(usize::MAX)
+            .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         // Down to a class that fits into the room.
-        let room = if room.is_power_of_two() { room } else { room.next_power_of_two() / 2 };
+        let room = if room.is_power_of_two() {
+            room
+        } else {
+            room.next_power_of_two() / 2
+        };
         match self.state {
             // One more than there is: a short read tells the runtime that there is no more.
-            State::Known(left) => room.min(usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1)),
+            State::Known(left) => room.min(
+                usize::try_from(left)
+                    .unwrap_or(usize::MAX)
+                    .saturating_add(1),
+            ),
             State::Trailers => CHUNK_BYTES_MIN,
             _ => room,
         }
@@ -119,11 +131,17 @@ impl Reader {
     }
 
     /// The content that `pending` begins with; what follows it is pending again.
-    fn take_chunk(&mut self, mut pending: Buffer, wire: &mut Wire) -> Result<Option<Buffer>, ReadError> {
+    fn take_chunk(
+        &mut self,
+        mut pending: Buffer,
+        wire: &mut Wire,
+    ) -> Result<Option<Buffer>, ReadError> {
         let content = match &mut self.state {
             State::UntilEnd => pending.len(),
             State::Known(left) => {
-                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(pending.len());
+                let count = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(pending.len());
                 *left -= count as u64;
                 if *left == 0 {
                     self.state = State::Done;
@@ -132,7 +150,9 @@ impl Reader {
                 count
             }
             State::Chunks(decoder) => {
-                let decoded = decoder.decode(pending.filled_mut()).map_err(ReadError::from)?;
+                let decoded = decoder
+                    .decode(pending.filled_mut())
+                    .map_err(ReadError::from)?;
                 if decoded.is_last {
                     self.state = State::Trailers;
                 }
@@ -141,7 +161,10 @@ impl Reader {
             }
             State::Trailers | State::Done => unreachable!("these take no content"),
         };
-        self.allowed = self.allowed.checked_sub(content as u64).ok_or(ReadError::TooLarge)?;
+        self.allowed = self
+            .allowed
+            .checked_sub(content as u64)
+            .ok_or(ReadError::TooLarge)?;
         Ok((content > 0).then_some(pending))
     }
 
@@ -152,7 +175,10 @@ impl Reader {
     ) -> Poll<Result<Option<FieldBlock>, ReadError>> {
         let mut fields = FieldList::take();
         loop {
-            let pending = wire.pending.as_mut().expect("trailers begin with what is pending");
+            let pending = wire
+                .pending
+                .as_mut()
+                .expect("trailers begin with what is pending");
             let section = parse::trailers(pending.filled(), TRAILER_LIMITS, &mut fields);
             if let Some(section_bytes) = section.map_err(ReadError::from)? {
                 self.state = State::Done;

@@ -144,14 +144,22 @@ impl ServerConnection {
         self.request.began_at = Instant::now();
         self.deadline.clear();
         // Until its version is known, a refusal goes out as HTTP/1.1 has it.
-        self.request = Request { version: Version::Http11, is_head: false, keep_alive: false, ..self.request };
+        self.request = Request {
+            version: Version::Http11,
+            is_head: false,
+            keep_alive: false,
+            ..self.request
+        };
         let mut seen = 0;
         poll_fn(|cx| self.poll_head(cx, &mut seen)).await
     }
 
     /// Ready with `None` when bytes have come.
     fn poll_first_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<NextRequest>> {
-        match self.wire.poll_fill(cx, &self.settings.lease, REQUEST_READ_BYTES) {
+        match self
+            .wire
+            .poll_fill(cx, &self.settings.lease, REQUEST_READ_BYTES)
+        {
             Poll::Ready(Ok(1..)) => return Poll::Ready(None),
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Some(NextRequest::Closed(None))),
             Poll::Pending => {}
@@ -176,11 +184,19 @@ impl ServerConnection {
                 Ok(None) => {}
                 Err(error) => return Poll::Ready(NextRequest::Refused(error)),
             }
-            *seen = self.wire.pending.as_ref().map_or(0, |pending| pending.len());
+            *seen = self
+                .wire
+                .pending
+                .as_ref()
+                .map_or(0, |pending| pending.len());
             if self.deadline.at().is_none() {
-                self.deadline.set(self.request.began_at, self.settings.timeouts.header);
+                self.deadline
+                    .set(self.request.began_at, self.settings.timeouts.header);
             }
-            match self.wire.poll_fill_more(cx, self.settings.limits.header_bytes) {
+            match self
+                .wire
+                .poll_fill_more(cx, self.settings.limits.header_bytes)
+            {
                 Poll::Ready(Ok(1..)) => continue,
                 // Part of a request and no more: nobody waits for an answer.
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(NextRequest::Closed(None)),
@@ -198,7 +214,9 @@ impl ServerConnection {
 
     /// The head that what is pending begins with, if it is whole. `seen` bytes were not.
     fn parse_head(&mut self, seen: usize) -> Result<Option<RequestHead>, GatewayError> {
-        let Some(pending) = &self.wire.pending else { return Ok(None) };
+        let Some(pending) = &self.wire.pending else {
+            return Ok(None);
+        };
         let limits = &self.settings.limits;
         let is_worth_it = seen == 0
             || pending.len() >= limits.header_bytes
@@ -206,28 +224,45 @@ impl ServerConnection {
         if !is_worth_it {
             return Ok(None);
         }
-        let head_limits = HeadLimits { bytes: limits.header_bytes, fields: limits.header_count };
+        let head_limits = HeadLimits {
+            bytes: limits.header_bytes,
+            fields: limits.header_count,
+        };
         let mut fields = FieldList::take();
         let Some(line) = parse::request(pending.filled(), head_limits, &mut fields)? else {
             return Ok(None);
         };
         let mut bytes = self.wire.pending.take().expect("it was there");
         self.wire.pending = split(&mut bytes, line.head_bytes, line.head_bytes)?;
-        self.take_head(line, FieldBlock::new(bytes, fields)).map(Some)
+        self.take_head(line, FieldBlock::new(bytes, fields))
+            .map(Some)
     }
 
-    fn take_head(&mut self, line: RequestLine, mut fields: FieldBlock) -> Result<RequestHead, GatewayError> {
+    fn take_head(
+        &mut self,
+        line: RequestLine,
+        mut fields: FieldBlock,
+    ) -> Result<RequestHead, GatewayError> {
         self.request.version = line.version;
         self.request.is_head = line.method.of(fields.bytes()) == b"HEAD";
         let framing = framing::request(line.version, &fields)?;
-        let upgrade = framing.upgrade.then(|| fields.value_span(FieldId::Upgrade)).flatten();
+        let upgrade = framing
+            .upgrade
+            .then(|| fields.value_span(FieldId::Upgrade))
+            .flatten();
         let takes_trailers = takes_trailers(&fields);
         fields.strip_hop_by_hop();
         let parts = target::resolve(&line, upgrade, &mut fields)?;
         self.begin_content(&framing)?;
         self.request.keep_alive = framing.keep_alive;
         let (version, length) = (line.version, framing.length);
-        Ok(RequestHead { fields, version, length, takes_trailers, parts })
+        Ok(RequestHead {
+            fields,
+            version,
+            length,
+            takes_trailers,
+            parts,
+        })
     }
 
     fn begin_content(&mut self, framing: &RequestFraming) -> Result<(), GatewayError> {
@@ -251,7 +286,9 @@ impl ServerConnection {
             if let Poll::Ready(flushed) = side.writer.poll_flush(cx, side.wire) {
                 return Poll::Ready(flushed);
             }
-            deadline.poll_passed(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            deadline
+                .poll_passed(cx)
+                .map(|()| Err(io::ErrorKind::TimedOut.into()))
         })
         .await
     }
@@ -325,7 +362,13 @@ impl ServerSide<'_> {
         let persistence = self.persistence();
         self.request.keep_alive = persistence != Persistence::Close;
         let has_content = !self.request.is_head;
-        let refusal = encode::refusal(status, further, has_content, persistence, &self.settings.lease);
+        let refusal = encode::refusal(
+            status,
+            further,
+            has_content,
+            persistence,
+            &self.settings.lease,
+        );
         match refusal {
             Ok(out) => self.writer.start(out, BodyLength::Empty, false),
             Err(_) => {
@@ -350,18 +393,22 @@ impl Sink for ServerSide<'_> {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        self.writer.poll_flush(cx, self.wire).map_err(|_| GatewayError::client_gone())
+        self.writer
+            .poll_flush(cx, self.wire)
+            .map_err(|_| GatewayError::client_gone())
     }
 }
 
 impl Source for ServerSide<'_> {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
-        self.reader.poll_part(cx, self.wire, self.lease).map_err(|error| match error {
-            ReadError::Cut => GatewayError::client_gone(),
-            ReadError::Malformed => GatewayError::downstream(CloseReason::BadRequest, 400),
-            ReadError::TooLarge => too_large(),
-            ReadError::OverBudget => GatewayError::over_budget(),
-        })
+        self.reader
+            .poll_part(cx, self.wire, self.lease)
+            .map_err(|error| match error {
+                ReadError::Cut => GatewayError::client_gone(),
+                ReadError::Malformed => GatewayError::downstream(CloseReason::BadRequest, 400),
+                ReadError::TooLarge => too_large(),
+                ReadError::OverBudget => GatewayError::over_budget(),
+            })
     }
 
     fn is_starved(&self) -> bool {
@@ -396,7 +443,10 @@ impl Downstream for ServerSide<'_> {
         if self.wire.pending.is_some() {
             return Poll::Pending;
         }
-        match ready!(self.wire.poll_fill(cx, &self.settings.lease, REQUEST_READ_BYTES)) {
+        match ready!(
+            self.wire
+                .poll_fill(cx, &self.settings.lease, REQUEST_READ_BYTES)
+        ) {
             Ok(0) | Err(_) => Poll::Ready(()),
             Ok(_) => Poll::Pending,
         }

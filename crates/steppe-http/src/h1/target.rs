@@ -37,7 +37,14 @@ pub(crate) fn resolve(
         return Err(bad_request());
     }
     let path = normalize(method, path, fields)?;
-    Ok(RequestParts { method, path, query, authority, host, upgrade })
+    Ok(RequestParts {
+        method,
+        path,
+        query,
+        authority,
+        host,
+        upgrade,
+    })
 }
 
 /// The `Host` field's value. There is just one, but for HTTP/1.0, which may leave it out.
@@ -62,7 +69,10 @@ fn split_authority(target: Span, bytes: &[u8]) -> Result<(Option<Span>, Span), G
     }
     let start = target.start() + HTTP.len();
     let rest = &text[HTTP.len()..];
-    let authority_len = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+    let authority_len = rest
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b'?'))
+        .unwrap_or(rest.len());
     let end = start + authority_len;
     Ok((Some(Span::new(start, end)), Span::new(end, target.end())))
 }
@@ -74,14 +84,20 @@ fn host_of(authority: Span, bytes: &[u8]) -> Result<Span, GatewayError> {
         return Ok(authority);
     }
     let parsed = Authority::parse(text).map_err(|_| bad_request())?;
-    Ok(Span::new(authority.start(), authority.start() + parsed.host.len()))
+    Ok(Span::new(
+        authority.start(),
+        authority.start() + parsed.host.len(),
+    ))
 }
 
 fn split_query(target: Span, bytes: &[u8]) -> (Span, Option<Span>) {
     match memchr::memchr(b'?', target.of(bytes)) {
         Some(at) => {
             let at = target.start() + at;
-            (Span::new(target.start(), at), Some(Span::new(at + 1, target.end())))
+            (
+                Span::new(target.start(), at),
+                Some(Span::new(at + 1, target.end())),
+            )
         }
         None => (target, None),
     }

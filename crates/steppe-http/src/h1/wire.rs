@@ -32,7 +32,13 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn new(stream: Stream, side: Side, metrics: Rc<WorkerMetrics>) -> Self {
-        Self { stream, pending: None, is_starved: false, side, metrics }
+        Self {
+            stream,
+            pending: None,
+            is_starved: false,
+            side,
+            metrics,
+        }
     }
 
     /// Reads once into a fresh buffer of `bytes`, which becomes what is pending.

@@ -57,7 +57,10 @@ impl Default for Writer {
 impl Writer {
     /// Starts a message with its head in `out`. `keeps_out`: until [`Writer::forget`].
     pub(crate) fn start(&mut self, out: Buffer, length: BodyLength, keeps_out: bool) {
-        debug_assert!(self.is_flushed(), "messages are written one after the other");
+        debug_assert!(
+            self.is_flushed(),
+            "messages are written one after the other"
+        );
         self.put_out(out);
         self.length = length;
         self.keeps_out = keeps_out;
@@ -128,8 +131,11 @@ impl Writer {
     fn copy_behind_head(&mut self, chunk: &Buffer, is_chunked: bool) -> bool {
         let size_line_bytes = usize::from(self.size_line_end - self.size_line_at);
         let needed = chunk.len() + size_line_bytes + 2;
-        let Some(out) = &mut self.out else { return false };
-        let is_copied = chunk.len() <= COPIED_PART_BYTES_MAX && out.spare() >= needed && !self.keeps_out;
+        let Some(out) = &mut self.out else {
+            return false;
+        };
+        let is_copied =
+            chunk.len() <= COPIED_PART_BYTES_MAX && out.spare() >= needed && !self.keeps_out;
         if is_copied {
             let size_line = &self.size_line[..size_line_bytes];
             let end: &[u8] = if is_chunked { b"\r\n" } else { b"" };
@@ -165,20 +171,33 @@ impl Writer {
 
     fn put_last_chunk(&mut self) {
         const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-        let is_copied = self.out.as_mut().is_some_and(|out| !self.keeps_out && out.put(LAST_CHUNK).is_ok());
+        let is_copied = self
+            .out
+            .as_mut()
+            .is_some_and(|out| !self.keeps_out && out.put(LAST_CHUNK).is_ok());
         if !is_copied {
             self.tail = LAST_CHUNK;
         }
     }
 
     fn is_flushed(&self) -> bool {
-        let is_out_written = self.out.as_ref().is_none_or(|out| self.out_written == out.len());
+        let is_out_written = self
+            .out
+            .as_ref()
+            .is_none_or(|out| self.out_written == out.len());
         is_out_written && self.can_put()
     }
 
-    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Wire,
+    ) -> Poll<io::Result<()>> {
         while !self.is_flushed() {
-            let out = self.out.as_ref().map_or(&[][..], |out| &out.filled()[self.out_written..]);
+            let out = self
+                .out
+                .as_ref()
+                .map_or(&[][..], |out| &out.filled()[self.out_written..]);
             let size_line = &self.size_line[self.size_line_at.into()..self.size_line_end.into()];
             let chunk = self.chunk.as_ref().map_or(&[][..], |chunk| chunk.filled());
             let written = if size_line.is_empty() && chunk.is_empty() && self.tail.is_empty() {
@@ -210,7 +229,10 @@ impl Writer {
             written -= here;
             here
         };
-        let out_left = self.out.as_ref().map_or(0, |out| out.len() - self.out_written);
+        let out_left = self
+            .out
+            .as_ref()
+            .map_or(0, |out| out.len() - self.out_written);
         self.out_written += take(out_left);
         let size_line_left = usize::from(self.size_line_end - self.size_line_at);
         self.size_line_at += u8::try_from(take(size_line_left)).expect("18 at most");
@@ -227,7 +249,10 @@ impl Writer {
     }
 
     fn release_out(&mut self) {
-        let is_written = self.out.as_ref().is_some_and(|out| self.out_written == out.len());
+        let is_written = self
+            .out
+            .as_ref()
+            .is_some_and(|out| self.out_written == out.len());
         if is_written && !self.keeps_out {
             self.out = None;
             self.out_written = 0;

@@ -12,19 +12,37 @@ use crate::config::Config;
 pub(super) fn banner(config: &Config, budget: &Budget, workers: usize, is_default: bool) -> String {
     let mut text = String::new();
     let mebibytes = budget.root().limit_bytes() >> 20;
-    let _ = writeln!(text, "steppe: {workers} workers, memory budget {mebibytes} MiB\n");
+    let _ = writeln!(
+        text,
+        "steppe: {workers} workers, memory budget {mebibytes} MiB\n"
+    );
     for listener in &config.http.listeners {
-        row(&mut text, "gateway", &listener.address.to_string(), &routes(config));
+        row(
+            &mut text,
+            "gateway",
+            &listener.address.to_string(),
+            &routes(config),
+        );
     }
     if let Some(admin) = &config.admin {
-        row(&mut text, "admin", &admin.listen.to_string(), "/metrics /memory /config /healthz /readyz");
+        row(
+            &mut text,
+            "admin",
+            &admin.listen.to_string(),
+            "/metrics /memory /config /healthz /readyz",
+        );
         if let Some(probes) = &admin.probes {
             row(&mut text, "probes", &probes.to_string(), "/healthz /readyz");
         }
     }
     if is_default {
         for server in servers(config) {
-            row(&mut text, "demo origin", &server, "what stands behind the gateway");
+            row(
+                &mut text,
+                "demo origin",
+                &server,
+                "what stands behind the gateway",
+            );
         }
     }
     try_this(&mut text, config, is_default);
@@ -48,11 +66,20 @@ fn servers(config: &Config) -> Vec<String> {
         UpstreamKind::Servers(servers) => servers.servers.iter().map(ToString::to_string).collect(),
         UpstreamKind::Respond(_) => Vec::new(),
     };
-    config.http.upstreams.iter().flat_map(|upstream| servers(&upstream.kind)).collect()
+    config
+        .http
+        .upstreams
+        .iter()
+        .flat_map(|upstream| servers(&upstream.kind))
+        .collect()
 }
 
 fn try_this(text: &mut String, config: &Config, is_default: bool) {
-    let gateway = config.http.listeners.first().map(|listener| reachable(&listener.address));
+    let gateway = config
+        .http
+        .listeners
+        .first()
+        .map(|listener| reachable(&listener.address));
     let admin = config.admin.as_ref().map(|admin| reachable(&admin.listen));
     let mut commands = Vec::new();
     if let Some(gateway) = gateway {
