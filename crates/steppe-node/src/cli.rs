@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::allocator;
 use crate::config::{self, Config, DEFAULT, DEFAULT_NAME, Drawing, Outcome, Report};
 
 /// Exit codes, the same for every command.
@@ -237,23 +238,14 @@ pub fn version() -> &'static str {
             () => "",
         };
         format!(
-            "{} ({}-{}{environment}, {})",
+            "{} ({}-{}{environment}, alloc-{})",
             env!("CARGO_PKG_VERSION"),
             std::env::consts::ARCH,
             std::env::consts::OS,
-            allocator()
+            allocator::NAME
         )
     });
     &VERSION
-}
-
-/// The cargo feature that chose the node's allocator.
-pub const fn allocator() -> &'static str {
-    if cfg!(feature = "alloc-mimalloc") {
-        "alloc-mimalloc"
-    } else {
-        "alloc-system"
-    }
 }
 
 fn complain(report: &Report) {

@@ -30,6 +30,10 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Vec<Mistake>) {
         }
         fields::check(http, mistakes);
         routes::check(file, http, mistakes);
+        // A key that was refused may have named what looks unused.
+        if mistakes.is_empty() {
+            routes::unused(http, mistakes);
+        }
     }
 }
 
@@ -122,7 +126,7 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Vec<Mi
     mistakes.push(
         Mistake::new(span, "nothing listens: there is no `http.listener`")
             .label("no listener")
-            .help("add one:\n[[http.listener]]\nlisten = \"127.0.0.1:8080\""),
+            .help("add one, with `listen` set to \"127.0.0.1:8080\""),
     );
 }
 

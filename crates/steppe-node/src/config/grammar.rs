@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use steppe_http::field::FieldId;
+use steppe_http::h1::parse::{is_field_value, is_token};
 use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::config::limits::{
@@ -125,7 +127,8 @@ pub(super) fn share(share: f64) -> Read<f64> {
     if share > 0.0 && share <= 1.0 {
         return Ok(share);
     }
-    Err(Refusal::new("a share is above 0% and at most 100%"))
+    Err(Refusal::new("a share is above 0% and at most 100%")
+        .help("write a share such as \"75%\" or 0.75"))
 }
 
 /// The number and what follows it.
@@ -164,6 +167,7 @@ pub(super) fn duration_text(duration: Duration) -> String {
         .find(|(_, scale)| nanos > 0 && nanos.is_multiple_of(u128::from(*scale)))
     {
         Some((unit, scale)) => format!("{}{unit}", nanos / u128::from(*scale)),
+        None if nanos == 0 => "0s".to_owned(),
         None => format!("{}us", nanos / 1_000),
     }
 }
@@ -207,7 +211,10 @@ pub(super) fn server_address(text: &str, base: &Path) -> Read<ServerAddress> {
         return unix_path(path, base).map(ServerAddress::Unix);
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
-        let refusal = || Refusal::new(format!("`{}`: a server has no port 0", shown(text)));
+        let refusal = || {
+            Refusal::new(format!("`{}`: a server has no port 0", shown(text)))
+                .help("write the port that it listens on")
+        };
         let has_port = address.port() != 0;
         return has_port
             .then_some(ServerAddress::Ip(address))
@@ -276,7 +283,8 @@ fn unix_path(path: &str, base: &Path) -> Read<PathBuf> {
     if length > UNIX_PATH_BYTES_MAX {
         return Err(Refusal::new(format!(
             "a path of {length} bytes is too long for a Unix socket: at most {UNIX_PATH_BYTES_MAX}"
-        )));
+        ))
+        .help("relative paths count from the folder of the configuration: move the socket up"));
     }
     Ok(path)
 }
@@ -332,7 +340,7 @@ pub(super) fn method(text: &str) -> Read<String> {
     if text == "*" {
         return Err(Refusal::new("`*` is not a method").help("leave `methods` out: every method"));
     }
-    if is_token(text) {
+    if is_token(text.as_bytes()) {
         return Ok(text.to_owned());
     }
     Err(Refusal::new(format!("`{}` is not a method", shown(text)))
@@ -341,7 +349,7 @@ pub(super) fn method(text: &str) -> Read<String> {
 
 /// RFC 9110 §5.1: a token, in lower case from here on.
 pub(super) fn field_name(text: &str) -> Read<String> {
-    if is_token(text) {
+    if is_token(text.as_bytes()) {
         return Ok(text.to_ascii_lowercase());
     }
     Err(
@@ -358,38 +366,21 @@ pub(super) fn field_value(text: &str) -> Read<String> {
             shown(text)
         ))
     };
-    if text
-        .bytes()
-        .any(|byte| byte.is_ascii_control() && byte != b'\t')
-    {
-        return Err(refusal("it contains a control character"));
+    if is_field_value(text.as_bytes()) {
+        return Ok(text.to_owned());
     }
-    if text.trim_matches([' ', '\t']).len() != text.len() {
-        return Err(refusal("it begins or ends with white space"));
-    }
-    Ok(text.to_owned())
-}
-
-fn is_token(text: &str) -> bool {
-    let is_tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_tchar)
+    let is_control = |byte: u8| byte.is_ascii_control() && byte != b'\t';
+    Err(refusal(match text.bytes().any(is_control) {
+        true => "it contains a control character",
+        false => "it begins or ends with white space",
+    }))
 }
 
 /// Fields that frame a message or end at the next hop (RFC 9110 §7.6.1, RFC 9112 §6): the gateway
-/// alone writes them. In lower case.
+/// alone writes them.
 pub(super) fn is_ours(name: &str) -> bool {
-    matches!(
-        name,
-        "connection"
-            | "content-length"
-            | "http2-settings"
-            | "keep-alive"
-            | "proxy-connection"
-            | "te"
-            | "trailer"
-            | "transfer-encoding"
-            | "upgrade"
-    )
+    let id = FieldId::of(name.as_bytes());
+    id.is_hop_by_hop() || matches!(id, FieldId::ContentLength | FieldId::Trailer)
 }
 
 #[cfg(test)]
@@ -402,7 +393,7 @@ mod tests {
             ("250ms", 250_000_000, "250ms"),
             ("1.8s", 1_800_000_000, "1800ms"),
             ("60s", 60_000_000_000, "1m"),
-            ("0s", 0, "0us"),
+            ("0s", 0, "0s"),
             ("36h", 129_600_000_000_000, "36h"),
             ("7us", 7_000, "7us"),
         ] {

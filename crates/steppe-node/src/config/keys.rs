@@ -321,7 +321,7 @@ static UPSTREAM: Table = Table {
 };
 
 static SERVER: Table = Table {
-    name: "http.upstream.server",
+    name: "http.upstream.servers",
     doc: "One server.",
     keys: &[
         Key::new("address", Kind::Text(Form::Server), "Where it is.").required(),
@@ -422,7 +422,7 @@ static FILTER: Tagged = Tagged {
 };
 
 static TRANSFORM: Table = Table {
-    name: "http.filter.transform",
+    name: "http.filter",
     doc: "Removes, sets and appends fields, in this order.",
     keys: &[
         Key::new(

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use steppe_http::limits::{HEADER_BYTES_MAX, HEADER_COUNT_MAX, RESPOND_BYTES_MAX};
+use steppe_mem::limits::BUDGET_BYTES_MIN;
+
 /// Bytes of a configuration file. A route takes about 200 bytes: room for some 5,000.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
@@ -22,9 +25,6 @@ pub const VALUE_CHARS_SHOWN_MAX: usize = 60;
 /// Bytes of a name of a route, an upstream or a filter: they are labels of metrics.
 pub const NAME_BYTES_MAX: usize = 128;
 
-/// Bytes of `respond`'s content: it is held for as long as the configuration is.
-pub const RESPOND_BYTES_MAX: usize = 64 << 10;
-
 /// Bytes of a Unix socket's path: `sockaddr_un` has 108, one of them a NUL.
 pub const UNIX_PATH_BYTES_MAX: usize = 107;
 
@@ -36,8 +36,8 @@ pub const HOST_LABEL_BYTES_MAX: usize = 63;
 /// Worker threads: more than the cores of any machine that is sold.
 pub const WORKERS_MAX: u64 = 1024;
 
-/// The least `memory_budget`: below it, a worker's pools alone leave nothing to serve with.
-pub const MEMORY_BUDGET_MIN: u64 = 8 << 20;
+/// The least `memory_budget`.
+pub const MEMORY_BUDGET_MIN: u64 = BUDGET_BYTES_MIN;
 /// The most, a typing mistake beyond it.
 pub const MEMORY_BUDGET_MAX: u64 = 1 << 44;
 
@@ -46,9 +46,9 @@ pub const ROUTE_BUDGET_MIN: u64 = 256 << 10;
 
 /// Bounds of `limits.header_bytes`: a browser's request fits the least; the head is read into one
 /// buffer, hence the most.
-pub const HEADER_BYTES: (u64, u64) = (1 << 10, 256 << 10);
+pub const HEADER_BYTES: (u64, u64) = (1 << 10, HEADER_BYTES_MAX as u64);
 /// Bounds of `limits.header_count`.
-pub const HEADER_COUNT: (u64, u64) = (8, 1000);
+pub const HEADER_COUNT: (u64, u64) = (8, HEADER_COUNT_MAX as u64);
 /// Bounds of `limits.body_bytes`; bodies are streamed, so the most is only a typing mistake away.
 pub const BODY_BYTES: (u64, u64) = (0, 1 << 44);
 /// Bounds of `limits.connections`: what one process's file table can carry.
@@ -65,4 +65,5 @@ pub const DRAIN_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 
 const _: () = assert!(ROUTE_BUDGET_MIN <= MEMORY_BUDGET_MIN);
 const _: () = assert!(RESPOND_BYTES_MAX < FILE_BYTES_MAX);
-const _: () = assert!((HEADER_BYTES.1 as usize) < FILE_BYTES_MAX && NESTING_MAX < 80);
+// `toml` refuses more by itself, with a message of its own.
+const _: () = assert!(NESTING_MAX < 80);

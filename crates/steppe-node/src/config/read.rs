@@ -3,6 +3,7 @@
 //! Invariant: every key and value of the file is either in the result or named by a mistake, and
 //! one cause gives one mistake. Left out: what several keys say together, which `check` judges.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use steppe_http::config::HostPattern;
@@ -51,10 +52,16 @@ impl Reader<'_> {
             }
             match table.key(&entry.name) {
                 None => self.unknown_key(table, entry, tag),
-                Some(key) => fields.extend(self.field(key, entry)),
+                Some(key) => fields.extend(self.field(table, key, entry)),
             }
         }
-        let is_there = |name: &str| entries.iter().any(|entry| entry.name == name);
+        // A mistyped key that has been named is not missing as well.
+        let meant = |entry: &Entry| match table.key(&entry.name) {
+            Some(key) => Some(key.name),
+            None => closest(&entry.name, table.keys.iter().map(|key| key.name)),
+        };
+        let there: HashSet<&str> = entries.iter().filter_map(meant).collect();
+        let is_there = |name: &str| there.contains(name);
         for key in table.keys.iter().filter(|key| !is_there(key.name)) {
             fields.extend(self.absent(table, key, span));
         }
@@ -65,10 +72,14 @@ impl Reader<'_> {
         Fields { span, fields }
     }
 
-    fn field(&mut self, key: &'static Key, entry: &Entry) -> Option<Field> {
+    fn field(&mut self, table: &Table, key: &'static Key, entry: &Entry) -> Option<Field> {
         match &key.support {
             Support::Later => {
-                self.later(entry.name_span, &format!("`{}`", key.name));
+                let dot = if table.name.is_empty() { "" } else { "." };
+                self.later(
+                    entry.name_span,
+                    &format!("`{}{dot}{}`", table.name, key.name),
+                );
                 None
             }
             Support::Served { kind, .. } => Some(Field {
@@ -207,12 +218,12 @@ impl Reader<'_> {
                 Some(closest) => format!("did you mean \"{closest}\"?"),
                 None => format!("it takes {}", served.join(", ")),
             };
-            let mistake = Mistake::new(value.span, format!("unknown {name} `{}`", shown(text)));
+            let mistake = Mistake::new(value.span, format!("`{name}` has no \"{}\"", shown(text)));
             self.mistakes.push(mistake.label("unknown").help(help));
             return None;
         };
         if !choice.is_served {
-            self.later(value.span, &format!("{name} \"{text}\""));
+            self.later(value.span, &format!("\"{text}\" in `{name}`"));
             return None;
         }
         Some(choice.name)
@@ -299,7 +310,7 @@ impl Reader<'_> {
             return None;
         };
         let Some(table) = variant.table else {
-            self.later(tag.value.span, &format!("{} \"{text}\"", tagged.tag));
+            self.later(tag.value.span, &format!("\"{text}\" in `{}`", tagged.tag));
             return None;
         };
         let fields = self.table(table, span, entries, Some(tagged.tag));
@@ -349,11 +360,8 @@ impl Reader<'_> {
         if typed.is_none() {
             let range = kind.range();
             let mistake = Mistake::new(value.span, format!("`{name}` is out of range"));
-            self.mistakes.push(
-                mistake
-                    .label(format!("not {range}"))
-                    .help(format!("it goes {range}")),
-            );
+            let mistake = mistake.label("out of range");
+            self.mistakes.push(mistake.help(format!("it goes {range}")));
         }
         typed
     }
@@ -361,7 +369,7 @@ impl Reader<'_> {
     fn wrong_type(&mut self, name: &str, kind: &Kind, value: &Value) -> Option<Typed> {
         let mistake = Mistake::new(value.span, format!("`{name}` takes {}", kind.expects()));
         let mistake = mistake.label(format!("found {}", value.describe()));
-        self.mistakes.push(match type_help(name, kind, value) {
+        self.mistakes.push(match type_help(kind, value) {
             Some(help) => mistake.help(help),
             None => mistake,
         });
@@ -417,26 +425,30 @@ impl Reader<'_> {
 fn takes(kind: &Kind, value: &Value) -> bool {
     match (kind, &value.kind) {
         (Kind::Share, ValueKind::Text(text)) => text.ends_with('%'),
+        // A number in quotes is a number.
+        (Kind::Choice(_), ValueKind::Text(text)) => text.parse::<u64>().is_err(),
         (Kind::Share, ValueKind::Float(_))
         | (Kind::Integer(..), ValueKind::Integer(_))
-        | (Kind::Text(_) | Kind::Size(..) | Kind::Choice(_), ValueKind::Text(_))
+        | (Kind::Text(_) | Kind::Size(..), ValueKind::Text(_))
         | (Kind::Table(_) | Kind::LaterTable(_), ValueKind::Table(_)) => true,
         _ => false,
     }
 }
 
-fn type_help(name: &str, kind: &Kind, value: &Value) -> Option<String> {
+fn type_help(kind: &Kind, value: &Value) -> Option<String> {
     match (kind, &value.kind) {
         (Kind::Duration(..), ValueKind::Integer(number)) => {
             Some(format!("add a unit: \"{number}s\""))
         }
-        (Kind::Size(..), ValueKind::Integer(number)) => Some(format!("add a unit: \"{number}B\"")),
-        (Kind::List(Kind::Table(table), _), ValueKind::Table(_)) => {
-            Some(format!("write `[[{}]]`", table.name))
-        }
-        (Kind::List(..), ValueKind::Text(text)) => {
-            Some(format!("write `{name} = [\"{}\"]`", shown(text)))
-        }
+        (Kind::Size(..), ValueKind::Integer(number)) => Some(format!(
+            "add a unit: \"{number}B\", \"{number}KiB\" or \"{number}MiB\""
+        )),
+        (Kind::List(Kind::Table(table), _), ValueKind::Table(_)) => Some(format!(
+            "write `[[{}]]` in TOML, `[{{ … }}]` in JSON",
+            table.name
+        )),
+        (Kind::List(..), ValueKind::Text(text)) => Some(format!("write [\"{}\"]", shown(text))),
+        (Kind::Either(kinds), _) => kinds.iter().find_map(|kind| type_help(kind, value)),
         (Kind::Map(..), ValueKind::List(_)) => Some("give each a name of its own".to_owned()),
         (Kind::Integer(..), ValueKind::Text(text)) if text.parse::<u64>().is_ok() => {
             Some(format!("write it without quotes: {text}"))
@@ -482,9 +494,14 @@ pub(super) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
     let distance = |name: &str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());
     known
         .map(|name| (distance(name), name))
-        .filter(|(distance, name)| *distance <= name.len().div_ceil(3))
+        .filter(|(distance, name)| *distance <= name.len().div_ceil(3) || is_longer(&typed, name))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
+}
+
+/// `warning` for `warn`.
+fn is_longer(typed: &str, name: &str) -> bool {
+    name.len() >= 3 && typed.starts_with(name)
 }
 
 const CLOSEST_BYTES_MAX: usize = 64;

@@ -49,11 +49,12 @@ fn table(table: &Table, tag: Option<(&Tagged, &Variant)>) -> Value {
     schema.insert("type".to_owned(), json!("object"));
     schema.insert("properties".to_owned(), Value::Object(properties));
     schema.insert("additionalProperties".to_owned(), json!(false));
-    let served: Vec<_> = table.served_of().collect();
-    if let [one] = &*served {
-        required.push(one);
-    } else if !served.is_empty() {
-        let choices = served.iter().map(|name| json!({ "required": [name] }));
+    if !table.one_of.is_empty() {
+        // Those that are not supported yet count: it is they that are refused then, not their lack.
+        let choices = table
+            .one_of
+            .iter()
+            .map(|name| json!({ "required": [name] }));
         schema.insert("oneOf".to_owned(), choices.collect());
     }
     if !required.is_empty() {

@@ -230,7 +230,7 @@ impl Kind {
                 names.join(" or ")
             }
             Self::Off => "`false`".to_owned(),
-            Self::List(Self::Table(table), _) => format!("a list of tables: `[[{}]]`", table.name),
+            Self::List(Self::Table(_), _) => "a list of tables".to_owned(),
             Self::List(item, _) => format!("a list, each item {}", item.expects()),
             Self::OneOrMany(item) => format!("{}, or a list of them", item.expects()),
             Self::Map(..) | Self::Table(_) | Self::Tagged(_) | Self::LaterTable(_) => {

@@ -1,7 +1,8 @@
 //! Fields that upstreams and filters write, and what stands beside `respond`.
 
+use steppe_http::limits::RESPOND_BYTES_MAX;
+
 use crate::config::grammar::is_ours;
-use crate::config::limits::RESPOND_BYTES_MAX;
 use crate::config::mistake::{Mistake, Span};
 use crate::config::typed::{Fields, FromNode, Named, Node};
 
@@ -105,7 +106,7 @@ fn refuse_ours(name: &str, span: Span, mistakes: &mut Vec<Mistake>) {
         mistakes.push(
             Mistake::new(span, format!("`{name}` can't be edited"))
                 .label("written by the gateway alone")
-                .help("it frames the message or ends at the next hop"),
+                .help("take it out: it frames the message or ends at the next hop"),
         );
     }
 }

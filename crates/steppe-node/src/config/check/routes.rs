@@ -22,7 +22,6 @@ pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Vec<Mistake>) {
         methods(route, mistakes);
     }
     unreachable(&routes, mistakes);
-    unused(http, &routes, mistakes);
 }
 
 fn names(routes: &[&Fields], mistakes: &mut Vec<Mistake>) {
@@ -56,7 +55,7 @@ fn reference(what: &str, node: &Node, defined: &[Named], mistakes: &mut Vec<Mist
     }
     let help = match closest(&name, defined.iter().map(|entry| entry.name.as_str())) {
         Some(closest) => format!("did you mean \"{closest}\"?"),
-        None => format!("define it: `[http.{what}.{}]`", shown(&name)),
+        None => format!("define it as `http.{what}.{}`", shown(&name)),
     };
     mistakes.push(
         Mistake::new(node.span, format!("no {what} is called `{}`", shown(&name)))
@@ -194,7 +193,9 @@ impl Shape {
     }
 }
 
-fn unused(http: &Fields, routes: &[&Fields], mistakes: &mut Vec<Mistake>) {
+/// Upstreams and filters that no route names.
+pub(super) fn unused(http: &Fields, mistakes: &mut Vec<Mistake>) {
+    let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();
     let named = routes
         .iter()
         .filter_map(|route| route.take::<String>("upstream"));

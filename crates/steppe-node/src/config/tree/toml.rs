@@ -29,8 +29,8 @@ fn mistake(error: &::toml::de::Error) -> Mistake {
     };
     let mistake = Mistake::new(span, format!("invalid TOML: {what}"));
     match expected {
-        Some(expected) => mistake.label(format!("expected {expected}")),
-        None => mistake.label("here"),
+        Some(expected) if expected != "nothing" => mistake.label(format!("expected {expected}")),
+        _ => mistake.label("here"),
     }
 }
 
