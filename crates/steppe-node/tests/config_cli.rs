@@ -1,0 +1,142 @@
+//! The command line, as a shell sees it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use expect_test::expect;
+
+fn steppe(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_steppe"))
+        .args(args)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn check_sums_up_a_valid_file() {
+    let output = steppe(&["check", "examples/first.toml"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stderr), "");
+    expect![[r#"
+        examples/first.toml: ok: 1 listener (127.0.0.1:8080), 2 routes, 2 upstreams, memory budget 64MiB
+    "#]]
+    .assert_eq(text(&output.stdout));
+}
+
+#[test]
+fn check_counts_mistakes_and_fails() {
+    let output = steppe(&["check", "examples/gateway.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "");
+    let reports = text(&output.stderr);
+    assert!(
+        reports.ends_with("examples/gateway.toml: 21 errors\n"),
+        "{reports}"
+    );
+    assert!(!reports.contains('\u{1b}'), "no color in a pipe");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    for args in [["check", "nowhere.toml"], ["run", "-cnowhere.toml"]] {
+        let output = steppe(&args);
+        assert_eq!(output.status.code(), Some(1));
+        let expected = "steppe: can't read nowhere.toml: No such file or directory (os error 2)\n";
+        assert_eq!(text(&output.stderr), expected);
+    }
+}
+
+#[test]
+fn run_refuses_an_invalid_file() {
+    let output = steppe(&["run", "-c", "examples/gateway.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("21 errors"));
+}
+
+#[test]
+fn a_wrong_command_line_is_code_2() {
+    for args in [
+        &[][..],
+        &["walk"],
+        &["check"],
+        &["run", "extra"],
+        &["completions", "cmd"],
+    ] {
+        let output = steppe(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains("--help"), "{args:?}");
+    }
+}
+
+#[test]
+fn schema_is_json() {
+    let output = steppe(&["schema"]);
+    assert_eq!(output.status.code(), Some(0));
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        schema["$schema"],
+        "https://json-schema.org/draft/2020-12/schema"
+    );
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = steppe(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output.stdout).contains("check"), "{shell}");
+    }
+}
+
+#[test]
+fn version_names_target_and_allocator() {
+    let long = steppe(&["version"]);
+    let flag = steppe(&["--version"]);
+    assert_eq!(text(&long.stdout), text(&flag.stdout));
+    let version = text(&long.stdout);
+    assert!(
+        version.starts_with(concat!("steppe ", env!("CARGO_PKG_VERSION"), " (")),
+        "{version}"
+    );
+    let is_named = version.contains(std::env::consts::ARCH) && version.contains("alloc-");
+    assert!(is_named, "{version}");
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let output = steppe(&["--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    expect![[r#"
+        An edge node whose memory stays flat
+
+        Usage: steppe <COMMAND>
+
+        Commands:
+          run          Starts the node
+          check        Says everything that is wrong with a configuration
+          schema       Prints the JSON Schema of the configuration, for editors
+          completions  Prints completions for a shell
+          version      Prints version, target and allocator
+
+        Options:
+          -h, --help     Print help
+          -V, --version  Print version
+
+        Examples:
+          steppe run                      the embedded default: gateway on 127.0.0.1:8080, admin on :9900
+          steppe run -c steppe.toml       a configuration of your own
+          steppe check steppe.toml        everything that is wrong with it, at once
+          steppe schema > schema.json     for completion and hints in an editor
+
+        Exit codes:
+          0  done
+          1  the configuration is invalid or can't be read
+          2  the command line is wrong
+          3  the node could not start
+    "#]].assert_eq(text(&output.stdout));
+}

@@ -1,0 +1,290 @@
+//! The configurations that people copy, and the embedded one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use expect_test::expect;
+use steppe_http::config::{
+    FilterKind, ListenerLimits, ListenerTimeouts, UpstreamKind, UpstreamTimeouts,
+};
+use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples")
+        .join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(example(name)).expect("an example")
+}
+
+fn valid(name: &str, text: &str) -> Config {
+    let outcome = config::read(name, text);
+    assert_eq!(outcome.report.mistakes(), [], "{}", outcome.report);
+    outcome.config.expect("without mistakes")
+}
+
+/// Every line says what is not supported yet, and there is nothing else to say.
+#[test]
+fn what_is_not_supported_yet_is_named_and_nothing_else() {
+    let report = config::parse("gateway.toml", &text("gateway.toml")).expect_err("not yet");
+    let messages: Vec<_> = report
+        .mistakes()
+        .iter()
+        .map(|each| each.message.as_str())
+        .collect();
+    expect![[r#"
+        `trace` is not supported yet
+        "h2c" in `protocols` is not supported yet
+        "h2" in `protocols` is not supported yet
+        "h3" in `protocols` is not supported yet
+        `http.listener.tls` is not supported yet
+        `http.upstream.servers.weight` is not supported yet
+        "least-request" in `balance` is not supported yet
+        `http.upstream.health` is not supported yet
+        `http.upstream.outlier` is not supported yet
+        `http.upstream.circuit_breaker` is not supported yet
+        `http.upstream.retry` is not supported yet
+        `http.upstream.hedge` is not supported yet
+        "cors" in `kind` is not supported yet
+        "jwt" in `kind` is not supported yet
+        "rate-limit" in `kind` is not supported yet
+        "authorize" in `kind` is not supported yet
+        `http.filter.path` is not supported yet
+        `http.filter.query` is not supported yet
+        "cache" in `kind` is not supported yet
+        "compress" in `kind` is not supported yet
+        `http.route.files` is not supported yet"#]]
+    .assert_eq(&messages.join("\n"));
+}
+
+#[test]
+fn the_benchmark_of_h1_is_fine() {
+    let config = valid("gateway-bench-h1.toml", &text("gateway-bench-h1.toml"));
+    expect![[r#"
+        {
+          "node": {
+            "workers": 1,
+            "memory_budget": "256MiB",
+            "drain_timeout": "30s"
+          },
+          "admin": {
+            "listen": "127.0.0.1:28900"
+          },
+          "log": {
+            "level": "warn",
+            "format": "text",
+            "access": "off"
+          },
+          "http": {
+            "trusted_proxies": [],
+            "listener": [
+              {
+                "listen": "127.0.0.1:28080",
+                "protocols": [
+                  "h1"
+                ],
+                "proxy_protocol": false,
+                "limits": {
+                  "header_bytes": "16KiB",
+                  "header_count": 100,
+                  "body_bytes": "64MiB",
+                  "connections": 10000
+                },
+                "timeouts": {
+                  "header": "10s",
+                  "idle": "1m",
+                  "write_stall": "30s"
+                }
+              }
+            ],
+            "upstream": {
+              "origin": {
+                "servers": [
+                  "127.0.0.1:28001"
+                ],
+                "protocol": "h1",
+                "balance": "round-robin",
+                "keepalive": 256,
+                "timeouts": {
+                  "connect": "1s",
+                  "first_byte": "1m",
+                  "idle": "1m"
+                }
+              }
+            },
+            "filter": {},
+            "route": [
+              {
+                "name": "all",
+                "path": "/{rest*}",
+                "headers": {},
+                "query": {},
+                "filters": [],
+                "upstream": "origin",
+                "timeouts": {}
+              }
+            ]
+          }
+        }"#]]
+    .assert_eq(&format!("{:#}", config.effective()));
+}
+
+#[test]
+fn the_first_and_the_embedded_configuration_are_fine() {
+    let first = valid("first.toml", &text("first.toml"));
+    assert_eq!(first.http.routes.len(), 2);
+    let embedded = valid(DEFAULT_NAME, DEFAULT);
+    assert_eq!(embedded.node.memory_budget, MemoryBudget::Bytes(64 << 20));
+    assert_eq!(
+        embedded.http.listeners[0].address.to_string(),
+        "127.0.0.1:8080"
+    );
+    let admin = embedded.admin.expect("admin");
+    assert_eq!(admin.listen.to_string(), "127.0.0.1:9900");
+}
+
+/// The table of keys has the defaults as text, `steppe-http` as values.
+#[test]
+fn defaults_are_those_of_the_gateway() {
+    let text = "[[http.listener]]\nlisten = \"[::]:0\"\n\
+                [http.upstream.a]\nservers = [\"a:1\"]\n\
+                [[http.route]]\nname = \"a\"\nupstream = \"a\"\n";
+    let config = valid("a.toml", text);
+    assert_eq!(config.node.workers, Workers::Auto);
+    assert_eq!(config.node.memory_budget, MemoryBudget::Share(0.75));
+    assert_eq!(config.node.drain_timeout, Duration::from_secs(30));
+    assert!(config.admin.is_none());
+    let listener = &config.http.listeners[0];
+    assert_eq!(listener.limits, ListenerLimits::default());
+    assert_eq!(listener.timeouts, ListenerTimeouts::default());
+    let UpstreamKind::Servers(servers) = &config.http.upstreams[0].kind else {
+        panic!("it has servers");
+    };
+    assert_eq!(servers.timeouts, UpstreamTimeouts::default());
+    assert_eq!(config.http.routes[0].path.to_string(), "/{rest*}");
+}
+
+const FULL: &str = r#"
+[node]
+workers = 3
+memory_budget = 0.5
+drain_timeout = "1.5s"
+[admin]
+listen = "unix:admin.sock"
+token_file = "secret/token"
+probes = "0.0.0.0:9901"
+[log]
+level = "debug"
+format = "json"
+access = "off"
+[http]
+trusted_proxies = ["10.0.0.0/8", "::1"]
+[[http.listener]]
+listen = "[::]:8080"
+protocols = ["h1"]
+proxy_protocol = false
+limits = { header_bytes = "8KiB", header_count = 50, body_bytes = "0", connections = 5 }
+timeouts = { header = "1s", idle = "2s", write_stall = "3s" }
+[http.upstream.a]
+servers = ["Origin.Example:80", { address = "[::1]:9001" }, "unix:/run/a.sock"]
+protocol = "h1"
+balance = "round-robin"
+keepalive = 0
+timeouts = { connect = "1ms", first_byte = "2ms", idle = "3ms", total = "4ms" }
+[http.upstream.b]
+respond = { status = 404, body = "no\n", headers = { Content-Type = "text/plain", set-cookie = ["a=1", "b=2"] } }
+[http.filter.edit]
+kind = "transform"
+request_headers = { set = { Authorization = "Bearer 0123", x-a = "1" }, append = { via-a = ["1", "2"] } }
+response_headers = { remove = ["Server"] }
+[[http.route]]
+name = "a"
+host = "API.example.com"
+path = "/v1/{id}"
+methods = ["GET"]
+headers = { X-Version = "2" }
+query = { preview = "true" }
+filters = ["edit", "edit"]
+upstream = "a"
+budget = "1MiB"
+timeouts = { total = "20s" }
+[[http.route]]
+name = "b"
+host = ["a.example", "*.b.example"]
+upstream = "b"
+"#;
+
+#[test]
+fn every_key_arrives() {
+    let config = valid("/etc/steppe/steppe.toml", FULL);
+    let admin = config.admin.as_ref().expect("admin");
+    assert_eq!(admin.listen.to_string(), "unix:/etc/steppe/admin.sock");
+    assert_eq!(
+        admin.token_file.as_deref(),
+        Some(Path::new("/etc/steppe/secret/token"))
+    );
+    let FilterKind::Transform(transform) = &config.http.filters[0].kind;
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(
+        transform.request.append,
+        [pair("via-a", "1"), pair("via-a", "2")]
+    );
+    assert_eq!(transform.response.remove, ["server"]);
+    assert_eq!(config.http.routes[0].filters, [0, 0]);
+    assert_eq!(config.http.routes[0].total, Some(Duration::from_secs(20)));
+    assert_eq!(config.http.routes[1].upstream, 1);
+    expect_test::expect_file!["data/full.effective.json"]
+        .assert_eq(&format!("{:#}\n", config.effective()));
+}
+
+/// The effective configuration has the keys of a file, and JSON reads as TOML does.
+#[test]
+fn the_effective_configuration_reads_back() {
+    for text in [
+        FULL,
+        DEFAULT,
+        &text("first.toml"),
+        &text("gateway-bench-h1.toml"),
+    ] {
+        let config = valid("/etc/steppe.toml", text);
+        let effective = config.effective();
+        let again = valid("/etc/steppe.json", &effective.to_string());
+        assert_eq!(again.effective(), effective);
+    }
+}
+
+#[test]
+fn secrets_are_masked() {
+    let shown = valid("a.toml", FULL).effective().to_string();
+    for secret in ["Bearer", "0123", "a=1", "b=2"] {
+        assert!(
+            FULL.contains(secret) && !shown.contains(secret),
+            "{secret}: {shown}"
+        );
+    }
+    assert!(shown.contains("secret/token"), "paths are shown: {shown}");
+}
+
+#[test]
+fn content_of_a_response_is_bounded() {
+    let most = steppe_http::limits::RESPOND_BYTES_MAX;
+    let responding = |bytes: usize| {
+        format!(
+            "[[http.listener]]\nlisten = \"[::]:0\"\n\
+             [http.upstream.a]\nrespond.body = \"{}\"\n\
+             [[http.route]]\nname = \"a\"\nupstream = \"a\"\n",
+            "x".repeat(bytes)
+        )
+    };
+    valid("a.toml", &responding(most));
+    let report = config::parse("a.toml", &responding(most + 1)).expect_err("too long");
+    assert_eq!(
+        report.mistakes()[0].message,
+        format!("`body` has {} bytes: at most {most}", most + 1)
+    );
+    // A line this long is not quoted.
+    assert!(report.to_string().len() < 200, "{report}");
+}

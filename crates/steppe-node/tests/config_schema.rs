@@ -1,0 +1,185 @@
+//! The schema, by a validator of the few keywords that it uses.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use steppe_node::config;
+
+/// Where and why a value is refused; empty: accepted. `pattern` is left to editors.
+fn refusals(schema: &Value, value: &Value, at: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (keyword, rule) in schema.as_object().expect("a schema is an object") {
+        let is_ok = match keyword.as_str() {
+            "not" => false,
+            "type" => is_type(rule, value),
+            "const" => rule == value,
+            "enum" => rule.as_array().is_some_and(|names| names.contains(value)),
+            "minimum" => value.as_f64() >= rule.as_f64(),
+            "maximum" => value.as_f64() <= rule.as_f64(),
+            "exclusiveMinimum" => value.as_f64() > rule.as_f64(),
+            "minItems" => value.as_array().map(|items| items.len() as u64) >= rule.as_u64(),
+            "required" => rule.as_array().is_some_and(|names| {
+                let is_there = |name: &Value| value.get(name.as_str().unwrap_or("")).is_some();
+                names.iter().all(is_there)
+            }),
+            "anyOf" => accepting(rule, value) > 0,
+            "oneOf" => accepting(rule, value) == 1,
+            "items" => {
+                for item in value.as_array().into_iter().flatten() {
+                    found.extend(refusals(rule, item, &format!("{at}[]")));
+                }
+                true
+            }
+            "properties" | "additionalProperties" => {
+                found.extend(members(schema, keyword, value, at));
+                true
+            }
+            "propertyNames" => value
+                .as_object()
+                .into_iter()
+                .flatten()
+                .all(|(name, _)| refusals(rule, &json!(name), at).is_empty()),
+            "pattern" | "description" | "default" | "title" | "$schema" | "$comment" => true,
+            other => panic!("the validator does not know `{other}`"),
+        };
+        if !is_ok {
+            found.push(format!("{at}: {keyword}"));
+        }
+    }
+    found
+}
+
+fn members(schema: &Value, keyword: &str, value: &Value, at: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, member) in value.as_object().into_iter().flatten() {
+        let known = schema.get("properties").and_then(|known| known.get(name));
+        let at = format!("{at}.{name}");
+        match (known, keyword, &schema["additionalProperties"]) {
+            (Some(known), "properties", _) => found.extend(refusals(known, member, &at)),
+            (None, "additionalProperties", Value::Bool(false)) => {
+                found.push(format!("{at}: unknown"))
+            }
+            (None, "additionalProperties", each) => found.extend(refusals(each, member, &at)),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn accepting(schemas: &Value, value: &Value) -> usize {
+    let schemas = schemas.as_array().into_iter().flatten();
+    schemas
+        .filter(|schema| refusals(schema, value, "").is_empty())
+        .count()
+}
+
+fn is_type(rule: &Value, value: &Value) -> bool {
+    match rule.as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_u64(),
+        Some("number") => value.is_number(),
+        other => panic!("no type {other:?}"),
+    }
+}
+
+/// A file as JSON, by the reader of TOML that everybody uses.
+fn json_of(text: &str) -> Value {
+    fn value(toml: &toml::de::DeValue<'_>) -> Value {
+        use toml::de::DeValue;
+        match toml {
+            DeValue::String(text) => json!(text),
+            DeValue::Integer(number) => json!(number.as_str().parse::<u64>().expect("small")),
+            DeValue::Float(number) => json!(number.as_str().parse::<f64>().expect("finite")),
+            DeValue::Boolean(flag) => json!(flag),
+            DeValue::Datetime(date) => json!(date.to_string()),
+            DeValue::Array(items) => items.iter().map(|item| value(item.get_ref())).collect(),
+            DeValue::Table(entries) => entries
+                .iter()
+                .map(|(name, item)| (name.get_ref().to_string(), value(item.get_ref())))
+                .collect(),
+        }
+    }
+    let root = toml::de::DeTable::parse(text).expect("valid TOML");
+    value(&toml::de::DeValue::Table(root.into_inner()))
+}
+
+fn example(name: &str) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    json_of(&fs::read_to_string(folder.join(name)).expect("an example"))
+}
+
+#[test]
+fn it_accepts_the_examples() {
+    let schema = config::schema();
+    for name in ["first.toml", "gateway-bench-h1.toml"] {
+        assert_eq!(refusals(&schema, &example(name), ""), [""; 0], "{name}");
+    }
+    assert_eq!(refusals(&schema, &json_of(config::DEFAULT), ""), [""; 0]);
+}
+
+#[test]
+fn it_accepts_every_effective_configuration() {
+    let text = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/full.effective.json"),
+    );
+    let full: Value = serde_json::from_str(&text.expect("the data of a test")).expect("JSON");
+    assert_eq!(refusals(&config::schema(), &full, ""), [""; 0]);
+}
+
+/// The schema refuses in an example what the reader refuses in it.
+#[test]
+fn it_refuses_what_is_not_supported_yet() {
+    let refused = refusals(&config::schema(), &example("gateway.toml"), "");
+    for place in [
+        ".trace",
+        ".tls",
+        ".health",
+        ".hedge",
+        ".files",
+        ".balance",
+        ".protocols",
+    ] {
+        assert!(
+            refused.iter().any(|each| each.contains(place)),
+            "{place}: {refused:#?}"
+        );
+    }
+    let is_for_later = |each: &String| {
+        let keyword = each.rsplit(": ").next();
+        matches!(keyword, Some("not" | "enum" | "anyOf"))
+    };
+    assert!(refused.iter().all(is_for_later), "{refused:#?}");
+}
+
+#[test]
+fn it_refuses_mistakes() {
+    let schema = config::schema();
+    for (wrong, keyword) in [
+        (json!({ "node": { "workers": 0 } }), "anyOf"),
+        (json!({ "node": { "worker": 1 } }), "unknown"),
+        (json!({ "http": { "listener": [{}] } }), "required"),
+        (json!({ "http": { "route": [{ "name": "a" }] } }), "oneOf"),
+        (
+            json!({ "http": { "upstream": { "a": { "servers": [] } } } }),
+            "minItems",
+        ),
+        (
+            json!({ "http": { "upstream": { "a": { "servers": ["a:1"], "respond": {} } } } }),
+            "oneOf",
+        ),
+        (
+            json!({ "http": { "filter": { "a": { "kind": "cors" } } } }),
+            "anyOf",
+        ),
+        (json!({ "log": { "level": "warning" } }), "enum"),
+    ] {
+        let refused = refusals(&schema, &wrong, "");
+        assert!(
+            refused.iter().any(|each| each.contains(keyword)),
+            "{wrong}: {refused:?}"
+        );
+    }
+}
