@@ -287,14 +287,19 @@ impl FieldBlock {
 
     /// Adds bytes after all others and says where they are.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<Span, OverBudget> {
-        if self.bytes.spare() < bytes.len() {
-            let mut larger = Buffer::take(self.bytes.lease(), self.bytes.len() + bytes.len())?;
+        self.make_room(bytes.len())?;
+        let start = self.bytes.len();
+        self.bytes.put(bytes).expect("room was made");
+        Ok(Span::new(start, start + bytes.len()))
+    }
+
+    fn make_room(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        if self.bytes.spare() < bytes {
+            let mut larger = Buffer::take(self.bytes.lease(), self.bytes.len() + bytes)?;
             larger.put(self.bytes.filled()).expect("it is larger");
             self.bytes = larger;
         }
-        let start = self.bytes.len();
-        self.bytes.put(bytes).expect("there is room");
-        Ok(Span::new(start, start + bytes.len()))
+        Ok(())
     }
 
     /// Takes out what ends at this hop: the fields that always do, and those

@@ -370,9 +370,14 @@ impl Lines<'_> {
 
     /// Goes on to the first byte that is not of `class`.
     fn skip(&mut self, class: u8) -> usize {
-        let rest = &self.bytes[self.at..];
-        let is_other = |&byte: &u8| CLASSES[usize::from(byte)] & class == 0;
-        self.at += rest.iter().position(is_other).unwrap_or(rest.len());
+        if class != TOKEN {
+            self.at = skip_plain(self.bytes, self.at);
+        }
+        while let Some(&byte) = self.bytes.get(self.at)
+            && CLASSES[usize::from(byte)] & class != 0
+        {
+            self.at += 1;
+        }
         self.at
     }
 
@@ -401,6 +406,29 @@ impl Lines<'_> {
             Err(ParseError::FirstLine)
         }
     }
+}
+
+/// Goes over visible ASCII from `at`, eight bytes at a time, up to a byte that
+/// is anything else: it may still be of a class, and the caller looks at it.
+///
+/// Values and targets are most of a head; a byte at a time they took 40 % of
+/// the instructions of parsing it.
+fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*word);
+        // The high bit of each byte is set where it is below 0x21, is 0x7f, or is above.
+        let below = word.wrapping_sub(ONES * 0x21);
+        let delete = (word ^ (ONES * 0x7f)).wrapping_sub(ONES);
+        let others = (below | delete | word) & HIGH;
+        if others != 0 {
+            // A borrow may set a bit too many above the first, never below it.
+            return at + others.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at
 }
 
 /// From `start` to `end` without the white space around it.
@@ -526,6 +554,20 @@ mod tests {
             status("HTTP/1.1 200 a\rb\r\n\r\n"),
             Err(ParseError::LineEnd)
         );
+    }
+
+    #[test]
+    fn words_of_bytes_are_skipped_as_single_bytes_are() {
+        let is_plain = |byte: u8| matches!(byte, 0x21..=0x7e);
+        for byte in 0..=u8::MAX {
+            for at in 0..20 {
+                let mut bytes = [b'a'; 20];
+                bytes[at] = byte;
+                let skipped = skip_plain(&bytes, 0);
+                let expected = if is_plain(byte) { 16 } else { at.min(16) };
+                assert_eq!(skipped, expected, "0x{byte:02x} at {at}");
+            }
+        }
     }
 
     #[test]
