@@ -21,16 +21,30 @@ impl FileLimit {
     }
 }
 
-/// Raises the soft limit to the hard one and says what is in force then.
+/// Raises the limit to what `connections` need, or as far as it may be raised,
+/// and says what is in force then.
 #[must_use]
-pub fn raise_file_limit() -> FileLimit {
+pub fn raise_file_limit(connections: usize) -> FileLimit {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    // Where it may not be raised, the limit that stands is what counts.
-    let _ = setrlimit(Resource::Nofile, raised);
+    let wanted = 2 * connections as u64 + DESCRIPTORS_KEPT;
+    let hard = limit.maximum.map(|hard| hard.max(wanted));
+    // Only a privileged process may go beyond the hard limit; others get up to it.
+    let raised = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: hard,
+            maximum: hard,
+        },
+    );
+    if raised.is_err() {
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: limit.maximum,
+                maximum: limit.maximum,
+            },
+        );
+    }
     FileLimit {
         descriptors: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX),
     }

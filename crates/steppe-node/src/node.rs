@@ -177,7 +177,13 @@ fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
 
 /// Lowers what the process's limit on open files can't carry, and says so.
 fn fit_connections(config: &mut Config) {
-    let files = raise_file_limit();
+    let wanted = config
+        .http
+        .listeners
+        .iter()
+        .map(|listener| listener.limits.connections)
+        .sum();
+    let files = raise_file_limit(wanted);
     let fits = (files.connections() / config.http.listeners.len().max(1)).max(1);
     for listener in &mut config.http.listeners {
         let wanted = listener.limits.connections;

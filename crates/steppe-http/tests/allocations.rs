@@ -1,0 +1,213 @@
+//! A request on a kept-alive connection allocates nothing.
+//!
+//! One test, one binary: the allocator counts for the whole process, by thread.
+
+use std::alloc::System;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use steppe_http::Gateway;
+use steppe_http::config::{
+    self, FieldEdits, Filter, FilterKind, Listener, Route, Servers, Transform, Upstream,
+    UpstreamKind,
+};
+use steppe_http::metrics::{HttpMetrics, Labels};
+use steppe_mem::Budget;
+use steppe_mem::alloc::{Counted, thread_allocations};
+use steppe_mem::pool::Stock;
+use steppe_net::{
+    Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, bind, spawn_worker,
+};
+use tokio::sync::{mpsc, oneshot};
+
+#[global_allocator]
+static ALLOCATOR: Counted<System> = Counted(System);
+
+const RESPONSE_BYTES: usize = 1000;
+
+#[test]
+fn a_request_on_a_kept_alive_connection_allocates_nothing() {
+    prove_that_it_counts();
+    let gateway = Running::start(origin());
+    for request in [
+        "GET /a/b?c=d HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n".to_owned(),
+        format!(
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{}",
+            "y".repeat(500)
+        ),
+    ] {
+        let mut client = TcpStream::connect(gateway.address).expect("connects");
+        // The first ones make the connection to the origin, and the stock.
+        (0..50).for_each(|_| exchange(&mut client, &request));
+        let before = gateway.allocations();
+        (0..1000).for_each(|_| exchange(&mut client, &request));
+        let allocations = gateway.allocations() - before;
+        // Housekeeping goes on meanwhile: timers, and this very question.
+        assert!(
+            allocations < 20,
+            "{allocations} allocations in 1,000 requests of {request:.20}"
+        );
+    }
+    gateway.stop();
+}
+
+fn prove_that_it_counts() {
+    let before = thread_allocations();
+    drop(std::hint::black_box(Box::new(before)));
+    assert_eq!(
+        thread_allocations(),
+        before + 1,
+        "a planted allocation is seen"
+    );
+}
+
+/// A gateway with one worker, which says how much its thread has allocated.
+struct Running {
+    address: SocketAddr,
+    ask: mpsc::Sender<oneshot::Sender<u64>>,
+    drain: Drain,
+    worker: steppe_net::WorkerThread,
+}
+
+impl Running {
+    fn start(origin: SocketAddr) -> Self {
+        let bound = bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), 1).expect("binds");
+        let ListenAddress::Tcp(address) = *bound[0].address() else {
+            panic!("not TCP")
+        };
+        let config = configuration(address, origin);
+        let budget = Budget::new(64 << 20);
+        let metrics = HttpMetrics::new(Labels::of(&config), 1);
+        let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
+        let gateway = Gateway::new(config, &budget, &names, metrics);
+        let stock = Stock {
+            lease: budget.root().child("pool", None).lease(),
+            idle_bytes_max: 1 << 20,
+        };
+        let drain = Drain::default();
+        let (ask, mut asked) = mpsc::channel::<oneshot::Sender<u64>>(1);
+        let serve = move |worker| async move {
+            tokio::task::spawn_local(async move {
+                while let Some(answer) = asked.recv().await {
+                    let _ = answer.send(thread_allocations());
+                }
+            });
+            gateway.serve(worker, bound).await;
+        };
+        let worker = spawn_worker(0, drain.clone(), stock, serve).expect("a thread");
+        Self {
+            address,
+            ask,
+            drain,
+            worker,
+        }
+    }
+
+    fn allocations(&self) -> u64 {
+        let (answer, answered) = oneshot::channel();
+        self.ask.blocking_send(answer).expect("the worker runs");
+        answered.blocking_recv().expect("the worker answers")
+    }
+
+    fn stop(self) {
+        self.drain.enter(Phase::Stopped);
+        self.worker.join();
+    }
+}
+
+/// One route through one filter to one origin.
+fn configuration(address: SocketAddr, origin: SocketAddr) -> config::Gateway {
+    let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    let edits = FieldEdits {
+        set: pair("x-gateway", "steppe"),
+        ..FieldEdits::default()
+    };
+    let transform = Transform {
+        request: edits.clone(),
+        response: edits,
+    };
+    let servers = Servers {
+        servers: vec![ServerAddress::Ip(origin)],
+        keepalive: 8,
+        timeouts: config::UpstreamTimeouts::default(),
+    };
+    config::Gateway {
+        trusted_proxies: Vec::new(),
+        listeners: vec![Listener {
+            address: ListenAddress::Tcp(address),
+            limits: config::ListenerLimits::default(),
+            timeouts: config::ListenerTimeouts::default(),
+        }],
+        upstreams: vec![Upstream {
+            name: "o".into(),
+            kind: UpstreamKind::Servers(servers),
+        }],
+        filters: vec![Filter {
+            name: "f".into(),
+            kind: FilterKind::Transform(transform),
+        }],
+        routes: vec![Route {
+            name: "all".into(),
+            hosts: Vec::new(),
+            path: "/{rest*}".parse().expect("valid"),
+            methods: Vec::new(),
+            headers: Vec::new(),
+            query: Vec::new(),
+            filters: vec![0],
+            upstream: 0,
+            budget: None,
+            total: Some(Duration::from_secs(60)),
+        }],
+    }
+}
+
+/// Answers every request alike, each connection on a thread of its own.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let connection = connection.expect("accepts");
+            std::thread::spawn(move || answer(connection));
+        }
+    });
+    address
+}
+
+fn answer(mut connection: TcpStream) {
+    let body = "z".repeat(RESPONSE_BYTES);
+    let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {RESPONSE_BYTES}\r\n\r\n{body}");
+    let mut request = vec![0; 4096];
+    let mut filled = 0;
+    while let Ok(count @ 1..) = connection.read(&mut request[filled..]) {
+        filled += count;
+        let text = String::from_utf8_lossy(&request[..filled]);
+        let Some((head, content)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let expected = if head.starts_with("POST") { 500 } else { 0 };
+        if content.len() == expected {
+            filled = 0;
+            connection.write_all(response.as_bytes()).expect("writes");
+        }
+    }
+}
+
+fn exchange(client: &mut TcpStream, request: &str) {
+    client.write_all(request.as_bytes()).expect("writes");
+    let mut response = [0; 4096];
+    let mut filled = 0;
+    loop {
+        filled += client.read(&mut response[filled..]).expect("reads");
+        let text = String::from_utf8_lossy(&response[..filled]);
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        let content = text
+            .split_once("\r\n\r\n")
+            .map_or(0, |(_, content)| content.len());
+        if content == RESPONSE_BYTES {
+            return;
+        }
+    }
+}
