@@ -6,12 +6,15 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use steppe_http::config::UpstreamKind;
+use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::allocator;
 use crate::config::{self, Config, DEFAULT, DEFAULT_NAME, Drawing, Outcome, Report};
@@ -86,6 +89,38 @@ struct Run {
     /// Configuration, TOML or JSON; without it, an embedded one with a demo origin
     #[arg(short, long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    ports: Ports,
+}
+
+/// Other ports for the embedded configuration, where the usual ones are taken.
+#[derive(Debug, Args)]
+struct Ports {
+    /// Where the gateway listens, instead of 127.0.0.1:8080
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
+    listen: Option<SocketAddr>,
+    /// Where admin listens, instead of 127.0.0.1:9900
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
+    admin: Option<SocketAddr>,
+    /// Where the demo origin listens, instead of 127.0.0.1:8081
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
+    demo: Option<SocketAddr>,
+}
+
+impl Ports {
+    fn apply(&self, config: &mut Config) {
+        if let (Some(address), Some(listener)) = (self.listen, config.http.listeners.first_mut()) {
+            listener.address = ListenAddress::Tcp(address);
+        }
+        if let (Some(address), Some(admin)) = (self.admin, &mut config.admin) {
+            admin.listen = ListenAddress::Tcp(address);
+        }
+        for upstream in &mut config.http.upstreams {
+            if let (Some(address), UpstreamKind::Servers(demo)) = (self.demo, &mut upstream.kind) {
+                demo.servers = vec![ServerAddress::Ip(address)];
+            }
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +146,7 @@ Exit codes:
 const RUN_HELP: &str = "\
 Examples:
   steppe run
+  steppe run --listen 127.0.0.1:8090 --admin 127.0.0.1:9990
   steppe run -c /etc/steppe/steppe.toml
 
 Relative paths in the configuration count from its folder. SIGTERM and Ctrl-C drain.";
@@ -150,7 +186,7 @@ pub fn main_with(
         }
     };
     match cli.command {
-        Command::Run(options) => self::run(options.config, run),
+        Command::Run(options) => self::run(options, run),
         Command::Check(options) => check(&options.file),
         Command::Schema => print(&format!("{:#}\n", config::schema())),
         Command::Completions { shell } => completions(shell),
@@ -164,10 +200,8 @@ impl From<Code> for ExitCode {
     }
 }
 
-fn run(
-    file: Option<PathBuf>,
-    run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>,
-) -> ExitCode {
+fn run(options: Run, run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -> ExitCode {
+    let file = options.config;
     let outcome = match &file {
         None => config::read(DEFAULT_NAME, DEFAULT),
         Some(path) => match load(path) {
@@ -176,9 +210,10 @@ fn run(
         },
     };
     complain(&outcome.report);
-    let Some(config) = outcome.config else {
+    let Some(mut config) = outcome.config else {
         return Code::Configuration.into();
     };
+    options.ports.apply(&mut config);
     run(RunOptions { config, file }).unwrap_or_else(|error| {
         say(&format!("steppe: {error:#}\n"));
         Code::Start.into()

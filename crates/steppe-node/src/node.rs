@@ -234,8 +234,8 @@ fn bind_listeners(config: &Config, workers: usize) -> anyhow::Result<Vec<Vec<Bou
 /// Says what to do about a port that can't be had.
 fn explain_port(error: anyhow::Error, is_default: bool) -> anyhow::Error {
     let help = if is_default {
-        "stop what listens there, or choose other ports: `steppe run --print-default > steppe.toml`, \
-         edit it, `steppe run -c steppe.toml` (with make: `make run CONFIG=steppe.toml`)"
+        "stop what listens there, or choose other ports with --listen, --admin and --demo, as in \
+         `steppe run --listen 127.0.0.1:8090` or `make run ARGS='--listen 127.0.0.1:8090'`"
     } else {
         "stop what listens there, or change the address in the configuration"
     };
@@ -288,7 +288,7 @@ fn start_workers(
 ) -> anyhow::Result<Started> {
     let pool = node.budget.root().child("pool", None);
     let idle_bytes = pool.limit_bytes() / IDLE_SHARE / node.workers as u64;
-    let (tell, drained) = mpsc::channel();
+    let (tell, drained) = mpsc::sync_channel(node.workers);
     let mut workers = Vec::with_capacity(node.workers);
     for (index, listeners) in std::mem::take(&mut node.listeners).into_iter().enumerate() {
         let stock = Stock {
