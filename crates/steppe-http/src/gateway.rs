@@ -17,6 +17,7 @@ use crate::config::{self, UpstreamKind};
 use crate::filter::{self, Filter};
 use crate::metrics::HttpMetrics;
 use crate::router::Router;
+use crate::socket_buffers::SocketBuffers;
 
 pub use worker::Drained;
 
@@ -28,6 +29,7 @@ pub struct Gateway {
     /// Servers' addresses, by upstream.
     endpoints: Vec<Vec<Endpoints>>,
     accounts: Accounts,
+    buffers: Arc<SocketBuffers>,
     listeners: Vec<ListenerCount>,
     metrics: Arc<HttpMetrics>,
 }
@@ -75,6 +77,7 @@ impl Gateway {
                 .collect(),
             endpoints: config.upstreams.iter().map(endpoints).collect(),
             accounts: Accounts::new(&config, budget.root()),
+            buffers: Arc::new(SocketBuffers::new(budget.root().limit_bytes())),
             listeners: config
                 .listeners
                 .iter()
@@ -105,6 +108,7 @@ impl Gateway {
     fn admit(self: &Arc<Self>, listener: usize) -> Option<Admitted> {
         let limit = self.config.listeners[listener].limits.connections;
         let before = self.listeners[listener].0.fetch_add(1, Ordering::AcqRel);
+        self.buffers.opened();
         // Counted in for a moment even when it is one too many: the guard counts it out.
         let admitted = Admitted {
             gateway: Arc::clone(self),

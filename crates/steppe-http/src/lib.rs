@@ -26,6 +26,7 @@ pub mod path;
 pub mod relay;
 pub mod respond;
 pub mod router;
+pub mod socket_buffers;
 pub mod status;
 pub mod upstream;
 

@@ -20,6 +20,17 @@ pub const ADDRESS_TEXT_BYTES_MAX: usize = 39;
 /// socket's entry in the runtime, its deadline, its share of field lists.
 pub const CONNECTION_BYTES: usize = 3 << 10;
 
+/// What the kernel may hold of one connection each way is this share of the
+/// budget, divided by the connections there are. A crowd of 2,000 under 64 MiB
+/// then holds 2 × 2,000 × 2 × 8 KiB at most; a few keep the kernel's own tuning.
+pub const SOCKET_BUFFER_SHARE: u64 = 32;
+
+/// At least this much, or small windows would stall transfers.
+pub const SOCKET_BUFFER_BYTES_MIN: usize = 8 << 10;
+
+/// From here on the kernel's own tuning is left alone: it starts lower.
+pub const SOCKET_BUFFER_BYTES_TUNED: usize = 256 << 10;
+
 /// Bytes of the first read of a request. Nearly every head fits; a larger one
 /// moves to a larger buffer, up to the listener's `header_bytes`.
 pub const REQUEST_READ_BYTES: usize = 4 << 10;
@@ -73,3 +84,4 @@ pub const LINGER_BYTES_MAX: usize = 1 << 20;
 
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MIN <= CHUNK_BYTES_MAX);
+const _: () = assert!(SOCKET_BUFFER_BYTES_MIN < SOCKET_BUFFER_BYTES_TUNED);

@@ -9,6 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use steppe_mem::{Lease, Reservation};
@@ -20,6 +21,7 @@ use crate::error::GatewayError;
 use crate::h1::ClientConnection;
 use crate::limits::CONNECTION_BYTES;
 use crate::metrics::{CloseReason, WorkerMetrics};
+use crate::socket_buffers::SocketBuffers;
 
 /// How often idle connections are looked through, and names are.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -35,6 +37,7 @@ pub struct Pool {
     next: Cell<usize>,
     idle: RefCell<Vec<Idle>>,
     lease: Lease,
+    buffers: Arc<SocketBuffers>,
     metrics: Rc<WorkerMetrics>,
 }
 
@@ -76,6 +79,7 @@ impl Pool {
         settings: Servers,
         endpoints: Vec<Endpoints>,
         lease: Lease,
+        buffers: Arc<SocketBuffers>,
         metrics: Rc<WorkerMetrics>,
     ) -> Self {
         let pool = Self {
@@ -87,6 +91,7 @@ impl Pool {
             next: Cell::new(0),
             idle: RefCell::default(),
             lease,
+            buffers,
             metrics,
         };
         pool.refresh_targets();
@@ -252,6 +257,7 @@ impl Pool {
                 return Err(GatewayError::timeout(CloseReason::ConnectTimeout));
             }
         };
+        self.buffers.fit(&stream);
         self.metrics.upstream_opened(self.index);
         let connection =
             ClientConnection::new(stream, self.lease.clone(), Rc::clone(&self.metrics));

@@ -104,8 +104,10 @@ impl Deadline {
 
     /// Sets it to a moment, or to none.
     pub fn set_at(&self, at: Option<Instant>) {
-        self.entry.at.set(at);
-        self.entry.is_late.set(false);
+        // The same moment again is no move: what the sweep found stays found.
+        if self.entry.at.replace(at) != at {
+            self.entry.is_late.set(false);
+        }
     }
 
     /// Never, from now on.

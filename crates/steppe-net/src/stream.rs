@@ -12,6 +12,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -50,6 +51,20 @@ impl Stream {
     /// As the system reports them.
     pub async fn connect_unix(path: &Path) -> io::Result<Self> {
         Ok(Self::Unix(UnixStream::connect(path).await?))
+    }
+
+    /// Sizes what the kernel may hold of it, each way. It doubles the figure for
+    /// its own overhead, and no longer tunes the size by itself.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn set_buffer_bytes(&self, bytes: usize) -> io::Result<()> {
+        let socket = match self {
+            Self::Tcp(stream) => SockRef::from(stream),
+            Self::Unix(stream) => SockRef::from(stream),
+        };
+        socket.set_recv_buffer_size(bytes)?;
+        socket.set_send_buffer_size(bytes)
     }
 
     /// Ready when bytes, the end or an error can be read; no system call.

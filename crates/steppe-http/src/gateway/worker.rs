@@ -53,6 +53,7 @@ impl WorkerGateway {
                 servers.clone(),
                 gateway.endpoints[index].clone(),
                 gateway.accounts.upstreams[index].lease(),
+                Arc::clone(&gateway.buffers),
                 Rc::clone(&metrics),
             ))),
             UpstreamKind::Respond(_) => None,
@@ -189,6 +190,7 @@ fn open(
     let Ok(charge) = settings.lease.try_reserve(CONNECTION_BYTES) else {
         return turn_away(this, stream, CloseReason::OverBudget);
     };
+    this.gateway.buffers.fit(&stream);
     let trusted = &this.gateway.config.trusted_proxies;
     let peer = match peer {
         PeerAddress::Ip(_) => Peer::new(peer.ip(), trusted),

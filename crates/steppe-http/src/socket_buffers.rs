@@ -1,0 +1,82 @@
+//! What the kernel may hold of connections, sized from the budget.
+//!
+//! Buffers of sockets count against a container too, and the kernel's own
+//! tuning lets each grow to megabytes. The more connections there are, the less
+//! each new one gets.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use steppe_net::Stream;
+
+use crate::limits::{SOCKET_BUFFER_BYTES_MIN, SOCKET_BUFFER_BYTES_TUNED, SOCKET_BUFFER_SHARE};
+
+/// Sizes the buffers of one gateway's sockets.
+#[derive(Debug)]
+pub struct SocketBuffers {
+    budget_bytes: u64,
+    connections: AtomicUsize,
+}
+
+impl SocketBuffers {
+    /// Buffers under a budget, with no connection yet.
+    #[must_use]
+    pub fn new(budget_bytes: u64) -> Self {
+        Self {
+            budget_bytes,
+            connections: AtomicUsize::new(0),
+        }
+    }
+
+    /// One client more.
+    pub fn opened(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One client less.
+    pub fn closed(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Sizes the buffers of a new connection, to a client or to a server.
+    pub fn fit(&self, stream: &Stream) {
+        if let Some(bytes) = self.bytes_each()
+            && let Err(error) = stream.set_buffer_bytes(bytes)
+        {
+            tracing::debug!(%error, "cannot size a socket's buffers");
+        }
+    }
+
+    /// `None` where the kernel's own tuning will do.
+    fn bytes_each(&self) -> Option<usize> {
+        let connections = self.connections.load(Ordering::Relaxed).next_power_of_two();
+        let share = self.budget_bytes / SOCKET_BUFFER_SHARE / connections as u64;
+        let share = usize::try_from(share).unwrap_or(usize::MAX);
+        (share < SOCKET_BUFFER_BYTES_TUNED).then_some(share.max(SOCKET_BUFFER_BYTES_MIN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_gets_less_each_and_never_nothing() {
+        let buffers = SocketBuffers::new(64 << 20);
+        let mut seen = Vec::new();
+        for count in 1..=3000 {
+            buffers.opened();
+            let bytes = buffers.bytes_each();
+            if seen.last() != Some(&bytes) {
+                seen.push(bytes);
+                assert!(
+                    count == 1 || (count - 1usize).is_power_of_two(),
+                    "changes at {count}"
+                );
+            }
+        }
+        let kib = |kib: usize| Some(kib << 10);
+        assert_eq!(seen, [None, kib(128), kib(64), kib(32), kib(16), kib(8)]);
+        (0..3000).for_each(|_| buffers.closed());
+        assert_eq!(buffers.bytes_each(), None);
+    }
+}
