@@ -1,1 +1,84 @@
-//! steppe-testkit.
+//! What integration tests stand on: the node, its peers, and instruments.
+//!
+//! Real programs come first (nginx, curl, wrk); a scripted peer stands in only
+//! where a real one can't show what a test asks: which bytes reached an origin,
+//! or a message that no honest server would send. Everything here panics with
+//! the reason instead of returning errors: its callers are tests.
+//!
+//! Invariant: nothing outlives the value that started it: processes, ports,
+//! cgroups and scratch directories end with their guard, a scripted connection
+//! with its thread.
+//!
+//! Leaves out: any knowledge of the other crates. The kit sees the node as a
+//! stranger does, by its sockets and its process.
+
+mod cgroup;
+mod flow;
+mod framing;
+mod meter;
+mod metrics;
+mod nginx;
+mod origin;
+mod peer;
+mod port;
+mod process;
+mod scratch;
+mod steppe;
+mod strace;
+mod tools;
+mod websocket;
+
+pub use cgroup::Cgroup;
+pub use flow::{FlowOrigin, FlowPlan, FlowReport, Pattern, download, upload};
+pub use framing::{BodyDecoder, BodyFraming, Head};
+pub use meter::{MemoryMeter, MemoryPeak, thread_count};
+pub use metrics::Metrics;
+pub use nginx::Nginx;
+pub use origin::{OriginPeer, RawOrigin};
+pub use peer::{Message, PATIENCE, Peer};
+pub use port::Port;
+pub use process::Process;
+pub use scratch::Scratch;
+pub use steppe::{Steppe, SteppeBuilder};
+pub use strace::Strace;
+pub use tools::{Curl, CurlOutput, Wrk, WrkOutput};
+pub use websocket::{websocket_connect, websocket_echo};
+
+use std::io::Write as _;
+use std::sync::{Mutex, MutexGuard};
+
+/// Says that a test did not run here and why, past the harness's capture.
+///
+/// A skipped test counts as passed for the harness, so the line is also added
+/// to the file that `STEPPE_SKIPPED` names, which whoever runs the suite counts.
+pub fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED {test}: {reason}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    let Some(path) = std::env::var_os("STEPPE_SKIPPED") else {
+        return;
+    };
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path);
+    let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+}
+
+/// Lets one heavy test of a binary run at a time.
+pub fn heavy() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Raises this process's limit of open files to its hard limit and returns it.
+pub fn raise_file_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}

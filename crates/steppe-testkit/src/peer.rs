@@ -1,0 +1,428 @@
+//! One end of a TCP connection that says and hears just the bytes a test wants.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+
+use crate::framing::{BodyDecoder, BodyFraming, Head};
+
+/// How long a peer waits for bytes before a test fails. Generous: CI machines stall.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A whole message: head, content and trailers.
+#[derive(Debug, Clone, Default)]
+pub struct Message {
+    /// Start line and fields.
+    pub head: Head,
+    /// Content, with the framing taken off.
+    pub body: Vec<u8>,
+    /// Trailers of a chunked body.
+    pub trailers: Vec<(String, String)>,
+    /// Heads of interim responses (1xx) that came before.
+    pub interim: Vec<Head>,
+}
+
+impl Deref for Message {
+    type Target = Head;
+
+    fn deref(&self) -> &Head {
+        &self.head
+    }
+}
+
+impl Message {
+    /// The content as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// What a connection brought, seen from outside its thread.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tape {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) closed: bool,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    tape: Option<Arc<Mutex<Tape>>>,
+    patience: Duration,
+}
+
+impl Peer {
+    /// Connects to `address`.
+    ///
+    /// # Panics
+    /// When nothing listens there.
+    #[track_caller]
+    pub fn connect(address: SocketAddr) -> Self {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => Self::over(stream, None),
+            Err(error) => panic!("can't connect to {address}: {error}"),
+        }
+    }
+
+    /// Connects to `address` from the local address `from`.
+    ///
+    /// # Panics
+    /// When that fails.
+    #[track_caller]
+    pub fn connect_from(from: IpAddr, address: SocketAddr) -> Self {
+        let connected = Socket::new(Domain::for_address(address), Type::STREAM, None)
+            .and_then(|socket| {
+                socket
+                    .bind(&SocketAddr::new(from, 0).into())
+                    .map(|()| socket)
+            })
+            .and_then(|socket| socket.connect(&address.into()).map(|()| socket));
+        match connected {
+            Ok(socket) => Self::over(socket.into(), None),
+            Err(error) => panic!("can't connect from {from} to {address}: {error}"),
+        }
+    }
+
+    /// Connects with a small receive buffer, so that a peer that doesn't read soon stops the other.
+    ///
+    /// # Panics
+    /// When that fails.
+    #[track_caller]
+    pub fn connect_narrow(address: SocketAddr, receive_bytes: usize) -> Self {
+        let connected = Socket::new(Domain::for_address(address), Type::STREAM, None)
+            .and_then(|socket| socket.set_recv_buffer_size(receive_bytes).map(|()| socket))
+            .and_then(|socket| socket.connect(&address.into()).map(|()| socket));
+        match connected {
+            Ok(socket) => Self::over(socket.into(), None),
+            Err(error) => panic!("can't connect to {address}: {error}"),
+        }
+    }
+
+    pub(crate) fn over(stream: TcpStream, tape: Option<Arc<Mutex<Tape>>>) -> Self {
+        let _ = stream.set_nodelay(true);
+        Self {
+            stream,
+            buffer: Vec::new(),
+            tape,
+            patience: PATIENCE,
+        }
+    }
+
+    /// Changes how long it waits for bytes.
+    pub fn patience(&mut self, patience: Duration) -> &mut Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The socket underneath.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Panics
+    /// When the other end doesn't take them.
+    #[track_caller]
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        if let Err(error) = self.try_send(bytes.as_ref()) {
+            panic!("can't send: {error}");
+        }
+        self
+    }
+
+    /// Sends bytes, where the other end may have gone.
+    ///
+    /// # Errors
+    /// What the socket says.
+    pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.set_write_timeout(Some(self.patience))?;
+        self.stream.write_all(bytes)
+    }
+
+    /// Sends as much of `bytes` as goes within `quiet` of no progress; returns how much that was.
+    pub fn send_until_stall(&mut self, bytes: &[u8], quiet: Duration) -> usize {
+        let _ = self.stream.set_write_timeout(Some(quiet));
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        sent
+    }
+
+    /// Ends this side's bytes; the other side may go on.
+    pub fn finish(&mut self) -> &mut Self {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        self
+    }
+
+    /// Closes with a reset instead of an orderly end.
+    pub fn reset(self) {
+        let socket = Socket::from(self.stream);
+        let _ = socket.set_linger(Some(Duration::ZERO));
+    }
+
+    /// Reads what is there; false at the end of the connection.
+    fn fill(&mut self, until: Instant) -> std::io::Result<bool> {
+        let left = until
+            .saturating_duration_since(Instant::now())
+            .max(Duration::from_millis(1));
+        self.stream.set_read_timeout(Some(left))?;
+        let mut part = [0_u8; 16 << 10];
+        let outcome = self.stream.read(&mut part);
+        if let Some(tape) = &self.tape {
+            let mut tape = tape.lock().unwrap_or_else(PoisonError::into_inner);
+            match &outcome {
+                Ok(0) => tape.closed = true,
+                Ok(count) => tape.bytes.extend_from_slice(&part[..*count]),
+                Err(error) if is_timeout(error) => {}
+                Err(_) => tape.closed = true,
+            }
+        }
+        match outcome {
+            Ok(count) => {
+                self.buffer.extend_from_slice(&part[..count]);
+                Ok(count > 0)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a head; `None` when the connection ends before its first byte.
+    ///
+    /// # Panics
+    /// When no head comes in time, or the connection ends within it.
+    #[track_caller]
+    pub fn head(&mut self) -> Option<Head> {
+        self.try_head().unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// As [`Peer::head`], for a connection that may bring anything.
+    ///
+    /// # Errors
+    /// What came instead of a head.
+    pub fn try_head(&mut self) -> Result<Option<Head>, String> {
+        let until = Instant::now() + self.patience;
+        loop {
+            if let Some(at) = find(&self.buffer, b"\r\n\r\n") {
+                let head: Vec<u8> = self.buffer.drain(..at + 4).collect();
+                return Ok(Some(Head::parse(&head)));
+            }
+            match self.fill(until) {
+                Ok(true) => {}
+                Ok(false) if self.buffer.is_empty() => return Ok(None),
+                Err(error) if !is_timeout(&error) && self.buffer.is_empty() => return Ok(None),
+                outcome => {
+                    return Err(format!(
+                        "no head ({outcome:?}), only {}",
+                        escape(&self.buffer)
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Reads exactly `count` bytes.
+    ///
+    /// # Panics
+    /// When they don't come.
+    #[track_caller]
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let until = Instant::now() + self.patience;
+        while self.buffer.len() < count {
+            match self.fill(until) {
+                Ok(true) => {}
+                outcome => panic!(
+                    "{count} bytes awaited ({outcome:?}): {}",
+                    escape(&self.buffer)
+                ),
+            }
+        }
+        self.buffer.drain(..count).collect()
+    }
+
+    /// Reads some bytes, at least one; empty at the end of the connection or after a reset.
+    ///
+    /// # Panics
+    /// When nothing comes in time.
+    #[track_caller]
+    pub fn some(&mut self) -> Vec<u8> {
+        if self.buffer.is_empty() {
+            match self.fill(Instant::now() + self.patience) {
+                Err(error) if is_timeout(&error) => panic!("no bytes in {:?}", self.patience),
+                _ => {}
+            }
+        }
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Reads until the connection ends (or is reset) and returns what came.
+    ///
+    /// # Panics
+    /// When it doesn't end in time.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<u8> {
+        let until = Instant::now() + self.patience;
+        loop {
+            match self.fill(until) {
+                Ok(true) => {}
+                Err(error) if is_timeout(&error) => {
+                    panic!(
+                        "still open after {:?}; got {}",
+                        self.patience,
+                        escape(&self.buffer)
+                    )
+                }
+                _ => return std::mem::take(&mut self.buffer),
+            }
+        }
+    }
+
+    /// Reads and drops whatever comes until the connection ends or is reset.
+    pub fn drain(&mut self) {
+        while self
+            .fill(Instant::now() + self.patience)
+            .is_ok_and(|more| more)
+        {
+            self.buffer.clear();
+        }
+    }
+
+    /// Asserts that the connection ends without another byte.
+    ///
+    /// # Panics
+    /// When bytes come or it stays open.
+    #[track_caller]
+    pub fn expect_close(&mut self) {
+        let rest = self.rest();
+        assert!(
+            rest.is_empty(),
+            "bytes instead of the end: {}",
+            escape(&rest)
+        );
+    }
+
+    /// Asserts that no byte comes for a while and the connection stays open.
+    ///
+    /// # Panics
+    /// When something does.
+    #[track_caller]
+    pub fn expect_silence(&mut self, quiet: Duration) {
+        assert!(
+            self.buffer.is_empty(),
+            "bytes instead of silence: {}",
+            escape(&self.buffer)
+        );
+        match self.fill(Instant::now() + quiet) {
+            Err(error) if is_timeout(&error) => {}
+            outcome => panic!("{outcome:?} instead of silence: {}", escape(&self.buffer)),
+        }
+    }
+
+    /// Reads the response to a GET.
+    ///
+    /// # Panics
+    /// When no whole response comes.
+    #[track_caller]
+    pub fn response(&mut self) -> Message {
+        self.response_to("GET")
+    }
+
+    /// Reads the response to a request with `method`, interim ones aside.
+    ///
+    /// # Panics
+    /// When no whole response comes.
+    #[track_caller]
+    pub fn response_to(&mut self, method: &str) -> Message {
+        let mut interim = Vec::new();
+        loop {
+            let Some(head) = self.head() else {
+                panic!("the connection ended, no response")
+            };
+            let status = head.status();
+            if (100..200).contains(&status) && status != 101 {
+                interim.push(head);
+                continue;
+            }
+            let framing = head.response_framing(method);
+            let mut message = self.body(head, framing);
+            message.interim = interim;
+            return message;
+        }
+    }
+
+    /// Reads a request; `None` when the connection ends first.
+    ///
+    /// # Panics
+    /// When the connection stalls or ends within it.
+    #[track_caller]
+    pub fn request(&mut self) -> Option<Message> {
+        let head = self.head()?;
+        let framing = head.request_framing();
+        Some(self.body(head, framing))
+    }
+
+    #[track_caller]
+    fn body(&mut self, head: Head, framing: BodyFraming) -> Message {
+        let mut decoder = BodyDecoder::new(framing);
+        let mut body = Vec::new();
+        loop {
+            let taken = decoder.feed(&self.buffer, &mut |part| body.extend_from_slice(part));
+            self.buffer.drain(..taken);
+            if decoder.is_done() {
+                let trailers = decoder.trailers().to_vec();
+                return Message {
+                    head,
+                    body,
+                    trailers,
+                    interim: Vec::new(),
+                };
+            }
+            assert!(
+                !decoder.is_broken(),
+                "broken body after {head:?}: {}",
+                escape(&self.buffer)
+            );
+            match self.fill(Instant::now() + self.patience) {
+                Ok(true) => {}
+                Ok(false) if decoder.ends_by_close() => {
+                    return Message {
+                        head,
+                        body,
+                        ..Message::default()
+                    };
+                }
+                outcome => {
+                    panic!(
+                        "the body stops after {} bytes ({outcome:?}): {head:?}",
+                        body.len()
+                    )
+                }
+            }
+        }
+    }
+}
+
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+pub(crate) fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+pub(crate) fn escape(bytes: &[u8]) -> String {
+    let shown = &bytes[..bytes.len().min(400)];
+    format!("{} bytes \"{}\"", bytes.len(), shown.escape_ascii())
+}

@@ -1,0 +1,264 @@
+//! The node under test.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::peer::PATIENCE;
+use crate::{Cgroup, Message, Metrics, Peer, Port, Process, Scratch};
+
+/// A running node, with a configuration and ports of its own.
+#[derive(Debug)]
+pub struct Steppe {
+    process: Process,
+    gateway: Port,
+    admin: Port,
+    _held: Vec<Port>,
+    scratch: Scratch,
+}
+
+/// How to start a node.
+///
+/// In the configuration `{gateway}` and `{admin}` stand for free addresses, `{scratch}` for a
+/// directory of the test's own; further `{name}`s are given with [`SteppeBuilder::with`].
+#[derive(Debug)]
+pub struct SteppeBuilder<'a> {
+    program: &'a str,
+    names: Vec<(String, String)>,
+    held: Vec<Port>,
+    cgroup: Option<&'a Cgroup>,
+    scratch: Scratch,
+}
+
+impl<'a> SteppeBuilder<'a> {
+    /// Replaces `{name}` in the configuration.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.names.push((format!("{{{name}}}"), value.to_string()));
+        self
+    }
+
+    /// Replaces `{name}` by the number of a free port, which is held while the node runs.
+    #[must_use]
+    pub fn with_port(mut self, name: &str) -> (Self, u16) {
+        let port = Port::free();
+        let number = port.number();
+        self.held.push(port);
+        (self.with(name, number), number)
+    }
+
+    /// Puts a file into the directory that `{scratch}` stands for.
+    #[must_use]
+    pub fn with_file(self, name: &str, content: &str) -> Self {
+        self.scratch.write(name, content);
+        self
+    }
+
+    /// Runs the node in a cgroup.
+    #[must_use]
+    pub fn in_cgroup(mut self, cgroup: &'a Cgroup) -> Self {
+        self.cgroup = Some(cgroup);
+        self
+    }
+
+    /// Starts the node and waits until it is ready.
+    ///
+    /// # Panics
+    /// When it ends or doesn't get ready in time.
+    #[track_caller]
+    pub fn start(self, toml: &str) -> Steppe {
+        let (gateway, admin) = (Port::free(), Port::free());
+        let config = self.write_config(toml, &gateway, &admin);
+        let mut command = match self.cgroup {
+            Some(cgroup) => cgroup.command(self.program),
+            None => Command::new(self.program),
+        };
+        command.arg("run").arg("-c").arg(&config);
+        let process = Process::start("steppe", command);
+        let scratch = self.scratch;
+        let mut node = Steppe {
+            process,
+            gateway,
+            admin,
+            _held: self.held,
+            scratch,
+        };
+        node.await_ready();
+        node
+    }
+
+    fn write_config(&self, toml: &str, gateway: &Port, admin: &Port) -> PathBuf {
+        let mut text = toml
+            .replace("{gateway}", &gateway.address().to_string())
+            .replace("{admin}", &admin.address().to_string())
+            .replace("{scratch}", &self.scratch.path().to_string_lossy());
+        for (name, value) in &self.names {
+            text = text.replace(name, value);
+        }
+        self.scratch.write("steppe.toml", text)
+    }
+}
+
+impl Steppe {
+    /// Prepares to run the node at `program`, for tests `env!("CARGO_BIN_EXE_steppe")`.
+    pub fn builder(program: &str) -> SteppeBuilder<'_> {
+        SteppeBuilder {
+            program,
+            names: Vec::new(),
+            held: Vec::new(),
+            cgroup: None,
+            scratch: Scratch::new("node"),
+        }
+    }
+
+    /// One worker, one listener, one route, in front of `origin`.
+    #[track_caller]
+    pub fn in_front_of(program: &str, origin: impl ToString) -> Self {
+        Self::builder(program)
+            .with("origin", origin)
+            .start(Self::PLAIN)
+    }
+
+    /// The configuration of [`Steppe::in_front_of`]; tests append sections to it.
+    pub const PLAIN: &'static str = r#"
+[node]
+workers = 1
+memory_budget = "64MiB"
+drain_timeout = "10s"
+[admin]
+listen = "{admin}"
+[log]
+level = "info"
+format = "text"
+[[http.listener]]
+listen = "{gateway}"
+protocols = ["h1"]
+[http.upstream.origin]
+servers = ["{origin}"]
+[[http.route]]
+name = "all"
+path = "/{rest*}"
+upstream = "origin"
+"#;
+
+    /// Where clients connect.
+    pub fn gateway(&self) -> SocketAddr {
+        self.gateway.address()
+    }
+
+    /// Where admin listens.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin.address()
+    }
+
+    /// The directory `{scratch}` stood for.
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    /// A URL on the gateway.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.gateway())
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// What it logged so far.
+    pub fn said(&self) -> String {
+        self.process.said()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.process.is_running()
+    }
+
+    /// Opens a connection to the gateway.
+    #[track_caller]
+    pub fn connect(&self) -> Peer {
+        Peer::connect(self.gateway())
+    }
+
+    /// Sends one request over a connection of its own and reads the response to a GET.
+    #[track_caller]
+    pub fn exchange(&self, request: impl AsRef<[u8]>) -> Message {
+        self.connect().send(request).response()
+    }
+
+    /// GETs a path of admin.
+    #[track_caller]
+    pub fn admin_get(&self, path: &str) -> Message {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: admin\r\nconnection: close\r\n\r\n");
+        Peer::connect(self.admin()).send(request).response()
+    }
+
+    /// GETs JSON from a path of admin.
+    ///
+    /// # Panics
+    /// When the answer isn't 200 with JSON.
+    #[track_caller]
+    pub fn admin_json(&self, path: &str) -> serde_json::Value {
+        let answer = self.admin_get(path);
+        assert_eq!(answer.status(), 200, "{path}: {}", answer.text());
+        serde_json::from_slice(&answer.body)
+            .unwrap_or_else(|error| panic!("{path}: {error}: {}", answer.text()))
+    }
+
+    /// Scrapes `/metrics`.
+    ///
+    /// # Panics
+    /// When the answer isn't 200.
+    #[track_caller]
+    pub fn metrics(&self) -> Metrics {
+        let answer = self.admin_get("/metrics");
+        assert_eq!(answer.status(), 200, "/metrics: {}", answer.text());
+        Metrics::parse(&answer.text())
+    }
+
+    /// Asks it to stop (SIGTERM) and doesn't wait.
+    pub fn terminate(&self) {
+        self.process.signal(Signal::TERM);
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        self.process.wait(PATIENCE)
+    }
+
+    /// Stops it with SIGTERM and returns how it ended.
+    #[track_caller]
+    pub fn stop(mut self) -> ExitStatus {
+        self.terminate();
+        self.wait()
+    }
+
+    #[track_caller]
+    fn await_ready(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while !self.is_ready() {
+            assert!(self.is_running(), "steppe ended at once: {}", self.said());
+            assert!(Instant::now() < end, "steppe isn't ready: {}", self.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        use std::io::{Read as _, Write as _};
+        let Ok(mut stream) = std::net::TcpStream::connect(self.admin()) else {
+            return false;
+        };
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+        let sent =
+            stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        sent.is_ok() && read.is_ok() && answer.get(8..12) == Some(b" 200")
+    }
+}

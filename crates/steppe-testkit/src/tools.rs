@@ -1,0 +1,185 @@
+//! curl and wrk, with their output taken apart.
+
+use std::process::Command;
+
+use crate::{Head, Scratch};
+
+/// A run of curl.
+#[derive(Debug)]
+pub struct Curl {
+    command: Command,
+    scratch: Scratch,
+}
+
+/// What curl got.
+#[derive(Debug)]
+pub struct CurlOutput {
+    /// curl's own exit code: 0 when the transfer was whole.
+    pub exit: i32,
+    /// The head of the final response.
+    pub head: Head,
+    /// Heads of every response, interim ones included.
+    pub heads: Vec<Head>,
+    /// The content.
+    pub body: Vec<u8>,
+    /// curl's figures (`--write-out '%{json}'`).
+    pub figures: serde_json::Value,
+    /// What it wrote to standard error.
+    pub errors: String,
+}
+
+impl Curl {
+    /// Prepares to get `url`.
+    pub fn new(url: &str) -> Self {
+        let scratch = Scratch::new("curl");
+        let mut command = Command::new("curl");
+        command.args([
+            "-sS",
+            "--max-time",
+            "120",
+            "--noproxy",
+            "*",
+            "-w",
+            "%{json}",
+        ]);
+        command
+            .arg("-D")
+            .arg(scratch.join("heads"))
+            .arg("-o")
+            .arg(scratch.join("body"))
+            .arg(url);
+        Self { command, scratch }
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<const N: usize>(mut self, args: [&str; N]) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// When curl isn't there.
+    pub fn run(mut self) -> CurlOutput {
+        let output = self
+            .command
+            .output()
+            .unwrap_or_else(|error| panic!("can't run curl: {error}"));
+        let file = |name| std::fs::read(self.scratch.join(name)).unwrap_or_default();
+        let heads = String::from_utf8_lossy(&file("heads")).into_owned();
+        let heads: Vec<Head> = heads
+            .split_inclusive("\r\n\r\n")
+            .filter(|head| head.starts_with("HTTP/"))
+            .map(|head| Head::parse(head.as_bytes()))
+            .collect();
+        CurlOutput {
+            exit: output.status.code().unwrap_or(-1),
+            head: heads.last().cloned().unwrap_or_default(),
+            heads,
+            body: file("body"),
+            figures: serde_json::from_slice(&output.stdout).unwrap_or_default(),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// A run of wrk.
+#[derive(Debug)]
+pub struct Wrk {
+    command: Command,
+}
+
+/// What wrk measured.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WrkOutput {
+    /// Responses that it got.
+    pub requests: u64,
+    /// Responses a second.
+    pub requests_per_second: f64,
+    /// Responses outside 2xx and 3xx.
+    pub refused: u64,
+    /// Failed connects, reads, writes and timeouts.
+    pub errors: u64,
+    /// The report as it came.
+    pub text: String,
+}
+
+impl Wrk {
+    /// Prepares a run of one thread.
+    pub fn new(url: &str, connections: usize, seconds: u64) -> Self {
+        let mut command = Command::new("wrk");
+        command.args(["-t1", "--latency", "--timeout", "10"]);
+        command
+            .arg(format!("-c{connections}"))
+            .arg(format!("-d{seconds}s"))
+            .arg(url);
+        Self { command }
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<const N: usize>(mut self, args: [&str; N]) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// When wrk isn't there or reports nothing.
+    pub fn run(mut self) -> WrkOutput {
+        let output = self
+            .command
+            .output()
+            .unwrap_or_else(|error| panic!("can't run wrk: {error}"));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        parse_wrk(&text).unwrap_or_else(|| panic!("wrk reported nothing: {text}{errors}"))
+    }
+}
+
+fn parse_wrk(text: &str) -> Option<WrkOutput> {
+    let mut output = WrkOutput {
+        text: text.to_owned(),
+        ..WrkOutput::default()
+    };
+    let mut complete = false;
+    for line in text.lines().map(str::trim) {
+        if line.contains(" requests in ") {
+            output.requests = line.split(' ').next()?.parse().ok()?;
+        } else if let Some(rate) = line.strip_prefix("Requests/sec:") {
+            output.requests_per_second = rate.trim().parse().ok()?;
+            complete = true;
+        } else if let Some(count) = line.strip_prefix("Non-2xx or 3xx responses:") {
+            output.refused = count.trim().parse().ok()?;
+        } else if let Some(counts) = line.strip_prefix("Socket errors:") {
+            let numbers = counts
+                .split([' ', ','])
+                .filter_map(|word| word.parse::<u64>().ok());
+            output.errors = numbers.sum();
+        }
+    }
+    complete.then_some(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_wrk_is_taken_apart() {
+        let text = "Running 1s test @ http://127.0.0.1:1/\n  1 threads and 2 connections\n  \
+                    240 requests in 1.10s, 1.00MB read\n  \
+                    Socket errors: connect 1, read 2, write 0, timeout 4\n  \
+                    Non-2xx or 3xx responses: 5\nRequests/sec:    218.18\nTransfer/sec:   0.9MB\n";
+        let output = parse_wrk(text).expect("the report is complete");
+        assert_eq!(
+            (output.requests, output.refused, output.errors),
+            (240, 5, 7)
+        );
+        assert_eq!(output.requests_per_second, 218.18);
+        assert_eq!(parse_wrk("unable to connect"), None);
+    }
+}
