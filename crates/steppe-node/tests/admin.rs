@@ -1,0 +1,393 @@
+//! Admin, probes, metrics, logs and the drain, as whoever runs the node sees them.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use steppe_testkit::{Nginx, Peer, RawOrigin, Scratch, Steppe, Wrk, heavy};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[test]
+fn health_and_readiness_are_told() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    assert_eq!(node.admin_get("/healthz").status(), 200);
+    assert_eq!(node.admin_get("/readyz").status(), 200);
+    assert_eq!(node.admin_get("/nothing").status(), 404);
+}
+
+#[test]
+fn requests_are_counted_by_route_status_and_upstream() {
+    let origin = RawOrigin::replying(|request| {
+        let status = if request.target() == "/bad" {
+            "500 Oops"
+        } else {
+            "200 OK"
+        };
+        format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\nok").into_bytes()
+    });
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    for _ in 0..7 {
+        node.exchange(GET);
+    }
+    for _ in 0..2 {
+        node.exchange("GET /bad HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    let metrics = node.metrics();
+    let count = |status| {
+        let labels = [("route", "all"), ("upstream", "origin"), ("status", status)];
+        metrics.sum("steppe_http_requests_total", &labels)
+    };
+    assert_eq!(
+        (count("2xx"), count("5xx"), count("4xx")),
+        (7.0, 2.0, 0.0),
+        "{}",
+        metrics.text()
+    );
+    let lasted = metrics
+        .names()
+        .into_iter()
+        .find(|name| name.starts_with("steppe_http_request_duration") && name.ends_with("_count"))
+        .map(|name| metrics.sum(name, &[("route", "all")]));
+    assert_eq!(lasted, Some(9.0), "{}", metrics.text());
+    for part in ["connections", "bytes", "budget"] {
+        assert!(
+            metrics.names().iter().any(|name| name.contains(part)),
+            "{}",
+            metrics.text()
+        );
+    }
+}
+
+#[test]
+fn what_ends_early_is_counted_by_its_reason() {
+    let origin = RawOrigin::answering(OK);
+    let toml = Steppe::PLAIN.replace(
+        "protocols = [\"h1\"]",
+        "protocols = [\"h1\"]\ntimeouts = { header = \"300ms\" }",
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let mut peer = node.connect();
+    assert_eq!(peer.send("GET / HTTP/1.1\r\n").response().status(), 408);
+    let closed = |reason| {
+        node.metrics()
+            .sum("steppe_http_closed_total", &[("reason", reason)])
+    };
+    assert_eq!(closed("header_timeout"), 1.0, "{}", node.metrics().text());
+    assert_eq!(
+        node.exchange("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
+            .status(),
+        400
+    );
+    assert_eq!(closed("bad_request"), 1.0, "{}", node.metrics().text());
+}
+
+#[test]
+fn probes_can_stand_alone() {
+    let origin = RawOrigin::answering(OK);
+    let toml = Steppe::PLAIN.replace(
+        "listen = \"{admin}\"",
+        "listen = \"127.0.0.1:{page}\"\nprobes = \"{admin}\"",
+    );
+    let (builder, page) = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .with_port("page");
+    let node = builder.start(&toml);
+    assert_eq!(node.admin_get("/readyz").status(), 200);
+    assert_eq!(node.admin_get("/healthz").status(), 200);
+    for path in ["/metrics", "/memory", "/config"] {
+        assert_eq!(node.admin_get(path).status(), 404, "{path} on probes");
+    }
+    let get = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        Peer::connect(([127, 0, 0, 1], page).into())
+            .send(request)
+            .response()
+            .status()
+    };
+    assert_eq!(
+        (get("/metrics"), get("/readyz"), get("/healthz")),
+        (200, 404, 404)
+    );
+}
+
+#[test]
+fn a_token_guards_everything_but_the_probes() {
+    let origin = RawOrigin::answering(OK);
+    let toml = Steppe::PLAIN.replace(
+        "listen = \"{admin}\"",
+        "listen = \"127.0.0.1:{page}\"\nprobes = \"{admin}\"\ntoken_file = \"{scratch}/token\"",
+    );
+    let (builder, page) = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .with_file("token", "s3cret-t0ken-of-some-length\n")
+        .with_port("page");
+    let node = builder.start(&toml);
+    let get = |fields: &str| {
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nhost: a\r\n{fields}connection: close\r\n\r\n");
+        Peer::connect(([127, 0, 0, 1], page).into())
+            .send(request)
+            .response()
+    };
+    let without = get("");
+    assert_eq!(without.status(), 401);
+    assert!(
+        without
+            .field("www-authenticate")
+            .is_some_and(|asks| asks.starts_with("Bearer"))
+    );
+    assert_eq!(
+        get("Authorization: Bearer s3cret-t0ken-of-some-lengtH\r\n").status(),
+        401
+    );
+    assert_eq!(get("Authorization: Bearer \r\n").status(), 401);
+    assert_eq!(
+        get("Authorization: Basic s3cret-t0ken-of-some-length\r\n").status(),
+        401
+    );
+    assert_eq!(
+        get("Authorization: Bearer s3cret-t0ken-of-some-length\r\n").status(),
+        200
+    );
+    assert_eq!(node.admin_get("/readyz").status(), 200);
+    assert!(!node.said().contains("s3cret"), "{}", node.said());
+}
+
+#[test]
+fn admin_beyond_loopback_is_refused_without_a_token() {
+    let scratch = Scratch::new("check");
+    let check = |listen: &str| {
+        let toml = Steppe::PLAIN
+            .replace("{admin}", listen)
+            .replace("{gateway}", "127.0.0.1:8080")
+            .replace("{origin}", "127.0.0.1:9001");
+        let file = scratch.write("steppe.toml", toml);
+        let output = Command::new(STEPPE).arg("check").arg(file).output();
+        let output = output.expect("the binary runs");
+        let said = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    };
+    assert!(check("127.0.0.1:9900").0);
+    let (sound, said) = check("0.0.0.0:9900");
+    assert!(!sound && said.contains("token_file"), "{said}");
+}
+
+#[test]
+fn the_effective_configuration_is_told_with_its_defaults() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let config = node.admin_json("/config").to_string();
+    for part in [
+        origin.address().to_string().as_str(),
+        "drain_timeout",
+        "header_bytes",
+    ] {
+        assert!(config.contains(part), "{part}: {config}");
+    }
+}
+
+#[test]
+fn memory_is_explained_under_load() {
+    let _alone = heavy();
+    let nginx = Nginx::start("location / { return 200 0123456789; }");
+    let node = Steppe::in_front_of(STEPPE, nginx.address());
+    let url = node.url("/");
+    let load = std::thread::spawn(move || Wrk::new(&url, 256, 4).run());
+    let mut explained = Vec::new();
+    while !load.is_finished() {
+        let memory = node.admin_json("/memory");
+        let number = |key: &str| {
+            memory[key]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{key}: {memory}"))
+        };
+        explained.push(number("explained_bytes") / number("anonymous_rss_bytes"));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let load = load.join().expect("wrk ran");
+    assert!(
+        load.requests > 0 && load.errors == 0 && load.refused == 0,
+        "{load:?}"
+    );
+    explained.sort_by(f64::total_cmp);
+    assert!(explained.len() > 5, "{explained:?}");
+    assert!(
+        explained[0] >= 0.95,
+        "{explained:?}; {}",
+        node.admin_json("/memory")
+    );
+}
+
+#[test]
+fn the_budget_tree_adds_up() {
+    let origin = RawOrigin::start(|peer| {
+        peer.request();
+        peer.drain();
+    });
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let held: Vec<Peer> = (0..20)
+        .map(|_| {
+            let mut peer = node.connect();
+            peer.send(GET);
+            peer
+        })
+        .collect();
+    origin.wait_until("all are forwarded", |origin| origin.accepted() == 20);
+    let memory = node.admin_json("/memory");
+    let budget = &memory["budget"];
+    assert_eq!(budget["limit_bytes"].as_u64(), Some(64 << 20), "{memory}");
+    let reserved = adds_up(budget);
+    assert!(
+        reserved > 20 * 1024,
+        "20 exchanges hold {reserved} bytes: {memory}"
+    );
+    drop(held);
+    let until = Instant::now() + Duration::from_secs(15);
+    loop {
+        let now = node.admin_json("/memory")["budget"]["reserved_bytes"].as_u64();
+        if now.is_some_and(|now| now < reserved) {
+            break;
+        }
+        assert!(
+            Instant::now() < until,
+            "nothing is given back: {now:?} of {reserved}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Checks an account and those below it; returns what it has reserved.
+fn adds_up(account: &Value) -> u64 {
+    let number = |key: &str| {
+        account[key]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{key} in {account}"))
+    };
+    let (reserved, peak) = (number("reserved_bytes"), number("peak_bytes"));
+    number("refused");
+    assert!(account["name"].is_string(), "{account}");
+    assert!(reserved <= peak, "{account}");
+    if let Some(limit) = account["limit_bytes"].as_u64() {
+        assert!(peak <= limit, "{account}");
+    }
+    let children = account["children"].as_array().cloned().unwrap_or_default();
+    let below: u64 = children.iter().map(adds_up).sum();
+    assert!(
+        below <= reserved,
+        "children hold more than their parent: {account}"
+    );
+    reserved
+}
+
+/// A slow request in flight ends; new ones are told to go; then the process ends, and well.
+#[test]
+fn sigterm_drains() {
+    let origin = RawOrigin::start(|peer| {
+        while let Some(request) = peer.request() {
+            if request.target() == "/slow" {
+                std::thread::sleep(Duration::from_secs(2));
+            }
+            peer.send(OK);
+        }
+    });
+    let mut node = Steppe::in_front_of(STEPPE, origin.address());
+    let mut idle = node.connect();
+    assert_eq!(idle.send(GET).response().text(), "ok");
+    let mut slow = node.connect();
+    slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    origin.wait_until("it is in flight", |origin| {
+        origin.received().contains("/slow")
+    });
+    node.terminate();
+    let until = Instant::now() + Duration::from_secs(10);
+    while node.admin_get("/readyz").status() != 503 {
+        assert!(Instant::now() < until, "never unready");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(node.admin_get("/healthz").status(), 200);
+    idle.expect_close();
+    while std::net::TcpStream::connect(node.gateway()).is_ok() {
+        assert!(Instant::now() < until, "still accepts");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let answer = slow.response();
+    assert_eq!(
+        (answer.text().as_str(), answer.field("connection")),
+        ("ok", Some("close"))
+    );
+    slow.expect_close();
+    assert!(node.wait().success(), "{}", node.said());
+}
+
+#[test]
+fn a_drain_ends_at_its_timeout() {
+    let origin = RawOrigin::start(|peer| {
+        peer.request();
+        peer.drain();
+    });
+    let toml = Steppe::PLAIN.replace("drain_timeout = \"10s\"", "drain_timeout = \"500ms\"");
+    let mut node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let mut stuck = node.connect();
+    stuck.send(GET);
+    origin.wait_until("it is in flight", |origin| !origin.received().is_empty());
+    node.terminate();
+    node.wait();
+    let said = String::from_utf8_lossy(&stuck.rest()).into_owned();
+    assert!(
+        said.is_empty() || said.starts_with("HTTP/1.1 503 "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("some port is free");
+    let address = taken
+        .local_addr()
+        .expect("a bound socket has an address")
+        .to_string();
+    let scratch = Scratch::new("taken");
+    let admin = steppe_testkit::Port::free();
+    let toml = Steppe::PLAIN
+        .replace("{gateway}", &address)
+        .replace("{admin}", &admin.address().to_string())
+        .replace("{origin}", "127.0.0.1:9");
+    let file = scratch.write("steppe.toml", toml);
+    let mut command = Command::new(STEPPE);
+    command.arg("run").arg("-c").arg(file);
+    let mut process = steppe_testkit::Process::start("steppe", command);
+    assert!(!process.wait(Duration::from_secs(15)).success());
+    assert!(process.said().contains(&address), "{}", process.said());
+}
+
+#[test]
+fn logs_are_json_with_a_level_where_that_is_asked() {
+    let origin = RawOrigin::answering(OK);
+    let toml = Steppe::PLAIN.replace("format = \"text\"", "format = \"json\"");
+    let mut node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    node.terminate();
+    node.wait();
+    let said = node.said();
+    let lines: Vec<Value> = said
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    assert!(
+        !lines.is_empty() && lines.iter().all(|line| line["level"].is_string()),
+        "{said}"
+    );
+}

@@ -1,0 +1,118 @@
+//! A budget of 64 MiB under load that would need gigabytes: the two runs of the promise.
+//!
+//! 2,000 connections upload to an origin that reads 20 MB/s in all; 2,000
+//! readers of 50 KB/s download. The node runs in a cgroup of 64 + 64 MiB. By
+//! default each transfer is small enough for a run of some 20 seconds;
+//! `STEPPE_LONG=1` runs them in full, 10 MB each.
+//!
+//! The figures asserted here are the promise itself, so these tests look at
+//! rates; both allow a fifth for the machine.
+
+use std::time::Duration;
+
+use steppe_testkit::{
+    Cgroup, FlowOrigin, FlowPlan, FlowReport, MemoryMeter, Steppe, download, heavy,
+    raise_file_limit, skip, upload,
+};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const CONNECTIONS: u64 = 2_000;
+const ORIGIN_BYTES_PER_SECOND: u64 = 20_000_000;
+const READER_BYTES_PER_SECOND: u64 = 50_000;
+const CGROUP_BYTES: u64 = 128 << 20;
+const RSS_BYTES_MAX: u64 = (64 + 24) << 20;
+
+fn long() -> bool {
+    std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
+}
+
+#[test]
+fn two_thousand_uploads_to_a_slow_origin() {
+    let bytes = if long() { 10_000_000 } else { 200_000 };
+    let report = run("two_thousand_uploads_to_a_slow_origin", bytes, upload);
+    let Some(report) = report else { return };
+    let share = report.bytes_per_second() / ORIGIN_BYTES_PER_SECOND as f64;
+    assert!(
+        share >= 0.8,
+        "{share:.2} of what the origin reads: {report:?}"
+    );
+}
+
+#[test]
+fn two_thousand_slow_readers() {
+    let bytes = if long() { 10_000_000 } else { 900_000 };
+    let report = run("two_thousand_slow_readers", bytes, |plan, _| download(plan));
+    let Some(report) = report else { return };
+    let share = report.bytes_per_second_each() / READER_BYTES_PER_SECOND as f64;
+    assert!(share >= 0.8, "{share:.2} of what readers take: {report:?}");
+    assert!(report.served * 100 >= CONNECTIONS * 95, "{report:?}");
+}
+
+/// Runs a flow through a node with a small budget in a small cgroup and judges what both runs
+/// promise alike. `None`: skipped here.
+fn run(
+    test: &str,
+    bytes_each: u64,
+    flow: impl FnOnce(&FlowPlan, &FlowOrigin) -> FlowReport,
+) -> Option<FlowReport> {
+    let _alone = heavy();
+    let files = raise_file_limit();
+    if files < 3 * CONNECTIONS {
+        skip(test, &format!("{files} open files are too few"));
+        return None;
+    }
+    let cgroup = Cgroup::with_memory(CGROUP_BYTES)
+        .map_err(|reason| skip(test, &reason))
+        .ok()?;
+    let origin = FlowOrigin::start(ORIGIN_BYTES_PER_SECOND);
+    let mut node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .in_cgroup(&cgroup)
+        .start(Steppe::PLAIN);
+    let plan = FlowPlan {
+        gateway: node.gateway(),
+        connections: CONNECTIONS,
+        bytes_each,
+        reader_bytes_per_second: READER_BYTES_PER_SECOND,
+        patience: Duration::from_secs(120),
+    };
+    let before = closed(&node);
+    let meter = MemoryMeter::watch(node.id());
+    let report = flow(&plan, &origin);
+    let peak = meter.finish();
+    let counted = closed(&node) - before;
+    println!("{test}: {report:?}");
+    println!(
+        "{peak:?}, cgroup peak {:?}, counted as closed {counted}",
+        cgroup.peak_bytes()
+    );
+    assert!(node.is_running(), "the node ended: {}", node.said());
+    assert_eq!(cgroup.kills(), 0);
+    assert!(
+        peak.high_water_bytes <= RSS_BYTES_MAX,
+        "{peak:?}; {report:?}"
+    );
+    assert_eq!(report.wrong, 0, "{report:?}");
+    assert_eq!(
+        report.served + report.refused + report.cut,
+        CONNECTIONS,
+        "{report:?}"
+    );
+    assert!(
+        report.cut as f64 <= counted,
+        "{counted} of the cut ones are counted: {report:?}"
+    );
+    assert!(
+        report.longest_silence < Duration::from_secs(3),
+        "{report:?}"
+    );
+    Some(report)
+}
+
+/// Exchanges that the node says it ended by a deadline or for want of budget. Clients that left
+/// are another matter: none does here of its own accord.
+fn closed(node: &Steppe) -> f64 {
+    let metrics = node.metrics();
+    let all = metrics.sum("steppe_http_closed_total", &[]);
+    all - metrics.sum("steppe_http_closed_total", &[("reason", "client_gone")])
+}

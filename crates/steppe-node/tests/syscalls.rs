@@ -1,0 +1,84 @@
+//! What a request on a kept-alive connection costs in system calls.
+//!
+//! Two receives and two sends are the floor of a proxy that waits for
+//! readiness; waiting itself is shared among the connections that are ready
+//! together. Everything else would be a defect.
+
+use std::collections::BTreeMap;
+
+use steppe_testkit::{Nginx, Peer, Steppe, Strace, skip};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+const CONNECTIONS: usize = 32;
+const ROUNDS: usize = 60;
+const REQUESTS: u64 = (CONNECTIONS * ROUNDS) as u64;
+
+#[test]
+fn a_request_costs_two_receives_two_sends_and_a_share_of_a_wait() {
+    let nginx = Nginx::start("location / { return 200 0123456789; }");
+    let node = Steppe::in_front_of(STEPPE, nginx.address());
+    let mut peers: Vec<Peer> = (0..CONNECTIONS).map(|_| node.connect()).collect();
+    // Connections on both sides stand, and buffers have their size, before anything is counted.
+    rounds(&mut peers, 5);
+    let strace = match Strace::attach(node.id()) {
+        Ok(strace) => strace,
+        Err(reason) => return skip("syscalls", &reason),
+    };
+    rounds(&mut peers, ROUNDS);
+    let counts = strace.finish();
+    let sum = |names: &[&str]| {
+        names
+            .iter()
+            .filter_map(|name| counts.get(*name))
+            .sum::<u64>()
+    };
+    let receives = sum(&["recvfrom", "recvmsg", "read", "readv"]);
+    let sends = sum(&["sendto", "sendmsg", "write", "writev"]);
+    let waits = sum(&["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
+    let others: BTreeMap<_, _> = counts
+        .iter()
+        .filter(|(name, _)| !KNOWN.contains(&name.as_str()))
+        .collect();
+    let other: u64 = others.values().copied().sum();
+    // The slack covers what a node does by the clock, whatever the load.
+    let slack = REQUESTS / 50;
+    // Fewer than two of each would mean that strace lost sight of the worker.
+    assert!(
+        receives >= 2 * REQUESTS && receives <= 2 * REQUESTS + slack,
+        "{counts:?}"
+    );
+    assert!(
+        sends >= 2 * REQUESTS && sends <= 2 * REQUESTS + slack,
+        "{counts:?}"
+    );
+    assert!(waits <= 2 * REQUESTS + slack, "{counts:?}");
+    assert!(other <= slack, "{others:?}");
+}
+
+const KNOWN: &[&str] = &[
+    "recvfrom",
+    "recvmsg",
+    "read",
+    "readv",
+    "sendto",
+    "sendmsg",
+    "write",
+    "writev",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+];
+
+/// One request on every connection before the first response is read, so that many are ready
+/// together.
+fn rounds(peers: &mut [Peer], count: usize) {
+    for _ in 0..count {
+        for peer in &mut *peers {
+            peer.send("GET / HTTP/1.1\r\nHost: a.example\r\nAccept: */*\r\n\r\n");
+        }
+        for peer in &mut *peers {
+            assert_eq!(peer.response().text(), "0123456789");
+        }
+    }
+}

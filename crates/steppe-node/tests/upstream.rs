@@ -1,0 +1,393 @@
+//! Towards the origin: pools, replays, timeouts, cancellation, and what it is told of the client.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use steppe_testkit::{Head, Nginx, Peer, Port, RawOrigin, Steppe};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A node whose upstream has these further lines.
+fn node(server: impl ToString, lines: &str) -> Steppe {
+    let toml = Steppe::PLAIN.replace("[[http.route]]", &format!("{lines}\n[[http.route]]"));
+    Steppe::builder(STEPPE).with("origin", server).start(&toml)
+}
+
+/// The head of the last request that reached the origin.
+fn last_head(origin: &RawOrigin) -> Head {
+    let text = origin.received();
+    let last = text
+        .trim_end()
+        .rsplit("\r\n\r\n")
+        .next()
+        .unwrap_or_default();
+    Head::parse(format!("{last}\r\n\r\n").as_bytes())
+}
+
+#[test]
+fn both_sides_are_told_who_passed_the_message_on() {
+    let origin =
+        RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nvia: 1.0 before\r\n\r\nok");
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let answer = node.exchange("GET / HTTP/1.1\r\nHost: a\r\nVia: 1.0 older\r\n\r\n");
+    let via = answer.all("via").join(", ");
+    assert!(via.starts_with("1.0 before, 1.1 "), "{answer:?}");
+    let via = last_head(&origin).all("via").join(", ");
+    assert!(via.starts_with("1.0 older, 1.1 "), "{via}");
+    let date = answer
+        .field("date")
+        .expect("a response without Date gets one");
+    assert!(date.ends_with(" GMT") && date.len() == 29, "{date}");
+}
+
+#[test]
+fn the_origins_date_is_kept() {
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let response = format!("HTTP/1.1 200 OK\r\ndate: {date}\r\ncontent-length: 2\r\n\r\nok");
+    let origin = RawOrigin::answering(response);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    assert_eq!(node.exchange(GET).field("date"), Some(date));
+}
+
+const CLAIMS: &str = "GET / HTTP/1.1\r\nHost: a.example\r\nForwarded: for=192.0.2.7;proto=https\r\n\
+                      X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\n\
+                      X-Forwarded-Host: b.example\r\n\r\n";
+
+#[test]
+fn what_strangers_say_of_the_client_is_replaced() {
+    let origin = RawOrigin::answering(OK);
+    let toml = format!(
+        "[http]\ntrusted_proxies = [\"127.0.0.9/32\"]\n{}",
+        Steppe::PLAIN
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    assert_eq!(node.exchange(CLAIMS).text(), "ok");
+    assert!(
+        !origin.received().contains("192.0.2.7"),
+        "{}",
+        origin.received()
+    );
+    assert!(
+        !origin.received().contains("b.example"),
+        "{}",
+        origin.received()
+    );
+    let head = last_head(&origin);
+    assert_eq!(head.all("x-forwarded-for"), ["127.0.0.1"]);
+    assert_eq!(head.all("x-forwarded-proto"), ["http"]);
+    assert_eq!(head.all("x-forwarded-host"), ["a.example"]);
+    let forwarded = head
+        .field("forwarded")
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    assert!(
+        forwarded.contains("for=127.0.0.1") && forwarded.contains("proto=http"),
+        "{head:?}"
+    );
+    assert!(!forwarded.contains(','), "{head:?}");
+}
+
+#[test]
+fn what_trusted_proxies_say_of_the_client_is_extended() {
+    let origin = RawOrigin::answering(OK);
+    let toml = format!(
+        "[http]\ntrusted_proxies = [\"127.0.0.9/32\"]\n{}",
+        Steppe::PLAIN
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let mut peer = Peer::connect_from(Ipv4Addr::new(127, 0, 0, 9).into(), node.gateway());
+    assert_eq!(peer.send(CLAIMS).response().text(), "ok");
+    let head = last_head(&origin);
+    assert_eq!(
+        head.all("x-forwarded-for").join(", "),
+        "192.0.2.7, 127.0.0.9"
+    );
+    assert_eq!(head.all("x-forwarded-proto"), ["https"]);
+    assert_eq!(head.all("x-forwarded-host"), ["b.example"]);
+    let forwarded = head.all("forwarded").join(", ").to_ascii_lowercase();
+    assert!(
+        forwarded.starts_with("for=192.0.2.7;proto=https,"),
+        "{forwarded}"
+    );
+    assert!(forwarded.contains("for=127.0.0.9"), "{forwarded}");
+}
+
+#[test]
+fn a_client_that_goes_away_takes_its_upstream_request_along() {
+    let origin = RawOrigin::start(|peer| {
+        peer.request();
+        peer.drain();
+    });
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let mut peer = node.connect();
+    peer.send(GET);
+    origin.wait_until("the request arrives", |origin| {
+        !origin.received().is_empty()
+    });
+    drop(peer);
+    origin.wait_until("it is cancelled", |origin| origin.closed() == [true]);
+    let mut peer = node.connect();
+    peer.send(GET);
+    origin.wait_until("another arrives", |origin| origin.accepted() == 2);
+    peer.reset();
+    origin.wait_until("it is cancelled", |origin| origin.closed() == [true, true]);
+}
+
+#[test]
+fn a_client_that_goes_away_within_a_response_takes_it_along() {
+    let origin = RawOrigin::start(|peer| {
+        peer.request();
+        peer.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n");
+        peer.drain();
+    });
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let mut peer = node.connect();
+    peer.send(GET).head();
+    assert!(!peer.some().is_empty());
+    drop(peer);
+    origin.wait_until("it is cancelled", |origin| origin.closed() == [true]);
+}
+
+/// The origin keeps each connection for one request, but doesn't say so.
+#[test]
+fn a_pooled_connection_that_died_idle_is_not_the_clients_problem() {
+    let origin = RawOrigin::start(|peer| {
+        if peer.request().is_some() {
+            peer.send(OK);
+        }
+    });
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    for count in 1..=5 {
+        assert_eq!(node.exchange(GET).text(), "ok");
+        let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+        // Time for the origin's close to arrive: a pool that looks evicts it before use.
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(node.exchange(post).text(), "ok");
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(origin.accepted(), 2 * count);
+    }
+}
+
+/// The origin dies just when the second request of a connection arrives.
+fn dies_on_the_second() -> RawOrigin {
+    RawOrigin::start(|peer| {
+        peer.request();
+        peer.send(OK);
+        if peer.index == 0 {
+            peer.request();
+            return;
+        }
+        while peer.request().is_some() {
+            peer.send(OK);
+        }
+    })
+}
+
+#[test]
+fn a_safe_request_lost_with_a_pooled_connection_is_replayed() {
+    let origin = dies_on_the_second();
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    assert_eq!(node.exchange(GET).text(), "ok");
+    assert_eq!(
+        node.exchange("GET /again HTTP/1.1\r\nHost: a\r\n\r\n")
+            .text(),
+        "ok"
+    );
+    assert_eq!(
+        origin.received().matches("GET /again ").count(),
+        2,
+        "{}",
+        origin.received()
+    );
+}
+
+#[test]
+fn a_post_that_was_sent_is_not_replayed() {
+    let origin = dies_on_the_second();
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    assert_eq!(node.exchange(GET).text(), "ok");
+    let post = "POST /pay HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n100";
+    assert_eq!(node.exchange(post).status(), 502);
+    assert_eq!(
+        origin.received().matches("POST /pay ").count(),
+        1,
+        "{}",
+        origin.received()
+    );
+}
+
+#[test]
+fn a_fresh_connection_that_dies_is_no_reason_to_try_again() {
+    let origin = RawOrigin::start(|peer| {
+        peer.request();
+    });
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    assert_eq!(node.exchange(GET).status(), 502);
+    assert!(origin.accepted() <= 2, "{} tries", origin.accepted());
+}
+
+#[test]
+fn a_refused_connection_is_502() {
+    let port = Port::free();
+    let node = node(port.address(), "");
+    let mut peer = node.connect();
+    assert_eq!(peer.send(GET).response().status(), 502);
+    assert_eq!(peer.send(GET).response().status(), 502);
+}
+
+#[test]
+fn requests_take_servers_in_turn() {
+    let (one, two) = (RawOrigin::answering(OK), RawOrigin::answering(OK));
+    let servers = format!("{}\", \"{}", one.address(), two.address());
+    let node = node(servers, "");
+    for _ in 0..10 {
+        assert_eq!(node.exchange(GET).text(), "ok");
+    }
+    let counts = [&one, &two].map(|origin| origin.received().matches("GET / ").count());
+    assert_eq!(counts, [5, 5]);
+}
+
+#[test]
+fn a_dead_server_among_several_is_passed_over() {
+    let (port, live) = (Port::free(), RawOrigin::answering(OK));
+    let node = node(format!("{}\", \"{}", port.address(), live.address()), "");
+    for _ in 0..6 {
+        assert_eq!(node.exchange(GET).text(), "ok");
+    }
+}
+
+/// Its queue is full, so the kernel drops what asks to connect.
+#[test]
+fn a_connection_that_never_stands_is_504() {
+    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+        .expect("a socket can be made");
+    full.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
+        .expect("some port is free");
+    full.listen(0).expect("a bound socket can listen");
+    let full: TcpListener = full.into();
+    let address = full.local_addr().expect("a bound socket has an address");
+    let mut fillers = Vec::new();
+    while let Ok(stream) =
+        std::net::TcpStream::connect_timeout(&address, Duration::from_millis(300))
+    {
+        fillers.push(stream);
+        assert!(fillers.len() < 100, "the queue never fills");
+    }
+    let node = node(address, "timeouts = { connect = \"300ms\" }");
+    assert_eq!(node.exchange(GET).status(), 504);
+}
+
+#[test]
+fn an_origin_that_never_answers_is_504() {
+    let origin = RawOrigin::start(|peer| peer.drain());
+    let node = node(origin.address(), "timeouts = { first_byte = \"300ms\" }");
+    assert_eq!(node.exchange(GET).status(), 504);
+    origin.wait_until("the request is given up", |origin| {
+        origin.closed() == [true]
+    });
+}
+
+#[test]
+fn an_origin_that_stops_within_a_response_is_cut_at_the_idle_deadline() {
+    let origin = RawOrigin::start(|peer| {
+        peer.request();
+        peer.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello");
+        peer.drain();
+    });
+    let node = node(origin.address(), "timeouts = { idle = \"300ms\" }");
+    let mut peer = node.connect();
+    assert_eq!(peer.send(GET).head().map(|head| head.status()), Some(200));
+    assert_eq!(peer.rest(), b"hello");
+    origin.wait_until("the response is given up", |origin| {
+        origin.closed() == [true]
+    });
+}
+
+/// Sends a little, again and again: never idle, never done.
+fn drips(kind: &'static str) -> RawOrigin {
+    RawOrigin::start(move |peer| {
+        peer.request();
+        let head = format!("HTTP/1.1 200 OK\r\n{kind}transfer-encoding: chunked\r\n\r\n");
+        let mut going = peer.try_send(head.as_bytes()).is_ok();
+        for _ in 0..30 {
+            going &= going && peer.try_send(b"5\r\nhello\r\n").is_ok();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let _ = peer.try_send(b"0\r\n\r\n");
+        peer.drain();
+    })
+}
+
+#[test]
+fn an_exchange_is_cut_at_its_total_deadline_and_a_routes_own_wins() {
+    let origin = drips("");
+    let node = node(
+        origin.address(),
+        "timeouts = { total = \"500ms\", idle = \"10s\" }",
+    );
+    let mut peer = node.connect();
+    peer.send(GET);
+    let text = String::from_utf8_lossy(&peer.rest()).into_owned();
+    assert!(
+        text.starts_with("HTTP/1.1 200 ") && !text.contains("0\r\n\r\n"),
+        "{text}"
+    );
+    let toml = Steppe::PLAIN.replace(
+        "[[http.route]]",
+        "timeouts = { total = \"500ms\" }\n[[http.route]]",
+    ) + "timeouts = { total = \"60s\" }\n";
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    assert_eq!(node.exchange(GET).text(), "hello".repeat(30));
+}
+
+#[test]
+fn a_total_deadline_before_the_response_is_504() {
+    let origin = RawOrigin::start(|peer| peer.drain());
+    let node = node(
+        origin.address(),
+        "timeouts = { total = \"300ms\", first_byte = \"10s\" }",
+    );
+    assert_eq!(node.exchange(GET).status(), 504);
+}
+
+#[test]
+fn event_streams_and_tunnels_have_no_total_deadline() {
+    let origin = drips("content-type: text/event-stream\r\n");
+    let node = node(
+        origin.address(),
+        "timeouts = { total = \"500ms\", idle = \"10s\" }",
+    );
+    assert_eq!(node.exchange(GET).text(), "hello".repeat(30));
+}
+
+#[test]
+fn an_idle_connection_is_kept_no_longer_than_told() {
+    let origin = RawOrigin::answering(OK);
+    let kept = node(origin.address(), "timeouts = { idle = \"300ms\" }");
+    assert_eq!(kept.exchange(GET).text(), "ok");
+    origin.wait_until("the pool closes it", |origin| origin.closed() == [true]);
+    let other = RawOrigin::answering(OK);
+    let none = node(other.address(), "keepalive = 0");
+    assert_eq!(none.exchange(GET).text(), "ok");
+    other.wait_until("nothing is pooled", |other| other.closed() == [true]);
+}
+
+#[test]
+fn a_server_may_be_a_name() {
+    let nginx = Nginx::start("return 200 hello;");
+    let node = node(format!("localhost:{}", nginx.address().port()), "");
+    for _ in 0..3 {
+        assert_eq!(node.exchange(GET).text(), "hello");
+    }
+    let unknown = self::node("nothing.invalid:80", "");
+    let status = unknown.exchange(GET).status();
+    assert!([502, 503, 504].contains(&status), "{status}");
+}
