@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use steppe_testkit::{Nginx, Peer, RawOrigin, Scratch, Steppe, Wrk, heavy};
+use steppe_testkit::{Metrics, Nginx, Peer, RawOrigin, Scratch, Steppe, Wrk, heavy};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -36,7 +36,10 @@ fn requests_are_counted_by_route_status_and_upstream() {
     for _ in 0..2 {
         node.exchange("GET /bad HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    let metrics = node.metrics();
+    // A request is counted once its response has been sent, which may be after it was read.
+    let metrics = scrape_until(&node, |metrics| {
+        metrics.sum("steppe_http_requests_total", &[("route", "all")]) >= 9.0
+    });
     let count = |status| {
         let labels = [("route", "all"), ("upstream", "origin"), ("status", status)];
         metrics.sum("steppe_http_requests_total", &labels)
@@ -74,17 +77,29 @@ fn what_ends_early_is_counted_by_its_reason() {
         .start(&toml);
     let mut peer = node.connect();
     assert_eq!(peer.send("GET / HTTP/1.1\r\n").response().status(), 408);
-    let closed = |reason| {
-        node.metrics()
-            .sum("steppe_http_closed_total", &[("reason", reason)])
+    let closed = |reason: &'static str| {
+        let count =
+            move |metrics: &Metrics| metrics.sum("steppe_http_closed_total", &[("reason", reason)]);
+        count(&scrape_until(&node, |metrics| count(metrics) > 0.0))
     };
-    assert_eq!(closed("header_timeout"), 1.0, "{}", node.metrics().text());
-    assert_eq!(
-        node.exchange("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
-            .status(),
-        400
-    );
-    assert_eq!(closed("bad_request"), 1.0, "{}", node.metrics().text());
+    assert_eq!(closed("header_timeout"), 1.0);
+    let twice = "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n";
+    assert_eq!(node.exchange(twice).status(), 400);
+    assert_eq!(closed("bad_request"), 1.0);
+}
+
+/// Scrapes until `enough` is there.
+#[track_caller]
+fn scrape_until(node: &Steppe, enough: impl Fn(&Metrics) -> bool) -> Metrics {
+    let until = Instant::now() + Duration::from_secs(15);
+    loop {
+        let metrics = node.metrics();
+        if enough(&metrics) {
+            return metrics;
+        }
+        assert!(Instant::now() < until, "{}", metrics.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -104,7 +119,8 @@ fn probes_can_stand_alone() {
         assert_eq!(node.admin_get(path).status(), 404, "{path} on probes");
     }
     let get = |path: &str| {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         Peer::connect(([127, 0, 0, 1], page).into())
             .send(request)
             .response()
@@ -129,8 +145,9 @@ fn a_token_guards_everything_but_the_probes() {
         .with_port("page");
     let node = builder.start(&toml);
     let get = |fields: &str| {
-        let request =
-            format!("GET /metrics HTTP/1.1\r\nhost: a\r\n{fields}connection: close\r\n\r\n");
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nhost: localhost\r\n{fields}connection: close\r\n\r\n"
+        );
         Peer::connect(([127, 0, 0, 1], page).into())
             .send(request)
             .response()

@@ -91,7 +91,8 @@ fn the_most_specific_path_wins() {
 fn more_predicates_win_then_the_order_of_the_file() {
     let node = node(&[
         ("plain", "path = \"/x\""),
-        ("later", "path = \"/x\""),
+        ("first", "path = \"/x\"\nquery = { tie = \"1\" }"),
+        ("second", "path = \"/x\"\nheaders = { x-tie = \"1\" }"),
         ("header", "path = \"/x\"\nheaders = { x-version = \"2\" }"),
         (
             "query",
@@ -99,6 +100,8 @@ fn more_predicates_win_then_the_order_of_the_file() {
         ),
     ]);
     check(&node, "GET /x a", "plain");
+    check(&node, "GET /x?tie=1 a X-Tie: 1", "first");
+    check(&node, "GET /x a X-Tie: 1", "second");
     check(&node, "GET /x a X-Version: 2", "header");
     check(&node, "GET /x a X-Version: 3", "plain");
     check(&node, "GET /x?preview=true a X-Version: 2", "query");

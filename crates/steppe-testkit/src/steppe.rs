@@ -194,7 +194,8 @@ upstream = "origin"
     /// GETs a path of admin.
     #[track_caller]
     pub fn admin_get(&self, path: &str) -> Message {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: admin\r\nconnection: close\r\n\r\n");
+        let host = self.admin();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
         Peer::connect(self.admin()).send(request).response()
     }
 
@@ -243,7 +244,10 @@ upstream = "origin"
     fn await_ready(&mut self) {
         let end = Instant::now() + PATIENCE;
         while !self.is_ready() {
-            assert!(self.is_running(), "steppe ended at once: {}", self.said());
+            if !self.is_running() {
+                let status = self.wait();
+                panic!("steppe ended at once ({status}): {}", self.said());
+            }
             assert!(Instant::now() < end, "steppe isn't ready: {}", self.said());
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -255,8 +259,8 @@ upstream = "origin"
             return false;
         };
         let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
-        let sent =
-            stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let sent = stream
+            .write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         let mut answer = Vec::new();
         let read = stream.read_to_end(&mut answer);
         sent.is_ok() && read.is_ok() && answer.get(8..12) == Some(b" 200")
