@@ -1,7 +1,9 @@
 //! A budget of 64 MiB under load that would need gigabytes: the two runs of the promise.
 //!
 //! 2,000 connections upload to an origin that reads 20 MB/s in all; 2,000
-//! readers of 50 KB/s download. The node runs in a cgroup of 64 + 64 MiB. By
+//! readers of 50 KB/s download. The node runs in a cgroup of 64 + 64 MiB, whose
+//! limit binds socket buffers too: else the kernel would take what the node must
+//! refuse, and nothing would be shown. By
 //! default each transfer is small enough for a run of some 20 seconds;
 //! `STEPPE_LONG=1` runs them in full, 10 MB each.
 //!
@@ -83,8 +85,9 @@ fn run(
     let counted = closed(&node) - before;
     println!("{test}: {report:?}");
     println!(
-        "{peak:?}, cgroup peak {:?}, counted as closed {counted}",
-        cgroup.peak_bytes()
+        "{peak:?}, cgroup peak {:?}, sockets {:?}, counted as closed {counted}",
+        cgroup.peak_bytes(),
+        cgroup.socket_peak_bytes()
     );
     assert!(node.is_running(), "the node ended: {}", node.said());
     assert_eq!(cgroup.kills(), 0);

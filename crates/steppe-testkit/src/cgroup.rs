@@ -43,7 +43,11 @@ impl Cgroup {
         std::fs::create_dir(&path)?;
         let cgroup = Self { path, version };
         match version {
-            Version::One => cgroup.write("memory.limit_in_bytes", bytes)?,
+            Version::One => {
+                cgroup.write("memory.limit_in_bytes", bytes)?;
+                // Here v1 keeps a second account, which counts only once it is limited.
+                cgroup.write("memory.kmem.tcp.limit_in_bytes", bytes)?;
+            }
             Version::Two => {
                 cgroup.write("memory.max", bytes)?;
                 let _ = cgroup.write("memory.swap.max", 0);
@@ -93,22 +97,16 @@ impl Cgroup {
             .unwrap_or_else(|| panic!("{file} tells no kills: {text}"))
     }
 
-    /// Bytes of socket buffers charged to it, where the kernel tells.
-    pub fn socket_bytes(&self) -> Option<u64> {
+    /// Most bytes of socket buffers ever charged to it apart from [`Cgroup::peak_bytes`] (v1 keeps
+    /// two accounts), where the kernel tells.
+    pub fn socket_peak_bytes(&self) -> Option<u64> {
         match self.version {
             Version::One => self
-                .read("memory.kmem.tcp.usage_in_bytes")?
+                .read("memory.kmem.tcp.max_usage_in_bytes")?
                 .trim()
                 .parse()
                 .ok(),
-            Version::Two => {
-                let stat = self.read("memory.stat")?;
-                stat.lines()
-                    .find_map(|line| line.strip_prefix("sock "))?
-                    .trim()
-                    .parse()
-                    .ok()
-            }
+            Version::Two => None,
         }
     }
 }

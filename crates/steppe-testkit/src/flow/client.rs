@@ -23,16 +23,19 @@ pub(super) enum Outcome {
     Wrong(String),
 }
 
-/// Room in the kernel for one direction; it doubles the figure for its own use.
-const SOCKET_BUFFER: u32 = 32 << 10;
+/// Room in the kernel for what a reader has not read; it doubles the figure for its own use.
+const RECEIVE_BUFFER: u32 = 32 << 10;
+
+/// Room for what an uploader has sent: enough that the gateway always finds more to read.
+const SEND_BUFFER: u32 = 128 << 10;
 
 /// How often a paced reader reads.
 const TICK: Duration = Duration::from_millis(200);
 
 async fn connect(plan: &FlowPlan) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
-    socket.set_recv_buffer_size(SOCKET_BUFFER)?;
-    socket.set_send_buffer_size(SOCKET_BUFFER)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.connect(plan.gateway).await
 }
 
