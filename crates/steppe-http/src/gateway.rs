@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steppe_mem::{Account, Budget};
-use steppe_net::{BoundListener, Drain, Endpoints, Names, Worker};
+use steppe_net::{BoundListener, Endpoints, Names, Worker};
 
 use crate::config::{self, UpstreamKind};
 use crate::filter::{self, Filter};
@@ -141,9 +141,4 @@ impl Accounts {
             upstreams: config.upstreams.iter().map(upstream).collect(),
         }
     }
-}
-
-/// What a listener's connections must know of the node going down.
-fn drain_of(worker: &Worker) -> Drain {
-    worker.drain.clone()
 }

@@ -118,10 +118,18 @@ impl Pool {
         if self.targets.borrow().is_empty() {
             self.wait_for_names().await?;
         }
-        let target = self.turn();
-        match self.take_idle(target) {
-            Some(connected) => Ok(connected),
-            None => self.connect(target).await,
+        // A server that takes no connection has seen nothing of the request: the
+        // next one is asked, each once.
+        let mut others = self.targets.borrow().len() - 1;
+        loop {
+            let target = self.turn();
+            if let Some(connected) = self.take_idle(target) {
+                return Ok(connected);
+            }
+            match self.connect(target).await {
+                Err(error) if others > 0 && error.reason != CloseReason::OverBudget => others -= 1,
+                connected => return connected,
+            }
         }
     }
 

@@ -346,17 +346,17 @@ fn is_event_stream(head: &ResponseHead) -> bool {
 }
 
 async fn finish(connection: &mut Connection, outcome: Outcome) -> (After, u16, bool) {
-    let server = &connection.server;
+    let server = &mut connection.server;
     match (outcome.result, outcome.status) {
         (Ok(relayed), Some(status)) if relayed.was_tunnel => (After::Close, status, true),
         (Ok(_), Some(status)) if server.is_reusable() => (After::NextRequest, status, true),
         (Ok(_), status) => (After::Linger, status.unwrap_or(502), true),
-        // The response has begun: a cut connection is all that can tell the client.
-        (Err(error), Some(status)) => {
+        // Part of the response is out: a cut connection is all that can tell the client.
+        (Err(error), Some(status)) if !connection.server.retract() => {
             connection.this.metrics.closed(error.reason);
             (After::Close, status, true)
         }
-        (Err(error), None) => {
+        (Err(error), _) => {
             let after = connection.refuse(error, &[]).await;
             (after, error.status, false)
         }

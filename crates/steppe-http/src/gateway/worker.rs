@@ -13,8 +13,8 @@ use steppe_net::{BoundListener, Listener, PeerAddress, Phase, Stream, Worker};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
+use super::Gateway;
 use super::connection::{self, Connection};
-use super::{Gateway, drain_of};
 use crate::config::UpstreamKind;
 use crate::forwarded::Peer;
 use crate::h1::{ServerConnection, ServerSettings};
@@ -134,7 +134,7 @@ async fn accept(this: Rc<WorkerGateway>, index: usize, bound: BoundListener) {
         limits: config.limits,
         timeouts: config.timeouts,
         lease: this.gateway.accounts.listeners[index].lease(),
-        drain: drain_of(&this.worker),
+        drain: this.worker.drain.clone(),
     });
     let draining = this.worker.drain.reached(Phase::Draining);
     tokio::pin!(draining);

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a [`Decoder`] never looks at a byte twice, keeps none, and
 //! refuses what another reader could take otherwise: bare LF, signs, spaces
-//! before the size, sizes beyond 64 bits.
+//! around the size, sizes beyond 64 bits.
 
 use crate::limits::CHUNK_EXTENSION_BYTES_MAX;
 
@@ -106,7 +106,7 @@ impl Decoder {
         match (self.state, byte) {
             (State::Start, _) => Ok(State::Size(hex_digit(byte).ok_or(ChunkError::Size)?)),
             (State::Size(size) | State::Extension(size), b'\r') => Ok(State::SizeLf(size)),
-            (State::Size(size), b';' | b' ' | b'\t') => self.extension(size),
+            (State::Size(size), b';') => self.extension(size),
             (State::Size(size), _) => {
                 let digit = hex_digit(byte).ok_or(ChunkError::Size)?;
                 let is_small = size <= u64::MAX >> 4;
@@ -173,6 +173,7 @@ mod tests {
             ("+5\r\n", ChunkError::Size),
             ("-1\r\n", ChunkError::Size),
             ("0x5\r\n", ChunkError::Size),
+            ("5 \r\n", ChunkError::Size),
             ("5\n", ChunkError::Size),
             ("g\r\n", ChunkError::Size),
             ("10000000000000000\r\n", ChunkError::Size),

@@ -99,6 +99,9 @@ pub fn request(
     let Some((method, target, version)) = lines.request_line()? else {
         return too_large(ParseError::TargetTooLong);
     };
+    if lines.at > limits.bytes {
+        return Err(ParseError::TargetTooLong);
+    }
     match lines.field_lines(limits.fields, fields)? {
         Some(head_bytes) if head_bytes <= limits.bytes => Ok(Some(RequestLine {
             method,
@@ -528,6 +531,7 @@ mod tests {
     fn too_long_a_head_is_refused_by_the_part_that_is_too_long() {
         let target = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(200));
         assert_eq!(request_of(&target[..200]), Err(ParseError::TargetTooLong));
+        assert_eq!(request_of(&target), Err(ParseError::TargetTooLong));
         let field = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(200));
         assert_eq!(request_of(&field[..200]), Err(ParseError::TooLarge));
         assert_eq!(request_of(&field), Err(ParseError::TooLarge));

@@ -293,6 +293,12 @@ impl ServerConnection {
         .await
     }
 
+    /// Takes a response back whose client has not seen any of it, so that it can
+    /// be told of an error instead.
+    pub fn retract(&mut self) -> bool {
+        self.writer.retract()
+    }
+
     /// Closes it after the next response.
     pub fn end_after_response(&mut self) {
         self.request.keep_alive = false;

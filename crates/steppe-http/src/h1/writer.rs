@@ -35,6 +35,8 @@ pub(crate) struct Writer {
     tail: &'static [u8],
     length: BodyLength,
     shuts_down: bool,
+    /// Bytes of the present message that are out.
+    written: u64,
 }
 
 impl Default for Writer {
@@ -50,6 +52,7 @@ impl Default for Writer {
             tail: b"",
             length: BodyLength::Empty,
             shuts_down: false,
+            written: 0,
         }
     }
 }
@@ -57,10 +60,8 @@ impl Default for Writer {
 impl Writer {
     /// Starts a message with its head in `out`. `keeps_out`: until [`Writer::forget`].
     pub(crate) fn start(&mut self, out: Buffer, length: BodyLength, keeps_out: bool) {
-        debug_assert!(
-            self.is_flushed(),
-            "messages are written one after the other"
-        );
+        debug_assert!(self.can_put(), "messages are written one after the other");
+        self.written = 0;
         self.put_out(out);
         self.length = length;
         self.keeps_out = keeps_out;
@@ -100,6 +101,15 @@ impl Writer {
     pub(crate) fn forget(&mut self) {
         self.keeps_out = false;
         self.release_out();
+    }
+
+    /// Takes the present message back; false where some of it is out already.
+    pub(crate) fn retract(&mut self) -> bool {
+        let is_unseen = self.written == 0;
+        if is_unseen {
+            *self = Self::default();
+        }
+        is_unseen
     }
 
     pub(crate) fn can_put(&self) -> bool {
@@ -212,6 +222,7 @@ impl Writer {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             wire.count_written(written);
+            self.written += written as u64;
             self.advance(written);
         }
         self.release_out();
