@@ -36,6 +36,9 @@ pub trait Sink {
     /// Where the part can't be written in this message.
     fn put(&mut self, part: Part) -> Result<(), GatewayError>;
 
+    /// Bytes handed to the peer so far, of this message.
+    fn written(&self) -> u64;
+
     /// Ready when everything put so far has been handed to the peer.
     ///
     /// # Errors

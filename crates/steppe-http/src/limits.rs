@@ -75,6 +75,9 @@ pub const RESPOND_BYTES_MAX: usize = 16 << 10;
 /// Field lists that a thread keeps for later heads.
 pub const IDLE_FIELD_LISTS_MAX: usize = 256;
 
+/// How long a connection that was accepted before a drain may still bring its first request.
+pub const FIRST_REQUEST_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// How long a connection is read on after its last response, so that the
 /// client gets to see that response before a reset.
 pub const LINGER: std::time::Duration = std::time::Duration::from_secs(2);

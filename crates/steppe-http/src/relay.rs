@@ -59,6 +59,9 @@ pub struct Relay<'a, D, U> {
     /// Nothing was left to say to the server, or it would not listen.
     request_at: Instant,
     response_at: Instant,
+    /// Bytes that each side had taken when it was looked at last.
+    up_written: u64,
+    down_written: u64,
     /// Set along with the deadline: what it means when it passes.
     waits_for: CloseReason,
     is_first_poll: bool,
@@ -117,6 +120,8 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
             is_tunnel: false,
             request_at: now,
             response_at: now,
+            up_written: 0,
+            down_written: 0,
             waits_for: CloseReason::TotalTimeout,
             is_first_poll: true,
         }
@@ -285,6 +290,11 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
         request_waits: Waits,
         response_waits: Waits,
     ) {
+        // A peer that takes a little at a time has not stalled.
+        let (up_written, down_written) = (self.up.written(), self.down.written());
+        let has_request_moved = has_request_moved || up_written != self.up_written;
+        let has_response_moved = has_response_moved || down_written != self.down_written;
+        (self.up_written, self.down_written) = (up_written, down_written);
         // The first poll comes right after the request's head: that moment is known.
         if (has_request_moved || has_response_moved) && !self.is_first_poll {
             let now = Instant::now();

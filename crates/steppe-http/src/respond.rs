@@ -76,6 +76,10 @@ impl Sink for Responder {
         Ok(())
     }
 
+    fn written(&self) -> u64 {
+        0
+    }
+
     fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
         Poll::Ready(Ok(()))
     }

@@ -26,6 +26,9 @@ use crate::socket_buffers::SocketBuffers;
 /// How often idle connections are looked through, and names are.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
+/// How often a request looks whether the first lookup of a name has ended.
+const NAMES_PAUSE: Duration = Duration::from_millis(20);
+
 /// One upstream, as a worker sees it.
 #[derive(Debug)]
 pub struct Pool {
@@ -72,7 +75,8 @@ struct Open {
 }
 
 impl Pool {
-    /// Upstream `index`, whose servers are at `endpoints`.
+    /// Upstream `index`, whose servers are at `endpoints`; `first` has the first turn, so
+    /// that workers start at different ones.
     #[must_use]
     pub fn new(
         index: usize,
@@ -80,6 +84,7 @@ impl Pool {
         endpoints: Vec<Endpoints>,
         lease: Lease,
         buffers: Arc<SocketBuffers>,
+        first: usize,
         metrics: Rc<WorkerMetrics>,
     ) -> Self {
         let pool = Self {
@@ -87,8 +92,7 @@ impl Pool {
             settings,
             endpoints,
             targets: RefCell::default(),
-            // Workers start at different servers.
-            next: Cell::new(0),
+            next: Cell::new(first),
             idle: RefCell::default(),
             lease,
             buffers,
@@ -197,28 +201,17 @@ impl Pool {
 
     /// A name that was never resolved is worth as long a wait as a connection.
     async fn wait_for_names(&self) -> Result<(), GatewayError> {
-        let mut endpoints = self.endpoints.clone();
-        let first = std::future::poll_fn(|cx| {
-            let mut waits: Vec<_> = endpoints
-                .iter_mut()
-                .map(|endpoints| Box::pin(endpoints.resolved()))
-                .collect();
-            let is_ready = waits
-                .iter_mut()
-                .any(|wait| wait.as_mut().poll(cx).is_ready());
-            if is_ready {
-                std::task::Poll::Ready(())
-            } else {
-                std::task::Poll::Pending
+        let resolved = async {
+            while self.targets.borrow().is_empty() {
+                tokio::time::sleep(NAMES_PAUSE).await;
+                self.refresh_targets();
             }
-        });
-        let resolved = timeout(self.settings.timeouts.connect, first).await;
-        self.refresh_targets();
-        if resolved.is_err() || self.targets.borrow().is_empty() {
+        };
+        let resolved = timeout(self.settings.timeouts.connect, resolved).await;
+        resolved.map_err(|_| {
             self.metrics.upstream_connect_failed(self.index);
-            return Err(GatewayError::upstream(CloseReason::ConnectFailed, 502));
-        }
-        Ok(())
+            GatewayError::upstream(CloseReason::ConnectFailed, 502)
+        })
     }
 
     /// The server whose turn it is.

@@ -9,7 +9,7 @@
 //! is refused.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
@@ -73,8 +73,10 @@ struct Node {
     parent: Option<Account>,
     children: Mutex<Vec<Weak<Node>>>,
     slots: Mutex<Vec<Weak<Slot>>>,
-    /// Of the whole tree: only the root's is used.
+    /// Tasks that this account refused.
     waiters: Waiters,
+    /// Tasks in all queues of the tree: only the root's is used.
+    waiting: AtomicUsize,
 }
 
 /// Aligned so that no two workers write the same pair of cache lines.
@@ -175,18 +177,25 @@ impl Account {
         self.ancestry().map(left).min().unwrap_or(0)
     }
 
-    /// Wakes the longest waiting task, where there are bytes to be had.
+    /// Wakes the longest waiting task of every account of this tree, by its root.
     ///
-    /// Releases wake tasks; this makes up for one that went to a task that no
-    /// longer wanted it. Workers call it from their housekeeping.
+    /// Releases wake tasks; this makes up for a wake-up that went to a task that
+    /// no longer wanted it. Workers call it from their housekeeping.
     pub fn wake_waiting(&self) {
-        self.0.waiters.wake_one();
+        self.wake_below(&self.0.waiting);
+    }
+
+    fn wake_below(&self, total: &AtomicUsize) {
+        self.0.waiters.wake_one(total);
+        self.children()
+            .iter()
+            .for_each(|child| child.wake_below(total));
     }
 
     /// Tasks that wait for bytes anywhere in the tree of this root account.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.0.waiters.len()
+        self.0.waiting.load(Ordering::Relaxed)
     }
 
     fn report(&self) -> AccountReport {
@@ -259,34 +268,34 @@ impl Account {
 
     /// Draws just `bytes`, after free chunks were taken back from everybody
     /// below the account that refused.
-    fn draw_after_reclaim(&self, bytes: u64) -> bool {
+    ///
+    /// # Errors
+    /// The account that has no room all the same.
+    fn draw_after_reclaim(&self, bytes: u64) -> Result<(), Self> {
+        let mut reclaimed = None;
         loop {
             let Err(level) = self.draw(bytes) else {
-                return true;
+                return Ok(());
             };
-            let mut refusing = self.clone();
-            for _ in 0..level {
-                let Some(parent) = refusing.0.parent.clone() else {
-                    break;
-                };
-                refusing = parent;
+            let refusing = self.above(level);
+            // Room was made there, and somebody was quicker, or the rest is in use.
+            if reclaimed.is_some_and(|reclaimed| level <= reclaimed) {
+                return Err(refusing);
             }
-            let before = refusing.0.drawn_bytes.load(Ordering::Relaxed);
             refusing.reclaim();
-            match self.draw(bytes) {
-                Ok(()) => return true,
-                // Room was made here, and an account further up has none: go on there.
-                Err(now) if now > level => {}
-                Err(_) => {
-                    let after = refusing.0.drawn_bytes.load(Ordering::Relaxed);
-                    if after >= before {
-                        return false;
-                    }
-                    // Somebody was quicker with what was reclaimed; the rest is in use.
-                    return self.draw(bytes).is_ok();
-                }
-            }
+            reclaimed = Some(level);
         }
+    }
+
+    fn above(&self, level: usize) -> Self {
+        let mut account = self.clone();
+        for _ in 0..level {
+            let Some(parent) = account.0.parent.clone() else {
+                break;
+            };
+            account = parent;
+        }
+        account
     }
 }
 
@@ -302,6 +311,7 @@ impl Node {
             children: Mutex::default(),
             slots: Mutex::default(),
             waiters: Waiters::default(),
+            waiting: AtomicUsize::new(0),
         }
     }
 
@@ -336,7 +346,7 @@ impl Lease {
     /// [`OverBudget`] where the account, or one above it, has no room; it is
     /// counted as a refusal.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, OverBudget> {
-        if self.0.take(bytes as u64) {
+        if self.0.take(bytes as u64).is_ok() {
             return Ok(Reservation {
                 lease: self.clone(),
                 bytes,
@@ -355,17 +365,17 @@ impl Lease {
     /// # Cancel safety
     /// A task that stops polling loses nothing.
     pub fn poll_reserve(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<Reservation> {
-        let waiters = &self.0.root.0.waiters;
-        if self.0.take(bytes as u64) {
+        let Err(refusing) = self.0.take(bytes as u64) else {
             return Poll::Ready(Reservation {
                 lease: self.clone(),
                 bytes,
             });
-        }
-        waiters.push(cx.waker());
+        };
+        let total = &self.0.root.0.waiting;
+        refusing.0.waiters.push(cx.waker(), total);
         // Bytes that came back before the queue had us would wake nobody.
-        if self.0.take(bytes as u64) {
-            waiters.wake_one();
+        if self.0.take(bytes as u64).is_ok() {
+            refusing.0.waiters.wake_one(total);
             return Poll::Ready(Reservation {
                 lease: self.clone(),
                 bytes,
@@ -388,16 +398,25 @@ impl Lease {
 }
 
 impl Slot {
-    fn take(&self, bytes: u64) -> bool {
+    /// Takes `bytes` out of what is free, or out of what can be drawn.
+    ///
+    /// # Errors
+    /// The account that has no room.
+    fn take(&self, bytes: u64) -> Result<(), Account> {
         if self.take_free(bytes) {
-            return true;
+            return Ok(());
         }
         let chunk = bytes.max(DRAW_BYTES);
-        if self.root.0.waiters.is_empty() && self.account.draw(chunk).is_ok() {
+        if !self.is_wanted() && self.account.draw(chunk).is_ok() {
             self.free_bytes.fetch_add(chunk - bytes, Ordering::AcqRel);
-            return true;
+            return Ok(());
         }
         self.account.draw_after_reclaim(bytes)
+    }
+
+    /// Somebody in the tree waits for bytes.
+    fn is_wanted(&self) -> bool {
+        self.root.0.waiting.load(Ordering::SeqCst) > 0
     }
 
     fn take_free(&self, bytes: u64) -> bool {
@@ -410,7 +429,7 @@ impl Slot {
 
     fn give_back(&self, bytes: u64) {
         let free = self.free_bytes.fetch_add(bytes, Ordering::AcqRel) + bytes;
-        let wanted = !self.root.0.waiters.is_empty();
+        let wanted = self.is_wanted();
         if free <= LEASE_FREE_BYTES_MAX && !wanted {
             return;
         }
@@ -420,7 +439,10 @@ impl Slot {
         self.free_bytes.fetch_add(kept, Ordering::AcqRel);
         self.account.give_back(free - kept);
         if wanted {
-            self.root.0.waiters.wake_one();
+            let total = &self.root.0.waiting;
+            self.account
+                .ancestry()
+                .for_each(|node| node.waiters.wake_one(total));
         }
     }
 }
@@ -449,7 +471,7 @@ impl Reservation {
     /// # Errors
     /// [`OverBudget`]; what was held is kept.
     pub fn try_grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
-        if !self.lease.0.take(bytes as u64) {
+        if self.lease.0.take(bytes as u64).is_err() {
             return Err(OverBudget {
                 bytes: bytes as u64,
             });
@@ -580,6 +602,33 @@ mod tests {
         drop(all);
         assert!(flag.0.load(Ordering::SeqCst));
         assert!(lease.poll_reserve(&mut cx, 10).is_ready());
+    }
+
+    #[test]
+    fn a_full_account_keeps_no_wake_up_from_another() {
+        let budget = Budget::new(4 * MIB);
+        let full = budget.root().child("full", Some(MIB)).lease();
+        let other = budget.root().child("other", None).lease();
+        let mib = usize::try_from(MIB).expect("small");
+        let (_kept, given_back) = (full.try_reserve(mib), other.try_reserve(3 * mib));
+        let flags = [(); 5].map(|()| Arc::new(Flag::default()));
+        let wakers = flags.clone().map(Waker::from);
+        for waker in &wakers[..4] {
+            assert!(
+                full.poll_reserve(&mut Context::from_waker(waker), 1)
+                    .is_pending()
+            );
+        }
+        assert!(
+            other
+                .poll_reserve(&mut Context::from_waker(&wakers[4]), 1)
+                .is_pending()
+        );
+        drop(given_back);
+        assert!(
+            flags[4].0.load(Ordering::SeqCst),
+            "those of the full account stay asleep"
+        );
     }
 
     #[test]

@@ -69,7 +69,14 @@ impl Buffer {
     /// A task that stops polling loses nothing.
     pub fn poll_take(cx: &mut Context<'_>, lease: &Lease, bytes: usize) -> Poll<Self> {
         let class = SizeClass::holding(bytes);
-        let charge = ready!(lease.poll_reserve(cx, class.bytes()));
+        let charge = match lease.poll_reserve(cx, class.bytes()) {
+            Poll::Ready(charge) => charge,
+            Poll::Pending => {
+                // What this thread keeps for later is the first thing to go.
+                pool::drain();
+                ready!(lease.poll_reserve(cx, class.bytes()))
+            }
+        };
         Poll::Ready(Self::new(class, charge))
     }
 

@@ -204,19 +204,7 @@ impl Endpoints {
         self.addresses.borrow().clone()
     }
 
-    /// Waits until the name has been resolved for the first time.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn resolved(&mut self) {
-        // The sender of a fixed address has gone: what is there stays.
-        let _ = self
-            .addresses
-            .wait_for(|addresses| !addresses.is_empty())
-            .await;
-    }
-
-    /// The port to connect to.
+    /// Where to connect to, at one of its addresses; `None` for a Unix socket.
     #[must_use]
     pub fn socket_address(&self, ip: IpAddr) -> Option<SocketAddr> {
         match &self.server {

@@ -31,6 +31,8 @@ pub enum Code {
     Usage = 2,
     /// The node could not start.
     Start = 3,
+    /// The node stopped, and dropped connections that did not end within `drain_timeout`.
+    Dropped = 4,
 }
 
 /// What `steppe run` is to run.
@@ -141,7 +143,8 @@ Exit codes:
   0  done
   1  the configuration is invalid or can't be read
   2  the command line is wrong
-  3  the node could not start";
+  3  the node could not start
+  4  the node stopped, and connections that did not end in time were dropped";
 
 const RUN_HELP: &str = "\
 Examples:

@@ -25,7 +25,7 @@ use steppe_telemetry::{Registry, log};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::admin::{self, Admin, Readiness, State};
-use crate::cli::RunOptions;
+use crate::cli::{Code, RunOptions};
 use crate::config::{Config, LogFormat, LogLevel, MemoryBudget, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Demo};
@@ -95,11 +95,8 @@ async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
     };
     let is_clean = go_down(started, &drain, timeout, again).await;
     drop((admin, node.demo));
-    Ok(if is_clean {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    let code = if is_clean { Code::Ok } else { Code::Dropped };
+    Ok(code.into())
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
@@ -175,28 +172,29 @@ fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// Lowers what the process's limit on open files can't carry, and says so.
+/// Lowers what the process's limit on open files can't carry, all alike, and says so.
 fn fit_connections(config: &mut Config) {
-    let wanted = config
-        .http
-        .listeners
+    let listeners = &mut config.http.listeners;
+    let wanted: usize = listeners
         .iter()
         .map(|listener| listener.limits.connections)
         .sum();
     let files = raise_file_limit(wanted);
-    let fits = (files.connections() / config.http.listeners.len().max(1)).max(1);
-    for listener in &mut config.http.listeners {
-        let wanted = listener.limits.connections;
-        if wanted > fits {
-            listener.limits.connections = fits;
-            tracing::warn!(
-                listener = %listener.address,
-                wanted,
-                lowered_to = fits,
-                open_files = files.descriptors,
-                "connection limit lowered to what the limit on open files carries",
-            );
-        }
+    let fits = files.connections();
+    if wanted <= fits {
+        return;
+    }
+    for listener in listeners {
+        let limit = listener.limits.connections;
+        let lowered = u128::from(limit as u64) * fits as u128 / wanted as u128;
+        listener.limits.connections = usize::try_from(lowered).unwrap_or(limit).max(1);
+        tracing::warn!(
+            listener = %listener.address,
+            wanted = limit,
+            lowered_to = listener.limits.connections,
+            open_files = files.descriptors,
+            "connection limit lowered to what the limit on open files carries",
+        );
     }
 }
 

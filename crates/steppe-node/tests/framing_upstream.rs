@@ -156,10 +156,13 @@ fn a_response_that_breaks_off_never_looks_whole() {
         let node = Steppe::in_front_of(STEPPE, origin.address());
         let mut peer = node.connect();
         let head = peer.send(GET).head().unwrap_or_default();
+        // Nothing of the response was out yet: the client is told, and keeps its connection.
+        if head.status() == 502 {
+            continue;
+        }
         let rest = String::from_utf8_lossy(&peer.rest()).into_owned();
         let cut = head.status() == 200 && !rest.contains("0\r\n\r\n") && rest.len() < 25;
-        let early = head.status() == 502;
-        assert!(cut || early, "{name}: {head:?} {rest:?}");
+        assert!(cut, "{name}: {head:?} {rest:?}");
     }
 }
 

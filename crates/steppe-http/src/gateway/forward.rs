@@ -286,10 +286,10 @@ async fn relay(
     patience: Patience,
 ) -> Outcome {
     let mut status = None;
-    let began_at = connection.server.began_at();
+    let now = Instant::now();
     let metrics = Rc::clone(&connection.this.metrics);
     let (mut side, deadline) = connection.server.split_deadline();
-    let mut relay = Relay::new(&mut side, upstream, deadline, patience, began_at);
+    let mut relay = Relay::new(&mut side, upstream, deadline, patience, now);
     let mut tunnel = None;
     let mut on_head = |_: &mut _, head: &mut ResponseHead| {
         let filters = gateway.config.routes[route].filters.iter().rev();

@@ -54,6 +54,7 @@ impl WorkerGateway {
                 gateway.endpoints[index].clone(),
                 gateway.accounts.upstreams[index].lease(),
                 Arc::clone(&gateway.buffers),
+                worker.index,
                 Rc::clone(&metrics),
             ))),
             UpstreamKind::Respond(_) => None,

@@ -199,6 +199,10 @@ impl Sink for ClientConnection {
         Ok(self.writer.put(part)?)
     }
 
+    fn written(&self) -> u64 {
+        self.writer.written()
+    }
+
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
         let flushed = ready!(self.writer.poll_flush(cx, &mut self.wire));
         if flushed.is_err() {
@@ -214,7 +218,9 @@ impl Source for ClientConnection {
         let part = ready!(self.reader.poll_part(cx, &mut self.wire, &self.lease));
         Poll::Ready(part.map_err(|error| match error {
             ReadError::Cut => self.cut(),
-            ReadError::Malformed | ReadError::TooLarge => GatewayError::bad_response(),
+            ReadError::Malformed | ReadError::TooLarge | ReadError::TrailersTooLarge => {
+                GatewayError::bad_response()
+            }
             ReadError::OverBudget => GatewayError::over_budget(),
         }))
     }

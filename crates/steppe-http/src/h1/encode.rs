@@ -250,12 +250,44 @@ pub fn refusal(
 pub fn trailers(fields: &FieldBlock) -> Result<Buffer, OverBudget> {
     Encoder::encode(fields.lease(), room_for(fields), |out| {
         out.put(b"0\r\n");
-        // RFC 9110 §6.5.1: no trailer may frame, route or authorize a message.
-        out.fields(fields, |id| {
-            id.is_hop_by_hop() || id.is_kept_from_connection()
-        });
+        for (id, name, value) in fields.iter() {
+            if !is_refused_as_trailer(id, name) {
+                out.line(name, value);
+            }
+        }
         out.put(b"\r\n");
     })
+}
+
+/// RFC 9110 §6.5.1: no trailer may frame, route, modify or authorize a message,
+/// or say what its content is. Those that would are left out.
+fn is_refused_as_trailer(id: FieldId, name: &[u8]) -> bool {
+    const REFUSED: [&str; 14] = [
+        "age",
+        "authorization",
+        "cache-control",
+        "content-encoding",
+        "content-range",
+        "cookie",
+        "expires",
+        "location",
+        "max-forwards",
+        "proxy-authorization",
+        "range",
+        "retry-after",
+        "set-cookie",
+        "vary",
+    ];
+    let is_known = matches!(
+        id,
+        FieldId::ContentType | FieldId::Date | FieldId::Expect | FieldId::Trailer
+    );
+    is_known
+        || id.is_hop_by_hop()
+        || id.is_kept_from_connection()
+        || REFUSED
+            .iter()
+            .any(|refused| name.eq_ignore_ascii_case(refused.as_bytes()))
 }
 
 impl Encoder<'_> {

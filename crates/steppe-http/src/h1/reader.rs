@@ -38,6 +38,8 @@ pub(crate) enum ReadError {
     Malformed,
     /// More content than is allowed.
     TooLarge,
+    /// More trailers than are allowed.
+    TrailersTooLarge,
     OverBudget,
 }
 
@@ -231,7 +233,7 @@ impl From<ChunkError> for ReadError {
 impl From<ParseError> for ReadError {
     fn from(error: ParseError) -> Self {
         match error {
-            ParseError::TooLarge | ParseError::TooManyFields => Self::TooLarge,
+            ParseError::TooLarge | ParseError::TooManyFields => Self::TrailersTooLarge,
             _ => Self::Malformed,
         }
     }

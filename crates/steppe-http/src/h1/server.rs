@@ -21,7 +21,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Sink, Source};
 use crate::field::{FieldBlock, FieldId, FieldList, elements};
 use crate::head::{BodyLength, RequestHead, ResponseHead, Version};
-use crate::limits::{LINGER, LINGER_BYTES_MAX, REQUEST_READ_BYTES};
+use crate::limits::{FIRST_REQUEST_GRACE, LINGER, LINGER_BYTES_MAX, REQUEST_READ_BYTES};
 use crate::metrics::{CloseReason, WorkerMetrics};
 
 /// What a listener asks of its connections.
@@ -48,8 +48,20 @@ pub struct ServerConnection {
     /// What the exchange under way is charged to.
     lease: Lease,
     request: Request,
+    age: Age,
     /// Connection, task, deadline: as long as it is open.
     _charge: Reservation,
+}
+
+/// What a drain must know of a connection that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Age {
+    /// Accepted, and its first request may be on its way.
+    New,
+    /// The same, after the drain began.
+    Hurried,
+    /// It had a request.
+    Served,
 }
 
 /// What the response must know of its request.
@@ -95,6 +107,7 @@ impl ServerConnection {
                 keep_alive: true,
                 began_at: Instant::now(),
             },
+            age: Age::New,
             _charge: charge,
         }
     }
@@ -141,6 +154,7 @@ impl ServerConnection {
                 return closed;
             }
         }
+        self.age = Age::Served;
         self.request.began_at = Instant::now();
         self.deadline.clear();
         // Until its version is known, a refusal goes out as HTTP/1.1 has it.
@@ -165,7 +179,15 @@ impl ServerConnection {
             Poll::Pending => {}
         }
         if self.settings.drain.is_draining() && !self.wire.is_starved {
-            return Poll::Ready(Some(NextRequest::Closed(None)));
+            match self.age {
+                Age::Served => return Poll::Ready(Some(NextRequest::Closed(None))),
+                // Its client connected before the drain, and may not know of it.
+                Age::New => {
+                    self.age = Age::Hurried;
+                    self.deadline.set(Instant::now(), FIRST_REQUEST_GRACE);
+                }
+                Age::Hurried => {}
+            }
         }
         ready!(self.deadline.poll_passed(cx));
         // A request is there, and there was no room to read it: that is told, not hidden.
@@ -398,6 +420,10 @@ impl Sink for ServerSide<'_> {
         Ok(self.writer.put(part)?)
     }
 
+    fn written(&self) -> u64 {
+        self.writer.written()
+    }
+
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
         self.writer
             .poll_flush(cx, self.wire)
@@ -413,6 +439,9 @@ impl Source for ServerSide<'_> {
                 ReadError::Cut => GatewayError::client_gone(),
                 ReadError::Malformed => GatewayError::downstream(CloseReason::BadRequest, 400),
                 ReadError::TooLarge => too_large(),
+                ReadError::TrailersTooLarge => {
+                    GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
+                }
                 ReadError::OverBudget => GatewayError::over_budget(),
             })
     }

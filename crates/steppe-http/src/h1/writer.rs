@@ -112,6 +112,10 @@ impl Writer {
         is_unseen
     }
 
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
     pub(crate) fn can_put(&self) -> bool {
         self.chunk.is_none() && self.tail.is_empty()
     }

@@ -34,7 +34,7 @@ pub enum CloseReason {
     OverBudget,
     /// A request with two readings, or none: 400.
     BadRequest,
-    /// A method, version or coding that is not served: 405, 501, 505.
+    /// A method, version or coding that is not served: 417, 501, 505.
     Unsupported,
     /// The client left before its response was whole.
     ClientGone,

@@ -39,7 +39,7 @@ impl FlowOrigin {
     /// # Panics
     /// When no port can be bound.
     pub fn start(bytes_per_second: u64) -> Self {
-        let (ready, address) = std::sync::mpsc::channel();
+        let (ready, address) = std::sync::mpsc::sync_channel(1);
         let (stop, stopped) = oneshot::channel();
         let bucket = Arc::new(Semaphore::new(0));
         let shared = Shared {
