@@ -138,5 +138,6 @@ fn help_has_examples_and_exit_codes() {
           1  the configuration is invalid or can't be read
           2  the command line is wrong
           3  the node could not start
+          4  the node stopped, and connections that did not end in time were dropped
     "#]].assert_eq(text(&output.stdout));
 }
