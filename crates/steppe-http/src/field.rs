@@ -114,6 +114,12 @@ impl Field {
         }
     }
 
+    /// Its name in `bytes`, in the case that it came in.
+    #[must_use]
+    pub fn name(self, bytes: &[u8]) -> &[u8] {
+        self.name.of(bytes)
+    }
+
     /// Its value in `bytes`, without the white space around it.
     #[must_use]
     pub fn value(self, bytes: &[u8]) -> &[u8] {
