@@ -1,5 +1,8 @@
 //! The tiers of tests: what `make test` and `make test-all` run.
 
+use std::fs;
+use std::path::PathBuf;
+
 use anyhow::{Result, bail, ensure};
 
 use crate::report::{Outcome, Report, TestCounts};
@@ -31,6 +34,7 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
             .env("STEPPE_LONG", "1");
         cargo_test(&mut command)
     });
+    note_skipped(&mut report);
     Ok(report.finish())
 }
 
@@ -67,13 +71,28 @@ fn first_tier(report: &mut Report, fuzz_seconds: u64) {
             "--no-fail-fast",
         ]))
     });
+    note_skipped(report);
     deny::steps(report);
     fuzz_steps(report, fuzz_seconds);
+}
+
+/// Where tests that can't be done here say so; for the harness they passed.
+fn skipped_file() -> PathBuf {
+    process::target_directory().join("skipped-tests.txt")
+}
+
+/// Moves what the tests of a step skipped from what passed to what was skipped.
+fn note_skipped(report: &mut Report) {
+    let lines = fs::read_to_string(skipped_file()).unwrap_or_default();
+    // The next step's tests begin with none.
+    let _ = fs::remove_file(skipped_file());
+    lines.lines().for_each(|line| report.skip_test(line));
 }
 
 /// Runs `cargo test` and counts what it ran. No test at all is a failure.
 fn cargo_test(command: &mut std::process::Command) -> Result<Outcome> {
     let mut counts = TestCounts::default();
+    command.env("STEPPE_SKIPPED", skipped_file());
     let succeeded = process::run_and_watch(command, |line| counts.add_result_line(line))?;
     // A build that broke, or a test binary that died without a result line.
     ensure!(
