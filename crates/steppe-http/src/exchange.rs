@@ -60,7 +60,8 @@ pub trait Source {
 
 /// The client's side, after its request's head.
 pub trait Downstream: Sink + Source {
-    /// Puts an interim response. The client is sent none that it can't read.
+    /// Puts an interim response, only after [`Sink::can_put`]. The client is sent none that
+    /// it can't read.
     ///
     /// # Errors
     /// Where the budget has no room.

@@ -221,7 +221,7 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
             let mut waits = Waits::Writer;
             match self.response {
                 ResponseState::Done => return Ok(Waits::Nothing),
-                ResponseState::Head => {
+                ResponseState::Head if self.down.can_put() => {
                     waits = Waits::Reader;
                     if let Poll::Ready(head) = self.up.poll_head(cx) {
                         *has_moved = true;
@@ -241,7 +241,7 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
                         continue;
                     }
                 }
-                ResponseState::Reading | ResponseState::Flushing => {}
+                ResponseState::Head | ResponseState::Reading | ResponseState::Flushing => {}
             }
             match self.down.poll_flush(cx)? {
                 Poll::Pending => return Ok(Waits::Writer),

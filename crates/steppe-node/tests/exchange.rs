@@ -190,6 +190,28 @@ fn interim_responses_are_passed_on() {
 }
 
 #[test]
+fn large_interim_responses_in_one_burst_stay_whole_and_in_order() {
+    const COUNT: usize = 8;
+    let burst = (0..COUNT).fold(String::new(), |burst, index| {
+        let link = "x".repeat(14_000);
+        format!("{burst}HTTP/1.1 103 Early Hints\r\nlink: {link}{index}\r\n\r\n")
+    });
+    let origin = RawOrigin::answering(burst + OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let mut peer = node.connect();
+    for _ in 0..2 {
+        let answer = peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
+        let links = answer.interim.iter().map(|head| head.field("link"));
+        for (index, link) in links.enumerate() {
+            let last = link.and_then(|link| link.chars().last());
+            assert_eq!(last, char::from_digit(u32::try_from(index).unwrap(), 10));
+        }
+        assert_eq!(answer.interim.len(), COUNT);
+        assert_eq!(answer.text(), "ok");
+    }
+}
+
+#[test]
 fn expect_continue_reaches_the_origin_and_its_answer_the_client() {
     let origin = RawOrigin::start(|peer| {
         while let Some(head) = peer.head() {

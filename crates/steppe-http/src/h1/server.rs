@@ -301,6 +301,10 @@ impl ServerConnection {
     /// # Errors
     /// Where the client does not take it.
     pub async fn refuse(&mut self, status: u16, further: &[(&str, &str)]) -> io::Result<()> {
+        // An interim response that the client does not take is in the way.
+        if !self.writer.can_put() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let (mut side, deadline) = self.split_deadline();
         side.put_refusal(status, further);
         deadline.set(Instant::now(), side.settings.timeouts.write_stall);

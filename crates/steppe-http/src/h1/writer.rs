@@ -105,7 +105,8 @@ impl Writer {
 
     /// Takes the present message back; false where some of it is out already.
     pub(crate) fn retract(&mut self) -> bool {
-        let is_unseen = self.written == 0;
+        // Of an interim response in front of it, some may be.
+        let is_unseen = self.written == 0 && self.out_written == 0;
         if is_unseen {
             *self = Self::default();
         }
@@ -194,7 +195,7 @@ impl Writer {
         }
     }
 
-    fn is_flushed(&self) -> bool {
+    pub(crate) fn is_flushed(&self) -> bool {
         let is_out_written = self
             .out
             .as_ref()
