@@ -43,7 +43,8 @@ pub struct ClientConnection {
     /// It had been idle before this request.
     is_reused: bool,
     has_response_begun: bool,
-    is_request_out: bool,
+    /// All of it was put; the writer knows what is still to be written.
+    is_request_put: bool,
     keep_alive: bool,
     /// A head is under way that has not been taken back.
     is_lending: bool,
@@ -76,7 +77,7 @@ impl ClientConnection {
             asked_to_upgrade: false,
             is_reused: false,
             has_response_begun: false,
-            is_request_out: false,
+            is_request_put: false,
             keep_alive: true,
             is_lending: false,
             interim_count: 0,
@@ -90,7 +91,7 @@ impl ClientConnection {
         self.is_to_head = outgoing.is_head;
         self.asked_to_upgrade = outgoing.asks_to_upgrade;
         self.has_response_begun = false;
-        self.is_request_out = false;
+        self.is_request_put = false;
         self.keep_alive = false;
         (self.interim_count, self.seen) = (0, 0);
         self.writer
@@ -106,7 +107,8 @@ impl ClientConnection {
     pub fn is_reusable(&self) -> bool {
         self.keep_alive
             && !self.is_lending
-            && self.is_request_out
+            && self.is_request_put
+            && self.writer.is_flushed()
             && self.reader.is_done()
             && self.wire.pending.is_none()
     }
@@ -132,6 +134,7 @@ impl ClientConnection {
             || parse::may_be_complete(pending.filled(), self.seen);
         self.has_response_begun = true;
         if !is_worth_it {
+            self.seen = pending.len();
             return Ok(None);
         }
         let mut fields = FieldList::take();
@@ -195,7 +198,7 @@ impl Sink for ClientConnection {
     }
 
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
-        self.is_request_out |= matches!(part, Part::End(_));
+        self.is_request_put |= matches!(part, Part::End(_));
         Ok(self.writer.put(part)?)
     }
 
@@ -206,7 +209,7 @@ impl Sink for ClientConnection {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
         let flushed = ready!(self.writer.poll_flush(cx, &mut self.wire));
         if flushed.is_err() {
-            self.is_request_out = false;
+            self.is_request_put = false;
             self.keep_alive = false;
         }
         Poll::Ready(flushed.map_err(|_| self.cut()))
@@ -267,3 +270,43 @@ impl Upstream for ClientConnection {
 
 /// While more than this is left, responses are read into roomy buffers.
 const ROOMY_BYTES: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+    use crate::h1::wire::tests::{pair, run};
+
+    #[test]
+    fn a_connection_whose_request_is_not_out_is_not_used_again() {
+        run(async {
+            let budget = Budget::new(1 << 20);
+            let lease = budget.root().lease();
+            let (mut stream, mut far, metrics) = pair();
+            let mut cx = Context::from_waker(Waker::noop());
+            std::future::poll_fn(|cx| stream.poll_write_ready(cx).map(drop)).await;
+            while stream.poll_write(&mut cx, &[0; 4096]).is_ready() {}
+            let mut connection = ClientConnection::new(stream, lease.clone(), metrics);
+            let mut head = Buffer::take(&lease, 100).expect("room");
+            head.put(b"GET / HTTP/1.1\r\n\r\n").expect("room");
+            let outgoing = Outgoing {
+                length: BodyLength::Empty,
+                is_head: false,
+                asks_to_upgrade: false,
+                is_replayable: false,
+            };
+            connection.start(head, outgoing, &lease);
+            connection.put(Part::End(None)).expect("nothing to put");
+            assert!(connection.poll_flush(&mut cx).is_pending(), "it is full");
+            // An answer to a request that the server has not read.
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            far.write_all(answer).await.expect("room");
+            let head = std::future::poll_fn(|cx| connection.poll_head(cx)).await;
+            connection.take_back(head.expect("valid"));
+            assert!(connection.reader.is_done());
+            assert!(!connection.is_reusable());
+        });
+    }
+}

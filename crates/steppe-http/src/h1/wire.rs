@@ -107,3 +107,29 @@ impl Wire {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::metrics::{HttpMetrics, Labels};
+
+    /// A stream and its other end, and metrics that nobody reads.
+    pub(crate) fn pair() -> (Stream, UnixStream, Rc<WorkerMetrics>) {
+        let labels = Labels {
+            listeners: Vec::new(),
+            routes: Vec::new(),
+            upstreams: Vec::new(),
+        };
+        let (near, far) = UnixStream::pair().expect("descriptors");
+        let metrics = Rc::new(HttpMetrics::new(labels, 1).worker(0));
+        (Stream::Unix(near), far, metrics)
+    }
+
+    /// Runs `test` within a runtime, as sockets need one.
+    pub(crate) fn run(test: impl Future<Output = ()>) {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_io().build().expect("epoll").block_on(test);
+    }
+}
