@@ -368,6 +368,23 @@ fn a_drain_ends_at_its_timeout() {
 }
 
 #[test]
+fn want_of_descriptors_does_not_keep_a_drain_waiting() {
+    let origin = RawOrigin::answering(OK);
+    let mut node = Steppe::in_front_of(STEPPE, origin.address());
+    node.limit_descriptors_left(3);
+    // More than there are descriptors for: the rest waits in the kernel's queue.
+    let peers: Vec<_> = (0..12).map(|_| node.connect()).collect();
+    let end = Instant::now() + Duration::from_secs(15);
+    while !node.said().contains("cannot accept") {
+        assert!(Instant::now() < end, "it still accepts: {}", node.said());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    node.terminate();
+    assert_eq!(node.wait().code(), Some(0), "{}", node.said());
+    drop(peers);
+}
+
+#[test]
 fn a_taken_port_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("some port is free");
     let address = taken

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::peer::PATIENCE;
 use crate::{Cgroup, Message, Metrics, Peer, Port, Process, Scratch};
@@ -167,6 +167,24 @@ upstream = "origin"
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Lets it open just `count` descriptors more than it has.
+    ///
+    /// # Panics
+    /// When the system doesn't let its limit be set.
+    #[track_caller]
+    pub fn limit_descriptors_left(&self, count: u64) {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.id()))
+            .expect("its descriptors are listed")
+            .count();
+        let limit = Some(open as u64 + count);
+        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
+        let limits = Rlimit {
+            current: limit,
+            maximum: limit,
+        };
+        prlimit(pid, Resource::Nofile, limits).expect("its limit can be set");
     }
 
     /// What it logged so far.

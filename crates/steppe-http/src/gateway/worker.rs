@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use steppe_mem::{Account, Lease};
-use steppe_net::limits::{ACCEPT_BATCH, ACCEPT_PAUSE};
+use steppe_net::limits::{ACCEPT_BATCH, ACCEPT_PAUSE, BACKLOG};
 use steppe_net::{BoundListener, Listener, PeerAddress, Phase, Stream, Worker};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
@@ -120,7 +120,8 @@ async fn sweep_pools(this: Rc<WorkerGateway>) {
 }
 
 /// Accepts connections of one listener until the node drains; those that were
-/// queued by then are served, since closing the socket would reset them.
+/// queued by then are served, since closing the socket would reset them; but no
+/// crowd, and no want of descriptors, keeps a drain waiting at the door.
 async fn accept(this: Rc<WorkerGateway>, index: usize, bound: BoundListener) {
     let address = bound.address().clone();
     let listener = match bound.into_listener() {
@@ -139,16 +140,25 @@ async fn accept(this: Rc<WorkerGateway>, index: usize, bound: BoundListener) {
     });
     let draining = this.worker.drain.reached(Phase::Draining);
     tokio::pin!(draining);
-    loop {
+    let mut queued_max = BACKLOG;
+    while queued_max > 0 {
         let accepted = tokio::select! {
             biased;
             accepted = accept_one(&listener) => accepted,
             () = &mut draining => return,
         };
+        let is_draining = this.worker.drain.is_draining();
         match accepted {
-            Ok((stream, peer)) => open(&this, index, &settings, stream, peer),
+            Ok((stream, peer)) => {
+                open(&this, index, &settings, stream, peer);
+                queued_max -= i32::from(is_draining);
+            }
             Err(error) => {
                 tracing::warn!(%address, %error, "cannot accept");
+                // Descriptors come free when connections end, which the drain is to see to.
+                if is_draining {
+                    return;
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
