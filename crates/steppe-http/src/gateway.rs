@@ -123,6 +123,7 @@ impl Drop for Admitted {
         self.gateway.listeners[self.listener]
             .0
             .fetch_sub(1, Ordering::AcqRel);
+        self.gateway.buffers.closed();
     }
 }
 
@@ -140,5 +141,40 @@ impl Accounts {
             routes: config.routes.iter().map(route).collect(),
             upstreams: config.upstreams.iter().map(upstream).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use steppe_net::{ListenAddress, SystemResolver};
+
+    use super::*;
+    use crate::metrics::Labels;
+
+    #[test]
+    fn connections_are_counted_out_again() {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let config = config::Gateway {
+            listeners: vec![config::Listener {
+                address: ListenAddress::Tcp(address),
+                limits: config::ListenerLimits {
+                    connections: 2,
+                    ..config::ListenerLimits::default()
+                },
+                timeouts: config::ListenerTimeouts::default(),
+            }],
+            ..config::Gateway::default()
+        };
+        let budget = Budget::new(64 << 20);
+        let names = Names::new(Arc::new(SystemResolver::new().expect("settings")));
+        let metrics = HttpMetrics::new(Labels::of(&config), 1);
+        let gateway = Gateway::new(config, &budget, &names, metrics);
+        let held: Vec<_> = (0..3).filter_map(|_| gateway.admit(0)).collect();
+        assert_eq!((held.len(), gateway.buffers.connections()), (2, 2));
+        drop(held);
+        assert_eq!(gateway.listeners[0].0.load(Ordering::Relaxed), 0);
+        assert_eq!(gateway.buffers.connections(), 0);
     }
 }

@@ -37,6 +37,12 @@ impl SocketBuffers {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Clients that there are.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
     /// Sizes the buffers of a new connection, to a client or to a server.
     pub fn fit(&self, stream: &Stream) {
         if let Some(bytes) = self.bytes_each()
@@ -48,7 +54,7 @@ impl SocketBuffers {
 
     /// `None` where the kernel's own tuning will do.
     fn bytes_each(&self) -> Option<usize> {
-        let connections = self.connections.load(Ordering::Relaxed).next_power_of_two();
+        let connections = self.connections().next_power_of_two();
         let share = self.budget_bytes / SOCKET_BUFFER_SHARE / connections as u64;
         let share = usize::try_from(share).unwrap_or(usize::MAX);
         (share < SOCKET_BUFFER_BYTES_TUNED).then_some(share.max(SOCKET_BUFFER_BYTES_MIN))
