@@ -168,6 +168,11 @@ async fn keep_resolved(
 }
 
 fn publish(host: &str, resolved: &Resolved, found: &watch::Sender<Arc<[IpAddr]>>) {
+    // A lookup may succeed without an address, as of an alias that leads nowhere.
+    if resolved.addresses.is_empty() {
+        tracing::warn!(host, kept = found.borrow().len(), "name has no addresses");
+        return;
+    }
     let mut addresses = resolved.addresses.clone();
     // A resolver rotates its answers; the order here must not change with them.
     addresses.sort_unstable();
