@@ -22,6 +22,7 @@ pub const LARGE_PATH: &str = "/large";
 pub const UPLOAD_PATH: &str = "/upload";
 /// What the sink answers when it has read an upload.
 pub const UPLOAD_ANSWER: &str = "read";
+const ANSWER_SOCKET: &str = "answer.sock";
 /// 1 MB, in both directions.
 pub const LARGE_BYTES: usize = 1_000_000;
 
@@ -32,6 +33,8 @@ pub fn prepare(setup: &Setup) -> Result<Launch> {
     let large = setup.run_dir.join("large");
     fs::write(&large, vec![b'.'; LARGE_BYTES])
         .with_context(|| format!("cannot write {}", large.display()))?;
+    // A run that was killed leaves its socket behind, which nginx would not bind again.
+    let _ = fs::remove_file(setup.run_dir.join(ANSWER_SOCKET));
     let config = write_config(setup, "origin.conf", &config(setup))?;
     Ok(Launch {
         name: "origin",
@@ -54,9 +57,9 @@ fn config(setup: &Setup) -> String {
   default_type application/octet-stream;
   open_file_cache max=16 inactive=1h;
   open_file_cache_valid 1h;
-  upstream answer {{ server unix:{root}/answer.sock; keepalive 64; }}
+  upstream answer {{ server unix:{root}/{ANSWER_SOCKET}; keepalive 64; }}
   server {{
-    listen unix:{root}/answer.sock;
+    listen unix:{root}/{ANSWER_SOCKET};
     location / {{ return 200 "{UPLOAD_ANSWER}"; }}
   }}
   server {{
