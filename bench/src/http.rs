@@ -84,7 +84,7 @@ struct Plan {
 const CONNECTIONS: usize = 64;
 /// Connections of large bodies.
 const TRANSFER_CONNECTIONS: usize = 8;
-/// Files that a proxy or the bench needs beside one for each connection.
+/// Files that a proxy or the bench needs beside two for each connection.
 const FILES_SPARE: usize = 1_024;
 
 /// Runs the bench and prints its tables; whether the run was valid.
@@ -157,8 +157,9 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
         .with_context(|| format!("cannot create {}", run_dir.display()))?;
     plan.script = run_dir.join("summary.lua");
     std::fs::write(&plan.script, wrk::SCRIPT)?;
-    let files_max = machine::raise_file_limit(u64::try_from(plan.idle + FILES_SPARE)?);
-    let carried = usize::try_from(files_max)?.saturating_sub(FILES_SPARE);
+    let files_max = machine::raise_file_limit(u64::try_from(2 * plan.idle + FILES_SPARE)?);
+    // A proxy keeps a file free for the server's side of each client, and takes no more clients.
+    let carried = usize::try_from(files_max)?.saturating_sub(FILES_SPARE) / 2;
     if carried < plan.idle {
         eprintln!("the limit of {files_max} open files carries {carried} idle connections only");
         plan.idle = carried;

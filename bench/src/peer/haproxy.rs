@@ -34,6 +34,7 @@ defaults
   mode http
   no log
   option http-keep-alive
+  option forwardfor
   http-reuse always
   timeout connect 5s
   timeout client 1h
@@ -42,6 +43,8 @@ defaults
 frontend front
   bind {listen}
   maxconn {connections}
+  http-request set-header X-Forwarded-Host %[req.hdr(host)]
+  http-request set-header X-Forwarded-Proto http
   default_backend origin
 backend origin
   server origin {origin} pool-max-conn 256

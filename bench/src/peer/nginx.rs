@@ -71,8 +71,8 @@ pub fn prepare(setup: &Setup) -> Result<Launch> {
     })
 }
 
-/// Large bodies stream, as they do in the other proxies: without the two settings nginx would
-/// write them to disk.
+/// The origin is told who the client is, as the other proxies tell it. Large bodies stream, as
+/// they do in the others: without the two settings nginx would write them to disk.
 fn config(setup: &Setup) -> String {
     let preamble = preamble(setup, "nginx");
     let (listen, origin, upload) = (Proxy::Nginx.address(), origin::ADDRESS, origin::UPLOAD_PATH);
@@ -86,6 +86,10 @@ fn config(setup: &Setup) -> String {
   }}
   proxy_http_version 1.1;
   proxy_set_header Connection "";
+  proxy_set_header Host $http_host;
+  proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+  proxy_set_header X-Forwarded-Host $http_host;
+  proxy_set_header X-Forwarded-Proto $scheme;
   proxy_max_temp_file_size 0;
   server {{
     listen {listen} backlog=4096;
