@@ -23,6 +23,7 @@
 mod collector;
 mod holders;
 mod mapping;
+mod overhead;
 mod stack;
 
 use serde_json::{Value, json};
@@ -36,6 +37,7 @@ use crate::allocator;
 
 pub use collector::MemoryCollector;
 pub use holders::{Holders, Part};
+pub use overhead::Overhead;
 pub use stack::StackMark;
 
 /// What the report is made from.

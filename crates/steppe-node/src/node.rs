@@ -29,7 +29,7 @@ use crate::cli::{Code, RunOptions};
 use crate::config::{Config, LogFormat, LogLevel, MemoryBudget, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Demo};
-use crate::memory::{self, MemoryCollector, StackMark};
+use crate::memory::{self, MemoryCollector, Overhead, StackMark};
 
 /// Idle buffers that all workers together may keep, as a share of the budget.
 const IDLE_SHARE: u64 = 16;
@@ -70,6 +70,7 @@ async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
     let metrics = HttpMetrics::new(Labels::of(&node.config.http), node.workers);
     let readiness = Readiness::default();
     let admin = serve_admin(&mut node, &metrics, &readiness)?;
+    let overhead = AbortOnDrop(tokio::spawn(Overhead::new(&node.budget).keep()));
     let drain = Drain::default();
     let resolver = SystemResolver::new().context("name resolution")?;
     let names = Names::new(Arc::new(resolver));
@@ -94,7 +95,7 @@ async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
         }
     };
     let is_clean = go_down(started, &drain, timeout, again).await;
-    drop((admin, node.demo));
+    drop((admin, overhead, node.demo));
     let code = if is_clean { Code::Ok } else { Code::Dropped };
     Ok(code.into())
 }
