@@ -6,9 +6,15 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use steppe_net::{ListenAddress, ServerAddress};
+use steppe_net::ListenAddress;
 
 use crate::path::PathPattern;
+
+mod upstream;
+
+pub use upstream::{
+    Balance, HashOn, Health, Outlier, Retry, RetryOn, Server, Servers, Statuses, Sticky,
+};
 
 /// The `[http]` section: everything a gateway serves.
 #[derive(Debug, Clone, Default)]
@@ -91,23 +97,16 @@ pub struct Upstream {
 }
 
 /// What stands behind an upstream's name.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are a few in a configuration"
+)]
 #[derive(Debug, Clone)]
 pub enum UpstreamKind {
-    /// Servers that requests are forwarded to, in turn (`balance = "round-robin"`).
+    /// Servers that requests are forwarded to.
     Servers(Servers),
     /// A response made here (`respond = { … }`).
     Respond(Respond),
-}
-
-/// Servers of one upstream.
-#[derive(Debug, Clone)]
-pub struct Servers {
-    /// At least one.
-    pub servers: Vec<ServerAddress>,
-    /// Idle connections kept, a worker.
-    pub keepalive: usize,
-    /// How long a server may take.
-    pub timeouts: UpstreamTimeouts,
 }
 
 /// Timeouts of an upstream.

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steppe_mem::{Account, Budget};
-use steppe_net::{BoundListener, Endpoints, Names, Worker};
+use steppe_net::{BoundListener, Names, Worker};
 
 use crate::config::{self, UpstreamKind};
 use crate::filter::{self, Filter};
 use crate::metrics::HttpMetrics;
 use crate::router::Router;
 use crate::socket_buffers::SocketBuffers;
+use crate::upstream::{UpstreamState, Upstreams};
 
 pub use worker::Drained;
 
@@ -26,8 +27,10 @@ pub struct Gateway {
     config: config::Gateway,
     router: Router,
     filters: Vec<Box<dyn Filter>>,
-    /// Servers' addresses, by upstream.
-    endpoints: Vec<Vec<Endpoints>>,
+    /// What is known of servers, of the configuration in force.
+    upstreams: Arc<Upstreams>,
+    /// By upstream; `None` where responses are made here.
+    states: Vec<Option<Arc<UpstreamState>>>,
     accounts: Accounts,
     buffers: Arc<SocketBuffers>,
     listeners: Vec<ListenerCount>,
@@ -64,18 +67,21 @@ impl Gateway {
             UpstreamKind::Servers(servers) => servers
                 .servers
                 .iter()
-                .map(|server| names.endpoints(server))
+                .map(|server| names.endpoints(&server.address))
                 .collect(),
             UpstreamKind::Respond(_) => Vec::new(),
         };
+        let upstreams = Arc::new(Upstreams::default());
+        let endpoints: Vec<_> = config.upstreams.iter().map(endpoints).collect();
         Arc::new(Self {
+            states: upstreams.replace(&config.upstreams, &endpoints),
+            upstreams,
             router: Router::new(&config.routes),
             filters: config
                 .filters
                 .iter()
                 .map(|filter| filter::build(&filter.kind))
                 .collect(),
-            endpoints: config.upstreams.iter().map(endpoints).collect(),
             accounts: Accounts::new(&config, budget.root()),
             buffers: Arc::new(SocketBuffers::new(budget.root().limit_bytes())),
             listeners: config
@@ -92,6 +98,12 @@ impl Gateway {
     #[must_use]
     pub fn config(&self) -> &config::Gateway {
         &self.config
+    }
+
+    /// What is known of servers: for admin, metrics and [probes](crate::upstream::Probes).
+    #[must_use]
+    pub fn upstreams(&self) -> &Arc<Upstreams> {
+        &self.upstreams
     }
 
     /// Serves `listeners`, those of the configuration in order, until the node

@@ -70,6 +70,8 @@ pub struct ResponseHead {
     pub(crate) upgrade: Option<Span>,
     /// Content that came with the head, and lies behind it in its bytes.
     pub(crate) content: Span,
+    /// Interim responses came before it, and were passed on.
+    pub(crate) follows_interim: bool,
 }
 
 impl RequestHead {

@@ -85,6 +85,34 @@ pub const LINGER: std::time::Duration = std::time::Duration::from_secs(2);
 /// Bytes thrown away meanwhile.
 pub const LINGER_BYTES_MAX: usize = 1 << 20;
 
+/// Weights count in this many steps, so that a slow start can begin at a tenth of weight 1.
+pub const WEIGHT_STEPS: u64 = 1000;
+
+/// A server that comes back under `slow_start` begins with this much of [`WEIGHT_STEPS`].
+pub const SLOW_START_STEPS: u64 = 100;
+
+/// Up to so many servers, the least busy of all is found by looking at all; of more, the less
+/// busy of two is taken, which is nearly as even (Mitzenmacher, "The power of two choices", 2001).
+pub const LEAST_OF_ALL_MAX: usize = 8;
+
+/// How long a latency counts: after this time without another, a third of it is left.
+pub const LATENCY_DECAY: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// A failure counts as at least this latency, or a server that fails at once would look fast.
+pub const FAILURE_LATENCY: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// An ejection doubles so many times at most when it happens again and again: 10 s become 320 s.
+pub const EJECTION_DOUBLINGS_MAX: u32 = 5;
+
+/// What retries are measured against: requests of this many seconds.
+pub const RETRY_WINDOW_S: u64 = 10;
+
+/// Retries that are let through a second, on average, however few requests there are.
+pub const RETRIES_MIN_PER_SECOND: u64 = 3;
+
+/// Bytes of a probe's response that are read for its head.
+pub const PROBE_BYTES_MAX: usize = 8 << 10;
+
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MIN <= CHUNK_BYTES_MAX);
 const _: () = assert!(SOCKET_BUFFER_BYTES_MIN < SOCKET_BUFFER_BYTES_TUNED);

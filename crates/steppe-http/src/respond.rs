@@ -58,6 +58,7 @@ impl Responder {
             reason,
             upgrade: None,
             content: Span::default(),
+            follows_interim: false,
         };
         Ok(Self {
             head: Some(head),

@@ -4,7 +4,20 @@
 //! it, and one that the runtime knows to be closed is never handed out. A
 //! checkout makes no system call.
 //!
-//! Leaves out: health, weights and policies other than round-robin.
+//! Leaves out: which server is next (`picker.rs`), and in what condition each is
+//! (`state.rs`), which all workers share.
+
+mod latency;
+mod metrics;
+mod picker;
+mod probe;
+mod random;
+mod report;
+mod retry;
+mod selection;
+mod state;
+mod sticky;
+mod target;
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -16,12 +29,20 @@ use steppe_mem::{Lease, Reservation};
 use steppe_net::{Endpoints, ServerAddress, Stream};
 use tokio::time::timeout;
 
-use crate::config::Servers;
+use crate::config::{RetryOn, Servers};
 use crate::error::GatewayError;
 use crate::h1::ClientConnection;
 use crate::limits::CONNECTION_BYTES;
 use crate::metrics::{CloseReason, WorkerMetrics};
 use crate::socket_buffers::SocketBuffers;
+use picker::Picker;
+
+pub use metrics::UpstreamsCollector;
+pub use probe::Probes;
+pub use report::{ProbeReport, ServerReport, UpstreamReport};
+pub use selection::Selection;
+pub use state::{UpstreamState, Upstreams};
+pub use target::{Condition, Failure, TargetState};
 
 /// How often idle connections are looked through, and names are.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -33,22 +54,16 @@ const NAMES_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Pool {
     index: usize,
-    settings: Servers,
-    endpoints: Vec<Endpoints>,
-    /// What `endpoints` came to when they were looked at last.
-    targets: RefCell<Vec<Target>>,
-    next: Cell<usize>,
+    upstream: Arc<UpstreamState>,
+    /// What may be chosen, as of `version`.
+    picker: RefCell<Picker>,
+    version: Cell<u64>,
+    /// A server is slow to start: weights are looked at again.
+    is_growing: Cell<bool>,
     idle: RefCell<Vec<Idle>>,
     lease: Lease,
     buffers: Arc<SocketBuffers>,
     metrics: Rc<WorkerMetrics>,
-}
-
-/// A server at one of its addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Target {
-    server: usize,
-    ip: IpAddr,
 }
 
 /// A connection that an exchange may use.
@@ -56,7 +71,12 @@ struct Target {
 pub struct Connected {
     /// The connection itself.
     pub connection: ClientConnection,
-    target: Target,
+    /// The server that it goes to.
+    state: Arc<TargetState>,
+    /// Index of its server.
+    server: usize,
+    /// An exchange is under way on it.
+    is_active: bool,
     _open: Open,
 }
 
@@ -65,6 +85,10 @@ struct Idle {
     connected: Box<Connected>,
     since: Instant,
 }
+
+/// A request that waits for a connection.
+#[derive(Debug)]
+struct Pending(Arc<TargetState>);
 
 /// Counts a connection for as long as it lives.
 #[derive(Debug)]
@@ -75,66 +99,126 @@ struct Open {
 }
 
 impl Pool {
-    /// Upstream `index`, whose servers are at `endpoints`; `first` has the first turn, so
-    /// that workers start at different ones.
+    /// Upstream `index`; `first` has the first turn, so that workers start at
+    /// different servers.
     #[must_use]
     pub fn new(
         index: usize,
-        settings: Servers,
-        endpoints: Vec<Endpoints>,
+        upstream: Arc<UpstreamState>,
         lease: Lease,
         buffers: Arc<SocketBuffers>,
         first: usize,
         metrics: Rc<WorkerMetrics>,
     ) -> Self {
+        let seed = random::seed();
+        let picker = Picker::new(upstream.settings().balance.clone(), first, seed);
         let pool = Self {
             index,
-            settings,
-            endpoints,
-            targets: RefCell::default(),
-            next: Cell::new(first),
+            upstream,
+            picker: RefCell::new(picker),
+            version: Cell::new(0),
+            is_growing: Cell::new(false),
             idle: RefCell::default(),
             lease,
             buffers,
             metrics,
         };
-        pool.refresh_targets();
+        pool.refresh();
         pool
     }
 
-    /// How long its servers may take.
+    /// How long its servers may take, and what else it was told.
     #[must_use]
     pub fn settings(&self) -> &Servers {
-        &self.settings
+        self.upstream.settings()
+    }
+
+    /// What all workers share of it.
+    #[must_use]
+    pub fn upstream(&self) -> &Arc<UpstreamState> {
+        &self.upstream
     }
 
     /// How a server is named where a request names no host.
     #[must_use]
     pub fn authority(&self, connected: &Connected) -> String {
-        self.endpoints[connected.target.server].server().to_string()
+        connected.state.server.to_string()
     }
 
-    /// A connection for the next request: an idle one where there is one.
+    /// A connection for the next try of a request: an idle one where there is one.
     ///
     /// # Errors
-    /// Where no server can be reached in time: 502, 504.
-    pub async fn checkout(&self) -> Result<Box<Connected>, GatewayError> {
-        if self.targets.borrow().is_empty() {
+    /// Where no server can be reached in time: 502, 504. All are out of service: 503.
+    pub async fn checkout(
+        &self,
+        selection: &mut Selection,
+    ) -> Result<Box<Connected>, GatewayError> {
+        self.refresh_if_changed();
+        if self.picker.borrow().candidates().is_empty() {
             self.wait_for_names().await?;
         }
-        // A server that takes no connection has seen nothing of the request: the
-        // next one is asked, each once.
-        let mut others = self.targets.borrow().len() - 1;
         loop {
-            let target = self.turn();
-            if let Some(connected) = self.take_idle(target) {
-                return Ok(connected);
-            }
-            match self.connect(target).await {
-                Err(error) if others > 0 && error.reason != CloseReason::OverBudget => others -= 1,
-                connected => return connected,
+            let (state, server) = match self.next(selection)? {
+                Next::Idle(connected) => return Ok(connected),
+                Next::Connect(state, server) => (state, server),
+            };
+            let began_at = Instant::now();
+            let (error, failure) = match self.connect(&state, server).await {
+                Ok(connected) => return Ok(connected),
+                Err((error, None)) => return Err(error),
+                Err((error, Some(failure))) => (error, failure),
+            };
+            self.upstream.failed(&state, failure, began_at.elapsed());
+            selection.tried.push(state);
+            if !self.goes_on(selection) {
+                return Err(error);
             }
         }
+    }
+
+    /// The server to ask, with a connection if one is idle.
+    fn next(&self, selection: &Selection) -> Result<Next, GatewayError> {
+        self.refresh_if_changed();
+        let mut picker = self.picker.borrow_mut();
+        let picked = picker.pick(selection.wanted()).or_else(|| {
+            // Only a retry gets here: where no other server is, the same is asked again.
+            picker.pick(selection.wanted_again())
+        });
+        let at = picked.ok_or_else(|| GatewayError::upstream(CloseReason::ConnectFailed, 503))?;
+        let candidate = &picker.candidates()[at];
+        match self.take_idle(&candidate.state) {
+            Some(connected) => Ok(Next::Idle(connected)),
+            None => {
+                let state = Arc::clone(&candidate.state);
+                Ok(Next::Connect(state, candidate.server))
+            }
+        }
+    }
+
+    /// Whether another server is asked after one that took no connection. Nothing was
+    /// sent, so any request may be; without `retry`, each server is asked once.
+    pub(crate) fn goes_on(&self, selection: &mut Selection) -> bool {
+        if self.settings().retry.is_some() {
+            return self.may_retry(selection, RetryOn::CONNECT);
+        }
+        self.refresh_if_changed();
+        let mut picker = self.picker.borrow_mut();
+        picker.pick(selection.wanted()).is_some()
+    }
+
+    /// Whether a request that failed so may be sent again; counts it if so.
+    pub fn may_retry(&self, selection: &mut Selection, on: RetryOn) -> bool {
+        let Some(retry) = &self.settings().retry else {
+            return false;
+        };
+        let is_allowed = retry.on.has(on)
+            && selection.retries < retry.attempts
+            && self
+                .upstream
+                .retry_budget()
+                .allows(retry.budget, Instant::now());
+        selection.retries += u32::from(is_allowed);
+        is_allowed
     }
 
     /// A new connection, to the server that `connected` went to.
@@ -143,16 +227,26 @@ impl Pool {
     /// As [`Pool::checkout`].
     pub async fn reconnect(&self, connected: &Connected) -> Result<Box<Connected>, GatewayError> {
         self.metrics.upstream_replayed(self.index);
-        self.connect(connected.target).await
+        let began_at = Instant::now();
+        let again = self.connect(&connected.state, connected.server).await;
+        again.map_err(|(error, failure)| {
+            if let Some(failure) = failure {
+                let elapsed = began_at.elapsed();
+                self.upstream.failed(&connected.state, failure, elapsed);
+            }
+            error
+        })
     }
 
     /// Takes a connection back; one that can't be used again is closed.
-    pub fn put_back(&self, connected: Box<Connected>, now: Instant) {
-        if self.settings.keepalive == 0 || !connected.connection.is_reusable() {
+    pub fn put_back(&self, mut connected: Box<Connected>, now: Instant) {
+        let keepalive = self.settings().keepalive;
+        if keepalive == 0 || !connected.connection.is_reusable() {
             return;
         }
+        connected.rest();
         let mut idle = self.idle.borrow_mut();
-        if idle.len() >= self.settings.keepalive {
+        if idle.len() >= keepalive {
             idle.remove(0);
         }
         idle.push(Idle {
@@ -162,15 +256,20 @@ impl Pool {
         self.metrics.upstream_idle(self.index, idle.len());
     }
 
-    /// Closes connections that have ended or were idle for too long, and takes
-    /// over what names resolve to now.
+    /// Closes connections that have ended, were idle for too long, or go to a server
+    /// that is left out; takes over what names resolve to now.
     pub fn sweep(&self, now: Instant) {
-        self.refresh_targets();
-        let targets = self.targets.borrow();
+        self.upstream.sync(now);
+        self.refresh_if_changed();
+        if self.is_growing.get() {
+            self.refresh();
+        }
+        let idle_max = self.settings().timeouts.idle;
+        let picker = self.picker.borrow();
         let mut idle = self.idle.borrow_mut();
         idle.retain(|kept| {
-            let is_fresh = now.saturating_duration_since(kept.since) < self.settings.timeouts.idle;
-            let is_current = targets.contains(&kept.connected.target);
+            let is_fresh = now.saturating_duration_since(kept.since) < idle_max;
+            let is_current = picker.has(&kept.connected.state);
             is_fresh && is_current && kept.connected.connection.is_quiet()
         });
         if idle.len() * 4 < idle.capacity() {
@@ -186,76 +285,82 @@ impl Pool {
         self.metrics.upstream_idle(self.index, 0);
     }
 
-    fn refresh_targets(&self) {
-        let mut targets = self.targets.borrow_mut();
-        targets.clear();
-        for (server, endpoints) in self.endpoints.iter().enumerate() {
-            targets.extend(
-                endpoints
-                    .addresses()
-                    .iter()
-                    .map(|&ip| Target { server, ip }),
-            );
+    #[inline]
+    fn refresh_if_changed(&self) {
+        if self.version.get() != self.upstream.version() {
+            self.refresh();
         }
+    }
+
+    /// Takes over who may be chosen. Read before: a change meanwhile is seen next time.
+    #[cold]
+    fn refresh(&self) {
+        self.version.set(self.upstream.version());
+        let (candidates, is_growing) = self.upstream.candidates(Instant::now());
+        self.is_growing.set(is_growing);
+        self.picker.borrow_mut().replace(candidates);
     }
 
     /// A name that was never resolved is worth as long a wait as a connection.
     async fn wait_for_names(&self) -> Result<(), GatewayError> {
+        if !self.upstream.targets().is_empty() {
+            // There are servers, and all of them are out of service.
+            return Err(GatewayError::upstream(CloseReason::ConnectFailed, 503));
+        }
         let resolved = async {
-            while self.targets.borrow().is_empty() {
+            while self.picker.borrow().candidates().is_empty() {
                 tokio::time::sleep(NAMES_PAUSE).await;
-                self.refresh_targets();
+                self.upstream.sync(Instant::now());
+                self.refresh_if_changed();
             }
         };
-        let resolved = timeout(self.settings.timeouts.connect, resolved).await;
+        let resolved = timeout(self.settings().timeouts.connect, resolved).await;
         resolved.map_err(|_| {
             self.metrics.upstream_connect_failed(self.index);
             GatewayError::upstream(CloseReason::ConnectFailed, 502)
         })
     }
 
-    /// The server whose turn it is.
-    fn turn(&self) -> Target {
-        let targets = self.targets.borrow();
-        let turn = self.next.get() % targets.len();
-        self.next.set(turn + 1);
-        targets[turn]
-    }
-
     /// The idle connection that was used last: the others may close for want of use.
-    fn take_idle(&self, target: Target) -> Option<Box<Connected>> {
+    fn take_idle(&self, state: &Arc<TargetState>) -> Option<Box<Connected>> {
         let mut idle = self.idle.borrow_mut();
         loop {
             let at = idle
                 .iter()
-                .rposition(|kept| kept.connected.target == target)?;
+                .rposition(|kept| Arc::ptr_eq(&kept.connected.state, state))?;
             let mut connected = idle.remove(at).connected;
             self.metrics.upstream_idle(self.index, idle.len());
             if connected.connection.is_quiet() {
                 connected.connection.reuse();
+                connected.work();
                 return Some(connected);
             }
         }
     }
 
-    async fn connect(&self, target: Target) -> Result<Box<Connected>, GatewayError> {
-        let charge = self.lease.try_reserve(CONNECTION_BYTES)?;
-        let endpoints = &self.endpoints[target.server];
-        let connected = timeout(
-            self.settings.timeouts.connect,
-            connect(endpoints, target.ip),
-        )
-        .await;
-        let stream = match connected {
+    /// A new connection to a server. What failed is named where it was the server.
+    async fn connect(
+        &self,
+        state: &Arc<TargetState>,
+        server: usize,
+    ) -> Result<Box<Connected>, (GatewayError, Option<Failure>)> {
+        let charge = self.lease.try_reserve(CONNECTION_BYTES);
+        let charge = charge.map_err(|error| (error.into(), None))?;
+        let pending = Pending::new(state);
+        let endpoints = &self.upstream.endpoints()[server];
+        let connecting = connect(endpoints, state.ip);
+        let stream = match timeout(self.settings().timeouts.connect, connecting).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 self.metrics.upstream_connect_failed(self.index);
                 tracing::debug!(server = %endpoints.server(), %error, "cannot connect");
-                return Err(GatewayError::upstream(CloseReason::ConnectFailed, 502));
+                let error = GatewayError::upstream(CloseReason::ConnectFailed, 502);
+                return Err((error, Some(Failure::Connect)));
             }
             Err(_) => {
                 self.metrics.upstream_connect_failed(self.index);
-                return Err(GatewayError::timeout(CloseReason::ConnectTimeout));
+                let error = GatewayError::timeout(CloseReason::ConnectTimeout);
+                return Err((error, Some(Failure::ConnectTimeout)));
             }
         };
         self.buffers.fit(&stream);
@@ -268,12 +373,23 @@ impl Pool {
             metrics,
             _charge: charge,
         };
-        Ok(Box::new(Connected {
+        let mut connected = Box::new(Connected {
             connection,
-            target,
+            state: Arc::clone(state),
+            server,
+            is_active: false,
             _open: open,
-        }))
+        });
+        connected.work();
+        drop(pending);
+        Ok(connected)
     }
+}
+
+/// What a checkout goes on with.
+enum Next {
+    Idle(Box<Connected>),
+    Connect(Arc<TargetState>, usize),
 }
 
 async fn connect(endpoints: &Endpoints, ip: IpAddr) -> std::io::Result<Stream> {
@@ -281,6 +397,43 @@ async fn connect(endpoints: &Endpoints, ip: IpAddr) -> std::io::Result<Stream> {
         (ServerAddress::Unix(path), _) => Stream::connect_unix(path).await,
         (_, Some(address)) => Stream::connect_tcp(address).await,
         (_, None) => Err(std::io::ErrorKind::AddrNotAvailable.into()),
+    }
+}
+
+impl Connected {
+    /// Connection and server, to use both.
+    pub(crate) fn split(&mut self) -> (&mut ClientConnection, &Arc<TargetState>) {
+        (&mut self.connection, &self.state)
+    }
+
+    fn work(&mut self) {
+        self.is_active = true;
+        self.state.begin();
+    }
+
+    fn rest(&mut self) {
+        if std::mem::take(&mut self.is_active) {
+            self.state.end();
+        }
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.rest();
+    }
+}
+
+impl Pending {
+    fn new(state: &Arc<TargetState>) -> Self {
+        state.wait();
+        Self(Arc::clone(state))
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.wait_over();
     }
 }
 

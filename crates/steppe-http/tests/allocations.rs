@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use steppe_http::Gateway;
 use steppe_http::config::{
-    self, FieldEdits, Filter, FilterKind, Listener, Route, Servers, Transform, Upstream,
-    UpstreamKind,
+    self, Balance, FieldEdits, Filter, FilterKind, HashOn, Listener, Outlier, Retry, RetryOn,
+    Route, Servers, Sticky, Transform, Upstream, UpstreamKind,
 };
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
@@ -30,7 +30,16 @@ const RESPONSE_BYTES: usize = 1000;
 #[test]
 fn a_request_on_a_kept_alive_connection_allocates_nothing() {
     prove_that_it_counts();
-    let gateway = Running::start(origin());
+    for balance in [None, Some(Balance::LeastRequest), Some(Balance::P2cEwma)] {
+        costs_nothing(balance);
+    }
+    costs_nothing(Some(Balance::RingHash(HashOn::Header("host".into()))));
+}
+
+/// With a policy: two servers, and everything else that an upstream can be told.
+fn costs_nothing(balance: Option<Balance>) {
+    let what = format!("{balance:?}");
+    let gateway = Running::start(servers(balance));
     for request in [
         "GET /a/b?c=d HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n".to_owned(),
         format!(
@@ -47,10 +56,35 @@ fn a_request_on_a_kept_alive_connection_allocates_nothing() {
         // Housekeeping goes on meanwhile: timers, and this very question.
         assert!(
             allocations < 20,
-            "{allocations} allocations in 1,000 requests of {request:.20}"
+            "{allocations} allocations in 1,000 requests of {request:.20} with {what}"
         );
     }
     gateway.stop();
+}
+
+fn servers(balance: Option<Balance>) -> Servers {
+    let Some(balance) = balance else {
+        return Servers {
+            keepalive: 8,
+            ..Servers::of([ServerAddress::Ip(origin())])
+        };
+    };
+    Servers {
+        balance,
+        keepalive: 8,
+        sticky: Some(Sticky {
+            cookie: "server".into(),
+            ttl: Duration::from_secs(60),
+        }),
+        slow_start: Duration::from_secs(1),
+        outlier: Some(Outlier::default()),
+        retry: Some(Retry {
+            attempts: 2,
+            on: RetryOn::RESET.or(RetryOn::UNAVAILABLE),
+            budget: 0.2,
+        }),
+        ..Servers::of([ServerAddress::Ip(origin()), ServerAddress::Ip(origin())])
+    }
 }
 
 fn prove_that_it_counts() {
@@ -72,12 +106,12 @@ struct Running {
 }
 
 impl Running {
-    fn start(origin: SocketAddr) -> Self {
+    fn start(servers: Servers) -> Self {
         let bound = bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), 1).expect("binds");
         let ListenAddress::Tcp(address) = *bound[0].address() else {
             panic!("not TCP")
         };
-        let config = configuration(address, origin);
+        let config = configuration(address, servers);
         let budget = Budget::new(64 << 20);
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
@@ -118,7 +152,7 @@ impl Running {
 }
 
 /// One route through one filter to one origin.
-fn configuration(address: SocketAddr, origin: SocketAddr) -> config::Gateway {
+fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
     let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
     let edits = FieldEdits {
         set: pair("x-gateway", "steppe"),
@@ -127,11 +161,6 @@ fn configuration(address: SocketAddr, origin: SocketAddr) -> config::Gateway {
     let transform = Transform {
         request: edits.clone(),
         response: edits,
-    };
-    let servers = Servers {
-        servers: vec![ServerAddress::Ip(origin)],
-        keepalive: 8,
-        timeouts: config::UpstreamTimeouts::default(),
     };
     config::Gateway {
         trusted_proxies: Vec::new(),

@@ -7,8 +7,10 @@
 //! without a token, and no answer contains a secret. Connections, heads, bodies
 //! and time are bounded ([`limits`]).
 //!
-//! Leaves out: everything that changes the node. There is no TLS: beyond the
-//! machine it belongs behind a listener that has it.
+//! Invariant: what changes the node is a POST or DELETE that no page of another
+//! site can send. So far that is to take servers out of service, and back.
+//!
+//! Leaves out TLS: beyond the machine it belongs behind a listener that has it.
 
 mod access;
 mod endpoints;
@@ -16,12 +18,14 @@ pub mod limits;
 mod readiness;
 mod server;
 mod token;
+mod upstreams;
 
 use std::future::Future;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use steppe_http::upstream::Upstreams;
 use steppe_net::{BindError, BoundListener, ListenAddress};
 use steppe_telemetry::Registry;
 
@@ -49,6 +53,8 @@ pub struct Content {
     pub metrics: Registry,
     /// What `/memory` is made from.
     pub memory: memory::Sources,
+    /// What `/upstreams` tells, and drains.
+    pub upstreams: Arc<Upstreams>,
     /// The effective configuration, with secrets masked.
     pub config: serde_json::Value,
     /// What `/readyz` says.

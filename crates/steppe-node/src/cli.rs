@@ -119,7 +119,7 @@ impl Ports {
         }
         for upstream in &mut config.http.upstreams {
             if let (Some(address), UpstreamKind::Servers(demo)) = (self.demo, &mut upstream.kind) {
-                demo.servers = vec![ServerAddress::Ip(address)];
+                demo.servers = vec![ServerAddress::Ip(address).into()];
             }
         }
     }

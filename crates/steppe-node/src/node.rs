@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 use steppe_http::Gateway;
 use steppe_http::gateway::Drained;
 use steppe_http::metrics::{HttpMetrics, Labels};
+use steppe_http::upstream::{Probes, Upstreams};
 use steppe_mem::Budget;
 use steppe_mem::limits::BUDGET_BYTES_MIN;
 use steppe_mem::pool::Stock;
@@ -69,13 +70,14 @@ async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
     let mut node = prepare(options)?;
     let metrics = HttpMetrics::new(Labels::of(&node.config.http), node.workers);
     let readiness = Readiness::default();
-    let admin = serve_admin(&mut node, &metrics, &readiness)?;
     let overhead = AbortOnDrop(tokio::spawn(Overhead::new(&node.budget).keep()));
     let drain = Drain::default();
     let resolver = SystemResolver::new().context("name resolution")?;
     let names = Names::new(Arc::new(resolver));
     let http = node.config.http.clone();
     let gateway = Gateway::new(http, &node.budget, &names, Arc::clone(&metrics));
+    let admin = serve_admin(&mut node, &metrics, gateway.upstreams(), &readiness)?;
+    let probes = Probes::start(gateway.upstreams());
     let started = start_workers(&mut node, &gateway, &drain)?;
     readiness.set(State::Ready);
     print!(
@@ -95,7 +97,7 @@ async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
         }
     };
     let is_clean = go_down(started, &drain, timeout, again).await;
-    drop((admin, overhead, node.demo));
+    drop((admin, probes, overhead, node.demo));
     let code = if is_clean { Code::Ok } else { Code::Dropped };
     Ok(code.into())
 }
@@ -205,10 +207,12 @@ fn start_demo(config: &Config) -> anyhow::Result<Demo> {
     let address = upstreams
         .into_iter()
         .find_map(|upstream| match &upstream.kind {
-            steppe_http::config::UpstreamKind::Servers(servers) => match servers.servers.first() {
-                Some(ServerAddress::Ip(address)) => Some(*address),
-                _ => None,
-            },
+            steppe_http::config::UpstreamKind::Servers(servers) => {
+                match servers.servers.first().map(|server| &server.address) {
+                    Some(ServerAddress::Ip(address)) => Some(*address),
+                    _ => None,
+                }
+            }
             steppe_http::config::UpstreamKind::Respond(_) => None,
         });
     let address = address.context("the embedded default names its demo origin")?;
@@ -245,6 +249,7 @@ fn explain_port(error: anyhow::Error, is_default: bool) -> anyhow::Error {
 fn serve_admin(
     node: &mut Prepared,
     metrics: &Arc<HttpMetrics>,
+    upstreams: &Arc<Upstreams>,
     readiness: &Readiness,
 ) -> anyhow::Result<Option<AbortOnDrop>> {
     let Some(admin) = node.admin.take() else {
@@ -256,10 +261,12 @@ fn serve_admin(
     };
     let mut registry = Registry::default();
     registry.register_collector(metrics.collector());
+    registry.register_collector(upstreams.collector());
     registry.register_collector(MemoryCollector::new(node.budget.clone()));
     let content = admin::Content {
         metrics: registry,
         memory: sources,
+        upstreams: Arc::clone(upstreams),
         config: node.config.effective(),
         readiness: readiness.clone(),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use steppe_http::config::{
-    FilterKind, ListenerLimits, ListenerTimeouts, UpstreamKind, UpstreamTimeouts,
+    FilterKind, ListenerLimits, ListenerTimeouts, Outlier, Servers, UpstreamKind,
 };
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
 
@@ -41,12 +41,7 @@ fn what_is_not_supported_yet_is_named_and_nothing_else() {
         "h2" in `protocols` is not supported yet
         "h3" in `protocols` is not supported yet
         `http.listener.tls` is not supported yet
-        `http.upstream.servers.weight` is not supported yet
-        "least-request" in `balance` is not supported yet
-        `http.upstream.health` is not supported yet
-        `http.upstream.outlier` is not supported yet
         `http.upstream.circuit_breaker` is not supported yet
-        `http.upstream.retry` is not supported yet
         `http.upstream.hedge` is not supported yet
         "cors" in `kind` is not supported yet
         "jwt" in `kind` is not supported yet
@@ -107,6 +102,7 @@ fn the_benchmark_of_h1_is_fine() {
                 ],
                 "protocol": "h1",
                 "balance": "round-robin",
+                "slow_start": "0s",
                 "keepalive": 256,
                 "timeouts": {
                   "connect": "1s",
@@ -163,8 +159,14 @@ fn defaults_are_those_of_the_gateway() {
     let UpstreamKind::Servers(servers) = &config.http.upstreams[0].kind else {
         panic!("it has servers");
     };
-    assert_eq!(servers.timeouts, UpstreamTimeouts::default());
+    assert_eq!(*servers, Servers::of([servers.servers[0].address.clone()]));
     assert_eq!(config.http.routes[0].path.to_string(), "/{rest*}");
+    let text = text.replace("[\"a:1\"]", "[\"a:1\"]\noutlier = {}");
+    let config = valid("a.toml", &text);
+    let UpstreamKind::Servers(servers) = &config.http.upstreams[0].kind else {
+        panic!("it has servers");
+    };
+    assert_eq!(servers.outlier, Some(Outlier::default()));
 }
 
 const FULL: &str = r#"
@@ -189,9 +191,15 @@ proxy_protocol = false
 limits = { header_bytes = "8KiB", header_count = 50, body_bytes = "0", connections = 5 }
 timeouts = { header = "1s", idle = "2s", write_stall = "3s" }
 [http.upstream.a]
-servers = ["Origin.Example:80", { address = "[::1]:9001" }, "unix:/run/a.sock"]
+servers = ["Origin.Example:80", { address = "[::1]:9001", weight = 3 }, "unix:/run/a.sock"]
 protocol = "h1"
-balance = "round-robin"
+balance = "ring-hash"
+hash_on = "header:X-User"
+sticky = { cookie = "Server", ttl = "2h" }
+slow_start = "7s"
+health = { path = "/healthz?a=b", interval = "3s", timeout = "4s", healthy_after = 5, unhealthy_after = 6, expect = "200, 3xx" }
+outlier = { consecutive_failures = 7, ejection = "8s", max_ejected = "34%" }
+retry = { attempts = 3, on = ["504", "connect"], budget = "12.5%" }
 keepalive = 0
 timeouts = { connect = "1ms", first_byte = "2ms", idle = "3ms", total = "4ms" }
 [http.upstream.b]

@@ -136,10 +136,9 @@ fn it_refuses_what_is_not_supported_yet() {
     for place in [
         ".trace",
         ".tls",
-        ".health",
+        ".circuit_breaker",
         ".hedge",
         ".files",
-        ".balance",
         ".protocols",
     ] {
         assert!(

@@ -1,7 +1,10 @@
 //! One exchange with the upstream of its route.
 
+mod retry;
+
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -14,12 +17,13 @@ use crate::error::GatewayError;
 use crate::exchange::Upstream;
 use crate::field::{FieldBlock, FieldId};
 use crate::forwarded::{Forwarding, Incoming, Received};
+use crate::h1::ServerConnection;
 use crate::h1::encode::{self, Encoder};
-use crate::h1::{Outgoing, ServerConnection};
-use crate::head::{BodyLength, RequestHead, ResponseHead, Version};
+use crate::head::{RequestHead, ResponseHead, Version};
 use crate::relay::{Continue, Patience, Relay, Relayed};
 use crate::respond::Responder;
 use crate::upstream::{Connected, Pool};
+use retry::Forward;
 
 /// What came of a relay, and what the client has seen of it.
 struct Outcome {
@@ -38,18 +42,23 @@ pub(super) async fn exchange(
     let this = Rc::clone(&connection.this);
     let gateway = &*this.gateway;
     let lease = connection.this.leases[route].clone();
+    let upstream = gateway.config.routes[route].upstream;
+    // Before it is changed: what a client sent says where it belongs.
+    let pool = this.pools[upstream].as_ref();
+    let selection = pool.map(|pool| pool.select(&head, || client(gateway, connection, &head)));
     if let Err(error) = prepare(gateway, connection, &mut head, route, &lease) {
         drop(head);
         return (connection.refuse(error, &[]).await, error.status, false);
     }
-    let upstream = gateway.config.routes[route].upstream;
-    let outcome = match &gateway.config.upstreams[upstream].kind {
-        UpstreamKind::Respond(respond) => {
+    let outcome = match (&gateway.config.upstreams[upstream].kind, pool) {
+        (UpstreamKind::Respond(respond), _) => {
             respond_to(connection, gateway, head, route, respond, &lease).await
         }
-        UpstreamKind::Servers(_) => {
-            let pool = this.pools[upstream].as_ref().expect("servers have a pool");
-            forward_to(connection, gateway, head, route, pool, &lease).await
+        (UpstreamKind::Servers(_), pool) => {
+            let pool = pool.expect("servers have a pool");
+            let selection = selection.unwrap_or_default();
+            let forward = Forward::new(connection, gateway, route, pool, &lease, selection);
+            forward.run(head).await
         }
     };
     finish(connection, outcome).await
@@ -112,6 +121,27 @@ fn write_forwarding(
     head: &RequestHead,
     out: &mut Encoder<'_>,
 ) -> [usize; FORWARDING_LINES] {
+    let forwarding = forwarding(gateway, connection, head);
+    forwarding.write_forwarded(out);
+    let first = out.written();
+    forwarding.write_x_forwarded_for(out);
+    let second = out.written();
+    forwarding.write_x_forwarded_proto(out);
+    let third = out.written();
+    forwarding.write_x_forwarded_host(out);
+    [first, second, third, out.written()]
+}
+
+/// Who the client is, as far as trusted proxies vouch for it.
+fn client(gateway: &Gateway, connection: &Connection, head: &RequestHead) -> IpAddr {
+    forwarding(gateway, connection, head).client()
+}
+
+fn forwarding<'a>(
+    gateway: &Gateway,
+    connection: &'a Connection,
+    head: &'a RequestHead,
+) -> Forwarding<'a, impl DoubleEndedIterator<Item = &'a [u8]> + Clone> {
     let fields = &head.fields;
     let incoming = Incoming {
         forwarded: fields.values(FieldId::Forwarded),
@@ -123,20 +153,12 @@ fn write_forwarding(
         host: head.authority(),
         proto: "http",
     };
-    let forwarding = Forwarding::new(
+    Forwarding::new(
         &connection.peer,
         &gateway.config.trusted_proxies,
         received,
         incoming,
-    );
-    forwarding.write_forwarded(out);
-    let first = out.written();
-    forwarding.write_x_forwarded_for(out);
-    let second = out.written();
-    forwarding.write_x_forwarded_proto(out);
-    let third = out.written();
-    forwarding.write_x_forwarded_host(out);
-    [first, second, third, out.written()]
+    )
 }
 
 fn replace_forwarding(
@@ -175,71 +197,19 @@ async fn respond_to(
     match responder {
         Ok(mut responder) => {
             let patience = patience(gateway, &connection.server, route, None);
-            relay(connection, gateway, route, &mut responder, patience).await
+            let now = Instant::now();
+            let accept = |_: &mut ResponseHead| Ok(());
+            let on_head = OnHead {
+                patience,
+                now,
+                accept,
+            };
+            relay(connection, gateway, route, &mut responder, on_head).await
         }
         Err(error) => Outcome {
             result: Err(error),
             status: None,
         },
-    }
-}
-
-async fn forward_to(
-    connection: &mut Connection,
-    gateway: &Gateway,
-    head: RequestHead,
-    route: usize,
-    pool: &Rc<Pool>,
-    lease: &Lease,
-) -> Outcome {
-    let failed = |error| Outcome {
-        result: Err(error),
-        status: None,
-    };
-    let patience = patience(gateway, &connection.server, route, Some(pool));
-    let mut connected = match pool.checkout().await {
-        Ok(connected) => connected,
-        Err(error) => return failed(error),
-    };
-    let outgoing = Outgoing {
-        length: head.length,
-        is_head: head.method() == b"HEAD",
-        asks_to_upgrade: head.upgrade().is_some(),
-        is_replayable: head.length == BodyLength::Empty
-            && head.upgrade().is_none()
-            && head.is_idempotent(),
-    };
-    let mut out = match encode_request(&head, pool, &connected, lease) {
-        Ok(out) => out,
-        Err(error) => return failed(error.into()),
-    };
-    // Its bytes are in `out` now; what it held is free for others.
-    drop(head);
-    loop {
-        connected.connection.start(out, outgoing, lease);
-        let outcome = relay(
-            connection,
-            gateway,
-            route,
-            &mut connected.connection,
-            patience,
-        )
-        .await;
-        let replay = match &outcome.result {
-            Err(error) if error.is_stale_connection && outgoing.is_replayable => {
-                connected.connection.take_request()
-            }
-            _ => None,
-        };
-        let Some(request) = replay else {
-            pool.put_back(connected, Instant::now());
-            return outcome;
-        };
-        out = request;
-        connected = match pool.reconnect(&connected).await {
-            Ok(connected) => connected,
-            Err(error) => return failed(error),
-        };
     }
 }
 
@@ -278,20 +248,28 @@ fn patience(
     }
 }
 
+/// What a relay is told beside its two sides.
+struct OnHead<A> {
+    patience: Patience,
+    now: Instant,
+    /// Sees the final head first, and may refuse it.
+    accept: A,
+}
+
 async fn relay(
     connection: &mut Connection,
     gateway: &Gateway,
     route: usize,
     upstream: &mut impl Upstream,
-    patience: Patience,
+    mut told: OnHead<impl FnMut(&mut ResponseHead) -> Result<(), GatewayError>>,
 ) -> Outcome {
     let mut status = None;
-    let now = Instant::now();
     let metrics = Rc::clone(&connection.this.metrics);
     let (mut side, deadline) = connection.server.split_deadline();
-    let mut relay = Relay::new(&mut side, upstream, deadline, patience, now);
+    let mut relay = Relay::new(&mut side, upstream, deadline, told.patience, told.now);
     let mut tunnel = None;
     let mut on_head = |_: &mut _, head: &mut ResponseHead| {
+        (told.accept)(head)?;
         let filters = gateway.config.routes[route].filters.iter().rev();
         for &filter in filters {
             gateway.filters[filter].response(head)?;

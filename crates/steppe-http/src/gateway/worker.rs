@@ -15,12 +15,11 @@ use tokio::task::spawn_local;
 
 use super::Gateway;
 use super::connection::{self, Connection};
-use crate::config::UpstreamKind;
 use crate::forwarded::Peer;
 use crate::h1::{ServerConnection, ServerSettings};
 use crate::limits::CONNECTION_BYTES;
 use crate::metrics::{CloseReason, WorkerMetrics};
-use crate::upstream::{Pool, SWEEP_EVERY};
+use crate::upstream::{Pool, SWEEP_EVERY, UpstreamState};
 
 /// What became of a worker's connections when the node went down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,26 +46,18 @@ pub(super) struct WorkerGateway {
 impl WorkerGateway {
     fn new(gateway: Arc<Gateway>, worker: Rc<Worker>) -> Rc<Self> {
         let metrics = Rc::new(gateway.metrics.worker(worker.index));
-        let pool = |(index, upstream): (usize, &crate::config::Upstream)| match &upstream.kind {
-            UpstreamKind::Servers(servers) => Some(Rc::new(Pool::new(
+        let pool = |(index, upstream): (usize, &Option<Arc<UpstreamState>>)| {
+            Some(Rc::new(Pool::new(
                 index,
-                servers.clone(),
-                gateway.endpoints[index].clone(),
+                Arc::clone(upstream.as_ref()?),
                 gateway.accounts.upstreams[index].lease(),
                 Arc::clone(&gateway.buffers),
                 worker.index,
                 Rc::clone(&metrics),
-            ))),
-            UpstreamKind::Respond(_) => None,
+            )))
         };
         Rc::new(Self {
-            pools: gateway
-                .config
-                .upstreams
-                .iter()
-                .enumerate()
-                .map(pool)
-                .collect(),
+            pools: gateway.states.iter().enumerate().map(pool).collect(),
             leases: gateway.accounts.routes.iter().map(Account::lease).collect(),
             worker,
             metrics,

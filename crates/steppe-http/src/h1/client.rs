@@ -144,7 +144,6 @@ impl ClientConnection {
             return Ok(None);
         };
         self.seen = 0;
-        self.writer.forget();
         let bytes = self.wire.pending.take().expect("it was there");
         let content = Span::new(line.head_bytes, bytes.len());
         self.is_lending = true;
@@ -168,6 +167,7 @@ impl ClientConnection {
             reason,
             upgrade,
             content,
+            follows_interim: self.interim_count > 0,
         };
         if head.is_interim() {
             self.interim_count += 1;
@@ -257,6 +257,8 @@ impl Upstream for ClientConnection {
     }
 
     fn take_back(&mut self, head: ResponseHead) {
+        // It was passed on: the request is not sent again.
+        self.writer.forget();
         self.wire.pending = head.fields.into_content(head.content);
         self.is_lending = false;
     }

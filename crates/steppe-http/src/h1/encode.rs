@@ -94,7 +94,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// In decimal. By hand: formatting machinery costs ten times as much.
-    fn number(&mut self, number: u64) {
+    pub(crate) fn number(&mut self, number: u64) {
         const DIGITS_MAX: usize = 20;
         let (mut digits, mut at, mut left) = ([b'0'; DIGITS_MAX], DIGITS_MAX - 1, number);
         loop {

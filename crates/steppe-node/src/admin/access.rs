@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode, Uri, uri::Authority};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -25,6 +25,10 @@ pub(super) enum Access {
 
 /// Lets a request through, or answers it.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+    if !request.method().is_safe() && is_from_elsewhere(request.headers()) {
+        let why = "a page of another site may change nothing here\n";
+        return (StatusCode::FORBIDDEN, why).into_response();
+    }
     match access.refusal(request.headers(), request.uri()) {
         None => next.run(request).await,
         Some(refusal) => refusal,
@@ -56,6 +60,20 @@ fn shows(token: &Token, headers: &HeaderMap) -> bool {
     first && values.next().is_none()
 }
 
+/// Browsers name the page that sends whatever is not GET or HEAD (Fetch §3.2), and let any page
+/// send a POST without content: it must be one of ours.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).map(HeaderValue::as_bytes);
+    let mut origins = headers.get_all(ORIGIN).iter();
+    !origins.all(|origin| {
+        let origin = origin.as_bytes();
+        let authority = origin
+            .strip_prefix(b"http://")
+            .or_else(|| origin.strip_prefix(b"https://"));
+        authority.is_some() && authority == host
+    })
+}
+
 fn names_loopback(headers: &HeaderMap, uri: &Uri) -> bool {
     let hosts = headers.get_all(HOST);
     let target_is_local = uri
@@ -76,9 +94,24 @@ fn is_local(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
+
+    #[test]
+    fn only_pages_of_ours_may_change_something() {
+        let is_refused = |origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.append(HOST, HeaderValue::from_static("127.0.0.1:9900"));
+            if let Some(origin) = origin {
+                headers.append(ORIGIN, HeaderValue::from_static(origin));
+            }
+            is_from_elsewhere(&headers)
+        };
+        assert!(!is_refused(None), "not a browser");
+        assert!(!is_refused(Some("http://127.0.0.1:9900")));
+        for elsewhere in ["http://127.0.0.1:9901", "https://attacker.example", "null"] {
+            assert!(is_refused(Some(elsewhere)), "{elsewhere}");
+        }
+    }
 
     fn passes(hosts: &[&'static str], uri: &str) -> bool {
         let mut headers = HeaderMap::new();

@@ -9,12 +9,12 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYP
 use axum::http::{HeaderName, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::Value;
 use steppe_telemetry::encode;
 
 use super::access::{Access, guard};
-use super::{Content, readiness};
+use super::{Content, readiness, upstreams};
 use crate::memory;
 
 /// Everything, with the probes unless they have an address of their own.
@@ -29,6 +29,15 @@ pub(super) fn router(content: Arc<Content>, access: Access, probes_apart: bool) 
         .route("/metrics", get(metrics))
         .route("/memory", get(memory_report))
         .route("/config", get(config))
+        .route("/upstreams", get(upstreams::report))
+        .route(
+            "/upstreams/{name}/{server}/drain",
+            post(upstreams::drain).delete(upstreams::undrain),
+        )
+        .route(
+            "/upstreams/{name}/{server}/undrain",
+            post(upstreams::undrain),
+        )
         .fallback(not_found)
         .layer(from_fn_with_state(access, guard));
     let all = if probes_apart {
@@ -63,6 +72,8 @@ Steppe
 /metrics   OpenMetrics text: requests, latencies, connections, bytes, budget
 /memory    JSON: who holds every byte
 /config    JSON: the effective configuration, secrets masked
+/upstreams JSON: servers, their health and why, requests, latency
+           POST /upstreams/NAME/SERVER/drain takes a server out of service, DELETE back
 ";
 
 const PROBES_INDEX: &str = "\
@@ -109,7 +120,7 @@ async fn not_found() -> Response {
         .into_response()
 }
 
-fn json(value: &Value) -> Response {
+pub(super) fn json(value: &Value) -> Response {
     // For people as much as for programs: indented, and ended by a line feed.
     ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
 }

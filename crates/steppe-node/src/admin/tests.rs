@@ -56,6 +56,7 @@ fn content(readiness: &Readiness) -> Content {
     Content {
         metrics,
         memory: memory::Sources { budget, http },
+        upstreams: Arc::default(),
         config: serde_json::json!({ "node": { "workers": 1 } }),
         readiness: readiness.clone(),
     }

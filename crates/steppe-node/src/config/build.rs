@@ -2,11 +2,14 @@
 //!
 //! Invariant: `None` only where a mistake was reported.
 
+mod upstreams;
+
 use std::num::NonZeroUsize;
 
 use steppe_http::config::{
     FieldEdits, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
-    ListenerTimeouts, Respond, Route, Servers, Transform, Upstream, UpstreamKind, UpstreamTimeouts,
+    ListenerTimeouts, Respond, Route, Server, Servers, Transform, Upstream, UpstreamKind,
+    UpstreamTimeouts,
 };
 use steppe_net::ServerAddress;
 
@@ -129,6 +132,12 @@ fn servers(upstream: &Fields) -> Option<Servers> {
     let timeouts = upstream.table("timeouts")?;
     Some(Servers {
         servers: all(upstream.list("servers").iter(), server)?,
+        balance: upstreams::balance(upstream)?,
+        sticky: upstreams::sticky(upstream)?,
+        slow_start: upstream.take("slow_start")?,
+        health: upstreams::health(upstream)?,
+        outlier: upstreams::outlier(upstream)?,
+        retry: upstreams::retry(upstream)?,
         keepalive: upstream.take("keepalive")?,
         timeouts: UpstreamTimeouts {
             connect: timeouts.take("connect")?,
@@ -139,10 +148,13 @@ fn servers(upstream: &Fields) -> Option<Servers> {
     })
 }
 
-fn server(server: &Read) -> Option<ServerAddress> {
+fn server(server: &Read) -> Option<Server> {
     match server.fields() {
-        Some(table) => table.take("address"),
-        None => ServerAddress::from_node(server),
+        Some(table) => Some(Server {
+            address: table.take("address")?,
+            weight: table.take("weight")?,
+        }),
+        None => ServerAddress::from_node(server).map(Server::from),
     }
 }
 

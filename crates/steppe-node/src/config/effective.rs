@@ -4,6 +4,8 @@
 //! values, reading it as JSON gives the same configuration. Left out: contents of the files that
 //! are named, which are never read here.
 
+mod upstreams;
+
 use std::fmt;
 use std::path::Path;
 
@@ -52,7 +54,7 @@ impl fmt::Display for MemoryBudget {
         match self {
             Self::Bytes(bytes) => f.write_str(&size_text(*bytes)),
             // A share is read by dividing by 100, which this undoes to the last digit but one.
-            Self::Share(share) => write!(f, "{}%", (share * 1e8).round() / 1e6),
+            Self::Share(share) => f.write_str(&percent_text(*share)),
         }
     }
 }
@@ -75,6 +77,10 @@ impl fmt::Display for LogFormat {
             Self::Json => "json",
         })
     }
+}
+
+fn percent_text(share: f64) -> String {
+    format!("{}%", (share * 1e8).round() / 1e6)
 }
 
 fn node(node: &Node) -> Value {
@@ -157,7 +163,6 @@ fn upstream(upstream: &Upstream) -> Value {
 }
 
 fn servers(upstream: &Servers) -> Value {
-    let servers: Vec<_> = upstream.servers.iter().map(ToString::to_string).collect();
     let mut timeouts = Map::new();
     for (name, timeout) in [
         ("connect", Some(upstream.timeouts.connect)),
@@ -167,13 +172,41 @@ fn servers(upstream: &Servers) -> Value {
     ] {
         insert(&mut timeouts, name, timeout.map(duration_text));
     }
-    json!({
-        "servers": servers,
-        "protocol": "h1",
-        "balance": "round-robin",
-        "keepalive": upstream.keepalive,
-        "timeouts": timeouts,
-    })
+    let servers = upstream.servers.iter().map(upstreams::server);
+    let mut object = Map::new();
+    object.insert("servers".to_owned(), servers.collect());
+    insert(&mut object, "protocol", Some("h1"));
+    insert(&mut object, "balance", Some(upstream.balance.as_str()));
+    insert(
+        &mut object,
+        "hash_on",
+        upstreams::hash_on(&upstream.balance),
+    );
+    insert(
+        &mut object,
+        "sticky",
+        upstream.sticky.as_ref().map(upstreams::sticky),
+    );
+    let slow_start = duration_text(upstream.slow_start);
+    insert(&mut object, "slow_start", Some(slow_start));
+    insert(&mut object, "keepalive", Some(upstream.keepalive));
+    insert(&mut object, "timeouts", Some(timeouts));
+    insert(
+        &mut object,
+        "health",
+        upstream.health.as_ref().map(upstreams::health),
+    );
+    insert(
+        &mut object,
+        "outlier",
+        upstream.outlier.as_ref().map(upstreams::outlier),
+    );
+    insert(
+        &mut object,
+        "retry",
+        upstream.retry.as_ref().map(upstreams::retry),
+    );
+    Value::Object(object)
 }
 
 fn respond(respond: &Respond) -> Value {

@@ -383,6 +383,10 @@ pub(super) fn is_ours(name: &str) -> bool {
     id.is_hop_by_hop() || matches!(id, FieldId::ContentLength | FieldId::Trailer)
 }
 
+mod upstream;
+
+pub(super) use upstream::{cookie_name, hash_on, statuses, target};
+
 #[cfg(test)]
 mod tests {
     use super::*;

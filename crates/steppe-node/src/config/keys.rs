@@ -3,12 +3,16 @@
 //!
 //! Invariant: this is the only list of keys; a key that is marked later is refused by name.
 
+mod upstream;
+
 use super::limits::{
     BODY_BYTES, CONNECTIONS, DRAIN_TIMEOUT_MAX, HEADER_BYTES, HEADER_COUNT, KEEPALIVE,
-    MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, ROUTE_BUDGET_MIN, TIMEOUT_MAX, TIMEOUT_MIN, WORKERS_MAX,
+    MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, ROUTE_BUDGET_MIN, TIMEOUT_MAX, TIMEOUT_MIN, WEIGHT,
+    WORKERS_MAX,
 };
 use super::table::{Absent, Choice, Form, Key, Kind, Table, Tagged, Variant};
 use std::time::Duration;
+use upstream::{HEALTH, OUTLIER, RETRY, STICKY};
 
 const TIMEOUT: Kind = Kind::Duration(TIMEOUT_MIN, TIMEOUT_MAX);
 
@@ -286,16 +290,26 @@ static UPSTREAM: Table = Table {
             "balance",
             Kind::Choice(&[
                 Choice::served("round-robin"),
-                Choice::later("least-request"),
-                Choice::later("p2c-ewma"),
-                Choice::later("random"),
-                Choice::later("ring-hash"),
+                Choice::served("least-request"),
+                Choice::served("p2c-ewma"),
+                Choice::served("random"),
+                Choice::served("ring-hash"),
             ]),
             "Which server is next.",
         )
         .absent(Absent::Text("round-robin")),
-        Key::later("hash_on", "What \"ring-hash\" looks at."),
-        Key::later("sticky", "A cookie that keeps a client at its server."),
+        Key::new(
+            "hash_on",
+            Kind::Text(Form::HashOn),
+            "What \"ring-hash\" looks at: \"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\".",
+        ),
+        Key::new("sticky", Kind::Table(&STICKY), STICKY.doc),
+        Key::new(
+            "slow_start",
+            Kind::Duration(Duration::ZERO, TIMEOUT_MAX),
+            "How long a server that comes back takes to its full share.",
+        )
+        .absent(Absent::Text("0s")),
         Key::new(
             "keepalive",
             Kind::Integer(KEEPALIVE.0, KEEPALIVE.1),
@@ -308,13 +322,13 @@ static UPSTREAM: Table = Table {
             UPSTREAM_TIMEOUTS.doc,
         )
         .absent(Absent::Table),
-        Key::later("health", "Requests that ask a server whether it is well."),
-        Key::later("outlier", "When a server that fails is left out."),
+        Key::new("health", Kind::Table(&HEALTH), HEALTH.doc),
+        Key::new("outlier", Kind::Table(&OUTLIER), OUTLIER.doc),
         Key::later(
             "circuit_breaker",
             "When an upstream that fails is left alone.",
         ),
-        Key::later("retry", "Which requests are sent again."),
+        Key::new("retry", Kind::Table(&RETRY), RETRY.doc),
         Key::later("hedge", "When a second server is asked too."),
     ],
     one_of: &["servers", "respond", "plane"],
@@ -325,7 +339,12 @@ static SERVER: Table = Table {
     doc: "One server.",
     keys: &[
         Key::new("address", Kind::Text(Form::Server), "Where it is.").required(),
-        Key::later("weight", "Its share of the requests."),
+        Key::new(
+            "weight",
+            Kind::Integer(WEIGHT.0, WEIGHT.1),
+            "Its share of the requests, relative to the others'.",
+        )
+        .absent(Absent::Number(1)),
     ],
     one_of: &[],
 };

@@ -56,6 +56,15 @@ pub const CONNECTIONS: (u64, u64) = (1, 1 << 20);
 /// Bounds of `keepalive`, a worker.
 pub const KEEPALIVE: (u64, u64) = (0, 1 << 16);
 
+/// Bounds of a server's `weight`: shares finer than a thousandth are not told apart by anybody.
+pub const WEIGHT: (u64, u64) = (1, 1000);
+/// Bounds of what is counted in a row before a server is taken out, or back.
+pub const IN_A_ROW: (u64, u64) = (1, 1000);
+/// The most further tries of a request: more would only load what is failing.
+pub const ATTEMPTS_MAX: u64 = 10;
+/// Bytes of a sticky cookie's name.
+pub const COOKIE_NAME_BYTES_MAX: usize = 64;
+
 /// The least of every timeout that can't be off.
 pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// The most of every timeout.

@@ -471,6 +471,10 @@ fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
         Form::Method => grammar::method(text).map(Typed::Text),
         Form::FieldName => grammar::field_name(text).map(Typed::Text),
         Form::FieldValue => grammar::field_value(text).map(Typed::Text),
+        Form::HashOn => grammar::hash_on(text).map(Typed::HashOn),
+        Form::CookieName => grammar::cookie_name(text).map(Typed::Text),
+        Form::Target => grammar::target(text).map(Typed::Text),
+        Form::Statuses => grammar::statuses(text).map(Typed::Statuses),
         Form::Host => HostPattern::parse(text)
             .map(Typed::Host)
             .map_err(|error| Refusal::new(error.to_string())),

@@ -161,7 +161,10 @@ fn text(form: Form) -> Value {
         Form::Listen | Form::Server => Some("^(unix:.+|.+:[0-9]+)$"),
         Form::Network => Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"),
         Form::Path => Some("^/"),
-        Form::Method | Form::FieldName => Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+        Form::HashOn => Some("^(ip|path|(header|cookie):.+)$"),
+        Form::Target => Some("^/[!-~]*$"),
+        Form::Statuses => Some("^[1-5][0-9x, -]+$"),
+        Form::Method | Form::FieldName | Form::CookieName => Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
         Form::FieldValue => {
             Some("^([^\\x00-\\x20\\x7f]([^\\x00-\\x08\\x0a-\\x1f\\x7f]*[^\\x00-\\x20\\x7f])?)?$")
         }

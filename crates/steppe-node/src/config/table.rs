@@ -157,6 +157,14 @@ pub enum Form {
     FieldName,
     /// A field's value.
     FieldValue,
+    /// What requests are told apart by.
+    HashOn,
+    /// A cookie's name.
+    CookieName,
+    /// What a request asks for.
+    Target,
+    /// A set of status codes.
+    Statuses,
 }
 
 impl Table {
@@ -277,6 +285,10 @@ impl Form {
             Self::Method => "a method such as \"GET\"",
             Self::FieldName => "a field's name",
             Self::FieldValue => "a field's value",
+            Self::HashOn => "\"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\"",
+            Self::CookieName => "a cookie's name",
+            Self::Target => "a path such as \"/healthz\"",
+            Self::Statuses => "statuses such as \"2xx\", \"200\" or \"200-399\"",
         }
     }
 }

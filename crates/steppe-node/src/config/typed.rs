@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use steppe_http::config::HostPattern;
+use steppe_http::config::{HashOn, HostPattern, Statuses};
 use steppe_http::path::PathPattern;
 use steppe_net::{ListenAddress, ServerAddress};
 
@@ -34,6 +34,8 @@ pub(super) enum Typed {
     Listen(ListenAddress),
     Server(ServerAddress),
     Network(IpNet),
+    HashOn(HashOn),
+    Statuses(Statuses),
     File(PathBuf),
     Host(HostPattern),
     Path(PathPattern),
@@ -158,6 +160,8 @@ from_node! {
     ListenAddress: Listen;
     ServerAddress: Server;
     IpNet: Network;
+    HashOn: HashOn;
+    Statuses: Statuses;
     PathBuf: File;
     HostPattern: Host;
     PathPattern: Path;
@@ -170,6 +174,12 @@ impl FromNode for usize {
 }
 
 impl FromNode for u16 {
+    fn from_node(node: &Node) -> Option<Self> {
+        Self::try_from(u64::from_node(node)?).ok()
+    }
+}
+
+impl FromNode for u32 {
     fn from_node(node: &Node) -> Option<Self> {
         Self::try_from(u64::from_node(node)?).ok()
     }

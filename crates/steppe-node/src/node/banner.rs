@@ -63,7 +63,10 @@ fn routes(config: &Config) -> String {
 
 fn servers(config: &Config) -> Vec<String> {
     let servers = |kind: &UpstreamKind| match kind {
-        UpstreamKind::Servers(servers) => servers.servers.iter().map(ToString::to_string).collect(),
+        UpstreamKind::Servers(servers) => {
+            let servers = servers.servers.iter();
+            servers.map(|server| server.address.to_string()).collect()
+        }
         UpstreamKind::Respond(_) => Vec::new(),
     };
     config

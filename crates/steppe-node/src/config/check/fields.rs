@@ -10,12 +10,37 @@ pub(super) fn check(http: &Fields, mistakes: &mut Vec<Mistake>) {
     for upstream in http.map("upstream") {
         if let Some(fields) = upstream.value.fields() {
             respond(fields, mistakes);
+            hash_on(fields, mistakes);
         }
     }
     for filter in http.map("filter") {
         if let Some(fields) = filter.value.fields() {
             edits(fields, mistakes);
         }
+    }
+}
+
+/// `hash_on` and `balance = "ring-hash"` say something only together.
+fn hash_on(upstream: &Fields, mistakes: &mut Vec<Mistake>) {
+    let Some(balance) = upstream.take::<&str>("balance") else {
+        return;
+    };
+    let hash_on = upstream.given("hash_on");
+    match (balance == "ring-hash", hash_on) {
+        (true, None) => mistakes.push(
+            Mistake::new(
+                upstream.given("balance").unwrap_or(upstream.span),
+                "\"ring-hash\" needs `hash_on`",
+            )
+            .label("on what?")
+            .help("add it: \"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\""),
+        ),
+        (false, Some(at)) => mistakes.push(
+            Mistake::new(at, format!("`hash_on` says nothing to \"{balance}\""))
+                .label("nothing is hashed")
+                .help("set `balance` to \"ring-hash\", or take it out"),
+        ),
+        _ => {}
     }
 }
 

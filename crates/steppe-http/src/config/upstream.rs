@@ -1,0 +1,328 @@
+//! What an upstream of servers is told: who is asked, when one is left out, what is sent again.
+//!
+//! Invariant: as for all of `config`, every value is within its range.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use steppe_net::ServerAddress;
+
+use super::UpstreamTimeouts;
+
+/// Servers of one upstream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Servers {
+    /// At least one.
+    pub servers: Vec<Server>,
+    /// Which one is next.
+    pub balance: Balance,
+    /// What keeps a client at its server.
+    pub sticky: Option<Sticky>,
+    /// How long a server that comes back takes to its full share. Zero: at once.
+    pub slow_start: Duration,
+    /// Idle connections kept, a worker.
+    pub keepalive: usize,
+    /// How long a server may take.
+    pub timeouts: UpstreamTimeouts,
+    /// Requests that ask a server whether it is well.
+    pub health: Option<Health>,
+    /// When a server that fails is left out. `None`: after failed connections alone.
+    pub outlier: Option<Outlier>,
+    /// What is sent again. `None`: what no server took.
+    pub retry: Option<Retry>,
+}
+
+/// A server and its share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Where it is.
+    pub address: ServerAddress,
+    /// Its share of the requests, relative to the others'; 1 to 1000.
+    pub weight: u32,
+}
+
+/// Which server is next.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Balance {
+    /// In turn, evenly spread by weight.
+    #[default]
+    RoundRobin,
+    /// The one with the fewest requests under way.
+    LeastRequest,
+    /// The better of two: by latency and requests under way.
+    P2cEwma,
+    /// Any.
+    Random,
+    /// The same one for what is the same.
+    RingHash(HashOn),
+}
+
+/// What makes requests the same for [`Balance::RingHash`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HashOn {
+    /// A field; its name in lower case.
+    Header(String),
+    /// A cookie.
+    Cookie(String),
+    /// The client's address.
+    Ip,
+    /// The path.
+    Path,
+}
+
+/// A cookie that keeps a client at its server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sticky {
+    /// Its name: a token.
+    pub cookie: String,
+    /// How long the client keeps it.
+    pub ttl: Duration,
+}
+
+/// Requests that ask a server whether it is well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Health {
+    /// What is asked for: an origin-form target.
+    pub path: String,
+    /// Between two requests.
+    pub interval: Duration,
+    /// For the connection and the response's head together.
+    pub timeout: Duration,
+    /// This many good answers in a row bring a server back.
+    pub healthy_after: u32,
+    /// This many bad ones in a row take it out.
+    pub unhealthy_after: u32,
+    /// Which statuses are good.
+    pub expect: Statuses,
+}
+
+/// A set of status codes, as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statuses {
+    text: String,
+    ranges: Vec<RangeInclusive<u16>>,
+}
+
+/// When a server that fails is left out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outlier {
+    /// After this many failures in a row.
+    pub consecutive_failures: u32,
+    /// For this long the first time; longer when it happens again.
+    pub ejection: Duration,
+    /// Of the servers, at most this share at once.
+    pub max_ejected: f64,
+}
+
+/// What is sent again, and how often.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Retry {
+    /// Further tries of one request.
+    pub attempts: u32,
+    /// After what.
+    pub on: RetryOn,
+    /// Of the requests of the last ten seconds, at most this share is sent again.
+    pub budget: f64,
+}
+
+/// What a request is sent again after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetryOn(u8);
+
+impl Servers {
+    /// `servers` with every default.
+    #[must_use]
+    pub fn of(servers: impl IntoIterator<Item = ServerAddress>) -> Self {
+        Self {
+            servers: servers.into_iter().map(Server::from).collect(),
+            balance: Balance::default(),
+            sticky: None,
+            slow_start: Duration::ZERO,
+            keepalive: 256,
+            timeouts: UpstreamTimeouts::default(),
+            health: None,
+            outlier: None,
+            retry: None,
+        }
+    }
+}
+
+impl From<ServerAddress> for Server {
+    fn from(address: ServerAddress) -> Self {
+        Self { address, weight: 1 }
+    }
+}
+
+impl Default for Outlier {
+    fn default() -> Self {
+        Self {
+            consecutive_failures: 5,
+            ejection: Duration::from_secs(10),
+            max_ejected: 0.5,
+        }
+    }
+}
+
+impl Balance {
+    /// As a configuration writes it.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::LeastRequest => "least-request",
+            Self::P2cEwma => "p2c-ewma",
+            Self::Random => "random",
+            Self::RingHash(_) => "ring-hash",
+        }
+    }
+}
+
+impl fmt::Display for HashOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Cookie(name) => write!(f, "cookie:{name}"),
+            Self::Ip => f.write_str("ip"),
+            Self::Path => f.write_str("path"),
+        }
+    }
+}
+
+impl Statuses {
+    /// Reads `2xx`, `200`, `200-399`, or several of them with commas between.
+    /// `None`: it is none of these, or beyond 100 to 599.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let ranges: Option<Vec<_>> = text.split(',').map(|part| range(part.trim())).collect();
+        Some(Self {
+            text: text.to_owned(),
+            ranges: ranges?,
+        })
+    }
+
+    /// Whether `status` is one of them.
+    #[must_use]
+    pub fn contains(&self, status: u16) -> bool {
+        self.ranges.iter().any(|range| range.contains(&status))
+    }
+}
+
+fn range(text: &str) -> Option<RangeInclusive<u16>> {
+    let code = |text: &str| {
+        let is_code = text.len() == 3 && text.bytes().all(|b| b.is_ascii_digit());
+        let code: u16 = is_code.then(|| text.parse().ok())??;
+        (100..=599).contains(&code).then_some(code)
+    };
+    if let Some(class) = text.strip_suffix("xx") {
+        let first = code(&format!("{class}00"))?;
+        return Some(first..=first + 99);
+    }
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (code(first)?, code(last)?);
+    (first <= last).then_some(first..=last)
+}
+
+impl fmt::Display for Statuses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl RetryOn {
+    /// The connection did not come to stand.
+    pub const CONNECT: Self = Self(1);
+    /// The connection ended before the response began.
+    pub const RESET: Self = Self(1 << 1);
+    /// The response did not begin in time.
+    pub const TIMEOUT: Self = Self(1 << 2);
+    /// 502 Bad Gateway.
+    pub const BAD_GATEWAY: Self = Self(1 << 3);
+    /// 503 Service Unavailable.
+    pub const UNAVAILABLE: Self = Self(1 << 4);
+    /// 504 Gateway Timeout.
+    pub const GATEWAY_TIMEOUT: Self = Self(1 << 5);
+
+    const NAMES: [(Self, &'static str); 6] = [
+        (Self::CONNECT, "connect"),
+        (Self::RESET, "reset"),
+        (Self::TIMEOUT, "timeout"),
+        (Self::BAD_GATEWAY, "502"),
+        (Self::UNAVAILABLE, "503"),
+        (Self::GATEWAY_TIMEOUT, "504"),
+    ];
+
+    /// The condition of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let known = Self::NAMES.iter().find(|(_, known)| *known == name)?;
+        Some(known.0)
+    }
+
+    /// Names of all that are in it.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let names = Self::NAMES.into_iter();
+        names.filter_map(move |(on, name)| self.has(on).then_some(name))
+    }
+
+    /// Either.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether `other` is in it.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The condition that a status is, if any.
+    #[must_use]
+    pub fn status(status: u16) -> Option<Self> {
+        match status {
+            502 => Some(Self::BAD_GATEWAY),
+            503 => Some(Self::UNAVAILABLE),
+            504 => Some(Self::GATEWAY_TIMEOUT),
+            _ => None,
+        }
+    }
+
+    /// Whether any status is in it.
+    #[must_use]
+    pub fn has_statuses(self) -> bool {
+        self.has(
+            Self::BAD_GATEWAY
+                .or(Self::UNAVAILABLE)
+                .or(Self::GATEWAY_TIMEOUT),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_classes_codes_ranges_and_lists_of_them() {
+        let some = Statuses::parse("200, 3xx,400-404").expect("valid");
+        let good = [200, 300, 399, 400, 404].map(|status| some.contains(status));
+        assert_eq!(good, [true; 5]);
+        let bad = [201, 299, 405, 500].map(|status| some.contains(status));
+        assert_eq!(bad, [false; 4]);
+        for wrong in [
+            "", "2x", "20", "2000", "099", "600", "300-200", "200-", "xx", "200,,201",
+        ] {
+            assert_eq!(Statuses::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn conditions_have_names() {
+        let all = RetryOn::NAMES.map(|(_, name)| RetryOn::named(name).expect("known"));
+        let all = all.into_iter().fold(RetryOn::default(), RetryOn::or);
+        assert_eq!(all.names().count(), RetryOn::NAMES.len());
+        assert!(!RetryOn::CONNECT.has_statuses() && all.has_statuses());
+        assert_eq!(RetryOn::named("500"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! The series of servers, retries and probes.
+//!
+//! Invariant: the number of series is fixed by the configuration: servers are
+//! labeled as they were configured, their addresses summed up.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use steppe_telemetry::encode::Family;
+use steppe_telemetry::{Collector, DescriptorEncoder};
+
+use super::state::{UpstreamState, Upstreams};
+use super::target::{Condition, TargetState};
+
+/// Writes the metrics of servers.
+#[derive(Debug)]
+pub struct UpstreamsCollector(Arc<Upstreams>);
+
+const HEALTHY: Family = Family::new(
+    "steppe_http_upstream_server_healthy",
+    "Addresses of a server that take requests: neither unhealthy, ejected nor draining",
+);
+const EJECTIONS: Family = Family::new(
+    "steppe_http_upstream_server_ejections",
+    "Times that a server was left out because it failed",
+);
+const REQUESTS: Family = Family::new(
+    "steppe_http_upstream_server_requests",
+    "Requests that a server was sent, each try counted",
+);
+const FAILURES: Family = Family::new(
+    "steppe_http_upstream_server_failures",
+    "Connections and requests that a server failed",
+);
+const RETRIES: Family = Family::new(
+    "steppe_http_upstream_retries",
+    "Requests that were sent again, and those that the retry budget kept from it",
+);
+const PROBES: Family = Family::new(
+    "steppe_http_upstream_probes",
+    "Health checks of servers by their result",
+);
+
+impl Upstreams {
+    /// What to register for scraping.
+    #[must_use]
+    pub fn collector(self: &Arc<Self>) -> Box<UpstreamsCollector> {
+        Box::new(UpstreamsCollector(Arc::clone(self)))
+    }
+}
+
+impl Collector for UpstreamsCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let rows: Vec<_> = self.0.current().iter().map(|each| Row::of(each)).collect();
+        let servers = |count: fn(&TargetState) -> u64| {
+            let servers = rows
+                .iter()
+                .flat_map(|row| row.servers.iter().map(move |server| (row, server)));
+            servers.map(move |(row, (name, states))| {
+                let labels = [("upstream", row.name.as_str()), ("server", name.as_str())];
+                (labels, states.iter().map(|state| count(state)).sum::<u64>())
+            })
+        };
+        HEALTHY.gauges(
+            &mut encoder,
+            servers(|state| u64::from(state.condition() == Condition::Healthy)),
+        )?;
+        EJECTIONS.counters(&mut encoder, servers(TargetState::ejections))?;
+        REQUESTS.counters(&mut encoder, servers(TargetState::requests))?;
+        FAILURES.counters(&mut encoder, servers(TargetState::failures))?;
+        let retries = rows.iter().flat_map(|row| {
+            let (tried, denied) = row.retries;
+            [("tried", tried), ("denied", denied)].map(|(outcome, count)| {
+                (
+                    [("upstream", row.name.as_str()), ("outcome", outcome)],
+                    count,
+                )
+            })
+        });
+        RETRIES.counters(&mut encoder, retries)?;
+        let probed = rows.iter().filter(|row| row.is_probed);
+        let probes = probed.flat_map(|row| {
+            let states = || row.servers.iter().flat_map(|(_, states)| states);
+            let passed = states()
+                .map(|state| state.probe.passed.load(Ordering::Relaxed))
+                .sum();
+            let failed = states()
+                .map(|state| state.probe.failed.load(Ordering::Relaxed))
+                .sum();
+            [("passed", passed), ("failed", failed)].map(|(result, count): (_, u64)| {
+                ([("upstream", row.name.as_str()), ("result", result)], count)
+            })
+        });
+        PROBES.counters(&mut encoder, probes)
+    }
+}
+
+/// What is scraped of one upstream.
+struct Row {
+    name: String,
+    /// By server as configured; one that is named twice has one row.
+    servers: Vec<(String, Vec<Arc<TargetState>>)>,
+    retries: (u64, u64),
+    is_probed: bool,
+}
+
+impl Row {
+    fn of(upstream: &UpstreamState) -> Self {
+        let mut servers: Vec<(String, Vec<_>)> = Vec::new();
+        for server in &upstream.settings().servers {
+            let name = server.address.to_string();
+            if !servers.iter().any(|(known, _)| *known == name) {
+                servers.push((name, Vec::new()));
+            }
+        }
+        for target in upstream.targets() {
+            let name = target.state.server.to_string();
+            let row = servers.iter_mut().find(|(known, _)| *known == name);
+            row.expect("targets are of configured servers")
+                .1
+                .push(target.state);
+        }
+        Self {
+            name: upstream.name().to_owned(),
+            servers,
+            retries: upstream.retries(),
+            is_probed: upstream.settings().health.is_some(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What `/upstreams` says.
+//!
+//! Leaves out how it is written down: admin's.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::state::{Target, UpstreamState};
+
+/// One upstream at one moment.
+#[derive(Debug, Clone)]
+pub struct UpstreamReport {
+    /// Its key in the configuration.
+    pub name: String,
+    /// Which server is next, as a configuration writes it.
+    pub balance: &'static str,
+    /// Requests that were sent again.
+    pub retries_tried: u64,
+    /// Requests that the budget kept from that.
+    pub retries_denied: u64,
+    /// Its servers, each at each of its addresses.
+    pub servers: Vec<ServerReport>,
+}
+
+/// One server at one moment.
+#[derive(Debug, Clone)]
+pub struct ServerReport {
+    /// As it was configured.
+    pub server: String,
+    /// Where it is; empty where its name has no address yet.
+    pub address: String,
+    /// Its share.
+    pub weight: u32,
+    /// `healthy`, `unhealthy`, `ejected`, `draining` or `unresolved`.
+    pub state: &'static str,
+    /// Why; may be empty.
+    pub reason: String,
+    /// For how long it has been so.
+    pub since: Duration,
+    /// How often it was left out.
+    pub ejections: u64,
+    /// Requests under way.
+    pub active: u64,
+    /// Requests so far.
+    pub requests: u64,
+    /// Those that failed.
+    pub failures: u64,
+    /// What a request takes of late.
+    pub latency: Option<Duration>,
+    /// What probes found, where there are any.
+    pub probe: Option<ProbeReport>,
+}
+
+/// What probes found.
+#[derive(Debug, Clone)]
+pub struct ProbeReport {
+    /// Good answers.
+    pub passed: u64,
+    /// Bad ones, or none.
+    pub failed: u64,
+    /// The last one: a status, or what went wrong.
+    pub last: String,
+}
+
+impl UpstreamState {
+    /// What it is like at `now`.
+    #[must_use]
+    pub fn report(&self, now: Instant) -> UpstreamReport {
+        let targets = self.targets();
+        let (retries_tried, retries_denied) = self.retries();
+        let servers = self.settings().servers.iter().enumerate();
+        let servers = servers.flat_map(|(index, server)| {
+            let mut of_server = targets
+                .iter()
+                .filter(|target| target.server == index)
+                .peekable();
+            let unresolved = of_server.peek().is_none().then(|| ServerReport {
+                weight: server.weight,
+                ..unresolved(server.address.to_string())
+            });
+            let resolved: Vec<_> = of_server.map(|target| self.server(target, now)).collect();
+            unresolved.into_iter().chain(resolved)
+        });
+        UpstreamReport {
+            name: self.name().to_owned(),
+            balance: self.settings().balance.as_str(),
+            retries_tried,
+            retries_denied,
+            servers: servers.collect(),
+        }
+    }
+
+    fn server(&self, target: &Target, now: Instant) -> ServerReport {
+        let state = &target.state;
+        let probe = self.settings().health.as_ref().map(|_| ProbeReport {
+            passed: state.probe.passed.load(Ordering::Relaxed),
+            failed: state.probe.failed.load(Ordering::Relaxed),
+            last: state.probe.text(),
+        });
+        ServerReport {
+            server: state.server.to_string(),
+            address: self.address_of(target),
+            weight: self.settings().servers[target.server].weight,
+            state: state.condition().as_str(),
+            reason: state.reason(now),
+            since: state.since(now),
+            ejections: state.ejections(),
+            active: state.active(),
+            requests: state.requests(),
+            failures: state.failures(),
+            latency: state.latency(),
+            probe,
+        }
+    }
+}
+
+fn unresolved(server: String) -> ServerReport {
+    ServerReport {
+        server,
+        address: String::new(),
+        weight: 1,
+        state: "unresolved",
+        reason: "its name has no address yet".to_owned(),
+        since: Duration::ZERO,
+        ejections: 0,
+        active: 0,
+        requests: 0,
+        failures: 0,
+        latency: None,
+        probe: None,
+    }
+}

@@ -1,0 +1,493 @@
+//! One truth about the servers of each upstream, shared by all workers.
+//!
+//! Invariant: on the way of a request only atomics are touched; the lock is taken
+//! where a server's condition changes, once a second, and by admin.
+//!
+//! A server's state outlives a change of the configuration where the upstream's
+//! name, the server and the address are the same.
+
+use std::hash::RandomState;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use steppe_net::Endpoints;
+
+use super::picker::Candidate;
+use super::retry::RetryBudget;
+use super::sticky;
+use super::target::{Condition, Failure, TargetState};
+use crate::config::{Outlier, Servers, Upstream, UpstreamKind};
+use crate::limits::{SLOW_START_STEPS, WEIGHT_STEPS};
+
+/// The upstreams of the configuration that is in force.
+#[derive(Debug, Default)]
+pub struct Upstreams {
+    current: RwLock<Vec<Arc<UpstreamState>>>,
+}
+
+/// One upstream of servers.
+#[derive(Debug)]
+pub struct UpstreamState {
+    name: String,
+    settings: Servers,
+    endpoints: Vec<Endpoints>,
+    targets: Mutex<Vec<Target>>,
+    /// Moves when what may be chosen changes.
+    version: AtomicU64,
+    kept: Arc<Kept>,
+}
+
+/// What a change of the configuration does not touch.
+#[derive(Debug, Default)]
+struct Kept {
+    retries: RetryBudget,
+    /// Of the sticky cookies.
+    secret: RandomState,
+}
+
+/// A server at one of its addresses.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) state: Arc<TargetState>,
+    /// Index of its server.
+    pub(super) server: usize,
+}
+
+impl Upstreams {
+    /// Takes over a configuration whose servers are at `endpoints`: those that stay keep
+    /// their state. `None` stands where an upstream has no servers.
+    pub fn replace(
+        &self,
+        upstreams: &[Upstream],
+        endpoints: &[Vec<Endpoints>],
+    ) -> Vec<Option<Arc<UpstreamState>>> {
+        let last = self.current();
+        let state = |(upstream, endpoints): (&Upstream, &Vec<Endpoints>)| {
+            let UpstreamKind::Servers(settings) = &upstream.kind else {
+                return None;
+            };
+            let last = last.iter().find(|last| last.name == upstream.name);
+            Some(Arc::new(UpstreamState::new(
+                upstream.name.clone(),
+                settings.clone(),
+                endpoints.clone(),
+                last.map(|last| &**last),
+            )))
+        };
+        let states: Vec<_> = upstreams.iter().zip(endpoints).map(state).collect();
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = states.iter().flatten().cloned().collect();
+        states
+    }
+
+    /// All of them, in the order of the configuration.
+    #[must_use]
+    pub fn current(&self) -> Vec<Arc<UpstreamState>> {
+        let current = self.current.read();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes a server of upstream `name` out of service, or back. `server` is as it was
+    /// configured, or an address of it with its port. `None`: there is none.
+    pub fn set_drained(&self, name: &str, server: &str, is_drained: bool) -> Option<()> {
+        let current = self.current();
+        let upstream = current.iter().find(|upstream| upstream.name == name)?;
+        upstream.set_drained(server, is_drained)
+    }
+}
+
+impl UpstreamState {
+    pub(super) fn new(
+        name: String,
+        settings: Servers,
+        endpoints: Vec<Endpoints>,
+        last: Option<&Self>,
+    ) -> Self {
+        let state = Self {
+            name,
+            settings,
+            endpoints,
+            targets: Mutex::new(last.map_or_else(Vec::new, |last| last.lock().clone())),
+            version: AtomicU64::new(1),
+            kept: last.map_or_else(Arc::default, |last| Arc::clone(&last.kept)),
+        };
+        // Without this an index could stand for another server than it did.
+        state.rebuild(&mut state.lock(), Instant::now());
+        if state.settings.health.is_none() {
+            // Nobody would ever find that it is well again.
+            for target in state.targets() {
+                state.probed(&target.state, false);
+            }
+        }
+        state
+    }
+
+    /// Its key in the configuration.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it was told.
+    #[must_use]
+    pub fn settings(&self) -> &Servers {
+        &self.settings
+    }
+
+    pub(super) fn endpoints(&self) -> &[Endpoints] {
+        &self.endpoints
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Its servers at each of their addresses.
+    pub(super) fn targets(&self) -> Vec<Target> {
+        self.lock().clone()
+    }
+
+    /// Requests sent again, and kept from it by the budget.
+    #[must_use]
+    pub fn retries(&self) -> (u64, u64) {
+        self.kept.retries.totals()
+    }
+
+    pub(super) fn retry_budget(&self) -> &RetryBudget {
+        &self.kept.retries
+    }
+
+    /// The value of the sticky cookie that stands for a server.
+    fn token(&self, state: &TargetState) -> u64 {
+        sticky::token(&self.kept.secret, state)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Target>> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes over what names resolve to now, and lets servers back whose time has come.
+    pub(super) fn sync(&self, now: Instant) {
+        let mut targets = self.lock();
+        if !self.is_current(&targets) {
+            self.rebuild(&mut targets, now);
+        }
+        let probation = self.outlier().consecutive_failures - 1;
+        let mut has_changed = false;
+        for target in &*targets {
+            if target.state.readmit(probation, now) {
+                has_changed = true;
+                self.say(&target.state, "server is back");
+            }
+        }
+        if has_changed {
+            self.changed();
+        }
+    }
+
+    fn is_current(&self, targets: &[Target]) -> bool {
+        let mut known = targets.iter();
+        let all_known = self
+            .endpoints
+            .iter()
+            .enumerate()
+            .all(|(server, endpoints)| {
+                let addresses = endpoints.addresses();
+                addresses.iter().all(|&ip| {
+                    let next = known.next();
+                    next.is_some_and(|known| known.server == server && known.state.ip == ip)
+                })
+            });
+        all_known && known.next().is_none()
+    }
+
+    fn rebuild(&self, targets: &mut Vec<Target>, now: Instant) {
+        let mut known = std::mem::take(targets);
+        for (server, endpoints) in self.endpoints.iter().enumerate() {
+            for &ip in endpoints.addresses().iter() {
+                let address = endpoints.server();
+                let is_same =
+                    |target: &Target| target.state.ip == ip && target.state.server == *address;
+                let state = match known.iter().position(is_same) {
+                    Some(at) => known.swap_remove(at).state,
+                    None => Arc::new(TargetState::new(address.clone(), ip, now)),
+                };
+                targets.push(Target { state, server });
+            }
+        }
+        self.changed();
+    }
+
+    /// Who may be chosen, with the weights of this moment; and whether these still grow.
+    pub(super) fn candidates(&self, now: Instant) -> (Vec<Candidate>, bool) {
+        let targets = self.lock();
+        let is_healthy = |target: &&Target| target.state.condition() == Condition::Healthy;
+        let is_in_service = |target: &&Target| !target.state.is_drained();
+        let mut is_growing = false;
+        let mut candidate = |target: &Target| {
+            let weight = self.weight(target, now);
+            is_growing |= weight < self.full_weight(target.server);
+            let mut candidate = Candidate::new(Arc::clone(&target.state), target.server, weight);
+            candidate.token = self.token(&target.state);
+            candidate
+        };
+        let mut candidates: Vec<_> = targets
+            .iter()
+            .filter(is_healthy)
+            .map(&mut candidate)
+            .collect();
+        if candidates.is_empty() {
+            // Where none is well, any may be: to ask is better than to refuse.
+            candidates = targets
+                .iter()
+                .filter(is_in_service)
+                .map(candidate)
+                .collect();
+        }
+        (candidates, is_growing)
+    }
+
+    fn full_weight(&self, server: usize) -> u64 {
+        u64::from(self.settings.servers[server].weight) * WEIGHT_STEPS
+    }
+
+    /// Grows from a tenth to the whole while a server that came back is slow to start.
+    fn weight(&self, target: &Target, now: Instant) -> u64 {
+        let (full, window) = (self.full_weight(target.server), self.settings.slow_start);
+        let Some(back_for) = target
+            .state
+            .back_for(now)
+            .filter(|back_for| *back_for < window)
+        else {
+            return full;
+        };
+        let steps = u128::from(WEIGHT_STEPS) * back_for.as_millis() / window.as_millis().max(1);
+        let steps = u64::try_from(steps).unwrap_or(WEIGHT_STEPS);
+        full * steps.clamp(SLOW_START_STEPS, WEIGHT_STEPS) / WEIGHT_STEPS
+    }
+
+    fn outlier(&self) -> Outlier {
+        self.settings.outlier.unwrap_or_default()
+    }
+
+    /// A server did not do its part, `elapsed` after it was asked.
+    pub(crate) fn failed(&self, state: &TargetState, failure: Failure, elapsed: Duration) {
+        let now = Instant::now();
+        let in_a_row = state.failed(failure, elapsed, now);
+        let counts = self.settings.outlier.is_some() || failure.is_connect();
+        if counts && in_a_row >= self.outlier().consecutive_failures {
+            self.eject(state, now);
+        }
+    }
+
+    fn eject(&self, state: &TargetState, now: Instant) {
+        let targets = self.lock();
+        if state.is_ejected() || !self.may_eject(&targets) {
+            return;
+        }
+        let ejection = state.eject(self.outlier().ejection, now);
+        self.changed();
+        tracing::warn!(
+            upstream = self.name,
+            server = %state.server,
+            address = %state.ip,
+            reason = state.reason(now),
+            ejection_s = ejection.as_secs_f64(),
+            "server ejected",
+        );
+    }
+
+    /// The only server is never left out, and of several at least one may be.
+    fn may_eject(&self, targets: &[Target]) -> bool {
+        let ejected = targets.iter().filter(|target| target.state.is_ejected());
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a small count"
+        )]
+        let most = (targets.len() as f64 * self.outlier().max_ejected) as usize;
+        targets.len() > 1 && ejected.count() < most.max(1)
+    }
+
+    /// What probes make of a server.
+    pub(super) fn probed(&self, state: &TargetState, is_unhealthy: bool) {
+        if !state.set_unhealthy(is_unhealthy, Instant::now()) {
+            return;
+        }
+        self.changed();
+        let what = if is_unhealthy {
+            "server is unhealthy"
+        } else {
+            "server is healthy again"
+        };
+        self.say(state, what);
+    }
+
+    fn say(&self, state: &TargetState, what: &str) {
+        let last = state.probe.text();
+        tracing::info!(upstream = self.name, server = %state.server, address = %state.ip,
+            last_probe = last, "{what}");
+    }
+
+    fn set_drained(&self, server: &str, is_drained: bool) -> Option<()> {
+        let now = Instant::now();
+        let mut found = None;
+        for target in &*self.lock() {
+            let address = self.address_of(target);
+            if target.state.server.to_string() == server || address == server {
+                target.state.set_drained(is_drained, now);
+                found = Some(());
+            }
+        }
+        self.changed();
+        found
+    }
+
+    /// Where a target is, as text: `unix:` and the path where it has no address.
+    pub(super) fn address_of(&self, target: &Target) -> String {
+        let address = self.endpoints[target.server].socket_address(target.state.ip);
+        address.map_or_else(
+            || target.state.server.to_string(),
+            |address| address.to_string(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use steppe_net::{Names, ServerAddress, SystemResolver};
+
+    use super::*;
+
+    fn server(port: u16) -> ServerAddress {
+        ServerAddress::Ip(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    fn upstream(name: &str, ports: &[u16]) -> Upstream {
+        Upstream {
+            name: name.to_owned(),
+            kind: UpstreamKind::Servers(Servers::of(ports.iter().copied().map(server))),
+        }
+    }
+
+    fn replaced(all: &Upstreams, upstream: &Upstream) -> Arc<UpstreamState> {
+        let names = Names::new(Arc::new(SystemResolver::new().expect("settings")));
+        let UpstreamKind::Servers(servers) = &upstream.kind else {
+            panic!("it has servers");
+        };
+        let endpoints = servers.servers.iter();
+        let endpoints = endpoints
+            .map(|server| names.endpoints(&server.address))
+            .collect();
+        let states = all.replace(std::slice::from_ref(upstream), &[endpoints]);
+        states.into_iter().flatten().next().expect("one")
+    }
+
+    fn fail(upstream: &UpstreamState, at: usize, failure: Failure, times: usize) {
+        let state = upstream.targets()[at].state.clone();
+        (0..times).for_each(|_| upstream.failed(&state, failure, Duration::ZERO));
+    }
+
+    fn conditions(upstream: &UpstreamState) -> Vec<Condition> {
+        let targets = upstream.targets();
+        targets
+            .iter()
+            .map(|target| target.state.condition())
+            .collect()
+    }
+
+    use Condition::{Draining, Ejected, Healthy};
+
+    #[test]
+    fn at_most_the_share_is_ejected() {
+        let mut config = upstream("a", &[1, 2, 3, 4]);
+        if let UpstreamKind::Servers(servers) = &mut config.kind {
+            servers.outlier = Some(Outlier::default());
+        }
+        let upstream = replaced(&Upstreams::default(), &config);
+        (0..4).for_each(|at| fail(&upstream, at, Failure::Timeout, 5));
+        assert_eq!(conditions(&upstream), [Ejected, Ejected, Healthy, Healthy]);
+        assert_eq!(upstream.candidates(Instant::now()).0.len(), 2);
+    }
+
+    #[test]
+    fn without_the_key_only_failed_connections_eject() {
+        let upstream = replaced(&Upstreams::default(), &upstream("a", &[1, 2]));
+        fail(&upstream, 0, Failure::Unavailable, 50);
+        assert_eq!(conditions(&upstream), [Healthy, Healthy]);
+        fail(&upstream, 1, Failure::Connect, 4);
+        assert_eq!(conditions(&upstream), [Healthy, Healthy]);
+        fail(&upstream, 1, Failure::Connect, 1);
+        assert_eq!(conditions(&upstream), [Healthy, Ejected]);
+        let later = Instant::now() + Duration::from_secs(11);
+        upstream.sync(later);
+        assert_eq!(conditions(&upstream), [Healthy, Healthy]);
+    }
+
+    #[test]
+    fn the_only_server_is_never_ejected() {
+        let upstream = replaced(&Upstreams::default(), &upstream("a", &[1]));
+        fail(&upstream, 0, Failure::Connect, 50);
+        assert_eq!(conditions(&upstream), [Healthy]);
+    }
+
+    #[test]
+    fn where_none_is_well_all_are_asked_but_those_out_of_service() {
+        let upstream = replaced(&Upstreams::default(), &upstream("a", &[1, 2, 3]));
+        for target in upstream.targets() {
+            upstream.probed(&target.state, true);
+        }
+        assert_eq!(upstream.candidates(Instant::now()).0.len(), 3);
+        upstream
+            .set_drained("127.0.0.1:2", true)
+            .expect("it is there");
+        assert_eq!(upstream.candidates(Instant::now()).0.len(), 2);
+        assert!(upstream.set_drained("127.0.0.1:9", true).is_none());
+    }
+
+    #[test]
+    fn a_server_that_comes_back_starts_slowly() {
+        let mut config = upstream("a", &[1, 2]);
+        if let UpstreamKind::Servers(servers) = &mut config.kind {
+            servers.slow_start = Duration::from_secs(10);
+            servers.servers[0].weight = 2;
+        }
+        let upstream = replaced(&Upstreams::default(), &config);
+        let state = upstream.targets()[0].state.clone();
+        upstream.probed(&state, true);
+        upstream.probed(&state, false);
+        let now = Instant::now();
+        let weight = |seconds| {
+            let later = now + Duration::from_secs(seconds);
+            upstream.weight(&upstream.targets()[0], later)
+        };
+        assert_eq!(weight(0), 200);
+        assert!((990..1010).contains(&weight(5)), "{}", weight(5));
+        assert_eq!(weight(10), 2000);
+        assert!(upstream.candidates(now).1, "its weight still grows");
+        assert_eq!(upstream.weight(&upstream.targets()[1], now), 1000);
+    }
+
+    #[test]
+    fn servers_that_stay_keep_their_state_in_a_new_configuration() {
+        let all = Upstreams::default();
+        let old = replaced(&all, &upstream("a", &[1, 2, 3]));
+        old.set_drained("127.0.0.1:2", true).expect("it is there");
+        let new = replaced(&all, &upstream("a", &[4, 2]));
+        assert_eq!(conditions(&new), [Healthy, Draining]);
+        assert!(Arc::ptr_eq(
+            &old.targets()[1].state,
+            &new.targets()[1].state
+        ));
+        let other = replaced(&all, &upstream("b", &[2]));
+        assert_eq!(conditions(&other), [Healthy]);
+    }
+}

@@ -1,0 +1,88 @@
+//! The cookie that keeps a client at its server, and the keys of `hash_on`.
+//!
+//! Invariant: a cookie tells nobody where a server is: its value is a keyed hash,
+//! and the key stays in the process. A value that stands for no server that may
+//! be chosen counts as none.
+//!
+//! Leaves out: several nodes. Each has a key of its own, so a client that comes
+//! to another node gets a new cookie there. Spec: RFC 6265bis §5.4 to §5.7.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+
+use super::random::hash;
+use super::target::TargetState;
+use crate::config::HashOn;
+use crate::field::FieldBlock;
+use crate::forwarded::Sink;
+use crate::h1::encode::Encoder;
+use crate::head::RequestHead;
+
+/// Hexadecimal digits of a value.
+const DIGITS: usize = 16;
+
+/// The value that stands for a server.
+pub(super) fn token(secret: &RandomState, state: &TargetState) -> u64 {
+    secret.hash_one((state.server.to_string(), state.ip))
+}
+
+/// What a client brought in its cookie.
+pub(super) fn read(fields: &FieldBlock, name: &str) -> Option<u64> {
+    let value = cookie(fields, name.as_bytes())?;
+    let text = std::str::from_utf8(value).ok()?;
+    let is_value = text.len() == DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit());
+    is_value.then(|| u64::from_str_radix(text, 16).ok())?
+}
+
+/// Writes the value of `Set-Cookie`.
+pub(super) fn write(out: &mut Encoder<'_>, name: &str, token: u64, max_age_s: u64) {
+    let digits: [u8; DIGITS] = std::array::from_fn(|at| {
+        let nibble = token >> (4 * (DIGITS - 1 - at)) & 0xf;
+        b"0123456789abcdef"[usize::try_from(nibble).expect("four bits")]
+    });
+    out.put(name.as_bytes());
+    out.put(b"=");
+    out.put(&digits);
+    out.put(b"; Path=/; HttpOnly; SameSite=Lax; Max-Age=");
+    out.number(max_age_s);
+}
+
+/// The value of the first cookie of this name.
+fn cookie<'a>(fields: &'a FieldBlock, name: &[u8]) -> Option<&'a [u8]> {
+    let lines = fields.values_named(b"cookie");
+    let mut pairs = lines.flat_map(|line| line.split(|&byte| byte == b';'));
+    pairs.find_map(|pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
+}
+
+/// The hash of what `on` names; `None` where the request has no such thing.
+pub(super) fn key(on: &HashOn, head: &RequestHead, client: IpAddr) -> Option<u64> {
+    let bytes = match on {
+        HashOn::Header(name) => head.fields.values_named(name.as_bytes()).next()?,
+        HashOn::Cookie(name) => cookie(&head.fields, name.as_bytes())?,
+        HashOn::Path => head.path(),
+        HashOn::Ip => {
+            return Some(match client.to_canonical() {
+                IpAddr::V4(ip) => hash(&ip.octets()),
+                IpAddr::V6(ip) => hash(&ip.octets()),
+            });
+        }
+    };
+    Some(hash(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_written_as_browsers_take_it() {
+        let mut room = [0; 128];
+        let mut out = Encoder::new(&mut room);
+        write(&mut out, "steppe", 0x0123_4567_89ab_cdef, 3600);
+        let written = out.finish().expect("there is room");
+        assert_eq!(
+            std::str::from_utf8(&room[..written]),
+            Ok("steppe=0123456789abcdef; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600")
+        );
+    }
+}

@@ -1,0 +1,453 @@
+//! What the node knows of one server at one of its addresses.
+//!
+//! Invariant: workers only add to counts and exchange words here: no lock on the
+//! way of a request. Times are milliseconds since the process began, so that one
+//! word holds them.
+//!
+//! Leaves out who decides: ejection is `state.rs`'s, probes are `probe.rs`'s.
+
+use std::net::IpAddr;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use steppe_net::ServerAddress;
+
+use super::latency::Latency;
+
+/// A server at one of its addresses, as all workers share it.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct TargetState {
+    /// The server as it was configured.
+    pub(super) server: ServerAddress,
+    pub(super) ip: IpAddr,
+    started: AtomicU64,
+    ended: AtomicU64,
+    /// Requests that wait for a connection.
+    waiting: AtomicU32,
+    failures: AtomicU64,
+    in_a_row: AtomicU32,
+    last_failure: AtomicU8,
+    latency: Latency,
+    /// Until when it is left out. 0: it is not.
+    ejected_until: AtomicU64,
+    ejections: AtomicU64,
+    /// Ejections of which each followed soon after the one before.
+    streak: AtomicU32,
+    is_drained: AtomicBool,
+    is_unhealthy: AtomicBool,
+    /// When it came back last. 0: it was never away.
+    back_at: AtomicU64,
+    /// When its condition changed last.
+    changed_at: AtomicU64,
+    pub(super) probe: ProbeState,
+}
+
+/// What probes found.
+#[derive(Debug, Default)]
+pub(super) struct ProbeState {
+    pub(super) passed: AtomicU64,
+    pub(super) failed: AtomicU64,
+    /// A status, or a [`ProbeFailure`]; 0: there was none yet.
+    pub(super) last: AtomicU16,
+}
+
+/// How a request to a server failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// No connection.
+    Connect,
+    /// No connection in time.
+    ConnectTimeout,
+    /// The connection ended early.
+    Reset,
+    /// Nothing came in time.
+    Timeout,
+    /// What came is no response.
+    Garbage,
+    /// 502.
+    BadGateway,
+    /// 503.
+    Unavailable,
+    /// 504.
+    GatewayTimeout,
+}
+
+/// In what condition a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// It takes requests.
+    Healthy,
+    /// Probes say that it is not well.
+    Unhealthy,
+    /// It failed too often.
+    Ejected,
+    /// It is being taken out of service.
+    Draining,
+}
+
+impl Failure {
+    const ALL: [Self; 8] = [
+        Self::Connect,
+        Self::ConnectTimeout,
+        Self::Reset,
+        Self::Timeout,
+        Self::Garbage,
+        Self::BadGateway,
+        Self::Unavailable,
+        Self::GatewayTimeout,
+    ];
+
+    /// The failure that a status is.
+    #[must_use]
+    pub fn status(status: u16) -> Option<Self> {
+        match status {
+            502 => Some(Self::BadGateway),
+            503 => Some(Self::Unavailable),
+            504 => Some(Self::GatewayTimeout),
+            _ => None,
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connection refused",
+            Self::ConnectTimeout => "no connection in time",
+            Self::Reset => "connection ended early",
+            Self::Timeout => "no answer in time",
+            Self::Garbage => "unreadable response",
+            Self::BadGateway => "status 502",
+            Self::Unavailable => "status 503",
+            Self::GatewayTimeout => "status 504",
+        }
+    }
+
+    pub(super) fn is_connect(self) -> bool {
+        matches!(self, Self::Connect | Self::ConnectTimeout)
+    }
+}
+
+impl Condition {
+    /// As `/upstreams` says it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Unhealthy => "unhealthy",
+            Self::Ejected => "ejected",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// Milliseconds since the process began, never 0.
+pub(super) fn millis(at: Instant) -> u64 {
+    static BEGAN_AT: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let since = at.saturating_duration_since(*BEGAN_AT).as_millis();
+    u64::try_from(since).unwrap_or(u64::MAX).saturating_add(1)
+}
+
+impl TargetState {
+    pub(super) fn new(server: ServerAddress, ip: IpAddr, now: Instant) -> Self {
+        Self {
+            server,
+            ip,
+            started: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
+            failures: AtomicU64::new(0),
+            in_a_row: AtomicU32::new(0),
+            last_failure: AtomicU8::new(0),
+            latency: Latency::default(),
+            ejected_until: AtomicU64::new(0),
+            ejections: AtomicU64::new(0),
+            streak: AtomicU32::new(0),
+            is_drained: AtomicBool::new(false),
+            is_unhealthy: AtomicBool::new(false),
+            back_at: AtomicU64::new(0),
+            changed_at: AtomicU64::new(millis(now)),
+            probe: ProbeState::default(),
+        }
+    }
+
+    /// A request begins.
+    #[inline]
+    pub fn begin(&self) {
+        self.started.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request that [began](Self::begin) is over.
+    #[inline]
+    pub fn end(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request waits for a connection.
+    pub(super) fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It has one, or gives up.
+    pub(super) fn wait_over(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Requests under way, those that wait for a connection included.
+    #[inline]
+    #[must_use]
+    pub fn active(&self) -> u64 {
+        // `ended` first: a request that ends in between is counted rather than lost.
+        let ended = self.ended.load(Ordering::Relaxed);
+        let started = self.started.load(Ordering::Relaxed);
+        started.saturating_sub(ended) + u64::from(self.waiting.load(Ordering::Relaxed))
+    }
+
+    /// Requests so far.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.started.load(Ordering::Relaxed)
+    }
+
+    /// Failures so far.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Ejections so far.
+    #[must_use]
+    pub fn ejections(&self) -> u64 {
+        self.ejections.load(Ordering::Relaxed)
+    }
+
+    /// What a request takes of late.
+    #[must_use]
+    pub fn latency(&self) -> Option<Duration> {
+        self.latency.value()
+    }
+
+    /// Its latency times the requests that would wait; less is better.
+    #[inline]
+    pub(super) fn cost(&self) -> f64 {
+        self.latency.cost(self.active())
+    }
+
+    /// The head of a response came, `elapsed` after the request began.
+    #[inline]
+    pub(crate) fn answered(&self, elapsed: Duration, now: Instant) {
+        self.latency.observe(elapsed, now);
+    }
+
+    /// An exchange was whole.
+    #[inline]
+    pub(crate) fn succeeded(&self) {
+        // A load is cheap among workers, a store is not.
+        if self.in_a_row.load(Ordering::Relaxed) != 0 {
+            self.in_a_row.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// It failed; says how often in a row.
+    pub(super) fn failed(&self, failure: Failure, elapsed: Duration, now: Instant) -> u32 {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.last_failure.store(failure as u8, Ordering::Relaxed);
+        self.latency
+            .observe(elapsed.max(crate::limits::FAILURE_LATENCY), now);
+        self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn last_failure(&self) -> Failure {
+        Failure::ALL[usize::from(self.last_failure.load(Ordering::Relaxed))]
+    }
+
+    /// Leaves it out for `ejection`, doubled each time that follows soon.
+    pub(super) fn eject(&self, ejection: Duration, now: Instant) -> Duration {
+        let at = millis(now);
+        let back_at = self.back_at.load(Ordering::Relaxed);
+        let streak = self.streak.load(Ordering::Relaxed);
+        let last = ejection * (1 << streak.saturating_sub(1).min(DOUBLINGS));
+        let was_well = back_at == 0 || Duration::from_millis(at - back_at) > last;
+        let streak = if was_well { 1 } else { streak + 1 };
+        self.streak.store(streak, Ordering::Relaxed);
+        let ejection = ejection * (1 << (streak - 1).min(DOUBLINGS));
+        let until = millis(now + ejection);
+        self.ejections.fetch_add(1, Ordering::Relaxed);
+        self.changed_at.store(at, Ordering::Relaxed);
+        self.ejected_until.store(until, Ordering::Relaxed);
+        ejection
+    }
+
+    pub(super) fn is_ejected(&self) -> bool {
+        self.ejected_until.load(Ordering::Relaxed) != 0
+    }
+
+    /// Ends an ejection whose time has come; `probation` failures count as if they
+    /// had happened, so that another one is enough. Says whether one ended.
+    pub(super) fn readmit(&self, probation: u32, now: Instant) -> bool {
+        let until = self.ejected_until.load(Ordering::Relaxed);
+        if until == 0 || millis(now) < until {
+            return false;
+        }
+        self.ejected_until.store(0, Ordering::Relaxed);
+        self.in_a_row.store(probation, Ordering::Relaxed);
+        self.came_back(now);
+        true
+    }
+
+    fn came_back(&self, now: Instant) {
+        let now = millis(now);
+        self.back_at.store(now, Ordering::Relaxed);
+        self.changed_at.store(now, Ordering::Relaxed);
+    }
+
+    /// Takes it out of service, or back; says whether that changed anything.
+    pub(super) fn set_drained(&self, is_drained: bool, now: Instant) -> bool {
+        Self::set(&self.is_drained, is_drained, self, now)
+    }
+
+    /// Says what probes make of it; says whether that changed anything.
+    pub(super) fn set_unhealthy(&self, is_unhealthy: bool, now: Instant) -> bool {
+        Self::set(&self.is_unhealthy, is_unhealthy, self, now)
+    }
+
+    fn set(flag: &AtomicBool, value: bool, target: &Self, now: Instant) -> bool {
+        let is_changed = flag.swap(value, Ordering::Relaxed) != value;
+        if is_changed && value {
+            target.changed_at.store(millis(now), Ordering::Relaxed);
+        } else if is_changed {
+            target.came_back(now);
+        }
+        is_changed
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.is_drained.load(Ordering::Relaxed)
+    }
+
+    /// In what condition it is.
+    #[must_use]
+    pub fn condition(&self) -> Condition {
+        if self.is_drained() {
+            Condition::Draining
+        } else if self.is_unhealthy.load(Ordering::Relaxed) {
+            Condition::Unhealthy
+        } else if self.is_ejected() {
+            Condition::Ejected
+        } else {
+            Condition::Healthy
+        }
+    }
+
+    /// Why it is in its condition; empty where there is nothing to say.
+    #[must_use]
+    pub fn reason(&self, now: Instant) -> String {
+        match self.condition() {
+            Condition::Healthy => String::new(),
+            Condition::Draining => "taken out of service by admin".to_owned(),
+            Condition::Unhealthy => format!("probes fail, the last with: {}", self.probe.text()),
+            Condition::Ejected => {
+                let until = self.ejected_until.load(Ordering::Relaxed);
+                let left = Duration::from_millis(until.saturating_sub(millis(now)));
+                format!(
+                    "{} failures in a row, the last: {}; back in {:.1} s",
+                    self.in_a_row.load(Ordering::Relaxed),
+                    self.last_failure().as_str(),
+                    left.as_secs_f64()
+                )
+            }
+        }
+    }
+
+    /// For how long it has been in its condition.
+    #[must_use]
+    pub fn since(&self, now: Instant) -> Duration {
+        let changed_at = self.changed_at.load(Ordering::Relaxed);
+        Duration::from_millis(millis(now).saturating_sub(changed_at))
+    }
+
+    /// For how long it has been back; `None`: it was never away.
+    pub(super) fn back_for(&self, now: Instant) -> Option<Duration> {
+        let back_at = self.back_at.load(Ordering::Relaxed);
+        (back_at != 0).then(|| Duration::from_millis(millis(now).saturating_sub(back_at)))
+    }
+}
+
+const DOUBLINGS: u32 = crate::limits::EJECTION_DOUBLINGS_MAX;
+
+/// What a probe ends with where it is no status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProbeFailure {
+    Connect = 1,
+    Timeout = 2,
+    Cut = 3,
+    Garbage = 4,
+}
+
+impl ProbeState {
+    /// What the last one ended with.
+    pub(super) fn text(&self) -> String {
+        match self.last.load(Ordering::Relaxed) {
+            0 => "none yet".to_owned(),
+            1 => "no connection".to_owned(),
+            2 => "no answer in time".to_owned(),
+            3 => "connection ended early".to_owned(),
+            4 => "unreadable response".to_owned(),
+            status => status.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> TargetState {
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let server = ServerAddress::Ip(address);
+        TargetState::new(server, address.ip(), Instant::now())
+    }
+
+    #[test]
+    fn ejections_that_follow_soon_grow_and_others_begin_again() {
+        let (target, base) = (target(), Duration::from_secs(10));
+        let mut now = Instant::now();
+        let mut lengths = Vec::new();
+        for _ in 0..8 {
+            let length = target.eject(base, now);
+            lengths.push(length.as_secs());
+            assert!(!target.readmit(4, now), "its time has not come");
+            now += length + Duration::from_millis(2);
+            assert!(target.readmit(4, now));
+        }
+        assert_eq!(lengths, [10, 20, 40, 80, 160, 320, 320, 320]);
+        now += Duration::from_secs(321);
+        assert_eq!(target.eject(base, now), base);
+        assert_eq!(target.ejections(), 9);
+    }
+
+    #[test]
+    fn one_more_failure_is_enough_on_probation() {
+        let target = target();
+        let now = Instant::now();
+        target.eject(Duration::from_secs(1), now);
+        assert!(target.readmit(4, now + Duration::from_secs(2)));
+        assert_eq!(target.failed(Failure::Reset, Duration::ZERO, now), 5);
+        target.succeeded();
+        assert_eq!(target.failed(Failure::Reset, Duration::ZERO, now), 1);
+    }
+
+    #[test]
+    fn a_drained_server_is_draining_whatever_else_it_is() {
+        let target = target();
+        let now = Instant::now();
+        target.eject(Duration::from_secs(9), now);
+        assert_eq!(target.condition(), Condition::Ejected);
+        assert!(target.set_drained(true, now) && !target.set_drained(true, now));
+        assert_eq!(target.condition(), Condition::Draining);
+        assert!(target.set_drained(false, now));
+        assert_eq!(target.condition(), Condition::Ejected);
+    }
+}

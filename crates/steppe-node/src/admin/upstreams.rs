@@ -1,0 +1,79 @@
+//! `/upstreams`: in what condition servers are, and taking them out of service.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use steppe_http::upstream::{ServerReport, UpstreamReport};
+
+use super::Content;
+use super::endpoints::json as json_response;
+
+pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
+    let now = Instant::now();
+    let upstreams = content.upstreams.current();
+    let upstreams: Vec<_> = upstreams
+        .iter()
+        .map(|each| upstream(&each.report(now)))
+        .collect();
+    json_response(&json!({ "upstreams": upstreams }))
+}
+
+pub(super) async fn drain(content: State<Arc<Content>>, path: Path<(String, String)>) -> Response {
+    set_drained(&content, &path, true)
+}
+
+pub(super) async fn undrain(
+    content: State<Arc<Content>>,
+    path: Path<(String, String)>,
+) -> Response {
+    set_drained(&content, &path, false)
+}
+
+fn set_drained(content: &Content, (name, server): &(String, String), is_drained: bool) -> Response {
+    let found = content.upstreams.set_drained(name, server, is_drained);
+    if found.is_none() {
+        let text = "no such server; GET /upstreams lists them\n";
+        return (StatusCode::NOT_FOUND, text).into_response();
+    }
+    tracing::info!(upstream = name, server, is_drained, "asked by admin");
+    json_response(&json!({ "upstream": name, "server": server, "draining": is_drained }))
+}
+
+fn upstream(upstream: &UpstreamReport) -> Value {
+    json!({
+        "name": upstream.name,
+        "balance": upstream.balance,
+        "retries": { "tried": upstream.retries_tried, "denied": upstream.retries_denied },
+        "servers": upstream.servers.iter().map(server).collect::<Vec<_>>(),
+    })
+}
+
+fn server(server: &ServerReport) -> Value {
+    let probe = server
+        .probe
+        .as_ref()
+        .map(|probe| json!({ "passed": probe.passed, "failed": probe.failed, "last": probe.last }));
+    json!({
+        "server": server.server,
+        "address": server.address,
+        "weight": server.weight,
+        "state": server.state,
+        "reason": server.reason,
+        "since_s": rounded(server.since, 1.0),
+        "ejections": server.ejections,
+        "active": server.active,
+        "requests": server.requests,
+        "failures": server.failures,
+        "latency_ms": rounded(server.latency.unwrap_or_default(), 1e3),
+        "probe": probe,
+    })
+}
+
+/// With three digits behind the point.
+fn rounded(duration: Duration, scale: f64) -> f64 {
+    (duration.as_secs_f64() * scale * 1e3).round() / 1e3
+}

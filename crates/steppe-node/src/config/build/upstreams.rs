@@ -1,0 +1,72 @@
+//! Tables of upstreams, as the gateway takes them.
+//!
+//! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
+
+use steppe_http::config::{Balance, Health, Outlier, Retry, RetryOn, Sticky};
+
+use crate::config::typed::Fields;
+
+/// A table that need not be there.
+macro_rules! table {
+    ($upstream:expr, $name:literal) => {
+        match $upstream.node($name) {
+            None => return Some(None),
+            Some(node) => node.fields()?,
+        }
+    };
+}
+
+pub(super) fn balance(upstream: &Fields) -> Option<Balance> {
+    Some(match upstream.take("balance")? {
+        "round-robin" => Balance::RoundRobin,
+        "least-request" => Balance::LeastRequest,
+        "p2c-ewma" => Balance::P2cEwma,
+        "random" => Balance::Random,
+        "ring-hash" => Balance::RingHash(upstream.take("hash_on")?),
+        _ => return None,
+    })
+}
+
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+pub(super) fn sticky(upstream: &Fields) -> Option<Option<Sticky>> {
+    let sticky = table!(upstream, "sticky");
+    Some(Some(Sticky {
+        cookie: sticky.take("cookie")?,
+        ttl: sticky.take("ttl")?,
+    }))
+}
+
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+pub(super) fn health(upstream: &Fields) -> Option<Option<Health>> {
+    let health = table!(upstream, "health");
+    Some(Some(Health {
+        path: health.take("path")?,
+        interval: health.take("interval")?,
+        timeout: health.take("timeout")?,
+        healthy_after: health.take("healthy_after")?,
+        unhealthy_after: health.take("unhealthy_after")?,
+        expect: health.take("expect")?,
+    }))
+}
+
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+pub(super) fn outlier(upstream: &Fields) -> Option<Option<Outlier>> {
+    let outlier = table!(upstream, "outlier");
+    Some(Some(Outlier {
+        consecutive_failures: outlier.take("consecutive_failures")?,
+        ejection: outlier.take("ejection")?,
+        max_ejected: outlier.take("max_ejected")?,
+    }))
+}
+
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+pub(super) fn retry(upstream: &Fields) -> Option<Option<Retry>> {
+    let retry = table!(upstream, "retry");
+    let on: Vec<&'static str> = retry.take("on")?;
+    let on: Option<Vec<_>> = on.into_iter().map(RetryOn::named).collect();
+    Some(Some(Retry {
+        attempts: retry.take("attempts")?,
+        on: on?.into_iter().fold(RetryOn::default(), RetryOn::or),
+        budget: retry.take("budget")?,
+    }))
+}

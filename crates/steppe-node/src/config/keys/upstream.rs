@@ -1,0 +1,108 @@
+//! Tables of an upstream of servers.
+//!
+//! Invariant: as for all of `keys`, nothing else lists these keys.
+
+use super::TIMEOUT;
+use crate::config::limits::{ATTEMPTS_MAX, IN_A_ROW};
+use crate::config::table::{Absent, Choice, Form, Key, Kind, Table};
+
+pub(super) static STICKY: Table = Table {
+    name: "http.upstream.sticky",
+    doc: "A cookie that keeps a client at its server.",
+    keys: &[
+        Key::new("cookie", Kind::Text(Form::CookieName), "Its name.").required(),
+        Key::new("ttl", TIMEOUT, "How long a client keeps it.").absent(Absent::Text("1h")),
+    ],
+    one_of: &[],
+};
+
+pub(super) static HEALTH: Table = Table {
+    name: "http.upstream.health",
+    doc: "Requests that ask a server whether it is well.",
+    keys: &[
+        Key::new("path", Kind::Text(Form::Target), "What is asked for.").required(),
+        Key::new("interval", TIMEOUT, "Between two requests.").absent(Absent::Text("2s")),
+        Key::new("timeout", TIMEOUT, "For connection and response.").absent(Absent::Text("1s")),
+        Key::new(
+            "healthy_after",
+            Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
+            "Good answers in a row that bring a server back.",
+        )
+        .absent(Absent::Number(2)),
+        Key::new(
+            "unhealthy_after",
+            Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
+            "Bad answers in a row that take a server out.",
+        )
+        .absent(Absent::Number(3)),
+        Key::new(
+            "expect",
+            Kind::Text(Form::Statuses),
+            "Good statuses: \"2xx\", \"200\", \"200-399\", or several with commas.",
+        )
+        .absent(Absent::Text("2xx")),
+    ],
+    one_of: &[],
+};
+
+pub(super) static OUTLIER: Table = Table {
+    name: "http.upstream.outlier",
+    doc: "When a server that fails is left out.",
+    keys: &[
+        Key::new(
+            "consecutive_failures",
+            Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
+            "After this many failures in a row.",
+        )
+        .absent(Absent::Number(5)),
+        Key::new(
+            "ejection",
+            TIMEOUT,
+            "For this long, and longer when it happens again soon.",
+        )
+        .absent(Absent::Text("10s")),
+        Key::new(
+            "max_ejected",
+            Kind::Share,
+            "Of the servers, at most this share at once; one of several always may be.",
+        )
+        .absent(Absent::Text("50%")),
+    ],
+    one_of: &[],
+};
+
+pub(super) static RETRY: Table = Table {
+    name: "http.upstream.retry",
+    doc: "Which requests are sent again.",
+    keys: &[
+        Key::new(
+            "attempts",
+            Kind::Integer(0, ATTEMPTS_MAX),
+            "Further tries of one request.",
+        )
+        .absent(Absent::Number(2)),
+        Key::new(
+            "on",
+            Kind::List(
+                &Kind::Choice(&[
+                    Choice::served("connect"),
+                    Choice::served("reset"),
+                    Choice::served("timeout"),
+                    Choice::served("502"),
+                    Choice::served("503"),
+                    Choice::served("504"),
+                ]),
+                1,
+            ),
+            "After what.",
+        )
+        .absent(Absent::Texts(&["connect", "reset", "502", "503", "504"])),
+        Key::new(
+            "budget",
+            Kind::Share,
+            "Of the requests of the last ten seconds, at most this share is sent again.",
+        )
+        .absent(Absent::Text("20%")),
+    ],
+    one_of: &[],
+};

@@ -1,0 +1,224 @@
+//! Which server a request goes to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use steppe_testkit::{Message, Peer, RawOrigin, Steppe};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// An origin that answers with its name.
+fn named(name: &str) -> RawOrigin {
+    RawOrigin::answering(format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}",
+        name.len()
+    ))
+}
+
+/// A node in front of `origins`, with these further lines.
+fn node(origins: &[RawOrigin], lines: &str) -> Steppe {
+    let servers: Vec<_> = origins.iter().map(|o| o.address().to_string()).collect();
+    let toml = Steppe::PLAIN.replace("[[http.route]]", &format!("{lines}\n[[http.route]]"));
+    Steppe::builder(STEPPE)
+        .with("origin", servers.join("\", \""))
+        .start(&toml)
+}
+
+fn three() -> [RawOrigin; 3] {
+    ["a", "b", "c"].map(named)
+}
+
+/// How often each server answered.
+fn counts(answers: impl IntoIterator<Item = Message>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for answer in answers {
+        assert_eq!(answer.status(), 200, "{answer:?}");
+        *counts.entry(answer.text()).or_default() += 1;
+    }
+    counts
+}
+
+fn gets(node: &Steppe, count: usize) -> impl Iterator<Item = Message> {
+    (0..count).map(|_| node.exchange(GET))
+}
+
+#[test]
+fn round_robin_follows_the_weights_exactly() {
+    let origins = ["a", "b"].map(named);
+    let toml = Steppe::PLAIN.replace(
+        "servers = [\"{origin}\"]",
+        &format!(
+            "servers = [{{ address = \"{}\", weight = 3 }}, \"{}\"]",
+            origins[0].address(),
+            origins[1].address()
+        ),
+    );
+    let node = Steppe::builder(STEPPE).start(&toml);
+    let counts = counts(gets(&node, 40));
+    assert_eq!([counts["a"], counts["b"]], [30, 10]);
+}
+
+#[test]
+fn the_least_busy_server_is_asked() {
+    // The first connection of `a` says nothing until the test is over.
+    let stuck = RawOrigin::start(|peer| {
+        while peer.request().is_some() {
+            if peer.index == 0 {
+                return peer.drain();
+            }
+            peer.send("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na");
+        }
+    });
+    let origins = [stuck, named("b")];
+    let node = node(&origins, "balance = \"least-request\"");
+    let mut waiting = node.connect();
+    waiting.send(GET);
+    let mut other = node.connect();
+    other.send(GET);
+    // Whichever of the two went to `a` stays there; from then on `b` has fewer.
+    origins[0].wait_until("one is stuck", |origin| !origin.received().is_empty());
+    let counts = counts(gets(&node, 10));
+    assert_eq!(counts.get("b"), Some(&10), "{counts:?}");
+}
+
+#[test]
+fn the_fast_server_is_preferred() {
+    let slow = RawOrigin::replying(|_| {
+        std::thread::sleep(Duration::from_millis(200));
+        b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nslow".to_vec()
+    });
+    let origins = [slow, named("fast")];
+    let node = node(&origins, "balance = \"p2c-ewma\"");
+    let counts = counts(gets(&node, 20));
+    assert!(counts["fast"] >= 18, "{counts:?}");
+}
+
+#[test]
+fn random_is_neither_in_turn_nor_one_sided() {
+    let origins = ["a", "b"].map(named);
+    let node = node(&origins, "balance = \"random\"");
+    let turns: Vec<_> = gets(&node, 64).map(|answer| answer.text()).collect();
+    let repeats = turns.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    // Either happens once in 2^40 runs or less.
+    assert!(repeats > 5 && repeats < 58, "{turns:?}");
+    assert_eq!(turns.iter().collect::<BTreeSet<_>>().len(), 2);
+}
+
+/// Every request of a kind goes to one server, and the kinds are spread over all.
+fn is_hashed(kinds: usize, mut ask: impl FnMut(usize) -> Message) {
+    let first: Vec<_> = (0..kinds).map(|kind| ask(kind).text()).collect();
+    for _ in 0..2 {
+        let again: Vec<_> = (0..kinds).map(|kind| ask(kind).text()).collect();
+        assert_eq!(again, first);
+    }
+    let servers: BTreeSet<_> = first.iter().collect();
+    assert_eq!(servers.len(), 3, "{first:?}");
+}
+
+fn hashing(on: &str) -> ([RawOrigin; 3], Steppe) {
+    let origins = three();
+    let lines = format!("balance = \"ring-hash\"\nhash_on = \"{on}\"");
+    let node = node(&origins, &lines);
+    (origins, node)
+}
+
+#[test]
+fn what_has_the_same_field_goes_to_the_same_server() {
+    let (_origins, node) = hashing("header:X-User");
+    is_hashed(40, |user| {
+        node.exchange(format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nx-user: {user}\r\n\r\n"
+        ))
+    });
+    let without = counts(gets(&node, 60));
+    assert_eq!(without.len(), 3, "what has no such field goes anywhere");
+}
+
+#[test]
+fn what_has_the_same_cookie_goes_to_the_same_server() {
+    let (_origins, node) = hashing("cookie:user");
+    is_hashed(40, |user| {
+        node.exchange(format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nCookie: theme={user}0; user={user}\r\n\r\n"
+        ))
+    });
+}
+
+#[test]
+fn what_has_the_same_path_goes_to_the_same_server() {
+    let (_origins, node) = hashing("path");
+    let mut round = 0;
+    is_hashed(40, |path| {
+        round += 1;
+        node.exchange(format!("GET /{path}?{round} HTTP/1.1\r\nHost: a\r\n\r\n"))
+    });
+}
+
+#[test]
+fn what_comes_from_the_same_client_goes_to_the_same_server() {
+    let (_origins, node) = hashing("ip");
+    is_hashed(40, |client| {
+        let last = u8::try_from(client + 1).expect("a few");
+        let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+        Peer::connect_from(from, node.gateway())
+            .send(GET)
+            .response()
+    });
+}
+
+fn with_cookie(node: &Steppe, cookie: &str) -> Message {
+    node.exchange(format!(
+        "GET / HTTP/1.1\r\nHost: a\r\nCookie: x=y; {cookie}\r\n\r\n"
+    ))
+}
+
+/// The pair of `Set-Cookie`, which is sent back.
+fn pair(answer: &Message) -> String {
+    let line = answer.field("set-cookie").expect("a cookie is set");
+    line.split(';').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_cookie_keeps_a_client_at_its_server() {
+    let origins = three();
+    let node = node(&origins, "sticky = { cookie = \"server\", ttl = \"90m\" }");
+    let first = node.exchange(GET);
+    let line = first.field("set-cookie").expect("a cookie is set");
+    assert!(line.starts_with("server="), "{line}");
+    let attributes = "; Path=/; HttpOnly; SameSite=Lax; Max-Age=5400";
+    assert!(line.ends_with(attributes), "{line}");
+    for origin in &origins {
+        let port = origin.address().port();
+        assert!(!line.contains(&port.to_string()) && !line.contains(&format!("{port:x}")));
+    }
+    for _ in 0..9 {
+        let answer = with_cookie(&node, &pair(&first));
+        assert_eq!(answer.text(), first.text());
+        assert_eq!(answer.field("set-cookie"), None, "the client has it");
+    }
+    let without = counts(gets(&node, 9));
+    assert_eq!(without.len(), 3, "{without:?}");
+}
+
+#[test]
+fn a_cookie_whose_server_is_out_of_service_is_replaced() {
+    let origins = three();
+    let node = node(&origins, "sticky = { cookie = \"server\" }");
+    let first = node.exchange(GET);
+    let server = origins[usize::from(first.text().as_bytes()[0] - b'a')].address();
+    let path = format!("/upstreams/origin/{server}/drain");
+    let host = node.admin();
+    let drain = format!("POST {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    let answer = Peer::connect(node.admin()).send(drain).response_to("POST");
+    assert_eq!(answer.status(), 200, "{answer:?}");
+    let second = with_cookie(&node, &pair(&first));
+    assert_ne!(second.text(), first.text());
+    assert_ne!(pair(&second), pair(&first));
+    let forged = with_cookie(&node, "server=0123456789abcdef");
+    assert_ne!(pair(&forged), "server=0123456789abcdef");
+    for _ in 0..4 {
+        assert_eq!(with_cookie(&node, &pair(&second)).text(), second.text());
+    }
+}
