@@ -1,8 +1,9 @@
-//! Sockets and threads: workers, listeners, connections to servers, names,
-//! deadlines, drain.
+//! Sockets and threads: workers, listeners, inherited sockets, connections to
+//! servers, names, deadlines, drain.
 //!
 //! Leaves out: every protocol above the byte stream.
 
+mod activation;
 mod address;
 mod deadline;
 mod drain;
@@ -14,6 +15,7 @@ mod stream;
 pub mod sys;
 mod worker;
 
+pub use activation::Inherited;
 pub use address::{ListenAddress, ServerAddress};
 pub use deadline::{Deadline, Deadlines};
 pub use drain::{Drain, Phase};
@@ -21,4 +23,4 @@ pub use file_limit::{FileLimit, raise_file_limit};
 pub use listener::{BindError, BoundListener, Listener, bind};
 pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
 pub use stream::{PeerAddress, Stream};
-pub use worker::{Worker, WorkerThread, spawn_worker};
+pub use worker::{Pulse, Worker, WorkerThread, spawn_worker};

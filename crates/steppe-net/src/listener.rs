@@ -48,6 +48,16 @@ pub enum BindError {
     /// The path exists and is no socket: removing it could lose a file.
     #[error("{} exists and is not a socket", .0.display())]
     NotASocket(PathBuf),
+    /// Some of them would have clients in their queues, and nobody to serve them.
+    #[error("{sockets} inherited sockets listen on {address}, more than the {workers} workers")]
+    MoreInherited {
+        /// Where.
+        address: ListenAddress,
+        /// How many sockets.
+        sockets: usize,
+        /// How many workers.
+        workers: usize,
+    },
     /// Anything else that the system says.
     #[error("cannot listen on {address}: {source}")]
     System {
@@ -153,6 +163,15 @@ fn bind_unix(path: &Path, workers: usize) -> Result<io::Result<Vec<BoundListener
 }
 
 impl BoundListener {
+    /// A socket that listens already; its file, if it has one, is somebody else's.
+    pub(crate) fn inherited(socket: Socket, address: ListenAddress) -> Self {
+        Self {
+            socket,
+            address,
+            path: None,
+        }
+    }
+
     /// Where it listens, with the port that the system chose for port 0.
     #[must_use]
     pub fn address(&self) -> &ListenAddress {

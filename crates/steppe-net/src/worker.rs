@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,7 +28,17 @@ pub struct Worker {
 
 /// A running worker.
 #[derive(Debug)]
-pub struct WorkerThread(JoinHandle<()>);
+pub struct WorkerThread {
+    handle: JoinHandle<()>,
+    pulse: Pulse,
+}
+
+/// Shows whether a worker still gets to its tasks. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Pulse(Arc<AtomicU64>);
+
+/// What a pulse shows once its worker has ended by itself.
+const ENDED: u64 = u64::MAX;
 
 /// Pool stocks are trimmed this often.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
@@ -49,6 +61,8 @@ where
 {
     let runtime = Builder::new_current_thread();
     let name = format!("worker-{index}");
+    let pulse = Pulse::default();
+    let beating = pulse.clone();
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let mut runtime = runtime;
         let runtime = match runtime.enable_all().build_local(LocalOptions::default()) {
@@ -67,15 +81,19 @@ where
             });
             let deadlines = worker.deadlines.clone();
             tokio::task::spawn_local(async move { deadlines.run().await });
-            tokio::task::spawn_local(keep_house(stock));
+            tokio::task::spawn_local(keep_house(stock, beating.clone()));
             serve(worker).await;
+            beating.rest();
         });
     })?;
-    Ok(WorkerThread(thread))
+    Ok(WorkerThread {
+        handle: thread,
+        pulse,
+    })
 }
 
 /// Trims the pool, and wakes tasks that wait for budget where a wake-up was lost.
-async fn keep_house(stock: Stock) {
+async fn keep_house(stock: Stock, pulse: Pulse) {
     let mut until_trim = TRIM_EVERY;
     loop {
         // Ticking is only worth its wake-ups while somebody waits.
@@ -85,6 +103,7 @@ async fn keep_house(stock: Stock) {
             TRIM_EVERY
         };
         tokio::time::sleep(pause).await;
+        pulse.beat();
         stock.lease.root().wake_waiting();
         until_trim = until_trim.saturating_sub(pause);
         if until_trim.is_zero() {
@@ -97,14 +116,59 @@ async fn keep_house(stock: Stock) {
 impl WorkerThread {
     /// Waits until it has ended.
     pub fn join(self) {
-        if self.0.join().is_err() {
+        if self.handle.join().is_err() {
             tracing::error!("a worker panicked");
         }
+    }
+
+    /// What tells whether it hangs.
+    #[must_use]
+    pub fn pulse(&self) -> Pulse {
+        self.pulse.clone()
     }
 
     /// Whether it has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.0.is_finished()
+        self.handle.is_finished()
+    }
+}
+
+impl Pulse {
+    /// How often it has beaten: at least once a second while the worker gets to its tasks.
+    #[must_use]
+    pub fn beats(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether it beat since it had beaten `before` times, or need not any more: the worker ended.
+    #[must_use]
+    pub fn is_alive_since(&self, before: u64) -> bool {
+        let now = self.beats();
+        now != before || now == ENDED
+    }
+
+    fn rest(&self) {
+        self.0.store(ENDED, Ordering::Relaxed);
+    }
+
+    fn beat(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pulse_tells_a_hung_worker_from_one_that_ended() {
+        let pulse = Pulse::default();
+        let before = pulse.beats();
+        assert!(!pulse.is_alive_since(before));
+        pulse.beat();
+        assert!(pulse.is_alive_since(before));
+        pulse.rest();
+        assert!(pulse.is_alive_since(pulse.beats()));
     }
 }

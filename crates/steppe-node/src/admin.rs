@@ -8,7 +8,7 @@
 //! and time are bounded ([`limits`]).
 //!
 //! Invariant: what changes the node is a POST or DELETE that no page of another
-//! site can send. So far that is to take servers out of service, and back.
+//! site can send: servers taken out of service and back, and reloads.
 //!
 //! Leaves out TLS: beyond the machine it belongs behind a listener that has it.
 
@@ -26,10 +26,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use steppe_http::upstream::Upstreams;
-use steppe_net::{BindError, BoundListener, ListenAddress};
+use steppe_net::{BindError, BoundListener, Inherited, ListenAddress};
 use steppe_telemetry::Registry;
+use tokio::sync::mpsc;
 
 use crate::memory;
+use crate::reload::{Ask, Status};
 use access::Access;
 
 pub use readiness::{Readiness, State};
@@ -55,8 +57,10 @@ pub struct Content {
     pub memory: memory::Sources,
     /// What `/upstreams` tells, and drains.
     pub upstreams: Arc<Upstreams>,
-    /// The effective configuration, with secrets masked.
-    pub config: serde_json::Value,
+    /// The effective configuration, and how it came to be.
+    pub config: Status,
+    /// Where a reload is asked for.
+    pub reload: mpsc::Sender<Ask>,
     /// What `/readyz` says.
     pub readiness: Readiness,
 }
@@ -99,11 +103,11 @@ pub enum AdminError {
 }
 
 impl Admin {
-    /// Reads the token and binds the sockets.
+    /// Reads the token and binds the sockets, or takes them from those that were `inherited`.
     ///
     /// # Errors
     /// [`AdminError`]; nothing stays bound then.
-    pub fn bind(settings: &Settings) -> Result<Self, AdminError> {
+    pub fn bind(settings: &Settings, inherited: &Inherited) -> Result<Self, AdminError> {
         let token = settings
             .token_file
             .as_deref()
@@ -113,7 +117,7 @@ impl Admin {
         if token.is_none() && !is_local {
             return Err(AdminError::NeedsToken(settings.listen.clone()));
         }
-        let listen = bind("listen", &settings.listen)?;
+        let listen = bind("listen", &settings.listen, inherited)?;
         if let (ListenAddress::Unix(path), None) = (&settings.listen, &token) {
             // Without a token the file's mode is the only guard there is.
             let owner_only = std::fs::Permissions::from_mode(0o600);
@@ -123,7 +127,7 @@ impl Admin {
         let probes = settings
             .probes
             .as_ref()
-            .map(|address| bind("probes", address))
+            .map(|address| bind("probes", address, inherited))
             .transpose()?;
         let access = match (token, &settings.listen) {
             (Some(token), _) => Access::Token(token),
@@ -173,8 +177,13 @@ impl Admin {
     }
 }
 
-fn bind(key: &'static str, address: &ListenAddress) -> Result<BoundListener, AdminError> {
-    let bound = steppe_net::bind(address, 1).map_err(|source| AdminError::Bind { key, source })?;
+fn bind(
+    key: &'static str,
+    address: &ListenAddress,
+    inherited: &Inherited,
+) -> Result<BoundListener, AdminError> {
+    let bound = inherited.bind(address, 1);
+    let bound = bound.map_err(|source| AdminError::Bind { key, source })?;
     Ok(bound
         .into_iter()
         .next()

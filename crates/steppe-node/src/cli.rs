@@ -4,6 +4,9 @@
 //! error, and the exit code is one of [`Code`]. Left out: running the node, which the caller of
 //! [`main`] does.
 
+mod health;
+mod manual;
+
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -73,6 +76,9 @@ enum Command {
     /// Says everything that is wrong with a configuration
     #[command(after_help = CHECK_HELP)]
     Check(Check),
+    /// Asks a running node whether it is ready
+    #[command(after_help = health::HELP)]
+    Health(health::Health),
     /// Prints the JSON Schema of the configuration, for editors
     #[command(after_help = SCHEMA_HELP)]
     Schema,
@@ -82,6 +88,9 @@ enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Writes the manual pages
+    #[command(name = "man", after_help = manual::HELP)]
+    Manual(manual::Manual),
     /// Prints version, target and allocator
     Version,
 }
@@ -141,7 +150,7 @@ Examples:
 
 Exit codes:
   0  done
-  1  the configuration is invalid or can't be read
+  1  the configuration is invalid or can't be read; for `health`, the node is not ready
   2  the command line is wrong
   3  the node could not start
   4  the node stopped, and connections that did not end in time were dropped";
@@ -191,8 +200,10 @@ pub fn main_with(
     match cli.command {
         Command::Run(options) => self::run(options, run),
         Command::Check(options) => check(&options.file),
+        Command::Health(options) => health::run(options),
         Command::Schema => print(&format!("{:#}\n", config::schema())),
         Command::Completions { shell } => completions(shell),
+        Command::Manual(options) => manual::run(&options, Cli::command()),
         Command::Version => print(&format!("steppe {}\n", version())),
     }
 }

@@ -13,6 +13,7 @@ mod effective;
 mod grammar;
 mod keys;
 pub mod limits;
+pub mod manual;
 mod mistake;
 mod read;
 mod schema;
@@ -29,6 +30,7 @@ use steppe_http::config::Gateway;
 use steppe_net::ListenAddress;
 
 use self::limits::FILE_BYTES_MAX;
+pub use self::manual::manual;
 pub use self::mistake::{Drawing, Mistake, Report, Span};
 pub use self::schema::schema;
 use self::tree::{Syntax, Value};

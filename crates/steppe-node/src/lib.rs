@@ -11,3 +11,4 @@ pub mod container;
 pub mod demo;
 pub mod memory;
 pub mod node;
+pub mod notify;

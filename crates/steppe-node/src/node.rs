@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use steppe_http::Gateway;
-use steppe_http::gateway::Drained;
+use steppe_http::gateway::{Change, Drained};
 use steppe_http::metrics::{HttpMetrics, Labels};
-use steppe_http::upstream::{Probes, Upstreams};
+use steppe_http::upstream::Upstreams;
 use steppe_mem::Budget;
 use steppe_mem::limits::BUDGET_BYTES_MIN;
 use steppe_mem::pool::Stock;
 use steppe_net::{
-    BoundListener, Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, WorkerThread,
-    bind, raise_file_limit, spawn_worker,
+    BoundListener, Drain, Inherited, ListenAddress, Names, Phase, ServerAddress, SystemResolver,
+    WorkerThread, raise_file_limit, spawn_worker,
 };
 use steppe_telemetry::{Registry, log};
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,9 +31,17 @@ use crate::config::{Config, LogFormat, LogLevel, MemoryBudget, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Demo};
 use crate::memory::{self, MemoryCollector, Overhead, StackMark};
+use crate::notify::ServiceManager;
+use crate::reload::{Ask, ReloadCollector, Reloader, Status, Watch};
 
 /// Idle buffers that all workers together may keep, as a share of the budget.
 const IDLE_SHARE: u64 = 16;
+
+/// A reload waits for the one before: more than this queues only for a stuck worker.
+const CHANGES_MAX: usize = 4;
+
+/// Reloads that may wait to be asked for; admin has fewer connections.
+const ASKS_MAX: usize = 64;
 
 /// Runs the node until it is told to stop.
 ///
@@ -41,12 +49,14 @@ const IDLE_SHARE: u64 = 16;
 /// What keeps it from starting.
 pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
     let _stack = StackMark::here();
+    // Before any thread starts: it changes the environment.
+    let inherited = Inherited::take();
     start_log(&options.config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("no runtime for the control thread")?;
-    runtime.block_on(serve(options))
+    runtime.block_on(serve(options, inherited))
 }
 
 /// A node that has everything it needs, and serves nothing yet.
@@ -60,36 +70,71 @@ struct Prepared {
     demo: Option<Demo>,
 }
 
-async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
+async fn serve(options: RunOptions, inherited: Inherited) -> anyhow::Result<ExitCode> {
     // Before anything else: a signal during the start must not kill what is half up.
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,
     );
+    let mut hangup = signal(SignalKind::hangup())?;
     let is_default = options.is_default();
-    let mut node = prepare(options)?;
+    let file = options.file.clone();
+    let manager = ServiceManager::from_environment();
+    let mut node = prepare(options, &inherited)?;
+    for socket in inherited.unwanted() {
+        tracing::warn!(socket, "no listener wants this inherited socket");
+    }
     let metrics = HttpMetrics::new(Labels::of(&node.config.http), node.workers);
     let readiness = Readiness::default();
-    let overhead = AbortOnDrop(tokio::spawn(Overhead::new(&node.budget).keep()));
     let drain = Drain::default();
     let resolver = SystemResolver::new().context("name resolution")?;
     let names = Names::new(Arc::new(resolver));
     let http = node.config.http.clone();
     let gateway = Gateway::new(http, &node.budget, &names, Arc::clone(&metrics));
-    let admin = serve_admin(&mut node, &metrics, gateway.upstreams(), &readiness)?;
-    let probes = Probes::start(gateway.upstreams());
-    let started = start_workers(&mut node, &gateway, &drain)?;
+    let mut watch = Watch::new(file.clone());
+    let status = Status::new(&node.config, file);
+    let (ask, mut asked) = tokio::sync::mpsc::channel(ASKS_MAX);
+    let figures = Figures {
+        metrics: &metrics,
+        upstreams: gateway.upstreams(),
+        status: &status,
+    };
+    let admin = serve_admin(&mut node, &figures, &readiness, ask)?;
+    let overhead = AbortOnDrop(tokio::spawn(Overhead::new(&node.budget).keep()));
+    let mut started = start_workers(&mut node, &gateway, &drain)?;
     readiness.set(State::Ready);
+    let pulses = started.workers.iter().map(WorkerThread::pulse).collect();
+    tokio::spawn(manager.clone().keep_watchdog(pulses));
+    manager.ready(format_args!("serving with {} workers", node.workers));
     print!(
         "{}",
         banner::banner(&node.config, &node.budget, node.workers, is_default)
     );
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    let changes = std::mem::take(&mut started.changes);
+    let mut reloader = Reloader::new(node.config, gateway, changes, inherited, status);
+    loop {
+        let (reason, ask) = tokio::select! {
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            _ = hangup.recv() => ("SIGHUP", None),
+            Some(ask) = asked.recv() => ("admin", Some(ask)),
+            () = watch.changed() => ("file changed", None),
+        };
+        manager.reloading();
+        watch.forget();
+        let reloaded = reloader.reload(reason).await;
+        manager.ready(match &reloaded {
+            Ok(generation) => format!("serving configuration {generation}"),
+            Err(_) => "serving; the last configuration was refused".to_owned(),
+        });
+        if let Some(Ask(answer)) = ask {
+            // Who asked may have gone.
+            let _ = answer.send(reloaded);
+        }
     }
     readiness.set(State::Draining);
-    let timeout = node.config.node.drain_timeout;
+    let timeout = reloader.config().node.drain_timeout;
+    manager.stopping(timeout);
     let again = async {
         tokio::select! {
             _ = interrupt.recv() => {}
@@ -97,7 +142,7 @@ async fn serve(options: RunOptions) -> anyhow::Result<ExitCode> {
         }
     };
     let is_clean = go_down(started, &drain, timeout, again).await;
-    drop((admin, probes, overhead, node.demo));
+    drop((admin, overhead, node.demo));
     let code = if is_clean { Code::Ok } else { Code::Dropped };
     Ok(code.into())
 }
@@ -116,7 +161,7 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
     log::init(level, format).context("the log")
 }
 
-fn prepare(options: RunOptions) -> anyhow::Result<Prepared> {
+fn prepare(options: RunOptions, inherited: &Inherited) -> anyhow::Result<Prepared> {
     let is_default = options.is_default();
     let mut config = options.config;
     let budget = Budget::new(budget_bytes(config.node.memory_budget)?);
@@ -128,17 +173,18 @@ fn prepare(options: RunOptions) -> anyhow::Result<Prepared> {
     fit_connections(&mut config);
     let demo = is_default.then(|| start_demo(&config)).transpose()?;
     let admin = config.admin.as_ref().map(|admin| {
-        Admin::bind(&admin::Settings {
+        let settings = admin::Settings {
             listen: admin.listen.clone(),
             probes: admin.probes.clone(),
             token_file: admin.token_file.clone(),
-        })
+        };
+        Admin::bind(&settings, inherited)
     });
     let admin = admin
         .transpose()
         .map_err(|error| explain_port(error.into(), is_default))?;
-    let listeners =
-        bind_listeners(&config, workers).map_err(|error| explain_port(error, is_default))?;
+    let listeners = bind_listeners(&config, workers, inherited)
+        .map_err(|error| explain_port(error, is_default))?;
     Ok(Prepared {
         config,
         budget,
@@ -176,7 +222,7 @@ fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
 }
 
 /// Lowers what the process's limit on open files can't carry, all alike, and says so.
-fn fit_connections(config: &mut Config) {
+pub(crate) fn fit_connections(config: &mut Config) {
     let listeners = &mut config.http.listeners;
     let wanted: usize = listeners
         .iter()
@@ -222,10 +268,15 @@ fn start_demo(config: &Config) -> anyhow::Result<Demo> {
     bound.map_err(|error| explain_port(error, true))
 }
 
-fn bind_listeners(config: &Config, workers: usize) -> anyhow::Result<Vec<Vec<BoundListener>>> {
+fn bind_listeners(
+    config: &Config,
+    workers: usize,
+    inherited: &Inherited,
+) -> anyhow::Result<Vec<Vec<BoundListener>>> {
     let mut by_worker: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
     for listener in &config.http.listeners {
-        let bound = bind(&listener.address, workers).context("http.listener.listen")?;
+        let bound = inherited.bind(&listener.address, workers);
+        let bound = bound.context("http.listener.listen")?;
         by_worker
             .iter_mut()
             .zip(bound)
@@ -245,29 +296,38 @@ fn explain_port(error: anyhow::Error, is_default: bool) -> anyhow::Error {
     anyhow::anyhow!("{error:#}\n  help: {help}")
 }
 
+/// What admin tells of.
+struct Figures<'a> {
+    metrics: &'a Arc<HttpMetrics>,
+    upstreams: &'a Arc<Upstreams>,
+    status: &'a Status,
+}
+
 /// Serves admin on the control thread for as long as the handle lives.
 fn serve_admin(
     node: &mut Prepared,
-    metrics: &Arc<HttpMetrics>,
-    upstreams: &Arc<Upstreams>,
+    figures: &Figures<'_>,
     readiness: &Readiness,
+    reload: tokio::sync::mpsc::Sender<Ask>,
 ) -> anyhow::Result<Option<AbortOnDrop>> {
     let Some(admin) = node.admin.take() else {
         return Ok(None);
     };
     let sources = memory::Sources {
         budget: node.budget.clone(),
-        http: Arc::clone(metrics),
+        http: Arc::clone(figures.metrics),
     };
     let mut registry = Registry::default();
-    registry.register_collector(metrics.collector());
-    registry.register_collector(upstreams.collector());
+    registry.register_collector(figures.metrics.collector());
+    registry.register_collector(figures.upstreams.collector());
+    registry.register_collector(ReloadCollector::new(figures.status.clone()));
     registry.register_collector(MemoryCollector::new(node.budget.clone()));
     let content = admin::Content {
         metrics: registry,
         memory: sources,
-        upstreams: Arc::clone(upstreams),
-        config: node.config.effective(),
+        upstreams: Arc::clone(figures.upstreams),
+        config: figures.status.clone(),
+        reload,
         readiness: readiness.clone(),
     };
     Ok(Some(AbortOnDrop(tokio::spawn(admin.serve(content)?))))
@@ -284,6 +344,8 @@ impl Drop for AbortOnDrop {
 /// Workers under way, and what each says when it has drained.
 struct Started {
     workers: Vec<WorkerThread>,
+    /// By worker: where it takes the next snapshots from.
+    changes: Vec<tokio::sync::mpsc::Sender<Change>>,
     drained: mpsc::Receiver<Drained>,
 }
 
@@ -295,22 +357,28 @@ fn start_workers(
     let pool = node.budget.root().child("pool", None);
     let idle_bytes = pool.limit_bytes() / IDLE_SHARE / node.workers as u64;
     let (tell, drained) = mpsc::sync_channel(node.workers);
-    let mut workers = Vec::with_capacity(node.workers);
+    let (mut workers, mut changes) = (Vec::with_capacity(node.workers), Vec::new());
     for (index, listeners) in std::mem::take(&mut node.listeners).into_iter().enumerate() {
         let stock = Stock {
             lease: pool.lease(),
             idle_bytes_max: usize::try_from(idle_bytes).unwrap_or(usize::MAX),
         };
         let (gateway, tell) = (Arc::clone(gateway), tell.clone());
+        let (change, changed) = tokio::sync::mpsc::channel(CHANGES_MAX);
+        changes.push(change);
         let worker = spawn_worker(index, drain.clone(), stock, move |worker| async move {
             let _stack = StackMark::here();
-            let drained = gateway.serve(worker, listeners).await;
+            let drained = gateway.serve(worker, listeners, changed).await;
             // Nobody listens once the node has given up waiting.
             let _ = tell.send(drained);
         });
         workers.push(worker.with_context(|| format!("worker {index}"))?);
     }
-    Ok(Started { workers, drained })
+    Ok(Started {
+        workers,
+        changes,
+        drained,
+    })
 }
 
 /// Drains, for as long as `timeout` and until `again`; says how it went.

@@ -64,7 +64,7 @@ fn content(readiness: &Readiness) -> Content {
 
 /// Serves on this runtime until it ends.
 fn start(settings: &Settings, readiness: &Readiness) -> (ListenAddress, Option<ListenAddress>) {
-    let admin = Admin::bind(settings).expect("loopback can be bound");
+    let admin = Admin::bind(settings, &Inherited::default()).expect("loopback can be bound");
     let addresses = (admin.address().clone(), admin.probes_address().cloned());
     tokio::spawn(admin.serve(content(readiness)).expect("within a runtime"));
     addresses
@@ -280,7 +280,7 @@ fn mistakes_name_their_key() {
         listen: everywhere,
         ..settings()
     };
-    let refused = Admin::bind(&open).expect_err("anybody could read it");
+    let refused = Admin::bind(&open, &Inherited::default()).expect_err("anybody could read it");
     assert_eq!(
         refused.to_string(),
         "admin.listen: 0.0.0.0:0 is reachable from other machines and needs admin.token_file"
@@ -291,7 +291,7 @@ fn mistakes_name_their_key() {
         probes: Some(ListenAddress::Tcp(address)),
         ..settings()
     };
-    let refused = Admin::bind(&probes).expect_err("is taken");
+    let refused = Admin::bind(&probes, &Inherited::default()).expect_err("is taken");
     assert_eq!(
         refused.to_string(),
         format!("admin.probes: {address} is taken by another process")
@@ -300,7 +300,7 @@ fn mistakes_name_their_key() {
         token_file: Some("/nonexistent".into()),
         ..settings()
     };
-    let refused = Admin::bind(&missing).expect_err("no such file");
+    let refused = Admin::bind(&missing, &Inherited::default()).expect_err("no such file");
     assert!(
         refused
             .to_string()

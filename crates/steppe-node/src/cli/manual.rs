@@ -1,0 +1,81 @@
+//! `steppe man`: the manual pages, out of the command line and the table of keys.
+//!
+//! Invariant: nothing in a page is written twice, so a page can't say what the binary doesn't.
+//! Left out: installing them. Spec: `man-pages(7)`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{fs, io};
+
+use clap::{Args, Command};
+
+use super::{Code, print, say};
+use crate::config;
+
+#[derive(Debug, Args)]
+pub(super) struct Manual {
+    /// The folder that they are written to; it is made where there is none
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+pub(super) const HELP: &str = "\
+Examples:
+  steppe man /tmp/man && man -l /tmp/man/steppe.1";
+
+pub(super) fn run(options: &Manual, command: Command) -> ExitCode {
+    match write(&options.folder, command) {
+        Ok(names) => print(
+            &names
+                .iter()
+                .map(|name| format!("{name}\n"))
+                .collect::<String>(),
+        ),
+        Err(error) => {
+            let folder = options.folder.display();
+            say(&format!("steppe: can't write to {folder}: {error}\n"));
+            Code::Start.into()
+        }
+    }
+}
+
+fn write(folder: &Path, command: Command) -> io::Result<Vec<String>> {
+    fs::create_dir_all(folder)?;
+    let mut names = Vec::new();
+    for (name, page) in pages(command)? {
+        fs::write(folder.join(&name), page)?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Every page: its file and its text.
+fn pages(mut command: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
+    command.build();
+    let subcommands: Vec<_> = command.get_subcommands().cloned().collect();
+    let mut pages = vec![("steppe.1".to_owned(), page(command, "steppe")?)];
+    for subcommand in subcommands {
+        let name = format!("steppe-{}", subcommand.get_name());
+        pages.push((format!("{name}.1"), page(subcommand, &name)?));
+    }
+    pages.push(("steppe.toml.5".to_owned(), config::manual().into_bytes()));
+    Ok(pages)
+}
+
+fn page(command: Command, name: &str) -> io::Result<Vec<u8>> {
+    // `after_help` is laid out by hand: filled, its examples would run into each other.
+    let extra = command.get_after_help().map(ToString::to_string);
+    let command = command
+        .display_name(name.to_owned())
+        .after_help(None::<&str>);
+    let mut page = Vec::new();
+    let man = clap_mangen::Man::new(command)
+        .manual("Steppe")
+        .source("steppe");
+    man.render(&mut page)?;
+    if let Some(text) = extra {
+        page.extend(config::manual::verbatim("EXAMPLES", &text).into_bytes());
+    }
+    page.extend(config::manual::see_also(name).into_bytes());
+    Ok(page)
+}
