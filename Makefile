@@ -10,7 +10,7 @@ ARGS ?=
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all bench-http fmt
+.PHONY: help run test test-all bench-http man deb image fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -33,6 +33,18 @@ test-all: ## make test, the full memory runs, and FUZZ_SECONDS of fuzzing a targ
 bench-http: ## the gateway beside nginx and others on this machine
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- http $(ARGS)
+
+man: ## write the manual pages to target/packaging/man
+	@scripts/setup.sh run
+	@cargo xtask man
+
+deb: ## build a Debian package in target/packaging/deb
+	@scripts/setup.sh run
+	@cargo xtask deb
+
+image: ## build the image `steppe`: a static binary and nothing else
+	@scripts/setup.sh image
+	@cargo xtask image
 
 fmt: ## format everything
 	@scripts/setup.sh run

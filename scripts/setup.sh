@@ -3,7 +3,7 @@
 # toolchain that rust-toolchain.toml names. It is shell since it runs before there is any Rust;
 # everything later is `cargo xtask`. When nothing is missing it changes nothing and asks no network.
 #
-# Usage: scripts/setup.sh run|test|bench
+# Usage: scripts/setup.sh run|test|bench|image
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,6 +31,8 @@ packages() {
   echo ca-certificates:/etc/ssl/certs/ca-certificates.crt curl:curl
   case $goal in
     run) ;;
+    # A compiler for static binaries. What builds images is chosen from what is there.
+    image) echo musl-tools:musl-gcc ;;
     # g++ builds libFuzzer. nginx and curl are the peers of the integration tests; wrk loads them;
     # strace counts system calls; procps and iproute2 look at processes and sockets.
     test) echo g++:c++ git:git nginx:nginx wrk:wrk strace:strace procps:ps iproute2:ss ;;
@@ -161,9 +163,16 @@ ensure_toolchain() {
   have_toolchain "$channel" || fail "Rust $channel does not run after its installation"
 }
 
+# Through rustup, static binaries need a standard library of their own; elsewhere cargo says so.
+ensure_static_target() {
+  command -v rustup >/dev/null || return 0
+  rustup --quiet target add x86_64-unknown-linux-musl </dev/null
+}
+
 case $goal in
-  run | test | bench) ;;
-  *) fail "unknown goal '$goal': run, test or bench" ;;
+  run | test | bench | image) ;;
+  *) fail "unknown goal '$goal': run, test, bench or image" ;;
 esac
 ensure_packages
 ensure_toolchain
+[ "$goal" != image ] || ensure_static_target

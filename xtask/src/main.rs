@@ -5,6 +5,7 @@
 
 mod deny;
 mod fuzz;
+mod package;
 mod process;
 mod report;
 mod tidy;
@@ -16,7 +17,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Tests, fuzzing and tidiness of Steppe")]
+#[command(
+    name = "cargo xtask",
+    about = "Tests, fuzzing, tidiness and packages of Steppe"
+)]
 struct CommandLine {
     #[command(subcommand)]
     task: Task,
@@ -38,6 +42,12 @@ enum Task {
     },
     /// Fuzz parsers with libFuzzer, on the stable toolchain
     Fuzz(FuzzArgs),
+    /// Write the manual pages to target/packaging/man
+    Man,
+    /// Build the Debian package in target/packaging/deb
+    Deb,
+    /// Build the image `steppe`, with podman, buildah or docker
+    Image,
     /// The rules of the house that no compiler checks
     Tidy,
 }
@@ -63,6 +73,9 @@ fn main() -> ExitCode {
         Task::Test { fuzz_seconds } => tiers::test(fuzz_seconds),
         Task::TestAll { fuzz_seconds } => tiers::test_all(fuzz_seconds),
         Task::Fuzz(args) => fuzz_command(&args),
+        Task::Man => package::man(),
+        Task::Deb => package::deb(),
+        Task::Image => package::image(),
         Task::Tidy => tidy::command(),
     };
     match outcome {

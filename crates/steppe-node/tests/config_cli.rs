@@ -119,8 +119,10 @@ fn help_has_examples_and_exit_codes() {
         Commands:
           run          Starts the node
           check        Says everything that is wrong with a configuration
+          health       Asks a running node whether it is ready
           schema       Prints the JSON Schema of the configuration, for editors
           completions  Prints completions for a shell
+          man          Writes the manual pages
           version      Prints version, target and allocator
 
         Options:
@@ -135,7 +137,7 @@ fn help_has_examples_and_exit_codes() {
 
         Exit codes:
           0  done
-          1  the configuration is invalid or can't be read
+          1  the configuration is invalid or can't be read; for `health`, the node is not ready
           2  the command line is wrong
           3  the node could not start
           4  the node stopped, and connections that did not end in time were dropped

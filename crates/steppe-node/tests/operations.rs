@@ -1,0 +1,180 @@
+//! `docs/operations.md` against the binary: whatever a table there says is so, and is all there is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use steppe_node::{admin, config};
+use steppe_testkit::{RawOrigin, Steppe};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// Rows of the tables of one section, their cells without backquotes.
+fn rows(heading: &str) -> Vec<Vec<String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+    let page = std::fs::read_to_string(path).expect("docs/operations.md is there");
+    let section = page
+        .split("\n## ")
+        .find(|section| section.lines().next() == Some(heading))
+        .unwrap_or_else(|| panic!("docs/operations.md has no section {heading}"));
+    let lines = section.lines().filter(|line| line.starts_with('|'));
+    let cells = |line: &str| {
+        let cells = line.trim_matches('|').split('|');
+        cells.map(|cell| cell.trim().replace('`', "")).collect()
+    };
+    // Names of the columns, and the rule below them.
+    lines.skip(2).map(cells).collect()
+}
+
+/// Says which names are on one side only.
+#[track_caller]
+fn assert_same<T: Ord + std::fmt::Debug>(what: &str, page: &BTreeSet<T>, binary: &BTreeSet<T>) {
+    let missing: Vec<_> = binary.difference(page).collect();
+    let extra: Vec<_> = page.difference(binary).collect();
+    assert!(
+        missing.is_empty() && extra.is_empty(),
+        "docs/operations.md, {what}\n  it lacks what the binary has: {missing:#?}\n  it has what \
+         the binary lacks: {extra:#?}"
+    );
+}
+
+/// Families of an exposition, with their type.
+fn families(exposition: &str) -> BTreeSet<(String, String)> {
+    let types = exposition
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let split = |line: &str| {
+        let (name, kind) = line.split_once(' ').expect("a name and a type");
+        (name.to_owned(), kind.to_owned())
+    };
+    types.map(split).collect()
+}
+
+/// Names of labels of the samples of each family, without those of the format.
+fn labels(exposition: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut family = String::new();
+    for line in exposition.lines() {
+        if let Some(kind) = line.strip_prefix("# TYPE ") {
+            kind.split(' ')
+                .next()
+                .unwrap_or_default()
+                .clone_into(&mut family);
+        } else if !line.starts_with('#') {
+            labels
+                .entry(family.clone())
+                .or_default()
+                .extend(names(line));
+        }
+    }
+    labels
+}
+
+/// Names of labels of one sample: what stands before `="`.
+fn names(sample: &str) -> BTreeSet<String> {
+    let Some((_, labels)) = sample.split_once('{') else {
+        return BTreeSet::new();
+    };
+    let before = labels
+        .split("=\"")
+        .map(|part| part.rsplit([',', '"', ' ']).next());
+    let names = before
+        .flatten()
+        .filter(|name| *name != "le")
+        .map(str::to_owned);
+    let mut names: Vec<_> = names.collect();
+    // What follows the last value is no name.
+    names.pop();
+    names.into_iter().collect()
+}
+
+#[test]
+fn every_metric_is_in_the_page_with_its_type_and_labels() {
+    let origin = RawOrigin::permissive();
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let answer = node.exchange("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+    assert_eq!(answer.status(), 200);
+    let exposition = node.metrics().text().to_owned();
+    let page = rows("Metrics");
+    let named = page.iter().map(|row| (row[0].clone(), row[1].clone()));
+    assert_same("## Metrics", &named.collect(), &families(&exposition));
+    let told = |row: &Vec<String>| {
+        let labels = row[2].split(' ').filter(|label| !label.is_empty());
+        (row[0].clone(), labels.map(str::to_owned).collect())
+    };
+    let told: BTreeMap<String, BTreeSet<String>> = page.iter().map(told).collect();
+    for (family, labels) in labels(&exposition) {
+        assert_same(&format!("labels of {family}"), &told[&family], &labels);
+    }
+}
+
+#[test]
+fn exit_codes_are_those_of_the_help() {
+    let output = Command::new(STEPPE)
+        .arg("--help")
+        .output()
+        .expect("it runs");
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, codes) = help.split_once("Exit codes:").expect("the help has them");
+    let codes = codes
+        .lines()
+        .filter_map(|line| line.trim().split_once("  "));
+    let codes = codes.map(|(code, _)| code.to_owned()).collect();
+    let page = rows("Exit codes").into_iter().map(|row| row[0].clone());
+    assert_same("## Exit codes", &page.collect(), &codes);
+}
+
+#[test]
+fn ports_are_those_of_the_embedded_default() {
+    let default = config::read(config::DEFAULT_NAME, config::DEFAULT).config;
+    let default = default.expect("the embedded default is valid");
+    let mut addresses = BTreeSet::new();
+    for listener in &default.http.listeners {
+        addresses.insert(listener.address.to_string());
+    }
+    addresses.extend(default.admin.map(|admin| admin.listen.to_string()));
+    for upstream in &default.http.upstreams {
+        if let steppe_http::config::UpstreamKind::Servers(servers) = &upstream.kind {
+            addresses.extend(servers.servers.iter().map(ToString::to_string));
+        }
+    }
+    let page = rows("Ports").into_iter().map(|row| row[0].clone());
+    assert_same("## Ports", &page.collect(), &addresses);
+}
+
+#[test]
+fn health_endpoints_answer() {
+    let origin = RawOrigin::permissive();
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    for row in rows("Health endpoints") {
+        let (path, answer) = (&row[0], node.admin_get(&row[0]));
+        assert_eq!(answer.status(), 200, "{path}");
+        assert_eq!(row[1].split(' ').next(), Some("200"), "{path}");
+    }
+}
+
+#[test]
+fn limits_have_the_values_that_the_page_tells() {
+    macro_rules! constants {
+        ($($area:literal $module:path { $($name:ident)* })*) => {
+            BTreeSet::from([$($({
+                use $module::*;
+                (format!("{} {}", $area, stringify!($name)), $name.to_string())
+            }),*),*])
+        };
+    }
+    let constants = constants! {
+        "http" steppe_http::limits {
+            HOST_BYTES_MAX RESPONSE_HEAD_BYTES_MAX RESPONSE_FIELDS_MAX INTERIM_RESPONSES_MAX
+            TRAILER_BYTES_MAX TRAILER_FIELDS_MAX CHUNK_EXTENSION_BYTES_MAX FORWARDED_ELEMENTS_MAX
+            RESPOND_BYTES_MAX
+        }
+        "net" steppe_net::limits { BACKLOG NAME_ADDRESSES_MAX DESCRIPTORS_KEPT }
+        "admin" admin::limits { CONNECTIONS_MAX HEADER_BYTES_MAX HEADER_COUNT_MAX TOKEN_BYTES_MAX }
+        "config" config::limits { FILE_BYTES_MAX NAME_BYTES_MAX MISTAKES_SHOWN_MAX }
+    };
+    let page = rows("Limits")
+        .into_iter()
+        .map(|row| (row[0].clone(), row[1].clone()));
+    assert_same("## Limits", &page.collect(), &constants);
+}
