@@ -17,7 +17,7 @@ pub use upstream::{
 };
 
 /// The `[http]` section: everything a gateway serves.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Gateway {
     /// Peers whose `Forwarded` and `X-Forwarded-*` fields are believed.
     pub trusted_proxies: Vec<IpNet>,
@@ -32,7 +32,7 @@ pub struct Gateway {
 }
 
 /// One `[[http.listener]]`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Listener {
     /// The socket to bind.
     pub address: ListenAddress,
@@ -88,7 +88,7 @@ impl Default for ListenerTimeouts {
 }
 
 /// One `[http.upstream.NAME]`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {
     /// Its key in the file.
     pub name: String,
@@ -101,7 +101,7 @@ pub struct Upstream {
     clippy::large_enum_variant,
     reason = "there are a few in a configuration"
 )]
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum UpstreamKind {
     /// Servers that requests are forwarded to.
     Servers(Servers),
@@ -134,7 +134,7 @@ impl Default for UpstreamTimeouts {
 }
 
 /// A response made by the gateway itself.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Respond {
     /// Final status code, 200 to 599.
     pub status: u16,
@@ -145,7 +145,7 @@ pub struct Respond {
 }
 
 /// One `[http.filter.NAME]`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     /// Its key in the file.
     pub name: String,
@@ -154,14 +154,14 @@ pub struct Filter {
 }
 
 /// The filters that exist.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum FilterKind {
     /// Sets, appends and removes fields (`kind = "transform"`).
     Transform(Transform),
 }
 
 /// Edits of fields on the way in and out.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transform {
     /// On the request, before it is forwarded.
     pub request: FieldEdits,
@@ -171,7 +171,7 @@ pub struct Transform {
 
 /// Edits applied in this order: remove, set, append. Names are valid lower-case tokens, values
 /// valid field values (RFC 9110 §5.5), and none is a framing or hop-by-hop field.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct FieldEdits {
     /// Fields that are taken out.
     pub remove: Vec<String>,
@@ -182,7 +182,7 @@ pub struct FieldEdits {
 }
 
 /// One `[[http.route]]`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     /// Its name in metrics and logs; unique.
     pub name: String,

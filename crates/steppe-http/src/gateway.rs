@@ -2,38 +2,54 @@
 //!
 //! Invariant: a worker shares nothing with another on the way of a request but
 //! immutable configuration, and atomics of the budget and of listeners.
+//!
+//! A [`Gateway`] is a snapshot: it never changes. A new configuration makes the
+//! [next](Gateway::next) one, which workers [change](Change) over to between
+//! two requests of each connection.
 
 mod connection;
 mod forward;
+mod listening;
 mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steppe_mem::{Account, Budget};
-use steppe_net::{BoundListener, Names, Worker};
+use steppe_net::{BoundListener, ListenAddress, Names, Worker};
+use tokio::sync::mpsc;
 
 use crate::config::{self, UpstreamKind};
 use crate::filter::{self, Filter};
-use crate::metrics::HttpMetrics;
+use crate::metrics::{Generation, HttpMetrics, Labels};
 use crate::router::Router;
 use crate::socket_buffers::SocketBuffers;
 use crate::upstream::{UpstreamState, Upstreams};
 
-pub use worker::Drained;
+pub use worker::{Change, Drained};
 
 /// What all workers serve: immutable, but for counts.
 pub struct Gateway {
     config: config::Gateway,
+    /// What a later snapshot is built upon, too.
+    ground: Ground,
     router: Router,
     filters: Vec<Box<dyn Filter>>,
-    /// What is known of servers, of the configuration in force.
-    upstreams: Arc<Upstreams>,
-    /// By upstream; `None` where responses are made here.
+    /// What is known of servers, by upstream; `None` where responses are made here.
     states: Vec<Option<Arc<UpstreamState>>>,
     accounts: Accounts,
+    listeners: Vec<Arc<ListenerCount>>,
+    metrics: Arc<Generation>,
+}
+
+/// What outlives every configuration.
+#[derive(Clone)]
+struct Ground {
+    node: Account,
+    names: Names,
     buffers: Arc<SocketBuffers>,
-    listeners: Vec<ListenerCount>,
+    /// What is known of servers, of the configuration in force.
+    upstreams: Arc<Upstreams>,
     metrics: Arc<HttpMetrics>,
 }
 
@@ -50,8 +66,8 @@ struct ListenerCount(AtomicUsize);
 
 /// One connection of a listener, as long as it lives.
 struct Admitted {
-    gateway: Arc<Gateway>,
-    listener: usize,
+    count: Arc<ListenerCount>,
+    buffers: Arc<SocketBuffers>,
 }
 
 impl Gateway {
@@ -63,35 +79,71 @@ impl Gateway {
         names: &Names,
         metrics: Arc<HttpMetrics>,
     ) -> Arc<Self> {
+        let ground = Ground {
+            node: budget.root().clone(),
+            names: names.clone(),
+            buffers: Arc::new(SocketBuffers::new(budget.root().limit_bytes())),
+            upstreams: Arc::default(),
+            metrics,
+        };
+        Self::build(config, ground, None)
+    }
+
+    /// The snapshot that follows this one: what both configurations have goes
+    /// on as it is, counts included. Must be called within a runtime.
+    #[must_use]
+    pub fn next(&self, config: config::Gateway) -> Arc<Self> {
+        Self::build(config, self.ground.clone(), Some(self))
+    }
+
+    fn build(config: config::Gateway, ground: Ground, last: Option<&Self>) -> Arc<Self> {
         let endpoints = |upstream: &config::Upstream| match &upstream.kind {
             UpstreamKind::Servers(servers) => servers
                 .servers
                 .iter()
-                .map(|server| names.endpoints(&server.address))
+                .map(|server| ground.names.endpoints(&server.address))
                 .collect(),
             UpstreamKind::Respond(_) => Vec::new(),
         };
-        let upstreams = Arc::new(Upstreams::default());
+        let count = |listener: &config::Listener| {
+            let known = last.and_then(|last| last.listener(&listener.address));
+            known.map_or_else(Arc::default, |(_, count)| Arc::clone(count))
+        };
         let endpoints: Vec<_> = config.upstreams.iter().map(endpoints).collect();
+        let metrics = match last {
+            None => ground.metrics.generation(),
+            Some(_) => ground.metrics.relabel(Labels::of(&config)),
+        };
         Arc::new(Self {
-            states: upstreams.replace(&config.upstreams, &endpoints),
-            upstreams,
             router: Router::new(&config.routes),
             filters: config
                 .filters
                 .iter()
                 .map(|filter| filter::build(&filter.kind))
                 .collect(),
-            accounts: Accounts::new(&config, budget.root()),
-            buffers: Arc::new(SocketBuffers::new(budget.root().limit_bytes())),
-            listeners: config
-                .listeners
-                .iter()
-                .map(|_| ListenerCount::default())
-                .collect(),
+            states: ground.upstreams.replace(&config.upstreams, &endpoints),
+            accounts: Accounts::new(&config, &ground.node, last),
+            listeners: config.listeners.iter().map(count).collect(),
             metrics,
             config,
+            ground,
         })
+    }
+
+    /// What is known of servers: for admin, metrics and [probes](crate::upstream::Probes).
+    /// Snapshots that follow have the same.
+    #[must_use]
+    pub fn upstreams(&self) -> &Arc<Upstreams> {
+        &self.ground.upstreams
+    }
+
+    /// Index and count of the listener at `address`.
+    fn listener(&self, address: &ListenAddress) -> Option<(usize, &Arc<ListenerCount>)> {
+        let listeners = &self.config.listeners;
+        let index = listeners
+            .iter()
+            .position(|known| known.address == *address)?;
+        Some((index, &self.listeners[index]))
     }
 
     /// What it was told to do.
@@ -100,31 +152,27 @@ impl Gateway {
         &self.config
     }
 
-    /// What is known of servers: for admin, metrics and [probes](crate::upstream::Probes).
-    #[must_use]
-    pub fn upstreams(&self) -> &Arc<Upstreams> {
-        &self.upstreams
-    }
-
     /// Serves `listeners`, those of the configuration in order, until the node
     /// has drained; says what became of the connections that were open then.
+    /// Meanwhile `changes` bring the snapshots that follow this one.
     pub async fn serve(
         self: Arc<Self>,
         worker: std::rc::Rc<Worker>,
         listeners: Vec<BoundListener>,
+        changes: mpsc::Receiver<Change>,
     ) -> Drained {
-        worker::serve(self, worker, listeners).await
+        worker::serve(self, worker, listeners, changes).await
     }
 
     /// Counts a connection in, unless the listener has as many as it may.
-    fn admit(self: &Arc<Self>, listener: usize) -> Option<Admitted> {
+    fn admit(&self, listener: usize) -> Option<Admitted> {
         let limit = self.config.listeners[listener].limits.connections;
         let before = self.listeners[listener].0.fetch_add(1, Ordering::AcqRel);
-        self.buffers.opened();
+        self.ground.buffers.opened();
         // Counted in for a moment even when it is one too many: the guard counts it out.
         let admitted = Admitted {
-            gateway: Arc::clone(self),
-            listener,
+            count: Arc::clone(&self.listeners[listener]),
+            buffers: Arc::clone(&self.ground.buffers),
         };
         (before < limit).then_some(admitted)
     }
@@ -132,22 +180,36 @@ impl Gateway {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.gateway.listeners[self.listener]
-            .0
-            .fetch_sub(1, Ordering::AcqRel);
-        self.gateway.buffers.closed();
+        self.count.0.fetch_sub(1, Ordering::AcqRel);
+        self.buffers.closed();
     }
 }
 
 impl Accounts {
-    fn new(config: &config::Gateway, node: &Account) -> Self {
-        let listener = |listener: &config::Listener| {
-            node.child(format!("listener {}", listener.address), None)
+    fn new(config: &config::Gateway, node: &Account, last: Option<&Gateway>) -> Self {
+        // An account that stays keeps what it holds, and its peak.
+        let known = |accounts: fn(&Self) -> &Vec<Account>, at: Option<usize>| {
+            let last = last?;
+            Some(accounts(&last.accounts)[at?].clone())
         };
-        let route =
-            |route: &config::Route| node.child(format!("route {}", route.name), route.budget);
-        let upstream =
-            |upstream: &config::Upstream| node.child(format!("upstream {}", upstream.name), None);
+        let listener = |listener: &config::Listener| {
+            let at = last.and_then(|last| last.listener(&listener.address));
+            known(|all| &all.listeners, at.map(|(index, _)| index))
+                .unwrap_or_else(|| node.child(format!("listener {}", listener.address), None))
+        };
+        let route = |route: &config::Route| {
+            let is_same =
+                |other: &config::Route| other.name == route.name && other.budget == route.budget;
+            let at = last.and_then(|last| last.config.routes.iter().position(is_same));
+            known(|all| &all.routes, at)
+                .unwrap_or_else(|| node.child(format!("route {}", route.name), route.budget))
+        };
+        let upstream = |upstream: &config::Upstream| {
+            let is_same = |other: &config::Upstream| other.name == upstream.name;
+            let at = last.and_then(|last| last.config.upstreams.iter().position(is_same));
+            known(|all| &all.upstreams, at)
+                .unwrap_or_else(|| node.child(format!("upstream {}", upstream.name), None))
+        };
         Self {
             listeners: config.listeners.iter().map(listener).collect(),
             routes: config.routes.iter().map(route).collect(),
@@ -160,10 +222,9 @@ impl Accounts {
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
-    use steppe_net::{ListenAddress, SystemResolver};
+    use steppe_net::SystemResolver;
 
     use super::*;
-    use crate::metrics::Labels;
 
     #[test]
     fn connections_are_counted_out_again() {
@@ -184,9 +245,9 @@ mod tests {
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
         let gateway = Gateway::new(config, &budget, &names, metrics);
         let held: Vec<_> = (0..3).filter_map(|_| gateway.admit(0)).collect();
-        assert_eq!((held.len(), gateway.buffers.connections()), (2, 2));
+        assert_eq!((held.len(), gateway.ground.buffers.connections()), (2, 2));
         drop(held);
         assert_eq!(gateway.listeners[0].0.load(Ordering::Relaxed), 0);
-        assert_eq!(gateway.buffers.connections(), 0);
+        assert_eq!(gateway.ground.buffers.connections(), 0);
     }
 }

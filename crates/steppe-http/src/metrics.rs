@@ -5,7 +5,8 @@
 //! or a lock. A scrape sums the workers.
 //!
 //! Invariant: the number of series is fixed by the configuration. Nothing that a
-//! peer sends becomes a label.
+//! peer sends becomes a label. A reload makes a new generation of cells, which
+//! shares those of every name that stays: no count starts again.
 //!
 //! Leaves out budget and process metrics, which are the node's.
 
@@ -13,13 +14,13 @@ mod cells;
 mod close_reason;
 mod collector;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use steppe_telemetry::{PerWorker, Writer};
 
 use crate::config::Gateway;
-use cells::{Cells, OpenSum, RouteCells};
+use cells::{Cells, OpenSum};
 
 pub use close_reason::CloseReason;
 pub use collector::HttpCollector;
@@ -30,6 +31,12 @@ pub const NONE: &str = "-";
 /// Counts of the gateway, of all workers.
 #[derive(Debug)]
 pub struct HttpMetrics {
+    generation: RwLock<Arc<Generation>>,
+}
+
+/// Cells as one configuration names them.
+#[derive(Debug)]
+pub struct Generation {
     labels: Labels,
     workers: PerWorker<Cells>,
 }
@@ -55,6 +62,15 @@ pub struct RouteLabels {
 }
 
 impl Labels {
+    /// What tells routes' series apart: the names of the route and of its upstream.
+    fn route_keys(&self) -> Vec<(&str, Option<&str>)> {
+        let upstream = |index: usize| self.upstreams.get(index).map(String::as_str);
+        let routes = self.routes.iter();
+        routes
+            .map(|route| (route.name.as_str(), upstream(route.upstream)))
+            .collect()
+    }
+
     /// The names in a configuration.
     #[must_use]
     pub fn of(gateway: &Gateway) -> Self {
@@ -94,20 +110,42 @@ impl HttpMetrics {
     #[must_use]
     pub fn new(labels: Labels, workers: usize) -> Arc<Self> {
         let workers = PerWorker::new(workers, || Cells::new(&labels));
-        Arc::new(Self { labels, workers })
+        Arc::new(Self {
+            generation: RwLock::new(Arc::new(Generation { labels, workers })),
+        })
     }
 
-    /// The cells that worker `index` writes.
+    /// What is counted now.
+    #[must_use]
+    pub fn generation(&self) -> Arc<Generation> {
+        let generation = self.generation.read();
+        Arc::clone(&generation.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes over the names of a new configuration. Counts of names that stay go on;
+    /// those of names that go end, but for connections that are still open.
+    pub fn relabel(&self, mut labels: Labels) -> Arc<Generation> {
+        let known = self.generation();
+        labels.keep_open(&known);
+        let cells = known.workers.cells();
+        let relabeled = cells.map(|cells| cells.relabeled(&known.labels, &labels));
+        let workers = PerWorker::of(relabeled);
+        let next = Arc::new(Generation { labels, workers });
+        let mut generation = self
+            .generation
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *generation = Arc::clone(&next);
+        next
+    }
+
+    /// The cells that worker `index` writes; see [`Generation::worker`].
     ///
     /// # Panics
-    /// Where there is no such worker or another holds its cells: two writers
-    /// would lose counts.
+    /// As that.
     #[must_use]
     pub fn worker(&self, index: usize) -> WorkerMetrics {
-        let cells = self.workers.writer(index);
-        WorkerMetrics {
-            cells: cells.expect("each worker takes its own cells, once"),
-        }
+        self.generation().worker(index)
     }
 
     /// What to register for scraping.
@@ -120,8 +158,10 @@ impl HttpMetrics {
     /// any moment is.
     #[must_use]
     pub fn connections(&self) -> Connections {
-        let listeners = self.workers.cells().flat_map(|cells| &cells.listeners);
-        let upstreams = || self.workers.cells().flat_map(|cells| &cells.upstreams);
+        let generation = self.generation();
+        let cells = || generation.workers.cells();
+        let listeners = cells().flat_map(|cells| &cells.listeners);
+        let upstreams = || cells().flat_map(|cells| &cells.upstreams);
         let upstream = OpenSum::of(upstreams().map(|upstream| &upstream.connections)).open();
         let upstream_idle = upstreams().map(|upstream| upstream.idle.value()).sum();
         Connections {
@@ -134,14 +174,68 @@ impl HttpMetrics {
     /// Requests answered so far.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.workers
-            .sum(|cells| cells.routes.iter().map(RouteCells::requests).sum())
+        self.generation()
+            .workers
+            .sum(|cells| cells.routes.iter().map(|route| route.requests()).sum())
     }
 
     /// Tunnels open now.
     #[must_use]
     pub fn tunnels(&self) -> u64 {
-        OpenSum::of(self.workers.cells().map(|cells| &cells.tunnels)).open()
+        let generation = self.generation();
+        OpenSum::of(
+            generation
+                .workers
+                .cells()
+                .map(|cells| &cells.totals.tunnels),
+        )
+        .open()
+    }
+}
+
+impl Generation {
+    /// The cells that worker `index` writes.
+    ///
+    /// A worker may hold those of several generations: it is one thread.
+    ///
+    /// # Panics
+    /// Where there is no such worker or another holds its cells: two writers
+    /// would lose counts.
+    #[must_use]
+    pub fn worker(&self, index: usize) -> WorkerMetrics {
+        let cells = self.workers.writer(index);
+        WorkerMetrics {
+            cells: cells.expect("each worker takes its own cells, once"),
+        }
+    }
+
+    /// Connections of a listener, of all workers.
+    fn listener(&self, index: usize) -> OpenSum {
+        let cells = self.workers.cells();
+        OpenSum::of(cells.map(|cells| &cells.listeners[index].connections))
+    }
+
+    /// Connections to an upstream, of all workers.
+    fn upstream(&self, index: usize) -> OpenSum {
+        let cells = self.workers.cells();
+        OpenSum::of(cells.map(|cells| &cells.upstreams[index].connections))
+    }
+}
+
+impl Labels {
+    /// Adds what `known` has connections of: they are still to be counted out.
+    fn keep_open(&mut self, known: &Generation) {
+        let leftover = |names: &[String], known: &[String], is_open: &dyn Fn(usize) -> bool| {
+            let gone = |&(index, name): &(usize, &String)| !names.contains(name) && is_open(index);
+            let gone = known.iter().enumerate().filter(gone);
+            gone.map(|(_, name)| name.clone()).collect::<Vec<_>>()
+        };
+        let is_open = |index| known.listener(index).open() > 0;
+        let listeners = leftover(&self.listeners, &known.labels.listeners, &is_open);
+        let is_open = |index| known.upstream(index).open() > 0;
+        let upstreams = leftover(&self.upstreams, &known.labels.upstreams, &is_open);
+        self.listeners.extend(listeners);
+        self.upstreams.extend(upstreams);
     }
 }
 
@@ -168,10 +262,6 @@ impl WorkerMetrics {
         elapsed: Duration,
     ) {
         let route = &self.cells.routes[route.map_or(0, |index| index + 1)];
-        debug_assert!(
-            upstream.is_none() || upstream == route.upstream,
-            "a route has one upstream"
-        );
         let by_class = if upstream.is_some() {
             &route.forwarded
         } else {
@@ -238,31 +328,31 @@ impl WorkerMetrics {
     /// Bytes that came from and went to clients.
     #[inline]
     pub fn downstream_bytes(&self, read: usize, written: usize) {
-        self.cells.downstream.count(read, written);
+        self.cells.totals.downstream.count(read, written);
     }
 
     /// Bytes that came from and went to servers.
     #[inline]
     pub fn upstream_bytes(&self, read: usize, written: usize) {
-        self.cells.upstream.count(read, written);
+        self.cells.totals.upstream.count(read, written);
     }
 
     /// An exchange or a connection ended before its time.
     #[inline]
     pub fn closed(&self, reason: CloseReason) {
-        self.cells.closed[reason.index()].increment();
+        self.cells.totals.closed[reason.index()].increment();
     }
 
     /// An exchange became a tunnel.
     #[inline]
     pub fn tunnel_opened(&self) {
-        self.cells.tunnels.opened.increment();
+        self.cells.totals.tunnels.opened.increment();
     }
 
     /// A tunnel ended.
     #[inline]
     pub fn tunnel_closed(&self) {
-        self.cells.tunnels.closed.increment();
+        self.cells.totals.tunnels.closed.increment();
     }
 }
 
@@ -388,6 +478,41 @@ mod tests {
         metrics.worker(0).request(None, None, 404, Duration::ZERO);
         metrics.worker(0).request(None, None, 404, Duration::ZERO);
         assert_eq!(metrics.requests(), 2);
+    }
+
+    #[test]
+    fn counts_of_names_that_stay_go_on_and_open_connections_are_counted_out() {
+        let metrics = HttpMetrics::new(labels(), 1);
+        let old = metrics.worker(0);
+        old.request(Some(0), Some(1), 200, Duration::ZERO);
+        old.request(Some(1), Some(0), 200, Duration::ZERO);
+        old.connection_opened(1);
+        old.downstream_bytes(10, 0);
+        let mut next = labels();
+        next.listeners = vec!["127.0.0.1:8081".to_owned()];
+        next.routes.remove(1);
+        next.upstreams.reverse();
+        next.routes[0].upstream = 0;
+        let new = metrics.relabel(next).worker(0);
+        // One request was still under way when the configuration changed.
+        old.request(Some(0), Some(1), 200, Duration::ZERO);
+        new.request(Some(0), Some(0), 200, Duration::ZERO);
+        check(
+            &metrics,
+            &[
+                r#"steppe_http_requests_total{route="api",status="2xx",upstream="api"} 3"#,
+                r#"steppe_http_connections{listener="unix:/run/s.sock"} 1"#,
+                r#"steppe_http_connections{listener="127.0.0.1:8081"} 0"#,
+                r#"steppe_http_downstream_bytes_total{direction="read"} 10"#,
+            ],
+        );
+        let text = lines(&metrics).join("\n");
+        assert!(!text.contains("site"), "{text}");
+        assert!(!text.contains("127.0.0.1:8080"), "{text}");
+        old.connection_closed(1);
+        assert_eq!(metrics.connections().downstream, 0);
+        metrics.relabel(Labels::default());
+        assert!(!lines(&metrics).join("\n").contains("s.sock"));
     }
 
     #[test]

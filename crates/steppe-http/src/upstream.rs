@@ -60,7 +60,11 @@ pub struct Pool {
     version: Cell<u64>,
     /// A server is slow to start: weights are looked at again.
     is_growing: Cell<bool>,
-    idle: RefCell<Vec<Idle>>,
+    /// Shared with the pool of the snapshot before, where the upstream is the same:
+    /// what is under way there comes back to be used here.
+    idle: Rc<RefCell<Vec<Idle>>>,
+    /// No snapshot has the upstream any more: nothing is kept.
+    is_retired: Cell<bool>,
     lease: Lease,
     buffers: Arc<SocketBuffers>,
     metrics: Rc<WorkerMetrics>,
@@ -100,7 +104,7 @@ struct Open {
 
 impl Pool {
     /// Upstream `index`; `first` has the first turn, so that workers start at
-    /// different servers.
+    /// different servers. `last` is the pool of the same upstream that this one follows.
     #[must_use]
     pub fn new(
         index: usize,
@@ -109,6 +113,7 @@ impl Pool {
         buffers: Arc<SocketBuffers>,
         first: usize,
         metrics: Rc<WorkerMetrics>,
+        last: Option<&Self>,
     ) -> Self {
         let seed = random::seed();
         let picker = Picker::new(upstream.settings().balance.clone(), first, seed);
@@ -118,7 +123,8 @@ impl Pool {
             picker: RefCell::new(picker),
             version: Cell::new(0),
             is_growing: Cell::new(false),
-            idle: RefCell::default(),
+            idle: last.map_or_else(Rc::default, |last| Rc::clone(&last.idle)),
+            is_retired: Cell::new(false),
             lease,
             buffers,
             metrics,
@@ -241,7 +247,7 @@ impl Pool {
     /// Takes a connection back; one that can't be used again is closed.
     pub fn put_back(&self, mut connected: Box<Connected>, now: Instant) {
         let keepalive = self.settings().keepalive;
-        if keepalive == 0 || !connected.connection.is_reusable() {
+        if keepalive == 0 || self.is_retired.get() || !connected.connection.is_reusable() {
             return;
         }
         connected.rest();
@@ -279,8 +285,15 @@ impl Pool {
         self.metrics.upstream_idle(self.index, idle.len());
     }
 
-    /// Closes every idle connection.
-    pub fn close_idle(&self) {
+    /// Whether both keep the same idle connections.
+    #[must_use]
+    pub fn shares_idle(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.idle, &other.idle)
+    }
+
+    /// Closes every idle connection, and keeps none from now on.
+    pub fn retire(&self) {
+        self.is_retired.set(true);
         self.idle.borrow_mut().clear();
         self.metrics.upstream_idle(self.index, 0);
     }

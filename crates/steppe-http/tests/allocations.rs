@@ -128,7 +128,9 @@ impl Running {
                     let _ = answer.send(thread_allocations());
                 }
             });
-            gateway.serve(worker, bound).await;
+            gateway
+                .serve(worker, bound, tokio::sync::mpsc::channel(1).1)
+                .await;
         };
         let worker = spawn_worker(0, drain.clone(), stock, serve).expect("a thread");
         Self {

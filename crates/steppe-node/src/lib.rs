@@ -12,3 +12,4 @@ pub mod demo;
 pub mod memory;
 pub mod node;
 pub mod notify;
+pub mod reload;

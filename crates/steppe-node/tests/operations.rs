@@ -135,7 +135,12 @@ fn ports_are_those_of_the_embedded_default() {
     addresses.extend(default.admin.map(|admin| admin.listen.to_string()));
     for upstream in &default.http.upstreams {
         if let steppe_http::config::UpstreamKind::Servers(servers) = &upstream.kind {
-            addresses.extend(servers.servers.iter().map(ToString::to_string));
+            addresses.extend(
+                servers
+                    .servers
+                    .iter()
+                    .map(|server| server.address.to_string()),
+            );
         }
     }
     let page = rows("Ports").into_iter().map(|row| row[0].clone());

@@ -34,14 +34,19 @@ pub struct Writer<T> {
 impl<T> PerWorker<T> {
     /// A set of cells for each of `workers`.
     pub fn new(workers: usize, make: impl Fn() -> T) -> Self {
-        let shard = || {
+        Self::of((0..workers).map(|_| make()))
+    }
+
+    /// These cells, one set a worker.
+    pub fn of(cells: impl Iterator<Item = T>) -> Self {
+        let shard = |cells| {
             Arc::new(Shard {
                 taken: AtomicBool::new(false),
-                cells: make(),
+                cells,
             })
         };
         Self {
-            shards: std::iter::repeat_with(shard).take(workers).collect(),
+            shards: cells.map(shard).collect(),
         }
     }
 

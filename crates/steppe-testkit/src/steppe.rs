@@ -33,6 +33,9 @@ pub struct SteppeBuilder<'a> {
     scratch: Scratch,
 }
 
+/// The configuration's file, in the scratch directory.
+const CONFIG: &str = "steppe.toml";
+
 impl<'a> SteppeBuilder<'a> {
     /// Replaces `{name}` in the configuration.
     #[must_use]
@@ -98,7 +101,7 @@ impl<'a> SteppeBuilder<'a> {
         for (name, value) in &self.names {
             text = text.replace(name, value);
         }
-        self.scratch.write("steppe.toml", text)
+        self.scratch.write(CONFIG, text)
     }
 }
 
@@ -238,6 +241,40 @@ upstream = "origin"
         let answer = self.admin_get("/metrics");
         assert_eq!(answer.status(), 200, "/metrics: {}", answer.text());
         Metrics::parse(&answer.text())
+    }
+
+    /// POSTs to a path of admin.
+    #[track_caller]
+    pub fn admin_post(&self, path: &str) -> Message {
+        let host = self.admin();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        );
+        Peer::connect(self.admin()).send(request).response()
+    }
+
+    /// The text of its configuration, as the file has it now.
+    ///
+    /// # Panics
+    /// When the file can't be read.
+    #[track_caller]
+    pub fn config(&self) -> String {
+        std::fs::read_to_string(self.scratch.join(CONFIG)).expect("it is there")
+    }
+
+    /// Replaces its configuration's file, as an editor does: whole.
+    ///
+    /// # Panics
+    /// When the file can't be written.
+    #[track_caller]
+    pub fn set_config(&self, text: &str) {
+        let draft = self.scratch.write("steppe.toml.new", text);
+        std::fs::rename(draft, self.scratch.join(CONFIG)).expect("it can be replaced");
+    }
+
+    /// Asks it to read its configuration again (SIGHUP), and doesn't wait.
+    pub fn hang_up(&self) {
+        self.process.signal(Signal::HUP);
     }
 
     /// Asks it to stop (SIGTERM) and doesn't wait.

@@ -3,8 +3,11 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use steppe_net::PeerAddress;
+
 use super::forward;
-use super::worker::WorkerGateway;
+use super::listening::Door;
+use super::worker::{self, WorkerGateway, WorkerState};
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
 use crate::forwarded::Peer;
@@ -15,8 +18,12 @@ use crate::router::{FieldLookup, NoRoute, RouteQuery};
 
 /// A connection, and whose it is.
 pub(super) struct Connection {
+    pub(super) state: Rc<WorkerState>,
+    /// The snapshot that the request under way is served by.
     pub(super) this: Rc<WorkerGateway>,
+    pub(super) door: Rc<Door>,
     pub(super) server: ServerConnection,
+    pub(super) address: PeerAddress,
     pub(super) peer: Peer,
 }
 
@@ -45,7 +52,10 @@ pub(super) async fn serve(mut connection: Connection) {
                 None,
                 false,
             ),
-            NextRequest::Request(head) => connection.exchange(head).await,
+            NextRequest::Request(head) => {
+                connection.follow();
+                connection.exchange(head).await
+            }
         };
         let began_at = connection.server.began_at();
         now = Instant::now();
@@ -67,6 +77,16 @@ pub(super) async fn serve(mut connection: Connection) {
 }
 
 impl Connection {
+    /// Takes over the present snapshot, for the request that was just read.
+    fn follow(&mut self) {
+        if self.state.is_current(&self.this) {
+            return;
+        }
+        self.this = self.state.current();
+        self.peer = worker::peer_of(&self.this.gateway, self.address);
+        self.server.set_settings(self.door.settings());
+    }
+
     /// Serves one request; says what became of it, its status, its route, and
     /// whether a server answered.
     async fn exchange(&mut self, head: RequestHead) -> (After, u16, Option<usize>, bool) {

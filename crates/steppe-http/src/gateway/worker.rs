@@ -1,25 +1,25 @@
-//! One worker of the gateway: accepts, and goes down without dropping anybody.
+//! One worker of the gateway: opens connections, changes configurations, and
+//! goes down without dropping anybody.
 
-use std::cell::Cell;
-use std::future::poll_fn;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 
 use steppe_mem::{Account, Lease};
-use steppe_net::limits::{ACCEPT_BATCH, ACCEPT_PAUSE, BACKLOG};
-use steppe_net::{BoundListener, Listener, PeerAddress, Phase, Stream, Worker};
-use tokio::sync::Notify;
+use steppe_net::{BoundListener, Drain, ListenAddress, PeerAddress, Phase, Stream, Worker};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::spawn_local;
 
 use super::Gateway;
 use super::connection::{self, Connection};
+use super::listening::{Door, Doorkeeper};
+use crate::config::Upstream;
 use crate::forwarded::Peer;
 use crate::h1::{ServerConnection, ServerSettings};
 use crate::limits::CONNECTION_BYTES;
 use crate::metrics::{CloseReason, WorkerMetrics};
-use crate::upstream::{Pool, SWEEP_EVERY, UpstreamState};
+use crate::upstream::{Pool, SWEEP_EVERY};
 
 /// What became of a worker's connections when the node went down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,41 +30,91 @@ pub struct Drained {
     pub dropped: usize,
 }
 
-/// The gateway as one worker has it.
+/// The next snapshot for a worker.
+pub struct Change {
+    /// What it is to serve from now on.
+    pub gateway: Arc<Gateway>,
+    /// Sockets of the listeners that are new, at any place.
+    pub listeners: Vec<(ListenAddress, BoundListener)>,
+    /// Told when new requests are served as the snapshot says, and sockets that
+    /// have no listener any more are closed.
+    pub done: oneshot::Sender<()>,
+}
+
+/// A snapshot as one worker has it.
 pub(super) struct WorkerGateway {
     pub(super) gateway: Arc<Gateway>,
-    pub(super) worker: Rc<Worker>,
     pub(super) metrics: Rc<WorkerMetrics>,
     /// By upstream; `None` where responses are made here.
     pub(super) pools: Vec<Option<Rc<Pool>>>,
     /// By route.
     pub(super) leases: Vec<Lease>,
+}
+
+/// What a worker has whatever the configuration.
+pub(super) struct WorkerState {
+    worker: Rc<Worker>,
+    current: RefCell<Rc<WorkerGateway>>,
     open: Cell<usize>,
     closed: Notify,
 }
 
 impl WorkerGateway {
-    fn new(gateway: Arc<Gateway>, worker: Rc<Worker>) -> Rc<Self> {
+    fn new(gateway: Arc<Gateway>, worker: &Worker, last: Option<&Self>) -> Rc<Self> {
         let metrics = Rc::new(gateway.metrics.worker(worker.index));
-        let pool = |(index, upstream): (usize, &Option<Arc<UpstreamState>>)| {
+        let upstreams = gateway.config.upstreams.iter().zip(&gateway.states);
+        let pool = |(index, (upstream, state)): (usize, (&Upstream, &Option<_>))| {
+            let last = last.and_then(|last| last.pool_of(upstream));
             Some(Rc::new(Pool::new(
                 index,
-                Arc::clone(upstream.as_ref()?),
+                Arc::clone(state.as_ref()?),
                 gateway.accounts.upstreams[index].lease(),
-                Arc::clone(&gateway.buffers),
+                Arc::clone(&gateway.ground.buffers),
                 worker.index,
                 Rc::clone(&metrics),
+                last.map(|last| &**last),
             )))
         };
         Rc::new(Self {
-            pools: gateway.states.iter().enumerate().map(pool).collect(),
+            pools: upstreams.enumerate().map(pool).collect(),
             leases: gateway.accounts.routes.iter().map(Account::lease).collect(),
-            worker,
             metrics,
-            open: Cell::new(0),
-            closed: Notify::new(),
             gateway,
         })
+    }
+
+    /// The pool of an upstream that was just like `upstream`.
+    fn pool_of(&self, upstream: &Upstream) -> Option<&Rc<Pool>> {
+        let known = &self.gateway.config.upstreams;
+        let at = known.iter().position(|known| known == upstream)?;
+        self.pools[at].as_ref()
+    }
+
+    fn listener_settings(&self, index: usize, drain: Drain) -> ServerSettings {
+        let config = &self.gateway.config.listeners[index];
+        ServerSettings {
+            limits: config.limits,
+            timeouts: config.timeouts,
+            lease: self.gateway.accounts.listeners[index].lease(),
+            drain,
+        }
+    }
+}
+
+impl WorkerState {
+    /// The snapshot that a request which begins now is served by.
+    pub(super) fn current(&self) -> Rc<WorkerGateway> {
+        Rc::clone(&self.current.borrow())
+    }
+
+    /// Whether `snapshot` is the present one. For hot paths: it counts nothing.
+    pub(super) fn is_current(&self, snapshot: &Rc<WorkerGateway>) -> bool {
+        Rc::ptr_eq(&self.current.borrow(), snapshot)
+    }
+
+    /// Connections open now.
+    pub(super) fn open(&self) -> usize {
+        self.open.get()
     }
 }
 
@@ -72,154 +122,170 @@ pub(super) async fn serve(
     gateway: Arc<Gateway>,
     worker: Rc<Worker>,
     listeners: Vec<BoundListener>,
+    mut changes: mpsc::Receiver<Change>,
 ) -> Drained {
-    let this = WorkerGateway::new(gateway, worker);
-    spawn_local(sweep_pools(Rc::clone(&this)));
-    let accepting: Vec<_> = listeners
-        .into_iter()
-        .enumerate()
-        .map(|(index, bound)| spawn_local(accept(Rc::clone(&this), index, bound)))
-        .collect();
-    this.worker.drain.reached(Phase::Draining).await;
-    for task in accepting {
-        // A listener that failed has said so.
-        let _ = task.await;
+    let current = WorkerGateway::new(gateway, &worker, None);
+    let state = Rc::new(WorkerState {
+        worker,
+        current: RefCell::new(Rc::clone(&current)),
+        open: Cell::new(0),
+        closed: Notify::new(),
+    });
+    spawn_local(sweep_pools(Rc::clone(&state)));
+    let open = |(index, bound): (usize, BoundListener)| {
+        let address = current.gateway.config.listeners[index].address.clone();
+        let settings = |drain| current.listener_settings(index, drain);
+        Doorkeeper::open(&state, address, bound, settings)
+    };
+    let mut doors: Vec<_> = listeners.into_iter().enumerate().map(open).collect();
+    drop(current);
+    let draining = state.worker.drain.reached(Phase::Draining);
+    tokio::pin!(draining);
+    loop {
+        tokio::select! {
+            () = &mut draining => break,
+            Some(change) = changes.recv() => change_over(&state, &mut doors, change).await,
+        }
     }
-    let open = this.open.get();
+    go_down(&state, doors).await
+}
+
+/// Serves what begins from now on as the next snapshot says.
+async fn change_over(state: &Rc<WorkerState>, doors: &mut Vec<Doorkeeper>, change: Change) {
+    let last = state.current();
+    let next = WorkerGateway::new(change.gateway, &state.worker, Some(&last));
+    *state.current.borrow_mut() = Rc::clone(&next);
+    let listeners = &next.gateway.config.listeners;
+    let index_of = |address: &ListenAddress| {
+        let mut known = listeners.iter();
+        known.position(|listener| listener.address == *address)
+    };
+    let (stay, go): (Vec<_>, Vec<_>) = std::mem::take(doors)
+        .into_iter()
+        .partition(|keeper| index_of(&keeper.door.address).is_some());
+    *doors = stay;
+    for Doorkeeper { door, .. } in &*doors {
+        let index = index_of(&door.address).expect("it stays");
+        door.set_settings(next.listener_settings(index, door.drain.clone()));
+    }
+    for (address, bound) in change.listeners {
+        let Some(index) = index_of(&address) else {
+            continue;
+        };
+        let settings = |drain| next.listener_settings(index, drain);
+        doors.push(Doorkeeper::open(state, address, bound, settings));
+    }
+    go.iter().for_each(Doorkeeper::close);
+    // Connections that wait for a request look who they belong to now.
+    state.worker.deadlines.wake_all();
+    for keeper in go {
+        keeper.closed().await;
+    }
+    // Idle connections of upstreams that went are of no use to anybody.
+    last.pools
+        .iter()
+        .flatten()
+        .filter(|pool| {
+            !next
+                .pools
+                .iter()
+                .flatten()
+                .any(|next| next.shares_idle(pool))
+        })
+        .for_each(|pool| pool.retire());
+    // Who asked may have stopped waiting.
+    let _ = change.done.send(());
+}
+
+async fn go_down(state: &Rc<WorkerState>, doors: Vec<Doorkeeper>) -> Drained {
+    doors.iter().for_each(Doorkeeper::close);
+    for keeper in doors {
+        keeper.closed().await;
+    }
+    let open = state.open.get();
     // Connections between two requests end now; the others after their response.
-    this.worker.deadlines.wake_all();
+    state.worker.deadlines.wake_all();
     let all_closed = async {
-        while this.open.get() > 0 {
-            this.closed.notified().await;
+        while state.open.get() > 0 {
+            state.closed.notified().await;
         }
     };
     tokio::select! {
         () = all_closed => {}
-        () = this.worker.drain.reached(Phase::Stopped) => {}
+        () = state.worker.drain.reached(Phase::Stopped) => {}
     }
-    let dropped = this.open.get();
-    (0..dropped).for_each(|_| this.metrics.closed(CloseReason::Drain));
+    let dropped = state.open.get();
+    let metrics = &state.current().metrics;
+    (0..dropped).for_each(|_| metrics.closed(CloseReason::Drain));
     Drained { open, dropped }
 }
 
-async fn sweep_pools(this: Rc<WorkerGateway>) {
+async fn sweep_pools(state: Rc<WorkerState>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         let now = Instant::now();
-        this.pools.iter().flatten().for_each(|pool| pool.sweep(now));
+        let current = state.current();
+        current
+            .pools
+            .iter()
+            .flatten()
+            .for_each(|pool| pool.sweep(now));
     }
 }
 
-/// Accepts connections of one listener until the node drains; those that were
-/// queued by then are served, since closing the socket would reset them; but no
-/// crowd, and no want of descriptors, keeps a drain waiting at the door.
-async fn accept(this: Rc<WorkerGateway>, index: usize, bound: BoundListener) {
-    let address = bound.address().clone();
-    let listener = match bound.into_listener() {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::error!(%address, %error, "cannot listen");
-            return;
-        }
-    };
-    let config = &this.gateway.config.listeners[index];
-    let settings = Rc::new(ServerSettings {
-        limits: config.limits,
-        timeouts: config.timeouts,
-        lease: this.gateway.accounts.listeners[index].lease(),
-        drain: this.worker.drain.clone(),
-    });
-    let draining = this.worker.drain.reached(Phase::Draining);
-    tokio::pin!(draining);
-    let mut queued_max = BACKLOG;
-    while queued_max > 0 {
-        let accepted = tokio::select! {
-            biased;
-            accepted = accept_one(&listener) => accepted,
-            () = &mut draining => return,
-        };
-        let is_draining = this.worker.drain.is_draining();
-        match accepted {
-            Ok((stream, peer)) => {
-                open(&this, index, &settings, stream, peer);
-                queued_max -= i32::from(is_draining);
-            }
-            Err(error) => {
-                tracing::warn!(%address, %error, "cannot accept");
-                // Descriptors come free when connections end, which the drain is to see to.
-                if is_draining {
-                    return;
-                }
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-        this.yield_after_batch().await;
+/// Starts a connection that came through `door`.
+pub(super) fn open(state: &Rc<WorkerState>, door: &Rc<Door>, stream: Stream, peer: PeerAddress) {
+    let this = state.current();
+    let gateway = &this.gateway;
+    // What was queued at a door that closes belongs to no listener, and is not counted.
+    let known = gateway.listener(&door.address);
+    let index = known.map(|(index, _)| index);
+    let admitted = index.map(|index| gateway.admit(index));
+    if let Some(None) = admitted {
+        return turn_away(&this, stream, CloseReason::ConnectionLimit);
     }
-}
-
-async fn accept_one(listener: &Listener) -> std::io::Result<(Stream, PeerAddress)> {
-    poll_fn(|cx| listener.poll_accept(cx)).await
-}
-
-impl WorkerGateway {
-    /// A crowd at the door must not keep those inside waiting.
-    async fn yield_after_batch(&self) {
-        if self.open.get().is_multiple_of(ACCEPT_BATCH) {
-            let mut has_yielded = false;
-            poll_fn(|cx| {
-                if has_yielded {
-                    return Poll::Ready(());
-                }
-                has_yielded = true;
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            })
-            .await;
-        }
-    }
-}
-
-fn open(
-    this: &Rc<WorkerGateway>,
-    listener: usize,
-    settings: &Rc<ServerSettings>,
-    stream: Stream,
-    peer: PeerAddress,
-) {
-    let Some(admitted) = this.gateway.admit(listener) else {
-        return turn_away(this, stream, CloseReason::ConnectionLimit);
-    };
+    let settings = door.settings();
     let Ok(charge) = settings.lease.try_reserve(CONNECTION_BYTES) else {
-        return turn_away(this, stream, CloseReason::OverBudget);
+        return turn_away(&this, stream, CloseReason::OverBudget);
     };
-    this.gateway.buffers.fit(&stream);
-    let trusted = &this.gateway.config.trusted_proxies;
-    let peer = match peer {
-        PeerAddress::Ip(_) => Peer::new(peer.ip(), trusted),
-        PeerAddress::Local => Peer::unix(trusted),
-    };
+    gateway.ground.buffers.fit(&stream);
     let server = ServerConnection::new(
         stream,
-        Rc::clone(settings),
-        this.worker.deadlines.add(),
+        settings,
+        state.worker.deadlines.add(),
         charge,
         Rc::clone(&this.metrics),
     );
-    this.open.set(this.open.get() + 1);
-    this.metrics.connection_opened(listener);
+    state.open.set(state.open.get() + 1);
+    if let Some(listener) = index {
+        this.metrics.connection_opened(listener);
+    }
     let counted = Open {
-        this: Rc::clone(this),
-        listener,
+        state: Rc::clone(state),
+        metrics: Rc::clone(&this.metrics),
+        listener: index,
     };
     let connection = Connection {
-        this: Rc::clone(this),
+        peer: peer_of(&this.gateway, peer),
+        address: peer,
+        state: Rc::clone(state),
+        door: Rc::clone(door),
+        this,
         server,
-        peer,
     };
     spawn_local(async move {
         connection::serve(connection).await;
         drop((counted, admitted));
     });
+}
+
+/// Who a peer is to a snapshot, which says whom to believe.
+pub(super) fn peer_of(gateway: &Gateway, address: PeerAddress) -> Peer {
+    let trusted = &gateway.config.trusted_proxies;
+    match address {
+        PeerAddress::Ip(_) => Peer::new(address.ip(), trusted),
+        PeerAddress::Local => Peer::unix(trusted),
+    }
 }
 
 /// Says that there is no room, as far as one write gets, and closes.
@@ -234,16 +300,20 @@ fn turn_away(this: &WorkerGateway, mut stream: Stream, reason: CloseReason) {
 
 /// Counts a connection for as long as its task lives.
 struct Open {
-    this: Rc<WorkerGateway>,
-    listener: usize,
+    state: Rc<WorkerState>,
+    metrics: Rc<WorkerMetrics>,
+    listener: Option<usize>,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.this.open.set(self.this.open.get() - 1);
-        self.this.metrics.connection_closed(self.listener);
-        if self.this.open.get() == 0 {
-            self.this.closed.notify_one();
+        let open = self.state.open.get() - 1;
+        self.state.open.set(open);
+        if let Some(listener) = self.listener {
+            self.metrics.connection_closed(listener);
+        }
+        if open == 0 {
+            self.state.closed.notify_one();
         }
     }
 }

@@ -127,6 +127,11 @@ impl ServerConnection {
         &self.settings
     }
 
+    /// Takes over what the listener asks now.
+    pub fn set_settings(&mut self, settings: Rc<ServerSettings>) {
+        self.settings = settings;
+    }
+
     /// Charges the exchange under way to `lease`.
     pub fn charge_to(&mut self, lease: &Lease) {
         self.lease = lease.clone();

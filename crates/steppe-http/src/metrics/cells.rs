@@ -1,4 +1,9 @@
 //! The cells of one worker, grouped so that what one request touches lies together.
+//!
+//! Series belong to a name, not to a configuration: the cells of a name that a
+//! reload keeps are handed over, and go on counting.
+
+use std::sync::Arc;
 
 use steppe_telemetry::{Counter, Gauge, Histogram};
 
@@ -9,10 +14,17 @@ pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 #[derive(Debug)]
 pub(super) struct Cells {
-    pub(super) listeners: Box<[ListenerCells]>,
+    pub(super) listeners: Box<[Arc<ListenerCells>]>,
     /// Requests without a route first, then the routes.
-    pub(super) routes: Box<[RouteCells]>,
-    pub(super) upstreams: Box<[UpstreamCells]>,
+    pub(super) routes: Box<[Arc<RouteCells>]>,
+    pub(super) upstreams: Box<[Arc<UpstreamCells>]>,
+    pub(super) totals: Arc<TotalCells>,
+}
+
+/// What has no name of the configuration on it.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct TotalCells {
     pub(super) downstream: ByteCells,
     pub(super) upstream: ByteCells,
     pub(super) closed: [Counter; CloseReason::ALL.len()],
@@ -51,7 +63,6 @@ pub(super) struct ListenerCells {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct RouteCells {
-    pub(super) upstream: Option<usize>,
     /// By status class, where the upstream answered.
     pub(super) forwarded: [Counter; CLASSES.len()],
     /// By status class, where the gateway answered.
@@ -70,30 +81,39 @@ pub(super) struct UpstreamCells {
 
 impl Cells {
     pub(super) fn new(labels: &Labels) -> Self {
-        let routes = labels
-            .routes
-            .iter()
-            .map(|route| RouteCells::new(Some(route.upstream)));
         Self {
-            listeners: labels
-                .listeners
-                .iter()
-                .map(|_| ListenerCells::default())
-                .collect(),
-            routes: std::iter::once(RouteCells::new(None))
-                .chain(routes)
-                .collect(),
-            upstreams: labels
-                .upstreams
-                .iter()
-                .map(|_| UpstreamCells::default())
-                .collect(),
-            downstream: ByteCells::default(),
-            upstream: ByteCells::default(),
-            closed: [const { Counter::new() }; CloseReason::ALL.len()],
-            tunnels: OpenCells::default(),
+            listeners: fresh(labels.listeners.len()),
+            routes: fresh(labels.routes.len() + 1),
+            upstreams: fresh(labels.upstreams.len()),
+            totals: Arc::default(),
         }
     }
+
+    /// Cells for `labels`, those of them that `self` has under `known` being the same.
+    pub(super) fn relabeled(&self, known: &Labels, labels: &Labels) -> Self {
+        let routes = kept(&self.routes[1..], &known.route_keys(), &labels.route_keys());
+        Self {
+            listeners: kept(&self.listeners, &known.listeners, &labels.listeners),
+            routes: std::iter::once(Arc::clone(&self.routes[0]))
+                .chain(routes)
+                .collect(),
+            upstreams: kept(&self.upstreams, &known.upstreams, &labels.upstreams),
+            totals: Arc::clone(&self.totals),
+        }
+    }
+}
+
+fn fresh<T: Default>(count: usize) -> Box<[Arc<T>]> {
+    std::iter::repeat_with(Arc::default).take(count).collect()
+}
+
+/// The cells of each of `names`: those that it had among `known`, or new ones.
+fn kept<T: Default, N: PartialEq>(cells: &[Arc<T>], known: &[N], names: &[N]) -> Box<[Arc<T>]> {
+    let cells_of = |name: &N| {
+        let at = known.iter().position(|other| other == name);
+        at.map_or_else(Arc::default, |at| Arc::clone(&cells[at]))
+    };
+    names.iter().map(cells_of).collect()
 }
 
 impl OpenSum {
@@ -116,16 +136,28 @@ impl OpenSum {
     }
 }
 
-impl RouteCells {
-    fn new(upstream: Option<usize>) -> Self {
+impl Default for TotalCells {
+    fn default() -> Self {
         Self {
-            upstream,
+            downstream: ByteCells::default(),
+            upstream: ByteCells::default(),
+            closed: [const { Counter::new() }; CloseReason::ALL.len()],
+            tunnels: OpenCells::default(),
+        }
+    }
+}
+
+impl Default for RouteCells {
+    fn default() -> Self {
+        Self {
             forwarded: [const { Counter::new() }; CLASSES.len()],
             answered: [const { Counter::new() }; CLASSES.len()],
             latency: Histogram::new(),
         }
     }
+}
 
+impl RouteCells {
     pub(super) fn requests(&self) -> u64 {
         self.forwarded
             .iter()

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::{Collector, DescriptorEncoder, HistogramSum};
 
-use super::cells::{ByteCells, CLASSES, OpenSum, RouteCells, UpstreamCells};
-use super::{CloseReason, HttpMetrics, NONE};
+use super::cells::{ByteCells, CLASSES, OpenSum, RouteCells, TotalCells, UpstreamCells};
+use super::{CloseReason, Generation, HttpMetrics, NONE};
 
 /// Writes the gateway's metrics.
 #[derive(Debug)]
@@ -61,16 +61,20 @@ const TUNNELS_OPENED: Family = Family::new(
 
 impl Collector for HttpCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.requests(&mut encoder)?;
-        self.durations(&mut encoder)?;
-        self.connections(&mut encoder)?;
-        self.upstreams(&mut encoder)?;
-        self.bytes(&mut encoder)?;
-        self.ends(&mut encoder)
+        self.0.generation().encode(&mut encoder)
     }
 }
 
-impl HttpCollector {
+impl Generation {
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        self.requests(encoder)?;
+        self.durations(encoder)?;
+        self.connections(encoder)?;
+        self.upstreams(encoder)?;
+        self.bytes(encoder)?;
+        self.ends(encoder)
+    }
+
     fn requests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let rows = self.route_names().flat_map(|(index, name, upstream)| {
             (0..CLASSES.len()).flat_map(move |class| {
@@ -95,7 +99,6 @@ impl HttpCollector {
     fn durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let rows = self.route_names().map(|(index, name, _)| {
             let latencies = self
-                .0
                 .workers
                 .cells()
                 .map(|cells| &cells.routes[index].latency);
@@ -105,22 +108,8 @@ impl HttpCollector {
     }
 
     fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let names = || {
-            self.0
-                .labels
-                .listeners
-                .iter()
-                .map(String::as_str)
-                .enumerate()
-        };
-        let sums = |index: usize| {
-            OpenSum::of(
-                self.0
-                    .workers
-                    .cells()
-                    .map(|cells| &cells.listeners[index].connections),
-            )
-        };
+        let names = || self.labels.listeners.iter().map(String::as_str).enumerate();
+        let sums = |index| self.listener(index);
         let open = names().map(|(index, name)| ([("listener", name)], sums(index).open()));
         CONNECTIONS.gauges(encoder, open)?;
         let opened = names().map(|(index, name)| ([("listener", name)], sums(index).opened));
@@ -128,22 +117,8 @@ impl HttpCollector {
     }
 
     fn upstreams(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let names = || {
-            self.0
-                .labels
-                .upstreams
-                .iter()
-                .map(String::as_str)
-                .enumerate()
-        };
-        let sums = |index: usize| {
-            OpenSum::of(
-                self.0
-                    .workers
-                    .cells()
-                    .map(|cells| &cells.upstreams[index].connections),
-            )
-        };
+        let names = || self.labels.upstreams.iter().map(String::as_str).enumerate();
+        let sums = |index| self.upstream(index);
         let open = names().flat_map(|(index, name)| {
             let idle = self.upstream_sum(index, |cells| cells.idle.value());
             let active = sums(index).open().saturating_sub(idle);
@@ -168,16 +143,16 @@ impl HttpCollector {
     }
 
     fn bytes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let workers = &self.0.workers;
-        let directions = |side: fn(&super::Cells) -> &ByteCells| {
+        let workers = &self.workers;
+        let directions = |side: fn(&TotalCells) -> &ByteCells| {
             [
                 (
                     [("direction", "read")],
-                    workers.sum(|cells| side(cells).read.value()),
+                    workers.sum(|cells| side(&cells.totals).read.value()),
                 ),
                 (
                     [("direction", "written")],
-                    workers.sum(|cells| side(cells).written.value()),
+                    workers.sum(|cells| side(&cells.totals).written.value()),
                 ),
             ]
         };
@@ -186,13 +161,13 @@ impl HttpCollector {
     }
 
     fn ends(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let workers = &self.0.workers;
+        let workers = &self.workers;
         let closed = CloseReason::ALL.iter().map(|reason| {
-            let count = workers.sum(|cells| cells.closed[reason.index()].value());
+            let count = workers.sum(|cells| cells.totals.closed[reason.index()].value());
             ([("reason", reason.as_str())], count)
         });
         CLOSED.counters(encoder, closed)?;
-        let tunnels = OpenSum::of(workers.cells().map(|cells| &cells.tunnels));
+        let tunnels = OpenSum::of(workers.cells().map(|cells| &cells.totals.tunnels));
         TUNNELS.gauge(encoder, tunnels.open())?;
         TUNNELS_OPENED.counter(encoder, tunnels.opened)
     }
@@ -200,7 +175,7 @@ impl HttpCollector {
     /// Index among the cells, name and upstream of each route, the one for
     /// requests that match none included.
     fn route_names(&self) -> impl Iterator<Item = (usize, &str, Option<&str>)> {
-        let labels = &self.0.labels;
+        let labels = &self.labels;
         let routes = labels.routes.iter().map(|route| {
             let upstream = labels.upstreams.get(route.upstream).map(String::as_str);
             (route.name.as_str(), upstream)
@@ -212,10 +187,10 @@ impl HttpCollector {
     }
 
     fn route_sum(&self, index: usize, count: impl Fn(&RouteCells) -> u64) -> u64 {
-        self.0.workers.sum(|cells| count(&cells.routes[index]))
+        self.workers.sum(|cells| count(&cells.routes[index]))
     }
 
     fn upstream_sum(&self, index: usize, count: impl Fn(&UpstreamCells) -> u64) -> u64 {
-        self.0.workers.sum(|cells| count(&cells.upstreams[index]))
+        self.workers.sum(|cells| count(&cells.upstreams[index]))
     }
 }

@@ -12,10 +12,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::Value;
 use steppe_telemetry::encode;
+use tokio::sync::oneshot;
 
 use super::access::{Access, guard};
 use super::{Content, readiness, upstreams};
 use crate::memory;
+use crate::reload::Ask;
 
 /// Everything, with the probes unless they have an address of their own.
 pub(super) fn router(content: Arc<Content>, access: Access, probes_apart: bool) -> Router {
@@ -29,6 +31,7 @@ pub(super) fn router(content: Arc<Content>, access: Access, probes_apart: bool) 
         .route("/metrics", get(metrics))
         .route("/memory", get(memory_report))
         .route("/config", get(config))
+        .route("/reload", get(reload_status).post(reload))
         .route("/upstreams", get(upstreams::report))
         .route(
             "/upstreams/{name}/{server}/drain",
@@ -72,6 +75,8 @@ Steppe
 /metrics   OpenMetrics text: requests, latencies, connections, bytes, budget
 /memory    JSON: who holds every byte
 /config    JSON: the effective configuration, secrets masked
+/reload    JSON: which configuration is in force, and why a later one is not
+           POST /reload reads the file again
 /upstreams JSON: servers, their health and why, requests, latency
            POST /upstreams/NAME/SERVER/drain takes a server out of service, DELETE back
 ";
@@ -96,7 +101,23 @@ async fn memory_report(State(content): State<Arc<Content>>) -> Response {
 }
 
 async fn config(State(content): State<Arc<Content>>) -> Response {
-    json(&content.config)
+    json(&content.config.effective())
+}
+
+async fn reload_status(State(content): State<Arc<Content>>) -> Response {
+    json(&content.config.report())
+}
+
+/// Answers when the node serves what the file says, or has refused it.
+async fn reload(State(content): State<Arc<Content>>) -> Response {
+    let (answer, answered) = oneshot::channel();
+    let is_asked = content.reload.try_send(Ask(answer)).is_ok();
+    match answered.await {
+        Ok(Ok(_)) => json(&content.config.report()),
+        Ok(Err(why)) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")).into_response(),
+        Err(_) if is_asked => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        Err(_) => StatusCode::TOO_MANY_REQUESTS.into_response(),
+    }
 }
 
 async fn healthy() -> &'static str {

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::*;
+use crate::config;
 use crate::memory::MemoryCollector;
 
 /// A directory that goes away with its owner.
@@ -48,6 +49,7 @@ fn settings() -> Settings {
 }
 
 fn content(readiness: &Readiness) -> Content {
+    let config = config::parse(config::DEFAULT_NAME, config::DEFAULT).expect("valid");
     let budget = Budget::new(64 << 20);
     let http = HttpMetrics::new(Labels::default(), 1);
     let mut metrics = Registry::default();
@@ -57,7 +59,8 @@ fn content(readiness: &Readiness) -> Content {
         metrics,
         memory: memory::Sources { budget, http },
         upstreams: Arc::default(),
-        config: serde_json::json!({ "node": { "workers": 1 } }),
+        config: Status::new(&config, None),
+        reload: tokio::sync::mpsc::channel(1).0,
         readiness: readiness.clone(),
     }
 }
@@ -127,7 +130,7 @@ async fn every_endpoint_answers_and_nothing_is_stored() {
             "steppe_budget_limit_bytes{account=\"node\"} 67108864",
         ),
         ("/memory", "\"explained_ratio\""),
-        ("/config", "\"workers\": 1"),
+        ("/config", "\"workers\": \"auto\""),
         ("/healthz", "ok\n"),
     ] {
         let response = get(&admin, target).await;

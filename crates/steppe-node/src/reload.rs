@@ -1,0 +1,249 @@
+//! A new configuration while the node runs: read whole, swapped whole, or refused whole.
+//!
+//! Invariant: everything that can fail does so before the first worker is told,
+//! so a file with a mistake, or a port that is taken, changes nothing.
+//!
+//! Leaves out what a running process can't change (threads, budget, admin's own
+//! sockets, the log): a file that changes those is refused by the key's name.
+
+mod collector;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use steppe_http::Gateway;
+use steppe_http::gateway::Change;
+use steppe_http::upstream::Probes;
+use steppe_net::{BoundListener, Inherited, ListenAddress};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::config::{self, Config};
+use crate::node::fit_connections;
+
+pub use collector::ReloadCollector;
+pub use watch::Watch;
+
+/// A worker that takes longer to change over is stuck, and is named.
+const CHANGE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// What a node knows of its configuration. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Status(Arc<Mutex<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    file: Option<PathBuf>,
+    /// 1 is what the node started with.
+    generation: u64,
+    loaded_at: SystemTime,
+    failed: u64,
+    /// Why the last file was refused; gone as soon as one is taken.
+    last_error: Option<String>,
+    effective: Value,
+}
+
+/// Someone who asks for a reload, and is told what came of it.
+#[derive(Debug)]
+pub struct Ask(pub oneshot::Sender<Result<u64, String>>);
+
+/// Changes the configuration of a running node.
+pub struct Reloader {
+    config: Config,
+    gateway: Arc<Gateway>,
+    workers: Vec<mpsc::Sender<Change>>,
+    inherited: Inherited,
+    /// They ask the servers of the configuration in force.
+    probes: Probes,
+    status: Status,
+}
+
+/// Listeners that are new, for each worker.
+type Bound = Vec<Vec<(ListenAddress, BoundListener)>>;
+
+impl Status {
+    /// Of a node that starts with `config`, out of `file`.
+    #[must_use]
+    pub fn new(config: &Config, file: Option<PathBuf>) -> Self {
+        Self(Arc::new(Mutex::new(Known {
+            file,
+            generation: 1,
+            loaded_at: now(),
+            failed: 0,
+            last_error: None,
+            effective: config.effective(),
+        })))
+    }
+
+    /// The effective configuration, with secrets masked.
+    #[must_use]
+    pub fn effective(&self) -> Value {
+        self.known().effective.clone()
+    }
+
+    /// For `/reload`.
+    #[must_use]
+    pub fn report(&self) -> Value {
+        let known = self.known();
+        let since_epoch = known.loaded_at.duration_since(SystemTime::UNIX_EPOCH);
+        json!({
+            "file": known.file,
+            "generation": known.generation,
+            "loaded_at": since_epoch.unwrap_or_default().as_secs(),
+            "failed": known.failed,
+            "last_error": known.last_error,
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loaded(&self, effective: Value) -> u64 {
+        let mut known = self.known();
+        known.generation += 1;
+        known.loaded_at = now();
+        known.last_error = None;
+        known.effective = effective;
+        known.generation
+    }
+
+    fn refused(&self, why: &str) {
+        let mut known = self.known();
+        known.failed += 1;
+        known.last_error = Some(why.to_owned());
+    }
+}
+
+impl Reloader {
+    /// For a node that runs `config` as `gateway`, in `workers`.
+    #[must_use]
+    pub fn new(
+        config: Config,
+        gateway: Arc<Gateway>,
+        workers: Vec<mpsc::Sender<Change>>,
+        inherited: Inherited,
+        status: Status,
+    ) -> Self {
+        Self {
+            probes: Probes::start(gateway.upstreams()),
+            config,
+            gateway,
+            workers,
+            inherited,
+            status,
+        }
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Reads the file again; the number of the generation that is in force now.
+    ///
+    /// # Errors
+    /// Why everything stays as it was.
+    pub async fn reload(&mut self, reason: &'static str) -> Result<u64, String> {
+        let changed = match self.read() {
+            Ok((config, bound)) => Ok(self.change_over(config, bound).await),
+            Err(why) => Err(why),
+        };
+        match &changed {
+            Ok(generation) => tracing::info!(reason, generation, "configuration reloaded"),
+            Err(why) => {
+                self.status.refused(why);
+                tracing::error!(reason, %why, "configuration refused, nothing changed");
+            }
+        }
+        changed
+    }
+
+    /// Everything that can fail.
+    fn read(&self) -> Result<(Config, Bound), String> {
+        let Some(path) = self.status.known().file.clone() else {
+            return Err("the node runs its embedded default: there is no file".to_owned());
+        };
+        let outcome = config::load(&path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let Some(mut config) = outcome.config else {
+            return Err(outcome.report.to_string());
+        };
+        let fixed = fixed_keys(&self.config, &config);
+        if !fixed.is_empty() {
+            let keys = fixed.join(", ");
+            return Err(format!(
+                "{keys}: cannot change while the node runs; restart it"
+            ));
+        }
+        fit_connections(&mut config);
+        let bound = self.bind_new(&config)?;
+        Ok((config, bound))
+    }
+
+    fn bind_new(&self, config: &Config) -> Result<Bound, String> {
+        let mut by_worker: Bound = self.workers.iter().map(|_| Vec::new()).collect();
+        let known = &self.config.http.listeners;
+        for listener in &config.http.listeners {
+            if known.iter().any(|known| known.address == listener.address) {
+                continue;
+            }
+            let bound = self.inherited.bind(&listener.address, self.workers.len());
+            let bound = bound.map_err(|error| format!("http.listener.listen: {error}"))?;
+            for (worker, bound) in by_worker.iter_mut().zip(bound) {
+                worker.push((listener.address.clone(), bound));
+            }
+        }
+        Ok(by_worker)
+    }
+
+    async fn change_over(&mut self, config: Config, bound: Bound) -> u64 {
+        self.gateway = self.gateway.next(config.http.clone());
+        let changes = self.workers.iter().zip(bound).map(|(worker, listeners)| {
+            let (done, changed) = oneshot::channel();
+            let gateway = Arc::clone(&self.gateway);
+            // A worker that takes no change is named below.
+            let _ = worker.try_send(Change {
+                gateway,
+                listeners,
+                done,
+            });
+            changed
+        });
+        for (index, changed) in changes.collect::<Vec<_>>().into_iter().enumerate() {
+            if tokio::time::timeout(CHANGE_TIME_MAX, changed)
+                .await
+                .is_err()
+            {
+                tracing::error!(worker = index, "a worker does not change over");
+            }
+        }
+        self.probes = Probes::start(self.gateway.upstreams());
+        let generation = self.status.loaded(config.effective());
+        self.config = config;
+        generation
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "told to people, decides nothing")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Keys that differ and take a restart.
+fn fixed_keys(now: &Config, next: &Config) -> Vec<&'static str> {
+    let differs = [
+        ("node.workers", now.node.workers != next.node.workers),
+        (
+            "node.memory_budget",
+            now.node.memory_budget != next.node.memory_budget,
+        ),
+        ("admin", now.admin != next.admin),
+        ("log", now.log != next.log),
+    ];
+    let keys = differs.into_iter().filter(|&(_, differs)| differs);
+    keys.map(|(key, _)| key).collect()
+}

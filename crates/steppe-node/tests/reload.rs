@@ -1,0 +1,230 @@
+//! Configuration that changes under load, and changes that are refused.
+
+#![expect(
+    clippy::float_cmp,
+    clippy::cast_precision_loss,
+    reason = "whole numbers, far below 2^53"
+)]
+
+use std::time::{Duration, Instant};
+
+use steppe_testkit::{Port, RawOrigin, Steppe, Wrk, heavy, websocket_connect, websocket_echo};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[track_caller]
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < end, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[track_caller]
+fn reload(node: &Steppe, text: &str) {
+    node.set_config(text);
+    let answer = node.admin_post("/reload");
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+}
+
+fn generation(node: &Steppe) -> u64 {
+    node.admin_json("/reload")["generation"]
+        .as_u64()
+        .expect("a number")
+}
+
+#[test]
+fn reloads_under_load_lose_no_request() {
+    let _alone = heavy();
+    let origin = RawOrigin::answering(OK);
+    let port = Port::free();
+    let toml = Steppe::PLAIN.replace("workers = 1", "workers = 2");
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let plain = node.config();
+    let listener = format!(
+        "[[http.listener]]\nlisten = \"{}\"\nprotocols = [\"h1\"]\n[[http.route]]\nname = \"more\"\n\
+         path = \"/more\"\nupstream = \"origin\"\n",
+        port.address()
+    );
+    let more = format!("{plain}{listener}");
+    let seconds = if std::env::var_os("STEPPE_LONG").is_some() {
+        30
+    } else {
+        5
+    };
+    let url = node.url("/");
+    let load = std::thread::spawn(move || Wrk::new(&url, 64, seconds).run());
+    let mut reloads = 0;
+    while !load.is_finished() {
+        reload(&node, if reloads % 2 == 0 { &more } else { &plain });
+        reloads += 1;
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let output = load.join().expect("wrk ran");
+    assert_eq!((output.errors, output.refused), (0, 0), "{output:?}");
+    assert!(output.requests > 100, "{output:?}");
+    assert!(reloads >= seconds - 1, "{reloads}");
+    let metrics = node.metrics();
+    // Counted over all snapshots; each of wrk's connections may have had one more under way.
+    let counted = metrics.sum("steppe_http_requests_total", &[]);
+    assert!(counted >= output.requests as f64, "{counted} of {output:?}");
+}
+
+#[test]
+fn a_file_that_is_wrong_changes_nothing_and_is_told_until_it_is_mended() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let good = node.config();
+    node.set_config(
+        &good
+            .replace("keepalive", "")
+            .replace("upstream = \"origin\"", "upstream = \"orgin\""),
+    );
+    let answer = node.admin_post("/reload");
+    assert_eq!(answer.status(), 422);
+    assert!(answer.text().contains("orgin"), "{}", answer.text());
+    assert_eq!(node.exchange(GET).status(), 200);
+    assert_eq!(generation(&node), 1);
+    let error = node.admin_json("/reload")["last_error"].clone();
+    assert!(
+        error.as_str().is_some_and(|error| error.contains("orgin")),
+        "{error}"
+    );
+    assert!(
+        node.said().contains("configuration refused"),
+        "{}",
+        node.said()
+    );
+    let metrics = node.metrics();
+    assert_eq!(
+        metrics.sum("steppe_config_last_reload_successful", &[]),
+        0.0
+    );
+    reload(&node, &good);
+    assert!(node.admin_json("/reload")["last_error"].is_null());
+    assert_eq!(
+        node.metrics()
+            .sum("steppe_config_last_reload_successful", &[]),
+        1.0
+    );
+}
+
+#[test]
+fn what_takes_a_restart_is_refused_by_name() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let good = node.config();
+    for (from, to, key) in [
+        ("workers = 1", "workers = 2", "node.workers"),
+        ("\"64MiB\"", "\"65MiB\"", "node.memory_budget"),
+        ("level = \"info\"", "level = \"debug\"", "log"),
+    ] {
+        node.set_config(&good.replace(from, to));
+        let answer = node.admin_post("/reload");
+        assert_eq!(answer.status(), 422, "{key}");
+        assert!(answer.text().starts_with(key), "{}", answer.text());
+    }
+    let drain = good.replace("drain_timeout = \"10s\"", "drain_timeout = \"9s\"");
+    reload(&node, &drain);
+    let config = node.admin_json("/config");
+    assert_eq!(config["node"]["drain_timeout"], "9s");
+}
+
+#[test]
+fn a_signal_and_a_changed_file_are_enough() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let good = node.config();
+    node.set_config(&good.replace("/{rest*}", "/only"));
+    eventually("the file is watched", || node.exchange(GET).status() == 404);
+    assert_eq!(generation(&node), 2);
+    node.hang_up();
+    eventually("SIGHUP is heard", || generation(&node) == 3);
+}
+
+#[test]
+fn listeners_come_and_go_and_tunnels_stay() {
+    let origin = websocket_echo();
+    let (first, second) = (Port::free(), Port::free());
+    let toml = Steppe::PLAIN.replace(
+        "[http.upstream.origin]",
+        "[[http.listener]]\nlisten = \"{first}\"\nprotocols = [\"h1\"]\n[http.upstream.origin]",
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .with("first", first.address())
+        .start(&toml);
+    let before = node.config();
+    let (mut socket, _) = websocket_connect(first.address(), "/chat");
+    let mut idle = steppe_testkit::Peer::connect(first.address());
+    let waiting = idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
+    let after = before.replace(&first.address().to_string(), &second.address().to_string());
+    reload(&node, &after);
+    // Whatever the origin answered to a plain GET, the connection is kept no longer.
+    assert!(waiting.status() >= 200);
+    idle.expect_close();
+    assert!(
+        std::net::TcpStream::connect(first.address()).is_err(),
+        "it is gone"
+    );
+    assert!(
+        std::net::TcpStream::connect(second.address()).is_ok(),
+        "it is there"
+    );
+    socket
+        .send("still there?".into())
+        .expect("the tunnel is open");
+    let echo = socket.read().expect("the tunnel is open");
+    assert_eq!(echo.into_text().expect("text").as_str(), "still there?");
+    reload(&node, &before);
+    assert!(
+        std::net::TcpStream::connect(first.address()).is_ok(),
+        "it is back"
+    );
+}
+
+#[test]
+fn a_port_that_is_taken_refuses_the_whole_file() {
+    let origin = RawOrigin::answering(OK);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = taken.local_addr().expect("bound");
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let wrong = format!(
+        "{}[[http.listener]]\nlisten = \"{address}\"\nprotocols = [\"h1\"]\n",
+        node.config().replace("/{rest*}", "/only")
+    );
+    node.set_config(&wrong);
+    let answer = node.admin_post("/reload");
+    assert_eq!(answer.status(), 422);
+    assert!(
+        answer.text().contains(&address.to_string()),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(node.exchange(GET).status(), 200, "the route is as it was");
+}
+
+#[test]
+fn limits_hold_for_connections_that_are_open_already() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let mut peer = node.connect();
+    assert_eq!(peer.send(GET).response().status(), 200);
+    let limits = "protocols = [\"h1\"]\nlimits = { body_bytes = \"1KiB\" }";
+    reload(
+        &node,
+        &node.config().replace("protocols = [\"h1\"]", limits),
+    );
+    assert_eq!(
+        peer.send(GET).response().status(),
+        200,
+        "takes the snapshot over"
+    );
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2048\r\n\r\n";
+    assert_eq!(peer.send(post).response().status(), 413);
+}
