@@ -17,7 +17,7 @@ mod collector;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use steppe_telemetry::{PerWorker, Writer};
+use steppe_telemetry::{HistogramSum, PerWorker, Writer};
 
 use crate::config::Gateway;
 use cells::{Cells, OpenSum};
@@ -177,6 +177,14 @@ impl HttpMetrics {
         self.generation()
             .workers
             .sum(|cells| cells.routes.iter().map(|route| route.requests()).sum())
+    }
+
+    /// How long all requests took, of all routes.
+    #[must_use]
+    pub fn latencies(&self) -> HistogramSum {
+        let generation = self.generation();
+        let routes = generation.workers.cells().flat_map(|cells| &cells.routes);
+        HistogramSum::of(routes.map(|route| &route.latency))
     }
 
     /// Tunnels open now.
@@ -413,6 +421,7 @@ mod tests {
             ],
         );
         assert_eq!(metrics.requests(), 5);
+        assert_eq!(metrics.latencies().count(), 5);
     }
 
     #[test]

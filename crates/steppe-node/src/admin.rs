@@ -15,8 +15,11 @@
 mod access;
 mod endpoints;
 pub mod limits;
+mod live;
+mod page;
 mod readiness;
 mod server;
+mod stall;
 mod token;
 mod upstreams;
 
@@ -28,11 +31,13 @@ use std::sync::Arc;
 use steppe_http::upstream::Upstreams;
 use steppe_net::{BindError, BoundListener, Inherited, ListenAddress};
 use steppe_telemetry::Registry;
+use steppe_telemetry::recent::Recent;
 use tokio::sync::mpsc;
 
 use crate::memory;
 use crate::reload::{Ask, Status};
 use access::Access;
+use live::Live;
 
 pub use readiness::{Readiness, State};
 pub use token::{Token, TokenError};
@@ -63,6 +68,8 @@ pub struct Content {
     pub reload: mpsc::Sender<Ask>,
     /// What `/readyz` says.
     pub readiness: Readiness,
+    /// The log's last warnings and errors.
+    pub recent: Recent,
 }
 
 /// Bound, and not served yet.
@@ -100,6 +107,9 @@ pub enum AdminError {
     /// The token.
     #[error("admin.token_file: {0}")]
     Token(#[from] TokenError),
+    /// The history of the admin page.
+    #[error("node.memory_budget: no room for the history of the admin page: {0}")]
+    OverBudget(#[from] steppe_mem::OverBudget),
 }
 
 impl Admin {
@@ -158,11 +168,13 @@ impl Admin {
     /// Must be called, and polled, within a runtime.
     ///
     /// # Errors
-    /// When the runtime has no room for the sockets.
+    /// When the runtime has no room for the sockets, or the budget none for the
+    /// page's history.
     pub fn serve(self, content: Content) -> Result<impl Future<Output = ()> + Send, AdminError> {
         let content = Arc::new(content);
         let probes_apart = self.probes.is_some();
-        let main = endpoints::router(Arc::clone(&content), self.access, probes_apart);
+        let live = Live::new(Arc::clone(&content))?;
+        let main = endpoints::router(Arc::clone(&live), self.access, probes_apart);
         let main = server::Server::new("listen", self.listen, main)?;
         let probes = self
             .probes
@@ -170,8 +182,8 @@ impl Admin {
             .transpose()?;
         Ok(async move {
             match probes {
-                Some(probes) => _ = tokio::join!(main.run(), probes.run()),
-                None => main.run().await,
+                Some(probes) => _ = tokio::join!(live.run(), main.run(), probes.run()),
+                None => _ = tokio::join!(live.run(), main.run()),
             }
         })
     }

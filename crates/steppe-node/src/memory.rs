@@ -102,7 +102,8 @@ pub fn report(sources: &Sources) -> Result<Value, ReportError> {
     }))
 }
 
-fn account(report: &AccountReport) -> Value {
+/// An account and those below it, as JSON.
+pub(crate) fn account(report: &AccountReport) -> Value {
     json!({
         "name": report.name,
         "limit_bytes": report.limit_bytes,

@@ -22,6 +22,7 @@ use steppe_net::{
     BoundListener, Drain, Inherited, ListenAddress, Names, Phase, ServerAddress, SystemResolver,
     WorkerThread, raise_file_limit, spawn_worker,
 };
+use steppe_telemetry::recent::Recent;
 use steppe_telemetry::{Registry, log};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -51,12 +52,12 @@ pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
     let _stack = StackMark::here();
     // Before any thread starts: it changes the environment.
     let inherited = Inherited::take();
-    start_log(&options.config)?;
+    let recent = start_log(&options.config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("no runtime for the control thread")?;
-    runtime.block_on(serve(options, inherited))
+    runtime.block_on(serve(options, inherited, recent))
 }
 
 /// A node that has everything it needs, and serves nothing yet.
@@ -70,7 +71,11 @@ struct Prepared {
     demo: Option<Demo>,
 }
 
-async fn serve(options: RunOptions, inherited: Inherited) -> anyhow::Result<ExitCode> {
+async fn serve(
+    options: RunOptions,
+    inherited: Inherited,
+    recent: Recent,
+) -> anyhow::Result<ExitCode> {
     // Before anything else: a signal during the start must not kill what is half up.
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,
@@ -97,6 +102,7 @@ async fn serve(options: RunOptions, inherited: Inherited) -> anyhow::Result<Exit
     let figures = Figures {
         metrics: &metrics,
         upstreams: gateway.upstreams(),
+        recent: &recent,
         status: &status,
     };
     let admin = serve_admin(&mut node, &figures, &readiness, ask)?;
@@ -147,7 +153,7 @@ async fn serve(options: RunOptions, inherited: Inherited) -> anyhow::Result<Exit
     Ok(code.into())
 }
 
-fn start_log(config: &Config) -> anyhow::Result<()> {
+fn start_log(config: &Config) -> anyhow::Result<Recent> {
     let level = match config.log.level {
         LogLevel::Error => log::Level::Error,
         LogLevel::Warn => log::Level::Warn,
@@ -301,6 +307,7 @@ struct Figures<'a> {
     metrics: &'a Arc<HttpMetrics>,
     upstreams: &'a Arc<Upstreams>,
     status: &'a Status,
+    recent: &'a Recent,
 }
 
 /// Serves admin on the control thread for as long as the handle lives.
@@ -329,6 +336,7 @@ fn serve_admin(
         config: figures.status.clone(),
         reload,
         readiness: readiness.clone(),
+        recent: figures.recent.clone(),
     };
     Ok(Some(AbortOnDrop(tokio::spawn(admin.serve(content)?))))
 }

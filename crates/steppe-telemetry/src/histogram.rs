@@ -98,6 +98,45 @@ impl HistogramSum {
         self.sum_ns as f64 / 1e9
     }
 
+    /// What was added since `earlier`, a sum of the same histograms.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let added = |index: usize| self.buckets[index].saturating_sub(earlier.buckets[index]);
+        Self {
+            buckets: std::array::from_fn(added),
+            sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
+        }
+    }
+
+    /// The duration in seconds that a share of all, 0 to 1, does not exceed: evenly spread between
+    /// the bounds of its bucket, so off by a quarter at most. `None` where there is none. Beyond
+    /// the last bound, that bound.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts are below 2^53")]
+    pub fn quantile_seconds(&self, share: f64) -> Option<f64> {
+        let wanted = self.count() as f64 * share;
+        let mut below = 0.0;
+        let mut lower = 0.0;
+        for (upper, count) in self.buckets() {
+            let count = count as f64;
+            if count > 0.0 && below + count >= wanted {
+                let into = (wanted - below) / count;
+                let is_bounded = upper.is_finite();
+                return Some(
+                    lower
+                        + if is_bounded {
+                            (upper - lower) * into
+                        } else {
+                            0.0
+                        },
+                );
+            }
+            below += count;
+            lower = upper;
+        }
+        None
+    }
+
     /// Upper bound in seconds and count of each bucket, not cumulative.
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
@@ -191,5 +230,21 @@ mod tests {
         histogram.observe(Duration::from_millis(250));
         let sum = HistogramSum::of([&histogram].into_iter());
         assert!((sum.seconds() - 1.75).abs() < 1e-9);
+    }
+    #[test]
+    fn a_quantile_lies_in_the_bucket_of_its_rank() {
+        let histogram = Histogram::new();
+        let before = HistogramSum::of([&histogram].into_iter());
+        assert_eq!(before.quantile_seconds(0.5), None);
+        (0..98).for_each(|_| histogram.observe(Duration::from_micros(900)));
+        (0..2).for_each(|_| histogram.observe(Duration::from_millis(40)));
+        let after = HistogramSum::of([&histogram].into_iter());
+        let at = |share| after.quantile_seconds(share).expect("there are durations");
+        assert!((768e-6..=1_024e-6).contains(&at(0.5)), "{}", at(0.5));
+        assert!((32.768e-3..=49.152e-3).contains(&at(0.99)), "{}", at(0.99));
+        histogram.observe(Duration::MAX);
+        let last = HistogramSum::of([&histogram].into_iter()).since(&after);
+        assert_eq!(last.count(), 1);
+        assert_eq!(last.quantile_seconds(0.5), Some(67.108_864));
     }
 }

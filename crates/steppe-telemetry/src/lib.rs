@@ -11,6 +11,7 @@ pub mod encode;
 mod escape;
 mod histogram;
 pub mod log;
+pub mod recent;
 mod shard;
 
 pub use cell::{Counter, Gauge};

@@ -15,6 +15,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use crate::recent::{Recent, WarningsAndErrors};
+
 /// The least important events that are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
@@ -39,12 +41,17 @@ pub enum Format {
     Text,
 }
 
-/// Logs every event from here on.
+/// Logs every event from here on, and keeps the last warnings and errors.
 ///
 /// # Errors
 /// Somebody was faster: a process has one log.
-pub fn init(level: Level, format: Format) -> Result<(), TryInitError> {
-    subscriber(level, format, io::stderr).try_init()
+pub fn init(level: Level, format: Format) -> Result<Recent, TryInitError> {
+    let recent = Recent::default();
+    let kept = recent.clone().with_filter(WarningsAndErrors);
+    subscriber(level, format, io::stderr)
+        .with(kept)
+        .try_init()?;
+    Ok(recent)
 }
 
 type Log = tracing_subscriber::layer::Layered<Box<dyn Layer<Registry> + Send + Sync>, Registry>;

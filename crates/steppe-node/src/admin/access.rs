@@ -36,6 +36,14 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
 }
 
 impl Access {
+    /// For what holds no data: the page itself, which asks for the token and shows it.
+    pub(super) fn without_token(&self) -> Self {
+        match self {
+            Self::Token(_) => Self::Open,
+            other => other.clone(),
+        }
+    }
+
     fn refusal(&self, headers: &HeaderMap, uri: &Uri) -> Option<Response> {
         match self {
             Self::Token(token) => (!shows(token, headers)).then(|| {

@@ -15,19 +15,20 @@ use steppe_telemetry::encode;
 use tokio::sync::oneshot;
 
 use super::access::{Access, guard};
-use super::{Content, readiness, upstreams};
+use super::live::{self, Live};
+use super::{Content, page, readiness, upstreams};
 use crate::memory;
 use crate::reload::Ask;
 
 /// Everything, with the probes unless they have an address of their own.
-pub(super) fn router(content: Arc<Content>, access: Access, probes_apart: bool) -> Router {
+pub(super) fn router(live: Arc<Live>, access: Access, probes_apart: bool) -> Router {
+    let content = Arc::clone(live.content());
     let index = if probes_apart {
         INDEX.to_owned()
     } else {
         format!("{INDEX}{PROBES_INDEX}")
     };
     let guarded = Router::new()
-        .route("/", get(|| async { index }))
         .route("/metrics", get(metrics))
         .route("/memory", get(memory_report))
         .route("/config", get(config))
@@ -41,8 +42,11 @@ pub(super) fn router(content: Arc<Content>, access: Access, probes_apart: bool) 
             "/upstreams/{name}/{server}/undrain",
             post(upstreams::undrain),
         )
+        .route("/events", get(live::events).with_state(live))
         .fallback(not_found)
-        .layer(from_fn_with_state(access, guard));
+        .layer(from_fn_with_state(access.clone(), guard));
+    let page = page::routes(index).layer(from_fn_with_state(access.without_token(), guard));
+    let guarded = guarded.merge(page);
     let all = if probes_apart {
         guarded
     } else {
@@ -72,6 +76,7 @@ fn bounded(router: Router<Arc<Content>>) -> Router<Arc<Content>> {
 const INDEX: &str = "\
 Steppe
 
+/          the admin page, for browsers
 /metrics   OpenMetrics text: requests, latencies, connections, bytes, budget
 /memory    JSON: who holds every byte
 /config    JSON: the effective configuration, secrets masked
@@ -79,6 +84,7 @@ Steppe
            POST /reload reads the file again
 /upstreams JSON: servers, their health and why, requests, latency
            POST /upstreams/NAME/SERVER/drain takes a server out of service, DELETE back
+/events    server-sent events: the last ten minutes, then the node once a second
 ";
 
 const PROBES_INDEX: &str = "\

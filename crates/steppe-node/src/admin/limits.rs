@@ -10,9 +10,15 @@ pub const CONNECTIONS_MAX: usize = 64;
 /// interval, so that a scraper that pauses does not keep its place.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// For a whole connection, whatever it does: nobody who stops reading keeps its
-/// place. A scraper that is cut connects again.
+/// For a connection until it is asked to end with its response: nobody keeps a
+/// place for ever. A scraper that is cut connects again.
 pub const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// For the last response of a connection, whatever it does.
+pub const LAST_RESPONSE_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// For a peer that has stopped reading.
+pub const WRITE_STALL_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Request line and fields together; hyper's smallest.
 pub const HEADER_BYTES_MAX: usize = 8 << 10;
@@ -22,3 +28,22 @@ pub const HEADER_COUNT_MAX: usize = 64;
 
 /// A token file. Larger ones are something else.
 pub const TOKEN_BYTES_MAX: u64 = 4 << 10;
+
+/// Between two events of a stream.
+pub const EVENTS_EVERY: Duration = Duration::from_secs(1);
+
+/// Streams of events open at once: a few pages and terminals. The other places
+/// stay with scrapers.
+pub const EVENT_STREAMS_MAX: usize = 8;
+
+/// For a stream of events. Whoever still looks on connects again, and a peer
+/// that is gone without a word is found out.
+pub const EVENT_STREAM_TIME_MAX: Duration = Duration::from_secs(240);
+
+/// Reserved for a stream of events: the history as text (600 rows of up to 70
+/// bytes), and an event.
+pub const EVENT_STREAM_BYTES: usize = 64 << 10;
+
+const _: () = assert!(EVENT_STREAMS_MAX < CONNECTIONS_MAX);
+// A stream ends by itself rather than in the middle of an event.
+const _: () = assert!(EVENT_STREAM_TIME_MAX.as_secs() < LAST_RESPONSE_TIME_MAX.as_secs());

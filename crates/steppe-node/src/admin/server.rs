@@ -1,8 +1,8 @@
 //! Accepts and serves admin's connections, a bounded number at once.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -13,10 +13,13 @@ use steppe_net::{BoundListener, Listener, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::limits::{
     CONNECTION_TIME_MAX, CONNECTIONS_MAX, HEADER_BYTES_MAX, HEADER_COUNT_MAX, HEADER_TIMEOUT,
+    LAST_RESPONSE_TIME_MAX, WRITE_STALL_TIME_MAX,
 };
+use super::stall::StallBound;
 use super::{AdminError, socket_error};
 
 /// One listener and what it answers.
@@ -71,23 +74,30 @@ impl Server {
 
 async fn serve(stream: Stream, router: Router) {
     match stream {
-        Stream::Tcp(stream) => serve_io(stream, router, CONNECTION_TIME_MAX).await,
-        Stream::Unix(stream) => serve_io(stream, router, CONNECTION_TIME_MAX).await,
+        Stream::Tcp(stream) => serve_io(stream, router).await,
+        Stream::Unix(stream) => serve_io(stream, router).await,
     }
 }
 
-async fn serve_io<I>(io: I, router: Router, time_max: Duration)
+async fn serve_io<I>(io: I, router: Router)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = TowerToHyperService::new(router);
+    let io = TokioIo::new(StallBound::new(io, WRITE_STALL_TIME_MAX));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEADER_BYTES_MAX)
         .max_headers(HEADER_COUNT_MAX)
-        .serve_connection(TokioIo::new(io), service);
-    match tokio::time::timeout(time_max, connection).await {
+        .serve_connection(io, service);
+    let mut connection = pin!(connection);
+    let mut end = timeout(CONNECTION_TIME_MAX, connection.as_mut()).await;
+    if end.is_err() {
+        connection.as_mut().graceful_shutdown();
+        end = timeout(LAST_RESPONSE_TIME_MAX, connection).await;
+    }
+    match end {
         Ok(Ok(())) => {}
         // A peer that leaves or errs is its own business.
         Ok(Err(error)) => tracing::debug!(%error, "admin connection ended"),

@@ -1,5 +1,7 @@
 //! The admin server over real sockets.
 
+mod live;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -62,6 +64,7 @@ fn content(readiness: &Readiness) -> Content {
         config: Status::new(&config, None),
         reload: tokio::sync::mpsc::channel(1).0,
         readiness: readiness.clone(),
+        recent: Recent::default(),
     }
 }
 
@@ -188,7 +191,7 @@ async fn a_token_guards_all_but_the_probes() {
         ..settings()
     };
     let (admin, _) = start(&settings, &Readiness::default());
-    for target in ["/", "/metrics", "/memory", "/config", "/nothing"] {
+    for target in ["/metrics", "/memory", "/config", "/events", "/nothing"] {
         let challenge = "www-authenticate: Bearer realm=\"steppe admin\"\r\n";
         check(&get(&admin, target).await, "401", &[challenge]);
         let wrong = get_with(&admin, target, "Authorization: Bearer s3cres\r\n").await;
@@ -201,6 +204,10 @@ async fn a_token_guards_all_but_the_probes() {
     check(&get_with(&admin, "/metrics", &twice).await, "401", &[]);
     check(&get(&admin, "/healthz").await, "200", &[]);
     check(&get(&admin, "/readyz").await, "503", &[]);
+    // They hold no data, and the page asks for the token.
+    for target in ["/", "/page.css", "/page.js"] {
+        check(&get(&admin, target).await, "200", &[]);
+    }
 }
 
 #[tokio::test]

@@ -13,13 +13,17 @@ use super::Content;
 use super::endpoints::json as json_response;
 
 pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
+    json_response(&json!({ "upstreams": list(&content) }))
+}
+
+/// Each upstream with its servers.
+pub(super) fn list(content: &Content) -> Vec<Value> {
     let now = Instant::now();
     let upstreams = content.upstreams.current();
-    let upstreams: Vec<_> = upstreams
+    upstreams
         .iter()
         .map(|each| upstream(&each.report(now)))
-        .collect();
-    json_response(&json!({ "upstreams": upstreams }))
+        .collect()
 }
 
 pub(super) async fn drain(content: State<Arc<Content>>, path: Path<(String, String)>) -> Response {

@@ -1,0 +1,154 @@
+//! The page's files and its events.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const EVENTS: &str = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// A stream of events that is open.
+struct Events {
+    stream: TcpStream,
+    text: String,
+}
+
+impl Events {
+    async fn open(admin: &ListenAddress) -> Self {
+        Self::open_if_free(admin).await.expect("a place is free")
+    }
+
+    async fn open_if_free(admin: &ListenAddress) -> Option<Self> {
+        let ListenAddress::Tcp(address) = admin else {
+            panic!("a TCP listener")
+        };
+        let mut stream = TcpStream::connect(address).await.expect("listens");
+        stream.write_all(EVENTS.as_bytes()).await.expect("is read");
+        let mut events = Self {
+            stream,
+            text: String::new(),
+        };
+        let head = events.read_past("\r\n\r\n").await;
+        head.starts_with("HTTP/1.1 200 ").then_some(events)
+    }
+
+    /// Reads until `mark` came, and takes what stands before it.
+    async fn read_past(&mut self, mark: &str) -> String {
+        let mut part = [0; 4096];
+        loop {
+            if let Some((before, after)) = self.text.split_once(mark) {
+                let (before, after) = (before.to_owned(), after.to_owned());
+                self.text = after;
+                return before;
+            }
+            let count = self.stream.read(&mut part).await.expect("is open");
+            assert_ne!(count, 0, "ended before {mark:?}: {}", self.text);
+            self.text
+                .push_str(std::str::from_utf8(&part[..count]).expect("ASCII"));
+        }
+    }
+
+    /// The data of the next event of a kind. Chunks end where events do.
+    async fn next(&mut self, kind: &str) -> Value {
+        self.read_past(&format!("event: {kind}\ndata: ")).await;
+        let data = self.read_past("\n\n").await;
+        serde_json::from_str(&data).expect("JSON in one line")
+    }
+
+    /// Reads to the end; fails on a connection that is cut.
+    async fn end(mut self) -> String {
+        self.read_past("\r\n0\r\n\r\n").await
+    }
+}
+
+#[tokio::test]
+async fn the_page_and_its_parts_come_with_a_strict_policy() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    let html = "Accept: text/html,*/*;q=0.8\r\n";
+    let policy = "content-security-policy: default-src 'none'; script-src 'self'; \
+        style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
+        frame-ancestors 'none'; form-action 'none'\r\n";
+    for (target, content_type) in [
+        ("/", "content-type: text/html; charset=utf-8\r\n"),
+        ("/page.css", "content-type: text/css\r\n"),
+        ("/page.js", "content-type: text/javascript\r\n"),
+    ] {
+        let response = get_with(&admin, target, html).await;
+        let fields = [
+            policy,
+            content_type,
+            "referrer-policy: no-referrer\r\n",
+            "x-content-type-options: nosniff\r\n",
+            "cache-control: no-store\r\n",
+        ];
+        check(&response, "200", &fields);
+    }
+    let rebound = "GET / HTTP/1.1\r\nHost: attacker.example\r\nConnection: close\r\n\r\n";
+    check(&exchange(&admin, rebound).await, "403", &[]);
+}
+
+#[tokio::test]
+async fn events_begin_with_the_past_and_go_on() {
+    let readiness = Readiness::default();
+    readiness.set(State::Ready);
+    let (address, _) = start(&settings(), &readiness);
+    let mut events = Events::open(&address).await;
+    let history = events.next("history").await;
+    assert_eq!(history["columns"][1], "rss_bytes");
+    let first = events.next("snapshot").await;
+    assert_eq!(first["state"], "ready");
+    assert_eq!(first["budget"]["limit_bytes"], 64 << 20);
+    assert_eq!(first["upstreams"], json!([]));
+    assert!(first["reload"]["generation"].is_u64(), "{first}");
+    let second = events.next("snapshot").await;
+    let third = events.next("snapshot").await;
+    assert!(third["at_ms"].as_u64() > second["at_ms"].as_u64());
+    assert!(third["rss_bytes"].as_u64() > Some(0));
+}
+
+#[tokio::test]
+async fn streams_beyond_the_limit_are_refused_and_a_place_comes_free() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    let mut open = Vec::new();
+    for _ in 0..limits::EVENT_STREAMS_MAX {
+        open.push(Events::open(&admin).await);
+    }
+    check(&get(&admin, "/events").await, "503", &["streams"]);
+    drop(open.pop());
+    // The place comes free when the node notices, at the latest with the next event.
+    for _ in 0..100 {
+        let mut again = Events::open_if_free(&admin).await;
+        if let Some(again) = &mut again {
+            again.next("history").await;
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("no place came free");
+}
+
+#[tokio::test]
+async fn a_drain_ends_streams_and_refuses_new_ones() {
+    let readiness = Readiness::default();
+    let (admin, _) = start(&settings(), &readiness);
+    let mut events = Events::open(&admin).await;
+    events.next("snapshot").await;
+    readiness.set(State::Draining);
+    let last = events.end().await;
+    assert!(last.contains("\"state\":\"draining\""), "{last}");
+    check(&get(&admin, "/events").await, "503", &["drains"]);
+}
+
+#[tokio::test]
+async fn a_budget_without_room_refuses_streams() {
+    let readiness = Readiness::default();
+    let content = content(&readiness);
+    let root = content.memory.budget.root().clone();
+    let admin = Admin::bind(&settings(), &Inherited::default()).expect("loopback can be bound");
+    let address = admin.address().clone();
+    tokio::spawn(admin.serve(content).expect("within a runtime"));
+    let rest = usize::try_from(root.headroom_bytes()).expect("64 MiB");
+    let held = root.lease().try_reserve(rest - (8 << 10)).expect("is free");
+    check(&get(&address, "/events").await, "503", &["budget"]);
+    drop(held);
+    Events::open(&address).await.next("history").await;
+}
