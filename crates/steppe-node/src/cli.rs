@@ -21,6 +21,7 @@ use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::allocator;
 use crate::config::{self, Config, DEFAULT, DEFAULT_NAME, Drawing, Outcome, Report};
+use crate::top;
 
 /// Exit codes, the same for every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Code {
     Start = 3,
     /// The node stopped, and dropped connections that did not end within `drain_timeout`.
     Dropped = 4,
+    /// No node answers, or not as one.
+    NoAnswer = 5,
 }
 
 /// What `steppe run` is to run.
@@ -82,6 +85,9 @@ enum Command {
     /// Prints the JSON Schema of the configuration, for editors
     #[command(after_help = SCHEMA_HELP)]
     Schema,
+    /// Shows what a running node does, live
+    #[command(after_help = TOP_HELP)]
+    Top(Top),
     /// Prints completions for a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -141,11 +147,25 @@ struct Check {
     file: PathBuf,
 }
 
+#[derive(Debug, Args)]
+struct Top {
+    /// The node's admin address, http://HOST:PORT or unix:PATH
+    #[arg(long, value_name = "ADDRESS", default_value = "http://127.0.0.1:9900")]
+    admin: String,
+    /// File with the admin token, where the node has `admin.token_file`
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Prints one snapshot and ends, as it does where standard output is no terminal
+    #[arg(long)]
+    once: bool,
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   steppe run                      the embedded default: gateway on 127.0.0.1:8080, admin on :9900
   steppe run -c steppe.toml       a configuration of your own
   steppe check steppe.toml        everything that is wrong with it, at once
+  steppe top                      what a running node does, live
   steppe schema > schema.json     for completion and hints in an editor
 
 Exit codes:
@@ -153,7 +173,16 @@ Exit codes:
   1  the configuration is invalid or can't be read; for `health`, the node is not ready
   2  the command line is wrong
   3  the node could not start
-  4  the node stopped, and connections that did not end in time were dropped";
+  4  the node stopped, and connections that did not end in time were dropped
+  5  no node answers";
+
+const TOP_HELP: &str = "\
+Examples:
+  steppe top
+  steppe top --admin unix:/run/steppe/admin.sock
+  steppe top --admin http://127.0.0.1:9900 --token-file admin.token --once
+
+Keys: q quits, s sorts accounts, arrows scroll, ? helps.";
 
 const RUN_HELP: &str = "\
 Examples:
@@ -202,6 +231,7 @@ pub fn main_with(
         Command::Check(options) => check(&options.file),
         Command::Health(options) => health::run(options),
         Command::Schema => print(&format!("{:#}\n", config::schema())),
+        Command::Top(options) => top(options),
         Command::Completions { shell } => completions(shell),
         Command::Manual(options) => manual::run(&options, Cli::command()),
         Command::Version => print(&format!("steppe {}\n", version())),
@@ -243,6 +273,21 @@ fn check(file: &Path) -> ExitCode {
     match outcome.config {
         Some(config) => print(&format!("{}: ok: {}\n", file.display(), summary(&config))),
         None => Code::Configuration.into(),
+    }
+}
+
+fn top(options: Top) -> ExitCode {
+    let options = top::Options {
+        admin: options.admin,
+        token_file: options.token_file,
+        once: options.once,
+    };
+    match top::run(&options) {
+        Ok(()) => Code::Ok.into(),
+        Err(error) => {
+            say(&format!("steppe: {error:#}\n"));
+            Code::NoAnswer.into()
+        }
     }
 }
 

@@ -13,3 +13,4 @@ pub mod memory;
 pub mod node;
 pub mod notify;
 pub mod reload;
+pub mod top;

@@ -121,6 +121,7 @@ fn help_has_examples_and_exit_codes() {
           check        Says everything that is wrong with a configuration
           health       Asks a running node whether it is ready
           schema       Prints the JSON Schema of the configuration, for editors
+          top          Shows what a running node does, live
           completions  Prints completions for a shell
           man          Writes the manual pages
           version      Prints version, target and allocator
@@ -133,6 +134,7 @@ fn help_has_examples_and_exit_codes() {
           steppe run                      the embedded default: gateway on 127.0.0.1:8080, admin on :9900
           steppe run -c steppe.toml       a configuration of your own
           steppe check steppe.toml        everything that is wrong with it, at once
+          steppe top                      what a running node does, live
           steppe schema > schema.json     for completion and hints in an editor
 
         Exit codes:
@@ -141,5 +143,6 @@ fn help_has_examples_and_exit_codes() {
           2  the command line is wrong
           3  the node could not start
           4  the node stopped, and connections that did not end in time were dropped
+          5  no node answers
     "#]].assert_eq(text(&output.stdout));
 }

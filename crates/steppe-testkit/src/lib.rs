@@ -13,6 +13,7 @@
 //! stranger does, by its sockets and its process.
 
 mod cgroup;
+mod chromium;
 mod flow;
 mod framing;
 mod meter;
@@ -29,6 +30,7 @@ mod tools;
 mod websocket;
 
 pub use cgroup::Cgroup;
+pub use chromium::Chromium;
 pub use flow::{FlowOrigin, FlowPlan, FlowReport, Pattern, download, upload};
 pub use framing::{BodyDecoder, BodyFraming, Head};
 pub use meter::{MemoryMeter, MemoryPeak, thread_count};

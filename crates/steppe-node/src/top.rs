@@ -1,0 +1,118 @@
+//! `steppe top`: the admin page in a terminal.
+//!
+//! It reads `/events` of a node's admin server on a thread of its own and draws what came last.
+//! Invariant: the terminal is given back as it was, whatever ends the command; nothing that a peer
+//! sent reaches it but as printable text.
+//!
+//! Leaves out TLS: beyond the machine, admin is reached through a tunnel or a Unix socket.
+
+mod draw;
+mod feed;
+mod plain;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
+
+use anyhow::Context;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use feed::{Feed, Update};
+use view::View;
+
+/// For keys, between two looks at the feed: short enough that an event shows at once.
+const KEYS_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// What to show.
+#[derive(Debug)]
+pub struct Options {
+    /// `http://host:port`, `host:port` or `unix:/path`.
+    pub admin: String,
+    /// The token, where admin wants one.
+    pub token_file: Option<PathBuf>,
+    /// Print one snapshot and end.
+    pub once: bool,
+}
+
+/// Shows a node until `q`; prints it once where asked for, or where nobody could see it change.
+///
+/// # Errors
+/// Nothing answers, it answers something else, or the terminal fails.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let target = feed::Target::new(&options.admin, options.token_file.as_deref())?;
+    // The first answer is waited for: an address with a mistake is told, not shown.
+    let feed = Feed::start(target);
+    let first = feed.first()?;
+    let mut view = View::new(options.admin.clone());
+    first.into_iter().for_each(|update| view.update(update));
+    if options.once || !io::stdout().is_terminal() {
+        return plain::print(&view).context("standard output");
+    }
+    let terminal = ratatui::try_init().context("the terminal")?;
+    let outcome = show(terminal, &mut view, &feed.updates);
+    ratatui::restore();
+    outcome
+}
+
+fn show(
+    mut terminal: DefaultTerminal,
+    view: &mut View,
+    updates: &Receiver<Update>,
+) -> anyhow::Result<()> {
+    let mut is_stale = true;
+    loop {
+        is_stale |= take_updates(view, updates);
+        if is_stale {
+            terminal.draw(|frame| draw::draw(frame, view))?;
+        }
+        is_stale = event::poll(KEYS_TIMEOUT)?;
+        if is_stale && is_end(&event::read()?, view) {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether anything came.
+fn take_updates(view: &mut View, updates: &Receiver<Update>) -> bool {
+    let mut came = false;
+    loop {
+        match updates.try_recv() {
+            Ok(update) => view.update(update),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => return came,
+        }
+        came = true;
+    }
+}
+
+/// Does what a key asks for, and says whether that is to end.
+fn is_end(event: &Event, view: &mut View) -> bool {
+    match event {
+        Event::Key(key) if key.kind != KeyEventKind::Release => is_end_key(*key, view),
+        // A resize: the next frame has the new size.
+        _ => false,
+    }
+}
+
+fn is_end_key(key: KeyEvent, view: &mut View) -> bool {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c') if is_control => return true,
+        KeyCode::Esc if view.shows_help => view.shows_help = false,
+        KeyCode::Char('q') | KeyCode::Esc => return true,
+        KeyCode::Char('?' | 'h') => view.shows_help = !view.shows_help,
+        KeyCode::Char('s') => view.sort = view.sort.next(),
+        KeyCode::Up | KeyCode::Char('k') => view.scroll(-1),
+        KeyCode::Down | KeyCode::Char('j') => view.scroll(1),
+        KeyCode::PageUp => view.scroll(-10),
+        KeyCode::PageDown => view.scroll(10),
+        KeyCode::Home => view.scroll(isize::MIN),
+        _ => {}
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

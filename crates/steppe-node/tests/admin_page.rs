@@ -1,0 +1,214 @@
+//! The admin page in a real browser, its events, and `steppe top`.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use steppe_testkit::{Chromium, RawOrigin, Steppe, skip};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const TOKEN: &str = "s3cret-t0ken-of-some-length";
+
+fn with_token(origin: &RawOrigin) -> Steppe {
+    let toml = Steppe::PLAIN.replace(
+        "listen = \"{admin}\"",
+        "listen = \"unix:{scratch}/admin.sock\"\nprobes = \"{admin}\"\ntoken_file = \"{scratch}/token\"",
+    );
+    Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .with_file("token", TOKEN)
+        .start(&toml)
+}
+
+#[test]
+fn the_page_shows_the_node_live_and_complains_of_nothing() {
+    let mut browser = match Chromium::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip("the_page_shows_the_node_live", &reason),
+    };
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    // A connection with half a head on it: what is reserved stands still, and is not nothing.
+    let mut peer = node.connect();
+    peer.send("GET / HTTP/1.1\r\n");
+    browser.go(&format!("http://{}/", node.admin()));
+    browser.await_true("Boolean(document.body?.dataset.live)");
+    let first = browser.evaluate("document.body.dataset.live");
+    let first = first.as_str().expect("a time");
+    browser.await_true(&format!("document.body.dataset.live !== '{first}'"));
+
+    let budget = node.admin_json("/memory")["budget"].take();
+    let shown = |key: &str| format!("Number(byId('budget').dataset.{key})");
+    assert_eq!(browser.evaluate(&shown("limit")), budget["limit_bytes"]);
+    let reserved = &budget["reserved_bytes"];
+    browser.await_true(&format!("{} === {reserved}", shown("reserved")));
+    browser.await_true("byId('holders').rows.length > 5");
+    browser.await_true("byId('accounts').innerText.includes('route all')");
+    let server = json!(origin.address().to_string());
+    browser.await_true(&format!("byId('upstreams').innerText.includes({server})"));
+    let today = "new Date().toLocaleDateString('en-GB')";
+    browser.await_true(&format!("byId('reload').textContent.includes({today})"));
+    browser.evaluate("byId('config').open = true");
+    browser.await_true("byId('config-text').textContent.includes('memory_budget')");
+
+    for width in [1280, 390, 320] {
+        browser.resize(width, 800);
+        let overhang =
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        assert_eq!(browser.evaluate(overhang), json!(0), "at {width} px");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_complaint_of_a_page_is_heard() {
+    let mut browser = match Chromium::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip("a_complaint_of_a_page_is_heard", &reason),
+    };
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    browser.go(&format!("http://{}/", node.admin()));
+    browser.await_true("Boolean(document.body?.dataset.live)");
+    // The policy lets no style into the page but its own file.
+    browser.evaluate("document.body.setAttribute('style', 'color: red')");
+    let complaints = browser.complaints();
+    assert!(
+        complaints
+            .iter()
+            .any(|each| each.contains("Content Security Policy")),
+        "{complaints:#?}"
+    );
+}
+
+#[test]
+fn bytes_of_the_node_never_become_markup() {
+    let mut browser = match Chromium::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip("bytes_of_the_node_never_become_markup", &reason),
+    };
+    let origin = RawOrigin::answering(OK);
+    let name = "<img src=x onerror=alert(1)>";
+    let toml = Steppe::PLAIN.replace("name = \"all\"", &format!("name = \"{name}\""));
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    browser.go(&format!("http://{}/", node.admin()));
+    let shown = format!("byId('accounts')?.innerText.includes({})", json!(name));
+    browser.await_true(&format!("Boolean({shown})"));
+    assert_eq!(browser.evaluate("document.images.length"), json!(0));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_page_asks_for_the_token_and_keeps_it_for_the_tab() {
+    let mut browser = match Chromium::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip("the_page_asks_for_the_token", &reason),
+    };
+    let origin = RawOrigin::answering(OK);
+    let toml = Steppe::PLAIN.replace(
+        "listen = \"{admin}\"",
+        "listen = \"127.0.0.1:{page}\"\nprobes = \"{admin}\"\ntoken_file = \"{scratch}/token\"",
+    );
+    let (builder, page) = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .with_file("token", TOKEN)
+        .with_port("page");
+    let _node = builder.start(&toml);
+    browser.go(&format!("http://127.0.0.1:{page}/"));
+    let enter = |token: &str| {
+        format!("byId('token').value = '{token}'; byId('token-form').requestSubmit()")
+    };
+    browser.await_true("byId('locked')?.hidden === false");
+    browser.evaluate(&enter("wrong"));
+    browser.await_true("byId('token-hint').textContent.includes('does not open')");
+    browser.evaluate(&enter(TOKEN));
+    browser.await_true("byId('locked').hidden && !byId('node').hidden");
+    browser.go(&format!("http://127.0.0.1:{page}/?again"));
+    browser.await_true("Boolean(document.body?.dataset.live)");
+}
+
+/// `steppe top` with these arguments.
+fn top(args: &[&str]) -> Output {
+    let output = Command::new(STEPPE).arg("top").args(args).output();
+    output.expect("the binary runs")
+}
+
+#[test]
+fn top_prints_a_snapshot_where_there_is_no_terminal() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let admin = format!("http://{}", node.admin());
+    let output = top(&["--admin", &admin]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let server = origin.address().to_string();
+    for part in ["ready", "64.0 MiB", "route all", &server, "healthy", "p99"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn top_reads_a_unix_socket_and_shows_the_token() {
+    let origin = RawOrigin::answering(OK);
+    let node = with_token(&origin);
+    let admin = format!("unix:{}", node.scratch().join("admin.sock").display());
+    let token_file = node.scratch().join("token");
+    let token_file = token_file.to_str().expect("the path is text");
+    let without = top(&["--admin", &admin, "--once"]);
+    assert_eq!(without.status.code(), Some(5), "{without:?}");
+    let said = String::from_utf8_lossy(&without.stderr);
+    assert!(
+        said.contains("401") && said.contains("--token-file"),
+        "{said}"
+    );
+    let with = top(&["--admin", &admin, "--once", "--token-file", token_file]);
+    assert!(with.status.success(), "{with:?}");
+    let printed = [with.stdout, with.stderr].concat();
+    assert!(!String::from_utf8_lossy(&printed).contains(TOKEN));
+}
+
+#[test]
+fn top_says_that_nothing_answers() {
+    let port = steppe_testkit::Port::free();
+    let output = top(&["--admin", &port.address().to_string()]);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains(&format!("no answer from {}", port.address())),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_warning_of_the_log_is_among_the_events() {
+    let origin = RawOrigin::answering(OK);
+    let toml = Steppe::PLAIN.replace("{origin}", "no-such-host.invalid:80");
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let end = std::time::Instant::now() + steppe_testkit::PATIENCE;
+    let admin = node.admin().to_string();
+    loop {
+        let output = top(&["--admin", &admin]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if text.contains("warn steppe_net") && text.contains("no-such-host.invalid") {
+            return;
+        }
+        assert!(std::time::Instant::now() < end, "{text}{}", node.said());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn memory_tells_what_the_page_takes() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let report: Value = node.admin_json("/memory");
+    let children = report["budget"]["children"].as_array().expect("accounts");
+    let admin = children.iter().find(|each| each["name"] == "admin");
+    let reserved = admin.and_then(|admin| admin["reserved_bytes"].as_u64());
+    assert!(reserved >= Some(24_000), "{report}");
+}
