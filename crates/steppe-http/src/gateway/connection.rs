@@ -40,22 +40,28 @@ pub(super) enum After {
 
 pub(super) async fn serve(mut connection: Connection) {
     let mut now = Instant::now();
+    // One place for the head: what is passed by value through the calls below has a
+    // place in each of them, for as long as the connection lives.
+    let mut head = None;
     loop {
-        let (after, status, route, is_forwarded) = match connection.server.next_request(now).await {
+        let next = connection.server.next_request(now).await;
+        let refused = match next {
             NextRequest::Closed(reason) => {
                 reason.inspect(|&reason| connection.this.metrics.closed(reason));
                 return;
             }
-            NextRequest::Refused(error) => (
-                connection.refuse(error, &[]).await,
-                error.status,
-                None,
-                false,
-            ),
-            NextRequest::Request(head) => {
-                connection.follow();
-                connection.exchange(head).await
+            NextRequest::Refused(error) => Some(error),
+            NextRequest::Request(request) => {
+                head = Some(request);
+                None
             }
+        };
+        let (after, status, route, is_forwarded) = if let Some(error) = refused {
+            let after = connection.refuse(error, &[]).await;
+            (after, error.status, None, false)
+        } else {
+            connection.follow();
+            connection.exchange(&mut head).await
         };
         let began_at = connection.server.began_at();
         now = Instant::now();
@@ -87,29 +93,29 @@ impl Connection {
         self.server.set_settings(self.door.settings());
     }
 
-    /// Serves one request; says what became of it, its status, its route, and
-    /// whether a server answered.
-    async fn exchange(&mut self, head: RequestHead) -> (After, u16, Option<usize>, bool) {
-        match self.route(&head) {
+    /// Serves the request of `head`, and takes it; says what became of it, its
+    /// status, its route, and whether a server answered.
+    async fn exchange(
+        &mut self,
+        head: &mut Option<RequestHead>,
+    ) -> (After, u16, Option<usize>, bool) {
+        let found = self.route(head.as_ref().expect("a request was read"));
+        match found {
             Ok(route) => {
                 self.server.charge_to(&self.this.leases[route]);
                 let (after, status, is_forwarded) = forward::exchange(self, head, route).await;
                 (after, status, Some(route), is_forwarded)
             }
             Err(NoRoute::NotFound) => {
-                drop(head);
+                *head = None;
                 (self.answer(404, &[]).await, 404, None, false)
             }
             Err(NoRoute::MethodNotAllowed) => {
                 // Off the hot path: this one may allocate.
-                let allowed = self.allowed_methods(&head);
-                drop(head);
-                (
-                    self.answer(405, &[("allow", &allowed)]).await,
-                    405,
-                    None,
-                    false,
-                )
+                let allowed = head.take().map(|head| self.allowed_methods(&head));
+                let allowed = allowed.unwrap_or_default();
+                let after = self.answer(405, &[("allow", &allowed)]).await;
+                (after, 405, None, false)
             }
         }
     }

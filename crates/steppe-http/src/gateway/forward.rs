@@ -22,7 +22,7 @@ use crate::h1::encode::{self, Encoder};
 use crate::head::{RequestHead, ResponseHead, Version};
 use crate::relay::{Continue, Patience, Relay, Relayed};
 use crate::respond::Responder;
-use crate::upstream::{Connected, Pool};
+use crate::upstream::{Connected, Pool, Selection};
 use retry::Forward;
 
 /// What came of a relay, and what the client has seen of it.
@@ -36,32 +36,50 @@ struct Outcome {
 /// server answered.
 pub(super) async fn exchange(
     connection: &mut Connection,
-    mut head: RequestHead,
+    head: &mut Option<RequestHead>,
     route: usize,
 ) -> (After, u16, bool) {
     let this = Rc::clone(&connection.this);
     let gateway = &*this.gateway;
     let lease = connection.this.leases[route].clone();
     let upstream = gateway.config.routes[route].upstream;
-    // Before it is changed: what a client sent says where it belongs.
     let pool = this.pools[upstream].as_ref();
-    let selection = pool.map(|pool| pool.select(&head, || client(gateway, connection, &head)));
-    if let Err(error) = prepare(gateway, connection, &mut head, route, &lease) {
-        drop(head);
-        return (connection.refuse(error, &[]).await, error.status, false);
-    }
+    let selection = match begin(gateway, connection, head, route, pool, &lease) {
+        Ok(selection) => selection,
+        Err(error) => {
+            *head = None;
+            return (connection.refuse(error, &[]).await, error.status, false);
+        }
+    };
     let outcome = match (&gateway.config.upstreams[upstream].kind, pool) {
         (UpstreamKind::Respond(respond), _) => {
             respond_to(connection, gateway, head, route, respond, &lease).await
         }
         (UpstreamKind::Servers(_), pool) => {
             let pool = pool.expect("servers have a pool");
-            let selection = selection.unwrap_or_default();
-            let forward = Forward::new(connection, gateway, route, pool, &lease, selection);
-            forward.run(head).await
+            Forward::new(connection, gateway, route, pool, &lease, selection)
+                .run(head)
+                .await
         }
     };
+    *head = None;
     finish(connection, outcome).await
+}
+
+/// Says which server is wanted, and makes the request what that shall see.
+fn begin(
+    gateway: &Gateway,
+    connection: &Connection,
+    head: &mut Option<RequestHead>,
+    route: usize,
+    pool: Option<&Rc<Pool>>,
+    lease: &Lease,
+) -> Result<Selection, GatewayError> {
+    let head = head.as_mut().expect("a request was read");
+    // Before it is changed: what a client sent says where it belongs.
+    let selection = pool.map(|pool| pool.select(head, || client(gateway, connection, head)));
+    prepare(gateway, connection, head, route, lease)?;
+    Ok(selection.unwrap_or_default())
 }
 
 /// Makes the request what the origin shall see: forwarding fields, `Via`, filters.
@@ -187,13 +205,13 @@ fn replace_forwarding(
 async fn respond_to(
     connection: &mut Connection,
     gateway: &Gateway,
-    head: RequestHead,
+    head: &mut Option<RequestHead>,
     route: usize,
     respond: &Respond,
     lease: &Lease,
 ) -> Outcome {
-    let responder = Responder::new(respond, head.method() == b"HEAD", lease);
-    drop(head);
+    let is_head = head.take().is_some_and(|head| head.method() == b"HEAD");
+    let responder = Responder::new(respond, is_head, lease);
     match responder {
         Ok(mut responder) => {
             let patience = patience(gateway, &connection.server, route, None);

@@ -273,10 +273,15 @@ pub(super) fn open(state: &Rc<WorkerState>, door: &Rc<Door>, stream: Stream, pee
         this,
         server,
     };
-    spawn_local(async move {
+    let task = async move {
         connection::serve(connection).await;
         drop((counted, admitted));
-    });
+    };
+    debug_assert!(
+        size_of_val(&task) <= CONNECTION_BYTES,
+        "it is charged with less than it takes"
+    );
+    spawn_local(task);
 }
 
 /// Who a peer is to a snapshot, which says whom to believe.

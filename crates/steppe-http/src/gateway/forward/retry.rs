@@ -63,7 +63,8 @@ impl<'a> Forward<'a> {
         }
     }
 
-    pub(super) async fn run(mut self, head: RequestHead) -> Outcome {
+    /// Takes the head as soon as a server can have it.
+    pub(super) async fn run(&mut self, head: &mut Option<RequestHead>) -> Outcome {
         match self.begin(head).await {
             Ok((connected, out, outgoing)) => self.forward(connected, out, outgoing).await,
             Err(error) => failed(error),
@@ -72,9 +73,11 @@ impl<'a> Forward<'a> {
 
     async fn begin(
         &mut self,
-        head: RequestHead,
+        head: &mut Option<RequestHead>,
     ) -> Result<(Box<Connected>, Buffer, Outgoing), GatewayError> {
         let connected = self.pool.checkout(&mut self.selection).await?;
+        // Its bytes are in `out` below; what it held is free for others then.
+        let head = head.take().expect("a request was read");
         let outgoing = Outgoing {
             length: head.length,
             is_head: head.method() == b"HEAD",
@@ -83,13 +86,12 @@ impl<'a> Forward<'a> {
                 && head.upgrade().is_none()
                 && head.is_idempotent(),
         };
-        // The head's bytes are in `out` now; what it held is free for others.
         let out = encode_request(&head, self.pool, &connected, self.lease)?;
         Ok((connected, out, outgoing))
     }
 
     async fn forward(
-        mut self,
+        &mut self,
         mut connected: Box<Connected>,
         mut out: Buffer,
         outgoing: Outgoing,
