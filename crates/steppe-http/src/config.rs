@@ -36,6 +36,8 @@ pub struct Gateway {
 pub struct Listener {
     /// The socket to bind.
     pub address: ListenAddress,
+    /// Trusted proxies say first who they connect for; others are turned away.
+    pub proxy_protocol: bool,
     /// What one client may ask of it.
     pub limits: ListenerLimits,
     /// How long a client may take.

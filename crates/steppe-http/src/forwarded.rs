@@ -70,6 +70,11 @@ impl Peer {
         self.address
     }
 
+    /// Its address as text.
+    pub(crate) fn text(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+
     /// Whether it is one of the trusted proxies.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted
@@ -320,14 +325,14 @@ fn put_value(value: &[u8], sink: &mut impl Sink) {
 
 /// An address as text, without an allocation.
 #[derive(Debug, Clone, Copy)]
-struct AddressText {
+pub(crate) struct AddressText {
     bytes: [u8; ADDRESS_TEXT_BYTES_MAX],
     len: usize,
 }
 
 impl AddressText {
     /// `address` is canonical: an IPv4-mapped one would be longer.
-    fn new(address: IpAddr) -> Self {
+    pub(crate) fn new(address: IpAddr) -> Self {
         let mut bytes = [0; ADDRESS_TEXT_BYTES_MAX];
         let mut free: &mut [u8] = &mut bytes;
         write!(free, "{address}").expect("the longest address is eight groups of four digits");
@@ -335,7 +340,7 @@ impl AddressText {
         Self { bytes, len }
     }
 
-    fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }

@@ -19,6 +19,7 @@ use steppe_mem::{Account, Budget};
 use steppe_net::{BoundListener, ListenAddress, Names, Worker};
 use tokio::sync::mpsc;
 
+use crate::access::AccessLog;
 use crate::config::{self, UpstreamKind};
 use crate::filter::{self, Filter};
 use crate::metrics::{Generation, HttpMetrics, Labels};
@@ -51,10 +52,13 @@ struct Ground {
     /// What is known of servers, of the configuration in force.
     upstreams: Arc<Upstreams>,
     metrics: Arc<HttpMetrics>,
+    /// `None`: off.
+    access: Option<Arc<AccessLog>>,
 }
 
 /// What each part of the gateway is charged to.
 struct Accounts {
+    access: Account,
     listeners: Vec<Account>,
     routes: Vec<Account>,
     upstreams: Vec<Account>,
@@ -71,13 +75,14 @@ struct Admitted {
 }
 
 impl Gateway {
-    /// A gateway under `budget`. Must be called within a runtime, which resolves `names`.
+    /// A gateway under `budget`, which logs exchanges to `access`. Must be called within a runtime, which resolves `names`.
     #[must_use]
     pub fn new(
         config: config::Gateway,
         budget: &Budget,
         names: &Names,
         metrics: Arc<HttpMetrics>,
+        access: Option<Arc<AccessLog>>,
     ) -> Arc<Self> {
         let ground = Ground {
             node: budget.root().clone(),
@@ -85,6 +90,7 @@ impl Gateway {
             buffers: Arc::new(SocketBuffers::new(budget.root().limit_bytes())),
             upstreams: Arc::default(),
             metrics,
+            access,
         };
         Self::build(config, ground, None)
     }
@@ -210,7 +216,12 @@ impl Accounts {
             known(|all| &all.upstreams, at)
                 .unwrap_or_else(|| node.child(format!("upstream {}", upstream.name), None))
         };
+        let access = last.map_or_else(
+            || node.child("access log", None),
+            |last| last.accounts.access.clone(),
+        );
         Self {
+            access,
             listeners: config.listeners.iter().map(listener).collect(),
             routes: config.routes.iter().map(route).collect(),
             upstreams: config.upstreams.iter().map(upstream).collect(),
@@ -236,6 +247,7 @@ mod tests {
                     connections: 2,
                     ..config::ListenerLimits::default()
                 },
+                proxy_protocol: false,
                 timeouts: config::ListenerTimeouts::default(),
             }],
             ..config::Gateway::default()
@@ -243,7 +255,7 @@ mod tests {
         let budget = Budget::new(64 << 20);
         let names = Names::new(Arc::new(SystemResolver::new().expect("settings")));
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
-        let gateway = Gateway::new(config, &budget, &names, metrics);
+        let gateway = Gateway::new(config, &budget, &names, metrics, None);
         let held: Vec<_> = (0..3).filter_map(|_| gateway.admit(0)).collect();
         assert_eq!((held.len(), gateway.ground.buffers.connections()), (2, 2));
         drop(held);

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod config;
 pub mod date;
 pub mod error;
@@ -23,6 +24,7 @@ pub mod host;
 pub mod limits;
 pub mod metrics;
 pub mod path;
+pub mod proxy_protocol;
 pub mod relay;
 pub mod respond;
 pub mod router;

@@ -113,6 +113,28 @@ pub const RETRIES_MIN_PER_SECOND: u64 = 3;
 /// Bytes of a probe's response that are read for its head.
 pub const PROBE_BYTES_MAX: usize = 8 << 10;
 
+/// Memory of what an access log copies of a request. Nearly all fit; what doesn't is given
+/// more, and not kept.
+pub const ACCESS_RECORD_BYTES: usize = 512;
+
+/// Copies that wait for the next request, a worker.
+pub const ACCESS_RECORDS_IDLE_MAX: usize = 256;
+
+/// Bytes of a request's target in an access log; what is longer is cut.
+pub const ACCESS_TARGET_BYTES_MAX: usize = 3 << 10;
+
+/// The same of every other value.
+pub const ACCESS_VALUE_BYTES_MAX: usize = 1 << 10;
+
+/// Bytes of a header of the PROXY protocol, version 1: "a 108-byte buffer is always enough"
+/// (§2.1), its terminating zero included.
+pub const PROXY_V1_BYTES_MAX: usize = 107;
+
+/// The same of version 2. §2.2 asks for 536 at least; the rest is for extensions, such as a
+/// certificate's subject, which are skipped.
+pub const PROXY_V2_BYTES_MAX: usize = 2 << 10;
+
+const _: () = assert!(PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MIN <= CHUNK_BYTES_MAX);
 const _: () = assert!(SOCKET_BUFFER_BYTES_MIN < SOCKET_BUFFER_BYTES_TUNED);

@@ -247,7 +247,13 @@ impl Pool {
     /// Takes a connection back; one that can't be used again is closed.
     pub fn put_back(&self, mut connected: Box<Connected>, now: Instant) {
         let keepalive = self.settings().keepalive;
-        if keepalive == 0 || self.is_retired.get() || !connected.connection.is_reusable() {
+        // One that names a client is of no use to another.
+        let is_named = self.settings().proxy_protocol.is_some();
+        if keepalive == 0
+            || is_named
+            || self.is_retired.get()
+            || !connected.connection.is_reusable()
+        {
             return;
         }
         connected.rest();

@@ -115,7 +115,7 @@ impl Running {
         let budget = Budget::new(64 << 20);
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
-        let gateway = Gateway::new(config, &budget, &names, metrics);
+        let gateway = Gateway::new(config, &budget, &names, metrics, None);
         let stock = Stock {
             lease: budget.root().child("pool", None).lease(),
             idle_bytes_max: 1 << 20,
@@ -168,6 +168,7 @@ fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
         trusted_proxies: Vec::new(),
         listeners: vec![Listener {
             address: ListenAddress::Tcp(address),
+            proxy_protocol: false,
             limits: config::ListenerLimits::default(),
             timeouts: config::ListenerTimeouts::default(),
         }],

@@ -53,6 +53,15 @@ impl Stream {
         Ok(Self::Unix(UnixStream::connect(path).await?))
     }
 
+    /// The address that it has on this side; `None` for a Unix socket.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.local_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Sizes what the kernel may hold of it, each way. It doubles the figure for
     /// its own overhead, and no longer tunes the size by itself.
     ///

@@ -26,8 +26,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
 use steppe_net::ListenAddress;
+use steppe_telemetry::Destination;
 
 use self::limits::FILE_BYTES_MAX;
 pub use self::manual::manual;
@@ -95,12 +97,26 @@ pub struct Admin {
 }
 
 /// `[log]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// The least severe level that is logged.
     pub level: LogLevel,
     /// How a line is written.
     pub format: LogFormat,
+    /// A line for each exchange. `None`: off.
+    pub access: Option<Access>,
+}
+
+/// The file that standard output is called as: opening it would fail where that is a socket.
+const STDOUT: &str = "/dev/stdout";
+
+/// `log.access`: a line for each exchange.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Where lines go.
+    pub destination: Destination,
+    /// What they have.
+    pub format: AccessFormat,
 }
 
 /// Severity of a line, the most severe first.

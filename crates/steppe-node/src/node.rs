@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use steppe_http::Gateway;
+use steppe_http::access::AccessLog;
 use steppe_http::gateway::{Change, Drained};
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_http::upstream::Upstreams;
@@ -23,12 +24,12 @@ use steppe_net::{
     WorkerThread, raise_file_limit, spawn_worker,
 };
 use steppe_telemetry::recent::Recent;
-use steppe_telemetry::{Registry, log};
+use steppe_telemetry::{Destination, LineLog, Registry, log};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::admin::{self, Admin, Readiness, State};
 use crate::cli::{Code, RunOptions};
-use crate::config::{Config, LogFormat, LogLevel, MemoryBudget, Workers};
+use crate::config::{self, Config, LogFormat, LogLevel, MemoryBudget, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Demo};
 use crate::memory::{self, MemoryCollector, Overhead, StackMark};
@@ -69,6 +70,8 @@ struct Prepared {
     listeners: Vec<Vec<BoundListener>>,
     admin: Option<Admin>,
     demo: Option<Demo>,
+    /// The access log, and the lines below it.
+    access: Option<(Arc<AccessLog>, LineLog)>,
 }
 
 async fn serve(
@@ -95,7 +98,8 @@ async fn serve(
     let resolver = SystemResolver::new().context("name resolution")?;
     let names = Names::new(Arc::new(resolver));
     let http = node.config.http.clone();
-    let gateway = Gateway::new(http, &node.budget, &names, Arc::clone(&metrics));
+    let access = node.access.as_ref().map(|(access, _)| Arc::clone(access));
+    let gateway = Gateway::new(http, &node.budget, &names, Arc::clone(&metrics), access);
     let mut watch = Watch::new(file.clone());
     let status = Status::new(&node.config, file);
     let (ask, mut asked) = tokio::sync::mpsc::channel(ASKS_MAX);
@@ -104,7 +108,9 @@ async fn serve(
         upstreams: gateway.upstreams(),
         recent: &recent,
         status: &status,
+        access: node.access.as_ref().map(|(_, lines)| lines.clone()),
     };
+    let access = figures.access.clone();
     let admin = serve_admin(&mut node, &figures, &readiness, ask)?;
     let overhead = AbortOnDrop(tokio::spawn(Overhead::new(&node.budget).keep()));
     let mut started = start_workers(&mut node, &gateway, &drain)?;
@@ -122,7 +128,11 @@ async fn serve(
         let (reason, ask) = tokio::select! {
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
-            _ = hangup.recv() => ("SIGHUP", None),
+            _ = hangup.recv() => {
+                // Whoever moved the log away says so by the same signal.
+                access.iter().for_each(LineLog::reopen);
+                ("SIGHUP", None)
+            }
             Some(ask) = asked.recv() => ("admin", Some(ask)),
             () = watch.changed() => ("file changed", None),
         };
@@ -148,6 +158,7 @@ async fn serve(
         }
     };
     let is_clean = go_down(started, &drain, timeout, again).await;
+    close_access_log(access.as_ref());
     drop((admin, overhead, node.demo));
     let code = if is_clean { Code::Ok } else { Code::Dropped };
     Ok(code.into())
@@ -165,6 +176,28 @@ fn start_log(config: &Config) -> anyhow::Result<Recent> {
         LogFormat::Text => log::Format::Text,
     };
     log::init(level, format).context("the log")
+}
+
+fn open_access_log(
+    access: &config::Access,
+    workers: usize,
+) -> anyhow::Result<(Arc<AccessLog>, LineLog)> {
+    let lines = LineLog::open(access.destination.clone(), workers);
+    let lines = lines.with_context(|| match &access.destination {
+        Destination::Stdout => "log.access: standard output".to_owned(),
+        Destination::File(path) => format!("log.access.file: cannot open {}", path.display()),
+    })?;
+    let log = AccessLog::new(access.format.clone(), lines.clone());
+    Ok((Arc::new(log), lines))
+}
+
+/// Waits for what workers have handed over; a disk that stands still is not waited for.
+fn close_access_log(access: Option<&LineLog>) {
+    /// The end of a drain is not the time to wait for long.
+    const PATIENCE: Duration = Duration::from_secs(3);
+    if access.is_some_and(|log| !log.close(PATIENCE)) {
+        tracing::error!("the access log takes no more lines: the last ones are lost");
+    }
 }
 
 fn prepare(options: RunOptions, inherited: &Inherited) -> anyhow::Result<Prepared> {
@@ -191,7 +224,10 @@ fn prepare(options: RunOptions, inherited: &Inherited) -> anyhow::Result<Prepare
         .map_err(|error| explain_port(error.into(), is_default))?;
     let listeners = bind_listeners(&config, workers, inherited)
         .map_err(|error| explain_port(error, is_default))?;
+    let access = config.log.access.as_ref();
+    let access = access.map(|access| open_access_log(access, workers));
     Ok(Prepared {
+        access: access.transpose()?,
         config,
         budget,
         workers,
@@ -308,6 +344,7 @@ struct Figures<'a> {
     upstreams: &'a Arc<Upstreams>,
     status: &'a Status,
     recent: &'a Recent,
+    access: Option<LineLog>,
 }
 
 /// Serves admin on the control thread for as long as the handle lives.
@@ -327,6 +364,9 @@ fn serve_admin(
     let mut registry = Registry::default();
     registry.register_collector(figures.metrics.collector());
     registry.register_collector(figures.upstreams.collector());
+    if let Some(access) = &figures.access {
+        registry.register_collector(access.collector());
+    }
     registry.register_collector(ReloadCollector::new(figures.status.clone()));
     registry.register_collector(MemoryCollector::new(node.budget.clone()));
     let content = admin::Content {

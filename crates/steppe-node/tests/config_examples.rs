@@ -181,13 +181,13 @@ probes = "0.0.0.0:9901"
 [log]
 level = "debug"
 format = "json"
-access = "off"
+access = { file = "access.log", format = "json", fields = ["time", "status"] }
 [http]
 trusted_proxies = ["10.0.0.0/8", "::1"]
 [[http.listener]]
 listen = "[::]:8080"
 protocols = ["h1"]
-proxy_protocol = false
+proxy_protocol = true
 limits = { header_bytes = "8KiB", header_count = 50, body_bytes = "0", connections = 5 }
 timeouts = { header = "1s", idle = "2s", write_stall = "3s" }
 [http.upstream.a]
@@ -200,6 +200,7 @@ slow_start = "7s"
 health = { path = "/healthz?a=b", interval = "3s", timeout = "4s", healthy_after = 5, unhealthy_after = 6, expect = "200, 3xx" }
 outlier = { consecutive_failures = 7, ejection = "8s", max_ejected = "34%" }
 retry = { attempts = 3, on = ["504", "connect"], budget = "12.5%" }
+proxy_protocol = "v2"
 keepalive = 0
 timeouts = { connect = "1ms", first_byte = "2ms", idle = "3ms", total = "4ms" }
 [http.upstream.b]

@@ -81,6 +81,7 @@ fn is_type(rule: &Value, value: &Value) -> bool {
         Some("string") => value.is_string(),
         Some("integer") => value.is_u64(),
         Some("number") => value.is_number(),
+        Some("boolean") => value.is_boolean(),
         other => panic!("no type {other:?}"),
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use steppe_net::ServerAddress;
 
 use super::UpstreamTimeouts;
+use crate::proxy_protocol::ProxyVersion;
 
 /// Servers of one upstream.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +32,8 @@ pub struct Servers {
     pub outlier: Option<Outlier>,
     /// What is sent again. `None`: what no server took.
     pub retry: Option<Retry>,
+    /// Servers are told first whom a connection is for. None is kept then.
+    pub proxy_protocol: Option<ProxyVersion>,
 }
 
 /// A server and its share.
@@ -144,6 +147,7 @@ impl Servers {
             health: None,
             outlier: None,
             retry: None,
+            proxy_protocol: None,
         }
     }
 }

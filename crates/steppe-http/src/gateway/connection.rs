@@ -1,20 +1,25 @@
 //! A client's connection: one exchange after the other.
 
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use steppe_net::PeerAddress;
 
 use super::forward;
 use super::listening::Door;
 use super::worker::{self, WorkerGateway, WorkerState};
+use crate::access::Ended;
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
 use crate::forwarded::Peer;
 use crate::h1::{NextRequest, ServerConnection};
 use crate::head::RequestHead;
 use crate::metrics::CloseReason;
+use crate::proxy_protocol::{Ends, ProxyHeader};
 use crate::router::{FieldLookup, NoRoute, RouteQuery};
+use crate::upstream::TargetState;
 
 /// A connection, and whose it is.
 pub(super) struct Connection {
@@ -25,6 +30,21 @@ pub(super) struct Connection {
     pub(super) server: ServerConnection,
     pub(super) address: PeerAddress,
     pub(super) peer: Peer,
+    /// What the client connected to, where a proxy has said so.
+    pub(super) destination: Option<SocketAddr>,
+    pub(super) notes: Notes,
+}
+
+/// What is known of the exchange under way, for the access log and for servers that are
+/// told whom a connection is for. Empty where neither asks.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// As far as trusted proxies vouch for it.
+    pub(super) client: Option<IpAddr>,
+    /// The server that was asked last.
+    pub(super) server: Option<Arc<TargetState>>,
+    /// Why it ended before its time.
+    reason: Option<CloseReason>,
 }
 
 /// What is to become of the connection after an exchange.
@@ -39,6 +59,9 @@ pub(super) enum After {
 }
 
 pub(super) async fn serve(mut connection: Connection) {
+    if connection.server.settings().proxy_protocol && !connection.is_introduced().await {
+        return;
+    }
     let mut now = Instant::now();
     // One place for the head: what is passed by value through the calls below has a
     // place in each of them, for as long as the connection lives.
@@ -65,15 +88,12 @@ pub(super) async fn serve(mut connection: Connection) {
         };
         let began_at = connection.server.began_at();
         now = Instant::now();
+        let elapsed = now.saturating_duration_since(began_at);
         let this = &connection.this;
         let upstream = route.filter(|_| is_forwarded);
         let upstream = upstream.map(|route: usize| this.gateway.config.routes[route].upstream);
-        this.metrics.request(
-            route,
-            upstream,
-            status,
-            now.saturating_duration_since(began_at),
-        );
+        this.metrics.request(route, upstream, status, elapsed);
+        connection.log(status, route, elapsed);
         match after {
             After::NextRequest => {}
             After::Linger => return connection.server.linger().await,
@@ -93,12 +113,88 @@ impl Connection {
         self.server.set_settings(self.door.settings());
     }
 
+    /// Learns from a trusted proxy who the client is. Anybody else is turned away: a header
+    /// is asked for, and nobody would believe theirs.
+    async fn is_introduced(&mut self) -> bool {
+        let header = if self.peer.is_trusted() {
+            self.server.proxy_header().await
+        } else {
+            Err(Some(CloseReason::ProxyProtocol))
+        };
+        match header {
+            Ok(ProxyHeader::Own) => return true,
+            Ok(ProxyHeader::For(ends)) => {
+                self.address = PeerAddress::Ip(ends.source);
+                self.destination = Some(ends.destination);
+            }
+            Ok(ProxyHeader::Unix) => self.address = PeerAddress::Local,
+            Err(reason) => {
+                reason.inspect(|&reason| self.this.metrics.closed(reason));
+                return false;
+            }
+        }
+        self.peer = worker::peer_of(&self.this.gateway, self.address);
+        true
+    }
+
+    /// Both ends of the connection that the request under way came by, its client's for
+    /// the first; `None` where that is a local process.
+    pub(super) fn ends(&self) -> Option<Ends> {
+        let (ip, own) = (self.notes.client?, self.address);
+        let source = match own {
+            PeerAddress::Ip(address) if own.ip() == ip => SocketAddr::new(ip, address.port()),
+            PeerAddress::Local if own.ip() == ip => return None,
+            // Of a client beyond the peer nobody knows the port.
+            _ => SocketAddr::new(ip, 0),
+        };
+        let destination = self.destination.or_else(|| self.server.local_address());
+        Some(Ends {
+            source,
+            destination: destination?,
+        })
+    }
+
+    /// Writes the line of the exchange that is over.
+    fn log(&mut self, status: u16, route: Option<usize>, duration: Duration) {
+        let notes = std::mem::take(&mut self.notes);
+        let Some(access) = &self.this.access else {
+            return;
+        };
+        let config = &self.this.gateway.config;
+        let route = route.map(|route| &config.routes[route]);
+        let upstream = route.map(|route| &config.upstreams[route.upstream]);
+        let moved = self.server.moved();
+        access.ended(Ended {
+            client: notes.client.unwrap_or_else(|| self.peer.address()),
+            peer: &self.peer,
+            record: self.server.take_record(),
+            status,
+            sent_bytes: moved.sent,
+            received_bytes: moved.received,
+            duration,
+            route: route.map(|route| route.name.as_str()),
+            upstream: upstream.map(|upstream| upstream.name.as_str()),
+            server: notes.server.as_ref().map(|server| server.address()),
+            reason: notes.reason,
+        });
+    }
+
+    /// Counts why an exchange ends before its time.
+    pub(super) fn closed(&mut self, reason: CloseReason) {
+        self.this.metrics.closed(reason);
+        self.notes.reason = Some(reason);
+    }
+
     /// Serves the request of `head`, and takes it; says what became of it, its
     /// status, its route, and whether a server answered.
     async fn exchange(
         &mut self,
         head: &mut Option<RequestHead>,
     ) -> (After, u16, Option<usize>, bool) {
+        if self.this.access.is_some() {
+            let head = head.as_ref().expect("a request was read");
+            self.notes.client = Some(forward::client(&self.this.gateway, self, head));
+        }
         let found = self.route(head.as_ref().expect("a request was read"));
         match found {
             Ok(route) => {
@@ -131,7 +227,7 @@ impl Connection {
 
     /// Refuses a request, and counts why.
     pub(super) async fn refuse(&mut self, error: GatewayError, further: &[(&str, &str)]) -> After {
-        self.this.metrics.closed(error.reason);
+        self.closed(error.reason);
         if error.status == 499 {
             return After::Close;
         }

@@ -20,6 +20,7 @@ use crate::forwarded::{Forwarding, Incoming, Received};
 use crate::h1::ServerConnection;
 use crate::h1::encode::{self, Encoder};
 use crate::head::{RequestHead, ResponseHead, Version};
+use crate::proxy_protocol::EncodedHeader;
 use crate::relay::{Continue, Patience, Relay, Relayed};
 use crate::respond::Responder;
 use crate::upstream::{Connected, Pool, Selection};
@@ -44,6 +45,11 @@ pub(super) async fn exchange(
     let lease = connection.this.leases[route].clone();
     let upstream = gateway.config.routes[route].upstream;
     let pool = this.pools[upstream].as_ref();
+    let is_named = pool.is_some_and(|pool| pool.settings().proxy_protocol.is_some());
+    if is_named && connection.notes.client.is_none() {
+        let head = head.as_ref().expect("a request was read");
+        connection.notes.client = Some(client(gateway, connection, head));
+    }
     let selection = match begin(gateway, connection, head, route, pool, &lease) {
         Ok(selection) => selection,
         Err(error) => {
@@ -151,7 +157,7 @@ fn write_forwarding(
 }
 
 /// Who the client is, as far as trusted proxies vouch for it.
-fn client(gateway: &Gateway, connection: &Connection, head: &RequestHead) -> IpAddr {
+pub(super) fn client(gateway: &Gateway, connection: &Connection, head: &RequestHead) -> IpAddr {
     forwarding(gateway, connection, head).client()
 }
 
@@ -231,16 +237,22 @@ async fn respond_to(
     }
 }
 
+/// The request's head, after what its server is to know first. A connection that is told
+/// whom it is for carries this one request, so that goes along with it.
 fn encode_request(
+    connection: &Connection,
     head: &RequestHead,
     pool: &Pool,
     connected: &Connected,
     lease: &Lease,
 ) -> Result<Buffer, OverBudget> {
+    let header = pool.settings().proxy_protocol;
+    let header = header.map(|version| EncodedHeader::new(version, connection.ends()));
+    let before = header.as_ref().map_or(&b""[..], EncodedHeader::as_bytes);
     if head.authority().is_empty() {
-        return encode::request(head, &pool.authority(connected), lease);
+        return encode::request(head, &pool.authority(connected), before, lease);
     }
-    encode::request(head, "", lease)
+    encode::request(head, "", before, lease)
 }
 
 /// How long the exchange may take, and each part of it.
@@ -349,7 +361,7 @@ async fn finish(connection: &mut Connection, outcome: Outcome) -> (After, u16, b
         (Ok(_), status) => (After::Linger, status.unwrap_or(502), true),
         // Part of the response is out: a cut connection is all that can tell the client.
         (Err(error), Some(status)) if !connection.server.retract() => {
-            connection.this.metrics.closed(error.reason);
+            connection.closed(error.reason);
             (After::Close, status, true)
         }
         (Err(error), _) => {

@@ -12,8 +12,9 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::spawn_local;
 
 use super::Gateway;
-use super::connection::{self, Connection};
+use super::connection::{self, Connection, Notes};
 use super::listening::{Door, Doorkeeper};
+use crate::access::WorkerAccess;
 use crate::config::Upstream;
 use crate::forwarded::Peer;
 use crate::h1::{ServerConnection, ServerSettings};
@@ -49,6 +50,8 @@ pub(super) struct WorkerGateway {
     pub(super) pools: Vec<Option<Rc<Pool>>>,
     /// By route.
     pub(super) leases: Vec<Lease>,
+    /// `None`: off.
+    pub(super) access: Option<Rc<WorkerAccess>>,
 }
 
 /// What a worker has whatever the configuration.
@@ -75,7 +78,13 @@ impl WorkerGateway {
                 last.map(|last| &**last),
             )))
         };
+        let log = gateway.ground.access.as_ref();
+        let access = match last {
+            Some(last) => last.access.clone(),
+            None => log.map(|log| Rc::new(log.worker(&gateway.accounts.access.lease()))),
+        };
         Rc::new(Self {
+            access,
             pools: upstreams.enumerate().map(pool).collect(),
             leases: gateway.accounts.routes.iter().map(Account::lease).collect(),
             metrics,
@@ -95,6 +104,8 @@ impl WorkerGateway {
         ServerSettings {
             limits: config.limits,
             timeouts: config.timeouts,
+            proxy_protocol: config.proxy_protocol,
+            capture: self.access.as_ref().map(|access| access.capture()),
             lease: self.gateway.accounts.listeners[index].lease(),
             drain,
         }
@@ -230,6 +241,9 @@ async fn sweep_pools(state: Rc<WorkerState>) {
             .iter()
             .flatten()
             .for_each(|pool| pool.sweep(now));
+        if let Some(access) = &current.access {
+            access.flush();
+        }
     }
 }
 
@@ -268,6 +282,8 @@ pub(super) fn open(state: &Rc<WorkerState>, door: &Rc<Door>, stream: Stream, pee
     let connection = Connection {
         peer: peer_of(&this.gateway, peer),
         address: peer,
+        destination: None,
+        notes: Notes::default(),
         state: Rc::clone(state),
         door: Rc::clone(door),
         this,

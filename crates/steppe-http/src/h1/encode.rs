@@ -130,12 +130,19 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// A request's head. `server` is named as its host where the client named none.
+/// A request's head, with `before` in front of it. `server` is named as its host where the
+/// client named none.
 ///
 /// # Errors
 /// Where the budget has no room.
-pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer, OverBudget> {
+pub fn request(
+    head: &RequestHead,
+    server: &str,
+    before: &[u8],
+    lease: &Lease,
+) -> Result<Buffer, OverBudget> {
     Encoder::encode(lease, room_for(&head.fields), |out| {
+        out.put(before);
         out.put(head.method());
         out.put(b" ");
         out.put(head.path());
@@ -226,8 +233,7 @@ pub fn refusal(
             out.line(name.as_bytes(), value.as_bytes());
         }
         out.put(b"content-type: text/plain; charset=utf-8\r\n");
-        // `404 Not Found` and a line end.
-        out.length(BodyLength::Known(reason.len() as u64 + 5));
+        out.length(BodyLength::Known(refusal_bytes(status)));
         match persistence {
             Persistence::Default => {}
             Persistence::KeepAlive => out.line(b"connection", b"keep-alive"),
@@ -241,6 +247,11 @@ pub fn refusal(
             out.put(b"\n");
         }
     })
+}
+
+/// Content of a [`refusal`]: `404 Not Found` and a line end.
+pub(crate) fn refusal_bytes(status: u16) -> u64 {
+    status::reason(status).len() as u64 + 5
 }
 
 /// The end of a chunked message that has trailers.

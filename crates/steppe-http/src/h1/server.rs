@@ -1,7 +1,10 @@
 //! The client's end: requests read, responses written, one after the other.
 
+mod proxied;
+
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -16,6 +19,7 @@ use super::reader::{ReadError, Reader, split};
 use super::target;
 use super::wire::{Side, Wire};
 use super::writer::Writer;
+use crate::access::{Capture, Record};
 use crate::config::{ListenerLimits, ListenerTimeouts};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Sink, Source};
@@ -31,6 +35,10 @@ pub struct ServerSettings {
     pub limits: ListenerLimits,
     /// See the configuration.
     pub timeouts: ListenerTimeouts,
+    /// See the configuration.
+    pub proxy_protocol: bool,
+    /// Copies what the access log needs, where there is one.
+    pub capture: Option<Capture>,
     /// What request heads are charged to.
     pub lease: Lease,
     /// When the node goes down, connections are closed after their response.
@@ -48,6 +56,8 @@ pub struct ServerConnection {
     /// What the exchange under way is charged to.
     lease: Lease,
     request: Request,
+    /// What the access log needs of it.
+    record: Option<Record>,
     age: Age,
     /// Connection, task, deadline: as long as it is open.
     _charge: Reservation,
@@ -72,6 +82,15 @@ struct Request {
     keep_alive: bool,
     /// When its first bytes were seen.
     began_at: Instant,
+    /// Content each way.
+    moved: Moved,
+}
+
+/// Bytes of content of an exchange.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moved {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
 }
 
 /// What came of waiting for a request.
@@ -106,7 +125,9 @@ impl ServerConnection {
                 is_head: false,
                 keep_alive: true,
                 began_at: Instant::now(),
+                moved: Moved::default(),
             },
+            record: None,
             age: Age::New,
             _charge: charge,
         }
@@ -120,6 +141,21 @@ impl ServerConnection {
     /// When the present request's first bytes were seen.
     pub fn began_at(&self) -> Instant {
         self.request.began_at
+    }
+
+    /// Content of the present exchange, so far.
+    pub(crate) fn moved(&self) -> Moved {
+        self.request.moved
+    }
+
+    /// What the access log needs of the present request.
+    pub(crate) fn take_record(&mut self) -> Option<Record> {
+        self.record.take()
+    }
+
+    /// The address that the client connected to; `None` for a Unix socket.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        self.wire.stream.local_address()
     }
 
     /// What the listener asks of it.
@@ -167,6 +203,7 @@ impl ServerConnection {
             version: Version::Http11,
             is_head: false,
             keep_alive: false,
+            moved: Moved::default(),
             ..self.request
         };
         let mut seen = 0;
@@ -270,6 +307,10 @@ impl ServerConnection {
         line: RequestLine,
         mut fields: FieldBlock,
     ) -> Result<RequestHead, GatewayError> {
+        // Before anything of it is changed.
+        if let Some(capture) = &self.settings.capture {
+            self.record = capture.take(&line, &fields);
+        }
         self.request.version = line.version;
         self.request.is_head = line.method.of(fields.bytes()) == b"HEAD";
         let framing = framing::request(line.version, &fields)?;
@@ -399,6 +440,7 @@ impl ServerSide<'_> {
         let persistence = self.persistence();
         self.request.keep_alive = persistence != Persistence::Close;
         let has_content = !self.request.is_head;
+        self.request.moved.sent = 0;
         let refusal = encode::refusal(
             status,
             further,
@@ -407,7 +449,12 @@ impl ServerSide<'_> {
             &self.settings.lease,
         );
         match refusal {
-            Ok(out) => self.writer.start(out, BodyLength::Empty, false),
+            Ok(out) => {
+                if has_content {
+                    self.request.moved.sent = encode::refusal_bytes(status);
+                }
+                self.writer.start(out, BodyLength::Empty, false);
+            }
             Err(_) => {
                 self.request.keep_alive = false;
                 self.writer.start_static(OVER_BUDGET);
@@ -426,6 +473,9 @@ impl Sink for ServerSide<'_> {
     }
 
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
+        if let Part::Chunk(chunk) = &part {
+            self.request.moved.sent += chunk.len() as u64;
+        }
         Ok(self.writer.put(part)?)
     }
 
@@ -442,17 +492,19 @@ impl Sink for ServerSide<'_> {
 
 impl Source for ServerSide<'_> {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
-        self.reader
-            .poll_part(cx, self.wire, self.lease)
-            .map_err(|error| match error {
-                ReadError::Cut => GatewayError::client_gone(),
-                ReadError::Malformed => GatewayError::downstream(CloseReason::BadRequest, 400),
-                ReadError::TooLarge => too_large(),
-                ReadError::TrailersTooLarge => {
-                    GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
-                }
-                ReadError::OverBudget => GatewayError::over_budget(),
-            })
+        let part = self.reader.poll_part(cx, self.wire, self.lease);
+        if let Poll::Ready(Ok(Part::Chunk(chunk))) = &part {
+            self.request.moved.received += chunk.len() as u64;
+        }
+        part.map_err(|error| match error {
+            ReadError::Cut => GatewayError::client_gone(),
+            ReadError::Malformed => GatewayError::downstream(CloseReason::BadRequest, 400),
+            ReadError::TooLarge => too_large(),
+            ReadError::TrailersTooLarge => {
+                GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
+            }
+            ReadError::OverBudget => GatewayError::over_budget(),
+        })
     }
 
     fn is_starved(&self) -> bool {

@@ -44,13 +44,15 @@ pub enum CloseReason {
     UpstreamReset,
     /// A server's response could not be read in one way only: 502.
     BadResponse,
+    /// No header of the PROXY protocol came first, or not from a trusted proxy.
+    ProxyProtocol,
     /// The node stopped, and `drain_timeout` was over.
     Drain,
 }
 
 impl CloseReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::HeaderTimeout,
         Self::IdleTimeout,
         Self::BodyTimeout,
@@ -71,6 +73,7 @@ impl CloseReason {
         Self::ConnectFailed,
         Self::UpstreamReset,
         Self::BadResponse,
+        Self::ProxyProtocol,
         Self::Drain,
     ];
 
@@ -104,6 +107,7 @@ impl CloseReason {
             Self::ConnectFailed => "connect_failed",
             Self::UpstreamReset => "upstream_reset",
             Self::BadResponse => "bad_response",
+            Self::ProxyProtocol => "proxy_protocol",
             Self::Drain => "drain",
         }
     }

@@ -26,6 +26,7 @@ use crate::config::Health;
 use crate::field::FieldList;
 use crate::h1::parse::{self, HeadLimits};
 use crate::limits::{PROBE_BYTES_MAX, RESPONSE_FIELDS_MAX};
+use crate::proxy_protocol::EncodedHeader;
 
 /// Probes of the upstreams that have `health`, for as long as it lives.
 #[derive(Debug)]
@@ -132,6 +133,11 @@ async fn ask(
          connection: close\r\n\r\n",
         health.path
     );
+    // A probe is made for nobody.
+    let header = upstream.settings().proxy_protocol;
+    let header = header.map(|version| EncodedHeader::new(version, None));
+    let before = header.as_ref().map_or(&b""[..], EncodedHeader::as_bytes);
+    let request = [before, request.as_bytes()].concat();
     match (server, endpoints.socket_address(target.state.ip)) {
         (ServerAddress::Unix(path), _) => {
             let stream = UnixStream::connect(path).await.map_err(failed)?;
@@ -148,10 +154,10 @@ async fn ask(
 /// The status of the final response.
 async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    request: &str,
+    request: &[u8],
 ) -> Result<u16, ProbeFailure> {
     let cut = |_: io::Error| ProbeFailure::Cut;
-    stream.write_all(request.as_bytes()).await.map_err(cut)?;
+    stream.write_all(request).await.map_err(cut)?;
     let mut bytes = vec![0; PROBE_BYTES_MAX];
     let mut filled = 0;
     loop {

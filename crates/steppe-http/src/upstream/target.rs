@@ -6,7 +6,7 @@
 //!
 //! Leaves out who decides: ejection is `state.rs`'s, probes are `probe.rs`'s.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ pub struct TargetState {
     /// The server as it was configured.
     pub(super) server: ServerAddress,
     pub(super) ip: IpAddr,
+    /// Where it is, for people.
+    address: Box<str>,
     started: AtomicU64,
     ended: AtomicU64,
     /// Requests that wait for a connection.
@@ -150,9 +152,17 @@ pub(super) fn millis(at: Instant) -> u64 {
     u64::try_from(since).unwrap_or(u64::MAX).saturating_add(1)
 }
 
+fn address_text(server: &ServerAddress, ip: IpAddr) -> Box<str> {
+    match server {
+        ServerAddress::Name { port, .. } => SocketAddr::new(ip, *port).to_string().into(),
+        other => other.to_string().into(),
+    }
+}
+
 impl TargetState {
     pub(super) fn new(server: ServerAddress, ip: IpAddr, now: Instant) -> Self {
         Self {
+            address: address_text(&server, ip),
             server,
             ip,
             started: AtomicU64::new(0),
@@ -171,6 +181,12 @@ impl TargetState {
             changed_at: AtomicU64::new(millis(now)),
             probe: ProbeState::default(),
         }
+    }
+
+    /// Where it is: address and port, or the path of a Unix socket.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// A request begins.

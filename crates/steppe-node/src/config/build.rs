@@ -5,16 +5,19 @@
 mod upstreams;
 
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
+use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
     FieldEdits, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
     ListenerTimeouts, Respond, Route, Server, Servers, Transform, Upstream, UpstreamKind,
     UpstreamTimeouts,
 };
 use steppe_net::ServerAddress;
+use steppe_telemetry::Destination;
 
 use super::typed::{Fields, FromNode, Named, Node as Read, Typed};
-use super::{Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Workers};
+use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, STDOUT, Workers};
 
 pub(super) fn config(file: &Fields) -> Option<Config> {
     let admin = match file.node("admin") {
@@ -68,7 +71,38 @@ fn log(log: &Fields) -> Option<Log> {
         "json" => LogFormat::Json,
         _ => return None,
     };
-    Some(Log { level, format })
+    Some(Log {
+        level,
+        format,
+        access: access(log.node("access")?)?,
+    })
+}
+
+#[expect(clippy::option_option, reason = "invalid and off are two things")]
+fn access(access: &Read) -> Option<Option<Access>> {
+    let Some(table) = access.fields() else {
+        let stdout = Access {
+            destination: Destination::Stdout,
+            format: AccessFormat::Combined,
+        };
+        return Some((<&str>::from_node(access)? == "stdout").then_some(stdout));
+    };
+    let fields: Option<Vec<&str>> = table.optional("fields")?;
+    let fields = fields.map(|names| names.into_iter().filter_map(AccessField::named).collect());
+    let format = match table.take("format")? {
+        "combined" => AccessFormat::Combined,
+        "json" => AccessFormat::Json(fields.unwrap_or_else(|| AccessField::DEFAULT.to_vec())),
+        _ => return None,
+    };
+    let path: PathBuf = table.take("file")?;
+    Some(Some(Access {
+        destination: if path == Path::new(STDOUT) {
+            Destination::Stdout
+        } else {
+            Destination::File(path)
+        },
+        format,
+    }))
 }
 
 fn gateway(http: &Fields) -> Option<Gateway> {
@@ -94,6 +128,7 @@ fn listener(listener: &Fields) -> Option<Listener> {
     let timeouts = listener.table("timeouts")?;
     Some(Listener {
         address: listener.take("listen")?,
+        proxy_protocol: listener.take("proxy_protocol")?,
         limits: ListenerLimits {
             header_bytes: limits.take("header_bytes")?,
             header_count: limits.take("header_count")?,
@@ -138,6 +173,7 @@ fn servers(upstream: &Fields) -> Option<Servers> {
         health: upstreams::health(upstream)?,
         outlier: upstreams::outlier(upstream)?,
         retry: upstreams::retry(upstream)?,
+        proxy_protocol: upstreams::proxy_protocol(upstream)?,
         keepalive: upstream.take("keepalive")?,
         timeouts: UpstreamTimeouts {
             connect: timeouts.take("connect")?,

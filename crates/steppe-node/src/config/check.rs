@@ -18,6 +18,7 @@ use super::typed::{Fields, FromNode, Typed};
 /// Finds the mistakes of a file that `read` has read.
 pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Vec<Mistake>) {
     admin_token(file, mistakes);
+    access_log(file, mistakes);
     addresses(file, mistakes);
     if let Some(http) = file.table("http") {
         no_listener(root, file, http, mistakes);
@@ -27,6 +28,7 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Vec<Mistake>) {
             .filter_map(|node| node.fields())
         {
             protocols(listener, mistakes);
+            proxy_protocol(http, listener, mistakes);
         }
         fields::check(http, mistakes);
         routes::check(file, http, mistakes);
@@ -56,6 +58,37 @@ fn admin_token(file: &Fields, mistakes: &mut Vec<Mistake>) {
         .label("neither loopback nor a Unix socket")
         .help("set `token_file`, or listen on 127.0.0.1"),
     );
+}
+
+/// `combined` has what it has.
+fn access_log(file: &Fields, mistakes: &mut Vec<Mistake>) {
+    let log = file.table("log").and_then(|log| log.table("access"));
+    let Some(access) = log else {
+        return;
+    };
+    let is_combined = access.take::<&str>("format") == Some("combined");
+    let Some(fields) = access.node("fields") else {
+        return;
+    };
+    if is_combined {
+        let message = "`fields` has no effect in the format \"combined\"";
+        let mistake = Mistake::new(fields.span, message).label("which has a fixed set");
+        mistakes.push(mistake.help("set `format = \"json\"`"));
+    }
+    let mut seen: Vec<(&str, Span)> = Vec::new();
+    for node in access.list("fields") {
+        let Some(name) = <&str>::from_node(node) else {
+            continue;
+        };
+        match seen.iter().find(|(earlier, _)| *earlier == name) {
+            None => seen.push((name, node.span)),
+            Some((_, first)) => mistakes.push(
+                Mistake::new(node.span, format!("field \"{name}\" is named twice"))
+                    .label("again here")
+                    .also(*first, "first here"),
+            ),
+        }
+    }
 }
 
 fn is_local(address: &ListenAddress) -> bool {
@@ -128,6 +161,29 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Vec<Mi
             .label("no listener")
             .help("add one, with `listen` set to \"127.0.0.1:8080\""),
     );
+}
+
+/// Nobody could connect.
+fn proxy_protocol(http: &Fields, listener: &Fields, mistakes: &mut Vec<Mistake>) {
+    let is_on = listener.take::<bool>("proxy_protocol") == Some(true);
+    let Some(node) = listener.node("proxy_protocol").filter(|_| is_on) else {
+        return;
+    };
+    // One that is invalid was meant to name somebody.
+    let trusts_nobody = matches!(
+        http.node("trusted_proxies").map(|node| &node.typed),
+        Some(Typed::List(networks)) if networks.is_empty()
+    );
+    if trusts_nobody {
+        mistakes.push(
+            Mistake::new(
+                node.span,
+                "the PROXY protocol is believed of trusted proxies, and there are none",
+            )
+            .label("every connection would be turned away")
+            .help("name them in `http.trusted_proxies`"),
+        );
+    }
 }
 
 fn protocols(listener: &Fields, mistakes: &mut Vec<Mistake>) {

@@ -10,13 +10,16 @@ use std::fmt;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use steppe_http::access::AccessFormat;
 use steppe_http::config::{
     FieldEdits, Filter, FilterKind, Gateway, HostPattern, Listener, Respond, Route, Servers,
     Upstream, UpstreamKind,
 };
+use steppe_http::proxy_protocol::ProxyVersion;
+use steppe_telemetry::Destination;
 
 use super::grammar::{duration_text, size_text};
-use super::{Admin, Config, LogFormat, LogLevel, MemoryBudget, Node, Workers};
+use super::{Access, Admin, Config, LogFormat, LogLevel, MemoryBudget, Node, STDOUT, Workers};
 
 /// Stands for a value that must not be shown.
 const MASK: &str = "***";
@@ -32,7 +35,7 @@ impl Config {
         let log = json!({
             "level": self.log.level.to_string(),
             "format": self.log.format.to_string(),
-            "access": "off",
+            "access": self.log.access.as_ref().map_or(json!("off"), access),
         });
         root.insert("log".to_owned(), log);
         root.insert("http".to_owned(), gateway(&self.http));
@@ -111,6 +114,25 @@ fn admin(admin: &Admin) -> Value {
     Value::Object(object)
 }
 
+fn access(access: &Access) -> Value {
+    let path = match (&access.destination, &access.format) {
+        (Destination::Stdout, AccessFormat::Combined) => return json!("stdout"),
+        (Destination::Stdout, _) => Path::new(STDOUT),
+        (Destination::File(path), _) => path,
+    };
+    let mut object = Map::new();
+    insert(&mut object, "file", Some(path.to_string_lossy()));
+    match &access.format {
+        AccessFormat::Combined => insert(&mut object, "format", Some("combined")),
+        AccessFormat::Json(fields) => {
+            let fields = fields.iter().map(|field| field.as_str());
+            insert(&mut object, "format", Some("json"));
+            insert(&mut object, "fields", Some(fields.collect::<Vec<_>>()));
+        }
+    }
+    Value::Object(object)
+}
+
 fn gateway(http: &Gateway) -> Value {
     let named = |entries: Vec<(&String, Value)>| -> Value {
         let entries = entries.into_iter();
@@ -140,7 +162,7 @@ fn listener(listener: &Listener) -> Value {
     json!({
         "listen": listener.address.to_string(),
         "protocols": ["h1"],
-        "proxy_protocol": false,
+        "proxy_protocol": listener.proxy_protocol,
         "limits": {
             "header_bytes": size_text(limits.header_bytes as u64),
             "header_count": limits.header_count,
@@ -206,6 +228,8 @@ fn servers(upstream: &Servers) -> Value {
         "retry",
         upstream.retry.as_ref().map(upstreams::retry),
     );
+    let proxy_protocol = upstream.proxy_protocol.map(ProxyVersion::as_str);
+    insert(&mut object, "proxy_protocol", proxy_protocol);
     Value::Object(object)
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Invariant: this is the only list of keys; a key that is marked later is refused by name.
 
+mod access;
 mod upstream;
 
 use super::limits::{
@@ -11,6 +12,7 @@ use super::limits::{
     WORKERS_MAX,
 };
 use super::table::{Absent, Choice, Form, Key, Kind, Table, Tagged, Variant};
+use access::ACCESS;
 use std::time::Duration;
 use upstream::{HEALTH, OUTLIER, RETRY, STICKY};
 
@@ -115,8 +117,8 @@ static LOG: Table = Table {
         Key::new(
             "access",
             Kind::Either(&[
-                Kind::Choice(&[Choice::served("off"), Choice::later("stdout")]),
-                Kind::LaterTable("an access log in a file"),
+                Kind::Choice(&[Choice::served("off"), Choice::served("stdout")]),
+                Kind::Table(&ACCESS),
             ]),
             "A line for each exchange.",
         )
@@ -186,8 +188,8 @@ static LISTENER: Table = Table {
         Key::later("tls", "Certificates and what clients must show."),
         Key::new(
             "proxy_protocol",
-            Kind::Off,
-            "Whether trusted proxies send the PROXY protocol.",
+            Kind::Boolean,
+            "Whether trusted proxies say first whom they connect for; others are turned away.",
         )
         .absent(Absent::No),
         Key::new("limits", Kind::Table(&LISTENER_LIMITS), LISTENER_LIMITS.doc)
@@ -329,6 +331,11 @@ static UPSTREAM: Table = Table {
             "When an upstream that fails is left alone.",
         ),
         Key::new("retry", Kind::Table(&RETRY), RETRY.doc),
+        Key::new(
+            "proxy_protocol",
+            Kind::Choice(&[Choice::served("v1"), Choice::served("v2")]),
+            "Says to servers first whom a connection is for, which is not used again then.",
+        ),
         Key::later("hedge", "When a second server is asked too."),
     ],
     one_of: &["servers", "respond", "plane"],

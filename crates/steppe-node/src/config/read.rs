@@ -160,11 +160,7 @@ impl Reader<'_> {
             (Kind::Choice(choices), ValueKind::Text(text)) => {
                 self.choice(name, choices, value, text).map(Typed::Choice)
             }
-            (Kind::Off, ValueKind::Boolean(false)) => Some(Typed::Boolean(false)),
-            (Kind::Off, ValueKind::Boolean(true)) => {
-                self.later(value.span, &format!("`{name} = true`"));
-                None
-            }
+            (Kind::Boolean, ValueKind::Boolean(value)) => Some(Typed::Boolean(*value)),
             (Kind::List(item, min), ValueKind::List(items)) => {
                 self.list(name, item, *min, value, items)
             }
@@ -183,10 +179,6 @@ impl Reader<'_> {
             }
             (Kind::Tagged(tagged), ValueKind::Table(entries)) => {
                 self.tagged(tagged, value.span, entries)
-            }
-            (Kind::LaterTable(what), ValueKind::Table(_)) => {
-                self.later(value.span, what);
-                None
             }
             (Kind::Either(kinds), _) => match kinds.iter().find(|kind| takes(kind, value)) {
                 Some(kind) => self.typed(name, kind, value),
@@ -430,7 +422,7 @@ fn takes(kind: &Kind, value: &Value) -> bool {
         (Kind::Share, ValueKind::Float(_))
         | (Kind::Integer(..), ValueKind::Integer(_))
         | (Kind::Text(_) | Kind::Size(..), ValueKind::Text(_))
-        | (Kind::Table(_) | Kind::LaterTable(_), ValueKind::Table(_)) => true,
+        | (Kind::Table(_), ValueKind::Table(_)) => true,
         _ => false,
     }
 }
@@ -453,8 +445,8 @@ fn type_help(kind: &Kind, value: &Value) -> Option<String> {
         (Kind::Integer(..), ValueKind::Text(text)) if text.parse::<u64>().is_ok() => {
             Some(format!("write it without quotes: {text}"))
         }
-        (Kind::Off, ValueKind::Text(text)) if text == "false" => {
-            Some("write it without quotes: false".to_owned())
+        (Kind::Boolean, ValueKind::Text(text)) if text == "false" || text == "true" => {
+            Some(format!("write it without quotes: {text}"))
         }
         _ => None,
     }

@@ -112,21 +112,16 @@ fn kind(kind: &Kind) -> Value {
             let names = choices.iter().filter(|choice| choice.is_served);
             json!({ "enum": names.map(|choice| choice.name).collect::<Vec<_>>() })
         }
-        Kind::Off => json!({ "const": false }),
+        Kind::Boolean => json!({ "type": "boolean" }),
         Kind::List(item, min) => list(item, *min),
         Kind::OneOrMany(item) => json!({ "anyOf": [self::kind(item), list(item, 1)] }),
         Kind::Map(form, item) => map(*form, self::kind(item)),
         Kind::Table(table) => self::table(table, None),
         Kind::Tagged(tagged) => self::tagged(tagged),
         Kind::Either(kinds) => {
-            let served = kinds.iter().filter(|kind| kind.is_served());
-            let mut served: Vec<_> = served.map(self::kind).collect();
-            match served.len() {
-                1 => served.remove(0),
-                _ => json!({ "anyOf": served }),
-            }
+            let kinds: Vec<_> = kinds.iter().map(self::kind).collect();
+            json!({ "anyOf": kinds })
         }
-        Kind::LaterTable(_) => json!({ "not": {} }),
     }
 }
 

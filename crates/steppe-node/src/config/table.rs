@@ -79,8 +79,8 @@ pub enum Kind {
     Share,
     /// One of these strings.
     Choice(&'static [Choice]),
-    /// `false`; `true` is not supported yet.
-    Off,
+    /// `true` or `false`.
+    Boolean,
     /// A list with at least so many items.
     List(&'static Kind, usize),
     /// An item, or a list of at least one.
@@ -93,8 +93,6 @@ pub enum Kind {
     Tagged(&'static Tagged),
     /// Whatever takes it first.
     Either(&'static [Kind]),
-    /// A table that is known, and not supported yet.
-    LaterTable(&'static str),
 }
 
 /// One string of several.
@@ -237,24 +235,16 @@ impl Kind {
                 let names: Vec<_> = names.map(|c| format!("\"{}\"", c.name)).collect();
                 names.join(" or ")
             }
-            Self::Off => "`false`".to_owned(),
+            Self::Boolean => "`true` or `false`".to_owned(),
             Self::List(Self::Table(_), _) => "a list of tables".to_owned(),
             Self::List(item, _) => format!("a list, each item {}", item.expects()),
             Self::OneOrMany(item) => format!("{}, or a list of them", item.expects()),
-            Self::Map(..) | Self::Table(_) | Self::Tagged(_) | Self::LaterTable(_) => {
-                "a table".to_owned()
-            }
+            Self::Map(..) | Self::Table(_) | Self::Tagged(_) => "a table".to_owned(),
             Self::Either(kinds) => {
-                let kinds: Vec<_> = kinds.iter().filter(|kind| kind.is_served()).collect();
-                let kinds: Vec<_> = kinds.into_iter().map(Self::expects).collect();
+                let kinds: Vec<_> = kinds.iter().map(Self::expects).collect();
                 kinds.join(", or ")
             }
         }
-    }
-
-    /// Whether some value of this kind can be used.
-    pub(super) fn is_served(&self) -> bool {
-        !matches!(self, Self::LaterTable(_))
     }
 
     /// The range of a number, for a message.

@@ -92,7 +92,10 @@ fn a_file_that_was_moved_away_is_followed_by_a_new_one() {
     writer.line(|line| line.put(b"third"));
     drop(writer);
     assert!(log.close(PATIENCE));
-    assert_eq!(fs::read_to_string(moved).expect("a file"), "first\nsecond\n");
+    assert_eq!(
+        fs::read_to_string(moved).expect("a file"),
+        "first\nsecond\n"
+    );
     assert_eq!(fs::read_to_string(path).expect("a file"), "third\n");
 }
 

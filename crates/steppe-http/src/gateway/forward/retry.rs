@@ -86,7 +86,7 @@ impl<'a> Forward<'a> {
                 && head.upgrade().is_none()
                 && head.is_idempotent(),
         };
-        let out = encode_request(&head, self.pool, &connected, self.lease)?;
+        let out = encode_request(self.connection, &head, self.pool, &connected, self.lease)?;
         Ok((connected, out, outgoing))
     }
 
@@ -97,6 +97,9 @@ impl<'a> Forward<'a> {
         outgoing: Outgoing,
     ) -> Outcome {
         loop {
+            if self.connection.this.access.is_some() {
+                self.connection.notes.server = Some(Arc::clone(connected.split().1));
+            }
             connected.connection.start(out, outgoing, self.lease);
             let tried = self.attempt(&mut connected, outgoing).await;
             let is_stale = is_stale(&tried.outcome);

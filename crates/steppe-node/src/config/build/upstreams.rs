@@ -3,6 +3,7 @@
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
 use steppe_http::config::{Balance, Health, Outlier, Retry, RetryOn, Sticky};
+use steppe_http::proxy_protocol::ProxyVersion;
 
 use crate::config::typed::Fields;
 
@@ -69,4 +70,15 @@ pub(super) fn retry(upstream: &Fields) -> Option<Option<Retry>> {
         on: on?.into_iter().fold(RetryOn::default(), RetryOn::or),
         budget: retry.take("budget")?,
     }))
+}
+
+#[expect(clippy::option_option, reason = "invalid and off are two things")]
+pub(super) fn proxy_protocol(upstream: &Fields) -> Option<Option<ProxyVersion>> {
+    let version: Option<&str> = upstream.optional("proxy_protocol")?;
+    Some(match version {
+        None => None,
+        Some("v1") => Some(ProxyVersion::V1),
+        Some("v2") => Some(ProxyVersion::V2),
+        Some(_) => return None,
+    })
 }

@@ -1,0 +1,210 @@
+//! How a line is written.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use steppe_telemetry::Line;
+
+use super::clock::{Now, digits};
+use super::field::AccessField;
+use super::record::{Captured, Needs};
+use super::{Ended, escape};
+use crate::forwarded::AddressText;
+use crate::head::Version;
+
+/// What a line has, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// `client - - [time] "request" status bytes "referer" "user agent"`, as nginx and
+    /// Apache have it.
+    Combined,
+    /// One JSON object, with these fields in their order. What an exchange does not have
+    /// is left out.
+    Json(Vec<AccessField>),
+}
+
+impl AccessFormat {
+    /// What is copied of a request.
+    pub(super) fn needs(&self) -> Needs {
+        match self {
+            Self::Combined => [
+                Captured::Method,
+                Captured::Target,
+                Captured::Referer,
+                Captured::UserAgent,
+            ]
+            .into_iter()
+            .collect(),
+            Self::Json(fields) => fields.iter().filter_map(|&field| captured(field)).collect(),
+        }
+    }
+
+    pub(super) fn write(&self, line: &mut Line<'_>, ended: &Ended<'_>, now: &Now<'_>) {
+        match self {
+            Self::Combined => combined(line, ended, now),
+            Self::Json(fields) => json(line, fields, ended, now),
+        }
+    }
+}
+
+/// Where a field's value comes from, if it is the client's own words.
+fn captured(field: AccessField) -> Option<Captured> {
+    match field {
+        AccessField::Method => Some(Captured::Method),
+        AccessField::Target | AccessField::Path | AccessField::Query => Some(Captured::Target),
+        AccessField::Host => Some(Captured::Host),
+        AccessField::UserAgent => Some(Captured::UserAgent),
+        AccessField::Referer => Some(Captured::Referer),
+        AccessField::RequestId => Some(Captured::RequestId),
+        AccessField::ForwardedFor => Some(Captured::ForwardedFor),
+        _ => None,
+    }
+}
+
+fn combined(line: &mut Line<'_>, ended: &Ended<'_>, now: &Now<'_>) {
+    address(line, ended.client, ended);
+    line.put(b" - - [");
+    line.put(now.combined);
+    line.put(b"] \"");
+    if let Some(record) = &ended.record {
+        escape::combined(line, record.value(Captured::Method).unwrap_or_default());
+        line.put(b" ");
+        escape::combined(line, record.value(Captured::Target).unwrap_or_default());
+        line.put(b" ");
+        line.put(protocol(record.version()));
+    }
+    line.put(b"\" ");
+    number(line, ended.status.into());
+    line.put(b" ");
+    number(line, ended.sent_bytes);
+    for captured in [Captured::Referer, Captured::UserAgent] {
+        line.put(b" \"");
+        let value = ended.record.as_ref().and_then(|it| it.value(captured));
+        match value {
+            Some(value) => escape::combined(line, value),
+            None => line.put(b"-"),
+        }
+        line.put(b"\"");
+    }
+}
+
+fn json(line: &mut Line<'_>, fields: &[AccessField], ended: &Ended<'_>, now: &Now<'_>) {
+    let mut before: &[u8] = b"{\"";
+    for &field in fields {
+        if !has(field, ended) {
+            continue;
+        }
+        line.put(before);
+        line.put(field.as_str().as_bytes());
+        line.put(b"\":");
+        value(line, field, ended, now);
+        before = b",\"";
+    }
+    if before == b"{\"" {
+        line.put(b"{");
+    }
+    line.put(b"}");
+}
+
+fn has(field: AccessField, ended: &Ended<'_>) -> bool {
+    match field {
+        AccessField::Protocol => ended.record.is_some(),
+        AccessField::Query => query(ended).is_some(),
+        AccessField::Route => ended.route.is_some(),
+        AccessField::Upstream => ended.upstream.is_some(),
+        AccessField::Server => ended.server.is_some(),
+        AccessField::CloseReason => ended.reason.is_some(),
+        _ => captured(field).is_none_or(|captured| own(ended, captured).is_some()),
+    }
+}
+
+fn value(line: &mut Line<'_>, field: AccessField, ended: &Ended<'_>, now: &Now<'_>) {
+    match field {
+        AccessField::Status => return number(line, ended.status.into()),
+        AccessField::BytesSent => return number(line, ended.sent_bytes),
+        AccessField::BytesReceived => return number(line, ended.received_bytes),
+        AccessField::DurationMs => return millis(line, ended.duration),
+        _ => {}
+    }
+    line.put(b"\"");
+    match field {
+        AccessField::Time => time(line, now),
+        AccessField::Client => address(line, ended.client, ended),
+        AccessField::Peer => address(line, ended.peer.address(), ended),
+        AccessField::Protocol => {
+            let version = ended.record.as_ref().map(|record| record.version());
+            line.put(version.map_or(b"", protocol));
+        }
+        AccessField::Path => escape::json(line, path(ended)),
+        AccessField::Query => escape::json(line, query(ended).unwrap_or_default()),
+        AccessField::Route => text(line, ended.route),
+        AccessField::Upstream => text(line, ended.upstream),
+        AccessField::Server => text(line, ended.server),
+        AccessField::CloseReason => text(line, ended.reason.map(|reason| reason.as_str())),
+        field => {
+            let own = captured(field).and_then(|captured| own(ended, captured));
+            escape::json(line, own.unwrap_or_default());
+        }
+    }
+    line.put(b"\"");
+}
+
+/// The client's own words.
+fn own<'a>(ended: &'a Ended<'_>, captured: Captured) -> Option<&'a [u8]> {
+    ended.record.as_ref()?.value(captured)
+}
+
+fn path<'a>(ended: &'a Ended<'_>) -> &'a [u8] {
+    let target = own(ended, Captured::Target).unwrap_or_default();
+    let end = memchr::memchr(b'?', target).unwrap_or(target.len());
+    &target[..end]
+}
+
+fn query<'a>(ended: &'a Ended<'_>) -> Option<&'a [u8]> {
+    let target = own(ended, Captured::Target)?;
+    memchr::memchr(b'?', target).map(|at| &target[at + 1..])
+}
+
+/// Names out of the configuration have any character.
+fn text(line: &mut Line<'_>, text: Option<&str>) {
+    escape::json(line, text.unwrap_or_default().as_bytes());
+}
+
+fn time(line: &mut Line<'_>, now: &Now<'_>) {
+    let mut millis = *b".000Z";
+    digits(&mut millis[1..4], now.millis.into());
+    line.put(now.rfc3339);
+    line.put(&millis);
+}
+
+/// Nearly always the peer's, which is text already.
+fn address(line: &mut Line<'_>, address: IpAddr, ended: &Ended<'_>) {
+    if address == ended.peer.address() {
+        return line.put(ended.peer.text());
+    }
+    line.put(AddressText::new(address).as_bytes());
+}
+
+fn protocol(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"HTTP/1.0",
+        Version::Http11 => b"HTTP/1.1",
+    }
+}
+
+/// Milliseconds with microseconds behind the point.
+fn millis(line: &mut Line<'_>, duration: Duration) {
+    let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    number(line, micros / 1000);
+    let mut fraction = *b".000";
+    digits(&mut fraction[1..], micros % 1000);
+    line.put(&fraction);
+}
+
+/// In decimal. By hand: formatting machinery costs ten times as much.
+fn number(line: &mut Line<'_>, number: u64) {
+    let mut room = [0; 20];
+    let count = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    digits(&mut room[..count], number);
+    line.put(&room[..count]);
+}

@@ -1,0 +1,191 @@
+//! What is copied of a request for its line, in memory that is used again.
+//!
+//! Invariant: a record's memory is charged for as long as it lives; there are as many as
+//! exchanges were under way at once, but for a few that wait for the next.
+
+use std::cell::RefCell;
+
+use steppe_mem::{Lease, Reservation};
+
+use crate::field::{FieldBlock, FieldId};
+use crate::h1::parse::RequestLine;
+use crate::head::Version;
+use crate::limits::{
+    ACCESS_RECORD_BYTES, ACCESS_RECORDS_IDLE_MAX, ACCESS_TARGET_BYTES_MAX, ACCESS_VALUE_BYTES_MAX,
+};
+
+/// A part of a request that may be copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Captured {
+    Method,
+    Target,
+    Host,
+    UserAgent,
+    Referer,
+    RequestId,
+    ForwardedFor,
+}
+
+const PARTS: usize = 7;
+
+/// A set of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Needs(u8);
+
+/// Parts of one request.
+#[derive(Debug)]
+pub(crate) struct Record {
+    bytes: Vec<u8>,
+    /// Where each part lies. `None`: the request has none, or it is not needed.
+    parts: [Option<(u16, u16)>; PARTS],
+    version: Version,
+    charge: Reservation,
+}
+
+/// Where records come from, and go back to.
+#[derive(Debug)]
+pub(super) struct Records {
+    lease: Lease,
+    idle: RefCell<Vec<Record>>,
+}
+
+impl FromIterator<Captured> for Needs {
+    fn from_iter<I: IntoIterator<Item = Captured>>(parts: I) -> Self {
+        Self(parts.into_iter().fold(0, |set, part| set | 1 << part as u8))
+    }
+}
+
+impl Needs {
+    fn has(self, part: Captured) -> bool {
+        self.0 & 1 << part as u8 != 0
+    }
+}
+
+impl Records {
+    pub(super) fn new(lease: Lease) -> Self {
+        Self {
+            lease,
+            idle: RefCell::default(),
+        }
+    }
+
+    /// Copies what is needed. `None`: the budget has no room.
+    pub(super) fn take(
+        &self,
+        needs: Needs,
+        line: &RequestLine,
+        fields: &FieldBlock,
+    ) -> Option<Record> {
+        let idle = self.idle.borrow_mut().pop();
+        let mut record = idle.map_or_else(|| Record::new(&self.lease), Some)?;
+        record.clear(line.version);
+        match record.copy(needs, line, fields) {
+            Some(()) => Some(record),
+            None => {
+                self.put_back(record);
+                None
+            }
+        }
+    }
+
+    pub(super) fn put_back(&self, record: Record) {
+        let mut idle = self.idle.borrow_mut();
+        // One that has grown is rare, and would keep its size.
+        let is_usual = record.bytes.capacity() <= ACCESS_RECORD_BYTES;
+        if is_usual && idle.len() < ACCESS_RECORDS_IDLE_MAX {
+            idle.push(record);
+        }
+    }
+}
+
+impl Record {
+    fn new(lease: &Lease) -> Option<Self> {
+        Some(Self {
+            charge: lease.try_reserve(ACCESS_RECORD_BYTES).ok()?,
+            bytes: Vec::with_capacity(ACCESS_RECORD_BYTES),
+            parts: [None; PARTS],
+            version: Version::Http11,
+        })
+    }
+
+    fn clear(&mut self, version: Version) {
+        self.bytes.clear();
+        self.parts = [None; PARTS];
+        self.version = version;
+    }
+
+    fn copy(&mut self, needs: Needs, line: &RequestLine, fields: &FieldBlock) -> Option<()> {
+        let bytes = fields.bytes();
+        let lines = [
+            (Captured::Method, line.method.of(bytes)),
+            (Captured::Target, line.target.of(bytes)),
+        ];
+        for (part, value) in lines {
+            if needs.has(part) {
+                self.add(part, value)?;
+            }
+        }
+        for (id, name, value) in fields.iter() {
+            let part = part_of(id, name).filter(|&part| needs.has(part));
+            // Of several lines the first counts.
+            if let Some(part) = part.filter(|&part| self.parts[part as usize].is_none()) {
+                self.add(part, value)?;
+            }
+        }
+        Some(())
+    }
+
+    fn add(&mut self, part: Captured, value: &[u8]) -> Option<()> {
+        let most = match part {
+            Captured::Target => ACCESS_TARGET_BYTES_MAX,
+            _ => ACCESS_VALUE_BYTES_MAX,
+        };
+        let value = &value[..value.len().min(most)];
+        let (start, end) = (self.bytes.len(), self.bytes.len() + value.len());
+        if end > self.bytes.capacity() {
+            let wanted = end.next_power_of_two();
+            self.charge.try_grow(wanted - self.bytes.capacity()).ok()?;
+            self.bytes.reserve_exact(wanted - start);
+        }
+        self.bytes.extend_from_slice(value);
+        let at = |place: usize| u16::try_from(place).expect("all parts together are shorter");
+        self.parts[part as usize] = Some((at(start), at(end)));
+        Some(())
+    }
+
+    /// A part, if the request has it and it was needed.
+    pub(super) fn value(&self, part: Captured) -> Option<&[u8]> {
+        let (start, end) = self.parts[part as usize]?;
+        Some(&self.bytes[usize::from(start)..usize::from(end)])
+    }
+
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+}
+
+fn part_of(id: FieldId, name: &[u8]) -> Option<Captured> {
+    match id {
+        FieldId::Host => return Some(Captured::Host),
+        FieldId::XForwardedFor => return Some(Captured::ForwardedFor),
+        FieldId::Other => {}
+        _ => return None,
+    }
+    let named = |text: &[u8]| name.eq_ignore_ascii_case(text);
+    match name.len() {
+        7 => named(b"referer").then_some(Captured::Referer),
+        10 => named(b"user-agent").then_some(Captured::UserAgent),
+        12 => named(b"x-request-id").then_some(Captured::RequestId),
+        _ => None,
+    }
+}
+
+// Places are 16 bits wide; see also `LINE_BYTES_MAX`: no peer can make a line too long.
+const ALL_PARTS_MAX: usize = ACCESS_TARGET_BYTES_MAX + (PARTS - 1) * ACCESS_VALUE_BYTES_MAX;
+const _: () = assert!(ALL_PARTS_MAX <= u16::MAX as usize);
+const _: () = assert!(ACCESS_RECORD_BYTES.is_power_of_two());
+// An escaped byte takes four at most, the target may be there twice, and names of ours add some.
+const _: () = assert!(
+    4 * (ALL_PARTS_MAX + ACCESS_TARGET_BYTES_MAX) + 8 * 1024
+        <= steppe_telemetry::limits::LINE_BYTES_MAX
+);
