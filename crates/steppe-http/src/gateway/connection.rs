@@ -59,7 +59,7 @@ pub(super) enum After {
 }
 
 pub(super) async fn serve(mut connection: Connection) {
-    if connection.server.settings().proxy_protocol && !connection.is_introduced().await {
+    if connection.server.settings().proxy_protocol && !Box::pin(connection.is_introduced()).await {
         return;
     }
     let mut now = Instant::now();
