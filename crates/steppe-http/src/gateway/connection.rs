@@ -58,13 +58,14 @@ pub(super) enum After {
     Close,
 }
 
-pub(super) async fn serve(mut connection: Connection) {
+/// Serves one request after the other. Borrows the connection: what is passed by value to an
+/// async function has two more places in its caller's task, for as long as that lives.
+pub(super) async fn serve(connection: &mut Connection) {
     if connection.server.settings().proxy_protocol && !Box::pin(connection.is_introduced()).await {
         return;
     }
     let mut now = Instant::now();
-    // One place for the head: what is passed by value through the calls below has a
-    // place in each of them, for as long as the connection lives.
+    // One place for the head, too.
     let mut head = None;
     loop {
         let next = connection.server.next_request(now).await;

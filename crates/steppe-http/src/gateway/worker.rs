@@ -279,7 +279,7 @@ pub(super) fn open(state: &Rc<WorkerState>, door: &Rc<Door>, stream: Stream, pee
         metrics: Rc::clone(&this.metrics),
         listener: index,
     };
-    let connection = Connection {
+    let mut connection = Connection {
         peer: peer_of(&this.gateway, peer),
         address: peer,
         destination: None,
@@ -290,8 +290,8 @@ pub(super) fn open(state: &Rc<WorkerState>, door: &Rc<Door>, stream: Stream, pee
         server,
     };
     let task = async move {
-        connection::serve(connection).await;
-        drop((counted, admitted));
+        connection::serve(&mut connection).await;
+        drop((connection, counted, admitted));
     };
     debug_assert!(
         size_of_val(&task) <= CONNECTION_BYTES,

@@ -383,7 +383,7 @@ impl ServerConnection {
 
     /// Ends the sending side, and reads on for a moment so that the client gets
     /// to see its response before the reset that unread bytes would cause.
-    pub async fn linger(mut self) {
+    pub async fn linger(&mut self) {
         self.deadline.set(Instant::now(), LINGER);
         let mut left = LINGER_BYTES_MAX;
         self.wire.pending = None;
