@@ -50,6 +50,9 @@ pub struct Options {
     /// The steppe to run, instead of building one
     #[arg(long, value_name = "PATH")]
     steppe: Option<PathBuf>,
+    /// A second Steppe, with an access log: what that costs
+    #[arg(long, conflicts_with = "without_steppe")]
+    access_log: bool,
     /// Only the peers: shows what the machine and the bench itself are worth
     #[arg(long, conflicts_with = "steppe")]
     without_steppe: bool,
@@ -133,7 +136,9 @@ impl Options {
     /// Steppe first, then the reference, then the others as they were named.
     fn proxies(&self) -> Vec<Proxy> {
         let steppe = (!self.without_steppe).then_some(Proxy::Steppe);
-        let mut proxies: Vec<Proxy> = steppe.into_iter().chain([Proxy::Nginx]).collect();
+        let with_log = self.access_log.then_some(Proxy::SteppeLog);
+        let ours = steppe.into_iter().chain(with_log);
+        let mut proxies: Vec<Proxy> = ours.chain([Proxy::Nginx]).collect();
         for &peer in &self.peers {
             if !proxies.contains(&peer) {
                 proxies.push(peer);
@@ -179,7 +184,7 @@ async fn start_proxies(options: &Options, setup: &Setup) -> Result<(Vec<Contesta
     let (mut contestants, mut skipped) = (Vec::new(), Vec::new());
     for proxy in options.proxies() {
         server::ensure_free(proxy.address(), proxy.name())?;
-        let required = matches!(proxy, Proxy::Steppe | Proxy::Nginx);
+        let required = matches!(proxy, Proxy::Steppe | Proxy::SteppeLog | Proxy::Nginx);
         match start_proxy(proxy, setup).await {
             Ok(contestant) => contestants.push(contestant),
             Err(error) if required => return Err(error.context(proxy.name())),
@@ -276,6 +281,14 @@ mod tests {
     fn the_reference_runs_even_when_it_is_not_named() {
         let proxies = options(&["--without-steppe", "--peers", "caddy,haproxy,caddy"]).proxies();
         assert_eq!(proxies, [Proxy::Nginx, Proxy::Caddy, Proxy::Haproxy]);
+    }
+
+    #[test]
+    fn the_one_with_a_log_runs_beside_the_one_without() {
+        assert_eq!(
+            options(&["--access-log", "--peers", "nginx"]).proxies(),
+            [Proxy::Steppe, Proxy::SteppeLog, Proxy::Nginx]
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The proxies that are compared, and the origin behind them: how each is configured and started.
 //!
-//! Invariant: one worker each, upstream keep-alive of 256, HTTP/1.1 to the origin, no access log;
+//! Invariant: one worker each, upstream keep-alive of 256, HTTP/1.1 to the origin, no access log
+//! (but for the Steppe that is to show what one costs);
 //! what else differs from a proxy's defaults says why, next to the setting.
 
 mod caddy;
@@ -9,7 +10,7 @@ mod haproxy;
 mod nginx;
 pub mod origin;
 mod pypi;
-mod steppe;
+pub mod steppe;
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -26,6 +27,9 @@ use crate::server::Launch;
 pub enum Proxy {
     #[value(skip)]
     Steppe,
+    /// The same with an access log.
+    #[value(skip)]
+    SteppeLog,
     Nginx,
     Haproxy,
     Envoy,
@@ -52,6 +56,7 @@ impl Proxy {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Steppe => "steppe",
+            Self::SteppeLog => steppe::WITH_LOG,
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
             Self::Envoy => "envoy",
@@ -67,6 +72,7 @@ impl Proxy {
             Self::Haproxy => 28082,
             Self::Envoy => 28083,
             Self::Caddy => 28084,
+            Self::SteppeLog => 28085,
         })
     }
 
@@ -77,6 +83,7 @@ impl Proxy {
     pub fn prepare(self, setup: &Setup) -> Result<Launch> {
         match self {
             Self::Steppe => steppe::prepare(setup),
+            Self::SteppeLog => steppe::prepare_with_log(setup),
             Self::Nginx => nginx::prepare(setup),
             Self::Haproxy => haproxy::prepare(setup),
             Self::Envoy => envoy::prepare(setup),

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::measure::{Results, Saturation, Transfer};
 use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS};
 use crate::load::open_loop::Latencies;
+use crate::peer::steppe::WITH_LOG;
 use crate::stats::{extremes, median, ratio};
 use crate::table::{Table, figure};
 use crate::{machine, syscalls};
@@ -91,12 +92,30 @@ pub fn print(results: &[Results], skipped: &[String], plan: &Plan, machine: &str
     print!("{}", bodies_table(results));
     println!("\nRatios to {REFERENCE} (within each round, then the median)");
     print!("{}", ratio_table(results));
+    print_log_cost(results);
     print_details(results);
     for reason in skipped {
         println!("skipped {reason}");
     }
     println!("\n{machine}\n{date}");
     println!("{}", summary(results, machine, &date));
+}
+
+/// What an access log adds: the median of the differences within each round.
+fn print_log_cost(results: &[Results]) {
+    let cpu = |name| {
+        let result = results.iter().find(|result| result.name == name)?;
+        Some(saturated(result, |run| run.cpu_us))
+    };
+    let (Some(without), Some(with)) = (cpu("steppe"), cpu(WITH_LOG)) else {
+        return;
+    };
+    let added: Vec<f64> = with.iter().zip(&without).map(|(a, b)| a - b).collect();
+    let (least, most) = extremes(&added);
+    println!(
+        "\nAccess log: {:+.2} µs CPU a request ({least:+.2} to {most:+.2})",
+        median(&added)
+    );
 }
 
 fn saturated(results: &Results, figure: fn(&Saturation) -> f64) -> Vec<f64> {
@@ -244,7 +263,7 @@ fn summary(results: &[Results], machine: &str, date: &str) -> Value {
         .unwrap_or_default();
     let others = results
         .iter()
-        .filter(|result| !["steppe", REFERENCE].contains(&result.name));
+        .filter(|result| !["steppe", WITH_LOG, REFERENCE].contains(&result.name));
     let peers: Map<String, Value> = others
         .map(|peer| (peer.name.to_owned(), ratios(results, peer).into()))
         .collect();

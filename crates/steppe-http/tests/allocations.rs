@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_http::Gateway;
+use steppe_http::access::{AccessField, AccessFormat, AccessLog};
 use steppe_http::config::{
     self, Balance, FieldEdits, Filter, FilterKind, HashOn, Listener, Outlier, Retry, RetryOn,
     Route, Servers, Sticky, Transform, Upstream, UpstreamKind,
@@ -20,6 +21,7 @@ use steppe_mem::pool::Stock;
 use steppe_net::{
     Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, bind, spawn_worker,
 };
+use steppe_telemetry::{Destination, LineLog};
 use tokio::sync::{mpsc, oneshot};
 
 #[global_allocator]
@@ -30,16 +32,24 @@ const RESPONSE_BYTES: usize = 1000;
 #[test]
 fn a_request_on_a_kept_alive_connection_allocates_nothing() {
     prove_that_it_counts();
-    for balance in [None, Some(Balance::LeastRequest), Some(Balance::P2cEwma)] {
-        costs_nothing(balance);
+    let logs = [
+        None,
+        Some(AccessFormat::Combined),
+        Some(AccessFormat::Json(AccessField::DEFAULT.to_vec())),
+    ];
+    for log in logs {
+        costs_nothing(None, log);
     }
-    costs_nothing(Some(Balance::RingHash(HashOn::Header("host".into()))));
+    for balance in [Some(Balance::LeastRequest), Some(Balance::P2cEwma)] {
+        costs_nothing(balance, None);
+    }
+    costs_nothing(Some(Balance::RingHash(HashOn::Header("host".into()))), None);
 }
 
 /// With a policy: two servers, and everything else that an upstream can be told.
-fn costs_nothing(balance: Option<Balance>) {
-    let what = format!("{balance:?}");
-    let gateway = Running::start(servers(balance));
+fn costs_nothing(balance: Option<Balance>, log: Option<AccessFormat>) {
+    let what = format!("{balance:?}, {log:?}");
+    let gateway = Running::start(servers(balance), log);
     for request in [
         "GET /a/b?c=d HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n".to_owned(),
         format!(
@@ -87,6 +97,11 @@ fn servers(balance: Option<Balance>) -> Servers {
     }
 }
 
+fn access_log(format: AccessFormat) -> Arc<AccessLog> {
+    let lines = LineLog::open(Destination::File("/dev/null".into()), 1).expect("it is there");
+    Arc::new(AccessLog::new(format, lines))
+}
+
 fn prove_that_it_counts() {
     let before = thread_allocations();
     drop(std::hint::black_box(Box::new(before)));
@@ -106,7 +121,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(servers: Servers) -> Self {
+    fn start(servers: Servers, log: Option<AccessFormat>) -> Self {
         let bound = bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), 1).expect("binds");
         let ListenAddress::Tcp(address) = *bound[0].address() else {
             panic!("not TCP")
@@ -115,7 +130,7 @@ impl Running {
         let budget = Budget::new(64 << 20);
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
-        let gateway = Gateway::new(config, &budget, &names, metrics, None);
+        let gateway = Gateway::new(config, &budget, &names, metrics, log.map(access_log));
         let stock = Stock {
             lease: budget.root().child("pool", None).lease(),
             idle_bytes_max: 1 << 20,

@@ -1,129 +1,354 @@
-//! The access log: a line for each exchange, in a file that may be moved away, and who the
-//! client is behind a proxy.
+//! A line for each exchange: every one of them, through rotation, and at what cost.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{Curl, RawOrigin, Steppe, Wrk};
+use serde_json::Value;
+use steppe_testkit::{Nginx, Peer, RawOrigin, Steppe, Wrk, heavy};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-fn node(origin: &RawOrigin, access: &str) -> Steppe {
-    let toml = Steppe::PLAIN.replace("format = \"text\"", &format!("format = \"text\"\n{access}"));
-    Steppe::builder(STEPPE)
-        .with("origin", origin.address())
-        .start(&toml)
+/// A configuration that logs so.
+fn logging(access: &str) -> String {
+    Steppe::PLAIN.replace("[log]\n", &format!("[log]\naccess = {access}\n"))
 }
 
-fn lines(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+const COMBINED: &str = r#"{ file = "{scratch}/access.log", format = "combined" }"#;
+const JSON: &str = r#"{ file = "{scratch}/access.log", format = "json" }"#;
+
+fn node(origin: impl ToString, toml: &str) -> Steppe {
+    Steppe::builder(STEPPE).with("origin", origin).start(toml)
+}
+
+fn lines(path: impl AsRef<Path>) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    assert!(text.is_empty() || text.ends_with('\n'), "a line is cut");
     text.lines().map(str::to_owned).collect()
 }
 
-/// Waits until the file has `count` lines: they are written some time after the response.
 #[track_caller]
-fn await_lines(path: &Path, count: usize) -> Vec<String> {
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        let lines = lines(path);
-        if lines.len() >= count {
-            return lines;
-        }
-        assert!(Instant::now() < end, "{count} lines wanted: {lines:#?}");
-        std::thread::sleep(Duration::from_millis(50));
+    while !holds() {
+        assert!(Instant::now() < end, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
+/// The lines, once there are so many.
+#[track_caller]
+fn logged(node: &Steppe, count: usize) -> Vec<String> {
+    let path = node.scratch().join("access.log");
+    eventually("the lines are there", || lines(&path).len() >= count);
+    let lines = lines(&path);
+    assert_eq!(lines.len(), count, "{lines:#?}");
+    lines
+}
+
+fn requests(node: &Steppe) -> u64 {
+    let sum = node.metrics().sum("steppe_http_requests_total", &[]);
+    format!("{sum:.0}").parse().expect("a count")
+}
+
+fn count(node: &Steppe, name: &str) -> u64 {
+    let sum = node.metrics().sum(name, &[]);
+    format!("{sum:.0}").parse().expect("a count")
+}
+
 #[test]
-fn every_request_has_its_line_and_none_is_lost_when_the_file_moves() {
+fn a_line_of_combined_says_what_happened() {
     let origin = RawOrigin::answering(OK);
-    let access = "access = { file = \"{scratch}/access.log\", format = \"json\" }";
-    let node = node(&origin, access);
-    let (file, moved) = (
-        node.scratch().join("access.log"),
-        node.scratch().join("access.log.1"),
+    let node = node(origin.address(), &logging(COMBINED));
+    node.exchange(
+        "GET /a%20b/../c?d=\" HTTP/1.1\r\nHost: a\r\nReferer: http://r/\r\n\
+         User-Agent: agent \"1\"\r\n\r\n",
     );
-    let first = Wrk::new(&node.url("/before"), 8, 1).run();
-    std::fs::rename(&file, &moved).expect("it can be moved");
-    node.hang_up();
-    std::thread::sleep(Duration::from_millis(300));
-    let second = Wrk::new(&node.url("/after"), 8, 1).run();
-    assert_eq!((first.errors, second.errors), (0, 0));
-    let answered = usize::try_from(first.requests + second.requests).expect("few");
-    assert!(node.stop().success());
-    let all: Vec<_> = [lines(&moved), lines(&file)].concat();
-    // wrk counts no response that comes after its time.
-    assert!(all.len() >= answered, "{} of {answered}", all.len());
-    assert!(all.len() <= answered + 16, "{} of {answered}", all.len());
-    assert!(lines(&file).iter().any(|line| line.contains("/after")));
-    for line in all {
-        let value: serde_json::Value = serde_json::from_str(&line).expect("a JSON object a line");
-        assert_eq!(value["status"], 200, "{line}");
-    }
+    let line = logged(&node, 1).remove(0);
+    let parts: Vec<&str> = line.split('"').collect();
+    let [who, request, outcome, referer, " ", agent, ""] = parts[..] else {
+        panic!("{line}");
+    };
+    assert!(who.starts_with("127.0.0.1 - - [") && who.ends_with(" +0000] "));
+    // As it was sent, though it goes on in its normal form.
+    assert_eq!(request, r"GET /a%20b/../c?d=\x22 HTTP/1.1");
+    assert_eq!(outcome, " 200 2 ");
+    assert_eq!((referer, agent), ("http://r/", r"agent \x221\x22"));
+    assert!(origin.received().starts_with("GET /c?d="));
 }
 
 #[test]
-fn a_combined_line_is_as_others_write_it_and_has_no_byte_of_the_peers_unescaped() {
+fn a_line_of_json_says_what_happened() {
     let origin = RawOrigin::answering(OK);
-    let access = "access = { file = \"{scratch}/access.log\", format = \"combined\" }";
-    let node = node(&origin, access);
-    let agent = "User-Agent: a\"b\\c\u{e9}";
-    let _ = node.exchange(format!("GET /x?y HTTP/1.1\r\nHost: a\r\n{agent}\r\n\r\n"));
-    let line = await_lines(&node.scratch().join("access.log"), 1).remove(0);
-    assert!(line.starts_with("127.0.0.1 - - ["), "{line}");
-    assert!(
-        line.contains("] \"GET /x?y HTTP/1.1\" 200 2 \"-\" \""),
-        "{line}"
+    let toml = format!(
+        "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n{}",
+        logging(JSON)
     );
-    assert!(line.ends_with("\"a\\x22b\\x5Cc\\xC3\\xA9\""), "{line}");
-}
-
-#[test]
-fn the_proxy_protocol_says_who_the_client_is_to_those_that_trust_it() {
-    let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN
-        .replace(
-            "protocols = [\"h1\"]",
-            "protocols = [\"h1\"]\nproxy_protocol = true",
-        )
-        .replace(
-            "[[http.listener]]",
-            "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n[[http.listener]]",
-        );
-    let node = Steppe::builder(STEPPE)
-        .with("origin", origin.address())
-        .start(&toml);
-    let output = Curl::new(&node.url("/")).args(["--haproxy-protocol"]).run();
-    assert_eq!(output.exit, 0, "{}", output.errors);
-    let header = "PROXY TCP4 192.0.2.7 198.51.100.1 4000 80\r\n";
-    let answer = node.exchange(format!("{header}GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
-    assert_eq!(answer.status(), 200);
-    assert!(origin.received().contains("x-forwarded-for: 192.0.2.7"));
-    // Without the header there is no telling who asks.
-    node.connect()
-        .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        .expect_close();
-}
-
-#[test]
-fn an_upstream_is_told_by_the_proxy_protocol_where_that_is_asked() {
-    let origin = RawOrigin::answering(OK);
-    for (version, starts_with) in [
-        ("v1", "PROXY TCP4 127.0.0.1 "),
-        ("v2", "\r\n\r\n\0\r\nQUIT\n"),
+    let node = node(origin.address(), &toml);
+    node.exchange(
+        "POST /p?q=1 HTTP/1.1\r\nHost: Shop.example:80\r\nX-Forwarded-For: 192.0.2.9\r\n\
+         X-Request-Id: id-7\r\nUser-Agent: \u{fc}\r\nContent-Length: 5\r\n\r\nhello",
+    );
+    let line: Value = serde_json::from_str(&logged(&node, 1)[0]).expect("JSON");
+    for (field, value) in [
+        ("client", "192.0.2.9"),
+        ("method", "POST"),
+        ("path", "/p"),
+        ("query", "q=1"),
+        ("protocol", "HTTP/1.1"),
+        ("host", "Shop.example:80"),
+        ("route", "all"),
+        ("upstream", "origin"),
+        ("server", &origin.address().to_string()),
+        ("request_id", "id-7"),
+        ("user_agent", "\u{fc}"),
     ] {
-        let toml = Steppe::PLAIN.replace(
-            "[[http.route]]",
-            &format!("proxy_protocol = \"{version}\"\n[[http.route]]"),
-        );
-        let node = Steppe::builder(STEPPE)
-            .with("origin", origin.address())
-            .start(&toml);
-        let _ = node
-            .connect()
-            .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            .some();
-        assert!(origin.received().contains(starts_with), "{version}");
+        assert_eq!(line[field], value, "{field}: {line}");
     }
+    let numbers = [
+        &line["status"],
+        &line["bytes_sent"],
+        &line["bytes_received"],
+    ];
+    assert_eq!(numbers, [200, 2, 5]);
+    assert!(line["duration_ms"].as_f64().is_some_and(|ms| ms > 0.0));
+    let time = line["time"].as_str().expect("a time");
+    assert!(time.len() == 24 && time.ends_with('Z'), "{time}");
+    assert!(line.get("close_reason").is_none() && line.get("referer").is_none());
+}
+
+#[test]
+fn the_chosen_fields_are_logged_and_no_others() {
+    let access =
+        r#"{ file = "{scratch}/access.log", format = "json", fields = ["status", "host"] }"#;
+    let origin = RawOrigin::answering(OK);
+    let node = node(origin.address(), &logging(access));
+    node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(logged(&node, 1), [r#"{"status":200,"host":"a"}"#]);
+}
+
+/// Requests that no server saw are logged too, with the reason.
+#[test]
+fn what_is_refused_is_logged() {
+    let toml = logging(JSON).replace("path = \"/{rest*}\"", "path = \"/in\"");
+    let node = node("127.0.0.1:1", &toml);
+    for (request, status, path, reason) in [
+        ("GET /out HTTP/1.1\r\nHost: a\r\n\r\n", 404, "/out", None),
+        (
+            "GET /in HTTP/1.1\r\nHost: a\r\n\r\n",
+            502,
+            "/in",
+            Some("connect_failed"),
+        ),
+        (
+            "GET /in HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+            400,
+            "/in",
+            Some("bad_request"),
+        ),
+    ] {
+        let path_of_log = node.scratch().join("access.log");
+        let before = lines(&path_of_log).len();
+        let answer = node.exchange(request);
+        assert_eq!(answer.status(), status);
+        let line = logged(&node, before + 1).remove(before);
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(
+            (&line["status"], &line["path"]),
+            (&status.into(), &path.into())
+        );
+        assert_eq!(line.get("close_reason").and_then(Value::as_str), reason);
+        assert_eq!(line["bytes_sent"], answer.body.len());
+    }
+    // What can't be read as a request has a line all the same.
+    assert_eq!(node.exchange("\0\r\n\r\n").status(), 400);
+    let line: Value = serde_json::from_str(&logged(&node, 4)[3]).expect("JSON");
+    assert_eq!(
+        (&line["status"], &line["client"]),
+        (&400.into(), &"127.0.0.1".into())
+    );
+    assert!(line.get("method").is_none());
+}
+
+#[test]
+fn without_the_key_nothing_is_logged() {
+    let origin = RawOrigin::answering(OK);
+    let node = node(origin.address(), Steppe::PLAIN);
+    node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let metrics = node.metrics();
+    let names = metrics.names();
+    assert!(!names.iter().any(|name| name.contains("access_log")));
+}
+
+#[test]
+fn standard_output_takes_lines_too() {
+    for (access, start) in [
+        (r#""stdout""#, "127.0.0.1 - - ["),
+        (r#"{ file = "/dev/stdout", format = "json" }"#, "{\"time\":"),
+    ] {
+        let origin = RawOrigin::answering(OK);
+        let node = node(origin.address(), &logging(access));
+        node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        eventually("the line is there", || {
+            node.said().lines().any(|line| line.starts_with(start))
+        });
+    }
+}
+
+/// Under load, with two workers: as many lines as requests, those of the last moment included.
+#[test]
+fn every_request_has_its_line() {
+    let _one = heavy();
+    let nginx = Nginx::start("location / { return 200 0123456789; }");
+    let toml = logging(COMBINED).replace("workers = 1", "workers = 2");
+    let node = node(nginx.address(), &toml);
+    let run = Wrk::new(&node.url("/load"), 64, 3).run();
+    assert_eq!((run.errors, run.refused), (0, 0), "{}", run.text);
+    // Clients that wrk left alone at its end have left, or their response is out.
+    eventually("all is counted", || {
+        let open = node.metrics().sum("steppe_http_connections", &[]);
+        open == 0.0
+    });
+    let requests = requests(&node);
+    assert!(requests >= run.requests && requests > 1000, "{requests}");
+    eventually("all is written", || {
+        count(&node, "steppe_access_log_lines_total") == requests
+    });
+    assert_eq!(count(&node, "steppe_access_log_dropped_total"), 0);
+    let lines = lines(node.scratch().join("access.log"));
+    assert_eq!(lines.len() as u64, requests);
+    let is_whole =
+        |line: &String| line.contains("] \"GET /load HTTP/1.1\" ") && line.ends_with('"');
+    assert!(lines.iter().all(is_whole));
+}
+
+/// What was handed over is written before the process ends.
+#[test]
+fn the_last_lines_are_written_when_the_node_stops() {
+    let origin = RawOrigin::answering(OK);
+    let node = node(origin.address(), &logging(COMBINED));
+    let scratch = folder("kept");
+    let kept = scratch.join("kept.log");
+    let mut peer = node.connect();
+    for _ in 0..10 {
+        peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
+    }
+    fs::hard_link(node.scratch().join("access.log"), &kept).expect("one file system");
+    drop(peer);
+    assert!(node.stop().success());
+    assert_eq!(lines(&kept).len(), 10);
+    fs::remove_dir_all(scratch).expect("a folder");
+}
+
+/// `mv` and SIGHUP, again and again under load: no line is lost, none is there twice.
+#[test]
+fn rotation_loses_nothing() {
+    const ROTATIONS: usize = 8;
+    let _one = heavy();
+    let nginx = Nginx::start("location / { return 200 0123456789; }");
+    let node = node(nginx.address(), &logging(JSON));
+    let path = node.scratch().join("access.log");
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| Wrk::new(&node.url("/"), 32, 4).run());
+        for rotation in 0..ROTATIONS {
+            std::thread::sleep(Duration::from_millis(400));
+            let moved = node.scratch().join(&format!("access.log.{rotation}"));
+            fs::rename(&path, moved).expect("it is there");
+            node.hang_up();
+            eventually("a new file is there", || path.exists());
+        }
+        let run = run.join().expect("wrk ran");
+        assert_eq!((run.errors, run.refused), (0, 0), "{}", run.text);
+    });
+    eventually("all is counted", || {
+        node.metrics().sum("steppe_http_connections", &[]) == 0.0
+    });
+    let requests = requests(&node);
+    eventually("all is written", || {
+        count(&node, "steppe_access_log_lines_total") == requests
+    });
+    let rotated = (0..ROTATIONS).map(|rotation| format!("access.log.{rotation}"));
+    let files: Vec<usize> = rotated
+        .chain(["access.log".to_owned()])
+        .map(|name| lines(node.scratch().join(&name)).len())
+        .collect();
+    assert_eq!(files.iter().sum::<usize>() as u64, requests, "{files:?}");
+    assert!(
+        files[..ROTATIONS].iter().all(|&count| count > 0),
+        "{files:?}"
+    );
+}
+
+/// A pipe that nobody empties: lines are dropped and counted, clients notice nothing.
+#[test]
+fn a_log_that_takes_nothing_costs_lines_and_no_request() {
+    let _one = heavy();
+    let nginx = Nginx::start("location / { return 200 0123456789; }");
+    let folder = folder("pipe");
+    let pipe = folder.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo is there").success());
+    // Both ends, so that neither is waited for; nobody reads.
+    let held = fs::OpenOptions::new().read(true).write(true).open(&pipe);
+    let held = held.expect("a pipe");
+    let access = format!("{{ file = \"{}\" }}", pipe.display());
+    let node = node(nginx.address(), &logging(&access));
+    let mut run = Wrk::new(&node.url("/"), 32, 2).run();
+    while count(&node, "steppe_access_log_dropped_total") == 0 {
+        run = Wrk::new(&node.url("/"), 32, 2).run();
+    }
+    assert_eq!((run.errors, run.refused), (0, 0), "{}", run.text);
+    drop(held);
+    assert!(node.stop().success());
+    fs::remove_dir_all(folder).expect("a folder");
+}
+
+/// Beside the node's own, which goes with it.
+fn folder(name: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("steppe-{name}-{}", std::process::id()));
+    fs::create_dir_all(&path).expect("a folder");
+    path
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_keeps_the_node_from_starting() {
+    let folder = folder("start");
+    let config = folder.join("steppe.toml");
+    let text = logging(r#"{ file = "no/such/folder/access.log" }"#)
+        .replace("{gateway}", "127.0.0.1:0")
+        .replace("{admin}", "unix:admin.sock")
+        .replace("{origin}", "127.0.0.1:1");
+    fs::write(&config, text).expect("a file");
+    let output = Command::new(STEPPE)
+        .arg("run")
+        .arg("-c")
+        .arg(&config)
+        .output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("log.access.file"), "{said}");
+    assert!(said.contains("no/such/folder/access.log"), "{said}");
+    fs::remove_dir_all(folder).expect("a folder");
+}
+
+/// A client that leaves has a line, and so has a connection that was upgraded, at its end.
+#[test]
+fn a_client_that_leaves_has_a_line() {
+    let (origin, held) = (
+        RawOrigin::answering(""),
+        "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n",
+    );
+    let node = node(origin.address(), &logging(JSON));
+    let mut peer: Peer = node.connect();
+    peer.send(held);
+    eventually("the origin has it", || origin.received().contains("/slow"));
+    drop(peer);
+    let line: Value = serde_json::from_str(&logged(&node, 1)[0]).expect("JSON");
+    assert_eq!(line["path"], "/slow");
+    let status = line["status"].as_u64();
+    assert!(matches!(status, Some(499 | 502)), "{line}");
+    assert!(line["close_reason"].is_string(), "{line}");
 }

@@ -16,8 +16,21 @@ const REQUESTS: u64 = (CONNECTIONS * ROUNDS) as u64;
 
 #[test]
 fn a_request_costs_two_receives_two_sends_and_a_share_of_a_wait() {
+    counts_are_the_least(Steppe::PLAIN);
+}
+
+/// Lines are handed over by the buffer, and written by a thread of their own.
+#[test]
+fn the_access_log_adds_none() {
+    let access = "[log]\naccess = { file = \"{scratch}/access.log\", format = \"json\" }\n";
+    counts_are_the_least(&Steppe::PLAIN.replace("[log]\n", access));
+}
+
+fn counts_are_the_least(toml: &str) {
     let nginx = Nginx::start("location / { return 200 0123456789; }");
-    let node = Steppe::in_front_of(STEPPE, nginx.address());
+    let node = Steppe::builder(STEPPE)
+        .with("origin", nginx.address())
+        .start(toml);
     let mut peers: Vec<Peer> = (0..CONNECTIONS).map(|_| node.connect()).collect();
     // Connections on both sides stand, and buffers have their size, before anything is counted.
     rounds(&mut peers, 5);

@@ -80,11 +80,17 @@ impl LineWriter {
     /// Hands over what there is, and lets go of buffers that nobody needs.
     pub fn flush(&mut self) {
         self.hand_over();
-        let mut idle = Vec::new();
-        idle.extend(self.returned.try_iter());
-        let surplus = idle.len().saturating_sub(LINE_BUFFERS_IDLE_MAX);
-        self.charges.truncate(self.charges.len() - surplus);
-        for buffer in idle.drain(surplus..) {
+        let mut kept = [const { None }; LINE_BUFFERS_IDLE_MAX];
+        let mut count = 0;
+        while let Ok(buffer) = self.returned.try_recv() {
+            match kept.get_mut(count) {
+                Some(place) => *place = Some(buffer),
+                None => drop((buffer, self.charges.pop())),
+            }
+            count += 1;
+        }
+        for buffer in kept.into_iter().flatten() {
+            // There is room: it was just taken out.
             let _ = self.home.try_send(buffer);
         }
     }
