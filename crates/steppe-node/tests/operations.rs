@@ -91,7 +91,10 @@ fn names(sample: &str) -> BTreeSet<String> {
 #[test]
 fn every_metric_is_in_the_page_with_its_type_and_labels() {
     let origin = RawOrigin::permissive();
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let access = "[log]\naccess = { file = \"{scratch}/access.log\" }\n";
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&Steppe::PLAIN.replace("[log]\n", access));
     let answer = node.exchange("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
     assert_eq!(answer.status(), 200);
     let exposition = node.metrics().text().to_owned();
@@ -172,7 +175,8 @@ fn limits_have_the_values_that_the_page_tells() {
         "http" steppe_http::limits {
             HOST_BYTES_MAX RESPONSE_HEAD_BYTES_MAX RESPONSE_FIELDS_MAX INTERIM_RESPONSES_MAX
             TRAILER_BYTES_MAX TRAILER_FIELDS_MAX CHUNK_EXTENSION_BYTES_MAX FORWARDED_ELEMENTS_MAX
-            RESPOND_BYTES_MAX
+            RESPOND_BYTES_MAX PROXY_V1_BYTES_MAX PROXY_V2_BYTES_MAX ACCESS_TARGET_BYTES_MAX
+            ACCESS_VALUE_BYTES_MAX
         }
         "net" steppe_net::limits { BACKLOG NAME_ADDRESSES_MAX DESCRIPTORS_KEPT }
         "admin" admin::limits { CONNECTIONS_MAX HEADER_BYTES_MAX HEADER_COUNT_MAX TOKEN_BYTES_MAX }
