@@ -70,8 +70,9 @@ pub struct ResponseHead {
     pub(crate) upgrade: Option<Span>,
     /// Content that came with the head, and lies behind it in its bytes.
     pub(crate) content: Span,
-    /// Interim responses came before it, and were passed on.
-    pub(crate) follows_interim: bool,
+    /// Its request can be sent again: all that is out of it was kept, and no interim response
+    /// was passed on.
+    pub(crate) is_request_kept: bool,
 }
 
 impl RequestHead {

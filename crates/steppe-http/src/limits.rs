@@ -65,6 +65,10 @@ pub const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// Bytes of content read at once when it has not.
 pub const CHUNK_BYTES_MIN: usize = 4 << 10;
 
+/// Head and content of a request that are kept until its response begins, so that it can be sent
+/// again. Less where the budget has little left: no more than one message's share of it.
+pub const REPLAY_BYTES_MAX: usize = 64 << 10;
+
 /// Parts up to here are copied behind a head. Copying 4 KiB takes some 60 ns;
 /// naming it in a vectored write costs more in the kernel, and keeps its buffer.
 pub const COPIED_PART_BYTES_MAX: usize = 4 << 10;

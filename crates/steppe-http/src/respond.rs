@@ -58,7 +58,7 @@ impl Responder {
             reason,
             upgrade: None,
             content: Span::default(),
-            follows_interim: false,
+            is_request_kept: false,
         };
         Ok(Self {
             head: Some(head),

@@ -311,8 +311,101 @@ fn there_are_no_more_tries_than_allowed_and_each_goes_elsewhere() {
     }
 }
 
+/// With all of its content, or the part that is out and then the rest, in the framing it had.
 #[test]
-fn what_is_not_idempotent_or_has_content_is_not_sent_again() {
+fn content_is_sent_again_from_what_was_kept() {
+    let body = "0123456789abcdef".repeat(3 << 10);
+    let trailers = "PUT /in HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n\
+                    5\r\nhello\r\n6\r\n world\r\n0\r\nX-Sum: 7\r\n\r\n";
+    let known = format!(
+        "PUT /in HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let small = "DELETE /in HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+    let (chunked, small, known) = (trailers.as_bytes(), small.as_bytes(), known.as_bytes());
+    type Bad = fn() -> RawOrigin;
+    // One that reads everything and says no, one that resets, and one that answers before
+    // the content has come.
+    let kinds: [Bad; 3] = [
+        || answering(503),
+        resetting,
+        || {
+            RawOrigin::start(|peer| {
+                peer.some();
+                peer.send("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n");
+            })
+        },
+    ];
+    for bad in kinds {
+        for (request, content) in [
+            (chunked, "hello world"),
+            (small, "hi"),
+            (known, body.as_str()),
+        ] {
+            let good = RawOrigin::replying(|request| {
+                let sum = request.trailers.iter().map(|(_, value)| value.as_str());
+                let body = [request.body.as_slice(), sum.collect::<String>().as_bytes()].concat();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+                [head.as_bytes(), &body].concat()
+            });
+            let origins = [bad(), good];
+            let node = node(
+                &origins.each_ref().map(address),
+                "retry = { on = [\"503\", \"reset\"] }",
+            );
+            let sum = if request == chunked { "7" } else { "" };
+            for _ in 0..2 {
+                // In two pieces, the second when the first is on its way.
+                let mut peer = node.connect();
+                let (first, second) = request.split_at(request.len() - 1);
+                peer.send(first);
+                std::thread::sleep(Duration::from_millis(20));
+                let answer = peer.send(second).response();
+                assert_eq!(answer.status(), 200);
+                assert_eq!(answer.text(), format!("{content}{sum}"));
+            }
+            assert_eq!(retries(&node, "tried"), 1.0);
+        }
+    }
+}
+
+/// More content than is kept, and content that the budget has no room for.
+#[test]
+fn content_that_was_not_kept_is_not_sent_again() {
+    let chunks = |count: usize| {
+        let chunk = format!("1000\r\n{}\r\n", "x".repeat(0x1000));
+        let head = "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        format!("{head}{}0\r\n\r\n", chunk.repeat(count))
+    };
+    for (count, budget, passes) in [
+        (8, "", true),
+        (32, "", false),
+        (8, "budget = \"256KiB\"", false),
+    ] {
+        let origins = [answering(503), RawOrigin::answering(OK)];
+        let servers = origins
+            .each_ref()
+            .map(|origin| format!("\"{}\"", address(origin)));
+        let toml = Steppe::PLAIN
+            .replace(
+                "[\"{origin}\"]",
+                &format!("[{}]\nretry = {{}}", servers.join(", ")),
+            )
+            .replace(
+                "upstream = \"origin\"",
+                &format!("upstream = \"origin\"\n{budget}"),
+            );
+        let node = Steppe::builder(STEPPE).start(&toml);
+        let seen: Vec<u16> = (0..2)
+            .map(|_| node.exchange(chunks(count)).status())
+            .collect();
+        assert_eq!(!seen.contains(&503), passes, "{count} {budget}: {seen:?}");
+        assert!(seen.contains(&200), "{seen:?}");
+    }
+}
+
+#[test]
+fn what_is_not_idempotent_is_not_sent_again() {
     let origins = [answering(503), answering(503)];
     let node = node(&origins.each_ref().map(address), "retry = {}");
     for request in [

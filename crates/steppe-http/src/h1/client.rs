@@ -61,8 +61,17 @@ pub struct Outgoing {
     pub is_head: bool,
     /// It asks to go on as another protocol.
     pub asks_to_upgrade: bool,
-    /// It may be sent again on another connection.
+    /// It may be sent again on another connection, as long as what is out of it could be kept.
     pub is_replayable: bool,
+}
+
+/// What was kept of a request, to be sent again.
+#[derive(Debug)]
+pub struct Replay {
+    /// Its head, and content after it, as they went out.
+    pub out: Buffer,
+    /// No content is still to come.
+    pub is_whole: bool,
 }
 
 impl ClientConnection {
@@ -98,9 +107,17 @@ impl ClientConnection {
             .start(head, outgoing.length, outgoing.is_replayable);
     }
 
-    /// Takes back the head of a request that may be sent again.
-    pub fn take_request(&mut self) -> Option<Buffer> {
-        self.writer.take_out()
+    /// Whether there is a request to be sent again: see [`Outgoing::is_replayable`].
+    pub fn is_request_kept(&self) -> bool {
+        self.writer.is_kept()
+    }
+
+    /// Takes back a request that may be sent again.
+    pub fn take_request(&mut self) -> Option<Replay> {
+        Some(Replay {
+            out: self.writer.take_kept()?,
+            is_whole: self.is_request_put,
+        })
     }
 
     /// Whether another request can go out on it.
@@ -167,7 +184,7 @@ impl ClientConnection {
             reason,
             upgrade,
             content,
-            follows_interim: self.interim_count > 0,
+            is_request_kept: self.writer.is_kept() && self.interim_count == 0,
         };
         if head.is_interim() {
             self.interim_count += 1;
@@ -208,8 +225,9 @@ impl Sink for ClientConnection {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
         let flushed = ready!(self.writer.poll_flush(cx, &mut self.wire));
+        // Whether all of it was put stays true for a replay; what is not out keeps the
+        // connection from being used again.
         if flushed.is_err() {
-            self.is_request_put = false;
             self.keep_alive = false;
         }
         Poll::Ready(flushed.map_err(|_| self.cut()))

@@ -100,10 +100,7 @@ impl Reader {
     /// Room for the next chunk: no more than the message still has, and less
     /// the less the budget has left, so that many slow messages share it.
     fn chunk_bytes(&self, lease: &Lease) -> usize {
-        let room = lease.account().headroom_bytes() / SHARERS;
-        let room = usize::try_from(room)
-            .unwrap_or(usize::MAX)
-            .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        let room = fair_share(lease).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         // Down to a class that fits into the room.
         let room = if room.is_power_of_two() {
             room
@@ -198,8 +195,12 @@ impl Reader {
     }
 }
 
-/// As many messages as should find room when each takes an equal part of what is left.
-const SHARERS: u64 = 256;
+/// What one message may take of what is left, so that many find room.
+pub(crate) fn fair_share(lease: &Lease) -> usize {
+    const SHARERS: u64 = 256;
+    let room = lease.account().headroom_bytes() / SHARERS;
+    usize::try_from(room).unwrap_or(usize::MAX)
+}
 
 /// Cuts `buffer` to its first `kept` bytes; what follows `consumed` moves to a buffer of its own.
 pub(crate) fn split(

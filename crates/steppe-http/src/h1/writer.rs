@@ -2,7 +2,8 @@
 //! system calls as can be.
 //!
 //! Small parts are copied behind the head and go out with it in one `send`;
-//! large ones are written from where they lie.
+//! large ones are written from where they lie. Of a message that may have to be sent again
+//! everything is copied behind the head, as long as there is memory for that.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -10,11 +11,12 @@ use std::task::{Context, Poll, ready};
 use steppe_mem::{Buffer, OverBudget};
 
 use super::encode;
+use super::reader::fair_share;
 use super::wire::Wire;
 use crate::exchange::Part;
 use crate::field::FieldBlock;
 use crate::head::BodyLength;
-use crate::limits::COPIED_PART_BYTES_MAX;
+use crate::limits::{COPIED_PART_BYTES_MAX, REPLAY_BYTES_MAX};
 
 /// Hexadecimal digits of 64 bits, and CRLF.
 const SIZE_LINE_BYTES: usize = 18;
@@ -23,9 +25,10 @@ const SIZE_LINE_BYTES: usize = 18;
 pub(crate) struct Writer {
     /// Head, and parts that were copied behind it.
     out: Option<Buffer>,
-    /// How much of `out` was written. It is kept whole for a replay.
+    /// How much of `out` was written.
     out_written: usize,
-    keeps_out: bool,
+    /// All that is put goes to `out` and stays there, for a replay.
+    keeps: bool,
     /// Size line of `chunk`.
     size_line: [u8; SIZE_LINE_BYTES],
     size_line_at: u8,
@@ -44,7 +47,7 @@ impl Default for Writer {
         Self {
             out: None,
             out_written: 0,
-            keeps_out: false,
+            keeps: false,
             size_line: [0; SIZE_LINE_BYTES],
             size_line_at: 0,
             size_line_end: 0,
@@ -58,13 +61,14 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// Starts a message with its head in `out`. `keeps_out`: until [`Writer::forget`].
-    pub(crate) fn start(&mut self, out: Buffer, length: BodyLength, keeps_out: bool) {
+    /// Starts a message with its head in `out`. `keeps`: until [`Writer::forget`], or until
+    /// that takes more memory than there is for it.
+    pub(crate) fn start(&mut self, out: Buffer, length: BodyLength, keeps: bool) {
         debug_assert!(self.can_put(), "messages are written one after the other");
         self.written = 0;
         self.put_out(out);
         self.length = length;
-        self.keeps_out = keeps_out;
+        self.keeps = keeps;
     }
 
     /// A whole message that needs no memory.
@@ -92,14 +96,19 @@ impl Writer {
         self.length = BodyLength::UntilEnd;
     }
 
-    /// The head's bytes, to be sent again on another connection.
-    pub(crate) fn take_out(&mut self) -> Option<Buffer> {
-        self.out.take()
+    /// Whether all that was put of the message is still there.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.keeps
+    }
+
+    /// What was kept of the message, to be sent again on another connection.
+    pub(crate) fn take_kept(&mut self) -> Option<Buffer> {
+        self.out.take_if(|_| self.keeps)
     }
 
     /// Lets go of what was kept for a replay.
     pub(crate) fn forget(&mut self) {
-        self.keeps_out = false;
+        self.keeps = false;
         self.release_out();
     }
 
@@ -146,11 +155,14 @@ impl Writer {
     fn copy_behind_head(&mut self, chunk: &Buffer, is_chunked: bool) -> bool {
         let size_line_bytes = usize::from(self.size_line_end - self.size_line_at);
         let needed = chunk.len() + size_line_bytes + 2;
+        if self.keeps {
+            self.make_room(needed);
+        }
         let Some(out) = &mut self.out else {
             return false;
         };
-        let is_copied =
-            chunk.len() <= COPIED_PART_BYTES_MAX && out.spare() >= needed && !self.keeps_out;
+        let is_small = self.keeps || chunk.len() <= COPIED_PART_BYTES_MAX;
+        let is_copied = is_small && out.spare() >= needed;
         if is_copied {
             let size_line = &self.size_line[..size_line_bytes];
             let end: &[u8] = if is_chunked { b"\r\n" } else { b"" };
@@ -160,6 +172,27 @@ impl Writer {
             (self.size_line_at, self.size_line_end) = (0, 0);
         }
         is_copied
+    }
+
+    /// Makes room for more that is kept; where there is none, the message is not kept.
+    fn make_room(&mut self, bytes: usize) {
+        let Some(out) = self.out.as_ref().filter(|out| out.spare() < bytes) else {
+            return;
+        };
+        let needed = out.len() + bytes;
+        let larger = if needed <= REPLAY_BYTES_MAX && needed <= fair_share(out.lease()) {
+            let doubled = out.capacity() * 2;
+            Buffer::take(out.lease(), doubled.clamp(needed, REPLAY_BYTES_MAX)).ok()
+        } else {
+            None
+        };
+        match larger {
+            Some(mut larger) => {
+                larger.put(out.filled()).expect("it is larger");
+                self.out = Some(larger);
+            }
+            None => self.keeps = false,
+        }
     }
 
     fn put_size_line(&mut self, bytes: usize) {
@@ -175,6 +208,9 @@ impl Writer {
         match (self.length, trailers) {
             (BodyLength::Chunked, Some(trailers)) => {
                 let out = encode::trailers(trailers)?;
+                if self.keeps {
+                    self.make_room(out.len());
+                }
                 self.put_out(out);
             }
             (BodyLength::Chunked, None) => self.put_last_chunk(),
@@ -186,10 +222,13 @@ impl Writer {
 
     fn put_last_chunk(&mut self) {
         const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+        if self.keeps {
+            self.make_room(LAST_CHUNK.len());
+        }
         let is_copied = self
             .out
             .as_mut()
-            .is_some_and(|out| !self.keeps_out && out.put(LAST_CHUNK).is_ok());
+            .is_some_and(|out| out.put(LAST_CHUNK).is_ok());
         if !is_copied {
             self.tail = LAST_CHUNK;
         }
@@ -269,7 +308,7 @@ impl Writer {
             .out
             .as_ref()
             .is_some_and(|out| self.out_written == out.len());
-        if is_written && !self.keeps_out {
+        if is_written && !self.keeps {
             self.out = None;
             self.out_written = 0;
         }

@@ -4,8 +4,8 @@
 //! the client, and only where asking twice does what asking once does (RFC 9110
 //! §9.2.2) or no server has seen any of it.
 //!
-//! Leaves out requests with content: what was sent of it is not kept, so only a
-//! server that took no connection is passed over for them.
+//! Content is sent again from what the budget could keep of it. Where that was not all, only a
+//! server that took no connection is passed over.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::config::RetryOn;
 use crate::error::{GatewayError, Origin};
 use crate::h1::Outgoing;
 use crate::head::{BodyLength, RequestHead, ResponseHead};
+use crate::limits::REPLAY_BYTES_MAX;
 use crate::metrics::CloseReason;
 use crate::relay::Patience;
 use crate::upstream::{Connected, Failure, Pool, Selection, TargetState};
@@ -82,9 +83,9 @@ impl<'a> Forward<'a> {
             length: head.length,
             is_head: head.method() == b"HEAD",
             asks_to_upgrade: head.upgrade().is_some(),
-            is_replayable: head.length == BodyLength::Empty
-                && head.upgrade().is_none()
-                && head.is_idempotent(),
+            is_replayable: head.upgrade().is_none()
+                && head.is_idempotent()
+                && may_be_kept(head.length),
         };
         let out = encode_request(self.connection, &head, self.pool, &connected, self.lease)?;
         Ok((connected, out, outgoing))
@@ -94,7 +95,7 @@ impl<'a> Forward<'a> {
         &mut self,
         mut connected: Box<Connected>,
         mut out: Buffer,
-        outgoing: Outgoing,
+        mut outgoing: Outgoing,
     ) -> Outcome {
         loop {
             if self.connection.this.access.is_some() {
@@ -103,13 +104,17 @@ impl<'a> Forward<'a> {
             connected.connection.start(out, outgoing, self.lease);
             let tried = self.attempt(&mut connected, outgoing).await;
             let is_stale = is_stale(&tried.outcome);
-            let goes_on = outgoing.is_replayable && (is_stale || self.is_retried(&tried));
+            let is_kept = connected.connection.is_request_kept();
+            let goes_on = is_kept && (is_stale || self.is_retried(&tried));
             let again = goes_on.then(|| connected.connection.take_request());
             let Some(request) = again.flatten() else {
                 self.pool.put_back(connected, Instant::now());
                 return tried.outcome;
             };
-            out = request;
+            out = request.out;
+            if request.is_whole {
+                outgoing.length = BodyLength::Empty;
+            }
             let next = if is_stale {
                 self.reconnect(connected).await
             } else {
@@ -155,8 +160,7 @@ impl<'a> Forward<'a> {
                 Some(failure) => pool.upstream().failed(state, failure, elapsed),
                 None => state.answered(elapsed, answered_at),
             }
-            let is_replayable = outgoing.is_replayable && !head.follows_interim;
-            let on = RetryOn::status(head.status).filter(|_| is_replayable);
+            let on = RetryOn::status(head.status).filter(|_| head.is_request_kept);
             verdict.is_turned_down = on.is_some_and(|on| pool.may_retry(selection, on));
             if verdict.is_turned_down {
                 let reason = CloseReason::UpstreamReset;
@@ -236,6 +240,14 @@ fn blame(error: &GatewayError, has_answered: bool, outgoing: Outgoing) -> Option
             Some(Failure::Timeout)
         }
         _ => None,
+    }
+}
+
+/// Whether a request's content is worth being kept. Of what comes in chunks nobody knows.
+fn may_be_kept(length: BodyLength) -> bool {
+    match length {
+        BodyLength::Known(bytes) => bytes <= REPLAY_BYTES_MAX as u64,
+        BodyLength::Empty | BodyLength::Chunked | BodyLength::UntilEnd => true,
     }
 }
 
