@@ -365,6 +365,8 @@ fn content_is_sent_again_from_what_was_kept() {
                 assert_eq!(answer.text(), format!("{content}{sum}"));
             }
             assert_eq!(retries(&node, "tried"), 1.0);
+            let ends = origins[1].received().matches("\r\n0\r\n").count();
+            assert_eq!(ends, if request == chunked { 2 } else { 0 });
         }
     }
 }
