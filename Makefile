@@ -32,7 +32,7 @@ test-all: ## make test, the full memory runs, and FUZZ_SECONDS of fuzzing a targ
 
 bench-http: ## the gateway beside nginx and others on this machine
 	@scripts/setup.sh bench
-	@cargo run --locked --release --package steppe-bench -- http $(ARGS)
+	@cargo run --locked --release --package steppe-bench -- http --access-log $(ARGS)
 
 man: ## write the manual pages to target/packaging/man
 	@scripts/setup.sh run
