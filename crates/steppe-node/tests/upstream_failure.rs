@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use steppe_testkit::{Message, Nginx, PATIENCE, Peer, Port, RawOrigin, Steppe, Wrk};
 
@@ -84,16 +83,6 @@ fn retries(node: &Steppe, outcome: &str) -> f64 {
         .sum("steppe_http_upstream_retries_total", &labels)
 }
 
-fn signal(nginx: &Nginx, signal: Signal) {
-    // The worker accepts and answers; its master only watches.
-    let task = format!("/proc/{0}/task/{0}/children", nginx.id());
-    let children = std::fs::read_to_string(task).expect("the kernel lists children");
-    for id in children.split_whitespace() {
-        let pid = id.parse().ok().and_then(Pid::from_raw).expect("a process");
-        kill_process(pid, signal).expect("it runs");
-    }
-}
-
 #[test]
 fn a_dead_server_of_three_costs_no_client_an_error_and_is_ejected() {
     let (port, live) = (Port::free(), [answering(200), answering(200)]);
@@ -132,8 +121,7 @@ fn a_server_that_dies_under_load_costs_no_client_an_error() {
     let url = node.url("/");
     let load = std::thread::spawn(move || Wrk::new(&url, 32, 3).run());
     std::thread::sleep(Duration::from_secs(1));
-    signal(&nginx[1], Signal::KILL);
-    drop(nginx.remove(1));
+    nginx[1].kill();
     let output = load.join().expect("wrk ends");
     assert!(output.requests > 100, "{output:?}");
     assert_eq!((output.refused, output.errors), (0, 0), "{output:?}");
@@ -153,12 +141,12 @@ fn a_server_that_hangs_is_ejected_and_returns() {
          retry = { on = [\"timeout\"] }",
     );
     assert_eq!(failures(&node, 4), 0);
-    signal(&nginx[0], Signal::STOP);
+    nginx[0].hang();
     assert_eq!(failures(&node, 12), 0, "another server lives");
     wait_until(&node, "it is ejected", |servers| {
         servers[0]["ejections"] != 0
     });
-    signal(&nginx[0], Signal::CONT);
+    nginx[0].go_on();
     wait_until(&node, "it is back", |servers| {
         servers[0]["state"] == "healthy"
     });

@@ -43,7 +43,7 @@ pub use process::Process;
 pub use scratch::Scratch;
 pub use steppe::{Steppe, SteppeBuilder};
 pub use strace::Strace;
-pub use tools::{Curl, CurlOutput, Wrk, WrkOutput};
+pub use tools::{Curl, CurlOutput, Load, Wrk, WrkOutput};
 pub use websocket::{websocket_connect, websocket_echo};
 
 use std::io::Write as _;

@@ -1,8 +1,11 @@
 //! A real nginx as an origin.
 
+use std::ffi::OsString;
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::peer::PATIENCE;
 use crate::{Port, Process, Scratch};
@@ -11,7 +14,9 @@ use crate::{Port, Process, Scratch};
 #[derive(Debug)]
 pub struct Nginx {
     process: Process,
-    port: Port,
+    program: Vec<OsString>,
+    address: SocketAddr,
+    _port: Option<Port>,
     directory: Scratch,
 }
 
@@ -24,31 +29,87 @@ impl Nginx {
     /// When nginx isn't installed, refuses the configuration, or doesn't listen in time.
     pub fn start(server: &str) -> Self {
         let port = Port::free();
+        let mut nginx = Self::run(&[], port.address(), server);
+        nginx._port = Some(port);
+        nginx
+    }
+
+    /// Starts it at `address`, whose port the caller holds.
+    ///
+    /// # Panics
+    /// As [`Nginx::start`].
+    pub fn start_at(address: SocketAddr, server: &str) -> Self {
+        Self::run(&[], address, server)
+    }
+
+    fn run(prefix: &[&str], address: SocketAddr, server: &str) -> Self {
         let directory = Scratch::new("nginx");
         let root = directory.join("root");
         std::fs::create_dir_all(&root).expect("a directory can be made in scratch");
         let server = server.replace("{root}", &root.to_string_lossy());
-        let config = directory.write("nginx.conf", configuration(&port, &server));
-        let mut command = Command::new(program());
-        command
-            .arg("-p")
-            .arg(directory.path())
-            .arg("-e")
-            .arg("stderr")
-            .arg("-c")
-            .arg(config);
-        let mut process = Process::start("nginx", command);
-        await_listener(&mut process, port.address());
+        let config = directory.write("nginx.conf", configuration(address, &server));
+        let mut words: Vec<OsString> = prefix.iter().map(OsString::from).collect();
+        words.extend([program().into(), "-p".into(), directory.path().into()]);
+        words.extend(["-e".into(), "stderr".into(), "-c".into(), config.into()]);
         Self {
-            process,
-            port,
+            process: launch(&words, address),
+            program: words,
+            address,
+            _port: None,
             directory,
         }
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.port.address()
+        self.address
+    }
+
+    /// Kills master and worker at once, as a crash of the machine's software does: what clients
+    /// have open is reset.
+    pub fn kill(&mut self) {
+        // A worker that ends alone is replaced by its master.
+        self.process.signal(Signal::STOP);
+        self.signal_workers(Signal::KILL);
+        self.process.signal(Signal::KILL);
+        self.process.wait(PATIENCE);
+    }
+
+    /// Starts it again where it was, after [`Nginx::kill`].
+    ///
+    /// # Panics
+    /// As [`Nginx::start`].
+    pub fn restart(&mut self) {
+        // The orphaned worker is reaped by somebody else: its socket may be there a moment longer.
+        let end = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.address).is_ok() {
+            assert!(Instant::now() < end, "nginx survived its end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.process = launch(&self.program, self.address);
+    }
+
+    /// Stops the worker where it stands: its sockets stay, and nobody answers.
+    pub fn hang(&self) {
+        self.signal_workers(Signal::STOP);
+    }
+
+    /// Lets it go on after [`Nginx::hang`].
+    pub fn go_on(&self) {
+        self.signal_workers(Signal::CONT);
+    }
+
+    /// Signals the worker, which accepts and answers: its master only watches.
+    ///
+    /// # Panics
+    /// When it has none.
+    fn signal_workers(&self, signal: Signal) {
+        let list = format!("/proc/{0}/task/{0}/children", self.id());
+        let children = std::fs::read_to_string(list).expect("the kernel lists children");
+        let ids = children.split_whitespace().map(str::parse);
+        for pid in ids.map(|id| id.ok().and_then(Pid::from_raw)) {
+            kill_process(pid.expect("an id of a process"), signal).expect("it runs");
+        }
     }
 
     /// Writes a file under its root.
@@ -70,7 +131,10 @@ impl Nginx {
 /// nginx ends its workers itself when its master is told to stop; a kill would orphan them.
 impl Drop for Nginx {
     fn drop(&mut self) {
-        self.process.signal(rustix::process::Signal::TERM);
+        if self.process.is_running() {
+            self.go_on();
+        }
+        self.process.signal(Signal::TERM);
         let end = Instant::now() + Duration::from_secs(2);
         while self.process.is_running() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
@@ -87,7 +151,7 @@ fn program() -> &'static str {
     }
 }
 
-fn configuration(port: &Port, server: &str) -> String {
+fn configuration(address: SocketAddr, server: &str) -> String {
     let user = if rustix::process::geteuid().is_root() {
         "user root;"
     } else {
@@ -105,13 +169,20 @@ fn configuration(port: &Port, server: &str) -> String {
             client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
             uwsgi_temp_path uwsgi; scgi_temp_path scgi;
             server {{
-                listen 127.0.0.1:{};
+                listen {address};
                 {server}
             }}
         }}
-        ",
-        port.number()
+        "
     )
+}
+
+fn launch(words: &[OsString], address: SocketAddr) -> Process {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    let mut process = Process::start("nginx", command);
+    await_listener(&mut process, address);
+    process
 }
 
 fn await_listener(process: &mut Process, address: SocketAddr) {

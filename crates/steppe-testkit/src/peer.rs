@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::framing::{BodyDecoder, BodyFraming, Head};
 
@@ -170,6 +170,12 @@ impl Peer {
     pub fn reset(self) {
         let socket = Socket::from(self.stream);
         let _ = socket.set_linger(Some(Duration::ZERO));
+    }
+
+    /// Lets the end of this connection be a reset, whenever it comes.
+    pub fn reset_at_end(&mut self) -> &mut Self {
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+        self
     }
 
     /// Reads what is there; false at the end of the connection.

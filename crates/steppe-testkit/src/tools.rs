@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
-use crate::{Head, Scratch};
+use rustix::process::Signal;
+
+use crate::peer::PATIENCE;
+use crate::{Head, Process, Scratch};
 
 /// A run of curl.
 #[derive(Debug)]
@@ -137,6 +140,41 @@ impl Wrk {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
         parse_wrk(&text).unwrap_or_else(|| panic!("wrk reported nothing: {text}{errors}"))
+    }
+}
+
+/// wrk under way, until it is told to stop.
+#[derive(Debug)]
+pub struct Load {
+    process: Process,
+}
+
+impl Load {
+    /// Loads `url` over so many connections.
+    ///
+    /// # Panics
+    /// When wrk isn't there.
+    #[must_use]
+    pub fn start(url: &str, connections: usize) -> Self {
+        // Far longer than any test: it is stopped.
+        let wrk = Wrk::new(url, connections, 24 * 60 * 60);
+        Self {
+            process: Process::start("wrk", wrk.command),
+        }
+    }
+
+    /// Ends it and says what it measured: as at its own end.
+    ///
+    /// # Panics
+    /// When wrk ended before, or reports nothing.
+    #[track_caller]
+    #[must_use]
+    pub fn stop(mut self) -> WrkOutput {
+        assert!(self.process.is_running(), "wrk: {}", self.process.said());
+        self.process.signal(Signal::INT);
+        self.process.wait(PATIENCE);
+        let text = self.process.said();
+        parse_wrk(&text).unwrap_or_else(|| panic!("wrk reported nothing: {text}"))
     }
 }
 

@@ -1,0 +1,147 @@
+//! A node under load in front of servers of which one will fail.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use steppe_testkit::{Load, Nginx, PATIENCE, Steppe, SteppeBuilder, WrkOutput};
+
+pub const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// What wrk keeps under way.
+const CONNECTIONS: usize = 32;
+
+/// What [`Bench::start`] tells the upstream besides its servers: short times, so that a server
+/// is left out and back within seconds.
+pub const SETTINGS: &str = "\
+timeouts = { connect = \"500ms\", first_byte = \"500ms\" }
+retry = { on = [\"connect\", \"reset\", \"timeout\"] }
+outlier = { consecutive_failures = 3, ejection = \"500ms\" }
+";
+
+/// A node and its load.
+pub struct Bench {
+    pub node: Steppe,
+    load: Load,
+    began_at: Instant,
+}
+
+/// A server that never fails.
+pub fn good() -> Nginx {
+    Nginx::start("location / { return 200 hello; }")
+}
+
+impl Bench {
+    /// Loads a node in front of `servers`, with [`SETTINGS`].
+    #[track_caller]
+    pub fn start(servers: &[String]) -> Self {
+        Self::start_with(Steppe::builder(STEPPE), servers, SETTINGS)
+    }
+
+    /// Loads a node in front of `servers`; `settings` are further keys of the upstream.
+    #[track_caller]
+    pub fn start_with(builder: SteppeBuilder<'_>, servers: &[String], settings: &str) -> Self {
+        let toml = Steppe::PLAIN
+            .replace("workers = 1", "workers = 2")
+            .replace("[[http.route]]", &format!("{settings}[[http.route]]"));
+        let servers = servers.join("\", \"");
+        let node = builder.with("origin", servers).start(&toml);
+        let bench = Self {
+            load: Load::start(&node.url("/"), CONNECTIONS),
+            node,
+            began_at: Instant::now(),
+        };
+        bench.wait_until("each server has its share", |servers| {
+            let mut busy = servers.iter();
+            busy.all(|server| server["requests"].as_u64() >= Some(20))
+        });
+        bench
+    }
+
+    /// What `/upstreams` says of the servers.
+    pub fn servers(&self) -> Vec<Value> {
+        let report = self.node.admin_json("/upstreams");
+        let servers = report["upstreams"][0]["servers"].as_array();
+        servers.expect("a list of servers").clone()
+    }
+
+    /// Waits until `/upstreams` shows what `holds` looks for.
+    #[track_caller]
+    pub fn wait_until(&self, what: &str, holds: impl Fn(&[Value]) -> bool) {
+        let end = Instant::now() + 2 * PATIENCE;
+        loop {
+            let servers = self.servers();
+            if holds(&servers) {
+                return;
+            }
+            assert!(Instant::now() < end, "not in time: {what}: {servers:#?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until server `at` is left out, for a reason with `word` in it.
+    #[track_caller]
+    pub fn wait_until_ejected(&self, at: usize, word: &str) {
+        self.wait_until(&format!("ejected: {word}"), |servers| {
+            let reason = servers[at]["reason"].as_str();
+            servers[at]["state"] == "ejected" && reason.is_some_and(|reason| reason.contains(word))
+        });
+    }
+
+    /// Waits until server `at` has its share again.
+    #[track_caller]
+    pub fn wait_until_back(&self, at: usize) {
+        let number = |server: &Value, key: &str| server[key].as_u64().expect("a number");
+        let served = |server: &Value| {
+            let (requests, failures) = (number(server, "requests"), number(server, "failures"));
+            requests.saturating_sub(failures)
+        };
+        let before = served(&self.servers()[at]);
+        self.wait_until("it serves again", |servers| {
+            servers[at]["state"] == "healthy" && served(&servers[at]) >= before + 50
+        });
+    }
+
+    /// Ends the load; says what wrk saw.
+    #[track_caller]
+    pub fn end(self) -> (Steppe, WrkOutput) {
+        let output = self.load.stop();
+        assert!(output.requests > 100, "{output:?}");
+        assert_within_retry_budget(&self.node, self.began_at.elapsed());
+        (self.node, output)
+    }
+
+    /// Ends the load: no client saw an error, and no retry was refused for want of budget.
+    #[track_caller]
+    pub fn end_without_error(self) -> Steppe {
+        let (node, output) = self.end();
+        let said = node.said();
+        assert_eq!(
+            (output.refused, output.errors),
+            (0, 0),
+            "{output:?}\n{said}"
+        );
+        assert_eq!(retries(&node, "denied"), 0.0);
+        node
+    }
+}
+
+/// Requests that were sent again, or (`"denied"`) not.
+pub fn retries(node: &Steppe, outcome: &str) -> f64 {
+    let labels = [("upstream", "origin"), ("outcome", outcome)];
+    let metrics = node.metrics();
+    metrics.sum("steppe_http_upstream_retries_total", &labels)
+}
+
+/// In each window of ten seconds a fifth of the requests may be sent again, or 30 where that is
+/// more. What that allows in all depends on how requests and retries fall into windows; it is
+/// never more than both together.
+#[track_caller]
+fn assert_within_retry_budget(node: &Steppe, elapsed: Duration) {
+    let requests = node.metrics().sum("steppe_http_requests_total", &[]);
+    // What is under way is not counted yet.
+    let requests = requests + CONNECTIONS as f64;
+    let windows = (elapsed.as_secs_f64() / 10.0).ceil() + 1.0;
+    let tried = retries(node, "tried");
+    let most = 0.2 * requests + 30.0 * windows;
+    assert!(tried <= most, "{tried} of {requests} were sent again");
+}
