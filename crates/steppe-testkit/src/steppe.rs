@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::peer::PATIENCE;
-use crate::{Cgroup, Message, Metrics, Peer, Port, Process, Scratch};
+use crate::{Cgroup, Message, Metrics, NameServer, Peer, Port, Process, Scratch};
 
 /// A running node, with a configuration and ports of its own.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub struct SteppeBuilder<'a> {
     names: Vec<(String, String)>,
     held: Vec<Port>,
     cgroup: Option<&'a Cgroup>,
+    names_from: Option<&'a NameServer>,
     scratch: Scratch,
 }
 
@@ -67,6 +68,13 @@ impl<'a> SteppeBuilder<'a> {
         self
     }
 
+    /// Lets the node ask this server for names, and no other.
+    #[must_use]
+    pub fn asking(mut self, server: &'a NameServer) -> Self {
+        self.names_from = Some(server);
+        self
+    }
+
     /// Starts the node and waits until it is ready.
     ///
     /// # Panics
@@ -75,10 +83,7 @@ impl<'a> SteppeBuilder<'a> {
     pub fn start(self, toml: &str) -> Steppe {
         let (gateway, admin) = (Port::free(), Port::free());
         let config = self.write_config(toml, &gateway, &admin);
-        let mut command = match self.cgroup {
-            Some(cgroup) => cgroup.command(self.program),
-            None => Command::new(self.program),
-        };
+        let mut command = self.command();
         command.arg("run").arg("-c").arg(&config);
         let process = Process::start("steppe", command);
         let scratch = self.scratch;
@@ -91,6 +96,20 @@ impl<'a> SteppeBuilder<'a> {
         };
         node.await_ready();
         node
+    }
+
+    fn command(&self) -> Command {
+        match (self.cgroup, self.names_from) {
+            (Some(cgroup), _) => cgroup.command(self.program),
+            (None, Some(server)) => {
+                let mut command = Command::new("unshare");
+                let mount = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
+                command.args(["-m", "/bin/sh", "-c", mount]);
+                command.arg(server.settings()).arg(self.program);
+                command
+            }
+            (None, None) => Command::new(self.program),
+        }
     }
 
     fn write_config(&self, toml: &str, gateway: &Port, admin: &Port) -> PathBuf {
@@ -113,6 +132,7 @@ impl Steppe {
             names: Vec::new(),
             held: Vec::new(),
             cgroup: None,
+            names_from: None,
             scratch: Scratch::new("node"),
         }
     }

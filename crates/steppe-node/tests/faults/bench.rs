@@ -34,27 +34,27 @@ impl Bench {
     /// Loads a node in front of `servers`, with [`SETTINGS`].
     #[track_caller]
     pub fn start(servers: &[String]) -> Self {
-        Self::start_with(Steppe::builder(STEPPE), servers, SETTINGS)
-    }
-
-    /// Loads a node in front of `servers`; `settings` are further keys of the upstream.
-    #[track_caller]
-    pub fn start_with(builder: SteppeBuilder<'_>, servers: &[String], settings: &str) -> Self {
-        let toml = Steppe::PLAIN
-            .replace("workers = 1", "workers = 2")
-            .replace("[[http.route]]", &format!("{settings}[[http.route]]"));
-        let servers = servers.join("\", \"");
-        let node = builder.with("origin", servers).start(&toml);
-        let bench = Self {
-            load: Load::start(&node.url("/"), CONNECTIONS),
-            node,
-            began_at: Instant::now(),
-        };
+        let bench = Self::load(Steppe::builder(STEPPE), servers, SETTINGS);
         bench.wait_until("each server has its share", |servers| {
             let mut busy = servers.iter();
             busy.all(|server| server["requests"].as_u64() >= Some(20))
         });
         bench
+    }
+
+    /// Loads a node in front of `servers`; `settings` are further keys of the upstream.
+    #[track_caller]
+    pub fn load(builder: SteppeBuilder<'_>, servers: &[String], settings: &str) -> Self {
+        let toml = Steppe::PLAIN
+            .replace("workers = 1", "workers = 2")
+            .replace("[[http.route]]", &format!("{settings}[[http.route]]"));
+        let servers = servers.join("\", \"");
+        let node = builder.with("origin", servers).start(&toml);
+        Self {
+            load: Load::start(&node.url("/"), CONNECTIONS),
+            node,
+            began_at: Instant::now(),
+        }
     }
 
     /// What `/upstreams` says of the servers.

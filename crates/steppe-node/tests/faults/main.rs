@@ -5,5 +5,6 @@
 //! depends on how fast a machine is.
 
 mod bench;
+mod names;
 mod peers;
 mod processes;
