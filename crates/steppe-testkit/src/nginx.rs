@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::peer::PATIENCE;
-use crate::{Port, Process, Scratch};
+use crate::{Namespace, Port, Process, Scratch};
 
 /// nginx in the foreground, one worker, in a directory of its own.
 #[derive(Debug)]
@@ -40,6 +40,16 @@ impl Nginx {
     /// As [`Nginx::start`].
     pub fn start_at(address: SocketAddr, server: &str) -> Self {
         Self::run(&[], address, server)
+    }
+
+    /// Starts it inside a network namespace.
+    ///
+    /// # Panics
+    /// As [`Nginx::start`].
+    pub fn start_within(namespace: &Namespace, server: &str) -> Self {
+        // Nobody else has ports there.
+        let address = SocketAddr::new(namespace.address().into(), 8080);
+        Self::run(&namespace.prefix(), address, server)
     }
 
     fn run(prefix: &[&str], address: SocketAddr, server: &str) -> Self {

@@ -35,10 +35,7 @@ impl Bench {
     #[track_caller]
     pub fn start(servers: &[String]) -> Self {
         let bench = Self::load(Steppe::builder(STEPPE), servers, SETTINGS);
-        bench.wait_until("each server has its share", |servers| {
-            let mut busy = servers.iter();
-            busy.all(|server| server["requests"].as_u64() >= Some(20))
-        });
+        bench.wait_until_busy();
         bench
     }
 
@@ -55,6 +52,15 @@ impl Bench {
             node,
             began_at: Instant::now(),
         }
+    }
+
+    /// Waits until each server has its share.
+    #[track_caller]
+    pub fn wait_until_busy(&self) {
+        self.wait_until("each server has its share", |servers| {
+            let mut busy = servers.iter();
+            busy.all(|server| server["requests"].as_u64() >= Some(20))
+        });
     }
 
     /// What `/upstreams` says of the servers.

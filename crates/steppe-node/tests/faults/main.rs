@@ -6,5 +6,6 @@
 
 mod bench;
 mod names;
+mod network;
 mod peers;
 mod processes;

@@ -86,14 +86,14 @@ fn addresses_stay_while_lookups_fail() {
     wait_until_at(&bench, &port, &[ONE]);
     // Nobody answers.
     names.kill();
-    wait_until_said(&bench, "name lookup failed", 2);
+    wait_until_said(&bench, "name lookup failed", 1);
     let before = requests(&bench);
-    wait_until_said(&bench, "name lookup failed", 3);
+    wait_until_said(&bench, "name lookup failed", 2);
     assert!(requests(&bench) > before, "it is still asked");
     // Somebody answers that there is no such name.
     names.set(&[]);
     names.restart();
-    wait_until_said(&bench, "name lookup failed", 5);
+    wait_until_said(&bench, "name lookup failed", 4);
     wait_until_at(&bench, &port, &[ONE]);
     names.set(&[(NAME, OTHER)]);
     wait_until_at(&bench, &port, &[OTHER]);

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
-use steppe_testkit::{OriginPeer, RawOrigin, heavy};
+use steppe_testkit::{OriginPeer, RawOrigin, Steppe, Wrk, heavy};
 
-use crate::bench::{Bench, good, retries};
+use crate::bench::{Bench, SETTINGS, STEPPE, good, retries};
 
 /// What a [`moody`] server does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Mood {
     Garbage,
     /// Ends the connection in an orderly way, without a byte.
     Leave,
+    /// Ends it in the middle of the content, when the client has its first bytes.
+    Cut,
 }
 
 /// A server that changes its mood when it is told to.
@@ -40,21 +43,24 @@ impl Moody {
 }
 
 fn serve(peer: &mut OriginPeer, mood: &AtomicU8) {
-    const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
-    const GARBAGE: &[u8] = b"\x16\x03\x01 +OK ready <1896@example>\r\n\r\n";
     while let Ok(Some(_)) = peer.try_head() {
         let mood = mood.load(Ordering::Acquire);
-        let answer = if mood == Mood::Well as u8 {
-            OK
-        } else if mood == Mood::Garbage as u8 {
-            GARBAGE
-        } else {
-            if mood == Mood::Reset as u8 {
-                peer.reset_at_end();
-            }
-            return;
+        let is = |of: Mood| mood == of as u8;
+        if is(Mood::Reset) {
+            peer.reset_at_end();
+        }
+        let answer: &[u8] = match mood {
+            _ if is(Mood::Well) => b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+            _ if is(Mood::Garbage) => b"\x16\x03\x01 +OK ready <1896@example>\r\n\r\n",
+            _ if is(Mood::Cut) => b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello",
+            _ => return,
         };
         if peer.try_send(answer).is_err() {
+            return;
+        }
+        if is(Mood::Cut) {
+            // Until the client has it: what nobody saw could be taken back.
+            std::thread::sleep(Duration::from_millis(100));
             return;
         }
     }
@@ -87,4 +93,49 @@ fn a_server_answers_garbage() {
 #[test]
 fn a_server_leaves_without_a_word() {
     survives(Mood::Leave, "ended early");
+}
+
+/// Here clients do see errors: the first bytes were theirs when the server left.
+#[test]
+fn a_server_leaves_within_the_content() {
+    let _alone = heavy();
+    let (nginx, moody) = ([good(), good()], Moody::start());
+    let [one, other] = nginx.each_ref().map(|each| each.address().to_string());
+    let servers = [one, moody.origin.address().to_string(), other];
+    let settings = SETTINGS.replace("ejection = \"500ms\"", "ejection = \"1h\"");
+    let bench = Bench::load(Steppe::builder(STEPPE), &servers, &settings);
+    bench.wait_until_busy();
+    moody.be(Mood::Cut);
+    bench.wait_until_ejected(1, "ended early");
+    bench.wait_until("what it had is over", |servers| servers[1]["active"] == 0);
+    let failures = bench.servers()[1]["failures"].clone();
+    let (node, output) = bench.end();
+    assert_eq!(output.refused, 0, "{output:?}");
+    assert!(output.errors >= 3, "{output:?}");
+    assert_eq!(retries(&node, "tried"), 0.0, "it is never sent again");
+    // Each is counted as what it was, and the server blamed for it.
+    assert_eq!(failures, output.errors);
+    assert_eq!(closed(&node, "upstream_reset"), output.errors as f64);
+    let again = Wrk::new(&node.url("/"), 32, 1).run();
+    assert_eq!((again.refused, again.errors), (0, 0), "{again:?}");
+}
+
+#[test]
+fn content_that_is_cut_is_not_padded() {
+    let moody = Moody::start();
+    moody.be(Mood::Cut);
+    let node = Steppe::in_front_of(STEPPE, moody.origin.address());
+    let answer = node
+        .connect()
+        .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        .rest();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.contains("content-length: 9"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
+    assert_eq!(closed(&node, "upstream_reset"), 1.0);
+}
+
+fn closed(node: &Steppe, reason: &str) -> f64 {
+    let metrics = node.metrics();
+    metrics.sum("steppe_http_closed_total", &[("reason", reason)])
 }

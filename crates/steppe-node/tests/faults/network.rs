@@ -1,0 +1,86 @@
+//! A server at the end of a line that is slow, or loses packets.
+
+use std::time::{Duration, Instant};
+
+use steppe_testkit::{Namespace, Nginx, PATIENCE, Steppe, heavy, skip};
+
+use crate::bench::{Bench, SETTINGS, STEPPE, good, retries};
+
+/// A server in a namespace, and two here.
+struct Far {
+    // Servers end before the namespace does.
+    far: Nginx,
+    near: [Nginx; 2],
+    line: Namespace,
+}
+
+impl Far {
+    fn start(test: &str) -> Option<Self> {
+        let line = Namespace::new();
+        let line = line.map_err(|reason| skip(test, &reason)).ok()?;
+        Some(Self {
+            far: Nginx::start_within(&line, "location / { return 200 hello; }"),
+            near: [good(), good()],
+            line,
+        })
+    }
+
+    fn servers(&self) -> [String; 3] {
+        let [one, other] = &self.near;
+        [one, &self.far, other].map(|nginx| nginx.address().to_string())
+    }
+}
+
+#[test]
+fn a_server_becomes_slow() {
+    let _alone = heavy();
+    let Some(mut servers) = Far::start("a_server_becomes_slow") else {
+        return;
+    };
+    // Less than the line will take.
+    let settings = SETTINGS.replace("first_byte = \"500ms\"", "first_byte = \"200ms\"");
+    let bench = Bench::load(Steppe::builder(STEPPE), &servers.servers(), &settings);
+    bench.wait_until_busy();
+    servers.line.delay(Duration::from_millis(300));
+    bench.wait_until_ejected(1, "in time");
+    servers.line.mend();
+    bench.wait_until_back(1);
+    let node = bench.end_without_error();
+    assert!(retries(&node, "tried") >= 3.0, "it was missed");
+}
+
+#[test]
+fn a_server_that_is_slow_in_time_serves() {
+    let _alone = heavy();
+    let Some(mut servers) = Far::start("a_server_that_is_slow_in_time_serves") else {
+        return;
+    };
+    let settings = SETTINGS.replace("500ms", "5s");
+    let bench = Bench::load(Steppe::builder(STEPPE), &servers.servers(), &settings);
+    bench.wait_until_busy();
+    servers.line.delay(Duration::from_millis(300));
+    bench.wait_until("it is seen to be slow", |servers| {
+        servers[1]["latency_ms"].as_f64() >= Some(250.0)
+    });
+    bench.wait_until_back(1);
+    let node = bench.end_without_error();
+    assert_eq!(retries(&node, "tried"), 0.0, "there was nothing to retry");
+}
+
+#[test]
+fn a_line_loses_packets() {
+    let _alone = heavy();
+    let Some(mut servers) = Far::start("a_line_loses_packets") else {
+        return;
+    };
+    let bench = Bench::start(&servers.servers());
+    servers.line.lose(2);
+    let end = Instant::now() + 2 * PATIENCE;
+    while servers.line.lost() < 100 {
+        assert!(Instant::now() < end, "only {} lost", servers.line.lost());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    servers.line.mend();
+    bench.wait_until_back(1);
+    bench.end_without_error();
+}

@@ -1,0 +1,189 @@
+//! A machine of its own, as far as the network is concerned, at the end of a bad line.
+//!
+//! A network namespace, tied to this one by a pair of virtual interfaces. What goes wrong on the
+//! line is the kernel's netem. A kernel without it drops packets by a rule of its filter, and
+//! delays them in a queue ([`DelayQueue`]). All of it takes root.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::delay_queue::DelayQueue;
+use crate::name_server::works;
+
+/// A network namespace, removed with its guard. Whatever runs in it must have ended before.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+    /// This side's end of the line.
+    device: String,
+    address: Ipv4Addr,
+    has_netem: bool,
+    queue: Option<DelayQueue>,
+}
+
+/// The other side's end of the line.
+const DEVICE: &str = "eth0";
+
+/// Of 198.18.0.0/15, which is kept for tests (RFC 2544): a network of four addresses each.
+fn network(number: u32) -> [Ipv4Addr; 2] {
+    let first = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number % (1 << 15) * 4;
+    [first + 1, first + 2].map(Ipv4Addr::from)
+}
+
+impl Namespace {
+    /// Makes one, at the end of a good line.
+    ///
+    /// # Errors
+    /// Why that can't be done here, in words for the one who reads that a test was skipped.
+    pub fn new() -> Result<Self, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let [here, there] = network(process.wrapping_mul(8).wrapping_add(count));
+        let mut namespace = Self {
+            name: format!("steppe-{process}-{count}"),
+            device: format!("st{process}x{count}"),
+            address: there,
+            has_netem: false,
+            queue: None,
+        };
+        let (name, device) = (namespace.name.clone(), namespace.device.clone());
+        try_ip(&format!("netns add {name}"))?;
+        try_ip(&format!(
+            "link add {device} type veth peer name {DEVICE} netns {name}"
+        ))?;
+        try_ip(&format!("addr add {here}/30 dev {device}"))?;
+        try_ip(&format!("link set {device} up"))?;
+        try_ip(&format!("-n {name} addr add {there}/30 dev {DEVICE}"))?;
+        try_ip(&format!("-n {name} link set {DEVICE} up"))?;
+        namespace.has_netem = namespace.netem("delay 0ms");
+        if !namespace.has_netem {
+            namespace.inside("iptables -w -S")?;
+        }
+        Ok(namespace)
+    }
+
+    /// Its address at the end of the line.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// What runs a program inside when it stands before it.
+    pub fn prefix(&self) -> [&str; 4] {
+        ["ip", "netns", "exec", &self.name]
+    }
+
+    /// Delays every packet on its way in.
+    ///
+    /// # Panics
+    /// When the kernel doesn't take it.
+    pub fn delay(&mut self, delay: Duration) {
+        self.mend();
+        if self.has_netem {
+            assert!(self.netem(&format!("delay {}ms", delay.as_millis())));
+            return;
+        }
+        self.queue = Some(DelayQueue::start(&self.name, delay));
+        self.rule("-j NFQUEUE --queue-num 0 --queue-bypass");
+    }
+
+    /// Loses so many of a hundred packets on their way in, at random.
+    ///
+    /// # Panics
+    /// When the kernel doesn't take it.
+    pub fn lose(&mut self, percent: u8) {
+        self.mend();
+        if self.has_netem {
+            assert!(self.netem(&format!("loss {percent}%")));
+            return;
+        }
+        let share = f64::from(percent) / 100.0;
+        self.rule(&format!(
+            "-m statistic --mode random --probability {share} -j DROP"
+        ));
+    }
+
+    /// How many packets were lost since [`Namespace::lose`].
+    ///
+    /// # Panics
+    /// When the kernel doesn't tell.
+    pub fn lost(&self) -> u64 {
+        let (text, number) = if self.has_netem {
+            let text = run(&format!("tc -s qdisc show dev {}", self.device));
+            let number = |text: &str| {
+                text.split("dropped ")
+                    .nth(1)?
+                    .split(',')
+                    .next()?
+                    .parse()
+                    .ok()
+            };
+            (text, number as fn(&str) -> Option<u64>)
+        } else {
+            let number = |text: &str| {
+                let rule = text.lines().find(|line| line.contains("DROP  "))?;
+                rule.split_whitespace().next()?.parse().ok()
+            };
+            (self.inside("iptables -w -nvxL INPUT"), number as _)
+        };
+        let text = text.unwrap_or_else(|error| panic!("{error}"));
+        number(&text).unwrap_or_else(|| panic!("no count of lost packets: {text}"))
+    }
+
+    /// Makes the line good again.
+    ///
+    /// # Panics
+    /// When the kernel doesn't take it.
+    pub fn mend(&mut self) {
+        if self.has_netem {
+            assert!(self.netem("delay 0ms"));
+            return;
+        }
+        let flushed = self.inside("iptables -w -F");
+        flushed.expect("rules can be taken away");
+        // What it still holds is lost with it.
+        self.queue = None;
+    }
+
+    /// Whether the kernel takes this as what happens on the line.
+    fn netem(&self, what: &str) -> bool {
+        let command = format!("tc qdisc replace dev {} root netem {what}", self.device);
+        run(&command).is_ok()
+    }
+
+    fn rule(&self, rule: &str) {
+        let added = self.inside(&format!("iptables -w -A INPUT -p tcp {rule}"));
+        added.expect("a rule can be added");
+    }
+
+    fn inside(&self, command: &str) -> Result<String, String> {
+        run(&format!("{} {command}", self.prefix().join(" ")))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.queue = None;
+        let device = self.device.as_str();
+        let _ = works(&["ip", "link", "del", device]);
+        let _ = works(&["ip", "netns", "del", &self.name]);
+    }
+}
+
+fn try_ip(command: &str) -> Result<String, String> {
+    run(&format!("ip {command}"))
+}
+
+/// Runs a command of plain words; says what it wrote, or why it failed.
+fn run(command: &str) -> Result<String, String> {
+    let mut words = command.split_whitespace();
+    let program = words.next().unwrap_or_default();
+    let output = Command::new(program).args(words).output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        return Ok(text(&output.stdout));
+    }
+    Err(format!("{command}: {}", text(&output.stderr).trim()))
+}
