@@ -7,6 +7,7 @@
 //! Leaves out: which server is next (`picker.rs`), and in what condition each is
 //! (`state.rs`), which all workers share.
 
+mod idle;
 mod latency;
 mod metrics;
 mod picker;
@@ -35,6 +36,7 @@ use crate::h1::ClientConnection;
 use crate::limits::CONNECTION_BYTES;
 use crate::metrics::{CloseReason, WorkerMetrics};
 use crate::socket_buffers::SocketBuffers;
+use idle::IdleConnections;
 use picker::Picker;
 
 pub use metrics::UpstreamsCollector;
@@ -44,7 +46,7 @@ pub use selection::Selection;
 pub use state::{UpstreamState, Upstreams};
 pub use target::{Condition, Failure, TargetState};
 
-/// How often idle connections are looked through, and names are.
+/// How often it is looked which idle connections are worth keeping, and what names resolve to.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// How often a request looks whether the first lookup of a name has ended.
@@ -62,7 +64,7 @@ pub struct Pool {
     is_growing: Cell<bool>,
     /// Shared with the pool of the snapshot before, where the upstream is the same:
     /// what is under way there comes back to be used here.
-    idle: Rc<RefCell<Vec<Idle>>>,
+    idle: Rc<IdleConnections>,
     /// No snapshot has the upstream any more: nothing is kept.
     is_retired: Cell<bool>,
     lease: Lease,
@@ -82,12 +84,6 @@ pub struct Connected {
     /// An exchange is under way on it.
     is_active: bool,
     _open: Open,
-}
-
-#[derive(Debug)]
-struct Idle {
-    connected: Box<Connected>,
-    since: Instant,
 }
 
 /// A request that waits for a connection.
@@ -123,7 +119,7 @@ impl Pool {
             picker: RefCell::new(picker),
             version: Cell::new(0),
             is_growing: Cell::new(false),
-            idle: last.map_or_else(Rc::default, |last| Rc::clone(&last.idle)),
+            idle: last.map_or_else(IdleConnections::new, |last| Rc::clone(&last.idle)),
             is_retired: Cell::new(false),
             lease,
             buffers,
@@ -257,19 +253,12 @@ impl Pool {
             return;
         }
         connected.rest();
-        let mut idle = self.idle.borrow_mut();
-        if idle.len() >= keepalive {
-            idle.remove(0);
-        }
-        idle.push(Idle {
-            connected,
-            since: now,
-        });
-        self.metrics.upstream_idle(self.index, idle.len());
+        let count = self.idle.put(connected, keepalive, now);
+        self.metrics.upstream_idle(self.index, count);
     }
 
-    /// Closes connections that have ended, were idle for too long, or go to a server
-    /// that is left out; takes over what names resolve to now.
+    /// Closes connections that were idle for too long, or go to a server that is left
+    /// out; takes over what names resolve to now.
     pub fn sweep(&self, now: Instant) {
         self.upstream.sync(now);
         self.refresh_if_changed();
@@ -278,17 +267,11 @@ impl Pool {
         }
         let idle_max = self.settings().timeouts.idle;
         let picker = self.picker.borrow();
-        let mut idle = self.idle.borrow_mut();
-        idle.retain(|kept| {
-            let is_fresh = now.saturating_duration_since(kept.since) < idle_max;
-            let is_current = picker.has(&kept.connected.state);
-            is_fresh && is_current && kept.connected.connection.is_quiet()
+        let count = self.idle.sweep(|connected, since| {
+            let is_fresh = now.saturating_duration_since(since) < idle_max;
+            is_fresh && picker.has(&connected.state)
         });
-        if idle.len() * 4 < idle.capacity() {
-            let room = idle.len() * 2;
-            idle.shrink_to(room);
-        }
-        self.metrics.upstream_idle(self.index, idle.len());
+        self.metrics.upstream_idle(self.index, count);
     }
 
     /// Whether both keep the same idle connections.
@@ -300,7 +283,7 @@ impl Pool {
     /// Closes every idle connection, and keeps none from now on.
     pub fn retire(&self) {
         self.is_retired.set(true);
-        self.idle.borrow_mut().clear();
+        self.idle.clear();
         self.metrics.upstream_idle(self.index, 0);
     }
 
@@ -340,21 +323,14 @@ impl Pool {
         })
     }
 
-    /// The idle connection that was used last: the others may close for want of use.
+    /// An idle connection that is as good as new.
     fn take_idle(&self, state: &Arc<TargetState>) -> Option<Box<Connected>> {
-        let mut idle = self.idle.borrow_mut();
-        loop {
-            let at = idle
-                .iter()
-                .rposition(|kept| Arc::ptr_eq(&kept.connected.state, state))?;
-            let mut connected = idle.remove(at).connected;
-            self.metrics.upstream_idle(self.index, idle.len());
-            if connected.connection.is_quiet() {
-                connected.connection.reuse();
-                connected.work();
-                return Some(connected);
-            }
-        }
+        let taken = self.idle.take(state);
+        self.metrics.upstream_idle(self.index, self.idle.len());
+        let mut connected = taken?;
+        connected.connection.reuse();
+        connected.work();
+        Some(connected)
     }
 
     /// A new connection to a server. What failed is named where it was the server.

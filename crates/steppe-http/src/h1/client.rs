@@ -131,9 +131,10 @@ impl ClientConnection {
     }
 
     /// Whether nothing has come since it became idle: neither the end nor bytes
-    /// that nobody asked for. No system call: the runtime has been told already.
-    pub fn is_quiet(&self) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
+    /// that nobody asked for. No system call: the runtime has been told already. `waker`
+    /// is woken when something comes.
+    pub fn is_quiet(&self, waker: &Waker) -> bool {
+        let mut cx = Context::from_waker(waker);
         self.wire.stream.poll_read_ready(&mut cx).is_pending()
     }
 
