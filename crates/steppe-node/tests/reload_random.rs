@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::net::{TcpListener, TcpStream};
 
-use steppe_testkit::{Load, Port, Steppe};
+use steppe_testkit::{Load, Port, Steppe, resident_bytes};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
@@ -187,11 +187,6 @@ fn reload(node: &Steppe, draft: &Draft, number: usize) {
 
 /// What the process holds that no file backs.
 fn anonymous_kib(node: &Steppe) -> u64 {
-    let path = format!("/proc/{}/status", node.id());
-    let status = std::fs::read_to_string(path).expect("it runs");
-    let line = status.lines().find(|line| line.starts_with("RssAnon:"));
-    let number = line.and_then(|line| line.split_whitespace().nth(1));
-    number
-        .and_then(|kib| kib.parse().ok())
-        .expect("the kernel tells")
+    let [_, anonymous] = resident_bytes(node.id());
+    anonymous / 1024
 }

@@ -69,6 +69,18 @@ pub fn thread_count(pid: u32) -> u64 {
     number(&text, "Threads:").unwrap_or_else(|| panic!("process {pid} is gone"))
 }
 
+/// What a process holds in memory: all of it, and what no file backs.
+///
+/// # Panics
+/// When the process is gone.
+pub fn resident_bytes(pid: u32) -> [u64; 2] {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    ["VmRSS:", "RssAnon:"].map(|key| {
+        let kib = number(&text, key).unwrap_or_else(|| panic!("process {pid} is gone"));
+        kib * 1024
+    })
+}
+
 fn sample(pid: u32, peak: &Mutex<MemoryPeak>) {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {
         return;

@@ -65,9 +65,7 @@ impl Bench {
 
     /// What `/upstreams` says of the servers.
     pub fn servers(&self) -> Vec<Value> {
-        let report = self.node.admin_json("/upstreams");
-        let servers = report["upstreams"][0]["servers"].as_array();
-        servers.expect("a list of servers").clone()
+        servers(&self.node)
     }
 
     /// Waits until `/upstreams` shows what `holds` looks for.
@@ -131,6 +129,13 @@ impl Bench {
     }
 }
 
+/// What `/upstreams` says of the servers.
+pub fn servers(node: &Steppe) -> Vec<Value> {
+    let report = node.admin_json("/upstreams");
+    let servers = report["upstreams"][0]["servers"].as_array();
+    servers.expect("a list of servers").clone()
+}
+
 /// Requests that were sent again, or (`"denied"`) not.
 pub fn retries(node: &Steppe, outcome: &str) -> f64 {
     let labels = [("upstream", "origin"), ("outcome", outcome)];
@@ -142,7 +147,7 @@ pub fn retries(node: &Steppe, outcome: &str) -> f64 {
 /// more. What that allows in all depends on how requests and retries fall into windows; it is
 /// never more than both together.
 #[track_caller]
-fn assert_within_retry_budget(node: &Steppe, elapsed: Duration) {
+pub fn assert_within_retry_budget(node: &Steppe, elapsed: Duration) {
     let requests = node.metrics().sum("steppe_http_requests_total", &[]);
     // What is under way is not counted yet.
     let requests = requests + CONNECTIONS as f64;

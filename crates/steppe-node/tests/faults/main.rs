@@ -7,5 +7,6 @@
 mod bench;
 mod names;
 mod network;
+mod night;
 mod peers;
 mod processes;

@@ -1,0 +1,89 @@
+//! A night in minutes: half of peak rate, and one fault after the other.
+//!
+//! By default each fault of the list happens once, for a second. With `STEPPE_LONG=1` it is one
+//! fault a minute for 30 minutes, or for `STEPPE_NIGHT_MINUTES`. Each second is a line of
+//! `night.csv` in the target's `tmp` folder.
+//!
+//! No request may fail, since each is a GET and one server at most is ill at a time. No connection
+//! that its peer has ended is kept. Memory does not grow.
+
+mod diary;
+mod site;
+
+use std::time::{Duration, Instant};
+
+use steppe_testkit::{SteadyLoad, Wrk, heavy};
+
+use crate::bench::{assert_within_retry_budget, retries};
+use diary::Diary;
+use site::{Fault, Site};
+
+/// Connections of clients.
+const CONNECTIONS: u32 = 64;
+
+/// Faults, and their times.
+struct Plan {
+    faults: Vec<Fault>,
+    /// How long the gentle ones last; the others half of it.
+    lasts: Duration,
+    /// From one to the next.
+    every: Duration,
+}
+
+impl Plan {
+    fn from_environment() -> Self {
+        let minutes = std::env::var("STEPPE_NIGHT_MINUTES").ok();
+        let minutes = minutes.map(|text| text.parse().expect("minutes are a whole number"));
+        let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
+        match minutes.or(is_long.then_some(30)) {
+            Some(minutes) => Self {
+                faults: Fault::ALL.iter().copied().cycle().take(minutes).collect(),
+                lasts: Duration::from_secs(20),
+                every: Duration::from_secs(60),
+            },
+            None => Self {
+                faults: Fault::ALL.to_vec(),
+                lasts: Duration::from_secs(1),
+                every: Duration::from_millis(1500),
+            },
+        }
+    }
+}
+
+#[test]
+fn a_night() {
+    let _alone = heavy();
+    let plan = Plan::from_environment();
+    let mut site = Site::build();
+    let peak = Wrk::new(&site.node.url("/"), 64, 3)
+        .run()
+        .requests_per_second;
+    let (rate, began_at) = (peak / 2.0, Instant::now());
+    println!("peak {peak:.0} requests a second, {rate:.0} from now on");
+    let load = SteadyLoad::start(site.node.gateway(), rate, CONNECTIONS, site::CONTENT);
+    let mut diary = Diary::open(site.node.id(), site.node.admin());
+    for (number, fault) in plan.faults.iter().copied().enumerate() {
+        let ends_at = Instant::now() + plan.every;
+        if site.begin(fault) {
+            diary.note_until(
+                Instant::now() + plan.lasts * fault.halves() / 2,
+                fault,
+                &load,
+            );
+            site.end(fault);
+        }
+        diary.note_until(ends_at, fault, &load);
+        println!("{:2} {fault:?}: {}", number + 1, diary.last());
+    }
+    let (served, failures) = (load.served(), load.failures());
+    site.wait_until_well(&load);
+    drop(load);
+    println!(
+        "{served} served; {:.0} sent again; {diary}",
+        retries(&site.node, "tried")
+    );
+    assert!(failures.is_empty(), "{failures:#?}\n{}", site.node.said());
+    assert!(served > 100, "{served}");
+    assert_within_retry_budget(&site.node, began_at.elapsed());
+    diary.judge();
+}

@@ -1,0 +1,187 @@
+//! A node, five servers of one upstream, and what goes wrong with them.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use steppe_testkit::{NameServer, Namespace, Nginx, PATIENCE, Port, SteadyLoad, Steppe, skip};
+
+use crate::bench::{STEPPE, good, servers};
+use crate::peers::{Mood, Moody};
+
+pub const CONTENT: &str = "hello";
+const NAME: &str = "app.steppe.test";
+const NAMED: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 3);
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    Killed,
+    Hung,
+    Slow,
+    Lossy,
+    Resetting,
+    Garbage,
+    Leaving,
+    NamesGone,
+    Reload,
+    BrokenReload,
+}
+
+impl Fault {
+    pub const ALL: [Self; 10] = [
+        Self::Killed,
+        Self::Slow,
+        Self::Resetting,
+        Self::Reload,
+        Self::Hung,
+        Self::Lossy,
+        Self::Garbage,
+        Self::NamesGone,
+        Self::Leaving,
+        Self::BrokenReload,
+    ];
+
+    /// What it lasts, in halves of what the gentle ones do.
+    pub fn halves(self) -> u32 {
+        match self {
+            Self::Slow | Self::Lossy | Self::NamesGone => 2,
+            _ => 1,
+        }
+    }
+}
+
+pub struct Site {
+    pub node: Steppe,
+    /// The text of its configuration.
+    plain: String,
+    moody: Moody,
+    ill: Nginx,
+    _good: Nginx,
+    // Servers end before the namespace does.
+    _far: Option<Nginx>,
+    line: Option<Namespace>,
+    _named: Nginx,
+    names: Option<NameServer>,
+    _port: Port,
+}
+
+const SETTINGS: &str = "\
+balance = \"least-request\"
+timeouts = { connect = \"500ms\", first_byte = \"500ms\" }
+retry = { on = [\"connect\", \"reset\", \"timeout\"] }
+outlier = { consecutive_failures = 3, ejection = \"500ms\" }
+";
+
+impl Site {
+    /// Builds it; what can't be had here is left out, and said.
+    pub fn build() -> Self {
+        let left_out = |reason: String| skip("a_night (a part of it)", &reason);
+        let line = Namespace::new().map_err(left_out).ok();
+        let names = NameServer::start(&[(NAME, NAMED)]).map_err(left_out).ok();
+        let page = "location / { return 200 hello; }";
+        let far = line.as_ref().map(|line| Nginx::start_within(line, page));
+        let port = Port::free();
+        let named = Nginx::start_at((NAMED, port.number()).into(), page);
+        let (ill, other, moody) = (good(), good(), Moody::start());
+        let mut addresses = vec![ill.address(), other.address(), moody.origin.address()];
+        addresses.extend(far.iter().map(Nginx::address));
+        let mut addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        if names.is_some() {
+            addresses.push(format!("{NAME}:{}", port.number()));
+        }
+        let toml = Steppe::PLAIN
+            .replace("workers = 1", "workers = 2")
+            .replace("[[http.route]]", &format!("{SETTINGS}[[http.route]]"));
+        let mut builder = Steppe::builder(STEPPE).with("origin", addresses.join("\", \""));
+        if let Some(names) = &names {
+            builder = builder.asking(names);
+        }
+        let node = builder.start(&toml);
+        Self {
+            plain: node.config(),
+            node,
+            moody,
+            ill,
+            _good: other,
+            _far: far,
+            line,
+            _named: named,
+            names,
+            _port: port,
+        }
+    }
+
+    /// Lets it happen; false where it can't here.
+    pub fn begin(&mut self, fault: Fault) -> bool {
+        match fault {
+            Fault::Killed => self.ill.kill(),
+            Fault::Hung => self.ill.hang(),
+            Fault::Resetting => self.moody.be(Mood::Reset),
+            Fault::Garbage => self.moody.be(Mood::Garbage),
+            Fault::Leaving => self.moody.be(Mood::Leave),
+            Fault::Reload => self.reload(&self.other_routes(), 200),
+            Fault::BrokenReload => self.reload(&self.plain.replace("\"origin\"", "\"orgin\""), 422),
+            Fault::Slow | Fault::Lossy => {
+                let Some(line) = &mut self.line else {
+                    return false;
+                };
+                match fault {
+                    Fault::Slow => line.delay(Duration::from_millis(300)),
+                    _ => line.lose(2),
+                }
+            }
+            Fault::NamesGone => match &mut self.names {
+                Some(names) => names.kill(),
+                None => return false,
+            },
+        }
+        true
+    }
+
+    /// Mends what [`Site::begin`] did.
+    pub fn end(&mut self, fault: Fault) {
+        match fault {
+            Fault::Killed => self.ill.restart(),
+            Fault::Hung => self.ill.go_on(),
+            Fault::Resetting | Fault::Garbage | Fault::Leaving => self.moody.be(Mood::Well),
+            Fault::Reload | Fault::BrokenReload => self.reload(&self.plain, 200),
+            Fault::Slow | Fault::Lossy => self.line.as_mut().expect("it was there").mend(),
+            Fault::NamesGone => self.names.as_mut().expect("it was there").restart(),
+        }
+        // It keeps every byte that reached it.
+        self.moody.origin.forget();
+    }
+
+    fn other_routes(&self) -> String {
+        let more = "[[http.route]]\nname = \"more\"\npath = \"/more\"\nupstream = \"origin\"\n";
+        format!("{}{more}", self.plain)
+    }
+
+    fn reload(&self, text: &str, status: u16) {
+        self.node.set_config(text);
+        let answer = self.node.admin_post("/reload");
+        assert_eq!(answer.status(), status, "{}", answer.text());
+    }
+
+    /// Waits until each server is back, and asked again.
+    pub fn wait_until_well(&self, load: &SteadyLoad) {
+        let asked = |server: &serde_json::Value| server["requests"].as_u64().expect("a number");
+        let before: Vec<_> = servers(&self.node).iter().map(asked).collect();
+        let end = Instant::now() + 4 * PATIENCE;
+        loop {
+            let now = servers(&self.node);
+            let is_well = |(server, before): (&serde_json::Value, &u64)| {
+                server["state"] == "healthy" && asked(server) > before + 20
+            };
+            if now.iter().zip(&before).all(is_well) {
+                return;
+            }
+            let failures = load.failures();
+            assert!(
+                Instant::now() < end,
+                "not all are well: {now:#?} {failures:?}"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

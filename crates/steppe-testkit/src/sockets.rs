@@ -1,0 +1,75 @@
+//! In which states a process's TCP connections are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::Duration;
+
+/// The inodes of connections, by state.
+#[derive(Debug, Clone, Default)]
+pub struct TcpStates(BTreeMap<u8, BTreeSet<String>>);
+
+impl TcpStates {
+    /// Those of the process `pid` now.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn of(pid: u32) -> Self {
+        // States before descriptors: a socket that is closed in between is none of its any more.
+        let tables = ["tcp", "tcp6"].map(|table| format!("/proc/{pid}/net/{table}"));
+        let tables = tables.map(|path| fs::read_to_string(path).unwrap_or_default());
+        let own = descriptors(pid);
+        let mut by_state: BTreeMap<u8, BTreeSet<String>> = BTreeMap::new();
+        for line in tables.iter().flat_map(|table| table.lines().skip(1)) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            if own.contains(fields[9]) {
+                let state = u8::from_str_radix(fields[3], 16).expect("two digits");
+                by_state
+                    .entry(state)
+                    .or_default()
+                    .insert(fields[9].to_owned());
+            }
+        }
+        Self(by_state)
+    }
+
+    /// How many are open both ways.
+    pub fn established(&self) -> usize {
+        self.0.get(&ESTABLISHED).map_or(0, BTreeSet::len)
+    }
+
+    /// How many the peer has ended, and the process `pid` not yet.
+    ///
+    /// Every connection that its peer ends is in this state until the process has read so; one
+    /// that is still there when it is looked at again, a moment later, is forgotten.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn forgotten(pid: u32) -> usize {
+        const MOMENT: Duration = Duration::from_millis(50);
+        let ended = |states: Self| states.0.get(&CLOSE_WAIT).cloned().unwrap_or_default();
+        let first = ended(Self::of(pid));
+        if first.is_empty() {
+            return 0;
+        }
+        std::thread::sleep(MOMENT);
+        first.intersection(&ended(Self::of(pid))).count()
+    }
+}
+
+// include/net/tcp_states.h.
+const ESTABLISHED: u8 = 1;
+const CLOSE_WAIT: u8 = 8;
+
+/// The inodes of the sockets that it has.
+fn descriptors(pid: u32) -> BTreeSet<String> {
+    let list = fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs");
+    let targets = list
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok());
+    let inode = |target: std::path::PathBuf| {
+        let text = target.to_str()?;
+        let inode = text.strip_prefix("socket:[")?.strip_suffix(']')?;
+        Some(inode.to_owned())
+    };
+    targets.filter_map(inode).collect()
+}
