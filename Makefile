@@ -26,7 +26,7 @@ test: ## everything a change must pass: lints, tests, licenses, short fuzzing
 	@scripts/setup.sh test
 	@cargo xtask test $(ARGS)
 
-test-all: ## make test, the full memory runs, and FUZZ_SECONDS of fuzzing a target
+test-all: ## make test, the long runs, and FUZZ_SECONDS of fuzzing a target
 	@scripts/setup.sh test
 	@cargo xtask test-all --fuzz-seconds $(FUZZ_SECONDS) $(ARGS)
 

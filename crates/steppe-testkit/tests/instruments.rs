@@ -1,11 +1,12 @@
 //! The kit's instruments, each against something known, before anyone trusts them.
 
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use steppe_testkit::{
-    Cgroup, Curl, FlowOrigin, FlowPlan, MemoryMeter, Nginx, Peer, Process, RawOrigin, Strace, Wrk,
-    download, skip, upload, websocket_connect, websocket_echo,
+    Cgroup, Curl, FlowOrigin, FlowPlan, MemoryMeter, Nginx, PATIENCE, Peer, Process, RawOrigin,
+    SteadyLoad, Strace, TcpStates, Wrk, download, skip, upload, websocket_connect, websocket_echo,
 };
 
 #[test]
@@ -175,4 +176,40 @@ fn worker_of(master: u32) -> u32 {
         .next()
         .and_then(|child| child.parse().ok())
         .expect("it has a worker")
+}
+
+#[test]
+fn a_connection_that_its_peer_left_is_seen() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("it is bound");
+    let client = TcpStream::connect(address).expect("it listens");
+    let (server, _) = listener.accept().expect("it came");
+    assert!(TcpStates::of(std::process::id()).established() >= 2);
+    drop(client);
+    let until = Instant::now() + PATIENCE;
+    while TcpStates::forgotten(std::process::id()) == 0 {
+        assert!(Instant::now() < until, "it is not seen");
+    }
+    drop(server);
+}
+
+#[test]
+fn a_steady_load_tells_good_answers_from_others() {
+    let answers = [
+        ("200 OK", "hello", true),
+        ("200 OK", "hallo", false),
+        ("503 Service Unavailable", "hello", false),
+    ];
+    for (status, content, is_good) in answers {
+        let head = format!("HTTP/1.1 {status}\r\ncontent-length: 5\r\n\r\n");
+        let origin = RawOrigin::answering(format!("{head}{content}"));
+        let load = SteadyLoad::start(origin.address(), 1000.0, 2, "hello");
+        let until = Instant::now() + PATIENCE;
+        while load.served() < 5 && load.failures().len() < 5 {
+            assert!(Instant::now() < until, "nothing happens");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(load.served() > 0, is_good, "{status} {content}");
+        assert_eq!(load.failures().is_empty(), is_good, "{status} {content}");
+    }
 }

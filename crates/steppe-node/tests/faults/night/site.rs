@@ -75,9 +75,13 @@ outlier = { consecutive_failures = 3, ejection = \"500ms\" }
 impl Site {
     /// Builds it; what can't be had here is left out, and said.
     pub fn build() -> Self {
-        let left_out = |reason: String| skip("a_night (a part of it)", &reason);
-        let line = Namespace::new().map_err(left_out).ok();
-        let names = NameServer::start(&[(NAME, NAMED)]).map_err(left_out).ok();
+        let (line, names) = (Namespace::new(), NameServer::start(&[(NAME, NAMED)]));
+        let reasons = [line.as_ref().err(), names.as_ref().err()];
+        let reasons: Vec<_> = reasons.into_iter().flatten().cloned().collect();
+        if !reasons.is_empty() {
+            skip("a_night, some faults of it", &reasons.join("; "));
+        }
+        let (line, names) = (line.ok(), names.ok());
         let page = "location / { return 200 hello; }";
         let far = line.as_ref().map(|line| Nginx::start_within(line, page));
         let port = Port::free();
