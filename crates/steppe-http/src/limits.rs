@@ -103,7 +103,7 @@ pub const SLOW_START_STEPS: u64 = 100;
 pub const LEAST_OF_ALL_MAX: usize = 8;
 
 /// How long a latency counts: after this time without another, a third of it is left.
-pub const LATENCY_DECAY: std::time::Duration = std::time::Duration::from_secs(10);
+pub const LATENCY_DECAY: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// A failure counts as at least this latency, or a server that fails at once would look fast.
 pub const FAILURE_LATENCY: std::time::Duration = std::time::Duration::from_secs(1);

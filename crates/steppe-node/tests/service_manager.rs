@@ -100,13 +100,14 @@ fn an_inherited_socket_is_served_and_so_is_who_waited_in_it() {
     for socket in [SockRef::from(&web), SockRef::from(&spare)] {
         socket.set_cloexec(false).expect("is a descriptor");
     }
-    // The shell passes descriptors 3 and 4 and becomes the node: `$$` is its number.
+    // The shell passes descriptors 3 and 4 and becomes the node: `$$` is its number. Not any
+    // shell: descriptors of two digits are beyond POSIX.
     let script = format!(
         "exec \"$0\" run -c \"$1\" 8<&{} 9<&{} 3<&8 4<&9 8<&- 9<&-",
         web.as_raw_fd(),
         spare.as_raw_fd()
     );
-    let mut command = Command::new("sh");
+    let mut command = Command::new("bash");
     command
         .args(["-c", &format!("export LISTEN_PID=$$; {script}"), STEPPE])
         .arg(config(&scratch, &address.to_string(), &admin))

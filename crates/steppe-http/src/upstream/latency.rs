@@ -2,7 +2,9 @@
 //!
 //! A latency above the average replaces it, one below moves it by what time has
 //! passed: w = e^(-t/τ), average = average · w + latency · (1 - w). The idea is
-//! that of Finagle's `p2c` with peak EWMA: slow to trust, quick to flee.
+//! that of Finagle's `p2c` with peak EWMA: slow to trust, quick to flee. Where nothing is asked
+//! of a server, what is known of it fades all the same: else one that was slow for a moment would
+//! never be asked again.
 //!
 //! Invariant: a reader sees some average that held; two writers at once may lose
 //! one of two latencies, which the next makes good.
@@ -30,8 +32,7 @@ impl Latency {
         let average = if average == 0.0 || sample >= average {
             sample.max(1.0)
         } else {
-            let passed = Duration::from_millis(now.saturating_sub(moved_at).max(1));
-            let w = (-passed.as_secs_f64() / LATENCY_DECAY.as_secs_f64()).exp();
+            let w = faded(now.saturating_sub(moved_at).max(1));
             average * w + sample * (1.0 - w)
         };
         self.average_ns.store(average.to_bits(), Ordering::Relaxed);
@@ -45,7 +46,7 @@ impl Latency {
 
     /// What one more request would cost beside `active` others. A server that nothing
     /// is known of is asked once, and then avoided until it has answered.
-    pub(super) fn cost(&self, active: u64) -> f64 {
+    pub(super) fn cost(&self, active: u64, now: Instant) -> f64 {
         const UNKNOWN_NS: f64 = 1e12;
         let average = f64::from_bits(self.average_ns.load(Ordering::Relaxed));
         #[expect(clippy::cast_precision_loss, reason = "requests under way are few")]
@@ -53,8 +54,15 @@ impl Latency {
         if average == 0.0 {
             return active * UNKNOWN_NS;
         }
-        average * (active + 1.0)
+        let moved_at = self.moved_at.load(Ordering::Relaxed);
+        average * faded(millis(now).saturating_sub(moved_at)) * (active + 1.0)
     }
+}
+
+/// The share of an average that is left after so many milliseconds.
+fn faded(passed_ms: u64) -> f64 {
+    let passed = Duration::from_millis(passed_ms);
+    (-passed.as_secs_f64() / LATENCY_DECAY.as_secs_f64()).exp()
 }
 
 #[cfg(test)]
@@ -72,7 +80,7 @@ mod tests {
         latency.observe(Duration::from_millis(500), at(1));
         assert_eq!(ms(), 500);
         latency.observe(Duration::from_millis(10), at(2));
-        assert!((400..480).contains(&ms()), "{}", ms());
+        assert!((300..480).contains(&ms()), "{}", ms());
         latency.observe(Duration::from_millis(10), at(60));
         assert!((10..15).contains(&ms()), "{}", ms());
     }
@@ -80,8 +88,25 @@ mod tests {
     #[test]
     fn what_is_not_known_is_asked_once() {
         let latency = Latency::default();
-        assert!(latency.cost(0) < 1.0 && latency.cost(1) > 1e9);
-        latency.observe(Duration::from_millis(1), Instant::now());
-        assert!(latency.cost(1) < 1e9 && latency.cost(1) > latency.cost(0));
+        let now = Instant::now();
+        assert!(latency.cost(0, now) < 1.0 && latency.cost(1, now) > 1e9);
+        latency.observe(Duration::from_millis(1), now);
+        assert!(latency.cost(1, now) < 1e9 && latency.cost(1, now) > latency.cost(0, now));
+    }
+
+    #[test]
+    fn a_server_that_was_slow_is_asked_again() {
+        let [slow, quick] = [300_000, 200].map(|us| {
+            let latency = Latency::default();
+            latency.observe(Duration::from_micros(us), Instant::now());
+            latency
+        });
+        let after = |seconds| {
+            let at = Instant::now() + Duration::from_secs(seconds);
+            quick.observe(Duration::from_micros(200), at);
+            slow.cost(0, at) < quick.cost(0, at)
+        };
+        assert!(!after(5));
+        assert!(after(30));
     }
 }

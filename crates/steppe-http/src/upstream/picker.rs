@@ -10,6 +10,7 @@
 //! shares follow the weights exactly, for the price of looking at every server.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::random::{Random, hash, mix};
 use super::target::TargetState;
@@ -131,7 +132,10 @@ impl Picker {
                 let active = candidate.state.active() as f64;
                 active + 1.0
             }),
-            (Balance::P2cEwma, _) => self.better_of_two(|candidate| candidate.state.cost()),
+            (Balance::P2cEwma, _) => {
+                let now = Instant::now();
+                self.better_of_two(|candidate| candidate.state.cost(now))
+            }
             (Balance::Random, _) => self.at_random(),
             (Balance::RingHash(_), _) => match wanted.key {
                 Some(key) => return self.by_hash(key, wanted),

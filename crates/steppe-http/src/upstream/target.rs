@@ -247,8 +247,8 @@ impl TargetState {
 
     /// Its latency times the requests that would wait; less is better.
     #[inline]
-    pub(super) fn cost(&self) -> f64 {
-        self.latency.cost(self.active())
+    pub(super) fn cost(&self, now: Instant) -> f64 {
+        self.latency.cost(self.active(), now)
     }
 
     /// The head of a response came, `elapsed` after the request began.
