@@ -67,17 +67,6 @@ fn reference(what: &str, node: &Node, defined: &[Named], mistakes: &mut Vec<Mist
 
 /// What is looked up in a folder is what follows literal segments.
 fn files(http: &Fields, route: &Fields, mistakes: &mut Vec<Mistake>) {
-    if let (Some(files), Some(upstream)) = (route.node("files"), route.node("upstream")) {
-        mistakes.push(
-            Mistake::new(
-                upstream.span,
-                "`upstream` says nothing beside `files`".to_owned(),
-            )
-            .label("never used")
-            .also(files.span, "this answers")
-            .help("take one of them out"),
-        );
-    }
     let (Some(files), Some(node)) = (route.node("files"), route.node("path")) else {
         return;
     };
