@@ -51,7 +51,7 @@ fn what_is_not_supported_yet_is_named_and_nothing_else() {
         `http.filter.query` is not supported yet
         "cache" in `kind` is not supported yet
         "compress" in `kind` is not supported yet
-        `http.route.files.precompressed` is not supported yet"#]]
+        `http.route.files` is not supported yet"#]]
     .assert_eq(&messages.join("\n"));
 }
 
@@ -224,10 +224,6 @@ timeouts = { total = "20s" }
 name = "b"
 host = ["a.example", "*.b.example"]
 upstream = "b"
-[[http.route]]
-name = "c"
-path = "/c/{rest*}"
-files = { root = "public", index = "start.html" }
 "#;
 
 #[test]
@@ -249,15 +245,6 @@ fn every_key_arrives() {
     assert_eq!(config.http.routes[0].filters, [0, 0]);
     assert_eq!(config.http.routes[0].total, Some(Duration::from_secs(20)));
     assert_eq!(config.http.routes[1].upstream, 1);
-    let UpstreamKind::Files(files) = &config.http.upstreams[config.http.routes[2].upstream].kind
-    else {
-        panic!("no files");
-    };
-    assert_eq!(files.root, Path::new("/etc/steppe/public"));
-    assert_eq!(
-        (files.index.as_deref(), files.slashes),
-        (Some("start.html"), 2)
-    );
     expect_test::expect_file!["data/full.effective.json"]
         .assert_eq(&format!("{:#}\n", config.effective()));
 }

@@ -97,7 +97,7 @@ fn files(http: &Fields, route: &Fields, mistakes: &mut Vec<Mistake>) {
     if matches!(last, PatternSegment::Rest(_)) && before.iter().all(is_literal) {
         return;
     }
-    let message = format!("`{path}` does not say which part of it is a file's name");
+    let message = format!("`{path}` leaves open what is looked up in the folder");
     mistakes.push(
         Mistake::new(node.span, message)
             .label("literal segments, then {rest*}")
