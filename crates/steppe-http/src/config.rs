@@ -3,7 +3,6 @@
 //! Every value here is within its range: the reader of a configuration file
 //! builds these types or reports a mistake, and nothing validates them again.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -95,7 +94,7 @@ impl Default for ListenerTimeouts {
 pub struct Upstream {
     /// Its key in the file.
     pub name: String,
-    /// Servers, a canned response, or a folder.
+    /// Servers, or a canned response.
     pub kind: UpstreamKind,
 }
 
@@ -110,20 +109,6 @@ pub enum UpstreamKind {
     Servers(Servers),
     /// A response made here (`respond = { … }`).
     Respond(Respond),
-    /// Files of a folder (`files = { … }` of a route, whose own upstream it is).
-    Files(Files),
-}
-
-/// A folder whose files are served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Files {
-    /// The folder.
-    pub root: PathBuf,
-    /// What is served of a folder in it. `None`: nothing.
-    pub index: Option<String>,
-    /// Slashes of a path up to the part that is looked up in the folder: one more than the route
-    /// has segments before `{rest*}`.
-    pub slashes: usize,
 }
 
 /// Timeouts of an upstream.

@@ -10,7 +10,7 @@
 
 use std::task::{Context, Poll};
 
-use steppe_mem::{Buffer, Lease};
+use steppe_mem::Buffer;
 
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
@@ -94,11 +94,4 @@ pub trait Upstream: Sink + Source {
 
     /// From now on content is bytes both ways, until each end has come.
     fn start_tunnel(&mut self);
-}
-
-/// What one message may take of what is left, so that many find room.
-pub(crate) fn fair_share(lease: &Lease) -> usize {
-    const SHARERS: u64 = 256;
-    let room = lease.account().headroom_bytes() / SHARERS;
-    usize::try_from(room).unwrap_or(usize::MAX)
 }

@@ -109,7 +109,7 @@ impl Gateway {
                 .iter()
                 .map(|server| ground.names.endpoints(&server.address))
                 .collect(),
-            UpstreamKind::Respond(_) | UpstreamKind::Files(_) => Vec::new(),
+            UpstreamKind::Respond(_) => Vec::new(),
         };
         let count = |listener: &config::Listener| {
             let known = last.and_then(|last| last.listener(&listener.address));

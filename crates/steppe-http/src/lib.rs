@@ -15,7 +15,6 @@ pub mod date;
 pub mod error;
 pub mod exchange;
 pub mod field;
-mod files;
 pub mod filter;
 pub mod forwarded;
 pub mod gateway;

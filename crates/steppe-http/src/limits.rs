@@ -65,9 +65,6 @@ pub const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// Bytes of content read at once when it has not.
 pub const CHUNK_BYTES_MIN: usize = 4 << 10;
 
-/// Ranges of one request for a file; more of them are answered with the whole.
-pub const RANGES_MAX: usize = 16;
-
 /// Head and content of a request that are kept until its response begins, so that it can be sent
 /// again. Less where the budget has little left: no more than one message's share of it.
 pub const REPLAY_BYTES_MAX: usize = 64 << 10;

@@ -1,5 +1,5 @@
 //! Sockets and threads: workers, listeners, inherited sockets, connections to
-//! servers, names, files, deadlines, drain.
+//! servers, names, deadlines, drain.
 //!
 //! Leaves out: every protocol above the byte stream.
 
@@ -8,7 +8,6 @@ mod address;
 mod deadline;
 mod drain;
 mod file_limit;
-mod folder;
 pub mod limits;
 mod listener;
 mod names;
@@ -21,7 +20,6 @@ pub use address::{ListenAddress, ServerAddress};
 pub use deadline::{Deadline, Deadlines};
 pub use drain::{Drain, Phase};
 pub use file_limit::{FileLimit, raise_file_limit};
-pub use folder::{File, FileStatus, Folder, Opened, Opening, Reading};
 pub use listener::{BindError, BoundListener, Listener, bind};
 pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
 pub use stream::{PeerAddress, Stream};

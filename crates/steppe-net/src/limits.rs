@@ -31,18 +31,5 @@ pub const NAME_RETRY: Duration = Duration::from_secs(2);
 /// Addresses of one name that are used; the rest is ignored, and it is said.
 pub const NAME_ADDRESSES_MAX: usize = 64;
 
-/// Threads of a worker that may wait for a disk at once; more reads wait in a queue, one for each
-/// exchange at most.
-pub const BLOCKING_THREADS_MAX: usize = 4;
-
-/// A folder's own descriptor is used for this long before its path is looked at again.
-pub const FOLDER_KEPT: Duration = Duration::from_secs(1);
-
-/// Times that a path is looked up again whose folders are being moved.
-pub const FOLDER_TRIES_MAX: usize = 8;
-
-/// Bytes of a path, its end included: Linux takes no more.
-pub const PATH_BYTES_MAX: usize = 4096;
-
 /// Descriptors kept for everything but connections: listeners, logs, admin, epoll.
 pub const DESCRIPTORS_KEPT: u64 = 128;

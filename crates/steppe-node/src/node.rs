@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use steppe_http::Gateway;
 use steppe_http::access::AccessLog;
-use steppe_http::config::UpstreamKind;
 use steppe_http::gateway::{Change, Drained};
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_http::upstream::Upstreams;
@@ -21,8 +20,8 @@ use steppe_mem::Budget;
 use steppe_mem::limits::BUDGET_BYTES_MIN;
 use steppe_mem::pool::Stock;
 use steppe_net::{
-    BoundListener, Drain, Folder, Inherited, ListenAddress, Names, Phase, ServerAddress,
-    SystemResolver, WorkerThread, raise_file_limit, spawn_worker,
+    BoundListener, Drain, Inherited, ListenAddress, Names, Phase, ServerAddress, SystemResolver,
+    WorkerThread, raise_file_limit, spawn_worker,
 };
 use steppe_telemetry::recent::Recent;
 use steppe_telemetry::{Destination, LineLog, Registry, log};
@@ -211,7 +210,6 @@ fn prepare(options: RunOptions, inherited: &Inherited) -> anyhow::Result<Prepare
         Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
     };
     fit_connections(&mut config);
-    look_at_folders(&config)?;
     let demo = is_default.then(|| start_demo(&config)).transpose()?;
     let admin = config.admin.as_ref().map(|admin| {
         let settings = admin::Settings {
@@ -265,20 +263,6 @@ fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// Looks whether the folders of routes are there: later on nobody would be told but clients.
-pub(crate) fn look_at_folders(config: &Config) -> anyhow::Result<()> {
-    for upstream in &config.http.upstreams {
-        if let UpstreamKind::Files(files) = &upstream.kind {
-            let route = upstream.name.trim_start_matches("files:");
-            Folder::look(&files.root).with_context(|| {
-                let root = files.root.display();
-                format!("http.route.files.root of route {route}: cannot open the folder {root}")
-            })?;
-        }
-    }
-    Ok(())
-}
-
 /// Lowers what the process's limit on open files can't carry, all alike, and says so.
 pub(crate) fn fit_connections(config: &mut Config) {
     let listeners = &mut config.http.listeners;
@@ -311,13 +295,13 @@ fn start_demo(config: &Config) -> anyhow::Result<Demo> {
     let address = upstreams
         .into_iter()
         .find_map(|upstream| match &upstream.kind {
-            UpstreamKind::Servers(servers) => {
+            steppe_http::config::UpstreamKind::Servers(servers) => {
                 match servers.servers.first().map(|server| &server.address) {
                     Some(ServerAddress::Ip(address)) => Some(*address),
                     _ => None,
                 }
             }
-            _ => None,
+            steppe_http::config::UpstreamKind::Respond(_) => None,
         });
     let address = address.context("the embedded default names its demo origin")?;
     let bound = std::net::TcpListener::bind(address)

@@ -21,7 +21,7 @@ use steppe_net::{BoundListener, Inherited, ListenAddress};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{self, Config};
-use crate::node::{fit_connections, look_at_folders};
+use crate::node::fit_connections;
 
 pub use collector::ReloadCollector;
 pub use watch::Watch;
@@ -180,7 +180,6 @@ impl Reloader {
             ));
         }
         fit_connections(&mut config);
-        look_at_folders(&config).map_err(|error| format!("{error:#}"))?;
         let bound = self.bind_new(&config)?;
         Ok((config, bound))
     }

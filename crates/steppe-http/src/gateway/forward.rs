@@ -16,7 +16,6 @@ use crate::config::{Respond, UpstreamKind};
 use crate::error::GatewayError;
 use crate::exchange::Upstream;
 use crate::field::{FieldBlock, FieldId};
-use crate::files::FileServer;
 use crate::forwarded::{Forwarding, Incoming, Received};
 use crate::h1::ServerConnection;
 use crate::h1::encode::{self, Encoder};
@@ -61,12 +60,6 @@ pub(super) async fn exchange(
     let outcome = match (&gateway.config.upstreams[upstream].kind, pool) {
         (UpstreamKind::Respond(respond), _) => {
             respond_to(connection, gateway, head, route, respond, &lease).await
-        }
-        (UpstreamKind::Files(files), _) => {
-            let folder = this.folders[upstream].as_ref().expect("it is one");
-            let head = head.take().expect("a request was read");
-            let mut files = FileServer::new(folder, files, head, &lease);
-            relay_made(connection, gateway, route, &mut files).await
         }
         (UpstreamKind::Servers(_), pool) => {
             let pool = pool.expect("servers have a pool");
@@ -226,27 +219,22 @@ async fn respond_to(
     let is_head = head.take().is_some_and(|head| head.method() == b"HEAD");
     let responder = Responder::new(respond, is_head, lease);
     match responder {
-        Ok(mut responder) => relay_made(connection, gateway, route, &mut responder).await,
+        Ok(mut responder) => {
+            let patience = patience(gateway, &connection.server, route, None);
+            let now = Instant::now();
+            let accept = |_: &mut ResponseHead| Ok(());
+            let on_head = OnHead {
+                patience,
+                now,
+                accept,
+            };
+            relay(connection, gateway, route, &mut responder, on_head).await
+        }
         Err(error) => Outcome {
             result: Err(error),
             status: None,
         },
     }
-}
-
-/// Relays a response that is made here.
-async fn relay_made(
-    connection: &mut Connection,
-    gateway: &Gateway,
-    route: usize,
-    upstream: &mut impl Upstream,
-) -> Outcome {
-    let told = OnHead {
-        patience: patience(gateway, &connection.server, route, None),
-        now: Instant::now(),
-        accept: |_: &mut ResponseHead| Ok(()),
-    };
-    relay(connection, gateway, route, upstream, told).await
 }
 
 /// The request's head, after what its server is to know first. A connection that is told

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use steppe_mem::{Account, Lease};
-use steppe_net::{BoundListener, Drain, Folder, ListenAddress, PeerAddress, Phase, Stream, Worker};
+use steppe_net::{BoundListener, Drain, ListenAddress, PeerAddress, Phase, Stream, Worker};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::spawn_local;
 
@@ -15,7 +15,7 @@ use super::Gateway;
 use super::connection::{self, Connection, Notes};
 use super::listening::{Door, Doorkeeper};
 use crate::access::WorkerAccess;
-use crate::config::{Upstream, UpstreamKind};
+use crate::config::Upstream;
 use crate::forwarded::Peer;
 use crate::h1::{ServerConnection, ServerSettings};
 use crate::limits::CONNECTION_BYTES;
@@ -48,8 +48,6 @@ pub(super) struct WorkerGateway {
     pub(super) metrics: Rc<WorkerMetrics>,
     /// By upstream; `None` where responses are made here.
     pub(super) pools: Vec<Option<Rc<Pool>>>,
-    /// By upstream; `None` where it is no folder.
-    pub(super) folders: Vec<Option<Folder>>,
     /// By route.
     pub(super) leases: Vec<Lease>,
     /// `None`: off.
@@ -85,13 +83,8 @@ impl WorkerGateway {
             Some(last) => last.access.clone(),
             None => log.map(|log| Rc::new(log.worker(&gateway.accounts.access.lease()))),
         };
-        let folder = |upstream: &Upstream| match &upstream.kind {
-            UpstreamKind::Files(files) => Some(Folder::new(&files.root)),
-            _ => None,
-        };
         Rc::new(Self {
             access,
-            folders: gateway.config.upstreams.iter().map(folder).collect(),
             pools: upstreams.enumerate().map(pool).collect(),
             leases: gateway.accounts.routes.iter().map(Account::lease).collect(),
             metrics,

@@ -7,7 +7,7 @@ use steppe_mem::{Buffer, Lease, OverBudget};
 use super::chunked::{ChunkError, Decoder};
 use super::parse::{self, HeadLimits, ParseError};
 use super::wire::Wire;
-use crate::exchange::{Part, fair_share};
+use crate::exchange::Part;
 use crate::field::{FieldBlock, FieldList};
 use crate::head::BodyLength;
 use crate::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
@@ -193,6 +193,13 @@ impl Reader {
             }
         }
     }
+}
+
+/// What one message may take of what is left, so that many find room.
+pub(crate) fn fair_share(lease: &Lease) -> usize {
+    const SHARERS: u64 = 256;
+    let room = lease.account().headroom_bytes() / SHARERS;
+    usize::try_from(room).unwrap_or(usize::MAX)
 }
 
 /// Cuts `buffer` to its first `kept` bytes; what follows `consumed` moves to a buffer of its own.

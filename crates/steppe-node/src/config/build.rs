@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
-    FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
+    FieldEdits, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
     ListenerTimeouts, Respond, Route, Server, Servers, Transform, Upstream, UpstreamKind,
     UpstreamTimeouts,
 };
-use steppe_http::path::PathPattern;
 use steppe_net::ServerAddress;
 use steppe_telemetry::Destination;
 
@@ -107,18 +106,16 @@ fn access(access: &Read) -> Option<Option<Access>> {
 }
 
 fn gateway(http: &Fields) -> Option<Gateway> {
-    let mut upstreams = all(http.map("upstream").iter(), upstream)?;
-    let routes = all(http.list("route").iter(), |each| {
-        route(http, each.fields()?, &mut upstreams)
-    })?;
     Some(Gateway {
         trusted_proxies: http.take("trusted_proxies")?,
         listeners: all(http.list("listener").iter(), |each| {
             listener(each.fields()?)
         })?,
-        upstreams,
+        upstreams: all(http.map("upstream").iter(), upstream)?,
         filters: all(http.map("filter").iter(), filter)?,
-        routes,
+        routes: all(http.list("route").iter(), |each| {
+            route(http, each.fields()?)
+        })?,
     })
 }
 
@@ -219,37 +216,20 @@ fn edits(edits: &Fields) -> Option<FieldEdits> {
     })
 }
 
-/// A route; where it has files, they are an upstream of its own.
-fn route(http: &Fields, route: &Fields, upstreams: &mut Vec<Upstream>) -> Option<Route> {
-    let name: String = route.take("name")?;
-    let path: PathPattern = route.take("path")?;
-    let upstream = match route.node("files") {
-        None => index(http.map("upstream"), &route.take::<String>("upstream")?)?,
-        Some(files) => {
-            let files = files.fields()?;
-            upstreams.push(Upstream {
-                name: format!("files:{name}"),
-                kind: UpstreamKind::Files(Files {
-                    root: files.take("root")?,
-                    index: files.optional("index")?,
-                    slashes: path.segments().len(),
-                }),
-            });
-            upstreams.len() - 1
-        }
-    };
+fn route(http: &Fields, route: &Fields) -> Option<Route> {
     let hosts: Option<Vec<HostPattern>> = route.optional("host")?;
     let methods: Option<Vec<String>> = route.optional("methods")?;
     let filters: Vec<String> = route.take("filters")?;
+    let upstream: String = route.take("upstream")?;
     Some(Route {
-        name,
+        name: route.take("name")?,
         hosts: hosts.unwrap_or_default(),
-        path,
+        path: route.take("path")?,
         methods: methods.unwrap_or_default(),
         headers: route.take("headers")?,
         query: route.take("query")?,
         filters: all(filters.iter(), |name| index(http.map("filter"), name))?,
-        upstream,
+        upstream: index(http.map("upstream"), &upstream)?,
         budget: route.optional("budget")?,
         total: route.table("timeouts")?.optional("total")?,
     })

@@ -141,7 +141,7 @@ fn gateway(http: &Gateway) -> Value {
     let upstreams = http
         .upstreams
         .iter()
-        .filter_map(|each| Some((&each.name, upstream(each)?)));
+        .map(|each| (&each.name, upstream(each)));
     let filters = http.filters.iter().map(|each| (&each.name, filter(each)));
     let trusted: Vec<_> = http
         .trusted_proxies
@@ -177,12 +177,10 @@ fn listener(listener: &Listener) -> Value {
     })
 }
 
-/// `None`: it stands with its route.
-fn upstream(upstream: &Upstream) -> Option<Value> {
+fn upstream(upstream: &Upstream) -> Value {
     match &upstream.kind {
-        UpstreamKind::Servers(servers) => Some(self::servers(servers)),
-        UpstreamKind::Respond(respond) => Some(json!({ "respond": self::respond(respond) })),
-        UpstreamKind::Files(_) => None,
+        UpstreamKind::Servers(servers) => self::servers(servers),
+        UpstreamKind::Respond(respond) => json!({ "respond": self::respond(respond) }),
     }
 }
 
@@ -277,15 +275,11 @@ fn route(http: &Gateway, route: &Route) -> Value {
         .filter_map(|&index| http.filters.get(index));
     let filters: Vec<_> = filters.map(|filter| &filter.name).collect();
     object.insert("filters".to_owned(), json!(filters));
-    let upstream = &http.upstreams[route.upstream];
-    if let UpstreamKind::Files(files) = &upstream.kind {
-        let mut table = Map::new();
-        insert(&mut table, "root", Some(files.root.to_string_lossy()));
-        insert(&mut table, "index", files.index.as_deref());
-        insert(&mut object, "files", Some(table));
-    } else {
-        insert(&mut object, "upstream", Some(upstream.name.as_str()));
-    }
+    let upstream = http
+        .upstreams
+        .get(route.upstream)
+        .map(|upstream| upstream.name.clone());
+    insert(&mut object, "upstream", upstream);
     insert(&mut object, "budget", route.budget.map(size_text));
     let mut timeouts = Map::new();
     insert(&mut timeouts, "total", route.total.map(duration_text));

@@ -319,16 +319,6 @@ pub(super) fn network(text: &str) -> Read<IpNet> {
 }
 
 /// A name of a route, an upstream, a filter.
-/// A name in a folder, which leads nowhere else.
-pub(super) fn file_name(text: &str) -> Read<String> {
-    if matches!(text, "" | "." | "..") || text.contains(['/', '\0']) {
-        return Err(Refusal::new(
-            "a name of a file has no `/`, and is not `.` or `..`",
-        ));
-    }
-    Ok(text.to_owned())
-}
-
 pub(super) fn name(text: &str) -> Read<String> {
     if text.is_empty() {
         return Err(Refusal::new("a name can't be empty"));

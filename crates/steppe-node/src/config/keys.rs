@@ -556,7 +556,7 @@ static ROUTE: Table = Table {
             Kind::Text(Form::Name),
             "The upstream that answers.",
         ),
-        Key::new("files", Kind::Table(&FILES), FILES.doc),
+        Key::later("files", "A folder that is served."),
         Key::new(
             "budget",
             Kind::Size(ROUTE_BUDGET_MIN, MEMORY_BUDGET_MAX),
@@ -566,29 +566,6 @@ static ROUTE: Table = Table {
             .absent(Absent::Table),
     ],
     one_of: &["upstream", "files"],
-};
-
-static FILES: Table = Table {
-    name: "http.route.files",
-    doc: "A folder whose files are served, instead of an upstream.",
-    keys: &[
-        Key::new(
-            "root",
-            Kind::Text(Form::File),
-            "The folder. What {rest*} matches is looked up in it.",
-        )
-        .required(),
-        Key::new(
-            "index",
-            Kind::Text(Form::FileName),
-            "What is served of a folder in it; without it nothing is.",
-        ),
-        Key::later(
-            "precompressed",
-            "Codings of files that lie beside them, such as br and gzip.",
-        ),
-    ],
-    one_of: &[],
 };
 
 static ROUTE_TIMEOUTS: Table = Table {

@@ -139,8 +139,6 @@ pub enum Form {
     Name,
     /// A path in the file system.
     File,
-    /// A name of a file, without a folder.
-    FileName,
     /// Where to listen.
     Listen,
     /// A server to connect to.
@@ -269,7 +267,6 @@ impl Form {
             Self::Any => "a string",
             Self::Name => "a name",
             Self::File => "the path of a file",
-            Self::FileName => "the name of a file",
             Self::Listen => "an address such as \"127.0.0.1:8080\", \"[::]:8080\" or \"unix:PATH\"",
             Self::Server => "an address such as \"127.0.0.1:9001\", \"name:9001\" or \"unix:PATH\"",
             Self::Network => "a network such as \"10.0.0.0/8\"",

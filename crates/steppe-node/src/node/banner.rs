@@ -67,7 +67,7 @@ fn servers(config: &Config) -> Vec<String> {
             let servers = servers.servers.iter();
             servers.map(|server| server.address.to_string()).collect()
         }
-        UpstreamKind::Respond(_) | UpstreamKind::Files(_) => Vec::new(),
+        UpstreamKind::Respond(_) => Vec::new(),
     };
     config
         .http

@@ -18,7 +18,6 @@ pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Vec<Mistake>) {
         for filter in route.list("filters") {
             reference("filter", filter, http.map("filter"), mistakes);
         }
-        files(http, route, mistakes);
         budget(file, route, mistakes);
         methods(route, mistakes);
     }
@@ -62,46 +61,6 @@ fn reference(what: &str, node: &Node, defined: &[Named], mistakes: &mut Vec<Mist
         Mistake::new(node.span, format!("no {what} is called `{}`", shown(&name)))
             .label("not defined")
             .help(help),
-    );
-}
-
-/// What is looked up in a folder is what follows literal segments.
-fn files(http: &Fields, route: &Fields, mistakes: &mut Vec<Mistake>) {
-    let (Some(files), Some(node)) = (route.node("files"), route.node("path")) else {
-        return;
-    };
-    // In metrics they are an upstream of this name.
-    let name = route
-        .take::<String>("name")
-        .map(|name| format!("files:{name}"));
-    if let Some(entry) = http
-        .map("upstream")
-        .iter()
-        .find(|entry| Some(&entry.name) == name.as_ref())
-    {
-        let message = format!(
-            "`{}` is what the files of a route are called",
-            shown(&entry.name)
-        );
-        mistakes.push(
-            Mistake::new(entry.value.span, message)
-                .label("call it otherwise")
-                .also(files.span, "these files"),
-        );
-    }
-    let Some(path) = PathPattern::from_node(node) else {
-        return;
-    };
-    let (last, before) = path.segments().split_last().expect("a path has a segment");
-    let is_literal = |segment: &PatternSegment| matches!(segment, PatternSegment::Literal(_));
-    if matches!(last, PatternSegment::Rest(_)) && before.iter().all(is_literal) {
-        return;
-    }
-    let message = format!("`{path}` leaves open what is looked up in the folder");
-    mistakes.push(
-        Mistake::new(node.span, message)
-            .label("literal segments, then {rest*}")
-            .also(files.span, "for these files"),
     );
 }
 
