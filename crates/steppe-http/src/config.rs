@@ -3,6 +3,7 @@
 //! Every value here is within its range: the reader of a configuration file
 //! builds these types or reports a mistake, and nothing validates them again.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -200,12 +201,41 @@ pub struct Route {
     pub query: Vec<(String, String)>,
     /// Indexes into [`Gateway::filters`], in order.
     pub filters: Vec<usize>,
-    /// Index into [`Gateway::upstreams`].
-    pub upstream: usize,
+    /// Who answers.
+    pub target: Target,
     /// Share of the node's memory budget, in bytes. `None`: the whole of it.
     pub budget: Option<u64>,
     /// Bound on the whole exchange; wins over the upstream's.
     pub total: Option<Duration>,
+}
+
+/// What answers the requests of a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Index into [`Gateway::upstreams`].
+    Upstream(usize),
+    /// A folder. The route's path is literal up to its `{rest*}`, which is looked up there.
+    Files(Files),
+}
+
+/// A folder that is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// Where it is.
+    pub root: PathBuf,
+    /// The name of the file that stands for its folder.
+    pub index: String,
+}
+
+impl Target {
+    /// Index of the upstream, where there is one.
+    #[must_use]
+    pub fn upstream(&self) -> Option<usize> {
+        match self {
+            Self::Upstream(index) => Some(*index),
+            Self::Files(_) => None,
+        }
+    }
 }
 
 /// A host that a route serves, in lower case, without a port.

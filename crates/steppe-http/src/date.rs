@@ -1,4 +1,5 @@
-//! The `Date` field's value, made once a second. Spec: RFC 9110 §6.6.1.
+//! Times of day: the `Date` field's value, made once a second, and others as they
+//! come. Spec: RFC 9110 §5.6.7, §6.6.1.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -13,22 +14,42 @@ thread_local! {
 
 /// The present second as an IMF-fixdate.
 #[must_use]
+pub fn now() -> [u8; DATE_BYTES] {
+    at(since_epoch().as_secs())
+}
+
+/// How long after 1970 it is.
+#[must_use]
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that tells the time of day"
 )]
-pub fn now() -> [u8; DATE_BYTES] {
-    let since = SystemTime::now()
+pub fn since_epoch() -> Duration {
+    SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    at(since.as_secs())
+        .unwrap_or_default()
+}
+
+/// A second after 1970, of a year that has four digits, as an IMF-fixdate.
+#[must_use]
+pub fn of(second: u64) -> [u8; DATE_BYTES] {
+    let mut text = [b' '; DATE_BYTES];
+    let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(second));
+    write!(&mut text[..], "{date}").expect("an IMF-fixdate has 29 bytes");
+    text
+}
+
+/// The second after 1970 that a date in any of its three formats stands for.
+#[must_use]
+pub fn parse(text: &[u8]) -> Option<u64> {
+    let date = httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()?;
+    Some(date.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
 fn at(second: u64) -> [u8; DATE_BYTES] {
     LAST.with_borrow_mut(|(last, text)| {
         if *last != second {
-            let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(second));
-            write!(&mut text[..], "{date}").expect("an IMF-fixdate has 29 bytes");
+            *text = of(second);
             *last = second;
         }
         *text

@@ -88,6 +88,18 @@ impl GatewayError {
         }
     }
 
+    /// A file can't be opened or read.
+    #[must_use]
+    pub fn file(error: &std::io::Error) -> Self {
+        let is_short = error.kind() == std::io::ErrorKind::ResourceBusy;
+        Self {
+            reason: CloseReason::FileFailed,
+            status: if is_short { 503 } else { 500 },
+            origin: Origin::Internal,
+            is_stale_connection: false,
+        }
+    }
+
     /// A response that can't be used.
     #[must_use]
     pub fn bad_response() -> Self {

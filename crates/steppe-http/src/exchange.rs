@@ -10,11 +10,12 @@
 
 use std::task::{Context, Poll};
 
-use steppe_mem::Buffer;
+use steppe_mem::{Buffer, Lease};
 
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
 use crate::head::ResponseHead;
+use crate::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
 
 /// A piece of a message's content.
 #[derive(Debug)]
@@ -94,4 +95,22 @@ pub trait Upstream: Sink + Source {
 
     /// From now on content is bytes both ways, until each end has come.
     fn start_tunnel(&mut self);
+}
+
+/// What one message may take of what is left, so that many find room.
+pub(crate) fn fair_share(lease: &Lease) -> usize {
+    const SHARERS: u64 = 256;
+    let room = lease.account().headroom_bytes() / SHARERS;
+    usize::try_from(room).unwrap_or(usize::MAX)
+}
+
+/// Room for a piece of content: less the less the budget has left.
+pub(crate) fn content_room(lease: &Lease) -> usize {
+    let room = fair_share(lease).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+    // Down to a class that fits into the room.
+    if room.is_power_of_two() {
+        room
+    } else {
+        room.next_power_of_two() / 2
+    }
 }

@@ -15,6 +15,7 @@ pub mod date;
 pub mod error;
 pub mod exchange;
 pub mod field;
+pub mod files;
 pub mod filter;
 pub mod forwarded;
 pub mod gateway;

@@ -138,6 +138,17 @@ pub const PROXY_V1_BYTES_MAX: usize = 107;
 /// certificate's subject, which are skipped.
 pub const PROXY_V2_BYTES_MAX: usize = 2 << 10;
 
+/// Bytes of a path below a served folder, what ends it included: the kernel takes no more.
+pub const FILE_PATH_BYTES_MAX: usize = 4096;
+
+/// Ranges of one response. Players and viewers of documents ask for a few; each costs a part
+/// with fields of its own.
+pub const RANGES_MAX: usize = 16;
+
+/// For so long after a change, a file may change again without its time showing it: the
+/// coarsest file systems count in steps of two seconds.
+pub const FILE_SETTLES: std::time::Duration = std::time::Duration::from_secs(2);
+
 const _: () = assert!(PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MIN <= CHUNK_BYTES_MAX);

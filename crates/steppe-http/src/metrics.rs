@@ -57,8 +57,8 @@ pub struct Labels {
 pub struct RouteLabels {
     /// The route's own.
     pub name: String,
-    /// Index of its upstream.
-    pub upstream: usize,
+    /// Index of its upstream, where it has one.
+    pub upstream: Option<usize>,
 }
 
 impl Labels {
@@ -67,7 +67,7 @@ impl Labels {
         let upstream = |index: usize| self.upstreams.get(index).map(String::as_str);
         let routes = self.routes.iter();
         routes
-            .map(|route| (route.name.as_str(), upstream(route.upstream)))
+            .map(|route| (route.name.as_str(), route.upstream.and_then(upstream)))
             .collect()
     }
 
@@ -76,7 +76,7 @@ impl Labels {
     pub fn of(gateway: &Gateway) -> Self {
         let route = |route: &crate::config::Route| RouteLabels {
             name: route.name.clone(),
-            upstream: route.upstream,
+            upstream: route.target.upstream(),
         };
         Self {
             listeners: gateway
@@ -375,7 +375,7 @@ mod tests {
         };
         Labels {
             listeners: vec!["127.0.0.1:8080".to_owned(), "unix:/run/s.sock".to_owned()],
-            routes: vec![route("api", 1), route("site", 0)],
+            routes: vec![route("api", Some(1)), route("site", Some(0))],
             upstreams: vec!["files".to_owned(), "api".to_owned()],
         }
     }
@@ -501,7 +501,7 @@ mod tests {
         next.listeners = vec!["127.0.0.1:8081".to_owned()];
         next.routes.remove(1);
         next.upstreams.reverse();
-        next.routes[0].upstream = 0;
+        next.routes[0].upstream = Some(0);
         let new = metrics.relabel(next).worker(0);
         // One request was still under way when the configuration changed.
         old.request(Some(0), Some(1), 200, Duration::ZERO);

@@ -59,6 +59,11 @@ pub(crate) fn compare_decoded(segment: &[u8], decoded: &[u8]) -> Ordering {
     }
 }
 
+/// The bytes that a segment of a normalized path stands for.
+pub(crate) fn decoded(segment: &[u8]) -> impl Iterator<Item = u8> {
+    Decoded { bytes: segment }
+}
+
 /// Reads percent-encoded bytes; a `%` that begins no escape is taken as it is.
 #[derive(Clone)]
 struct Decoded<'a> {

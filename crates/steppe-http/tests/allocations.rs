@@ -12,7 +12,7 @@ use steppe_http::Gateway;
 use steppe_http::access::{AccessField, AccessFormat, AccessLog};
 use steppe_http::config::{
     self, Balance, FieldEdits, Filter, FilterKind, HashOn, Listener, Outlier, Retry, RetryOn,
-    Route, Servers, Sticky, Transform, Upstream, UpstreamKind,
+    Route, Servers, Sticky, Target, Transform, Upstream, UpstreamKind,
 };
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
@@ -203,7 +203,7 @@ fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
             headers: Vec::new(),
             query: Vec::new(),
             filters: vec![0],
-            upstream: 0,
+            target: Target::Upstream(0),
             budget: None,
             total: Some(Duration::from_secs(60)),
         }],

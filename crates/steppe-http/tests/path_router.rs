@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use proptest::prelude::*;
-use steppe_http::config::{HostPattern, Route};
+use steppe_http::config::{HostPattern, Route, Target};
 use steppe_http::path::{PathPattern, PatternSegment};
 use steppe_http::router::{FieldLookup, NoRoute, RouteQuery, Router};
 
@@ -30,7 +30,7 @@ fn route(hosts: &str, path: &str) -> Route {
         headers: Vec::new(),
         query: Vec::new(),
         filters: Vec::new(),
-        upstream: 0,
+        target: Target::Upstream(0),
         budget: None,
         total: None,
     }

@@ -1,13 +1,15 @@
 //! Sockets and threads: workers, listeners, inherited sockets, connections to
-//! servers, names, deadlines, drain.
+//! servers, names, files, deadlines, drain.
 //!
 //! Leaves out: every protocol above the byte stream.
 
 mod activation;
 mod address;
 mod deadline;
+mod disk;
 mod drain;
 mod file_limit;
+mod folder;
 pub mod limits;
 mod listener;
 mod names;
@@ -18,8 +20,10 @@ mod worker;
 pub use activation::Inherited;
 pub use address::{ListenAddress, ServerAddress};
 pub use deadline::{Deadline, Deadlines};
+pub use disk::DiskTask;
 pub use drain::{Drain, Phase};
 pub use file_limit::{FileLimit, raise_file_limit};
+pub use folder::{File, FileStatus, Folder, Opened, Reading, Root};
 pub use listener::{BindError, BoundListener, Listener, bind};
 pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
 pub use stream::{PeerAddress, Stream};

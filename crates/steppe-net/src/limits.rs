@@ -33,3 +33,20 @@ pub const NAME_ADDRESSES_MAX: usize = 64;
 
 /// Descriptors kept for everything but connections: listeners, logs, admin, epoll.
 pub const DESCRIPTORS_KEPT: u64 = 128;
+
+/// How long the descriptor of a folder is used before it is opened again: a
+/// folder that was replaced by another of its name is served this much later.
+pub const FOLDER_KEPT: Duration = Duration::from_secs(1);
+
+/// Lookups of one path that folders moved meanwhile made void, before there is
+/// nothing at it.
+pub const FOLDER_TRIES_MAX: usize = 8;
+
+/// Threads of a worker that may wait for a disk. One of them keeps a disk busy;
+/// a few keep small reads from queueing behind large ones.
+pub const BLOCKING_THREADS_MAX: usize = 4;
+
+/// Lookups and reads that wait for a disk, of the whole node: more than that and
+/// a disk is stuck, or asked for what it can't give. Each holds a buffer, which is
+/// charged, and a place in a queue, which is not.
+pub const DISK_TASKS_MAX: usize = 4096;

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, LocalOptions};
 
 use crate::deadline::Deadlines;
 use crate::drain::Drain;
-use crate::limits::DEADLINE_TICK;
+use crate::limits::{BLOCKING_THREADS_MAX, DEADLINE_TICK};
 
 /// What every task of a worker can reach.
 #[derive(Debug)]
@@ -59,7 +59,8 @@ where
     S: FnOnce(Rc<Worker>) -> F + Send + 'static,
     F: Future<Output = ()> + 'static,
 {
-    let runtime = Builder::new_current_thread();
+    let mut runtime = Builder::new_current_thread();
+    runtime.max_blocking_threads(BLOCKING_THREADS_MAX);
     let name = format!("worker-{index}");
     let pulse = Pulse::default();
     let beating = pulse.clone();
@@ -85,6 +86,8 @@ where
             serve(worker).await;
             beating.rest();
         });
+        // What still waits for a disk may do so for ever.
+        runtime.shutdown_background();
     })?;
     Ok(WorkerThread {
         handle: thread,

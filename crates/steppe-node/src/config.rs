@@ -5,7 +5,8 @@
 //! once, in `keys`: the reader, its suggestions and the [`schema`] follow from there.
 //!
 //! Left out: what only the machine can tell (whether an address can be bound, how much memory there
-//! is), and the contents of the files that a configuration names.
+//! is), but for folders that are served, which [`load`] looks at; and the contents of the files that
+//! a configuration names.
 
 mod build;
 mod check;
@@ -36,6 +37,7 @@ pub use self::manual::manual;
 pub use self::mistake::{Drawing, Mistake, Report, Span};
 pub use self::schema::schema;
 use self::tree::{Syntax, Value};
+use self::typed::Fields;
 
 /// What `steppe run` starts with when it is given no file.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -154,8 +156,13 @@ pub struct Outcome {
 ///
 /// `name` is the file's path: reports quote it, and relative paths within count from its folder.
 pub fn read(name: &str, text: &str) -> Outcome {
+    read_with(name, text, |_, _| {})
+}
+
+/// Reads a configuration; `look` adds what the text alone can't tell.
+fn read_with(name: &str, text: &str, look: impl FnOnce(&Fields, &mut Vec<Mistake>)) -> Outcome {
     let mut mistakes = Vec::new();
-    let config = read_text(name, text, &mut mistakes);
+    let config = read_text(name, text, look, &mut mistakes);
     let report = Report::new(name, text, mistakes);
     let config = config.filter(|_| report.errors() == 0);
     assert!(
@@ -165,7 +172,12 @@ pub fn read(name: &str, text: &str) -> Outcome {
     Outcome { config, report }
 }
 
-fn read_text(name: &str, text: &str, mistakes: &mut Vec<Mistake>) -> Option<Config> {
+fn read_text(
+    name: &str,
+    text: &str,
+    look: impl FnOnce(&Fields, &mut Vec<Mistake>),
+    mistakes: &mut Vec<Mistake>,
+) -> Option<Config> {
     if text.len() > FILE_BYTES_MAX {
         let message = format!("{} bytes are more than {FILE_BYTES_MAX}", text.len());
         mistakes.push(Mistake::new(Span::at(0), message));
@@ -181,6 +193,7 @@ fn read_text(name: &str, text: &str, mistakes: &mut Vec<Mistake>) -> Option<Conf
     let base = Path::new(name).parent().unwrap_or(Path::new(""));
     let file = read::read(text, base, &tree, mistakes);
     check::check(&tree, &file, mistakes);
+    look(&file, mistakes);
     build::config(&file)
 }
 
@@ -193,7 +206,7 @@ pub fn parse(name: &str, text: &str) -> Result<Config, Box<Report>> {
     config.ok_or_else(|| Box::new(report))
 }
 
-/// Reads the file at `path`.
+/// Reads the file at `path`, and looks whether the folders that it serves are there.
 ///
 /// # Errors
 /// When it can't be read, is longer than [`FILE_BYTES_MAX`], or is not UTF-8. What is wrong with a
@@ -208,5 +221,6 @@ pub fn load(path: &Path) -> io::Result<Outcome> {
         return Err(invalid(format!("longer than {FILE_BYTES_MAX} bytes")));
     }
     let text = String::from_utf8(bytes).map_err(|error| invalid(error.utf8_error().to_string()))?;
-    Ok(read(&path.to_string_lossy(), &text))
+    let name = path.to_string_lossy();
+    Ok(read_with(&name, &text, check::check_folders))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use steppe_http::config::{
-    FilterKind, ListenerLimits, ListenerTimeouts, Outlier, Servers, UpstreamKind,
+    FilterKind, ListenerLimits, ListenerTimeouts, Outlier, Servers, Target, UpstreamKind,
 };
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
 
@@ -51,7 +51,7 @@ fn what_is_not_supported_yet_is_named_and_nothing_else() {
         `http.filter.query` is not supported yet
         "cache" in `kind` is not supported yet
         "compress" in `kind` is not supported yet
-        `http.route.files` is not supported yet"#]]
+        `http.route.files.precompressed` is not supported yet"#]]
     .assert_eq(&messages.join("\n"));
 }
 
@@ -224,6 +224,10 @@ timeouts = { total = "20s" }
 name = "b"
 host = ["a.example", "*.b.example"]
 upstream = "b"
+[[http.route]]
+name = "c"
+path = "/static/{rest*}"
+files = { root = "public", index = "main.html" }
 "#;
 
 #[test]
@@ -244,7 +248,7 @@ fn every_key_arrives() {
     assert_eq!(transform.response.remove, ["server"]);
     assert_eq!(config.http.routes[0].filters, [0, 0]);
     assert_eq!(config.http.routes[0].total, Some(Duration::from_secs(20)));
-    assert_eq!(config.http.routes[1].upstream, 1);
+    assert_eq!(config.http.routes[1].target, Target::Upstream(1));
     expect_test::expect_file!["data/full.effective.json"]
         .assert_eq(&format!("{:#}\n", config.effective()));
 }

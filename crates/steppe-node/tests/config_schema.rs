@@ -139,7 +139,7 @@ fn it_refuses_what_is_not_supported_yet() {
         ".tls",
         ".circuit_breaker",
         ".hedge",
-        ".files",
+        ".precompressed",
         ".protocols",
     ] {
         assert!(

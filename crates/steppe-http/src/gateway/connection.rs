@@ -92,7 +92,8 @@ pub(super) async fn serve(connection: &mut Connection) {
         let elapsed = now.saturating_duration_since(began_at);
         let this = &connection.this;
         let upstream = route.filter(|_| is_forwarded);
-        let upstream = upstream.map(|route: usize| this.gateway.config.routes[route].upstream);
+        let upstream =
+            upstream.and_then(|route: usize| this.gateway.config.routes[route].target.upstream());
         this.metrics.request(route, upstream, status, elapsed);
         connection.log(status, route, elapsed);
         match after {
@@ -163,7 +164,8 @@ impl Connection {
         };
         let config = &self.this.gateway.config;
         let route = route.map(|route| &config.routes[route]);
-        let upstream = route.map(|route| &config.upstreams[route.upstream]);
+        let upstream = route.and_then(|route| route.target.upstream());
+        let upstream = upstream.map(|index| &config.upstreams[index]);
         let moved = self.server.moved();
         access.ended(Ended {
             client: notes.client.unwrap_or_else(|| self.peer.address()),

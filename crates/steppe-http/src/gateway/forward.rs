@@ -1,5 +1,6 @@
 //! One exchange with the upstream of its route.
 
+mod files;
 mod retry;
 
 use std::cell::Cell;
@@ -43,8 +44,10 @@ pub(super) async fn exchange(
     let this = Rc::clone(&connection.this);
     let gateway = &*this.gateway;
     let lease = connection.this.leases[route].clone();
-    let upstream = gateway.config.routes[route].upstream;
-    let pool = this.pools[upstream].as_ref();
+    let target = &gateway.config.routes[route].target;
+    let pool = target
+        .upstream()
+        .and_then(|index| this.pools[index].as_ref());
     let is_named = pool.is_some_and(|pool| pool.settings().proxy_protocol.is_some());
     if is_named && connection.notes.client.is_none() {
         let head = head.as_ref().expect("a request was read");
@@ -57,15 +60,26 @@ pub(super) async fn exchange(
             return (connection.refuse(error, &[]).await, error.status, false);
         }
     };
-    let outcome = match (&gateway.config.upstreams[upstream].kind, pool) {
-        (UpstreamKind::Respond(respond), _) => {
+    let kind = target
+        .upstream()
+        .map(|index| &gateway.config.upstreams[index].kind);
+    let outcome = match kind {
+        Some(UpstreamKind::Respond(respond)) => {
             respond_to(connection, gateway, head, route, respond, &lease).await
         }
-        (UpstreamKind::Servers(_), pool) => {
+        Some(UpstreamKind::Servers(_)) => {
             let pool = pool.expect("servers have a pool");
             Forward::new(connection, gateway, route, pool, &lease, selection)
                 .run(head)
                 .await
+        }
+        None => {
+            let served = this.served[route].as_ref().expect("it has no upstream");
+            // In a box: every connection would have room for it, and most serve no files.
+            Box::pin(files::serve(
+                connection, gateway, head, route, served, &lease,
+            ))
+            .await
         }
     };
     *head = None;

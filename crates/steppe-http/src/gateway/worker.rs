@@ -15,7 +15,8 @@ use super::Gateway;
 use super::connection::{self, Connection, Notes};
 use super::listening::{Door, Doorkeeper};
 use crate::access::WorkerAccess;
-use crate::config::Upstream;
+use crate::config::{Route, Target, Upstream};
+use crate::files::Served;
 use crate::forwarded::Peer;
 use crate::h1::{ServerConnection, ServerSettings};
 use crate::limits::CONNECTION_BYTES;
@@ -52,6 +53,8 @@ pub(super) struct WorkerGateway {
     pub(super) leases: Vec<Lease>,
     /// `None`: off.
     pub(super) access: Option<Rc<WorkerAccess>>,
+    /// By route; `None` where it has an upstream.
+    pub(super) served: Vec<Option<Served>>,
 }
 
 /// What a worker has whatever the configuration.
@@ -83,8 +86,13 @@ impl WorkerGateway {
             Some(last) => last.access.clone(),
             None => log.map(|log| Rc::new(log.worker(&gateway.accounts.access.lease()))),
         };
+        let served = |route: &Route| match &route.target {
+            Target::Files(files) => Some(Served::new(files, &route.path)),
+            Target::Upstream(_) => None,
+        };
         Rc::new(Self {
             access,
+            served: gateway.config.routes.iter().map(served).collect(),
             pools: upstreams.enumerate().map(pool).collect(),
             leases: gateway.accounts.routes.iter().map(Account::lease).collect(),
             metrics,

@@ -7,10 +7,10 @@ use steppe_mem::{Buffer, Lease, OverBudget};
 use super::chunked::{ChunkError, Decoder};
 use super::parse::{self, HeadLimits, ParseError};
 use super::wire::Wire;
-use crate::exchange::Part;
+use crate::exchange::{Part, content_room};
 use crate::field::{FieldBlock, FieldList};
 use crate::head::BodyLength;
-use crate::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
+use crate::limits::{CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
 
 /// Where a message's content is at.
 #[derive(Debug)]
@@ -97,16 +97,9 @@ impl Reader {
         }
     }
 
-    /// Room for the next chunk: no more than the message still has, and less
-    /// the less the budget has left, so that many slow messages share it.
+    /// Room for the next chunk: no more than the message still has.
     fn chunk_bytes(&self, lease: &Lease) -> usize {
-        let room = fair_share(lease).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        // Down to a class that fits into the room.
-        let room = if room.is_power_of_two() {
-            room
-        } else {
-            room.next_power_of_two() / 2
-        };
+        let room = content_room(lease);
         match self.state {
             // One more than there is: a short read tells the runtime that there is no more.
             State::Known(left) => room.min(
@@ -193,13 +186,6 @@ impl Reader {
             }
         }
     }
-}
-
-/// What one message may take of what is left, so that many find room.
-pub(crate) fn fair_share(lease: &Lease) -> usize {
-    const SHARERS: u64 = 256;
-    let room = lease.account().headroom_bytes() / SHARERS;
-    usize::try_from(room).unwrap_or(usize::MAX)
 }
 
 /// Cuts `buffer` to its first `kept` bytes; what follows `consumed` moves to a buffer of its own.

@@ -11,9 +11,8 @@ use std::task::{Context, Poll, ready};
 use steppe_mem::{Buffer, OverBudget};
 
 use super::encode;
-use super::reader::fair_share;
 use super::wire::Wire;
-use crate::exchange::Part;
+use crate::exchange::{Part, fair_share};
 use crate::field::FieldBlock;
 use crate::head::BodyLength;
 use crate::limits::{COPIED_PART_BYTES_MAX, REPLAY_BYTES_MAX};

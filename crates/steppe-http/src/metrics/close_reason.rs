@@ -46,13 +46,16 @@ pub enum CloseReason {
     BadResponse,
     /// No header of the PROXY protocol came first, or not from a trusted proxy.
     ProxyProtocol,
+    /// A file could not be opened or read, or got shorter while it was sent: 500, or 503
+    /// where descriptors or disk are short.
+    FileFailed,
     /// The node stopped, and `drain_timeout` was over.
     Drain,
 }
 
 impl CloseReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::HeaderTimeout,
         Self::IdleTimeout,
         Self::BodyTimeout,
@@ -74,6 +77,7 @@ impl CloseReason {
         Self::UpstreamReset,
         Self::BadResponse,
         Self::ProxyProtocol,
+        Self::FileFailed,
         Self::Drain,
     ];
 
@@ -108,6 +112,7 @@ impl CloseReason {
             Self::UpstreamReset => "upstream_reset",
             Self::BadResponse => "bad_response",
             Self::ProxyProtocol => "proxy_protocol",
+            Self::FileFailed => "file_failed",
             Self::Drain => "drain",
         }
     }

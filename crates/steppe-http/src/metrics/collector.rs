@@ -177,7 +177,8 @@ impl Generation {
     fn route_names(&self) -> impl Iterator<Item = (usize, &str, Option<&str>)> {
         let labels = &self.labels;
         let routes = labels.routes.iter().map(|route| {
-            let upstream = labels.upstreams.get(route.upstream).map(String::as_str);
+            let upstream = route.upstream.and_then(|index| labels.upstreams.get(index));
+            let upstream = upstream.map(String::as_str);
             (route.name.as_str(), upstream)
         });
         std::iter::once((NONE, None))

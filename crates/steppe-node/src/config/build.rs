@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
-    FieldEdits, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
-    ListenerTimeouts, Respond, Route, Server, Servers, Transform, Upstream, UpstreamKind,
+    FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
+    ListenerTimeouts, Respond, Route, Server, Servers, Target, Transform, Upstream, UpstreamKind,
     UpstreamTimeouts,
 };
 use steppe_net::ServerAddress;
@@ -220,7 +220,6 @@ fn route(http: &Fields, route: &Fields) -> Option<Route> {
     let hosts: Option<Vec<HostPattern>> = route.optional("host")?;
     let methods: Option<Vec<String>> = route.optional("methods")?;
     let filters: Vec<String> = route.take("filters")?;
-    let upstream: String = route.take("upstream")?;
     Some(Route {
         name: route.take("name")?,
         hosts: hosts.unwrap_or_default(),
@@ -229,10 +228,22 @@ fn route(http: &Fields, route: &Fields) -> Option<Route> {
         headers: route.take("headers")?,
         query: route.take("query")?,
         filters: all(filters.iter(), |name| index(http.map("filter"), name))?,
-        upstream: index(http.map("upstream"), &upstream)?,
+        target: target(http, route)?,
         budget: route.optional("budget")?,
         total: route.table("timeouts")?.optional("total")?,
     })
+}
+
+fn target(http: &Fields, route: &Fields) -> Option<Target> {
+    let Some(files) = route.node("files") else {
+        let upstream: String = route.take("upstream")?;
+        return Some(Target::Upstream(index(http.map("upstream"), &upstream)?));
+    };
+    let files = files.fields()?;
+    Some(Target::Files(Files {
+        root: files.take("root")?,
+        index: files.take("index")?,
+    }))
 }
 
 fn index(defined: &[Named], name: &str) -> Option<usize> {

@@ -39,6 +39,11 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Vec<Mistake>) {
     }
 }
 
+/// Finds what is wrong with the folders that a file names, by looking at them.
+pub(super) fn check_folders(file: &Fields, mistakes: &mut Vec<Mistake>) {
+    routes::folders(file, mistakes);
+}
+
 fn admin_token(file: &Fields, mistakes: &mut Vec<Mistake>) {
     let Some(admin) = file.table("admin") else {
         return;

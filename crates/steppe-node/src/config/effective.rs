@@ -12,8 +12,8 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use steppe_http::access::AccessFormat;
 use steppe_http::config::{
-    FieldEdits, Filter, FilterKind, Gateway, HostPattern, Listener, Respond, Route, Servers,
-    Upstream, UpstreamKind,
+    FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, Respond, Route, Servers,
+    Target, Upstream, UpstreamKind,
 };
 use steppe_http::proxy_protocol::ProxyVersion;
 use steppe_telemetry::Destination;
@@ -275,16 +275,26 @@ fn route(http: &Gateway, route: &Route) -> Value {
         .filter_map(|&index| http.filters.get(index));
     let filters: Vec<_> = filters.map(|filter| &filter.name).collect();
     object.insert("filters".to_owned(), json!(filters));
-    let upstream = http
-        .upstreams
-        .get(route.upstream)
-        .map(|upstream| upstream.name.clone());
-    insert(&mut object, "upstream", upstream);
+    match &route.target {
+        Target::Upstream(index) => {
+            let upstream = http.upstreams.get(*index);
+            let name = upstream.map(|upstream| upstream.name.clone());
+            insert(&mut object, "upstream", name);
+        }
+        Target::Files(files) => insert(&mut object, "files", Some(self::files(files))),
+    }
     insert(&mut object, "budget", route.budget.map(size_text));
     let mut timeouts = Map::new();
     insert(&mut timeouts, "total", route.total.map(duration_text));
     object.insert("timeouts".to_owned(), Value::Object(timeouts));
     Value::Object(object)
+}
+
+fn files(files: &Files) -> Value {
+    json!({
+        "root": files.root.to_string_lossy(),
+        "index": files.index,
+    })
 }
 
 fn host(host: &HostPattern) -> String {

@@ -14,7 +14,8 @@ use steppe_http::h1::parse::{is_field_value, is_token};
 use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::config::limits::{
-    HOST_LABEL_BYTES_MAX, HOST_NAME_BYTES_MAX, NAME_BYTES_MAX, UNIX_PATH_BYTES_MAX,
+    FILE_NAME_BYTES_MAX, HOST_LABEL_BYTES_MAX, HOST_NAME_BYTES_MAX, NAME_BYTES_MAX,
+    UNIX_PATH_BYTES_MAX,
 };
 use crate::config::mistake::shown;
 
@@ -298,6 +299,21 @@ pub(super) fn file(text: &str, base: &Path) -> Read<PathBuf> {
         return Err(Refusal::new("a path can't contain NUL"));
     }
     Ok(base.join(text))
+}
+
+/// The name of a file that can be asked for.
+pub(super) fn file_name(text: &str) -> Read<String> {
+    let refusal = |what: &str| {
+        let message = format!("`{}` is not the name of a file: {what}", shown(text));
+        Err(Refusal::new(message).help("write a name such as \"index.html\""))
+    };
+    match text {
+        "" => refusal("it is empty"),
+        _ if text.contains(['/', '\0']) => refusal("a name has no `/` and no NUL"),
+        _ if text.starts_with('.') => refusal("names that begin with a dot are not served"),
+        _ if text.len() > FILE_NAME_BYTES_MAX => refusal("it is too long"),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 /// An address, or a network without host bits.

@@ -556,7 +556,7 @@ static ROUTE: Table = Table {
             Kind::Text(Form::Name),
             "The upstream that answers.",
         ),
-        Key::later("files", "A folder that is served."),
+        Key::new("files", Kind::Table(&FILES), FILES.doc),
         Key::new(
             "budget",
             Kind::Size(ROUTE_BUDGET_MIN, MEMORY_BUDGET_MAX),
@@ -566,6 +566,22 @@ static ROUTE: Table = Table {
             .absent(Absent::Table),
     ],
     one_of: &["upstream", "files"],
+};
+
+static FILES: Table = Table {
+    name: "http.route.files",
+    doc: "A folder whose files answer: what {rest*} matches is looked up in it.",
+    keys: &[
+        Key::new("root", Kind::Text(Form::Folder), "Where the folder is.").required(),
+        Key::new(
+            "index",
+            Kind::Text(Form::FileName),
+            "The name of the file that stands for its folder.",
+        )
+        .absent(Absent::Text("index.html")),
+        Key::later("precompressed", "Encodings that lie beside the files."),
+    ],
+    one_of: &[],
 };
 
 static ROUTE_TIMEOUTS: Table = Table {

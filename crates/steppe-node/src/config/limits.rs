@@ -33,6 +33,9 @@ pub const HOST_NAME_BYTES_MAX: usize = 253;
 /// See [`HOST_NAME_BYTES_MAX`].
 pub const HOST_LABEL_BYTES_MAX: usize = 63;
 
+/// Bytes of a file's name: no file system takes more.
+pub const FILE_NAME_BYTES_MAX: usize = 255;
+
 /// Worker threads: more than the cores of any machine that is sold.
 pub const WORKERS_MAX: u64 = 1024;
 

@@ -456,7 +456,8 @@ fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
     match form {
         Form::Any => Ok(Typed::Text(text.to_owned())),
         Form::Name => grammar::name(text).map(Typed::Text),
-        Form::File => grammar::file(text, base).map(Typed::File),
+        Form::File | Form::Folder => grammar::file(text, base).map(Typed::File),
+        Form::FileName => grammar::file_name(text).map(Typed::Text),
         Form::Listen => grammar::listen_address(text, base).map(Typed::Listen),
         Form::Server => grammar::server_address(text, base).map(Typed::Server),
         Form::Network => grammar::network(text).map(Typed::Network),

@@ -152,7 +152,8 @@ fn tagged(tagged: &Tagged) -> Value {
 fn text(form: Form) -> Value {
     let pattern = match form {
         Form::Any => None,
-        Form::Name | Form::File | Form::Host => Some("^.+$"),
+        Form::Name | Form::File | Form::Folder | Form::Host => Some("^.+$"),
+        Form::FileName => Some("^[^/.][^/]*$"),
         Form::Listen | Form::Server => Some("^(unix:.+|.+:[0-9]+)$"),
         Form::Network => Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"),
         Form::Path => Some("^/"),

@@ -139,6 +139,10 @@ pub enum Form {
     Name,
     /// A path in the file system.
     File,
+    /// The path of a folder.
+    Folder,
+    /// The name of a file, without a folder.
+    FileName,
     /// Where to listen.
     Listen,
     /// A server to connect to.
@@ -267,6 +271,8 @@ impl Form {
             Self::Any => "a string",
             Self::Name => "a name",
             Self::File => "the path of a file",
+            Self::Folder => "the path of a folder",
+            Self::FileName => "a file's name",
             Self::Listen => "an address such as \"127.0.0.1:8080\", \"[::]:8080\" or \"unix:PATH\"",
             Self::Server => "an address such as \"127.0.0.1:9001\", \"name:9001\" or \"unix:PATH\"",
             Self::Network => "a network such as \"10.0.0.0/8\"",

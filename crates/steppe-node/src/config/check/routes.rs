@@ -1,5 +1,7 @@
 //! Routes: their names, what they refer to, and whether they can be reached.
 
+use std::path::PathBuf;
+
 use steppe_http::config::HostPattern;
 use steppe_http::path::{PathPattern, PatternSegment};
 
@@ -15,6 +17,7 @@ pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Vec<Mistake>) {
         if let Some(upstream) = route.node("upstream") {
             reference("upstream", upstream, http.map("upstream"), mistakes);
         }
+        files(route, mistakes);
         for filter in route.list("filters") {
             reference("filter", filter, http.map("filter"), mistakes);
         }
@@ -62,6 +65,57 @@ fn reference(what: &str, node: &Node, defined: &[Named], mistakes: &mut Vec<Mist
             .label("not defined")
             .help(help),
     );
+}
+
+/// Which file is meant must follow from the rest of the path alone.
+fn files(route: &Fields, mistakes: &mut Vec<Mistake>) {
+    let (Some(files), Some(path)) = (route.node("files"), route.node("path")) else {
+        return;
+    };
+    let Some(pattern) = PathPattern::from_node(path) else {
+        return;
+    };
+    let (last, others) = pattern.segments().split_last().expect("at least one");
+    let is_literal = |segment: &PatternSegment| matches!(segment, PatternSegment::Literal(_));
+    if matches!(last, PatternSegment::Rest(_)) && others.iter().all(is_literal) {
+        return;
+    }
+    let message = format!("`{pattern}` does not say which file is meant");
+    mistakes.push(
+        Mistake::new(path.span, message)
+            .label("not literal segments and `{rest*}`")
+            .also(files.span, "a folder")
+            .help("what `{rest*}` matches is looked up in the folder: \"/static/{rest*}\""),
+    );
+}
+
+/// Folders that are served, as they are now.
+pub(in crate::config) fn folders(file: &Fields, mistakes: &mut Vec<Mistake>) {
+    let http = file.table("http");
+    let routes = http.map_or(&[][..], |http| http.list("route"));
+    for route in routes.iter().filter_map(Node::fields) {
+        let files = route.node("files").and_then(Node::fields);
+        let Some(root) = files.and_then(|files| files.node("root")) else {
+            continue;
+        };
+        let Some(path) = PathBuf::from_node(root) else {
+            continue;
+        };
+        let why = match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() => continue,
+            Ok(_) => "it is not a folder".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let message = format!(
+            "`{}` can't be served: {why}",
+            shown(&path.to_string_lossy())
+        );
+        mistakes.push(
+            Mistake::new(root.span, message)
+                .label("not a folder")
+                .help("relative paths count from the folder of the configuration"),
+        );
+    }
 }
 
 fn budget(file: &Fields, route: &Fields, mistakes: &mut Vec<Mistake>) {

@@ -1,0 +1,196 @@
+//! Files of a folder, served as an origin does.
+//!
+//! Invariant: a worker never waits for a disk: what the page cache has not is looked up and
+//! read by a thread that may. Each piece of content is charged before it is read.
+//!
+//! Leaves out: listings of folders, and any method but GET and HEAD. Which files can be had
+//! is `lookup`'s to say; that none lies outside of the folder, `steppe-net`'s. Spec: RFC 9110
+//! §8, §13, §14.
+
+mod answer;
+mod condition;
+mod content;
+mod lookup;
+mod media_type;
+mod multipart;
+mod range;
+mod validators;
+
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use steppe_mem::Lease;
+use steppe_net::{DiskTask, Folder};
+
+use crate::config::Files;
+use crate::error::GatewayError;
+use crate::exchange::{Part, Sink, Source, Upstream};
+use crate::head::{RequestHead, ResponseHead};
+use crate::path::PathPattern;
+use answer::{Answer, Asked};
+use content::Content;
+use lookup::{Found, Lookup};
+
+/// A folder of a route, as one worker has it.
+#[derive(Debug)]
+pub struct Served {
+    folder: Folder,
+    index: String,
+    /// Segments of the route's path in front of its `{rest*}`.
+    skipped: usize,
+}
+
+/// The response to one request for a file, on its way.
+#[derive(Debug)]
+pub struct FileResponder<'a> {
+    lease: &'a Lease,
+    state: State,
+    content: Content,
+    is_starved: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// A thread looks for the file.
+    Looking(RequestHead, DiskTask<io::Result<Found>>),
+    /// This is the response.
+    Answered(ResponseHead),
+    /// The head has been taken.
+    Sending,
+}
+
+impl Served {
+    /// What a route with `path` serves of `files`.
+    #[must_use]
+    pub fn new(files: &Files, path: &PathPattern) -> Self {
+        Self {
+            folder: Folder::new(&files.root),
+            index: files.index.clone(),
+            skipped: path.segments().len() - 1,
+        }
+    }
+}
+
+impl<'a> FileResponder<'a> {
+    /// The response to `head`, charged to `lease`.
+    ///
+    /// # Errors
+    /// Where the budget has no room, or the file can't be opened.
+    pub fn new(head: RequestHead, served: &Served, lease: &'a Lease) -> Result<Self, GatewayError> {
+        let asked = asked(&head, lease);
+        if !matches!(head.method(), b"GET" | b"HEAD") {
+            let allowed = (&b"allow"[..], &b"GET, HEAD"[..]);
+            return Ok(Self::answered(
+                lease,
+                answer::words(asked, 405, &[allowed])?,
+            ));
+        }
+        let lookup = Lookup::new(head.path(), served.skipped, &served.index, lease)?;
+        let Some(lookup) = lookup else {
+            return Ok(Self::answered(lease, answer::words(asked, 404, &[])?));
+        };
+        let now = Instant::now();
+        match served.folder.try_find(now, |root| lookup.find(root)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            found => return Ok(Self::answered(lease, answer(&head, found, lease)?)),
+        }
+        let task = served.folder.find(now, move |root| lookup.find(root));
+        let task = task.map_err(|error| GatewayError::file(&error))?;
+        Ok(Self::at(
+            lease,
+            State::Looking(head, task),
+            Content::Nothing,
+        ))
+    }
+
+    fn answered(lease: &'a Lease, answer: Answer) -> Self {
+        let Answer { head, content } = answer;
+        Self::at(lease, State::Answered(head), content)
+    }
+
+    fn at(lease: &'a Lease, state: State, content: Content) -> Self {
+        Self {
+            lease,
+            state,
+            content,
+            is_starved: false,
+        }
+    }
+}
+
+fn asked<'a>(head: &RequestHead, lease: &'a Lease) -> Asked<'a> {
+    let is_head = head.method() == b"HEAD";
+    Asked { is_head, lease }
+}
+
+fn answer(
+    head: &RequestHead,
+    found: io::Result<Found>,
+    lease: &Lease,
+) -> Result<Answer, GatewayError> {
+    let asked = asked(head, lease);
+    let answer = match found {
+        Ok(Found::File(file, media_type)) => answer::file(asked, head, file, media_type),
+        Ok(Found::Folder) => answer::redirect(asked, head),
+        Ok(Found::Nothing) => answer::words(asked, 404, &[]),
+        Err(error) => match error.kind() {
+            // The folder itself has gone.
+            io::ErrorKind::NotFound => answer::words(asked, 404, &[]),
+            io::ErrorKind::PermissionDenied => answer::words(asked, 403, &[]),
+            _ => return Err(GatewayError::file(&error)),
+        },
+    };
+    Ok(answer?)
+}
+
+/// Whatever the client sends is thrown away.
+impl Sink for FileResponder<'_> {
+    fn can_put(&self) -> bool {
+        true
+    }
+
+    fn put(&mut self, _: Part) -> Result<(), GatewayError> {
+        Ok(())
+    }
+
+    fn written(&self) -> u64 {
+        0
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Source for FileResponder<'_> {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        self.content.poll_part(cx, self.lease, &mut self.is_starved)
+    }
+
+    fn is_starved(&self) -> bool {
+        self.is_starved
+    }
+}
+
+impl Upstream for FileResponder<'_> {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        if let State::Looking(head, task) = &mut self.state {
+            let found = ready!(task.poll(cx)).and_then(|found| found);
+            let Answer { head, content } = answer(head, found, self.lease)?;
+            self.content = content;
+            self.state = State::Sending;
+            return Poll::Ready(Ok(head));
+        }
+        Poll::Ready(match std::mem::replace(&mut self.state, State::Sending) {
+            State::Answered(head) => Ok(head),
+            _ => Err(GatewayError::bad_response()),
+        })
+    }
+
+    fn take_back(&mut self, _: ResponseHead) {}
+
+    fn start_tunnel(&mut self) {
+        unreachable!("a file is never 101");
+    }
+}

@@ -1,0 +1,222 @@
+//! Heads of responses about files: what is said, before any of it is read.
+//!
+//! Spec: RFC 9110 §8, §10.2.2, §14.4, §15.
+
+use std::fmt;
+use std::io::Write;
+use std::ops::Range;
+
+use steppe_mem::{Buffer, Lease, OverBudget};
+use steppe_net::File;
+
+use super::condition::{self, Verdict};
+use super::content::{Content, FileContent};
+use super::media_type;
+use super::multipart::Multipart;
+use super::range::{self, Wanted};
+use super::validators::Validators;
+use crate::date;
+use crate::field::{FieldBlock, FieldList, Span};
+use crate::head::{BodyLength, RequestHead, ResponseHead, Version};
+use crate::status;
+
+/// A response: its head, and what is to follow.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) head: ResponseHead,
+    pub(super) content: Content,
+}
+
+/// Bytes that nearly all heads have room in.
+const HEAD_BYTES: usize = 1024;
+
+/// Who is answered, and on whose account.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) is_head: bool,
+    pub(super) lease: &'a Lease,
+}
+
+/// A head that is being written.
+struct Draft<'a> {
+    asked: Asked<'a>,
+    fields: FieldBlock,
+    status: u16,
+    reason: Span,
+}
+
+/// A status, and a word about it.
+pub(super) fn words(
+    asked: Asked<'_>,
+    status: u16,
+    further: &[(&[u8], &[u8])],
+) -> Result<Answer, OverBudget> {
+    let mut draft = Draft::new(asked, status)?;
+    for (name, value) in further {
+        draft.fields.append(name, value)?;
+    }
+    draft.words()
+}
+
+/// To the folder's own path: relative references in its index count from there.
+pub(super) fn redirect(asked: Asked<'_>, head: &RequestHead) -> Result<Answer, OverBudget> {
+    let mut location = head.path().to_vec();
+    location.push(b'/');
+    if let Some(query) = head.query() {
+        location.push(b'?');
+        location.extend(query);
+    }
+    words(asked, 301, &[(b"location", &location)])
+}
+
+/// `file`, or as much of it as `head` asks for.
+pub(super) fn file(
+    asked: Asked<'_>,
+    head: &RequestHead,
+    file: File,
+    media_type: &str,
+) -> Result<Answer, OverBudget> {
+    let validators = Validators::of(file.status, date::since_epoch());
+    let bytes = file.status.bytes;
+    match condition::check(&head.fields, &validators) {
+        Verdict::Failed => return words(asked, 412, &[]),
+        Verdict::NotModified => return not_modified(asked, &validators),
+        Verdict::Proceed => {}
+    }
+    let wanted = if asked.is_head {
+        Wanted::Whole
+    } else {
+        self::wanted(&head.fields, &validators, bytes)
+    };
+    let status = match wanted {
+        Wanted::Whole => 200,
+        Wanted::One(_) | Wanted::Several(_) => 206,
+        Wanted::Unsatisfiable => return unsatisfiable(asked, bytes),
+    };
+    let mut draft = Draft::new(asked, status)?;
+    draft.validators(&validators)?;
+    draft.fields.append(b"accept-ranges", b"bytes")?;
+    draft.fields.append(b"x-content-type-options", b"nosniff")?;
+    let parameters = media_type::parameters(media_type);
+    match wanted {
+        Wanted::Several(ranges) => {
+            let parts = Multipart::new(ranges, bytes, format!("{media_type}{parameters}"));
+            draft.line(b"content-type", format_args!("{}", parts.content_type()))?;
+            let length = parts.content_length();
+            draft.content(length, || Content::File(FileContent::parts(file, parts)))
+        }
+        Wanted::One(range) => {
+            draft.line(b"content-type", format_args!("{media_type}{parameters}"))?;
+            let last = range.end - 1;
+            draft.line(
+                b"content-range",
+                format_args!("bytes {}-{last}/{bytes}", range.start),
+            )?;
+            draft.range(file, range)
+        }
+        Wanted::Whole | Wanted::Unsatisfiable => {
+            draft.line(b"content-type", format_args!("{media_type}{parameters}"))?;
+            draft.range(file, 0..bytes)
+        }
+    }
+}
+
+fn wanted(fields: &FieldBlock, validators: &Validators, bytes: u64) -> Wanted {
+    let mut values = fields.values_named(b"range");
+    match (values.next(), values.next()) {
+        (Some(value), None) if condition::allows_ranges(fields, validators) => {
+            range::wanted(value, bytes)
+        }
+        _ => Wanted::Whole,
+    }
+}
+
+fn not_modified(asked: Asked<'_>, validators: &Validators) -> Result<Answer, OverBudget> {
+    let mut draft = Draft::new(asked, 304)?;
+    draft.validators(validators)?;
+    Ok(draft.finish(BodyLength::Empty, Content::Nothing))
+}
+
+fn unsatisfiable(asked: Asked<'_>, bytes: u64) -> Result<Answer, OverBudget> {
+    let mut draft = Draft::new(asked, 416)?;
+    draft.line(b"content-range", format_args!("bytes */{bytes}"))?;
+    draft.words()
+}
+
+impl<'a> Draft<'a> {
+    fn new(asked: Asked<'a>, status: u16) -> Result<Self, OverBudget> {
+        let mut fields = FieldBlock::new(Buffer::take(asked.lease, HEAD_BYTES)?, FieldList::take());
+        let reason = fields.put(status::reason(status).as_bytes())?;
+        Ok(Self {
+            asked,
+            fields,
+            status,
+            reason,
+        })
+    }
+
+    /// A field whose value is short: of numbers, dates and names of ours.
+    fn line(&mut self, name: &[u8], value: fmt::Arguments<'_>) -> Result<(), OverBudget> {
+        let mut text = [0; VALUE_BYTES_MAX];
+        let mut room = &mut text[..];
+        room.write_fmt(value).expect("it is of bounded length");
+        let end = VALUE_BYTES_MAX - room.len();
+        self.fields.append(name, &text[..end])
+    }
+
+    fn validators(&mut self, validators: &Validators) -> Result<(), OverBudget> {
+        self.fields.append(b"etag", validators.tag())?;
+        self.fields
+            .append(b"last-modified", &validators.last_modified())
+    }
+
+    fn range(self, file: File, range: Range<u64>) -> Result<Answer, OverBudget> {
+        let length = range.end - range.start;
+        self.content(length, || Content::File(FileContent::range(file, range)))
+    }
+
+    fn words(mut self) -> Result<Answer, OverBudget> {
+        self.fields
+            .append(b"content-type", b"text/plain; charset=utf-8")?;
+        let reason = status::reason(self.status).as_bytes();
+        let mut words = Buffer::take(self.asked.lease, reason.len() + 5)?;
+        let status = self.status;
+        write!(words.spare_mut(), "{status} ").expect("it was taken for it");
+        words.advance(4);
+        for bytes in [reason, b"\n"] {
+            words.put(bytes).expect("it was taken for it");
+        }
+        let length = words.len() as u64;
+        self.content(length, || Content::Words(words))
+    }
+
+    /// With content of `length`, which is only spoken of where the client wants no more.
+    fn content(
+        mut self,
+        length: u64,
+        content: impl FnOnce() -> Content,
+    ) -> Result<Answer, OverBudget> {
+        if self.asked.is_head || length == 0 {
+            self.line(b"content-length", format_args!("{length}"))?;
+            return Ok(self.finish(BodyLength::Empty, Content::Nothing));
+        }
+        Ok(self.finish(BodyLength::Known(length), content()))
+    }
+
+    fn finish(self, length: BodyLength, content: Content) -> Answer {
+        let head = ResponseHead {
+            fields: self.fields,
+            version: Version::Http11,
+            status: self.status,
+            length,
+            reason: self.reason,
+            upgrade: None,
+            content: Span::default(),
+            is_request_kept: false,
+        };
+        Answer { head, content }
+    }
+}
+
+/// The longest is a media type: the registry's longest has 93 bytes, and parameters.
+const VALUE_BYTES_MAX: usize = 160;

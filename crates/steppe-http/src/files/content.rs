@@ -1,0 +1,144 @@
+//! Bytes of a file on their way, in pieces.
+//!
+//! Invariant: what was announced is sent, or the exchange fails: a file that got
+//! shorter is cut, never padded, and what was added to one is not sent.
+
+use std::io;
+use std::ops::Range;
+use std::task::{Context, Poll, ready};
+
+use steppe_mem::{Buffer, Lease};
+use steppe_net::{File, Reading};
+
+use super::multipart::Multipart;
+use crate::error::GatewayError;
+use crate::exchange::{Part, content_room};
+
+/// Content of a response.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// There is none, or no more.
+    Nothing,
+    /// A few words.
+    Words(Buffer),
+    /// Bytes of a file.
+    File(FileContent),
+}
+
+/// Bytes of a file that are still to be sent.
+#[derive(Debug)]
+pub(super) struct FileContent {
+    source: Source,
+    /// What is sent now.
+    range: Range<u64>,
+    /// What comes after it.
+    parts: Option<Box<Multipart>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// It can be read from.
+    Here(File),
+    /// A thread reads from it.
+    Away(Reading),
+    /// It failed.
+    Gone,
+}
+
+impl Content {
+    /// The next part. `is_starved` tells whether it waits for budget.
+    pub(super) fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+        lease: &Lease,
+        is_starved: &mut bool,
+    ) -> Poll<Result<Part, GatewayError>> {
+        if let Self::File(file) = self {
+            let chunk = ready!(file.poll_chunk(cx, lease, is_starved))?;
+            return Poll::Ready(Ok(chunk.map_or(Part::End(None), Part::Chunk)));
+        }
+        let part = match std::mem::replace(self, Self::Nothing) {
+            Self::Words(words) => Part::Chunk(words),
+            _ => Part::End(None),
+        };
+        Poll::Ready(Ok(part))
+    }
+}
+
+impl FileContent {
+    /// `range` of `file`.
+    pub(super) fn range(file: File, range: Range<u64>) -> Self {
+        Self {
+            source: Source::Here(file),
+            range,
+            parts: None,
+        }
+    }
+
+    /// Several ranges of `file`, as `parts` have them.
+    pub(super) fn parts(file: File, parts: Multipart) -> Self {
+        Self {
+            parts: Some(Box::new(parts)),
+            ..Self::range(file, 0..0)
+        }
+    }
+
+    fn poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+        lease: &Lease,
+        is_starved: &mut bool,
+    ) -> Poll<Result<Option<Buffer>, GatewayError>> {
+        if self.range.is_empty() {
+            let Some((text, range)) = self.parts.as_mut().and_then(|parts| parts.next()) else {
+                return Poll::Ready(Ok(None));
+            };
+            self.range = range;
+            let mut words = Buffer::take(lease, text.len())?;
+            words.put(text.as_bytes()).expect("it was taken for it");
+            return Poll::Ready(Ok(Some(words)));
+        }
+        let chunk = ready!(self.poll_read(cx, lease, is_starved));
+        let chunk = chunk.map_err(|error| GatewayError::file(&error))?;
+        self.range.start += chunk.len() as u64;
+        Poll::Ready(Ok(Some(chunk)))
+    }
+
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        lease: &Lease,
+        is_starved: &mut bool,
+    ) -> Poll<io::Result<Buffer>> {
+        if let Source::Here(file) = &mut self.source {
+            let left = self.range.end - self.range.start;
+            let bytes = content_room(lease).min(usize::try_from(left).unwrap_or(usize::MAX));
+            let taken = Buffer::poll_take(cx, lease, bytes);
+            *is_starved = taken.is_pending();
+            let mut buffer = ready!(taken);
+            match file.try_read(&mut buffer, bytes, self.range.start) {
+                Ok(count) => return Poll::Ready(some(buffer, count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            let Source::Here(file) = std::mem::replace(&mut self.source, Source::Gone) else {
+                unreachable!("it was read from above");
+            };
+            self.source = Source::Away(file.read(buffer, bytes, self.range.start)?);
+        }
+        let Source::Away(reading) = &mut self.source else {
+            return Poll::Ready(Err(io::ErrorKind::Other.into()));
+        };
+        let (file, buffer, count) = ready!(reading.poll(cx))?;
+        self.source = Source::Here(file);
+        Poll::Ready(some(buffer, count?))
+    }
+}
+
+/// The end of a file where there should be more is a failure.
+fn some(buffer: Buffer, count: usize) -> io::Result<Buffer> {
+    match count {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(buffer),
+    }
+}

@@ -1,0 +1,162 @@
+//! From a request's path to a file below a folder.
+//!
+//! Invariant: what is looked up has no segment that is empty, hidden, or stands for
+//! another folder; and it is the sequence of segments that the route was chosen by.
+//!
+//! Leaves out: listings of folders.
+
+use std::ffi::CStr;
+use std::io;
+
+use steppe_mem::{Buffer, Lease, OverBudget};
+use steppe_net::{File, Opened, Root};
+
+use super::media_type;
+use crate::limits::FILE_PATH_BYTES_MAX;
+use crate::path::{SegmentNames, decoded};
+
+/// A path below a folder.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    /// As the system takes it: with a NUL at its end.
+    path: Buffer,
+    /// It ended with a slash: the index of that folder is wanted.
+    is_folder: bool,
+}
+
+/// What a path stands for.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// This file.
+    File(File, &'static str),
+    /// A folder, asked for as if it were a file.
+    Folder,
+    /// Nothing that is served.
+    Nothing,
+}
+
+/// Names that begin with a dot are not served, but for this one at the top (RFC 8615).
+const WELL_KNOWN: &[u8] = b".well-known";
+
+impl Lookup {
+    /// What is asked for by `path`, which is normalized, behind its first `skipped`
+    /// segments. `None`: nothing that is served.
+    pub(super) fn new(
+        path: &[u8],
+        skipped: usize,
+        index: &str,
+        lease: &Lease,
+    ) -> Result<Option<Self>, OverBudget> {
+        let most = path.len() + index.len() + 2;
+        if most > FILE_PATH_BYTES_MAX {
+            return Ok(None);
+        }
+        let mut lookup = Self {
+            path: Buffer::take(lease, most)?,
+            is_folder: false,
+        };
+        Ok(lookup.fill(path, skipped, index).map(|()| lookup))
+    }
+
+    fn fill(&mut self, path: &[u8], skipped: usize, index: &str) -> Option<()> {
+        for name in SegmentNames::new(path).skip(skipped) {
+            self.is_folder = name.is_empty();
+            if self.is_folder {
+                break;
+            }
+            self.add(name)?;
+        }
+        if self.is_folder {
+            self.add_slash();
+            self.path.put(index.as_bytes()).ok()?;
+        }
+        self.path.put(&[0]).ok()
+    }
+
+    fn add(&mut self, name: &[u8]) -> Option<()> {
+        let is_top = self.path.is_empty();
+        self.add_slash();
+        let start = self.path.len();
+        for byte in decoded(name) {
+            if matches!(byte, b'/' | 0) {
+                return None;
+            }
+            self.path.put(&[byte]).ok()?;
+        }
+        let name = &self.path.filled()[start..];
+        let is_hidden = name.starts_with(b".") && !(is_top && name == WELL_KNOWN);
+        (!is_hidden).then_some(())
+    }
+
+    fn add_slash(&mut self) {
+        if !self.path.is_empty() {
+            self.path.put(b"/").expect("it has room for all of a path");
+        }
+    }
+
+    /// Looks it up.
+    pub(super) fn find(&self, root: &Root) -> io::Result<Found> {
+        let path =
+            CStr::from_bytes_with_nul(self.path.filled()).expect("it has one NUL, at its end");
+        Ok(match root.open(path)? {
+            Opened::File(file) => Found::File(file, media_type::of(path.to_bytes())),
+            Opened::Folder if !self.is_folder => Found::Folder,
+            Opened::Folder | Opened::Nothing => Found::Nothing,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, skipped: usize, expected: Option<&str>) {
+        let budget = Budget::new(16 << 20);
+        let lease = budget.root().lease();
+        let lookup = Lookup::new(path.as_bytes(), skipped, "index.html", &lease).expect("room");
+        let found = lookup.map(|lookup| {
+            let path = CStr::from_bytes_with_nul(lookup.path.filled()).expect("one NUL");
+            path.to_str().expect("UTF-8").to_owned()
+        });
+        assert_eq!(found.as_deref(), expected, "{path}");
+    }
+
+    #[test]
+    fn paths_lie_below_the_folder() {
+        check("/", 0, Some("index.html"));
+        check("/a/b.txt", 0, Some("a/b.txt"));
+        check("/docs/", 1, Some("index.html"));
+        check("/docs/a/", 1, Some("a/index.html"));
+        check("/docs/a", 1, Some("a"));
+        check("/a%20b/caf%C3%A9", 0, Some("a b/café"));
+        check("/a;v=1/b;x", 0, Some("a/b"));
+        check("/a%3Bv", 0, Some("a;v"));
+        check("/100%2525", 0, Some("100%25"));
+    }
+
+    #[test]
+    fn hidden_names_are_not_served() {
+        for hidden in [
+            "/.git/config",
+            "/a/.env",
+            "/%2Eenv",
+            "/a/.well-known/b",
+            "/a/..b",
+            "/.;x",
+        ] {
+            check(hidden, 0, None);
+        }
+        check("/.well-known/acme", 0, Some(".well-known/acme"));
+        check("/a.b", 0, Some("a.b"));
+    }
+
+    #[test]
+    fn neither_slashes_nor_nul_come_out_of_escapes() {
+        check("/a%2Fb", 0, None);
+        check("/a%00b", 0, None);
+        check(&format!("/{}", "a".repeat(FILE_PATH_BYTES_MAX)), 0, None);
+    }
+}

@@ -1,0 +1,112 @@
+//! Several ranges of a file in one content. Spec: RFC 9110 §14.6, RFC 2046 §5.1.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+
+/// What stands around the ranges, and which is next.
+#[derive(Debug)]
+pub(super) struct Multipart {
+    boundary: String,
+    /// Value of each part's `Content-Type`.
+    media_type: String,
+    ranges: VecDeque<Range<u64>>,
+    /// Bytes of the whole file.
+    bytes: u64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No part was begun.
+    First,
+    Further,
+    /// The last delimiter is out.
+    Done,
+}
+
+impl Multipart {
+    /// For `ranges` of a file of `bytes`.
+    pub(super) fn new(ranges: Vec<Range<u64>>, bytes: u64, media_type: String) -> Self {
+        // Nobody who wrote the file can have known the key of a hash that is made now.
+        let boundary = format!("{:016x}", RandomState::new().hash_one(bytes));
+        Self {
+            boundary,
+            media_type,
+            ranges: ranges.into(),
+            bytes,
+            state: State::First,
+        }
+    }
+
+    /// The value of the response's `Content-Type`.
+    pub(super) fn content_type(&self) -> String {
+        format!("multipart/byteranges; boundary={}", self.boundary)
+    }
+
+    /// Bytes of it all.
+    pub(super) fn content_length(&self) -> u64 {
+        let mut left = Self {
+            boundary: self.boundary.clone(),
+            media_type: self.media_type.clone(),
+            ranges: self.ranges.clone(),
+            ..*self
+        };
+        let mut sum = 0;
+        while let Some((text, range)) = left.next() {
+            sum += text.len() as u64 + (range.end - range.start);
+        }
+        sum
+    }
+
+    /// What stands in front of the next range, and the range; the last one is empty.
+    pub(super) fn next(&mut self) -> Option<(String, Range<u64>)> {
+        let line_end = match self.state {
+            State::First => "",
+            State::Further => "\r\n",
+            State::Done => return None,
+        };
+        let (boundary, media_type, bytes) = (&self.boundary, &self.media_type, self.bytes);
+        let Some(range) = self.ranges.pop_front() else {
+            self.state = State::Done;
+            return Some((format!("{line_end}--{boundary}--\r\n"), 0..0));
+        };
+        self.state = State::Further;
+        let (first, last) = (range.start, range.end - 1);
+        let text = format!(
+            "{line_end}--{boundary}\r\ncontent-type: {media_type}\r\n\
+             content-range: bytes {first}-{last}/{bytes}\r\n\r\n"
+        );
+        Some((text, range))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_length_is_that_of_its_parts() {
+        let mut parts = Multipart::new(vec![0..2, 5..9], 10, "text/plain".to_owned());
+        let length = parts.content_length();
+        let mut content = String::new();
+        while let Some((text, range)) = parts.next() {
+            content += &text;
+            content.extend(range.map(|_| 'x'));
+        }
+        let boundary = &parts.boundary;
+        let expected = format!(
+            "--{boundary}\r\ncontent-type: text/plain\r\ncontent-range: bytes 0-1/10\r\n\r\nxx\
+             \r\n--{boundary}\r\ncontent-type: text/plain\r\ncontent-range: bytes 5-8/10\r\n\r\n\
+             xxxx\r\n--{boundary}--\r\n"
+        );
+        assert_eq!(content, expected);
+        assert_eq!(content.len() as u64, length);
+    }
+
+    #[test]
+    fn boundaries_differ() {
+        let boundary = || Multipart::new(Vec::new(), 10, String::new()).boundary;
+        assert_ne!(boundary(), boundary());
+    }
+}

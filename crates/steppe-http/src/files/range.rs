@@ -1,0 +1,206 @@
+//! Which bytes of a file are asked for. Spec: RFC 9110 §14.1 and §14.2.
+//!
+//! A server may ignore `Range`, and where it is malformed, or asks for more than
+//! [`RANGES_MAX`] parts or the same bytes twice, this one does.
+
+use std::ops::Range;
+
+use crate::limits::RANGES_MAX;
+
+/// What a request asks for of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All of it.
+    Whole,
+    /// These bytes; not empty.
+    One(Range<u64>),
+    /// Two or more ranges, none empty, none with bytes of another.
+    Several(Vec<Range<u64>>),
+    /// Bytes that it does not have: 416.
+    Unsatisfiable,
+}
+
+/// What the value of a `Range` field asks for of a file of `bytes`.
+pub(super) fn wanted(value: &[u8], bytes: u64) -> Wanted {
+    const UNIT: &[u8] = b"bytes=";
+    let Some((unit, set)) = value.split_at_checked(UNIT.len()) else {
+        return Wanted::Whole;
+    };
+    if !unit.eq_ignore_ascii_case(UNIT) {
+        return Wanted::Whole;
+    }
+    if let Some(wanted) = single(set, bytes) {
+        return wanted;
+    }
+    several(set, bytes).unwrap_or(Wanted::Whole)
+}
+
+/// Nearly every request asks for one range: without a list, and without its memory.
+fn single(set: &[u8], bytes: u64) -> Option<Wanted> {
+    if memchr::memchr(b',', set).is_some() {
+        return None;
+    }
+    Some(match range(set.trim_ascii(), bytes) {
+        None => Wanted::Whole,
+        Some(range) if range.is_empty() => Wanted::Unsatisfiable,
+        Some(range) => one(range, bytes),
+    })
+}
+
+fn one(range: Range<u64>, bytes: u64) -> Wanted {
+    debug_assert!(range.end <= bytes, "ranges are cut to what there is");
+    Wanted::One(range)
+}
+
+/// `None` where the list is to be ignored.
+fn several(set: &[u8], bytes: u64) -> Option<Wanted> {
+    let mut ranges = Vec::new();
+    let elements = set.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    let mut count = 0;
+    for element in elements.filter(|element| !element.is_empty()) {
+        count += 1;
+        let range = range(element, bytes)?;
+        if count > RANGES_MAX {
+            return None;
+        }
+        if !range.is_empty() {
+            ranges.push(range);
+        }
+    }
+    Some(match ranges.len() {
+        0 if count == 0 => Wanted::Whole,
+        0 => Wanted::Unsatisfiable,
+        1 => one(ranges.remove(0), bytes),
+        _ if has_overlap(&ranges) => Wanted::Whole,
+        _ => Wanted::Several(ranges),
+    })
+}
+
+fn has_overlap(ranges: &[Range<u64>]) -> bool {
+    let mut sorted: Vec<_> = ranges.iter().collect();
+    sorted.sort_unstable_by_key(|range| range.start);
+    sorted.windows(2).any(|pair| pair[0].end > pair[1].start)
+}
+
+/// One range, cut to what there is: empty where that is nothing. `None`: malformed.
+fn range(text: &[u8], bytes: u64) -> Option<Range<u64>> {
+    let dash = memchr::memchr(b'-', text)?;
+    let (first, last) = (&text[..dash], &text[dash + 1..]);
+    if first.is_empty() {
+        let suffix = number(last)?;
+        return Some(bytes.saturating_sub(suffix)..bytes);
+    }
+    let first = number(first)?;
+    let end = if last.is_empty() {
+        bytes
+    } else {
+        let last = number(last)?;
+        if last < first {
+            return None;
+        }
+        last.saturating_add(1).min(bytes)
+    };
+    Some(first.min(end)..end)
+}
+
+/// Numbers beyond all files are as large as can be.
+fn number(digits: &[u8]) -> Option<u64> {
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    let add = |number: u64, byte: &u8| Some(number.saturating_mul(10).saturating_add(digit(byte)?));
+    (!digits.is_empty()).then(|| digits.iter().try_fold(0, add))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &str, bytes: u64, expected: &Wanted) {
+        assert_eq!(&wanted(value.as_bytes(), bytes), expected, "{value}");
+    }
+
+    #[test]
+    fn single_ranges() {
+        for (value, range) in [
+            ("bytes=0-0", 0..1),
+            ("bytes=0-499", 0..500),
+            ("Bytes=500-999", 500..1000),
+            ("bytes=500-", 500..1000),
+            ("bytes=-500", 500..1000),
+            ("bytes=-5000", 0..1000),
+            ("bytes=999-99999999999999999999999", 999..1000),
+            ("bytes= 0-0 ", 0..1),
+            ("bytes=0-0, 1000-", 0..1),
+            ("bytes=,5-6,", 5..7),
+        ] {
+            check(value, 1000, &Wanted::One(range));
+        }
+    }
+
+    #[test]
+    fn beyond_the_end_there_is_nothing() {
+        for value in [
+            "bytes=1000-",
+            "bytes=1000-2000",
+            "bytes=-0",
+            "bytes=1000-,-0",
+        ] {
+            check(value, 1000, &Wanted::Unsatisfiable);
+        }
+        check(
+            "bytes=99999999999999999999999-",
+            1000,
+            &Wanted::Unsatisfiable,
+        );
+        for value in ["bytes=0-", "bytes=0-0", "bytes=-1"] {
+            check(value, 0, &Wanted::Unsatisfiable);
+        }
+    }
+
+    #[test]
+    fn what_is_malformed_asks_for_all() {
+        for value in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=,",
+            "bytes=-",
+            "bytes=a-b",
+            "bytes=5",
+            "bytes=5-4",
+            "bytes=0-1-2",
+            "bytes=+1-2",
+            "bytes=0x1-2",
+            "lines=0-1",
+            "bytes=0-1,x",
+            "bytes=--1",
+            "bytes 0-1",
+        ] {
+            check(value, 1000, &Wanted::Whole);
+        }
+    }
+
+    #[test]
+    fn several_ranges() {
+        let several = |ranges: &[Range<u64>]| Wanted::Several(ranges.to_vec());
+        check("bytes=0-1,3-4", 10, &several(&[0..2, 3..5]));
+        check("bytes=8-, 0-1 ,2-3", 10, &several(&[8..10, 0..2, 2..4]));
+        check("bytes=0-1,20-,-2", 10, &several(&[0..2, 8..10]));
+        for overlapping in ["bytes=0-5,5-6", "bytes=0-,-1", "bytes=1-2,1-2"] {
+            check(overlapping, 10, &Wanted::Whole);
+        }
+    }
+
+    #[test]
+    fn too_many_ranges_are_ignored() {
+        let list = |count: usize| {
+            let ranges: Vec<_> = (0..count).map(|at| format!("{0}-{0}", 2 * at)).collect();
+            format!("bytes={}", ranges.join(","))
+        };
+        let Wanted::Several(ranges) = wanted(list(RANGES_MAX).as_bytes(), 1000) else {
+            panic!("as many as may be");
+        };
+        assert_eq!(ranges.len(), RANGES_MAX);
+        check(&list(RANGES_MAX + 1), 1000, &Wanted::Whole);
+    }
+}

@@ -1,0 +1,121 @@
+//! What tells one state of a file from another. Spec: RFC 9110 §8.8.
+//!
+//! The entity tag is made of the time of the last change in nanoseconds, size and inode: a
+//! file that is replaced has another inode, one that is written in place another time. The
+//! kernel's clock for that moves in steps, and some file systems keep whole or even seconds,
+//! so a file may be written twice within one: until it has [settled](FILE_SETTLES), its tag
+//! is weak, and no part of it is put together with parts that a client has.
+//!
+//! Leaves out: hashes of content, which would read a file for its first byte, and files
+//! whose times were set back by hand.
+
+use std::io::Write;
+use std::time::Duration;
+
+use steppe_net::FileStatus;
+
+use crate::date::{self, DATE_BYTES};
+use crate::limits::FILE_SETTLES;
+
+/// `W/"`, three numbers of 16 digits, two dashes, `"`.
+const TAG_BYTES_MAX: usize = 54;
+
+/// Validators of a file as it is at some moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Validators {
+    tag: [u8; TAG_BYTES_MAX],
+    tag_end: usize,
+    /// Second after 1970.
+    pub(super) modified: u64,
+    pub(super) is_strong: bool,
+}
+
+impl Validators {
+    /// Those of a file that is as `status` says, `now` after 1970.
+    pub(super) fn of(status: FileStatus, now: Duration) -> Self {
+        let modified = Duration::from_nanos(status.modified_ns);
+        let age = now.checked_sub(modified);
+        let is_strong = age.is_some_and(|age| age >= FILE_SETTLES);
+        let mut tag = [0; TAG_BYTES_MAX];
+        let mut room = &mut tag[..];
+        let prefix = if is_strong { "" } else { "W/" };
+        let (time, bytes, inode) = (status.modified_ns, status.bytes, status.inode);
+        write!(room, "{prefix}\"{time:x}-{bytes:x}-{inode:x}\"").expect("54 bytes hold any");
+        let tag_end = TAG_BYTES_MAX - room.len();
+        Self {
+            tag,
+            tag_end,
+            // RFC 9110 §8.8.2.1: never later than `Date`.
+            modified: modified.min(now).as_secs(),
+            is_strong,
+        }
+    }
+
+    /// The value of `ETag`.
+    pub(super) fn tag(&self) -> &[u8] {
+        &self.tag[..self.tag_end]
+    }
+
+    /// The value of `Last-Modified`.
+    pub(super) fn last_modified(&self) -> [u8; DATE_BYTES] {
+        date::of(self.modified)
+    }
+
+    /// RFC 9110 §8.8.3.2: whether `tag` is this one for sure.
+    pub(super) fn is_strongly(&self, tag: &[u8]) -> bool {
+        self.is_strong && tag == self.tag()
+    }
+
+    /// RFC 9110 §8.8.3.2: whether `tag` is as good as this one.
+    pub(super) fn is_weakly(&self, tag: &[u8]) -> bool {
+        opaque(tag) == opaque(self.tag())
+    }
+}
+
+fn opaque(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: FileStatus = FileStatus {
+        bytes: 255,
+        modified_ns: 1_000_000_000_000,
+        inode: 16,
+    };
+
+    fn at(seconds: u64) -> Validators {
+        Validators::of(STATUS, Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_tag_is_weak_until_the_file_has_settled() {
+        assert_eq!(at(1001).tag(), b"W/\"e8d4a51000-ff-10\"");
+        assert_eq!(at(1002).tag(), b"\"e8d4a51000-ff-10\"");
+        // Changed in the future.
+        assert_eq!(at(999).tag(), b"W/\"e8d4a51000-ff-10\"");
+        assert_eq!(&at(999).last_modified(), b"Thu, 01 Jan 1970 00:16:39 GMT");
+        assert_eq!(&at(1002).last_modified(), b"Thu, 01 Jan 1970 00:16:40 GMT");
+    }
+
+    #[test]
+    fn every_number_fits() {
+        let status = FileStatus {
+            bytes: u64::MAX,
+            modified_ns: u64::MAX,
+            inode: u64::MAX,
+        };
+        assert_eq!(Validators::of(status, Duration::ZERO).tag().len(), 54);
+    }
+
+    #[test]
+    fn tags_compare() {
+        let (young, old) = (at(1001), at(1002));
+        assert!(old.is_strongly(old.tag()) && !old.is_strongly(young.tag()));
+        assert!(!young.is_strongly(young.tag()) && !young.is_strongly(old.tag()));
+        assert!(old.is_weakly(young.tag()) && young.is_weakly(old.tag()));
+        assert!(!old.is_weakly(b"\"e8d4a51000-fe-10\""));
+    }
+}
