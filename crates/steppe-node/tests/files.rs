@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use steppe_testkit::{Message, Scratch, Steppe};
+use steppe_testkit::{Curl, Message, Nginx, Scratch, Steppe};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
@@ -137,4 +137,302 @@ fn links_are_followed_within_the_folder_only() {
     for climbing in ["/../secret", "/real/../../secret", "/%2e%2e/secret"] {
         site.is_missing(climbing);
     }
+}
+
+#[test]
+fn names_are_escaped_as_in_urls() {
+    let site = Site::new();
+    for name in [
+        "with space.txt",
+        "caf\u{e9}.txt",
+        "100%.txt",
+        "a;b.txt",
+        "a+b?.txt",
+        "#.txt",
+    ] {
+        site.write(name, name);
+    }
+    site.is_served("/with%20space.txt", "with space.txt");
+    site.is_served("/caf%C3%A9.txt", "caf\u{e9}.txt");
+    site.is_served("/caf%c3%a9.txt", "caf\u{e9}.txt");
+    site.is_served("/100%25.txt", "100%.txt");
+    site.is_served("/a%3Bb.txt", "a;b.txt");
+    site.is_served("/a+b%3F.txt", "a+b?.txt");
+    site.is_served("/%23.txt", "#.txt");
+    site.is_served("/with%20space.txt;version=1?query", "with space.txt");
+}
+
+#[test]
+fn hidden_files_are_not_there() {
+    let site = Site::new();
+    for name in [
+        ".env",
+        ".git/config",
+        "a/.hidden",
+        ".well-known/security.txt",
+    ] {
+        site.write(name, "x");
+    }
+    site.is_served("/.well-known/security.txt", "x");
+    for hidden in ["/.env", "/%2eenv", "/.git/config", "/a/.hidden", "/.git/"] {
+        site.is_missing(hidden);
+    }
+}
+
+#[test]
+fn a_folder_is_its_index() {
+    let site = Site::new();
+    site.write("docs/index.html", "index");
+    site.write("empty/other.html", "other");
+    site.is_served("/docs/", "index");
+    let answer = site.get("/docs?a=b%20c");
+    assert_eq!(answer.status(), 301);
+    assert_eq!(answer.field("location"), Some("/docs/?a=b%20c"));
+    site.is_missing("/empty/");
+    // Not a folder.
+    site.is_missing("/docs/index.html/");
+}
+
+#[test]
+fn other_methods_are_not_allowed() {
+    let site = Site::new();
+    site.write("a.txt", "a");
+    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+        let answer = site.ask(method, "/a.txt", &["content-length: 0"]);
+        assert_eq!(answer.status(), 405, "{method}");
+        assert_eq!(answer.field("allow"), Some("GET, HEAD"));
+    }
+}
+
+#[test]
+fn content_of_a_get_is_not_taken_for_the_next_request() {
+    const HIDDEN: &str = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n";
+    let site = Site::new();
+    site.write("a.txt", "a");
+    let mut peer = site.node.connect();
+    let length = HIDDEN.len();
+    peer.send(format!(
+        "GET /a.txt HTTP/1.1\r\nHost: a\r\ncontent-length: {length}\r\n\r\n{HIDDEN}\
+         GET /a.txt HTTP/1.1\r\nHost: a\r\nconnection: close\r\n\r\n"
+    ));
+    for _ in 0..2 {
+        let answer = peer.response();
+        assert_eq!((answer.status(), &*answer.text()), (200, "a"));
+    }
+    peer.expect_close();
+}
+
+#[test]
+fn filters_see_files() {
+    let folder = Scratch::new("site");
+    folder.write("a.txt", "a");
+    let toml = Steppe::PLAIN
+        .replace(
+            "[http.upstream.origin]\nservers = [\"{origin}\"]\n",
+            "[http.filter.mark]\nkind = \"transform\"\nresponse_headers = { set = { x-mark = \"1\" } }\n",
+        )
+        .replace(
+            "upstream = \"origin\"",
+            "filters = [\"mark\"]\nfiles = { root = \"{root}\" }",
+        );
+    let node = Steppe::builder(STEPPE)
+        .with("root", folder.path().display())
+        .start(&toml);
+    for path in ["/a.txt", "/missing"] {
+        let answer = node.exchange(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(answer.field("x-mark"), Some("1"), "{path}");
+    }
+    let metrics = node.metrics();
+    let count = |status| {
+        let labels = [("route", "all"), ("status", status), ("upstream", "-")];
+        metrics.sum("steppe_http_requests_total", &labels)
+    };
+    assert_eq!(
+        [count("2xx"), count("4xx")],
+        [1.0, 1.0],
+        "{}",
+        metrics.text()
+    );
+    let memory = node.admin_get("/memory").text();
+    assert!(memory.contains("route all"), "{memory}");
+}
+
+#[test]
+fn curl_resumes_and_asks_for_what_changed() {
+    let site = Site::new();
+    let content: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
+    let path = site.write("big.bin", &content);
+    let url = site.node.url("/big.bin");
+    let part = Curl::new(&url).args(["-r", "1000-1999"]).run();
+    assert_eq!(
+        (part.head.status(), &*part.body),
+        (206, &content[1000..2000])
+    );
+    let range = "bytes 1000-1999/300000";
+    assert_eq!(part.head.field("content-range"), Some(range));
+    let last = Curl::new(&url).args(["-r", "-5"]).run();
+    assert_eq!(&*last.body, &content[299_995..]);
+    // Its first half is there already.
+    let resumed = Curl::new(&url).args(["-C", "150000"]).run();
+    assert_eq!((resumed.exit, resumed.head.status()), (0, 206));
+    assert_eq!(&*resumed.body, &content[150_000..]);
+    // `-z` sends the time of the file that it has.
+    let known = path.to_string_lossy().into_owned();
+    let unchanged = Curl::new(&url).args(["-z", &known]).run();
+    assert_eq!((unchanged.head.status(), unchanged.body.len()), (304, 0));
+    let head = Curl::new(&url).args(["-I"]).run();
+    assert_eq!(head.head.field("content-length"), Some("300000"));
+    let whole = Curl::new(&url).args(["--compressed"]).run();
+    assert_eq!((whole.head.status(), &*whole.body), (200, &*content));
+}
+
+#[test]
+fn several_ranges_come_in_parts() {
+    let site = Site::new();
+    site.write("a.txt", "0123456789");
+    let answer = site.ask("GET", "/a.txt", &["range: bytes=0-1, 4-5, -1"]);
+    assert_eq!(answer.status(), 206);
+    let kind = answer.field("content-type").expect("a type");
+    let boundary = kind
+        .strip_prefix("multipart/byteranges; boundary=")
+        .expect(kind);
+    let part = |range: &str, content: &str| {
+        format!(
+            "--{boundary}\r\ncontent-type: text/plain; charset=utf-8\r\n\
+             content-range: bytes {range}/10\r\n\r\n{content}\r\n"
+        )
+    };
+    let parts = part("0-1", "01") + &part("4-5", "45") + &part("9-9", "9");
+    assert_eq!(answer.text(), format!("{parts}--{boundary}--\r\n"));
+    for whole in ["bytes=0-5,5-6", "bytes=0-1,x"] {
+        let answer = site.ask("GET", "/a.txt", &[&format!("range: {whole}")]);
+        assert_eq!((answer.status(), &*answer.text()), (200, "0123456789"));
+    }
+}
+
+#[test]
+fn a_young_file_has_a_weak_tag_and_is_not_put_together() {
+    let site = Site::new();
+    let path = site.write("a.txt", "0123456789");
+    let settled = site.get("/a.txt").field("etag").expect("a tag").to_owned();
+    let if_range = |tag: &str| {
+        let fields = ["range: bytes=0-1".to_owned(), format!("if-range: {tag}")];
+        site.ask("GET", "/a.txt", &[&fields[0], &fields[1]])
+            .status()
+    };
+    assert_eq!(if_range(&settled), 206);
+    // As if it had just been changed, and for as long as the test may take.
+    let file = fs::File::options()
+        .write(true)
+        .open(&path)
+        .expect("it is there");
+    let soon = SystemTime::now() + Duration::from_secs(3600);
+    file.set_modified(soon).expect("it is ours");
+    let answer = site.get("/a.txt");
+    let young = answer.field("etag").expect("a tag").to_owned();
+    assert!(young.starts_with("W/\""), "{young}");
+    assert_eq!(answer.field("last-modified"), answer.field("date"));
+    assert_eq!(if_range(&young), 200);
+    let again = site.ask("GET", "/a.txt", &[&format!("if-none-match: {young}")]);
+    assert_eq!(again.status(), 304);
+    assert_eq!(again.field("etag"), Some(&*young));
+    let strictly = site.ask("GET", "/a.txt", &[&format!("if-match: {young}")]);
+    assert_eq!(strictly.status(), 412);
+}
+
+/// What nginx and Steppe say of the same folder.
+#[test]
+fn answers_are_those_of_nginx() {
+    let nginx = Nginx::start(
+        "charset utf-8; charset_types text/css text/plain; root {root}; max_ranges 16;
+         types { text/html html; text/css css; text/plain txt; image/png png; application/json json; }",
+    );
+    let files = [
+        ("index.html", "<p>index</p>"),
+        ("a.txt", "0123456789"),
+        ("b.css", "p {}"),
+        ("c.png", "PNG"),
+        ("d.json", "{}"),
+        ("empty.txt", ""),
+        ("unknown.unheard", "?"),
+        ("with space.txt", "space"),
+    ];
+    let root = nginx.file(files[0].0, files[0].1);
+    let root = root.parent().expect("a folder").to_owned();
+    fs::create_dir(root.join("sub")).expect("a folder");
+    for (name, content) in files.into_iter().chain([("sub/index.html", "sub")]) {
+        let path = nginx.file(name, content);
+        let file = fs::File::options()
+            .write(true)
+            .open(path)
+            .expect("it is there");
+        file.set_modified(long_ago()).expect("it is ours");
+    }
+    let toml = Steppe::PLAIN
+        .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
+        .replace("upstream = \"origin\"", "files = { root = \"{root}\" }");
+    let node = Steppe::builder(STEPPE)
+        .with("root", root.display())
+        .start(&toml);
+    let since = format!("if-modified-since: {LONG_AGO}");
+    let until = "if-unmodified-since: Sun, 06 Nov 1994 08:49:36 GMT";
+    let same = format!("if-range: {LONG_AGO}");
+    let other = "if-range: Sun, 06 Nov 1994 08:49:38 GMT";
+    let mut asked = 0;
+    for method in ["GET", "HEAD"] {
+        for (path, fields) in [
+            ("/", &[][..]),
+            ("/a.txt", &[]),
+            ("/b.css", &[]),
+            ("/c.png", &[]),
+            ("/d.json", &[]),
+            ("/empty.txt", &[]),
+            ("/unknown.unheard", &[]),
+            ("/with%20space.txt", &[]),
+            ("/sub/", &[]),
+            ("/sub", &[]),
+            ("/missing", &[]),
+            ("/a.txt/", &[]),
+            ("/a.txt", &["range: bytes=0-0"]),
+            ("/a.txt", &["range: bytes=2-5"]),
+            ("/a.txt", &["range: bytes=5-"]),
+            ("/a.txt", &["range: bytes=-3"]),
+            ("/a.txt", &["range: bytes=-30"]),
+            ("/a.txt", &["range: bytes=5-100"]),
+            ("/a.txt", &["range: bytes=10-"]),
+            ("/a.txt", &["range: lines=1-2"]),
+            ("/a.txt", &[&*since]),
+            ("/a.txt", &[until]),
+            ("/a.txt", &["range: bytes=2-5", &same]),
+            ("/a.txt", &["range: bytes=2-5", other]),
+            ("/a.txt", &["if-none-match: *"]),
+            ("/a.txt", &["if-match: \"x\""]),
+        ] {
+            // A HEAD has no ranges (RFC 9110 §14.2); nginx thinks otherwise.
+            if method == "HEAD" && fields.iter().any(|field| field.starts_with("range")) {
+                continue;
+            }
+            let lines: String = fields.iter().map(|line| format!("{line}\r\n")).collect();
+            let request = format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+            let answers = [nginx.address(), node.gateway()].map(|address| {
+                let mut peer = steppe_testkit::Peer::connect(address);
+                said(&peer.send(&request).response_to(method))
+            });
+            assert_eq!(answers[0], answers[1], "{request}");
+            asked += 1;
+        }
+    }
+    assert!(asked > 35, "{asked}");
+}
+
+/// What must be the same: the words of an error are everybody's own.
+fn said(answer: &Message) -> (u16, Vec<(&'static str, Option<String>)>, Option<String>) {
+    const NAMES: [&str; 2] = ["content-range", "last-modified"];
+    let field = |name| answer.field(name).map(str::to_owned);
+    let is_content = matches!(answer.status(), 200 | 206);
+    let mut fields: Vec<_> = NAMES.iter().map(|&name| (name, field(name))).collect();
+    if is_content {
+        fields.extend(["content-length", "content-type"].map(|name| (name, field(name))));
+    }
+    (answer.status(), fields, is_content.then(|| answer.text()))
 }
