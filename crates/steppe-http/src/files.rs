@@ -8,6 +8,7 @@
 //! §8, §13, §14.
 
 mod answer;
+mod coding;
 mod condition;
 mod content;
 mod lookup;
@@ -23,12 +24,13 @@ use std::time::Instant;
 use steppe_mem::Lease;
 use steppe_net::{DiskTask, Folder};
 
-use crate::config::Files;
+use crate::config::{Coding, Files};
 use crate::error::GatewayError;
 use crate::exchange::{Part, Sink, Source, Upstream};
 use crate::head::{RequestHead, ResponseHead};
 use crate::path::PathPattern;
 use answer::{Answer, Asked};
+use coding::Accepted;
 use content::Content;
 use lookup::{Found, Lookup};
 
@@ -37,6 +39,7 @@ use lookup::{Found, Lookup};
 pub struct Served {
     folder: Folder,
     index: String,
+    precompressed: Vec<Coding>,
     /// Segments of the route's path in front of its `{rest*}`.
     skipped: usize,
 }
@@ -45,15 +48,15 @@ pub struct Served {
 #[derive(Debug)]
 pub struct FileResponder<'a> {
     lease: &'a Lease,
-    state: State,
+    state: State<'a>,
     content: Content,
     is_starved: bool,
 }
 
 #[derive(Debug)]
-enum State {
+enum State<'a> {
     /// A thread looks for the file.
-    Looking(RequestHead, DiskTask<io::Result<Found>>),
+    Looking(RequestHead, Asked<'a>, DiskTask<io::Result<Found>>),
     /// This is the response.
     Answered(ResponseHead),
     /// The head has been taken.
@@ -67,6 +70,7 @@ impl Served {
         Self {
             folder: Folder::new(&files.root),
             index: files.index.clone(),
+            precompressed: files.precompressed.clone(),
             skipped: path.segments().len() - 1,
         }
     }
@@ -78,7 +82,11 @@ impl<'a> FileResponder<'a> {
     /// # Errors
     /// Where the budget has no room, or the file can't be opened.
     pub fn new(head: RequestHead, served: &Served, lease: &'a Lease) -> Result<Self, GatewayError> {
-        let asked = asked(&head, lease);
+        let asked = Asked {
+            is_head: head.method() == b"HEAD",
+            varies: !served.precompressed.is_empty(),
+            lease,
+        };
         if !matches!(head.method(), b"GET" | b"HEAD") {
             let allowed = (&b"allow"[..], &b"GET, HEAD"[..]);
             return Ok(Self::answered(
@@ -86,20 +94,22 @@ impl<'a> FileResponder<'a> {
                 answer::words(asked, 405, &[allowed])?,
             ));
         }
-        let lookup = Lookup::new(head.path(), served.skipped, &served.index, lease)?;
-        let Some(lookup) = lookup else {
+        let accepted = Accepted::of(&head.fields, &served.precompressed);
+        let path = (head.path(), served.skipped);
+        let lookup = Lookup::new(path, &served.index, accepted, lease)?;
+        let Some(mut lookup) = lookup else {
             return Ok(Self::answered(lease, answer::words(asked, 404, &[])?));
         };
         let now = Instant::now();
         match served.folder.try_find(now, |root| lookup.find(root)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            found => return Ok(Self::answered(lease, answer(&head, found, lease)?)),
+            found => return Ok(Self::answered(lease, answer(asked, &head, found)?)),
         }
         let task = served.folder.find(now, move |root| lookup.find(root));
         let task = task.map_err(|error| GatewayError::file(&error))?;
         Ok(Self::at(
             lease,
-            State::Looking(head, task),
+            State::Looking(head, asked, task),
             Content::Nothing,
         ))
     }
@@ -109,7 +119,7 @@ impl<'a> FileResponder<'a> {
         Self::at(lease, State::Answered(head), content)
     }
 
-    fn at(lease: &'a Lease, state: State, content: Content) -> Self {
+    fn at(lease: &'a Lease, state: State<'a>, content: Content) -> Self {
         Self {
             lease,
             state,
@@ -119,19 +129,13 @@ impl<'a> FileResponder<'a> {
     }
 }
 
-fn asked<'a>(head: &RequestHead, lease: &'a Lease) -> Asked<'a> {
-    let is_head = head.method() == b"HEAD";
-    Asked { is_head, lease }
-}
-
 fn answer(
+    asked: Asked<'_>,
     head: &RequestHead,
     found: io::Result<Found>,
-    lease: &Lease,
 ) -> Result<Answer, GatewayError> {
-    let asked = asked(head, lease);
     let answer = match found {
-        Ok(Found::File(file, media_type)) => answer::file(asked, head, file, media_type),
+        Ok(Found::File(found)) => answer::file(asked, head, found),
         Ok(Found::Folder) => answer::redirect(asked, head),
         Ok(Found::Nothing) => answer::words(asked, 404, &[]),
         Err(error) => match error.kind() {
@@ -175,9 +179,9 @@ impl Source for FileResponder<'_> {
 
 impl Upstream for FileResponder<'_> {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
-        if let State::Looking(head, task) = &mut self.state {
+        if let State::Looking(head, asked, task) = &mut self.state {
             let found = ready!(task.poll(cx)).and_then(|found| found);
-            let Answer { head, content } = answer(head, found, self.lease)?;
+            let Answer { head, content } = answer(*asked, head, found)?;
             self.content = content;
             self.state = State::Sending;
             return Poll::Ready(Ok(head));

@@ -50,8 +50,7 @@ fn what_is_not_supported_yet_is_named_and_nothing_else() {
         `http.filter.path` is not supported yet
         `http.filter.query` is not supported yet
         "cache" in `kind` is not supported yet
-        "compress" in `kind` is not supported yet
-        `http.route.files.precompressed` is not supported yet"#]]
+        "compress" in `kind` is not supported yet"#]]
     .assert_eq(&messages.join("\n"));
 }
 
@@ -227,7 +226,7 @@ upstream = "b"
 [[http.route]]
 name = "c"
 path = "/static/{rest*}"
-files = { root = "public", index = "main.html" }
+files = { root = "public", index = "main.html", precompressed = ["zstd", "br"] }
 "#;
 
 #[test]

@@ -11,6 +11,7 @@ use steppe_net::File;
 
 use super::condition::{self, Verdict};
 use super::content::{Content, FileContent};
+use super::lookup::Representation;
 use super::media_type;
 use super::multipart::Multipart;
 use super::range::{self, Wanted};
@@ -34,6 +35,8 @@ const HEAD_BYTES: usize = 1024;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) is_head: bool,
+    /// Others may be sent another form of the same file.
+    pub(super) varies: bool,
     pub(super) lease: &'a Lease,
 }
 
@@ -69,13 +72,17 @@ pub(super) fn redirect(asked: Asked<'_>, head: &RequestHead) -> Result<Answer, O
     words(asked, 301, &[(b"location", &location)])
 }
 
-/// `file`, or as much of it as `head` asks for.
+/// The file that was found, or as much of it as `head` asks for.
 pub(super) fn file(
     asked: Asked<'_>,
     head: &RequestHead,
-    file: File,
-    media_type: &str,
+    found: Representation,
 ) -> Result<Answer, OverBudget> {
+    let Representation {
+        file,
+        media_type,
+        coding,
+    } = found;
     let validators = Validators::of(file.status, date::since_epoch());
     let bytes = file.status.bytes;
     match condition::check(&head.fields, &validators) {
@@ -95,6 +102,11 @@ pub(super) fn file(
     };
     let mut draft = Draft::new(asked, status)?;
     draft.validators(&validators)?;
+    if let Some(coding) = coding {
+        draft
+            .fields
+            .append(b"content-encoding", coding.as_str().as_bytes())?;
+    }
     draft.fields.append(b"accept-ranges", b"bytes")?;
     draft.fields.append(b"x-content-type-options", b"nosniff")?;
     let parameters = media_type::parameters(media_type);
@@ -166,6 +178,9 @@ impl<'a> Draft<'a> {
 
     fn validators(&mut self, validators: &Validators) -> Result<(), OverBudget> {
         self.fields.append(b"etag", validators.tag())?;
+        if self.asked.varies {
+            self.fields.append(b"vary", b"accept-encoding")?;
+        }
         self.fields
             .append(b"last-modified", &validators.last_modified())
     }

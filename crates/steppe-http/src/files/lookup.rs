@@ -11,15 +11,19 @@ use std::io;
 use steppe_mem::{Buffer, Lease, OverBudget};
 use steppe_net::{File, Opened, Root};
 
+use super::coding::Accepted;
 use super::media_type;
+use crate::config::Coding;
 use crate::limits::FILE_PATH_BYTES_MAX;
 use crate::path::{SegmentNames, decoded};
 
 /// A path below a folder.
 #[derive(Debug)]
 pub(super) struct Lookup {
-    /// As the system takes it: with a NUL at its end.
     path: Buffer,
+    /// Where the path of the plain file ends.
+    plain_end: usize,
+    accepted: Accepted,
     /// It ended with a slash: the index of that folder is wanted.
     is_folder: bool,
 }
@@ -28,31 +32,45 @@ pub(super) struct Lookup {
 #[derive(Debug)]
 pub(super) enum Found {
     /// This file.
-    File(File, &'static str),
+    File(Representation),
     /// A folder, asked for as if it were a file.
     Folder,
     /// Nothing that is served.
     Nothing,
 }
 
+/// A file, and what it is a form of.
+#[derive(Debug)]
+pub(super) struct Representation {
+    pub(super) file: File,
+    pub(super) media_type: &'static str,
+    /// `None`: the plain form.
+    pub(super) coding: Option<Coding>,
+}
+
+/// The longest that is put behind a path: a suffix, and the NUL that ends it.
+const END_BYTES: usize = 5;
+
 /// Names that begin with a dot are not served, but for this one at the top (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
 impl Lookup {
     /// What is asked for by `path`, which is normalized, behind its first `skipped`
-    /// segments. `None`: nothing that is served.
+    /// segments, plain or `accepted`. `None`: nothing that is served.
     pub(super) fn new(
-        path: &[u8],
-        skipped: usize,
+        (path, skipped): (&[u8], usize),
         index: &str,
+        accepted: Accepted,
         lease: &Lease,
     ) -> Result<Option<Self>, OverBudget> {
-        let most = path.len() + index.len() + 2;
+        let most = path.len() + index.len() + END_BYTES + 1;
         if most > FILE_PATH_BYTES_MAX {
             return Ok(None);
         }
         let mut lookup = Self {
             path: Buffer::take(lease, most)?,
+            plain_end: 0,
+            accepted,
             is_folder: false,
         };
         Ok(lookup.fill(path, skipped, index).map(|()| lookup))
@@ -70,7 +88,8 @@ impl Lookup {
             self.add_slash();
             self.path.put(index.as_bytes()).ok()?;
         }
-        self.path.put(&[0]).ok()
+        self.plain_end = self.path.len();
+        Some(())
     }
 
     fn add(&mut self, name: &[u8]) -> Option<()> {
@@ -94,15 +113,36 @@ impl Lookup {
         }
     }
 
-    /// Looks it up.
-    pub(super) fn find(&self, root: &Root) -> io::Result<Found> {
-        let path =
-            CStr::from_bytes_with_nul(self.path.filled()).expect("it has one NUL, at its end");
-        Ok(match root.open(path)? {
-            Opened::File(file) => Found::File(file, media_type::of(path.to_bytes())),
+    /// Looks it up: the dearest form that is there.
+    pub(super) fn find(&mut self, root: &Root) -> io::Result<Found> {
+        for coding in self.accepted.iter() {
+            if let Opened::File(file) = self.open(root, coding.suffix())? {
+                return Ok(Found::File(self.representation(file, Some(coding))));
+            }
+        }
+        Ok(match self.open(root, "")? {
+            Opened::File(file) => Found::File(self.representation(file, None)),
             Opened::Folder if !self.is_folder => Found::Folder,
             Opened::Folder | Opened::Nothing => Found::Nothing,
         })
+    }
+
+    fn open(&mut self, root: &Root, suffix: &str) -> io::Result<Opened> {
+        self.path.truncate(self.plain_end);
+        for bytes in [suffix.as_bytes(), &[0]] {
+            self.path.put(bytes).expect("it was taken for it");
+        }
+        let path = CStr::from_bytes_with_nul(self.path.filled());
+        root.open(path.expect("it has one NUL, at its end"))
+    }
+
+    fn representation(&self, file: File, coding: Option<Coding>) -> Representation {
+        let plain = &self.path.filled()[..self.plain_end];
+        Representation {
+            file,
+            media_type: media_type::of(plain),
+            coding,
+        }
     }
 }
 
@@ -116,10 +156,12 @@ mod tests {
     fn check(path: &str, skipped: usize, expected: Option<&str>) {
         let budget = Budget::new(16 << 20);
         let lease = budget.root().lease();
-        let lookup = Lookup::new(path.as_bytes(), skipped, "index.html", &lease).expect("room");
-        let found = lookup.map(|lookup| {
-            let path = CStr::from_bytes_with_nul(lookup.path.filled()).expect("one NUL");
-            path.to_str().expect("UTF-8").to_owned()
+        let path_and_skipped = (path.as_bytes(), skipped);
+        let accepted = Accepted::default();
+        let lookup = Lookup::new(path_and_skipped, "index.html", accepted, &lease);
+        let found = lookup.expect("room").map(|lookup| {
+            let path = str::from_utf8(lookup.path.filled()).expect("UTF-8");
+            path.to_owned()
         });
         assert_eq!(found.as_deref(), expected, "{path}");
     }

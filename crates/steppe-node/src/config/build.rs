@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
-    FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
+    Coding, FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
     ListenerTimeouts, Respond, Route, Server, Servers, Target, Transform, Upstream, UpstreamKind,
     UpstreamTimeouts,
 };
@@ -243,6 +243,10 @@ fn target(http: &Fields, route: &Fields) -> Option<Target> {
     Some(Target::Files(Files {
         root: files.take("root")?,
         index: files.take("index")?,
+        precompressed: all(
+            files.take::<Vec<&str>>("precompressed")?.into_iter(),
+            Coding::named,
+        )?,
     }))
 }
 

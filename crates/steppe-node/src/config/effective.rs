@@ -294,6 +294,7 @@ fn files(files: &Files) -> Value {
     json!({
         "root": files.root.to_string_lossy(),
         "index": files.index,
+        "precompressed": files.precompressed.iter().map(|coding| coding.as_str()).collect::<Vec<_>>(),
     })
 }
 

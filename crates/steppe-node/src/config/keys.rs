@@ -579,7 +579,20 @@ static FILES: Table = Table {
             "The name of the file that stands for its folder.",
         )
         .absent(Absent::Text("index.html")),
-        Key::later("precompressed", "Encodings that lie beside the files."),
+        Key::new(
+            "precompressed",
+            Kind::List(
+                &Kind::Choice(&[
+                    Choice::served("br"),
+                    Choice::served("zstd"),
+                    Choice::served("gzip"),
+                ]),
+                0,
+            ),
+            "Encoded forms that lie beside files, as NAME.br, NAME.zst and NAME.gz; the first is \
+             preferred.",
+        )
+        .absent(Absent::Texts(&[])),
     ],
     one_of: &[],
 };

@@ -72,6 +72,14 @@ fn files(route: &Fields, mistakes: &mut Vec<Mistake>) {
     let (Some(files), Some(path)) = (route.node("files"), route.node("path")) else {
         return;
     };
+    if let Some(upstream) = route.node("upstream") {
+        mistakes.push(
+            Mistake::new(files.span, "a route has one of `upstream` and `files`")
+                .label("a folder answers")
+                .also(upstream.span, "an upstream answers")
+                .help("take one of them out"),
+        );
+    }
     let Some(pattern) = PathPattern::from_node(path) else {
         return;
     };
