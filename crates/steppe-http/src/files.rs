@@ -14,7 +14,7 @@ mod content;
 mod lookup;
 mod media_type;
 mod multipart;
-mod range;
+pub mod range;
 mod validators;
 
 use std::io;
@@ -29,6 +29,9 @@ use crate::error::GatewayError;
 use crate::exchange::{Part, Sink, Source, Upstream};
 use crate::head::{RequestHead, ResponseHead};
 use crate::path::PathPattern;
+pub use coding::weight;
+pub use condition::any_tag;
+
 use answer::{Answer, Asked};
 use coding::Accepted;
 use content::Content;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt as _, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use steppe_testkit::{Curl, MemoryMeter, Peer, Scratch, Steppe, Wrk};
+use steppe_testkit::{Curl, MemoryMeter, Peer, Scratch, Steppe, Wrk, skip, thread_count};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
@@ -216,3 +216,34 @@ fn a_reload_changes_folders_or_is_refused() {
     assert_eq!(node.admin_post("/reload").status(), 200);
     assert_eq!(peer.send(request("/a.txt")).response().text(), "two");
 }
+
+/// What is not in the page cache is read by a thread that may wait for it.
+#[test]
+fn what_lies_on_the_disk_alone_is_served_too() {
+    let folder = Scratch::new("site");
+    let content: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+    folder.write("cold", &content);
+    let file = File::open(folder.join("cold")).expect("it is there");
+    let system = rustix::fs::fstatfs(&file).expect("it is on one");
+    if system.f_type == TMPFS {
+        return skip("cold files", "temporary files are in memory");
+    }
+    file.sync_all().expect("it is written");
+    let node = serving(&folder);
+    let mut peer = node.connect();
+    // The name is known from here on.
+    peer.send("HEAD /cold HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(peer.response_to("HEAD").status(), 200);
+    let is_awaited = (0..50).any(|_| {
+        let whole = None;
+        rustix::fs::fadvise(&file, 0, whole, rustix::fs::Advice::DontNeed).expect("advice");
+        let before = thread_count(node.id());
+        let answer = peer.send(request("/cold")).response();
+        assert!(answer.body == content, "{} bytes", answer.body.len());
+        thread_count(node.id()) > before
+    });
+    assert!(is_awaited, "no thread waited");
+}
+
+/// `TMPFS_MAGIC` of the kernel.
+const TMPFS: i64 = 0x0102_1994;

@@ -11,7 +11,7 @@ use crate::field::FieldBlock;
 pub(super) struct Accepted([Option<Coding>; Coding::COUNT]);
 
 /// Quality in thousandths.
-type Quality = u16;
+pub type Quality = u16;
 
 impl Accepted {
     /// Those of `offered` that `fields` accept and the plain form is not preferred to; of two
@@ -60,8 +60,9 @@ fn is_named(name: &[u8], coding: &str) -> bool {
         || coding == "gzip" && name.eq_ignore_ascii_case(b"x-gzip")
 }
 
-/// `q=0.5`; what can't be read is not wanted.
-fn weight(text: &[u8]) -> Quality {
+/// The quality that `q=0.5` stands for; what can't be read is not wanted.
+#[must_use]
+pub fn weight(text: &[u8]) -> Quality {
     const MOST: Quality = 1000;
     if text.is_empty() {
         return MOST;

@@ -88,8 +88,9 @@ impl Tags<'_> {
     }
 }
 
-/// RFC 9110 §8.8.3: tags may have commas in them.
-fn any_tag(list: &[u8], accept: impl Fn(&[u8]) -> bool) -> bool {
+/// Whether `accept` holds for one of the entity tags of `list`, up to what is none. Tags may
+/// have commas in them (RFC 9110 §8.8.3).
+pub fn any_tag(list: &[u8], accept: impl Fn(&[u8]) -> bool) -> bool {
     let mut rest = list;
     loop {
         rest = rest.trim_ascii_start();

@@ -9,7 +9,7 @@ use crate::limits::RANGES_MAX;
 
 /// What a request asks for of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub enum Wanted {
     /// All of it.
     Whole,
     /// These bytes; not empty.
@@ -21,7 +21,8 @@ pub(super) enum Wanted {
 }
 
 /// What the value of a `Range` field asks for of a file of `bytes`.
-pub(super) fn wanted(value: &[u8], bytes: u64) -> Wanted {
+#[must_use]
+pub fn wanted(value: &[u8], bytes: u64) -> Wanted {
     const UNIT: &[u8] = b"bytes=";
     let Some((unit, set)) = value.split_at_checked(UNIT.len()) else {
         return Wanted::Whole;
