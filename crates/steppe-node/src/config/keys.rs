@@ -4,6 +4,7 @@
 //! Invariant: this is the only list of keys; a key that is marked later is refused by name.
 
 mod access;
+mod files;
 mod upstream;
 
 use super::limits::{
@@ -13,6 +14,7 @@ use super::limits::{
 };
 use super::table::{Absent, Choice, Form, Key, Kind, Table, Tagged, Variant};
 use access::ACCESS;
+use files::FILES;
 use std::time::Duration;
 use upstream::{HEALTH, OUTLIER, RETRY, STICKY};
 
@@ -566,35 +568,6 @@ static ROUTE: Table = Table {
             .absent(Absent::Table),
     ],
     one_of: &["upstream", "files"],
-};
-
-static FILES: Table = Table {
-    name: "http.route.files",
-    doc: "A folder whose files answer: what {rest*} matches is looked up in it.",
-    keys: &[
-        Key::new("root", Kind::Text(Form::Folder), "Where the folder is.").required(),
-        Key::new(
-            "index",
-            Kind::Text(Form::FileName),
-            "The name of the file that stands for its folder.",
-        )
-        .absent(Absent::Text("index.html")),
-        Key::new(
-            "precompressed",
-            Kind::List(
-                &Kind::Choice(&[
-                    Choice::served("br"),
-                    Choice::served("zstd"),
-                    Choice::served("gzip"),
-                ]),
-                0,
-            ),
-            "Encoded forms that lie beside files, as NAME.br, NAME.zst and NAME.gz; the first is \
-             preferred.",
-        )
-        .absent(Absent::Texts(&[])),
-    ],
-    one_of: &[],
 };
 
 static ROUTE_TIMEOUTS: Table = Table {
