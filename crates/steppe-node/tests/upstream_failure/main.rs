@@ -1,0 +1,91 @@
+//! Servers that fail: what clients notice, who is left out, and for how long.
+
+mod draining;
+mod ejection;
+mod probes;
+mod retries;
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use steppe_testkit::{PATIENCE, RawOrigin, Steppe};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+fn node(servers: &[String], lines: &str) -> Steppe {
+    let toml = Steppe::PLAIN.replace("[[http.route]]", &format!("{lines}\n[[http.route]]"));
+    Steppe::builder(STEPPE)
+        .with("origin", servers.join("\", \""))
+        .start(&toml)
+}
+
+fn address(origin: &RawOrigin) -> String {
+    origin.address().to_string()
+}
+
+fn answering(status: u16) -> RawOrigin {
+    RawOrigin::answering(format!(
+        "HTTP/1.1 {status} X\r\ncontent-length: 2\r\n\r\nno"
+    ))
+}
+
+/// Reads a request and goes away.
+fn resetting() -> RawOrigin {
+    RawOrigin::start(|peer| {
+        peer.request();
+    })
+}
+
+/// Reads a request and says nothing.
+fn silent() -> RawOrigin {
+    RawOrigin::start(|peer| peer.drain())
+}
+
+fn statuses(node: &Steppe, count: usize) -> Vec<u16> {
+    (0..count).map(|_| node.exchange(GET).status()).collect()
+}
+
+fn failures(node: &Steppe, count: usize) -> usize {
+    let statuses = statuses(node, count);
+    statuses.iter().filter(|status| **status != 200).count()
+}
+
+/// What `/upstreams` says of the servers.
+fn servers(node: &Steppe) -> Vec<Value> {
+    let report = node.admin_json("/upstreams");
+    let servers = report["upstreams"][0]["servers"].as_array();
+    servers.expect("a list of servers").clone()
+}
+
+fn states(node: &Steppe) -> Vec<String> {
+    let servers = servers(node);
+    let states = servers.iter().map(|server| server["state"].as_str());
+    states
+        .map(|state| state.expect("text").to_owned())
+        .collect()
+}
+
+#[track_caller]
+fn wait_until(node: &Steppe, what: &str, holds: impl Fn(&[Value]) -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds(&servers(node)) {
+        assert!(
+            Instant::now() < end,
+            "not in time: {what}: {:#?}",
+            servers(node)
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn servers_requests(node: &Steppe, at: usize) -> u64 {
+    servers(node)[at]["requests"].as_u64().expect("a number")
+}
+
+fn retries(node: &Steppe, outcome: &str) -> f64 {
+    let labels = [("upstream", "origin"), ("outcome", outcome)];
+    node.metrics()
+        .sum("steppe_http_upstream_retries_total", &labels)
+}
