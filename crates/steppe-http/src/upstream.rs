@@ -183,7 +183,7 @@ impl Pool {
         self.refresh_if_changed();
         let mut picker = self.picker.borrow_mut();
         let picked = picker.pick(selection.wanted()).or_else(|| {
-            // Only a retry gets here: where no other server is, the same is asked again.
+            // Only a retry gets here: all were tried, so all but the last may be asked again.
             picker.pick(selection.wanted_again())
         });
         let at = picked.ok_or_else(|| GatewayError::upstream(CloseReason::ConnectFailed, 503))?;
@@ -201,20 +201,24 @@ impl Pool {
     /// sent, so any request may be; without `retry`, each server is asked once.
     pub(crate) fn goes_on(&self, selection: &mut Selection) -> bool {
         if self.settings().retry.is_some() {
-            return self.may_retry(selection, RetryOn::CONNECT);
+            let failed = selection.tried.last().map(Arc::clone);
+            return failed
+                .is_some_and(|failed| self.may_retry(selection, RetryOn::CONNECT, &failed));
         }
         self.refresh_if_changed();
         let mut picker = self.picker.borrow_mut();
         picker.pick(selection.wanted()).is_some()
     }
 
-    /// Whether a request that failed so may be sent again; counts it if so.
-    pub fn may_retry(&self, selection: &mut Selection, on: RetryOn) -> bool {
+    /// Whether a request that failed so may be sent again, to another server than the one that
+    /// just `failed`; counts it if so.
+    pub fn may_retry(&self, selection: &mut Selection, on: RetryOn, failed: &TargetState) -> bool {
         let Some(retry) = &self.settings().retry else {
             return false;
         };
         let is_allowed = retry.on.has(on)
             && selection.retries < retry.attempts
+            && self.picker.borrow().has_other_than(failed)
             && self
                 .upstream
                 .retry_budget()

@@ -496,6 +496,11 @@ fn encoded_forms_are_sent_to_those_who_take_them() {
         (None, "plain")
     );
     assert_eq!(ask("/only", "br").status(), 301);
+    // A form is one of a file, not of a folder nor of nothing.
+    site.write("only.br", "of nothing");
+    assert_eq!(ask("/only", "br").status(), 301);
+    site.write("missing.gz", "of nothing");
+    assert_eq!(ask("/missing", "gzip").status(), 404);
     assert_eq!(ask("/missing", "br").status(), 404);
     // Conditions and ranges are about the form that is sent.
     let tag = format!("if-none-match: {}", encoded.field("etag").expect("a tag"));

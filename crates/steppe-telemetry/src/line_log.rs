@@ -17,15 +17,15 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::encode::Family;
-use crate::limits::{LINE_BUFFERS_MAX, LINE_ORDERS_MAX};
+use crate::limits::{LINE_BUFFERS_MAX, LINE_ORDERS_MAX, LINE_PIPE_PAUSE};
 use sink::Sink;
 
 pub use writer::{Line, LineWriter};
@@ -113,11 +113,15 @@ impl LineLog {
     /// Waits until everything that was handed over is written, `timeout` at most.
     /// Whether it was.
     pub fn close(&self, timeout: Duration) -> bool {
-        if self.0.to_thread.try_send(Order::End).is_err() {
-            return false;
+        let ends_at = Instant::now() + timeout;
+        // A slow file may have left no room for the order itself.
+        while let Err(TrySendError::Full(_)) = self.0.to_thread.try_send(Order::End)
+            && Instant::now() < ends_at
+        {
+            std::thread::sleep(LINE_PIPE_PAUSE);
         }
         let ended = self.0.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = ended.recv_timeout(timeout);
+        let result = ended.recv_timeout(ends_at.saturating_duration_since(Instant::now()));
         self.0.counts.is_ending.store(true, Ordering::Relaxed);
         result != Err(RecvTimeoutError::Timeout)
     }

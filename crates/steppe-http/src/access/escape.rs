@@ -30,16 +30,34 @@ pub(super) fn json(line: &mut Line<'_>, bytes: &[u8]) {
     }
 }
 
+/// Controls of eight bits are escaped too: some terminals obey them.
 fn json_text(line: &mut Line<'_>, text: &str) {
+    for run in text.split_inclusive(is_control_1) {
+        let control = run.chars().next_back().filter(|&last| is_control_1(last));
+        let plain = control.map_or(run.len(), |control| run.len() - control.len_utf8());
+        json_ascii(line, &run[..plain]);
+        if let Some(control) = control {
+            put_escape(line, u8::try_from(u32::from(control)).expect("below 256"));
+        }
+    }
+}
+
+fn is_control_1(character: char) -> bool {
+    matches!(character, '\u{80}'..='\u{9f}')
+}
+
+fn put_escape(line: &mut Line<'_>, byte: u8) {
+    let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+    line.put(&[b'\\', b'u', b'0', b'0', high, low]);
+}
+
+fn json_ascii(line: &mut Line<'_>, text: &str) {
     let is_plain = |byte: &u8| !matches!(byte, 0..=0x1f | b'"' | b'\\' | 0x7f);
     each(line, text.as_bytes(), is_plain, |line, byte| match byte {
         b'"' => line.put(b"\\\""),
         b'\\' => line.put(b"\\\\"),
         b'\t' => line.put(b"\\t"),
-        _ => {
-            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
-            line.put(&[b'\\', b'u', b'0', b'0', high, low]);
-        }
+        _ => put_escape(line, byte),
     });
 }
 

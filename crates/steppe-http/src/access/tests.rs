@@ -105,6 +105,17 @@ fn what_could_end_a_value_is_escaped() {
     );
 }
 
+/// A terminal may take U+009B for the start of a sequence.
+#[test]
+fn controls_of_eight_bits_are_escaped_in_json() {
+    let format = AccessFormat::Json(vec![AccessField::UserAgent]);
+    let line = text(logged(
+        format,
+        "GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: a\u{9b}31m\u{e9}\u{80}\r\n\r\n".as_bytes(),
+    ));
+    assert_eq!(line, "{\"user_agent\":\"a\\u009B31m\u{e9}\\u0080\"}\n");
+}
+
 #[test]
 fn json_has_the_chosen_fields_in_their_order() {
     let fields = ["status", "path", "query", "client", "duration_ms", "route"];

@@ -113,18 +113,24 @@ impl Lookup {
         }
     }
 
-    /// Looks it up: the dearest form that is there.
+    /// Looks it up: of a file that is there, the dearest form beside it.
     pub(super) fn find(&mut self, root: &Root) -> io::Result<Found> {
+        let plain = match self.open(root, "")? {
+            Opened::File(file) => file,
+            Opened::Folder if !self.is_folder => return Ok(Found::Folder),
+            Opened::Folder | Opened::Nothing => return Ok(Found::Nothing),
+        };
         for coding in self.accepted.iter() {
-            if let Opened::File(file) = self.open(root, coding.suffix())? {
-                return Ok(Found::File(self.representation(file, Some(coding))));
+            match self.open(root, coding.suffix()) {
+                Ok(Opened::File(file)) => {
+                    return Ok(Found::File(self.representation(file, Some(coding))));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+                // It is there to save bytes, and the plain one is there too.
+                Ok(_) | Err(_) => {}
             }
         }
-        Ok(match self.open(root, "")? {
-            Opened::File(file) => Found::File(self.representation(file, None)),
-            Opened::Folder if !self.is_folder => Found::Folder,
-            Opened::Folder | Opened::Nothing => Found::Nothing,
-        })
+        Ok(Found::File(self.representation(plain, None)))
     }
 
     fn open(&mut self, root: &Root, suffix: &str) -> io::Result<Opened> {

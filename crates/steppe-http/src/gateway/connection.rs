@@ -124,12 +124,12 @@ impl Connection {
             Err(Some(CloseReason::ProxyProtocol))
         };
         match header {
-            Ok(ProxyHeader::Own) => return true,
+            // Whoever is on a socket of the proxy's machine is as far away as the proxy.
+            Ok(ProxyHeader::Own | ProxyHeader::Unix) => return true,
             Ok(ProxyHeader::For(ends)) => {
                 self.address = PeerAddress::Ip(ends.source);
                 self.destination = Some(ends.destination);
             }
-            Ok(ProxyHeader::Unix) => self.address = PeerAddress::Local,
             Err(reason) => {
                 reason.inspect(|&reason| self.this.metrics.closed(reason));
                 return false;

@@ -50,12 +50,18 @@ impl Latency {
         const UNKNOWN_NS: f64 = 1e12;
         let average = f64::from_bits(self.average_ns.load(Ordering::Relaxed));
         #[expect(clippy::cast_precision_loss, reason = "requests under way are few")]
-        let active = active as f64;
+        let waiting = active as f64;
         if average == 0.0 {
-            return active * UNKNOWN_NS;
+            return waiting * UNKNOWN_NS;
         }
-        let moved_at = self.moved_at.load(Ordering::Relaxed);
-        average * faded(millis(now).saturating_sub(moved_at)) * (active + 1.0)
+        // While it owes answers, silence is no good sign.
+        let left = if active == 0 {
+            let moved_at = self.moved_at.load(Ordering::Relaxed);
+            faded(millis(now).saturating_sub(moved_at))
+        } else {
+            1.0
+        };
+        average * left * (waiting + 1.0)
     }
 }
 
@@ -108,5 +114,9 @@ mod tests {
         };
         assert!(!after(5));
         assert!(after(30));
+        // One that has hung with a request is not.
+        let at = Instant::now() + Duration::from_secs(60);
+        quick.observe(Duration::from_micros(200), at);
+        assert!(slow.cost(1, at) > quick.cost(5, at));
     }
 }

@@ -113,6 +113,12 @@ impl Picker {
         }
     }
 
+    /// Whether there is another server to ask.
+    pub(super) fn has_other_than(&self, state: &TargetState) -> bool {
+        let mut states = self.candidates.iter().map(|candidate| &*candidate.state);
+        states.any(|known| !std::ptr::eq(known, state))
+    }
+
     /// Index of the server to ask; `None` where there is none, or all were tried.
     pub(super) fn pick(&mut self, wanted: Wanted<'_>) -> Option<usize> {
         if let Some(at) = self.by_token(wanted) {

@@ -33,10 +33,11 @@ impl Selection {
         }
     }
 
-    /// Whoever was tried may be asked again.
+    /// Whoever was tried may be asked again, but for the one that just failed.
     pub(super) fn wanted_again(&self) -> Wanted<'_> {
+        let before_last = self.tried.len().saturating_sub(1);
         Wanted {
-            tried: &[],
+            tried: &self.tried[before_last..],
             ..self.wanted()
         }
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use steppe_testkit::{Port, RawOrigin, Steppe};
 
 use crate::{
-    GET, OK, STEPPE, address, answering, failures, node, resetting, retries, silent, statuses,
+    GET, OK, STEPPE, address, answering, failures, node, resetting, retries, silent, states,
+    statuses,
 };
 
 #[test]
@@ -237,4 +238,31 @@ fn the_retry_budget_is_never_exceeded() {
             Some(tried)
         );
     }
+}
+
+#[test]
+fn who_just_failed_is_not_asked_again_at_once() {
+    let only = answering(503);
+    let node = node(&[address(&only)], "retry = { attempts = 3 }");
+    assert_eq!(node.exchange(GET).status(), 503);
+    assert_eq!(only.received().matches("GET /").count(), 1);
+    assert_eq!(
+        (retries(&node, "tried"), retries(&node, "denied")),
+        (0.0, 0.0)
+    );
+}
+
+/// Nobody else is to blame, and nobody else is asked.
+#[test]
+fn a_request_whose_time_is_over_is_not_sent_again() {
+    let origins = [silent(), RawOrigin::answering(OK), RawOrigin::answering(OK)];
+    let lines = "timeouts = { total = \"300ms\" }\n\
+                 outlier = { consecutive_failures = 2, max_ejected = \"100%\" }\n\
+                 retry = { attempts = 3, on = [\"timeout\"], budget = \"100%\" }";
+    let node = node(&origins.each_ref().map(address), lines);
+    let mut seen = statuses(&node, 6);
+    seen.sort_unstable();
+    assert_eq!(seen, [200, 200, 200, 200, 504, 504]);
+    assert_eq!(retries(&node, "tried"), 0.0);
+    assert_eq!(states(&node), ["ejected", "healthy", "healthy"]);
 }

@@ -85,6 +85,8 @@ impl<'a> Forward<'a> {
             asks_to_upgrade: head.upgrade().is_some(),
             is_replayable: head.upgrade().is_none()
                 && head.is_idempotent()
+                // Else it names its first server as its host.
+                && !head.authority().is_empty()
                 && may_be_kept(head.length),
         };
         let out = encode_request(self.connection, &head, self.pool, &connected, self.lease)?;
@@ -105,7 +107,7 @@ impl<'a> Forward<'a> {
             let tried = self.attempt(&mut connected, outgoing).await;
             let is_stale = is_stale(&tried.outcome);
             let is_kept = connected.connection.is_request_kept();
-            let goes_on = is_kept && (is_stale || self.is_retried(&tried));
+            let goes_on = is_kept && (is_stale || self.is_retried(&tried, connected.split().1));
             let again = goes_on.then(|| connected.connection.take_request());
             let Some(request) = again.flatten() else {
                 self.pool.put_back(connected, Instant::now());
@@ -148,9 +150,13 @@ impl<'a> Forward<'a> {
 
     async fn attempt(&mut self, connected: &mut Connected, outgoing: Outgoing) -> Tried {
         let now = Instant::now();
+        let has_fair_time = self.has_fair_time(now);
         let (server, state) = connected.split();
         let (pool, selection) = (self.pool, &mut self.selection);
-        let mut verdict = Verdict::default();
+        let mut verdict = Verdict {
+            has_fair_time,
+            ..Verdict::default()
+        };
         let accept = |head: &mut ResponseHead| {
             let answered_at = Instant::now();
             let elapsed = answered_at.saturating_duration_since(now);
@@ -161,7 +167,7 @@ impl<'a> Forward<'a> {
                 None => state.answered(elapsed, answered_at),
             }
             let on = RetryOn::status(head.status).filter(|_| head.is_request_kept);
-            verdict.is_turned_down = on.is_some_and(|on| pool.may_retry(selection, on));
+            verdict.is_turned_down = on.is_some_and(|on| pool.may_retry(selection, on, state));
             if verdict.is_turned_down {
                 let reason = CloseReason::UpstreamReset;
                 return Err(GatewayError::upstream(reason, head.status));
@@ -177,10 +183,25 @@ impl<'a> Forward<'a> {
         verdict.close(outcome, outgoing, pool, state, now)
     }
 
-    /// Whether a request that failed before its response began is sent again.
-    fn is_retried(&mut self, tried: &Tried) -> bool {
+    /// Whether a try that begins now has at least half of the time that the exchange may take:
+    /// otherwise it is not the server that made it late.
+    fn has_fair_time(&self, now: Instant) -> bool {
+        let Some(ends_at) = self.patience.total_at else {
+            return true;
+        };
+        let whole = ends_at.saturating_duration_since(self.connection.server.began_at());
+        2 * ends_at.saturating_duration_since(now) >= whole
+    }
+
+    /// Whether a request that failed before its response began is sent again: not once its
+    /// time is over.
+    fn is_retried(&mut self, tried: &Tried, state: &TargetState) -> bool {
         if tried.is_turned_down {
             return true;
+        }
+        let ends_at = self.patience.total_at;
+        if ends_at.is_some_and(|ends_at| Instant::now() >= ends_at) {
+            return false;
         }
         let on = match tried.failure {
             Some(Failure::Reset | Failure::Garbage) => RetryOn::RESET,
@@ -188,7 +209,7 @@ impl<'a> Forward<'a> {
             _ => return false,
         };
         let is_unseen = tried.outcome.result.is_err() && tried.outcome.status.is_none();
-        is_unseen && self.pool.may_retry(&mut self.selection, on)
+        is_unseen && self.pool.may_retry(&mut self.selection, on, state)
     }
 }
 
@@ -196,6 +217,8 @@ impl<'a> Forward<'a> {
 #[derive(Debug, Default)]
 struct Verdict {
     failure: Option<Failure>,
+    /// See [`Forward::has_fair_time`].
+    has_fair_time: bool,
     has_answered: bool,
     is_turned_down: bool,
 }
@@ -214,7 +237,7 @@ impl Verdict {
             _ if failure.is_some() => {}
             Ok(_) => state.succeeded(),
             Err(error) => {
-                failure = blame(error, self.has_answered, outgoing);
+                failure = blame(error, &self, outgoing);
                 if let Some(failure) = failure {
                     let elapsed = began_at.elapsed();
                     pool.upstream().failed(state, failure, elapsed);
@@ -230,13 +253,17 @@ impl Verdict {
 }
 
 /// What an error says of the server. A client that is slow, or leaves, says nothing.
-fn blame(error: &GatewayError, has_answered: bool, outgoing: Outgoing) -> Option<Failure> {
+fn blame(error: &GatewayError, verdict: &Verdict, outgoing: Outgoing) -> Option<Failure> {
     match error.reason {
         CloseReason::UpstreamReset if !error.is_stale_connection => Some(Failure::Reset),
         CloseReason::BadResponse => Some(Failure::Garbage),
         CloseReason::FirstByteTimeout | CloseReason::UpstreamIdleTimeout => Some(Failure::Timeout),
         // With content, or once the response has begun, the client may be what took so long.
-        CloseReason::TotalTimeout if !has_answered && outgoing.length == BodyLength::Empty => {
+        CloseReason::TotalTimeout
+            if verdict.has_fair_time
+                && !verdict.has_answered
+                && outgoing.length == BodyLength::Empty =>
+        {
             Some(Failure::Timeout)
         }
         _ => None,
