@@ -9,7 +9,8 @@ use steppe_http::proxy_protocol::{EncodedHeader, ProxyHeader, ProxyVersion, pars
 
 fuzz_target!(|bytes: &[u8]| {
     // Whoever reads on while it is told that more is needed never needs more than this.
-    let least = (0..=bytes.len().min(PROXY_V2_BYTES_MAX)).find(|&end| parse(&bytes[..end]) != Ok(None));
+    let least =
+        (0..=bytes.len().min(PROXY_V2_BYTES_MAX)).find(|&end| parse(&bytes[..end]) != Ok(None));
     let verdict = parse(bytes);
     match least {
         Some(end) => assert_eq!(parse(&bytes[..end]), verdict),
@@ -26,7 +27,10 @@ fuzz_target!(|bytes: &[u8]| {
                 panic!("{ends:?} does not read back");
             };
             assert_eq!(all, encoded.as_bytes().len());
-            assert_eq!(again.source.ip().to_canonical(), ends.source.ip().to_canonical());
+            assert_eq!(
+                again.source.ip().to_canonical(),
+                ends.source.ip().to_canonical()
+            );
             assert_eq!(again.source.port(), ends.source.port());
         }
     }
