@@ -21,7 +21,7 @@ use steppe_mem::limits::BUDGET_BYTES_MIN;
 use steppe_mem::pool::Stock;
 use steppe_net::{
     BoundListener, Drain, Inherited, ListenAddress, Names, Phase, ServerAddress, SystemResolver,
-    WorkerThread, raise_file_limit, spawn_worker,
+    WorkerThread, spawn_worker,
 };
 use steppe_telemetry::recent::Recent;
 use steppe_telemetry::{Destination, LineLog, Registry, log};
@@ -32,6 +32,7 @@ use crate::cli::{Code, RunOptions};
 use crate::config::{self, Config, LogFormat, LogLevel, MemoryBudget, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Demo};
+use crate::fit;
 use crate::memory::{self, MemoryCollector, Overhead, StackMark};
 use crate::notify::ServiceManager;
 use crate::reload::{Ask, ReloadCollector, Reloader, Status, Watch};
@@ -209,7 +210,7 @@ fn prepare(options: RunOptions, inherited: &Inherited) -> anyhow::Result<Prepare
         // Follows affinity and the CPU quota of control groups.
         Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    fit_connections(&mut config);
+    fit::connections(&mut config);
     let demo = is_default.then(|| start_demo(&config)).transpose()?;
     let admin = config.admin.as_ref().map(|admin| {
         let settings = admin::Settings {
@@ -261,32 +262,6 @@ fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
         bail!("node.memory_budget: {bytes} bytes are less than the least of {BUDGET_BYTES_MIN}");
     }
     Ok(bytes)
-}
-
-/// Lowers what the process's limit on open files can't carry, all alike, and says so.
-pub(crate) fn fit_connections(config: &mut Config) {
-    let listeners = &mut config.http.listeners;
-    let wanted: usize = listeners
-        .iter()
-        .map(|listener| listener.limits.connections)
-        .sum();
-    let files = raise_file_limit(wanted);
-    let fits = files.connections();
-    if wanted <= fits {
-        return;
-    }
-    for listener in listeners {
-        let limit = listener.limits.connections;
-        let lowered = u128::from(limit as u64) * fits as u128 / wanted as u128;
-        listener.limits.connections = usize::try_from(lowered).unwrap_or(limit).max(1);
-        tracing::warn!(
-            listener = %listener.address,
-            wanted = limit,
-            lowered_to = listener.limits.connections,
-            open_files = files.descriptors,
-            "connection limit lowered to what the limit on open files carries",
-        );
-    }
 }
 
 /// Starts the demo origin where the embedded default expects it.
