@@ -26,8 +26,9 @@ use steppe_net::{DiskTask, Folder};
 
 use crate::config::{Coding, Files};
 use crate::error::GatewayError;
-use crate::exchange::{Part, Sink, Source, Upstream};
+use crate::exchange::Part;
 use crate::head::{RequestHead, ResponseHead};
+use crate::made::Make;
 use crate::path::PathPattern;
 pub use coding::weight;
 pub use condition::any_tag;
@@ -151,36 +152,7 @@ fn answer(
     Ok(answer?)
 }
 
-/// Whatever the client sends is thrown away.
-impl Sink for FileResponder<'_> {
-    fn can_put(&self) -> bool {
-        true
-    }
-
-    fn put(&mut self, _: Part) -> Result<(), GatewayError> {
-        Ok(())
-    }
-
-    fn written(&self) -> u64 {
-        0
-    }
-
-    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl Source for FileResponder<'_> {
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
-        self.content.poll_part(cx, self.lease, &mut self.is_starved)
-    }
-
-    fn is_starved(&self) -> bool {
-        self.is_starved
-    }
-}
-
-impl Upstream for FileResponder<'_> {
+impl Make for FileResponder<'_> {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         if let State::Looking(head, asked, task) = &mut self.state {
             let found = ready!(task.poll(cx)).and_then(|found| found);
@@ -195,9 +167,11 @@ impl Upstream for FileResponder<'_> {
         })
     }
 
-    fn take_back(&mut self, _: ResponseHead) {}
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        self.content.poll_part(cx, self.lease, &mut self.is_starved)
+    }
 
-    fn start_tunnel(&mut self) {
-        unreachable!("a file is never 101");
+    fn is_starved(&self) -> bool {
+        self.is_starved
     }
 }

@@ -23,6 +23,7 @@ pub mod h1;
 pub mod head;
 pub mod host;
 pub mod limits;
+pub mod made;
 pub mod metrics;
 pub mod path;
 pub mod proxy_protocol;

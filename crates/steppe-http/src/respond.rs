@@ -6,9 +6,10 @@ use steppe_mem::{Buffer, Lease};
 
 use crate::config::Respond;
 use crate::error::GatewayError;
-use crate::exchange::{Part, Sink, Source, Upstream};
+use crate::exchange::Part;
 use crate::field::{FieldBlock, FieldList, Span};
 use crate::head::{BodyLength, ResponseHead, Version};
+use crate::made::Make;
 use crate::status;
 
 /// One response from a configuration, on its way.
@@ -67,43 +68,16 @@ impl Responder {
     }
 }
 
-/// Whatever the client sends is thrown away.
-impl Sink for Responder {
-    fn can_put(&self) -> bool {
-        true
+impl Make for Responder {
+    fn poll_head(&mut self, _: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        Poll::Ready(self.head.take().ok_or_else(GatewayError::bad_response))
     }
 
-    fn put(&mut self, _: Part) -> Result<(), GatewayError> {
-        Ok(())
-    }
-
-    fn written(&self) -> u64 {
-        0
-    }
-
-    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl Source for Responder {
     fn poll_part(&mut self, _: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
         Poll::Ready(Ok(self.content.take().map_or(Part::End(None), Part::Chunk)))
     }
 
     fn is_starved(&self) -> bool {
         false
-    }
-}
-
-impl Upstream for Responder {
-    fn poll_head(&mut self, _: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
-        Poll::Ready(self.head.take().ok_or_else(GatewayError::bad_response))
-    }
-
-    fn take_back(&mut self, _: ResponseHead) {}
-
-    fn start_tunnel(&mut self) {
-        unreachable!("a configured response is never 101");
     }
 }

@@ -184,7 +184,8 @@ impl Pool {
         let mut picker = self.picker.borrow_mut();
         let picked = picker.pick(selection.wanted()).or_else(|| {
             // Only a retry gets here: all were tried, so all but the last may be asked again.
-            picker.pick(selection.wanted_again())
+            let last = selection.tried.last()?;
+            picker.pick(selection.wanted_after(last))
         });
         let at = picked.ok_or_else(|| GatewayError::upstream(CloseReason::ConnectFailed, 503))?;
         let candidate = &picker.candidates()[at];
@@ -206,19 +207,26 @@ impl Pool {
                 .is_some_and(|failed| self.may_retry(selection, RetryOn::CONNECT, &failed));
         }
         self.refresh_if_changed();
-        let mut picker = self.picker.borrow_mut();
-        picker.pick(selection.wanted()).is_some()
+        self.picker.borrow().has_untried(selection.wanted())
     }
 
     /// Whether a request that failed so may be sent again, to another server than the one that
     /// just `failed`; counts it if so.
-    pub fn may_retry(&self, selection: &mut Selection, on: RetryOn, failed: &TargetState) -> bool {
+    pub fn may_retry(
+        &self,
+        selection: &mut Selection,
+        on: RetryOn,
+        failed: &Arc<TargetState>,
+    ) -> bool {
         let Some(retry) = &self.settings().retry else {
             return false;
         };
         let is_allowed = retry.on.has(on)
             && selection.retries < retry.attempts
-            && self.picker.borrow().has_other_than(failed)
+            && self
+                .picker
+                .borrow()
+                .has_untried(selection.wanted_after(failed))
             && self
                 .upstream
                 .retry_budget()

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
-use steppe_testkit::{Nginx, Peer, RawOrigin, Steppe, Wrk, heavy};
+use steppe_testkit::{Nginx, Peer, RawOrigin, Steppe, Wrk, eventually, heavy};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -27,15 +27,6 @@ fn lines(path: impl AsRef<Path>) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_default();
     assert!(text.is_empty() || text.ends_with('\n'), "a line is cut");
     text.lines().map(str::to_owned).collect()
-}
-
-#[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The lines, once there are so many.

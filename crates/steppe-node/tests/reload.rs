@@ -6,22 +6,15 @@
     reason = "whole numbers, far below 2^53"
 )]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use steppe_testkit::{Load, Port, RawOrigin, Steppe, heavy, websocket_connect, websocket_echo};
+use steppe_testkit::{
+    Load, Port, RawOrigin, Steppe, eventually, heavy, websocket_connect, websocket_echo,
+};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-
-#[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 #[track_caller]
 fn reload(node: &Steppe, text: &str) {

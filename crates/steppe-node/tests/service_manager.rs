@@ -5,10 +5,9 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use socket2::SockRef;
-use steppe_testkit::{PATIENCE, Peer, Port, Process, Scratch};
+use steppe_testkit::{PATIENCE, Peer, Port, Process, Scratch, eventually};
 
 use rustix::process::Signal;
 
@@ -121,15 +120,11 @@ fn an_inherited_socket_is_served_and_so_is_who_waited_in_it() {
     early.read_to_string(&mut answer).expect("is answered");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     // What it says may come later than what it answers.
-    let end = Instant::now() + PATIENCE;
-    let said = loop {
-        let said = node.said();
-        if said.contains("spare (not a listening stream socket)") {
-            break said;
-        }
-        assert!(Instant::now() < end, "{said}");
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    eventually("it names the spare socket", || {
+        node.said()
+            .contains("spare (not a listening stream socket)")
+    });
+    let said = node.said();
     assert!(
         said.contains("no listener wants this inherited socket"),
         "{said}"

@@ -32,6 +32,7 @@ mod steady_load;
 mod steppe;
 mod strace;
 mod tools;
+mod wait;
 mod websocket;
 
 pub use cgroup::Cgroup;
@@ -53,6 +54,7 @@ pub use steady_load::SteadyLoad;
 pub use steppe::{Steppe, SteppeBuilder};
 pub use strace::Strace;
 pub use tools::{Curl, CurlOutput, Load, Wrk, WrkOutput};
+pub use wait::eventually;
 pub use websocket::{websocket_connect, websocket_echo};
 
 use std::io::Write as _;

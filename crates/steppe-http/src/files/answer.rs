@@ -18,6 +18,7 @@ use super::range::{self, Wanted};
 use super::validators::Validators;
 use crate::date;
 use crate::field::{FieldBlock, FieldList, Span};
+use crate::h1::encode::Encoder;
 use crate::head::{BodyLength, RequestHead, ResponseHead, Version};
 use crate::status;
 
@@ -193,14 +194,8 @@ impl<'a> Draft<'a> {
     fn words(mut self) -> Result<Answer, OverBudget> {
         self.fields
             .append(b"content-type", b"text/plain; charset=utf-8")?;
-        let reason = status::reason(self.status).as_bytes();
-        let mut words = Buffer::take(self.asked.lease, reason.len() + 5)?;
         let status = self.status;
-        write!(words.spare_mut(), "{status} ").expect("it was taken for it");
-        words.advance(4);
-        for bytes in [reason, b"\n"] {
-            words.put(bytes).expect("it was taken for it");
-        }
+        let words = Encoder::encode(self.asked.lease, 64, |out| out.refusal_content(status))?;
         let length = words.len() as u64;
         self.content(length, || Content::Words(words))
     }

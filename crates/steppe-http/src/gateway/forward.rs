@@ -1,6 +1,5 @@
 //! One exchange with the upstream of its route.
 
-mod files;
 mod retry;
 
 use std::cell::Cell;
@@ -13,14 +12,16 @@ use steppe_mem::{Buffer, Lease, OverBudget};
 
 use super::Gateway;
 use super::connection::{After, Connection};
-use crate::config::{Respond, UpstreamKind};
+use crate::config::UpstreamKind;
 use crate::error::GatewayError;
 use crate::exchange::Upstream;
 use crate::field::{FieldBlock, FieldId};
+use crate::files::FileResponder;
 use crate::forwarded::{Forwarding, Incoming, Received};
 use crate::h1::ServerConnection;
 use crate::h1::encode::{self, Encoder};
 use crate::head::{RequestHead, ResponseHead, Version};
+use crate::made::{Made, Make};
 use crate::proxy_protocol::EncodedHeader;
 use crate::relay::{Continue, Patience, Relay, Relayed};
 use crate::respond::Responder;
@@ -32,6 +33,16 @@ struct Outcome {
     result: Result<Relayed, GatewayError>,
     /// The status that the client was sent, if any.
     status: Option<u16>,
+}
+
+impl Outcome {
+    /// Of a relay that never began.
+    fn failed(error: GatewayError) -> Self {
+        Self {
+            result: Err(error),
+            status: None,
+        }
+    }
 }
 
 /// Serves a routed request; says what became of it, its status, and whether a
@@ -65,7 +76,9 @@ pub(super) async fn exchange(
         .map(|index| &gateway.config.upstreams[index].kind);
     let outcome = match kind {
         Some(UpstreamKind::Respond(respond)) => {
-            respond_to(connection, gateway, head, route, respond, &lease).await
+            let is_head = head.take().is_some_and(|head| head.method() == b"HEAD");
+            let made = Responder::new(respond, is_head, &lease);
+            serve_made(connection, gateway, route, made).await
         }
         Some(UpstreamKind::Servers(_)) => {
             let pool = pool.expect("servers have a pool");
@@ -75,11 +88,10 @@ pub(super) async fn exchange(
         }
         None => {
             let served = this.served[route].as_ref().expect("it has no upstream");
+            let head = head.take().expect("a request was read");
+            let made = FileResponder::new(head, served, &lease);
             // In a box: every connection would have room for it, and most serve no files.
-            Box::pin(files::serve(
-                connection, gateway, head, route, served, &lease,
-            ))
-            .await
+            Box::pin(serve_made(connection, gateway, route, made)).await
         }
     };
     *head = None;
@@ -222,32 +234,23 @@ fn replace_forwarding(
     Ok(())
 }
 
-async fn respond_to(
+/// Relays a response that is made here.
+async fn serve_made(
     connection: &mut Connection,
     gateway: &Gateway,
-    head: &mut Option<RequestHead>,
     route: usize,
-    respond: &Respond,
-    lease: &Lease,
+    made: Result<impl Make, GatewayError>,
 ) -> Outcome {
-    let is_head = head.take().is_some_and(|head| head.method() == b"HEAD");
-    let responder = Responder::new(respond, is_head, lease);
-    match responder {
-        Ok(mut responder) => {
-            let patience = patience(gateway, &connection.server, route, None);
-            let now = Instant::now();
-            let accept = |_: &mut ResponseHead| Ok(());
-            let on_head = OnHead {
-                patience,
-                now,
-                accept,
+    match made {
+        Ok(made) => {
+            let told = OnHead {
+                patience: patience(gateway, &connection.server, route, None),
+                now: Instant::now(),
+                accept: |_: &mut ResponseHead| Ok(()),
             };
-            relay(connection, gateway, route, &mut responder, on_head).await
+            relay(connection, gateway, route, &mut Made(made), told).await
         }
-        Err(error) => Outcome {
-            result: Err(error),
-            status: None,
-        },
+        Err(error) => Outcome::failed(error),
     }
 }
 

@@ -107,6 +107,14 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// The content of a [`refusal`].
+    pub(crate) fn refusal_content(&mut self, status: u16) {
+        self.number(status.into());
+        self.put(b" ");
+        self.put(status::reason(status).as_bytes());
+        self.put(b"\n");
+    }
+
     fn length(&mut self, length: BodyLength) {
         match length {
             BodyLength::Known(bytes) => {
@@ -241,15 +249,12 @@ pub fn refusal(
         }
         out.put(b"\r\n");
         if has_content {
-            out.number(status.into());
-            out.put(b" ");
-            out.put(reason.as_bytes());
-            out.put(b"\n");
+            out.refusal_content(status);
         }
     })
 }
 
-/// Content of a [`refusal`]: `404 Not Found` and a line end.
+/// Bytes of the content of a [`refusal`]: `404 Not Found` and a line end.
 pub(crate) fn refusal_bytes(status: u16) -> u64 {
     status::reason(status).len() as u64 + 5
 }

@@ -113,10 +113,10 @@ impl Picker {
         }
     }
 
-    /// Whether there is another server to ask.
-    pub(super) fn has_other_than(&self, state: &TargetState) -> bool {
-        let mut states = self.candidates.iter().map(|candidate| &*candidate.state);
-        states.any(|known| !std::ptr::eq(known, state))
+    /// Whether there is a server that was not tried.
+    pub(super) fn has_untried(&self, wanted: Wanted<'_>) -> bool {
+        let mut candidates = self.candidates.iter();
+        candidates.any(|candidate| !wanted.is_tried(candidate))
     }
 
     /// Index of the server to ask; `None` where there is none, or all were tried.

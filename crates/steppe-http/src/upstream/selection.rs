@@ -33,11 +33,10 @@ impl Selection {
         }
     }
 
-    /// Whoever was tried may be asked again, but for the one that just failed.
-    pub(super) fn wanted_again(&self) -> Wanted<'_> {
-        let before_last = self.tried.len().saturating_sub(1);
+    /// Whoever was tried may be asked again, but for the one that just `failed`.
+    pub(super) fn wanted_after<'a>(&'a self, failed: &'a Arc<TargetState>) -> Wanted<'a> {
         Wanted {
-            tried: &self.tried[before_last..],
+            tried: std::slice::from_ref(failed),
             ..self.wanted()
         }
     }

@@ -68,7 +68,7 @@ impl<'a> Forward<'a> {
     pub(super) async fn run(&mut self, head: &mut Option<RequestHead>) -> Outcome {
         match self.begin(head).await {
             Ok((connected, out, outgoing)) => self.forward(connected, out, outgoing).await,
-            Err(error) => failed(error),
+            Err(error) => Outcome::failed(error),
         }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Forward<'a> {
             };
             connected = match next {
                 Ok(connected) => connected,
-                Err(error) => return failed(error),
+                Err(error) => return Outcome::failed(error),
             };
         }
     }
@@ -195,7 +195,7 @@ impl<'a> Forward<'a> {
 
     /// Whether a request that failed before its response began is sent again: not once its
     /// time is over.
-    fn is_retried(&mut self, tried: &Tried, state: &TargetState) -> bool {
+    fn is_retried(&mut self, tried: &Tried, state: &Arc<TargetState>) -> bool {
         if tried.is_turned_down {
             return true;
         }
@@ -280,11 +280,4 @@ fn may_be_kept(length: BodyLength) -> bool {
 
 fn is_stale(outcome: &Outcome) -> bool {
     matches!(&outcome.result, Err(error) if error.is_stale_connection)
-}
-
-fn failed(error: GatewayError) -> Outcome {
-    Outcome {
-        result: Err(error),
-        status: None,
-    }
 }
