@@ -1,0 +1,1 @@
+//! Every bound of the lab, with its reason.

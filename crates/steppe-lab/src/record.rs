@@ -1,0 +1,22 @@
+//! What a run leaves behind: the types of the files in its folder.
+//!
+//! Whoever runs writes them ([`Folder`]), whoever reports reads them, and neither knows the other.
+//! What could not be seen is `None` (an empty cell, a missing key), never zero.
+
+#![expect(
+    missing_docs,
+    reason = "a field is named after the column or the key that it holds"
+)]
+
+mod epoch;
+mod folder;
+mod manifest;
+mod verdict;
+
+pub use epoch::{Epoch, Sample};
+pub use folder::{Folder, FolderError, LoadedRun};
+pub use manifest::{Capability, Machine, Manifest, RunEntry, VariantEntry};
+pub use verdict::{
+    Finding, Interval, LeakSite, Method, Problem, ProblemKind, RunKind, VariantVerdict, Verdict,
+    Word,
+};

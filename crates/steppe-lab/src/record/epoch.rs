@@ -1,0 +1,102 @@
+//! Rows of `epochs.csv` and `samples.csv`.
+//!
+//! Times are on one clock a run: milliseconds since the run's first process was started.
+//! Bytes and counts are summed over the target's tree of processes (and measured services).
+
+use serde::{Deserialize, Serialize};
+
+/// One epoch of one run (or one cycle), a row of `epochs.csv`.
+///
+/// `None`: could not be seen here, or does not apply.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Epoch {
+    pub variant: String,
+    /// From 0, within the variant.
+    pub run: u32,
+    /// From 0, within the run.
+    pub epoch: u32,
+    /// Left out of every verdict.
+    pub warmup: bool,
+    pub start_ms: u64,
+    /// How long load ran, without the quiet moment.
+    pub load_ms: u64,
+
+    pub operations: u64,
+    pub errors: u64,
+    /// Operations that the open loops owed; `None` when every load is a closed loop.
+    pub intended: Option<u64>,
+    /// Response time, from the intended start, in microseconds.
+    pub p50_us: Option<f64>,
+    pub p90_us: Option<f64>,
+    pub p99_us: Option<f64>,
+    /// Only with 10,000 operations or more.
+    pub p999_us: Option<f64>,
+    pub max_us: Option<f64>,
+    /// Service time, from the actual start.
+    pub service_p50_us: Option<f64>,
+    pub service_p99_us: Option<f64>,
+    /// Share of the time that the busiest generator thread spent on, or waiting for, a CPU, 0 to 1.
+    pub generator_busy: Option<f64>,
+
+    /// In the quiet moment.
+    pub rss_bytes: Option<u64>,
+    pub pss_bytes: Option<u64>,
+    pub uss_bytes: Option<u64>,
+    pub anonymous_bytes: Option<u64>,
+    pub swap_bytes: Option<u64>,
+    /// Highest RSS within the epoch: the sum of the processes' `VmHWM`, reset at its start.
+    pub hwm_bytes: Option<u64>,
+    /// What the target says is allocated and not freed.
+    pub live_bytes: Option<u64>,
+    pub cgroup_bytes: Option<u64>,
+    /// Of the control group: buffers of sockets.
+    pub cgroup_sock_bytes: Option<u64>,
+
+    /// User and system time of the tree within the epoch.
+    pub cpu_us: Option<u64>,
+    pub minor_faults: Option<u64>,
+    pub major_faults: Option<u64>,
+    pub voluntary_switches: Option<u64>,
+    pub involuntary_switches: Option<u64>,
+    pub syscalls: Option<u64>,
+    pub instructions: Option<u64>,
+
+    /// At the quiet edge.
+    pub processes: Option<u64>,
+    pub threads: Option<u64>,
+    pub open_files: Option<u64>,
+    /// Most at any sample of the epoch.
+    pub established_max: Option<u64>,
+    pub close_wait_max: Option<u64>,
+    pub time_wait_max: Option<u64>,
+}
+
+/// One look at the target, a row of `samples.csv`.
+///
+/// Rows are of two kinds: frequent ones have only what is cheap (`rss_bytes`, from `statm`), the
+/// others all that is sampled once a second. A cell that was not sampled is empty.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Sample {
+    pub variant: String,
+    pub run: u32,
+    pub at_ms: u64,
+    pub rss_bytes: Option<u64>,
+    pub cpu_us: Option<u64>,
+    pub minor_faults: Option<u64>,
+    pub major_faults: Option<u64>,
+    pub voluntary_switches: Option<u64>,
+    pub involuntary_switches: Option<u64>,
+    pub processes: Option<u64>,
+    pub threads: Option<u64>,
+    pub open_files: Option<u64>,
+    pub syscalls: Option<u64>,
+    pub established: Option<u64>,
+    pub close_wait: Option<u64>,
+    pub time_wait: Option<u64>,
+    pub listen: Option<u64>,
+    /// Sockets in every other TCP state.
+    pub other_tcp: Option<u64>,
+    pub cgroup_bytes: Option<u64>,
+    pub cgroup_sock_bytes: Option<u64>,
+    pub live_bytes: Option<u64>,
+}

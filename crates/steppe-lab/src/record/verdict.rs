@@ -1,0 +1,183 @@
+//! `verdict.json`: the answer and what it rests on.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunKind {
+    Soak,
+    Cycle,
+    Ab,
+    Calibrate,
+    Leaks,
+}
+
+/// The answer, in a word. Worst last: the verdict of a whole is the worst of its parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING-KEBAB-CASE")]
+pub enum Word {
+    /// Growth is under the budget, with the confidence asked for.
+    Stable,
+    /// A limit is kept; of A/B, the ratio is under it with confidence.
+    Go,
+    /// The interval has the budget within it: more epochs, more runs, or less noise.
+    Inconclusive,
+    /// Over the budget in the whole window, and not shown for its last half.
+    Growing,
+    /// A limit is broken.
+    NoGo,
+    /// Over the budget in the whole window and in its last half.
+    Unbounded,
+    /// Live bytes grow over the budget, or a leak checker found blocks that nobody points to.
+    Leak,
+    /// The measurement can't be used; see the problems.
+    Invalid,
+    /// The target did not start, died or would not stop.
+    TargetFailed,
+}
+
+impl Word {
+    /// What the process ends with: documented, and the same for every command.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Stable | Self::Go => 0,
+            Self::NoGo | Self::Unbounded | Self::Leak => 1,
+            Self::Inconclusive | Self::Growing => 3,
+            Self::TargetFailed => 4,
+            Self::Invalid => 5,
+        }
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stable => "STABLE",
+            Self::Go => "GO",
+            Self::Inconclusive => "INCONCLUSIVE",
+            Self::Growing => "GROWING",
+            Self::NoGo => "NO-GO",
+            Self::Unbounded => "UNBOUNDED",
+            Self::Leak => "LEAK",
+            Self::Invalid => "INVALID",
+            Self::TargetFailed => "TARGET-FAILED",
+        })
+    }
+}
+
+/// An estimate with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    pub lower: f64,
+    pub estimate: f64,
+    pub upper: f64,
+}
+
+/// What an interval rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// One slope a fresh process: a gate.
+    FreshProcesses,
+    /// Blocks of one process drawn again and again: exploration, and labelled so.
+    BlockBootstrap,
+    /// Log-ratios of pairs, drawn again and again.
+    PairedBootstrap,
+    /// A figure held against a limit.
+    Limit,
+}
+
+/// The answer to a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub kind: RunKind,
+    pub word: Word,
+    pub exit_code: u8,
+    /// False: ended before the planned end, by Ctrl-C or a failure.
+    pub complete: bool,
+    /// One sentence for somebody who reads nothing else.
+    pub headline: String,
+    pub variants: Vec<VariantVerdict>,
+    /// Of A/B and calibration: one finding a metric.
+    pub comparisons: Vec<Finding>,
+    pub problems: Vec<Problem>,
+}
+
+/// The answer for a variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VariantVerdict {
+    pub name: String,
+    pub word: Word,
+    /// What the scenario says it will be; when it is, it counts as kept.
+    pub expect: Option<Word>,
+    /// A single-run verdict is labelled so.
+    pub runs: u32,
+    pub findings: Vec<Finding>,
+    /// Of `leaks`: where the lost blocks were allocated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaks: Vec<LeakSite>,
+}
+
+/// One figure against one limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// As `explain` takes it: `rss_growth`, `hwm_growth`, `live_growth`, `p99`, `syscalls_per_op` …
+    pub metric: String,
+    /// `KiB/epoch`, `KiB/cycle`, `ms`, `calls/op`, `ratio`, `µs/op`, `MiB`, `count` …
+    pub unit: String,
+    pub word: Word,
+    /// One sentence with the figures in it.
+    pub text: String,
+    pub method: Method,
+    /// `None`: measured, and the scenario sets no limit.
+    pub limit: Option<f64>,
+    pub value: Option<Interval>,
+    /// Of growth: the last half of the window.
+    pub last_half: Option<Interval>,
+    /// Confidence of the intervals, 0 to 1.
+    pub confidence: Option<f64>,
+    /// Points a series after warm-up, and how many series (or pairs).
+    pub points: u32,
+    pub series: u32,
+    /// Further sentences: time until the limit, leak or retention, bytes an operation.
+    pub notes: Vec<String>,
+}
+
+/// A block that was lost, or might have been.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeakSite {
+    /// `definitely lost`, `possibly lost`, …, as the checker says.
+    pub kind: String,
+    pub bytes: u64,
+    pub blocks: u64,
+    /// Innermost first: `function (file:line)`.
+    pub stack: Vec<String>,
+}
+
+/// Why a measurement or a target can't be trusted, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    pub kind: ProblemKind,
+    pub text: String,
+    pub help: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProblemKind {
+    /// The generator, not the target, set the pace.
+    GeneratorSaturated,
+    /// `budget.require` names what can't be seen here.
+    MissingCapability,
+    /// Never ready, died, or would not stop.
+    TargetFailed,
+    /// A service or a load ended by itself, or could not start.
+    HelperFailed,
+    /// Ctrl-C.
+    Interrupted,
+    /// Worth knowing; it does not change the word.
+    Note,
+}

@@ -1,0 +1,301 @@
+//! What to run: a scenario file as valid types.
+//!
+//! [`Scenario::parse`] reads TOML and says everything that is wrong at once, with the place and a
+//! help line; nothing is validated afterwards, and no key is ignored. `docs/lab.md` lists the keys.
+
+#![expect(
+    missing_docs,
+    reason = "a field is named after the column or the key that it holds"
+)]
+
+mod read;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::record::Word;
+
+pub use read::{ScenarioError, Section};
+
+/// A whole file. Which of the plans is there decides which commands take it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// `name`, else the file's stem.
+    pub name: String,
+    pub target: Target,
+    pub services: Vec<Service>,
+    pub loads: Vec<Load>,
+    pub soak: Option<SoakPlan>,
+    pub cycle: Option<CyclePlan>,
+    pub ab: Option<AbPlan>,
+    pub leaks: Option<LeaksPlan>,
+    /// At least one; `default` where the file has none.
+    pub variants: Vec<Variant>,
+    pub budget: Budget,
+    pub sampling: Sampling,
+    /// Orders the runs, and stirs loads that have no seed of their own.
+    pub seed: u64,
+}
+
+/// The server that is judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    pub command: Program,
+    pub ready: Ready,
+    pub ready_timeout: Duration,
+    /// After SIGTERM, before SIGKILL.
+    pub stop_timeout: Duration,
+    pub live_bytes: Option<LiveBytes>,
+}
+
+/// A command line with its surroundings. Paths are relative to the folder the lab was started in.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Program {
+    /// The program, then its arguments; never empty.
+    pub cmd: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub cwd: Option<PathBuf>,
+}
+
+/// When a process counts as started.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ready {
+    /// A GET is answered with 2xx.
+    Http(String),
+    /// A connection is accepted.
+    Tcp(SocketAddr),
+    /// A line of its output matches. `log:PATTERN`
+    Log(String),
+    /// It has run for so long. `after:2s`
+    After(Duration),
+}
+
+/// Where the target says how many bytes are live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveBytes {
+    pub url: String,
+    /// RFC 6901.
+    pub pointer: String,
+}
+
+/// A process beside the target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Service {
+    pub name: String,
+    pub command: Program,
+    pub ready: Option<Ready>,
+    pub ready_timeout: Duration,
+    /// `after = "target"`: started once the target is ready.
+    pub after_target: bool,
+    /// Its memory counts like the target's.
+    pub measure: bool,
+}
+
+/// One source of operations. Several run at once; each has a rate or a number of connections of
+/// its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// `name`, else its kind and number.
+    pub name: String,
+    pub pace: Pace,
+    /// How long the rate (or the number of connections at work) rises from nothing at the start.
+    pub ramp: Duration,
+    /// Of what is random in it.
+    pub seed: u64,
+    /// How many threads generate it, from 1.
+    pub threads: u32,
+    /// A response that takes longer is an error.
+    pub timeout: Duration,
+    pub kind: LoadKind,
+}
+
+/// Who decides when the next operation starts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// A rate in operations a second, whatever the target does. Times count from the intended start.
+    Open { rate_per_s: f64 },
+    /// Each connection starts the next operation when the last one is over.
+    Closed,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum LoadKind {
+    /// HTTP/1.1, kept alive.
+    Http1(HttpLoad),
+    /// HTTP/2; `https` by ALPN, `http` with prior knowledge.
+    Http2(HttpLoad),
+    Dns(DnsLoad),
+    Command(CommandLoad),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpLoad {
+    /// `http://` or `https://`.
+    pub url: String,
+    pub method: String,
+    pub headers: Vec<(String, String)>,
+    pub body_bytes: u64,
+    pub expect: Expect,
+    pub connections: u32,
+    /// Requests at a time on a connection: 1 for HTTP/1.1.
+    pub streams: u32,
+    /// PEM file of authorities, beside the system's.
+    pub ca: Option<PathBuf>,
+    /// `verify = false` takes any certificate.
+    pub verify: bool,
+}
+
+/// Which status is a success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expect {
+    /// Inclusive.
+    pub from: u16,
+    pub to: u16,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct DnsLoad {
+    pub server: SocketAddr,
+    pub tcp: bool,
+    /// Asked for at random, with equal chances. `{n}` in one is replaced by a random number below
+    /// `spread`.
+    pub names: Vec<String>,
+    pub spread: u64,
+    /// `A`, `AAAA`, …
+    pub record_type: String,
+    /// `NOERROR`, `NXDOMAIN`, …
+    pub expect_rcode: String,
+    pub connections: u32,
+}
+
+/// Any program that speaks the line protocol of `docs/lab.md`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CommandLoad {
+    /// `{seconds}`, `{epoch}`, `{seed}` and `{rate}` in arguments are replaced.
+    pub command: Program,
+}
+
+/// `[epochs]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SoakPlan {
+    /// The quiet moment included.
+    pub length: Duration,
+    /// Warm-up included.
+    pub count: u32,
+    pub warmup: u32,
+    pub quiesce: Duration,
+    /// Fresh processes a variant.
+    pub runs: u32,
+}
+
+/// `[cycles]`: the loads run to their end once a cycle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CyclePlan {
+    pub count: u32,
+    pub warmup: u32,
+    pub quiesce: Duration,
+    /// How long loads run that have no end of their own (all but `command`).
+    pub length: Duration,
+    pub runs: u32,
+}
+
+/// `[ab]`: the first two variants against each other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AbPlan {
+    pub pairs: u32,
+    /// Of load before the measurement, and of the measurement.
+    pub warmup: Duration,
+    pub length: Duration,
+    /// At least one.
+    pub gates: Vec<AbGate>,
+}
+
+/// The second variant may be so many times the first in this metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AbGate {
+    pub metric: AbMetric,
+    pub limit: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AbMetric {
+    CpuPerOp,
+    SyscallsPerOp,
+    InstructionsPerOp,
+    P50,
+    P99,
+    P999,
+    Rss,
+    Hwm,
+    /// The first variant's over the second's, so that more is worse like everywhere else.
+    Throughput,
+}
+
+/// `[leaks]`: a leak checker's verdict after a clean shutdown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeaksPlan {
+    pub checker: LeakChecker,
+    /// How long the load runs.
+    pub length: Duration,
+    /// Further arguments for valgrind.
+    pub arguments: Vec<String>,
+    /// Runs instead of the target's: the sanitizer build.
+    pub command: Option<Program>,
+    /// Most bytes that may be definitely (or indirectly) lost.
+    pub lost_bytes_max: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeakChecker {
+    Memcheck,
+    /// LeakSanitizer, alone or within AddressSanitizer.
+    Sanitizer,
+}
+
+/// The target in another guise.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Variant {
+    pub name: String,
+    /// Added to the target's, and stronger.
+    pub env: BTreeMap<String, String>,
+    /// Instead of the target's.
+    pub cmd: Option<Vec<String>>,
+    /// A library for `LD_PRELOAD`.
+    pub preload: Option<PathBuf>,
+    pub expect: Option<Word>,
+}
+
+/// What is allowed. `None`: measured, not judged.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Budget {
+    pub rss_growth_kib: Option<f64>,
+    pub hwm_growth_kib: Option<f64>,
+    /// Of the live heap; the budget of `rss_growth` where it is not given.
+    pub live_growth_kib: Option<f64>,
+    pub rss_mib: Option<f64>,
+    pub hwm_mib: Option<f64>,
+    pub syscalls_per_op: Option<f64>,
+    pub cpu_us_per_op: Option<f64>,
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub p999_ms: Option<f64>,
+    pub errors: Option<u64>,
+    pub close_wait_max: Option<u64>,
+    pub open_files_max: Option<u64>,
+    pub operations_per_s_min: Option<f64>,
+    /// Where the process would be killed: growth is told as time until then.
+    pub limit_mib: Option<f64>,
+    /// Names of capabilities without which a verdict is worth nothing.
+    pub require: Vec<String>,
+}
+
+/// How often to look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampling {
+    /// Of `statm`.
+    pub fast: Duration,
+    /// Of everything else.
+    pub slow: Duration,
+}
