@@ -1,1 +1,31 @@
 //! Every bound of the lab, with its reason.
+
+use std::time::Duration;
+
+// Scenarios.
+
+/// A scenario is read whole.
+pub const SCENARIO_BYTES_MAX: usize = 1 << 20;
+/// A row each is held until the run is judged; a week of five-second epochs.
+pub const EPOCHS_MAX: u32 = 120_960;
+/// Fresh processes a variant.
+pub const RUNS_MAX: u32 = 1_000;
+/// The interval of fewer pairs is too wide to gate anything.
+pub const PAIRS_MIN: u32 = 10;
+/// Pairs of an A/B.
+pub const PAIRS_MAX: u32 = 1_000;
+/// Longer is a mistake in the unit.
+pub const DURATION_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Looking more often costs more than 1 % of a core.
+pub const SAMPLING_MIN: Duration = Duration::from_millis(10);
+
+// Loads.
+
+/// Connections of one load.
+pub const CONNECTIONS_MAX: u32 = 65_536;
+/// Streams of one HTTP/2 connection at a time.
+pub const STREAMS_MAX: u32 = 1_024;
+/// Threads of one load.
+pub const GENERATOR_THREADS_MAX: u32 = 64;
+/// One body is held for all requests.
+pub const BODY_BYTES_MAX: u64 = 1 << 30;

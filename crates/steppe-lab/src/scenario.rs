@@ -8,7 +8,10 @@
     reason = "a field is named after the column or the key that it holds"
 )]
 
+mod load;
+mod mistake;
 mod read;
+mod table;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +20,8 @@ use std::time::Duration;
 
 use crate::record::Word;
 
-pub use read::{ScenarioError, Section};
+pub use mistake::ScenarioError;
+pub use read::CAPABILITIES;
 
 /// A whole file. Which of the plans is there decides which commands take it.
 #[derive(Debug, Clone, PartialEq)]
@@ -241,8 +245,8 @@ pub struct LeaksPlan {
     pub length: Duration,
     /// Further arguments for valgrind.
     pub arguments: Vec<String>,
-    /// Runs instead of the target's: the sanitizer build.
-    pub command: Option<Program>,
+    /// Runs instead of the target's command: the sanitizer build.
+    pub command: Option<Vec<String>>,
     /// Most bytes that may be definitely (or indirectly) lost.
     pub lost_bytes_max: u64,
 }
@@ -298,4 +302,70 @@ pub struct Sampling {
     pub fast: Duration,
     /// Of everything else.
     pub slow: Duration,
+}
+
+impl AbMetric {
+    /// Every one, in the order of reports.
+    pub const ALL: [Self; 9] = [
+        Self::CpuPerOp,
+        Self::SyscallsPerOp,
+        Self::InstructionsPerOp,
+        Self::P50,
+        Self::P99,
+        Self::P999,
+        Self::Rss,
+        Self::Hwm,
+        Self::Throughput,
+    ];
+
+    /// As scenarios and reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CpuPerOp => "cpu_us_per_op",
+            Self::SyscallsPerOp => "syscalls_per_op",
+            Self::InstructionsPerOp => "instructions_per_op",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::P999 => "p999",
+            Self::Rss => "rss",
+            Self::Hwm => "hwm",
+            Self::Throughput => "throughput",
+        }
+    }
+}
+
+impl Default for AbPlan {
+    /// Ten pairs of ten seconds, judged by CPU an operation.
+    fn default() -> Self {
+        Self {
+            pairs: 10,
+            warmup: Duration::from_secs(2),
+            length: Duration::from_secs(10),
+            gates: vec![AbGate {
+                metric: AbMetric::CpuPerOp,
+                limit: 1.05,
+            }],
+        }
+    }
+}
+
+impl Default for LeaksPlan {
+    fn default() -> Self {
+        Self {
+            checker: LeakChecker::Memcheck,
+            length: Duration::from_secs(10),
+            arguments: Vec::new(),
+            command: None,
+            lost_bytes_max: 0,
+        }
+    }
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            fast: Duration::from_millis(100),
+            slow: Duration::from_secs(1),
+        }
+    }
 }

@@ -244,7 +244,11 @@ fn rotation_loses_nothing() {
     std::thread::scope(|scope| {
         let run = scope.spawn(|| Wrk::new(&node.url("/"), 32, 4).run());
         for rotation in 0..ROTATIONS {
-            std::thread::sleep(Duration::from_millis(400));
+            std::thread::sleep(Duration::from_millis(300));
+            // On a busy machine the load may not have begun yet.
+            eventually("it has lines", || {
+                fs::metadata(&path).is_ok_and(|file| file.len() > 0)
+            });
             let moved = node.scratch().join(&format!("access.log.{rotation}"));
             fs::rename(&path, moved).expect("it is there");
             node.hang_up();

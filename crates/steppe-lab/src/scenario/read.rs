@@ -1,8 +1,489 @@
-//! Reads a scenario file.
+//! Which keys a scenario has, and what types they become.
+//!
+//! Invariant: every key is asked for here and nowhere else; what is not asked for is a mistake
+//! (`table.rs`). Left out: whether a command exists or a port is free, which the run finds out.
 
-/// Why a file is not a scenario.
-#[derive(Debug)]
-pub struct ScenarioError;
-/// A part of the file.
-#[derive(Debug)]
-pub struct Section;
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::Duration;
+
+use toml::de::DeTable;
+
+use super::mistake::{Mistake, ScenarioError};
+use super::table::{At, Table};
+use super::{
+    AbGate, AbMetric, AbPlan, Budget, CyclePlan, LeakChecker, LeaksPlan, LiveBytes, Program, Ready,
+    Sampling, Scenario, Service, SoakPlan, Target, Variant, load,
+};
+use crate::limits::{
+    DURATION_MAX, EPOCHS_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX, SAMPLING_MIN, SCENARIO_BYTES_MAX,
+};
+use crate::record::Word;
+use crate::stats::auto_warmup;
+
+impl Scenario {
+    /// Reads a file's text. `path` names it in reports, and the scenario where it has no name.
+    ///
+    /// # Errors
+    /// With everything that is wrong, each with its place.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ScenarioError> {
+        let name = path.to_string_lossy();
+        let fail = |mistakes| ScenarioError::new(&name, text, mistakes);
+        if text.len() > SCENARIO_BYTES_MAX {
+            let message = format!("the file is longer than {SCENARIO_BYTES_MAX} bytes");
+            return Err(fail(vec![Mistake::new(0..0, message, "")]));
+        }
+        let (root, errors) = DeTable::parse_recoverable(text);
+        if !errors.is_empty() {
+            let mistake = |error: &toml::de::Error| {
+                let span = error.span().unwrap_or(0..0);
+                Mistake::new(span, format!("invalid TOML: {}", error.message()), "here")
+            };
+            return Err(fail(errors.iter().map(mistake).collect()));
+        }
+        let mistakes = RefCell::default();
+        let root = Table::new("", 0..0, root.get_ref(), &mistakes);
+        let scenario = scenario(root, path);
+        match (scenario, mistakes.into_inner()) {
+            (Some(scenario), mistakes) if mistakes.is_empty() => Ok(scenario),
+            (_, mistakes) => Err(fail(mistakes)),
+        }
+    }
+}
+
+fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
+    let stem = || {
+        path.file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+    };
+    let name = root.text("name").map(|name| name.value).or_else(stem);
+    let target = root
+        .required_table(
+            "target",
+            "[target] with cmd = [\"my-server\"] and ready = \"tcp://127.0.0.1:8080\"",
+        )
+        .map(target);
+    let services = root
+        .tables("service")
+        .into_iter()
+        .map(service)
+        .collect::<Vec<_>>();
+    let loads = root.tables("load");
+    let loads = loads
+        .into_iter()
+        .enumerate()
+        .map(|(index, table)| load::read(table, index));
+    let loads = loads.collect::<Vec<_>>();
+    if loads.is_empty() {
+        let mistake = Mistake::new(root.span(), "there is no [[load]]", "nothing would happen");
+        root.say(mistake.help("for example: [[load]] with kind = \"http\", url and connections"));
+    }
+    let soak = root.table("epochs").map(soak);
+    let cycle = root.table("cycles").map(cycle);
+    let ab = root.table("ab").map(ab);
+    let leaks = root.table("leaks").map(leaks);
+    let variants = variants(&root);
+    if ab.is_some() && variants.len() != 2 {
+        let mistake = Mistake::new(root.span(), "[ab] compares two variants", "");
+        root.say(mistake.help("give exactly two [[variant]] tables"));
+    }
+    let budget = root
+        .table("budget")
+        .map(|table| budget(table, cycle.is_some()))
+        .unwrap_or_default();
+    let sampling = root.table("sampling").map(sampling).unwrap_or_default();
+    let seed = root
+        .integer("seed", 0, u64::MAX)
+        .map_or(1, |seed| seed.value);
+    root.end();
+    Some(Scenario {
+        name: name?,
+        target: target??,
+        services: services.into_iter().collect::<Option<_>>()?,
+        loads: loads.into_iter().collect::<Option<_>>()?,
+        soak,
+        cycle,
+        ab,
+        leaks,
+        variants,
+        budget,
+        sampling,
+        seed,
+    })
+}
+
+fn target(table: Table<'_>) -> Option<Target> {
+    let command = program(&table);
+    let ready = table.required_text("ready", "ready = \"http://127.0.0.1:8080/\"");
+    let ready = ready.and_then(|text| ready_when(&table, &text));
+    let ready_timeout = duration(&table, "ready_timeout", READY_TIMEOUT);
+    let stop_timeout = duration(&table, "stop_timeout", STOP_TIMEOUT);
+    let live_bytes = table.table("live_bytes").map(live_bytes);
+    table.end();
+    let live_bytes = match live_bytes {
+        Some(live_bytes) => Some(live_bytes?),
+        None => None,
+    };
+    Some(Target {
+        command: command?,
+        ready: ready?,
+        ready_timeout,
+        stop_timeout,
+        live_bytes,
+    })
+}
+
+fn live_bytes(table: Table<'_>) -> Option<LiveBytes> {
+    let url = table.required_text("url", "url = \"http://127.0.0.1:9900/memory\"");
+    let pointer = table.required_text("pointer", "pointer = \"/allocator/live_bytes\"");
+    let pointer = pointer.and_then(|pointer| {
+        if pointer.value.is_empty() || pointer.value.starts_with('/') {
+            return Some(pointer.value);
+        }
+        table.refuse(
+            "pointer",
+            pointer.span,
+            "a JSON pointer begins with a slash",
+        )
+    });
+    let url = url.and_then(|url| {
+        if url.value.starts_with("http://") {
+            return Some(url.value);
+        }
+        table.refuse("url", url.span, "expected http://HOST:PORT/PATH")
+    });
+    table.end();
+    Some(LiveBytes {
+        url: url?,
+        pointer: pointer?,
+    })
+}
+
+fn service(table: Table<'_>) -> Option<Service> {
+    let name = table.required_text("name", "name = \"origin\"");
+    let command = program(&table);
+    let ready = table.text("ready").map(|text| ready_when(&table, &text));
+    let ready_timeout = duration(&table, "ready_timeout", READY_TIMEOUT);
+    let after_target = table.choice("after", &[("target", true)]).unwrap_or(false);
+    let measure = table.flag("measure").unwrap_or(false);
+    table.end();
+    let ready = match ready {
+        Some(ready) => Some(ready?),
+        None => None,
+    };
+    Some(Service {
+        name: name?.value,
+        command: command?,
+        ready,
+        ready_timeout,
+        after_target,
+        measure,
+    })
+}
+
+/// `cmd`, `env` and `cwd`, which targets, services and command loads have.
+pub(super) fn program(table: &Table<'_>) -> Option<Program> {
+    if !table.has("cmd") {
+        table.required_text("cmd", "cmd = [\"my-server\", \"--port\", \"8080\"]");
+        return None;
+    }
+    let cmd = table.texts("cmd")?;
+    let env = table.map("env");
+    let cwd = table.text("cwd").map(|cwd| cwd.value.into());
+    let cmd = command_line(table, cmd)?;
+    Some(Program { cmd, env, cwd })
+}
+
+fn command_line(table: &Table<'_>, cmd: At<Vec<String>>) -> Option<Vec<String>> {
+    if cmd.value.first().is_none_or(String::is_empty) {
+        return table.refuse("cmd", cmd.span, "the first item names the program");
+    }
+    Some(cmd.value)
+}
+
+fn ready_when(table: &Table<'_>, text: &At<String>) -> Option<Ready> {
+    let value = text.value.as_str();
+    if value.starts_with("http://") {
+        return Some(Ready::Http(value.to_owned()));
+    }
+    if let Some(address) = value.strip_prefix("tcp://") {
+        return match address.parse() {
+            Ok(address) => Some(Ready::Tcp(address)),
+            Err(_) => table.refuse("ready", text.span.clone(), "expected tcp://ADDRESS:PORT"),
+        };
+    }
+    if let Some(pattern) = value.strip_prefix("log:") {
+        return match regex::Regex::new(pattern) {
+            Ok(_) => Some(Ready::Log(pattern.to_owned())),
+            Err(_) => table.refuse("ready", text.span.clone(), "not a regular expression"),
+        };
+    }
+    if let Some(Ok(time)) = value.strip_prefix("after:").map(humantime::parse_duration) {
+        return Some(Ready::After(time));
+    }
+    let forms = "expected http://…, tcp://ADDRESS:PORT, log:PATTERN or after:2s";
+    table.refuse("ready", text.span.clone(), forms)
+}
+
+fn soak(table: Table<'_>) -> SoakPlan {
+    let length = duration(&table, "length", Duration::from_secs(5));
+    let quiesce = duration(&table, "quiesce", Duration::from_millis(250));
+    if quiesce >= length {
+        let mistake = Mistake::new(table.span(), "`quiesce` leaves no time for load", "");
+        table.say(mistake.help("the quiet moment is inside an epoch's `length`"));
+    }
+    let count = table
+        .count("count", 2, EPOCHS_MAX)
+        .map_or(60, |count| count.value);
+    let plan = SoakPlan {
+        length,
+        count,
+        warmup: warmup(&table, count),
+        quiesce,
+        runs: runs(&table),
+    };
+    table.end();
+    plan
+}
+
+fn cycle(table: Table<'_>) -> CyclePlan {
+    let count = table
+        .count("count", 2, EPOCHS_MAX)
+        .map_or(10, |count| count.value);
+    let plan = CyclePlan {
+        count,
+        warmup: warmup(&table, count),
+        quiesce: duration(&table, "quiesce", Duration::from_secs(3)),
+        length: duration(&table, "length", Duration::from_secs(10)),
+        runs: runs(&table),
+    };
+    table.end();
+    plan
+}
+
+fn runs(table: &Table<'_>) -> u32 {
+    table
+        .count("runs", 1, RUNS_MAX)
+        .map_or(1, |runs| runs.value)
+}
+
+/// `"auto"`, a number, or nothing.
+fn warmup(table: &Table<'_>, count: u32) -> u32 {
+    if table.is_text("warmup") {
+        table.choice("warmup", &[("auto", ())]);
+        return auto_warmup(count);
+    }
+    let most = count.saturating_sub(2);
+    table
+        .count("warmup", 0, most)
+        .map_or_else(|| auto_warmup(count), |warmup| warmup.value)
+}
+
+fn ab(table: Table<'_>) -> AbPlan {
+    let default = AbPlan::default();
+    let pairs = table
+        .count("pairs", PAIRS_MIN, PAIRS_MAX)
+        .map_or(default.pairs, |pairs| pairs.value);
+    let plan = AbPlan {
+        pairs,
+        warmup: duration(&table, "warmup", default.warmup),
+        length: duration(&table, "length", default.length),
+        gates: gates(&table),
+    };
+    table.end();
+    plan
+}
+
+/// `metric` and `limit` of `[ab]` itself, then each `[[ab.gate]]`.
+fn gates(table: &Table<'_>) -> Vec<AbGate> {
+    let mut gates: Vec<AbGate> = Vec::new();
+    if table.has("metric") || table.has("limit") || !table.has("gate") {
+        gates.extend(gate(table));
+    }
+    for inner in table.tables("gate") {
+        gates.extend(gate(&inner));
+        inner.end();
+    }
+    for (index, gate) in gates.iter().enumerate() {
+        if gates[..index]
+            .iter()
+            .any(|earlier| earlier.metric == gate.metric)
+        {
+            let message = format!("`{}` has two gates", gate.metric.name());
+            table.say(Mistake::new(table.span(), message, "here"));
+        }
+    }
+    gates
+}
+
+fn gate(table: &Table<'_>) -> Option<AbGate> {
+    if !table.has("metric") {
+        table.required_text("metric", "metric = \"cpu_us_per_op\"");
+        return None;
+    }
+    let words: Vec<_> = AbMetric::ALL
+        .iter()
+        .map(|metric| (metric.name(), *metric))
+        .collect();
+    let metric = table.choice("metric", &words);
+    let limit = table
+        .number("limit", 0.01)
+        .map_or(1.05, |limit| limit.value);
+    Some(AbGate {
+        metric: metric?,
+        limit,
+    })
+}
+
+fn leaks(table: Table<'_>) -> LeaksPlan {
+    let default = LeaksPlan::default();
+    let checkers = [
+        ("memcheck", LeakChecker::Memcheck),
+        ("sanitizer", LeakChecker::Sanitizer),
+    ];
+    let lost = table.integer("lost_bytes_max", 0, u64::MAX);
+    let command = table.texts("cmd").and_then(|cmd| command_line(&table, cmd));
+    let plan = LeaksPlan {
+        checker: table
+            .choice("checker", &checkers)
+            .unwrap_or(default.checker),
+        length: duration(&table, "length", default.length),
+        arguments: table
+            .texts("arguments")
+            .map(|texts| texts.value)
+            .unwrap_or_default(),
+        command,
+        lost_bytes_max: lost.map_or(default.lost_bytes_max, |bytes| bytes.value),
+    };
+    table.end();
+    plan
+}
+
+fn variants(root: &Table<'_>) -> Vec<Variant> {
+    let mut variants: Vec<Variant> = Vec::new();
+    for table in root.tables("variant") {
+        let span = table.span();
+        let Some(variant) = variant(table) else {
+            continue;
+        };
+        if variants.iter().any(|other| other.name == variant.name) {
+            let message = format!("there are two variants `{}`", variant.name);
+            root.say(Mistake::new(span, message, "the second"));
+        }
+        variants.push(variant);
+    }
+    if variants.is_empty() {
+        variants.push(Variant {
+            name: "default".to_owned(),
+            ..Variant::default()
+        });
+    }
+    variants
+}
+
+fn variant(table: Table<'_>) -> Option<Variant> {
+    let name = table.required_text("name", "name = \"two arenas\"");
+    let expected = [
+        ("STABLE", Word::Stable),
+        ("GROWING", Word::Growing),
+        ("UNBOUNDED", Word::Unbounded),
+        ("LEAK", Word::Leak),
+    ];
+    let variant = Variant {
+        name: name.map(|name| name.value).unwrap_or_default(),
+        env: table.map("env"),
+        cmd: table.texts("cmd").and_then(|cmd| command_line(&table, cmd)),
+        preload: table.text("preload").map(|path| path.value.into()),
+        expect: table.choice("expect", &expected),
+    };
+    table.end();
+    (!variant.name.is_empty()).then_some(variant)
+}
+
+fn budget(table: Table<'_>, is_cycle: bool) -> Budget {
+    let number = |key| table.number(key, 0.0).map(|number| number.value);
+    let integer = |key| table.integer(key, 0, u64::MAX).map(|number| number.value);
+    let [rss, hwm, live] = if is_cycle {
+        [
+            "rss_growth_kib_per_cycle",
+            "hwm_growth_kib_per_cycle",
+            "live_growth_kib_per_cycle",
+        ]
+    } else {
+        [
+            "rss_growth_kib_per_epoch",
+            "hwm_growth_kib_per_epoch",
+            "live_growth_kib_per_epoch",
+        ]
+    };
+    let budget = Budget {
+        rss_growth_kib: number(rss),
+        hwm_growth_kib: number(hwm),
+        live_growth_kib: number(live),
+        rss_mib: number("rss_mib"),
+        hwm_mib: number("hwm_mib"),
+        syscalls_per_op: number("syscalls_per_op"),
+        cpu_us_per_op: number("cpu_us_per_op"),
+        p50_ms: number("p50_ms"),
+        p99_ms: number("p99_ms"),
+        p999_ms: number("p999_ms"),
+        errors: integer("errors"),
+        close_wait_max: integer("close_wait_max"),
+        open_files_max: integer("open_files_max"),
+        operations_per_s_min: number("operations_per_s_min"),
+        limit_mib: number("limit_mib"),
+        require: required(&table),
+    };
+    table.end();
+    budget
+}
+
+fn required(table: &Table<'_>) -> Vec<String> {
+    let Some(names) = table.texts("require") else {
+        return Vec::new();
+    };
+    for name in &names.value {
+        if !CAPABILITIES.contains(&name.as_str()) {
+            let known = format!("known: {}", CAPABILITIES.join(", "));
+            let message = format!("`require` names `{name}`");
+            let mistake = Mistake::new(names.span.clone(), message, "no such capability");
+            table.say(mistake.help(known));
+        }
+    }
+    names.value
+}
+
+fn sampling(table: Table<'_>) -> Sampling {
+    let default = Sampling::default();
+    let fast = table.duration("fast", SAMPLING_MIN, DURATION_MAX);
+    let slow = table.duration("slow", SAMPLING_MIN, DURATION_MAX);
+    table.end();
+    Sampling {
+        fast: fast.unwrap_or(default.fast),
+        slow: slow.unwrap_or(default.slow),
+    }
+}
+
+/// A length of time of at least a millisecond.
+fn duration(table: &Table<'_>, key: &'static str, default: Duration) -> Duration {
+    table
+        .duration(key, Duration::from_millis(1), DURATION_MAX)
+        .unwrap_or(default)
+}
+
+/// What `require` may name: what the observer can tell it saw.
+pub const CAPABILITIES: [&str; 10] = [
+    "rss",
+    "smaps",
+    "hwm",
+    "cpu",
+    "syscalls",
+    "instructions",
+    "sockets",
+    "cgroup",
+    "cgroup_sock",
+    "live_bytes",
+];
+
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);

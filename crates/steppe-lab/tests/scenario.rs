@@ -1,0 +1,262 @@
+//! Scenario files: those that people copy are taken as they stand, and broken ones say why.
+
+use std::path::Path;
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use steppe_lab::scenario::{LoadKind, Pace, Ready, Scenario};
+
+fn example(name: &str) -> Scenario {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples")
+        .join(name);
+    let text = std::fs::read_to_string(&path).unwrap();
+    Scenario::parse(&path, &text).unwrap()
+}
+
+#[test]
+fn a_soak_is_read() {
+    let scenario = example("soak.toml");
+    assert_eq!(scenario.name, "soak");
+    let soak = scenario.soak.unwrap();
+    assert_eq!((soak.count, soak.warmup, soak.runs), (120, 12, 1));
+    assert_eq!(soak.length, Duration::from_secs(5));
+    assert_eq!(soak.quiesce, Duration::from_millis(250));
+    let [load] = scenario.loads.as_slice() else {
+        panic!("{:?}", scenario.loads);
+    };
+    assert_eq!(load.pace, Pace::Open { rate_per_s: 5000.0 });
+    assert_eq!(load.seed, 7);
+    let LoadKind::Http1(http) = &load.kind else {
+        panic!("{load:?}");
+    };
+    assert_eq!(http.connections, 64);
+    assert_eq!(
+        http.headers,
+        [("accept".to_owned(), "application/json".to_owned())]
+    );
+    let live = scenario.target.live_bytes.unwrap();
+    assert_eq!(live.pointer, "/allocator/live_bytes");
+    assert_eq!(scenario.budget.rss_growth_kib, Some(32.0));
+    assert_eq!(scenario.budget.require, ["rss"]);
+}
+
+#[test]
+fn cycles_are_read() {
+    let scenario = example("cycles.toml");
+    let cycle = scenario.cycle.unwrap();
+    assert_eq!((cycle.count, cycle.quiesce), (20, Duration::from_secs(3)));
+    let [worker] = scenario.services.as_slice() else {
+        panic!("{:?}", scenario.services);
+    };
+    assert!(worker.after_target && worker.measure);
+    let names: Vec<_> = scenario
+        .variants
+        .iter()
+        .map(|variant| variant.name.as_str())
+        .collect();
+    assert_eq!(names, ["default", "two arenas"]);
+    assert_eq!(scenario.variants[1].env["MALLOC_ARENA_MAX"], "2");
+    assert_eq!(scenario.budget.rss_growth_kib, Some(64.0));
+    assert!(matches!(scenario.target.ready, Ready::Http(_)));
+}
+
+fn check(text: &str, expected: &Expect) {
+    let error = Scenario::parse(Path::new("broken.toml"), text).unwrap_err();
+    expected.assert_eq(&error.to_string());
+}
+
+#[test]
+fn everything_wrong_is_said_at_once() {
+    check(
+        r#"
+[target]
+cmd = []
+ready = "udp://127.0.0.1:53"
+colour = "red"
+[[load]]
+kind = "http"
+url = "127.0.0.1:8080"
+conections = 4
+expect_status = "ok"
+[epochs]
+length = "5"
+count = 1
+[budget]
+rss_growth_kib_per_cycle = 4
+require = ["rsss"]
+"#,
+        &expect![[r#"
+              × invalid `cmd`
+               ╭─[broken.toml:3:7]
+             2 │ [target]
+             3 │ cmd = []
+               ·       ─┬
+               ·        ╰── the first item names the program
+             4 │ ready = "udp://127.0.0.1:53"
+               ╰────
+
+              × invalid `ready`
+               ╭─[broken.toml:4:9]
+             3 │ cmd = []
+             4 │ ready = "udp://127.0.0.1:53"
+               ·         ──────────┬─────────
+               ·                   ╰── expected http://…, tcp://ADDRESS:PORT, log:PATTERN or after:2s
+             5 │ colour = "red"
+               ╰────
+
+              × unknown key `colour` in `target`
+               ╭─[broken.toml:5:1]
+             4 │ ready = "udp://127.0.0.1:53"
+             5 │ colour = "red"
+               · ───┬──
+               ·    ╰── not a key here
+             6 │ [[load]]
+               ╰────
+              help: known: cmd, env, cwd, ready, ready_timeout, stop_timeout, live_bytes
+
+              × invalid `url`
+               ╭─[broken.toml:8:7]
+             7 │ kind = "http"
+             8 │ url = "127.0.0.1:8080"
+               ·       ────────┬───────
+               ·               ╰── expected http://HOST:PORT/PATH or https://…
+             9 │ conections = 4
+               ╰────
+
+              × unknown key `conections` in `load`
+                ╭─[broken.toml:9:1]
+              8 │ url = "127.0.0.1:8080"
+              9 │ conections = 4
+                · ─────┬────
+                ·      ╰── not a key here
+             10 │ expect_status = "ok"
+                ╰────
+              help: did you mean `connections`?
+
+              × invalid `expect_status`
+                ╭─[broken.toml:10:17]
+              9 │ conections = 4
+             10 │ expect_status = "ok"
+                ·                 ──┬─
+                ·                   ╰── expected "2xx" or "204"
+             11 │ [epochs]
+                ╰────
+
+              × `epochs.length` is of the wrong kind
+                ╭─[broken.toml:12:10]
+             11 │ [epochs]
+             12 │ length = "5"
+                ·          ─┬─
+                ·           ╰── expected a length of time such as "5s" or "250ms"
+             13 │ count = 1
+                ╰────
+
+              × `epochs.count` is out of bounds
+                ╭─[broken.toml:13:9]
+             12 │ length = "5"
+             13 │ count = 1
+                ·         ┬
+                ·         ╰── allowed: 2 to 120960
+             14 │ [budget]
+                ╰────
+
+              × unknown key `rss_growth_kib_per_cycle` in `budget`
+                ╭─[broken.toml:15:1]
+             14 │ [budget]
+             15 │ rss_growth_kib_per_cycle = 4
+                · ────────────┬───────────
+                ·             ╰── not a key here
+             16 │ require = ["rsss"]
+                ╰────
+              help: did you mean `rss_growth_kib_per_epoch`?
+
+              × `require` names `rsss`
+                ╭─[broken.toml:16:11]
+             15 │ rss_growth_kib_per_cycle = 4
+             16 │ require = ["rsss"]
+                ·           ────┬───
+                ·               ╰── no such capability
+                ╰────
+              help: known: rss, smaps, hwm, cpu, syscalls, instructions, sockets, cgroup, cgroup_sock,
+                    live_bytes
+
+            broken.toml: 10 mistakes
+        "#]],
+    );
+}
+
+#[test]
+fn an_empty_file_says_what_is_needed() {
+    check("", &expect![[r#"
+          × `target` is missing
+           ╭─[broken.toml:1:1]
+           ╰────
+          help: for example: [target] with cmd = ["my-server"] and ready = "tcp://127.0.0.1:8080"
+
+          × there is no [[load]]
+           ╭─[broken.toml:1:1]
+           ╰────
+          help: for example: [[load]] with kind = "http", url and connections
+
+        broken.toml: 2 mistakes
+    "#]]);
+}
+
+#[test]
+fn an_unknown_kind_is_said_once() {
+    check(
+        "[target]\ncmd=[\"x\"]\nready=\"after:1s\"\n[[load]]\nkind=\"htp\"\nurl=\"http://x/\"\n",
+        &expect![[r#"
+              × unknown `kind`
+               ╭─[broken.toml:5:6]
+             4 │ [[load]]
+             5 │ kind="htp"
+               ·      ──┬──
+               ·        ╰── not one of these
+             6 │ url="http://x/"
+               ╰────
+              help: did you mean `http`?
+
+            broken.toml: 1 mistake
+        "#]],
+    );
+}
+
+#[test]
+fn two_variants_are_asked_for() {
+    check(
+        "[target]\ncmd=[\"x\"]\nready=\"after:1s\"\n[[load]]\nkind=\"command\"\ncmd=[\"y\"]\n[ab]\npairs=9\nmetric=\"cpu\"\n",
+        &expect![[r#"
+              × [ab] compares two variants
+               ╭─[broken.toml:1:1]
+             1 │ [target]
+               · ▲
+               · ╰── 
+             2 │ cmd=["x"]
+               ╰────
+              help: give exactly two [[variant]] tables
+
+              × `ab.pairs` is out of bounds
+               ╭─[broken.toml:8:7]
+             7 │ [ab]
+             8 │ pairs=9
+               ·       ┬
+               ·       ╰── allowed: 10 to 1000
+             9 │ metric="cpu"
+               ╰────
+
+              × unknown `metric`
+               ╭─[broken.toml:9:8]
+             8 │ pairs=9
+             9 │ metric="cpu"
+               ·        ──┬──
+               ·          ╰── not one of these
+               ╰────
+              help: known: cpu_us_per_op, syscalls_per_op, instructions_per_op, p50, p99, p999, rss, hwm,
+                    throughput
+
+            broken.toml: 3 mistakes
+        "#]],
+    );
+}
