@@ -13,3 +13,4 @@ pub mod limits;
 pub mod record;
 pub mod scenario;
 pub mod stats;
+pub mod target;

@@ -29,3 +29,10 @@ pub const STREAMS_MAX: u32 = 1_024;
 pub const GENERATOR_THREADS_MAX: u32 = 64;
 /// One body is held for all requests.
 pub const BODY_BYTES_MAX: u64 = 1 << 30;
+
+// Processes that are started.
+
+/// How much of the end of an output is shown when its process fails.
+pub const LOG_TAIL_BYTES: u64 = 2_048;
+/// An answer to a question of the lab's own (readiness, live bytes).
+pub const ANSWER_BYTES_MAX: usize = 4 << 20;

@@ -10,8 +10,8 @@ fn example(name: &str) -> Scenario {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../examples")
         .join(name);
-    let text = std::fs::read_to_string(&path).unwrap();
-    Scenario::parse(&path, &text).unwrap()
+    let text = std::fs::read_to_string(&path).expect("an example");
+    Scenario::parse(&path, &text).expect("a scenario")
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn cycles_are_read() {
 }
 
 fn check(text: &str, expected: &Expect) {
-    let error = Scenario::parse(Path::new("broken.toml"), text).unwrap_err();
+    let error = Scenario::parse(Path::new("broken.toml"), text).expect_err("it is broken");
     expected.assert_eq(&error.to_string());
 }
 
@@ -188,7 +188,9 @@ require = ["rsss"]
 
 #[test]
 fn an_empty_file_says_what_is_needed() {
-    check("", &expect![[r#"
+    check(
+        "",
+        &expect![[r#"
           × `target` is missing
            ╭─[broken.toml:1:1]
            ╰────
@@ -200,7 +202,8 @@ fn an_empty_file_says_what_is_needed() {
           help: for example: [[load]] with kind = "http", url and connections
 
         broken.toml: 2 mistakes
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

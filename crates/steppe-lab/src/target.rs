@@ -1,0 +1,231 @@
+//! Processes that a run starts: the target, services beside it.
+//!
+//! Invariant: what was started is gone when its [`Process`] is dropped, with everything that it
+//! started in its process group. Left out: looking at them, which is `observe`'s.
+
+mod ask;
+mod ready;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::limits::LOG_TAIL_BYTES;
+use crate::scenario::Program;
+
+pub use ask::{AskError, Asker};
+pub use ready::{NotReady, wait_until_ready};
+
+/// A process that was started, with its output in a file.
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+}
+
+/// How to start a process.
+#[derive(Debug, Clone, Default)]
+pub struct Launch<'a> {
+    /// Names it in messages.
+    pub name: &'a str,
+    /// What to run.
+    pub program: Program,
+    /// For `LD_PRELOAD`.
+    pub preload: Option<&'a Path>,
+    /// `cgroup.procs` of the control group that it is to be born in.
+    pub group: Option<&'a Path>,
+}
+
+/// Why a process could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its output has nowhere to go.
+    #[error("can't write the log {path}")]
+    Log {
+        /// Where it should go.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The program could not be run.
+    #[error("can't start {name}: {program}: {source}")]
+    Spawn {
+        /// As the scenario calls it.
+        name: String,
+        /// Of its command line.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Process {
+    /// Starts a process in a process group of its own: Ctrl-C on the terminal does not reach it.
+    ///
+    /// # Errors
+    /// Where the program does not exist or can't be run.
+    pub fn start(launch: &Launch<'_>, log: &Path) -> Result<Self, StartError> {
+        let no_log = |source| StartError::Log {
+            path: log.to_owned(),
+            source,
+        };
+        let out = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .map_err(no_log)?;
+        let errors = out.try_clone().map_err(no_log)?;
+        let mut command = command(launch);
+        command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(errors)
+            .process_group(0);
+        let child = command.spawn().map_err(|source| StartError::Spawn {
+            name: launch.name.to_owned(),
+            program: launch.program.cmd.first().cloned().unwrap_or_default(),
+            source,
+        })?;
+        Ok(Self {
+            name: launch.name.to_owned(),
+            child,
+            log: log.to_owned(),
+            ended: None,
+        })
+    }
+
+    /// As the scenario calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Of the first process; its children are found by their parent.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().ok().flatten();
+        }
+        self.ended
+    }
+
+    /// The end of what it printed, for messages: its last lines, bounded.
+    pub fn last_words(&self) -> String {
+        last_words(&self.log).unwrap_or_default()
+    }
+
+    /// Where its output goes.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Asks it to end (SIGTERM), and kills it after `patience`. Children that it left are killed.
+    ///
+    /// `Err`: it did not end by itself, and was killed.
+    ///
+    /// # Errors
+    /// With how it ended all the same, when it had to be killed.
+    pub fn stop(&mut self, patience: Duration) -> Result<ExitStatus, ExitStatus> {
+        self.signal(Signal::TERM);
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if let Some(status) = self.ended() {
+                self.kill_group();
+                return Ok(status);
+            }
+            std::thread::sleep(POLL);
+        }
+        self.kill_group();
+        Err(self.wait())
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid().filter(|_| self.ended.is_none()) {
+            _ = kill_process(pid, signal);
+        }
+    }
+
+    fn kill_group(&self) {
+        if let Some(pid) = self.pid() {
+            _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let status = self
+            .child
+            .wait()
+            .unwrap_or_else(|_| ExitStatus::from_raw(0));
+        self.ended = Some(status);
+        status
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(i32::try_from(self.child.id()).ok()?)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill_group();
+        if self.ended.is_none() {
+            self.wait();
+        }
+    }
+}
+
+/// A shell joins the control group and becomes the program, so that the program's first byte is
+/// charged to the group already.
+fn command(launch: &Launch<'_>) -> Command {
+    let cmd = &launch.program.cmd;
+    let program = cmd.first().map_or("", String::as_str);
+    let mut command = match launch.group {
+        Some(group) => {
+            let mut command = Command::new("/bin/sh");
+            command
+                .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+                .arg(group)
+                .args(cmd);
+            command
+        }
+        None => {
+            let mut command = Command::new(program);
+            command.args(cmd.iter().skip(1));
+            command
+        }
+    };
+    command.envs(&launch.program.env);
+    if let Some(preload) = launch.preload {
+        command.env("LD_PRELOAD", preload);
+    }
+    if let Some(folder) = &launch.program.cwd {
+        command.current_dir(folder);
+    }
+    command
+}
+
+fn last_words(log: &Path) -> io::Result<String> {
+    let mut file = File::open(log)?;
+    let len = file.metadata()?.len();
+    file.seek(SeekFrom::Start(len.saturating_sub(LOG_TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let plain = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+    Ok(text.trim_end().chars().map(plain).collect())
+}
+
+const POLL: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Small questions over HTTP: is it ready, how many bytes are live.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::header::{CONNECTION, HOST};
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+
+use crate::limits::ANSWER_BYTES_MAX;
+use crate::scenario::LiveBytes;
+
+/// Asks over HTTP/1.1, a connection a question: what it asks is counted as somebody else's.
+pub struct Asker {
+    runtime: Runtime,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// There is no host in it.
+    #[error("{0} is not a URL of a server")]
+    Url(String),
+    /// Not within the time given.
+    #[error("no answer from {url} within {patience:?}")]
+    Late {
+        /// Who was asked.
+        url: String,
+        /// How long.
+        patience: Duration,
+    },
+    /// No connection, or none that lasted.
+    #[error("{url}: {reason}")]
+    Failed {
+        /// Who was asked.
+        url: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The answer has no number where the pointer points.
+    #[error("{url} has no number of bytes at {pointer}")]
+    NoNumber {
+        /// Who was asked.
+        url: String,
+        /// What was looked for.
+        pointer: String,
+    },
+}
+
+impl Asker {
+    /// Makes one; it starts no thread.
+    ///
+    /// # Errors
+    /// Where the system has no more files for it.
+    pub fn new() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        Ok(Self { runtime })
+    }
+
+    /// Asks, and returns the status and the content.
+    ///
+    /// # Errors
+    /// Where there is no whole answer in time, or one that is too long.
+    pub fn get(&self, url: &str, patience: Duration) -> Result<(u16, Bytes), AskError> {
+        let late = |_| AskError::Late {
+            url: url.to_owned(),
+            patience,
+        };
+        self.runtime.block_on(async {
+            tokio::time::timeout(patience, get(url))
+                .await
+                .map_err(late)?
+        })
+    }
+
+    /// Asks the target how many bytes are allocated and not freed.
+    ///
+    /// # Errors
+    /// Where there is no answer, or no number in it.
+    pub fn live_bytes(&self, live: &LiveBytes, patience: Duration) -> Result<u64, AskError> {
+        let (_, content) = self.get(&live.url, patience)?;
+        let number = serde_json::from_slice::<serde_json::Value>(&content).ok();
+        let number = number.and_then(|document| document.pointer(&live.pointer)?.as_u64());
+        number.ok_or_else(|| AskError::NoNumber {
+            url: live.url.clone(),
+            pointer: live.pointer.clone(),
+        })
+    }
+}
+
+async fn get(url: &str) -> Result<(u16, Bytes), AskError> {
+    let failed = |reason: &dyn std::fmt::Display| AskError::Failed {
+        url: url.to_owned(),
+        reason: reason.to_string(),
+    };
+    let no_url = || AskError::Url(url.to_owned());
+    let uri: Uri = url.parse().map_err(|_| no_url())?;
+    let authority = uri.authority().ok_or_else(no_url)?;
+    let host = authority.host().trim_matches(['[', ']']);
+    let address = (host, authority.port_u16().unwrap_or(80));
+    let stream = TcpStream::connect(address)
+        .await
+        .map_err(|error| failed(&error))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| failed(&error))?;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let request = Request::get(path)
+        .header(HOST, authority.as_str())
+        .header(CONNECTION, "close")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| failed(&error))?;
+    let answer = async {
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| failed(&error))?;
+        let status = response.status().as_u16();
+        let content = Limited::new(response.into_body(), ANSWER_BYTES_MAX)
+            .collect()
+            .await;
+        let content = content.map_err(|error| failed(&error))?;
+        Ok((status, content.to_bytes()))
+    };
+    let serve = async {
+        _ = connection.await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        answer = answer => answer,
+        () = serve => Err(failed(&"the connection ended")),
+    }
+}

@@ -1,0 +1,106 @@
+//! Waits until a process is ready.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use regex::Regex;
+
+use super::{Asker, POLL, Process};
+use crate::scenario::Ready;
+
+/// Why a process is not ready.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReady {
+    /// It ended first.
+    #[error("{name} ended before it was ready: {status}")]
+    Ended {
+        /// As the scenario calls it.
+        name: String,
+        /// How it ended.
+        status: String,
+    },
+    /// It runs, and does not answer.
+    #[error("{name} was not ready within {patience:?}: {missing}")]
+    Late {
+        /// As the scenario calls it.
+        name: String,
+        /// How long it had.
+        patience: Duration,
+        /// What did not come.
+        missing: String,
+    },
+    /// The run was interrupted.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Returns when `process` is ready as `ready` says.
+///
+/// # Errors
+/// When it ends, is late, or `is_over` says that nobody waits any more.
+pub fn wait_until_ready(
+    process: &mut Process,
+    ready: &Ready,
+    patience: Duration,
+    asker: &Asker,
+    is_over: &dyn Fn() -> bool,
+) -> Result<(), NotReady> {
+    let start = Instant::now();
+    // A pattern of a scenario compiles; what does not matches nothing, and says so when it is late.
+    let pattern = match ready {
+        Ready::Log(pattern) => Regex::new(pattern).ok(),
+        _ => None,
+    };
+    loop {
+        if is_over() {
+            return Err(NotReady::Interrupted);
+        }
+        if let Some(status) = process.ended() {
+            let name = process.name().to_owned();
+            return Err(NotReady::Ended {
+                name,
+                status: status.to_string(),
+            });
+        }
+        let is_ready = match ready {
+            Ready::Http(url) => asker
+                .get(url, ANSWER)
+                .is_ok_and(|(status, _)| (200..300).contains(&status)),
+            Ready::Tcp(address) => TcpStream::connect_timeout(address, ANSWER).is_ok(),
+            Ready::Log(_) => pattern
+                .as_ref()
+                .is_some_and(|pattern| has_line(process, pattern)),
+            Ready::After(time) => start.elapsed() >= *time,
+        };
+        if is_ready {
+            return Ok(());
+        }
+        if start.elapsed() >= patience {
+            let name = process.name().to_owned();
+            return Err(NotReady::Late {
+                name,
+                patience,
+                missing: missing(ready),
+            });
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn has_line(process: &Process, pattern: &Regex) -> bool {
+    // A process prints a few lines before it is ready: they are read again each time.
+    let text = std::fs::read_to_string(process.log()).unwrap_or_default();
+    text.lines().any(|line| pattern.is_match(line))
+}
+
+fn missing(ready: &Ready) -> String {
+    match ready {
+        Ready::Http(url) => format!("no 2xx from {url}"),
+        Ready::Tcp(address) => format!("nobody accepts at {address}"),
+        Ready::Log(pattern) => format!("no line of its output matches {pattern:?}"),
+        Ready::After(time) => format!("`after` is longer: {time:?}"),
+    }
+}
+
+/// How long one question may take.
+const ANSWER: Duration = Duration::from_secs(2);
