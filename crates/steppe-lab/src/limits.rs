@@ -36,3 +36,27 @@ pub const BODY_BYTES_MAX: u64 = 1 << 30;
 pub const LOG_TAIL_BYTES: u64 = 2_048;
 /// An answer to a question of the lab's own (readiness, live bytes).
 pub const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+// Verdicts.
+
+/// A 99.9th percentile of fewer operations is one operation's bad luck.
+pub const P999_OPERATIONS_MIN: u64 = 10_000;
+
+// Samples.
+
+/// Samples between two looks that are asked for: ten a second for 50 minutes, 10 MB at most.
+pub const SAMPLES_HELD_MAX: usize = 30_000;
+
+// Runs.
+
+/// Kinds of errors that a report tells apart.
+pub const ERROR_KINDS_SHOWN_MAX: usize = 16;
+/// Per cent of the measured epochs in which the generator may have set the pace.
+pub const SATURATED_SHARE_MAX: usize = 10;
+
+// Leaks.
+
+/// Places that lost memory, in a report.
+pub const LEAK_SITES_MAX: usize = 100;
+/// Frames of each.
+pub const LEAK_STACK_MAX: usize = 24;

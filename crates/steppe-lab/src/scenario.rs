@@ -304,6 +304,13 @@ pub struct Sampling {
     pub slow: Duration,
 }
 
+impl Load {
+    /// Whether a program of its own generates it.
+    pub fn is_command(&self) -> bool {
+        matches!(self.kind, LoadKind::Command(_))
+    }
+}
+
 impl AbMetric {
     /// Every one, in the order of reports.
     pub const ALL: [Self; 9] = [

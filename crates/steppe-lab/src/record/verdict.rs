@@ -19,10 +19,10 @@ pub enum RunKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING-KEBAB-CASE")]
 pub enum Word {
-    /// Growth is under the budget, with the confidence asked for.
-    Stable,
     /// A limit is kept; of A/B, the ratio is under it with confidence.
     Go,
+    /// Growth is under the budget, with the confidence asked for.
+    Stable,
     /// The interval has the budget within it: more epochs, more runs, or less noise.
     Inconclusive,
     /// Over the budget in the whole window, and not shown for its last half.

@@ -1,0 +1,246 @@
+//! The command line.
+//!
+//! Invariant: the exit code is the verdict, and the same for every command that judges; what is
+//! wrong with the call or a file is 2, with everything that is wrong named. Left out: deciding
+//! anything, which is the library's.
+
+mod runs;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::record::{Folder, RunKind};
+use crate::report::{self, Format};
+use crate::scenario::Scenario;
+use crate::{doctor, watch};
+
+use runs::RunArguments;
+
+/// Soaks any server, and says whether its memory stays flat.
+#[derive(Debug, Parser)]
+#[command(name = "steppe-lab", version, after_help = AFTER_HELP, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say what this machine lets the lab see, and what each lack costs
+    #[command(after_help = "Examples:\n  steppe-lab doctor\n  steppe-lab doctor --json | jq '.[] | select(.available | not)'")]
+    Doctor {
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what is wrong with a scenario file, without running anything
+    Check {
+        /// The scenario
+        file: PathBuf,
+    },
+    /// Drive a server epoch after epoch, and judge how its memory grows
+    #[command(after_help = "Examples:\n  steppe-lab soak scenarios/nginx.toml\n  steppe-lab soak soak.toml -o runs/tuesday && echo flat")]
+    Soak(RunArguments),
+    /// Run the load to its end again and again, and judge how memory grows from cycle to cycle
+    #[command(after_help = "Example:\n  steppe-lab cycle examples/cycles.toml")]
+    Cycle(RunArguments),
+    /// Compare two variants, pair by pair, against a limit
+    #[command(after_help = "Example:\n  steppe-lab ab before-after.toml   # exit 0: GO, 1: NO-GO, 3: INCONCLUSIVE")]
+    Ab(RunArguments),
+    /// Compare the first variant with itself: how noisy is it here, and what could be told apart?
+    #[command(after_help = "Example:\n  steppe-lab calibrate before-after.toml")]
+    Calibrate(RunArguments),
+    /// Run the target under a leak checker, end it cleanly, and say what it lost
+    #[command(after_help = "Example:\n  steppe-lab leaks scenarios/leaks.toml")]
+    Leaks(RunArguments),
+    /// Show what came of a run
+    #[command(after_help = "Examples:\n  steppe-lab report lab-runs/soak-20260101-120000\n  steppe-lab report runs/tuesday --html      # writes report.html again, and says where\n  steppe-lab report runs/tuesday --format junit > junit.xml")]
+    Report {
+        /// The folder of a run
+        folder: PathBuf,
+        /// Write report.html (and the other reports) again, and print where it is
+        #[arg(long, conflicts_with = "format")]
+        html: bool,
+        /// What to print
+        #[arg(long, value_enum, default_value_t = Format::Markdown)]
+        format: Format,
+    },
+    /// Explain how a finding came about: the rule, the points, the interval, what to do
+    #[command(after_help = "Example:\n  steppe-lab explain runs/tuesday rss_growth")]
+    Explain {
+        /// The folder of a run
+        folder: PathBuf,
+        /// A metric of its verdict, such as rss_growth or p99
+        metric: String,
+    },
+    /// Look at a running process, live
+    #[command(after_help = "Examples:\n  steppe-lab watch -p $(pidof -s nginx)\n  steppe-lab watch -p 4711 --for 1min --json > looks.jsonl")]
+    Watch {
+        /// Whom to look at, with everybody who descends from it
+        #[arg(short, long)]
+        pid: u32,
+        /// For how long; until it ends or Ctrl-C when left out
+        #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+        length: Option<Duration>,
+        /// How often
+        #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+        interval: Duration,
+        /// Print a line of JSON a look
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a completion script
+    #[command(after_help = "Example:\n  steppe-lab completions bash > ~/.local/share/bash-completion/completions/steppe-lab")]
+    Completions {
+        /// Of which shell
+        shell: Shell,
+    },
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let code = match Arguments::parse().command {
+        Command::Doctor { json } => doctor(json),
+        Command::Check { file } => check(&file),
+        Command::Soak(arguments) => runs::run(RunKind::Soak, &arguments),
+        Command::Cycle(arguments) => runs::run(RunKind::Cycle, &arguments),
+        Command::Ab(arguments) => runs::run(RunKind::Ab, &arguments),
+        Command::Calibrate(arguments) => runs::run(RunKind::Calibrate, &arguments),
+        Command::Leaks(arguments) => runs::run(RunKind::Leaks, &arguments),
+        Command::Report { folder, html, format } => show(&folder, html, format),
+        Command::Explain { folder, metric } => explain(&folder, &metric),
+        Command::Watch { pid, length, interval, json } => {
+            let options = watch::WatchOptions { pid, length, interval, json };
+            watch::run(options).unwrap_or_else(|error| failed(&error))
+        }
+        Command::Completions { shell } => {
+            let mut command = Arguments::command();
+            clap_complete::generate(shell, &mut command, "steppe-lab", &mut io::stdout());
+            0
+        }
+    };
+    ExitCode::from(code)
+}
+
+fn doctor(json: bool) -> u8 {
+    let capabilities = doctor::examine();
+    match doctor::print(&capabilities, json, &mut io::stdout()) {
+        Ok(()) => 0,
+        Err(error) => failed(&error),
+    }
+}
+
+fn check(file: &std::path::Path) -> u8 {
+    match runs::read(file) {
+        Ok((scenario, _)) => {
+            say(&format!("ok: {}", summary(&scenario)));
+            0
+        }
+        Err(code) => code,
+    }
+}
+
+fn summary(scenario: &Scenario) -> String {
+    let plans = [
+        (scenario.soak.is_some(), "soak"),
+        (scenario.cycle.is_some(), "cycle"),
+        (scenario.ab.is_some(), "ab"),
+        (true, "calibrate"),
+        (true, "leaks"),
+    ];
+    let plans = plans.iter().filter(|(is_there, _)| *is_there).map(|(_, name)| *name);
+    format!(
+        "{}: {} load(s), {} variant(s); for {}",
+        scenario.name,
+        scenario.loads.len(),
+        scenario.variants.len(),
+        plans.collect::<Vec<_>>().join(", ")
+    )
+}
+
+fn show(folder: &std::path::Path, html: bool, format: Format) -> u8 {
+    if html {
+        return match report::write_all(folder) {
+            Ok(written) => {
+                say(&written.html.display().to_string());
+                0
+            }
+            Err(error) => failed(&error),
+        };
+    }
+    match report::render(folder, format) {
+        Ok(text) => {
+            say(text.trim_end());
+            0
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+fn explain(folder: &std::path::Path, metric: &str) -> u8 {
+    let run = match Folder::load(folder) {
+        Ok(run) => run,
+        Err(error) => return failed(&error),
+    };
+    match report::explain(&run, metric) {
+        Ok(text) => {
+            say(text.trim_end());
+            0
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// A pipe that nobody reads any more ends the program's interest, not with a panic.
+fn say(text: &str) {
+    _ = writeln!(io::stdout(), "{text}");
+}
+
+/// Says an error with its causes; the exit code of a wrong call.
+fn failed(error: &dyn std::error::Error) -> u8 {
+    let mut text = format!("error: {error}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    _ = writeln!(io::stderr(), "{text}");
+    USAGE_EXIT
+}
+
+fn is_colored(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// Wrong arguments, a wrong scenario, a folder that can't be used.
+const USAGE_EXIT: u8 = 2;
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0    GO or STABLE
+  1    NO-GO, UNBOUNDED or a leak
+  2    wrong arguments or a wrong scenario
+  3    INCONCLUSIVE or GROWING
+  4    the target failed
+  5    the measurement is invalid
+  130  ended by Ctrl-C; what was seen until then is reported
+
+Examples:
+  steppe-lab doctor
+  steppe-lab soak scenarios/nginx.toml
+  steppe-lab report lab-runs/nginx-20260101-120000 --html";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,133 @@
+//! Commands that run a scenario.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::{USAGE_EXIT, failed, is_colored, say};
+use crate::record::{Folder, RunKind, Verdict};
+use crate::report;
+use crate::run::{Bar, Lines, Order, Progress, Silent, run as run_scenario};
+use crate::scenario::Scenario;
+
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    /// The scenario
+    file: PathBuf,
+    /// Folder for everything that is seen [default: lab-runs/NAME-TIME]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Another seed than the scenario's, for the order of runs and the loads
+    #[arg(long)]
+    seed: Option<u64>,
+    /// No progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
+    let (mut scenario, text) = match read(&arguments.file) {
+        Ok(read) => read,
+        Err(code) => return code,
+    };
+    scenario.seed = arguments.seed.unwrap_or(scenario.seed);
+    let is_over = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&is_over)) {
+            return failed(&error);
+        }
+    }
+    let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&scenario.name));
+    let command: Vec<String> = std::env::args().collect();
+    let progress = progress(arguments.quiet);
+    let verdict = run_scenario(Order {
+        scenario: &scenario,
+        path: &arguments.file,
+        text: &text,
+        kind,
+        folder: &folder,
+        command: &command,
+        progress: progress.as_ref(),
+        is_over: &is_over,
+    });
+    match verdict {
+        Ok(verdict) => finish(&folder, &verdict),
+        Err(error) => {
+            let code = failed(&error);
+            if folder.join("manifest.json").exists() {
+                _ = writeln!(io::stderr(), "help: name another folder with -o, or remove this one");
+            }
+            code
+        }
+    }
+}
+
+/// Reads a scenario; what is wrong with it has been said when this is an error.
+pub(super) fn read(file: &Path) -> Result<(Scenario, String), u8> {
+    let text = fs::read_to_string(file).map_err(|error| {
+        _ = writeln!(io::stderr(), "error: can't read {}: {error}", file.display());
+        USAGE_EXIT
+    })?;
+    let scenario = Scenario::parse(file, &text).map_err(|error| {
+        _ = write!(io::stderr(), "{}", error.render(is_colored(&io::stderr())));
+        USAGE_EXIT
+    })?;
+    Ok((scenario, text))
+}
+
+/// Writes the reports, and says the verdict.
+fn finish(folder: &Path, verdict: &Verdict) -> u8 {
+    let reports = report::write_all(folder);
+    match Folder::load(folder) {
+        Ok(run) => say(report::terminal(verdict, &run.manifest, is_colored(&io::stdout())).trim_end()),
+        Err(error) => return failed(&error),
+    }
+    match reports {
+        Ok(written) => {
+            say(&format!("report: {}", written.html.display()));
+            hand_to_github(&written.summary);
+        }
+        Err(error) => _ = failed(&error),
+    }
+    verdict.exit_code
+}
+
+/// GitHub shows what is appended to the file that it names.
+fn hand_to_github(summary: &Path) {
+    let Some(file) = std::env::var_os("GITHUB_STEP_SUMMARY") else {
+        return;
+    };
+    let append = || -> io::Result<()> {
+        let text = fs::read(summary)?;
+        fs::OpenOptions::new().create(true).append(true).open(&file)?.write_all(&text)
+    };
+    if let Err(error) = append() {
+        let file = file.to_string_lossy();
+        _ = writeln!(io::stderr(), "warning: can't append to GITHUB_STEP_SUMMARY ({file}): {error}");
+    }
+}
+
+fn progress(is_quiet: bool) -> Box<dyn Progress> {
+    if is_quiet {
+        Box::new(Silent)
+    } else if is_colored(&io::stderr()) {
+        Box::<Bar>::default()
+    } else {
+        Box::<Lines>::default()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a folder is named after when its run began")]
+fn default_folder(name: &str) -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let now: String = now.chars().filter(|c| c.is_ascii_digit() || *c == 'T').collect();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
+    let name: String = name.chars().map(plain).collect();
+    Path::new("lab-runs").join(format!("{name}-{}", now.replace('T', "-")))
+}

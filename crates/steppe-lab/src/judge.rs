@@ -1,0 +1,238 @@
+//! From what was seen to the word: budgets, limits and pairs held against the rows of a run.
+//!
+//! Invariant: a word is never better than what was seen allows. A limit that could not be looked at
+//! is INCONCLUSIVE, not kept; a word of a whole is the worst of its parts. Left out: the statistics
+//! themselves (`stats`), and how it is shown (`report`).
+
+mod growth;
+mod kept;
+mod pairs;
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use crate::record::{
+    Epoch, Finding, Interval, Method, Problem, ProblemKind, RunKind, VariantVerdict, Verdict, Word,
+};
+use crate::scenario::{AbPlan, Budget, Variant};
+
+pub use growth::Attribution;
+
+/// What a run saw, as the judge needs it.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// Every row, warm-up included.
+    pub epochs: &'a [Epoch],
+    /// Response times after warm-up, by variant.
+    pub latency: &'a BTreeMap<String, Histogram<u64>>,
+    /// Where the target would be killed, in bytes, when that is known.
+    pub limit_bytes: Option<u64>,
+    /// Of the bootstrap.
+    pub seed: u64,
+}
+
+/// Judges each variant against the budget.
+pub fn variants(
+    evidence: Evidence<'_>,
+    variants: &[Variant],
+    budget: &Budget,
+    kind: RunKind,
+) -> Vec<VariantVerdict> {
+    let judge = |variant: &Variant| {
+        let measured = Measured::of(evidence.epochs, &variant.name);
+        let mut findings = growth::findings(&measured, budget, evidence, kind);
+        findings.extend(kept::findings(&measured, budget, evidence.latency.get(&variant.name)));
+        let word = findings.iter().map(|finding| finding.word).max();
+        VariantVerdict {
+            name: variant.name.clone(),
+            word: word.unwrap_or(Word::Inconclusive),
+            expect: variant.expect,
+            runs: measured.runs(),
+            findings,
+            leaks: Vec::new(),
+        }
+    };
+    variants.iter().map(judge).collect()
+}
+
+/// Judges pairs of runs: the second variant against the first.
+pub fn comparisons(
+    evidence: Evidence<'_>,
+    names: (&str, &str),
+    latency: &pairs::RunLatency,
+    plan: &AbPlan,
+    kind: RunKind,
+) -> Vec<Finding> {
+    pairs::findings(evidence, names, latency, plan, kind)
+}
+
+pub use pairs::RunLatency;
+
+/// The whole: the worst of its parts, and a sentence.
+pub fn whole(
+    kind: RunKind,
+    complete: bool,
+    variants: Vec<VariantVerdict>,
+    comparisons: Vec<Finding>,
+    problems: Vec<Problem>,
+) -> Verdict {
+    let parts = variants.iter().map(counted).chain(comparisons.iter().map(|finding| finding.word));
+    let broken = problems.iter().filter_map(|problem| word_of(problem.kind));
+    let word = parts.chain(broken).max().unwrap_or(Word::Inconclusive);
+    let headline = headline(word, complete, &variants, &comparisons, &problems);
+    let exit_code = if complete { word.exit_code() } else { incomplete_exit(word, &problems) };
+    Verdict {
+        kind,
+        word,
+        exit_code,
+        complete,
+        headline,
+        variants,
+        comparisons,
+        problems,
+    }
+}
+
+/// What a variant counts as: one that is expected to fail, and does as expected, is kept.
+fn counted(variant: &VariantVerdict) -> Word {
+    match variant.expect {
+        None => variant.word,
+        Some(expected) if expected == variant.word => Word::Stable,
+        // It was to be shown that it grows, and that was not shown.
+        Some(_) if variant.word.exit_code() == 0 => Word::NoGo,
+        Some(_) => variant.word,
+    }
+}
+
+fn word_of(kind: ProblemKind) -> Option<Word> {
+    match kind {
+        ProblemKind::GeneratorSaturated | ProblemKind::MissingCapability | ProblemKind::HelperFailed => {
+            Some(Word::Invalid)
+        }
+        ProblemKind::TargetFailed => Some(Word::TargetFailed),
+        ProblemKind::Interrupted | ProblemKind::Note => None,
+    }
+}
+
+/// Ctrl-C ends a run like any other program, whatever the points so far say.
+fn incomplete_exit(word: Word, problems: &[Problem]) -> u8 {
+    let is_interrupted = problems.iter().any(|problem| problem.kind == ProblemKind::Interrupted);
+    if is_interrupted { INTERRUPTED_EXIT } else { word.exit_code() }
+}
+
+fn headline(
+    word: Word,
+    complete: bool,
+    variants: &[VariantVerdict],
+    comparisons: &[Finding],
+    problems: &[Problem],
+) -> String {
+    let decisive = problems.iter().find(|problem| word_of(problem.kind) == Some(word));
+    let mut text = match decisive {
+        Some(problem) => problem.text.clone(),
+        None => decided_by(word, variants, comparisons),
+    };
+    if !complete {
+        text.push_str(" (incomplete: the run ended before its plan)");
+    }
+    text
+}
+
+/// The finding that gave the word; of good words, the one about memory.
+fn decided_by(word: Word, variants: &[VariantVerdict], comparisons: &[Finding]) -> String {
+    let unexpected = variants.iter().find(|variant| {
+        variant.expect.is_some_and(|expected| expected != variant.word) && counted(variant) == word
+    });
+    if let (Some(variant), Word::NoGo) = (unexpected, word) {
+        let expected = variant.expect.unwrap_or(word);
+        return format!("{} is {}, and {expected} was expected", variant.name, variant.word);
+    }
+    let of_variants = variants.iter().filter(|variant| counted(variant) == word);
+    let named = variants.len() > 1;
+    let of_variants = of_variants.flat_map(|variant| {
+        let findings = variant.findings.iter().map(move |finding| (Some(&variant.name), finding));
+        findings.filter(|(_, finding)| finding.word == variant.word)
+    });
+    let all = of_variants.chain(comparisons.iter().map(|finding| (None, finding)));
+    match all.filter(|(name, finding)| name.is_some() || finding.word == word).map(Some).next().flatten() {
+        Some((Some(name), finding)) if named => format!("{name}: {}", finding.text),
+        Some((_, finding)) => finding.text.clone(),
+        None => "there was nothing to judge".to_owned(),
+    }
+}
+
+/// The rows of a variant that count.
+struct Measured<'a> {
+    /// By run, without warm-up, in order.
+    runs: BTreeMap<u32, Vec<&'a Epoch>>,
+}
+
+impl<'a> Measured<'a> {
+    fn of(epochs: &'a [Epoch], variant: &str) -> Self {
+        let mut runs: BTreeMap<u32, Vec<&Epoch>> = BTreeMap::new();
+        for epoch in epochs.iter().filter(|epoch| epoch.variant == variant && !epoch.warmup) {
+            runs.entry(epoch.run).or_default().push(epoch);
+        }
+        Self { runs }
+    }
+
+    fn runs(&self) -> u32 {
+        u32::try_from(self.runs.len()).unwrap_or(u32::MAX)
+    }
+
+    fn epochs(&self) -> impl Iterator<Item = &'a Epoch> + '_ {
+        self.runs.values().flatten().copied()
+    }
+
+    fn operations(&self) -> u64 {
+        self.epochs().map(|epoch| epoch.operations).sum()
+    }
+
+    /// The sum, if every row has it.
+    fn sum(&self, of: impl Fn(&Epoch) -> Option<u64>) -> Option<u64> {
+        let mut values = self.epochs().map(of).peekable();
+        values.peek()?;
+        values.sum()
+    }
+
+    /// The largest, if any row has it.
+    fn max(&self, of: impl Fn(&Epoch) -> Option<u64>) -> Option<u64> {
+        self.epochs().filter_map(of).max()
+    }
+}
+
+/// An interval without width: a figure that was counted.
+fn exactly(value: f64) -> Interval {
+    Interval { lower: value, estimate: value, upper: value }
+}
+
+/// A figure held against a limit, or only told.
+fn figure(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> Finding {
+    Finding {
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        word: Word::Go,
+        text: String::new(),
+        method: Method::Limit,
+        limit,
+        value: value.map(exactly),
+        last_half: None,
+        confidence: None,
+        points: 0,
+        series: 0,
+        notes: Vec::new(),
+    }
+}
+
+/// Bytes as a float; exact below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "figures for people: 53 bits are enough")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// As a shell says that SIGINT ended a program.
+pub const INTERRUPTED_EXIT: u8 = 130;
+
+#[cfg(test)]
+mod tests;

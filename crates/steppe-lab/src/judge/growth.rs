@@ -1,0 +1,221 @@
+//! Growth of memory an epoch, against its budget; and whether it is a leak or retention.
+
+use std::fmt::Write as _;
+
+use super::kept::number;
+use super::{Evidence, Measured, figure, float};
+use crate::record::{Epoch, Finding, Interval, Method, RunKind, Word};
+use crate::scenario::Budget;
+use crate::stats::{Drift, judge_drift};
+
+/// What growth of resident memory is put down to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attribution {
+    /// Live bytes grow with it: something is never freed.
+    Leak,
+    /// Live bytes are flat: it was freed, and did not go back to the system.
+    Retention,
+    /// The target does not tell its live bytes, or they are not conclusive.
+    Unknown,
+}
+
+/// A series of memory to judge.
+struct Series<'a> {
+    metric: &'static str,
+    /// As sentences call it.
+    called: &'static str,
+    budget_kib: Option<f64>,
+    bytes: fn(&Epoch) -> Option<u64>,
+    measured: &'a Measured<'a>,
+}
+
+/// Findings on the points of quiet moments, on high-water marks, and on live bytes.
+pub(super) fn findings(
+    measured: &Measured<'_>,
+    budget: &Budget,
+    evidence: Evidence<'_>,
+    kind: RunKind,
+) -> Vec<Finding> {
+    let step = if kind == RunKind::Cycle { "cycle" } else { "epoch" };
+    let all = [
+        ("rss_growth", "memory", budget.rss_growth_kib, quiet_bytes as fn(&Epoch) -> Option<u64>),
+        ("hwm_growth", "the high-water mark", budget.hwm_growth_kib, |epoch| epoch.hwm_bytes),
+        (
+            "live_growth",
+            "live heap",
+            budget.live_growth_kib.or(budget.rss_growth_kib),
+            |epoch| epoch.live_bytes,
+        ),
+    ];
+    let mut findings: Vec<Finding> = Vec::new();
+    for (metric, called, budget_kib, bytes) in all {
+        let series = Series { metric, called, budget_kib, bytes, measured };
+        // Nobody asks for live bytes of a target that does not offer them.
+        let is_offered = measured.epochs().any(|epoch| (series.bytes)(epoch).is_some());
+        let is_asked = is_offered || (budget_kib.is_some() && metric != "live_growth");
+        if is_asked || (metric == "live_growth" && budget.live_growth_kib.is_some()) {
+            findings.push(series.finding(evidence, step));
+        }
+    }
+    attribute(&mut findings);
+    findings
+}
+
+/// What the process holds that can't be dropped: anonymous memory, whether in RAM or swapped out.
+/// RSS stands in where a kernel does not tell them apart.
+fn quiet_bytes(epoch: &Epoch) -> Option<u64> {
+    match epoch.anonymous_bytes {
+        Some(anonymous) => Some(anonymous + epoch.swap_bytes.unwrap_or(0)),
+        None => epoch.rss_bytes,
+    }
+}
+
+impl Series<'_> {
+    fn finding(&self, evidence: Evidence<'_>, step: &str) -> Finding {
+        let unit = format!("KiB/{step}");
+        let mut finding = figure(self.metric, &unit, None, self.budget_kib);
+        let points = self.points();
+        let judged = points.as_ref().and_then(|points| {
+            judge_drift(points, self.budget_kib.unwrap_or(f64::INFINITY), evidence.seed)
+        });
+        let Some(drift) = judged else {
+            finding.word =
+                if self.budget_kib.is_some() { Word::Inconclusive } else { Word::Stable };
+            finding.text = format!("growth of {} could not be judged: {}", self.called, self.lack());
+            return finding;
+        };
+        finding.word = drift.word;
+        finding.method = drift.method;
+        finding.value = Some(drift.whole);
+        finding.last_half = Some(drift.last_half);
+        finding.confidence = Some(drift.confidence);
+        finding.points = drift.points;
+        finding.series = drift.series;
+        finding.text = self.sentence(&drift, &unit);
+        finding.notes = self.notes(&drift, evidence, step);
+        finding
+    }
+
+    /// One series a run, in KiB; `None` where a row has no value: a gap would be a step.
+    fn points(&self) -> Option<Vec<Vec<f64>>> {
+        let run = |epochs: &Vec<&Epoch>| {
+            epochs.iter().map(|epoch| (self.bytes)(epoch).map(|bytes| float(bytes) / KIB)).collect()
+        };
+        self.measured.runs.values().map(run).collect()
+    }
+
+    fn lack(&self) -> String {
+        let rows = self.measured.epochs().count();
+        let seen = self.measured.epochs().filter(|epoch| (self.bytes)(epoch).is_some()).count();
+        if seen < rows {
+            format!("it was seen in {seen} of {rows} epochs")
+        } else {
+            format!("{rows} points in {} runs are too few", self.measured.runs())
+        }
+    }
+
+    fn sentence(&self, drift: &Drift, unit: &str) -> String {
+        let Interval { lower, estimate, upper } = drift.whole;
+        let mut text = format!(
+            "{} grows by {} {unit} ({} to {})",
+            self.called,
+            number(estimate),
+            number(lower),
+            number(upper)
+        );
+        match self.budget_kib {
+            Some(budget) => _ = write!(text, "; allowed is {}", number(budget)),
+            None => text.push_str("; no budget is set"),
+        }
+        if drift.method == Method::BlockBootstrap {
+            text.push_str(" [single run]");
+        }
+        text
+    }
+
+    fn notes(&self, drift: &Drift, evidence: Evidence<'_>, step: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        let grows = matches!(drift.word, Word::Unbounded | Word::Growing);
+        if grows || drift.significant {
+            notes.extend(self.per_operation(drift));
+            notes.extend(self.until_limit(drift, evidence.limit_bytes, step));
+        }
+        notes
+    }
+
+    fn per_operation(&self, drift: &Drift) -> Option<String> {
+        let epochs = u64::try_from(self.measured.epochs().count()).ok()?;
+        let operations = float(self.measured.operations()) / float(epochs.max(1));
+        (operations >= 1.0).then(|| {
+            let bytes = drift.whole.estimate * KIB / operations;
+            format!("{} bytes an operation", number(bytes))
+        })
+    }
+
+    /// How long until the process would be killed, going on like this.
+    fn until_limit(&self, drift: &Drift, limit: Option<u64>, step: &str) -> Option<String> {
+        let limit = float(limit?);
+        let last = self.measured.epochs().last()?;
+        let held = float((self.bytes)(last)?);
+        let slope = drift.whole.estimate * KIB;
+        if slope <= 0.0 || held >= limit {
+            return None;
+        }
+        let hours = (limit - held) / slope * self.hours_a_step()?;
+        let half = (drift.whole.upper - drift.whole.lower) / 2.0;
+        Some(format!(
+            "still growing at {} ± {} KiB/{step}; the limit of {} MiB is reached in {} hours",
+            number(drift.whole.estimate),
+            number(half),
+            number(limit / KIB / KIB),
+            number(hours)
+        ))
+    }
+
+    fn hours_a_step(&self) -> Option<f64> {
+        let run = self.measured.runs.values().find(|epochs| epochs.len() > 1)?;
+        let (first, last) = (run.first()?, run.last()?);
+        let steps = u64::try_from(run.len() - 1).ok()?;
+        Some(float(last.start_ms.saturating_sub(first.start_ms)) / float(steps) / MS_AN_HOUR)
+    }
+}
+
+/// Leak or retention: live bytes decide.
+fn attribute(findings: &mut [Finding]) {
+    let word = |findings: &[Finding], metric: &str| {
+        findings.iter().find(|finding| finding.metric == metric).map(|finding| finding.word)
+    };
+    let live = word(findings, "live_growth");
+    let resident = word(findings, "rss_growth");
+    let attribution = match live {
+        Some(Word::Unbounded) => Attribution::Leak,
+        Some(Word::Stable) => Attribution::Retention,
+        _ => Attribution::Unknown,
+    };
+    for finding in findings {
+        let grows = matches!(finding.word, Word::Unbounded | Word::Growing);
+        if finding.metric == "live_growth" && attribution == Attribution::Leak {
+            finding.word = Word::Leak;
+            finding.notes.push("leak: what is live grows, so it is never freed".to_owned());
+        } else if finding.metric == "rss_growth" && grows {
+            finding.notes.push(explanation(attribution).to_owned());
+        }
+    }
+    debug_assert!(attribution != Attribution::Leak || live.is_some(), "{resident:?}");
+}
+
+fn explanation(attribution: Attribution) -> &'static str {
+    match attribution {
+        Attribution::Leak => "leak: live bytes grow as well",
+        Attribution::Retention => {
+            "retention, not a leak: live bytes are flat, so it was freed and did not go back to the \
+             system; compare allocators (a [[variant]] with `preload`)"
+        }
+        Attribution::Unknown => {
+            "leak or retention? `target.live_bytes` would tell, or `steppe-lab leaks`"
+        }
+    }
+}
+
+const KIB: f64 = 1_024.0;
+const MS_AN_HOUR: f64 = 3_600_000.0;

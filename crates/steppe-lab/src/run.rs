@@ -1,0 +1,74 @@
+//! Runs a scenario: starts what it names, drives it, looks at it, judges it, and leaves a folder.
+//!
+//! Invariant: whatever goes wrong once the folder is there ends in a verdict in it, and in its exit
+//! code. Every run is a fresh process; the order of runs is drawn from the scenario's seed.
+
+mod leaks;
+mod point;
+mod manifest;
+mod plan;
+mod progress;
+mod sampler;
+mod session;
+mod stage;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use crate::record::{FolderError, RunKind, Verdict};
+use crate::scenario::Scenario;
+
+pub use progress::{Bar, Lines, Progress, Silent};
+
+/// What to run, and where to.
+#[derive(Clone, Copy)]
+pub struct Order<'a> {
+    /// What it says.
+    pub scenario: &'a Scenario,
+    /// Its file, and the text of it, for the manifest.
+    pub path: &'a Path,
+    /// See `path`.
+    pub text: &'a str,
+    /// Which of its plans.
+    pub kind: RunKind,
+    /// Where everything is written.
+    pub folder: &'a Path,
+    /// As the lab was called.
+    pub command: &'a [String],
+    /// Who is told how far it is.
+    pub progress: &'a dyn Progress,
+    /// Set when it has to end now (Ctrl-C): what was seen until then is reported.
+    pub is_over: &'a AtomicBool,
+}
+
+/// Why there is no run and no verdict.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The file has no such plan.
+    #[error("{path} has no [{section}], which `steppe-lab {command}` runs")]
+    NoPlan {
+        /// The scenario.
+        path: PathBuf,
+        /// What it lacks.
+        section: &'static str,
+        /// What was asked for.
+        command: &'static str,
+    },
+    /// The folder can't be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The lab itself lacks something.
+    #[error("the lab can't run: {0}")]
+    Lab(#[from] std::io::Error),
+}
+
+/// Runs it to its end, or until it is over, and judges what was seen.
+///
+/// # Errors
+/// When nothing could be run or written; a target that fails is a verdict.
+pub fn run(order: Order<'_>) -> Result<Verdict, RunError> {
+    match order.kind {
+        RunKind::Leaks => leaks::run(order),
+        _ => session::run(order),
+    }
+}

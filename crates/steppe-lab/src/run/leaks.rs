@@ -1,0 +1,205 @@
+//! The target under a leak checker: loaded, ended cleanly, and asked what it lost.
+//!
+//! A checker judges what nobody points to when the process ends, so a target that has to be killed
+//! has no verdict. It is never timed: under valgrind everything takes many times as long.
+
+mod memcheck;
+mod sanitizer;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::session::{interrupted, load_failed, problem};
+use super::stage::{Cast, Fall, Stage, program};
+use super::{Order, RunError, manifest};
+use crate::judge;
+use crate::load::{Burst, Driver};
+use crate::record::{
+    Finding, Folder, Interval, LeakSite, Method, Problem, ProblemKind, Verdict, VariantVerdict, Word,
+};
+use crate::scenario::{LeakChecker, LeaksPlan, Program, Variant};
+use crate::target::Asker;
+
+pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
+    let plan = order.scenario.leaks.clone().unwrap_or_default();
+    let names = order.scenario.variants.iter().enumerate();
+    let names: Vec<_> = names.map(|(index, variant)| (variant.name.clone(), index)).collect();
+    let folder = Folder::create(order.folder)?;
+    let mut manifest = manifest::begin(order, &names);
+    folder.write_manifest(&manifest)?;
+    let check = Check { order, plan: &plan, folder: &folder, asker: Asker::new()? };
+    let (mut verdicts, mut problems) = (Vec::new(), Vec::new());
+    for (index, variant) in order.scenario.variants.iter().enumerate() {
+        #[expect(clippy::cast_precision_loss, reason = "a handful of variants")]
+        order.progress.at(index as f64, names.len() as u64, &variant.name);
+        match check.variant(variant) {
+            Ok(found) => verdicts.push(judged(&variant.name, variant.expect, &plan, found)),
+            Err(Fall::Interrupted) => {
+                problems.push(interrupted());
+                break;
+            }
+            Err(Fall::Broken(problem)) => {
+                problems.push(problem);
+                break;
+            }
+        }
+    }
+    order.progress.end();
+    let complete = verdicts.len() == names.len();
+    manifest::finish(&mut manifest, Duration::ZERO, complete);
+    let verdict = judge::whole(order.kind, complete, verdicts, Vec::new(), problems);
+    folder.write_manifest(&manifest)?;
+    folder.write_verdict(&verdict)?;
+    Ok(verdict)
+}
+
+/// What a checker said.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    sites: Vec<LeakSite>,
+    /// Bytes that nothing points to.
+    lost_bytes: u64,
+    operations: u64,
+}
+
+struct Check<'a> {
+    order: Order<'a>,
+    plan: &'a LeaksPlan,
+    folder: &'a Folder,
+    asker: Asker,
+}
+
+impl Check<'_> {
+    fn variant(&self, variant: &Variant) -> Result<Found, Fall> {
+        let said = self.folder.path().join("logs").join(format!("checker-{}", file_name(&variant.name)));
+        let target = program(&self.order.scenario.target.command, variant);
+        let checked = match self.plan.checker {
+            LeakChecker::Memcheck => memcheck::program(self.plan, target, &said),
+            LeakChecker::Sanitizer => sanitizer::program(self.plan, target, &said),
+        };
+        let cast = Cast {
+            scenario: self.order.scenario,
+            variant,
+            label: &variant.name,
+            program: Some(checked),
+            with_group: false,
+            patience: CHECKER_PATIENCE,
+        };
+        let mut stage = Stage::up(&cast, self.folder, &self.asker, self.order.is_over)?;
+        let operations = self.load(&mut stage)?;
+        stage.down().map_err(|status| Fall::Broken(unclean(&status)))?;
+        let mut found = match self.plan.checker {
+            LeakChecker::Memcheck => memcheck::read(&said),
+            LeakChecker::Sanitizer => sanitizer::read(&said),
+        }
+        .map_err(|error| Fall::Broken(silent(&error)))?;
+        found.operations = operations;
+        Ok(found)
+    }
+
+    /// Drives the target for as long as the plan says.
+    fn load(&self, stage: &mut Stage) -> Result<u64, Fall> {
+        let broken = |text: &str| Fall::Broken(problem(ProblemKind::HelperFailed, text, ""));
+        let scenario = self.order.scenario;
+        let clock = Instant::now();
+        let mut driver = Driver::start(&scenario.loads, scenario.seed, clock)
+            .map_err(|error| broken(&format!("the load can't start: {error}")))?;
+        driver.resume(Burst { length: self.plan.length, epoch: 0, to_end: false });
+        while clock.elapsed() < self.plan.length {
+            if self.order.is_over.load(Ordering::Relaxed) {
+                return Err(Fall::Interrupted);
+            }
+            if let Some(problem) = stage.fallen() {
+                return Err(Fall::Broken(problem));
+            }
+            if let Some(failure) = driver.failures().into_iter().next() {
+                return Err(Fall::Broken(load_failed(&failure)));
+            }
+            std::thread::sleep(TICK);
+        }
+        driver.pause(CHECKER_PATIENCE);
+        let operations = driver.take().iter().map(|load| load.operations).sum();
+        driver.stop();
+        if operations == 0 {
+            return Err(broken("no operation succeeded, so nothing was checked"));
+        }
+        Ok(operations)
+    }
+}
+
+fn judged(name: &str, expect: Option<Word>, plan: &LeaksPlan, found: Found) -> VariantVerdict {
+    let is_kept = found.lost_bytes <= plan.lost_bytes_max;
+    #[expect(clippy::cast_precision_loss, reason = "bytes for people")]
+    let (lost, limit) = (found.lost_bytes as f64, plan.lost_bytes_max as f64);
+    let finding = Finding {
+        metric: "lost_bytes".to_owned(),
+        unit: "bytes".to_owned(),
+        word: if is_kept { Word::Go } else { Word::Leak },
+        text: format!(
+            "{} bytes are lost after {} operations; allowed are {}",
+            found.lost_bytes, found.operations, plan.lost_bytes_max
+        ),
+        method: Method::Limit,
+        limit: Some(limit),
+        value: Some(Interval { lower: lost, estimate: lost, upper: lost }),
+        last_half: None,
+        confidence: None,
+        points: 1,
+        series: 1,
+        notes: Vec::new(),
+    };
+    VariantVerdict {
+        name: name.to_owned(),
+        word: finding.word,
+        expect,
+        runs: 1,
+        findings: vec![finding],
+        leaks: found.sites,
+    }
+}
+
+fn unclean(status: &str) -> Problem {
+    problem(
+        ProblemKind::TargetFailed,
+        &format!("the target did not end on SIGTERM ({status}): a leak checker says nothing of a process that is killed"),
+        "make it shut down cleanly, or raise `target.stop_timeout`",
+    )
+}
+
+fn silent(error: &str) -> Problem {
+    problem(
+        ProblemKind::MissingCapability,
+        &format!("the leak checker left no report: {error}"),
+        "for memcheck: is valgrind installed? For a sanitizer: is the target built with it, and does \
+         it end by itself on SIGTERM instead of by the signal?",
+    )
+}
+
+fn file_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+/// The target's surroundings with another command line.
+fn with_command(target: Program, cmd: Vec<String>) -> Program {
+    Program { cmd, ..target }
+}
+
+/// Every file that begins like `said`: a checker writes one a process.
+fn reports(said: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let folder = said.parent().unwrap_or(said);
+    let prefix = said.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+const TICK: Duration = Duration::from_millis(100);
+/// Under a checker, what takes a second takes half a minute.
+const CHECKER_PATIENCE: Duration = Duration::from_secs(120);

@@ -1,0 +1,88 @@
+//! LeakSanitizer, alone or within AddressSanitizer, by the text that it prints.
+
+use std::path::Path;
+
+use super::{Found, reports, with_command};
+use crate::limits::{LEAK_SITES_MAX, LEAK_STACK_MAX};
+use crate::record::LeakSite;
+use crate::scenario::{LeaksPlan, Program};
+
+/// The sanitizer build, told to write a file a process and to end like the program does.
+pub(super) fn program(plan: &LeaksPlan, target: Program, said: &Path) -> Program {
+    let cmd = plan.command.clone().unwrap_or_else(|| target.cmd.clone());
+    let mut program = with_command(target, cmd);
+    program.cmd.extend(plan.arguments.iter().cloned());
+    for name in ["ASAN_OPTIONS", "LSAN_OPTIONS"] {
+        let ours = format!("detect_leaks=1:exitcode=23:log_path={}", said.display());
+        let options = match program.env.get(name) {
+            Some(theirs) => format!("{theirs}:{ours}"),
+            None => ours,
+        };
+        program.env.insert(name.to_owned(), options);
+    }
+    program
+}
+
+/// A clean process writes nothing: that no file is there is the good answer. That the build has a
+/// sanitizer at all is checked beforehand, by its runtime's symbols.
+pub(super) fn read(said: &Path) -> Result<Found, String> {
+    let mut found = Found::default();
+    for file in reports(said).map_err(|error| error.to_string())? {
+        let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+        parse(&text, &mut found);
+    }
+    Ok(found)
+}
+
+/// `Direct leak of 640 byte(s) in 10 object(s) allocated from:` and frames below it.
+fn parse(text: &str, found: &mut Found) {
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((kind, bytes, blocks)) = leak_line(line) else {
+            continue;
+        };
+        let mut stack = Vec::new();
+        while let Some(frame) = lines.next_if(|line| line.trim_start().starts_with('#')) {
+            // `#1 0x55d in main a.c:7`: what follows `in`.
+            let shown = frame.split_once(" in ").map_or(frame.trim(), |(_, place)| place);
+            if stack.len() < LEAK_STACK_MAX {
+                stack.push(shown.to_owned());
+            }
+        }
+        found.lost_bytes += bytes;
+        if found.sites.len() < LEAK_SITES_MAX {
+            found.sites.push(LeakSite { kind: kind.to_owned(), bytes, blocks, stack });
+        }
+    }
+    found.sites.sort_by_key(|site| std::cmp::Reverse(site.bytes));
+}
+
+fn leak_line(line: &str) -> Option<(&'static str, u64, u64)> {
+    let (kind, rest) = if let Some(rest) = line.strip_prefix("Direct leak of ") {
+        ("definitely lost", rest)
+    } else {
+        ("indirectly lost", line.strip_prefix("Indirect leak of ")?)
+    };
+    let (bytes, rest) = rest.split_once(" byte(s) in ")?;
+    let (blocks, _) = rest.split_once(" object(s)")?;
+    Some((kind, bytes.parse().ok()?, blocks.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaks_are_read_with_their_stacks() {
+        let text = "=====\n==7==ERROR: LeakSanitizer: detected memory leaks\n\n\
+            Direct leak of 640 byte(s) in 10 object(s) allocated from:\n\
+            \x20   #0 0x49 in malloc (/srv/a+0x49)\n    #1 0x4c in handle /src/a.c:7:3\n\n\
+            Indirect leak of 8 byte(s) in 1 object(s) allocated from:\n    #0 0x49 in malloc\n\n\
+            SUMMARY: AddressSanitizer: 648 byte(s) leaked in 11 allocation(s).\n";
+        let mut found = Found::default();
+        parse(text, &mut found);
+        assert_eq!(found.lost_bytes, 648);
+        assert_eq!(found.sites[0].stack[1], "handle /src/a.c:7:3");
+        assert_eq!(found.sites[1].kind, "indirectly lost");
+    }
+}

@@ -1,0 +1,104 @@
+//! Writes down what is about to be run.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use sha2::{Digest, Sha256};
+
+use super::Order;
+use super::plan::Plan;
+use super::stage::program;
+use crate::doctor;
+use crate::record::{Manifest, VariantEntry};
+
+/// Of the layout of files.
+const FORMAT: u32 = 1;
+
+pub(super) fn begin(order: Order<'_>, variants: &[(String, usize)]) -> Manifest {
+    Manifest {
+        format: FORMAT,
+        lab_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: order.command.to_vec(),
+        kind: order.kind,
+        scenario_name: order.scenario.name.clone(),
+        scenario_path: order.path.to_string_lossy().into_owned(),
+        scenario_sha256: hex(&Sha256::digest(order.text.as_bytes())),
+        scenario_text: order.text.to_owned(),
+        started: now(),
+        finished: None,
+        complete: false,
+        seed: order.scenario.seed,
+        machine: doctor::machine(),
+        capabilities: Vec::new(),
+        variants: variants.iter().map(|(name, index)| entry(order, name, *index)).collect(),
+        runs: Vec::new(),
+        sampler_cpu_us: None,
+        lab_cpu_us: None,
+        lab_hwm_bytes: None,
+    }
+}
+
+/// The lab's own costs, and the time.
+pub(super) fn finish(manifest: &mut Manifest, sampler_cpu: std::time::Duration, complete: bool) {
+    manifest.finished = Some(now());
+    manifest.complete = complete;
+    manifest.sampler_cpu_us = u64::try_from(sampler_cpu.as_micros()).ok();
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let cpu = std::time::Duration::try_from(cpu).ok();
+    manifest.lab_cpu_us = cpu.and_then(|cpu| u64::try_from(cpu.as_micros()).ok());
+    manifest.lab_hwm_bytes = own_high_water();
+}
+
+fn entry(order: Order<'_>, name: &str, index: usize) -> VariantEntry {
+    let variant = &order.scenario.variants[index];
+    let program = program(&order.scenario.target.command, variant);
+    let executable = program.cmd.first().and_then(|name| executable(name));
+    VariantEntry {
+        name: name.to_owned(),
+        env: program.env.into_iter().collect(),
+        preload: variant.preload.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        executable_sha256: executable.as_deref().and_then(|path| file_sha256(path).ok()),
+        executable: executable.map(|path| path.to_string_lossy().into_owned()),
+        cmd: program.cmd,
+    }
+}
+
+/// Where the system will find it.
+fn executable(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Path::new(name).canonicalize().ok();
+    }
+    let path = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name));
+    found.filter_map(|path| path.canonicalize().ok()).find(|path| path.is_file())
+}
+
+fn file_sha256(path: &Path) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    io::copy(&mut File::open(path)?, &mut hasher)?;
+    Ok(hex(&hasher.finalize()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn own_high_water() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1_024)
+}
+
+#[expect(clippy::disallowed_methods, reason = "people want to know when it was; nothing is measured by it")]
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+impl Plan {
+    /// The variants as the manifest lists them.
+    pub(super) fn entries(&self) -> &[(String, usize)] {
+        &self.variants
+    }
+}

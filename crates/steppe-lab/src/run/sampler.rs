@@ -1,0 +1,183 @@
+//! The thread that looks: often and cheaply, once a second at the rest, and when it is told to.
+//!
+//! It owns the observer, so that nobody looks at the same time. It measures what it costs itself.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::limits::SAMPLES_HELD_MAX;
+use crate::observe::{ObserveError, Observer, Quiet, Slow, Wanted, thread_cpu_time};
+use crate::record::{Capability, Sample};
+use crate::scenario::Sampling;
+
+/// What to look at.
+pub(super) struct Subject {
+    pub(super) roots: Vec<u32>,
+    pub(super) group: Option<PathBuf>,
+    pub(super) variant: String,
+    pub(super) run: u32,
+    /// What times count from.
+    pub(super) clock: Instant,
+    pub(super) sampling: Sampling,
+}
+
+/// A look that was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub(super) slow: Slow,
+    /// Only of a quiet moment.
+    pub(super) quiet: Option<Quiet>,
+    /// Since the last look.
+    pub(super) samples: Vec<Sample>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    /// Resets the high-water marks first.
+    Begin,
+    Now,
+    Quiet,
+}
+
+pub(super) struct Sampler {
+    asks: Option<SyncSender<Ask>>,
+    looks: Receiver<Look>,
+    thread: Option<JoinHandle<Duration>>,
+    pub(super) capabilities: Vec<Capability>,
+}
+
+impl Sampler {
+    pub(super) fn start(subject: Subject) -> Result<Self, ObserveError> {
+        let wanted = Wanted {
+            syscalls: true,
+            instructions: true,
+            cgroup: subject.group.clone(),
+        };
+        let mut observer = Observer::attach(&subject.roots, wanted)?;
+        let capabilities = observer.capabilities();
+        let (asks, asked) = sync_channel(1);
+        let (answer, looks) = sync_channel(1);
+        let thread = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(move || Watch::new(observer, subject).run(&asked, &answer))
+            .map_err(|source| ObserveError::Refused { pid: 0, source })?;
+        Ok(Self {
+            asks: Some(asks),
+            looks,
+            thread: Some(thread),
+            capabilities,
+        })
+    }
+
+    /// An epoch begins: high-water marks start again.
+    pub(super) fn begin(&self) -> Look {
+        self.ask(Ask::Begin)
+    }
+
+    /// A look at everything that does not disturb.
+    pub(super) fn now(&self) -> Look {
+        self.ask(Ask::Now)
+    }
+
+    /// A look in a quiet moment.
+    pub(super) fn quiet(&self) -> Look {
+        self.ask(Ask::Quiet)
+    }
+
+    fn ask(&self, ask: Ask) -> Look {
+        let sent = self.asks.as_ref().is_some_and(|asks| asks.send(ask).is_ok());
+        if sent { self.looks.recv().unwrap_or_default() } else { Look::default() }
+    }
+
+    /// Ends it; the CPU time that it took in all.
+    pub(super) fn stop(mut self) -> Duration {
+        self.asks = None;
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+struct Watch {
+    observer: Observer,
+    subject: Subject,
+    samples: Vec<Sample>,
+    slow_apart: Duration,
+}
+
+impl Watch {
+    fn new(observer: Observer, subject: Subject) -> Self {
+        let slow_apart = subject.sampling.slow;
+        Self { observer, subject, samples: Vec::new(), slow_apart }
+    }
+
+    fn run(mut self, asked: &Receiver<Ask>, answer: &SyncSender<Look>) -> Duration {
+        let mut next_fast = Instant::now();
+        let mut next_slow = next_fast;
+        loop {
+            let wait = next_fast.min(next_slow).saturating_duration_since(Instant::now());
+            match asked.recv_timeout(wait) {
+                Ok(ask) => {
+                    if answer.send(self.look(ask)).is_err() {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = Instant::now();
+                    if now >= next_slow {
+                        self.sample_slow();
+                        next_slow = now + self.slow_apart;
+                        next_fast = now + self.subject.sampling.fast;
+                    } else if now >= next_fast {
+                        self.sample_fast();
+                        next_fast = now + self.subject.sampling.fast;
+                    }
+                }
+            }
+        }
+        thread_cpu_time()
+    }
+
+    fn look(&mut self, ask: Ask) -> Look {
+        if ask == Ask::Begin {
+            self.observer.reset_high_water();
+        }
+        let quiet = (ask == Ask::Quiet).then(|| self.observer.quiet());
+        let slow = self.observer.slow();
+        self.keep(|sample| slow.write_to(sample));
+        Look { slow, quiet, samples: std::mem::take(&mut self.samples) }
+    }
+
+    fn sample_fast(&mut self) {
+        let fast = self.observer.fast();
+        self.keep(|sample| {
+            sample.rss_bytes = fast.rss_bytes;
+            sample.processes = Some(fast.processes);
+        });
+    }
+
+    /// Looks less often where looking costs more than a hundredth of the time.
+    fn sample_slow(&mut self) {
+        let slow = self.observer.slow();
+        if slow.is_dear(self.slow_apart) {
+            self.slow_apart *= 2;
+        }
+        self.keep(|sample| slow.write_to(sample));
+    }
+
+    fn keep(&mut self, fill: impl FnOnce(&mut Sample)) {
+        if self.samples.len() >= SAMPLES_HELD_MAX {
+            return;
+        }
+        let since = self.subject.clock.elapsed().as_millis();
+        let mut sample = Sample {
+            variant: self.subject.variant.clone(),
+            run: self.subject.run,
+            at_ms: u64::try_from(since).unwrap_or(u64::MAX),
+            ..Sample::default()
+        };
+        fill(&mut sample);
+        self.samples.push(sample);
+    }
+}

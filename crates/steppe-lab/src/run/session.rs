@@ -1,0 +1,475 @@
+//! Soak, cycle, A/B and calibration: runs one after the other, each in fresh processes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::plan::{Plan, Step};
+use super::point::{self, Looks};
+use super::sampler::{Sampler, Subject};
+use super::stage::{Cast, Fall, Stage};
+use super::{Order, RunError, manifest};
+use crate::judge::{self, Evidence, RunLatency};
+use crate::limits::{ERROR_KINDS_SHOWN_MAX, SATURATED_SHARE_MAX};
+use crate::load::{Burst, Driver, Interval, LoadFailure};
+use crate::record::{
+    Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry,
+    Verdict,
+};
+use crate::target::Asker;
+
+pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
+    let plan = Plan::of(order)?;
+    let mut session = Session {
+        order,
+        folder: Folder::create(order.folder)?,
+        manifest: manifest::begin(order, plan.entries()),
+        clock: Instant::now(),
+        asker: Asker::new()?,
+        epochs: Vec::new(),
+        latency: BTreeMap::new(),
+        run_latency: BTreeMap::new(),
+        problems: Vec::new(),
+        saturated: Vec::new(),
+        restless: 0,
+        error_kinds: BTreeMap::new(),
+        sampler_cpu: Duration::ZERO,
+        limit_bytes: None,
+        done: 0,
+        plan,
+    };
+    session.folder.write_manifest(&session.manifest)?;
+    let ended = session.run_all()?;
+    session.finish(ended)
+}
+
+struct Session<'a> {
+    order: Order<'a>,
+    plan: Plan,
+    folder: Folder,
+    manifest: Manifest,
+    clock: Instant,
+    asker: Asker,
+    epochs: Vec<Epoch>,
+    /// After warm-up, by variant.
+    latency: BTreeMap<String, Histogram<u64>>,
+    /// The same by run: pairs are compared by it.
+    run_latency: RunLatency,
+    problems: Vec<Problem>,
+    /// Why the generator set the pace, an entry for each measured epoch in which it did.
+    saturated: Vec<String>,
+    /// Measured epochs that had something in flight in their quiet moment.
+    restless: u32,
+    error_kinds: BTreeMap<String, u64>,
+    sampler_cpu: Duration,
+    limit_bytes: Option<u64>,
+    /// Steps that are over.
+    done: u64,
+}
+
+/// Who is on the stage during a run.
+struct Scene {
+    stage: Stage,
+    driver: Driver,
+    sampler: Sampler,
+    variant: String,
+    run: u32,
+}
+
+/// Why it ends before its plan does.
+enum Stop {
+    Fall(Fall),
+    Folder(FolderError),
+}
+
+impl From<FolderError> for Stop {
+    fn from(error: FolderError) -> Self {
+        Self::Folder(error)
+    }
+}
+
+impl From<Problem> for Stop {
+    fn from(problem: Problem) -> Self {
+        Self::Fall(Fall::Broken(problem))
+    }
+}
+
+impl Session<'_> {
+    /// True: to the end of the plan.
+    fn run_all(&mut self) -> Result<bool, RunError> {
+        for (variant, run) in self.plan.runs.clone() {
+            match self.run_one(variant, run) {
+                Ok(()) => {}
+                Err(Stop::Folder(error)) => return Err(error.into()),
+                Err(Stop::Fall(fall)) => {
+                    self.problems.push(match fall {
+                        Fall::Broken(problem) => problem,
+                        Fall::Interrupted => interrupted(),
+                    });
+                    return Ok(false);
+                }
+            }
+            self.folder.write_manifest(&self.manifest)?;
+        }
+        Ok(true)
+    }
+
+    fn run_one(&mut self, variant: usize, run: u32) -> Result<(), Stop> {
+        let (name, index) = self.plan.variants[variant].clone();
+        let label = format!("{name} {run}");
+        self.progress(0.0, &format!("{label}: starting"));
+        let cast = Cast {
+            scenario: self.order.scenario,
+            variant: &self.order.scenario.variants[index],
+            label: &label,
+            program: None,
+            with_group: true,
+            patience: Duration::ZERO,
+        };
+        let started = self.since_start();
+        let stage = Stage::up(&cast, &self.folder, &self.asker, self.order.is_over);
+        let stage = stage.map_err(Stop::Fall)?;
+        self.manifest.runs.push(RunEntry {
+            variant: name.clone(),
+            run,
+            start_ms: started,
+            ready_ms: milliseconds(stage.ready_after),
+            ended: None,
+        });
+        let mut scene = self.scene(stage, name, run)?;
+        let steps = self.plan.steps.clone();
+        let mut played = Ok(());
+        for (epoch, step) in steps.into_iter().enumerate() {
+            played = self.step(&mut scene, epoch, step);
+            if played.is_err() {
+                break;
+            }
+            self.done += 1;
+        }
+        self.strike(scene);
+        played
+    }
+
+    /// The sampler and the loads for a stage that is up.
+    fn scene(&mut self, stage: Stage, variant: String, run: u32) -> Result<Scene, Stop> {
+        let subject = Subject {
+            roots: stage.roots(),
+            group: stage.group_path(),
+            variant: variant.clone(),
+            run,
+            clock: self.clock,
+            sampling: self.order.scenario.sampling,
+        };
+        let sampler = Sampler::start(subject).map_err(|error| {
+            problem(
+                ProblemKind::MissingCapability,
+                &format!("the target can't be looked at: {error}"),
+                "`steppe-lab doctor` says what this machine allows",
+            )
+        })?;
+        if self.manifest.capabilities.is_empty() {
+            self.take_capabilities(&sampler)?;
+        }
+        let seed = self.order.scenario.seed.wrapping_add(u64::from(run));
+        let driver = Driver::start(&self.order.scenario.loads, seed, self.clock);
+        let driver = driver.map_err(|error| {
+            problem(ProblemKind::HelperFailed, &format!("the load can't start: {error}"), "")
+        })?;
+        Ok(Scene { stage, driver, sampler, variant, run })
+    }
+
+    /// What can be seen of the first target can be seen of all.
+    fn take_capabilities(&mut self, sampler: &Sampler) -> Result<(), Stop> {
+        self.limit_bytes = self.limit(sampler);
+        let mut capabilities = sampler.capabilities.clone();
+        capabilities.push(self.live_capability());
+        self.manifest.capabilities = capabilities;
+        let missing = self.order.scenario.budget.require.iter().find_map(|name| {
+            let seen = self.manifest.capabilities.iter().find(|seen| seen.name == *name);
+            match seen {
+                Some(capability) if capability.available => None,
+                Some(capability) => Some((name, capability.detail.clone())),
+                None => Some((name, "the lab does not know how to look at it here".to_owned())),
+            }
+        });
+        match missing {
+            None => Ok(()),
+            Some((name, detail)) => Err(problem(
+                ProblemKind::MissingCapability,
+                &format!("the scenario requires `{name}`, which can't be seen here: {detail}"),
+                "`steppe-lab doctor` says how to mend it; or take it out of `budget.require`",
+            )
+            .into()),
+        }
+    }
+
+    fn live_capability(&self) -> Capability {
+        let lost = "leak and retention can't be told apart".to_owned();
+        let name = "live_bytes".to_owned();
+        let Some(live) = &self.order.scenario.target.live_bytes else {
+            let detail = "the scenario has no `target.live_bytes`".to_owned();
+            return Capability { name, available: false, detail, lost };
+        };
+        match self.asker.live_bytes(live, LIVE_PATIENCE) {
+            Ok(_) => Capability { name, available: true, detail: live.url.clone(), lost },
+            Err(error) => Capability { name, available: false, detail: error.to_string(), lost },
+        }
+    }
+
+    /// Where the target would be killed: as the scenario says, else its group's limit, else the
+    /// machine's memory.
+    fn limit(&self, sampler: &Sampler) -> Option<u64> {
+        if let Some(mib) = self.order.scenario.budget.limit_mib {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes of a limit")]
+            return Some((mib * 1_048_576.0) as u64);
+        }
+        let group = sampler.now().slow.cgroup.and_then(|charge| charge.limit_bytes);
+        group.or(Some(self.manifest.machine.memory_bytes)).filter(|bytes| *bytes > 0)
+    }
+
+    fn step(&mut self, scene: &mut Scene, number: usize, step: Step) -> Result<(), Stop> {
+        let mut epoch = Epoch {
+            variant: scene.variant.clone(),
+            run: scene.run,
+            epoch: u32::try_from(number).unwrap_or(u32::MAX),
+            warmup: step.warmup,
+            start_ms: self.since_start(),
+            ..Epoch::default()
+        };
+        let before = scene.sampler.begin();
+        let begun = Instant::now();
+        if let Some(length) = step.load {
+            scene.driver.resume(Burst { length, epoch: epoch.epoch, to_end: step.to_end });
+            self.wait_for_load(scene, length, step.to_end)?;
+        }
+        epoch.load_ms = milliseconds(begun.elapsed());
+        let paused = Instant::now();
+        let is_quiet = scene.driver.pause(step.quiet.max(PAUSE_PATIENCE));
+        let after = scene.sampler.now();
+        self.wait(scene, step.quiet.saturating_sub(paused.elapsed()))?;
+        let quiet = scene.sampler.quiet();
+        let live = self.order.scenario.target.live_bytes.as_ref();
+        let live_bytes = live.and_then(|live| self.asker.live_bytes(live, LIVE_PATIENCE).ok());
+        let loads = scene.driver.take();
+        let looks = Looks { before, after, quiet, live_bytes };
+        point::fill(&mut epoch, &looks, &loads);
+        self.note_loads(&epoch, &loads, is_quiet);
+        self.keep(epoch, &looks, &loads)?;
+        if let Some(failure) = scene.driver.failures().into_iter().next() {
+            return Err(load_failed(&failure).into());
+        }
+        Ok(())
+    }
+
+    /// Until the time is over, or until command loads are.
+    fn wait_for_load(&self, scene: &mut Scene, length: Duration, to_end: bool) -> Result<(), Stop> {
+        let has_command = to_end && self.order.scenario.loads.iter().any(crate::scenario::Load::is_command);
+        if !has_command {
+            return self.wait(scene, length);
+        }
+        while !scene.driver.is_done() {
+            self.wait(scene, TICK)?;
+        }
+        Ok(())
+    }
+
+    /// Waits, and looks whether everybody is still there.
+    fn wait(&self, scene: &mut Scene, time: Duration) -> Result<(), Stop> {
+        let end = Instant::now() + time;
+        loop {
+            if self.order.is_over.load(Ordering::Relaxed) {
+                return Err(Stop::Fall(Fall::Interrupted));
+            }
+            if let Some(problem) = scene.stage.fallen() {
+                return Err(problem.into());
+            }
+            if let Some(failure) = scene.driver.failures().into_iter().next() {
+                return Err(load_failed(&failure).into());
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.progress(0.0, &format!("{} {}", scene.variant, scene.run));
+            std::thread::sleep(left.min(TICK));
+        }
+    }
+
+    fn note_loads(&mut self, epoch: &Epoch, loads: &[Interval], is_quiet: bool) {
+        for load in loads {
+            for (kind, count) in &load.error_kinds {
+                let is_known = self.error_kinds.contains_key(kind);
+                if is_known || self.error_kinds.len() < ERROR_KINDS_SHOWN_MAX {
+                    *self.error_kinds.entry(kind.clone()).or_default() += count;
+                }
+            }
+        }
+        if epoch.warmup {
+            return;
+        }
+        self.restless += u32::from(!is_quiet);
+        let saturated = loads.iter().find_map(|load| Some((&load.name, load.saturated.as_ref()?)));
+        if let Some((name, why)) = saturated {
+            self.saturated.push(format!("{name}: {why}"));
+        }
+    }
+
+    fn keep(&mut self, epoch: Epoch, looks: &Looks, loads: &[Interval]) -> Result<(), Stop> {
+        for look in [&looks.before, &looks.after, &looks.quiet] {
+            for sample in &look.samples {
+                self.folder.write_sample(sample)?;
+            }
+        }
+        let start = Duration::from_millis(epoch.start_ms);
+        let length = Duration::from_millis(epoch.load_ms);
+        for load in loads.iter().filter(|load| !load.response.is_empty()) {
+            let run = (epoch.variant.as_str(), epoch.run);
+            self.folder.write_histogram(run, &load.name, (start, length), &load.response)?;
+        }
+        if let Some(response) = point::response(loads).filter(|_| !epoch.warmup) {
+            if self.plan.ab.is_some() {
+                let run = (epoch.variant.clone(), epoch.run);
+                self.run_latency.insert(run, response.clone());
+            }
+            match self.latency.get_mut(&epoch.variant) {
+                // The bounds are the same for all.
+                Some(sum) => _ = sum.add(&response),
+                None => _ = self.latency.insert(epoch.variant.clone(), response),
+            }
+        }
+        self.folder.write_epoch(&epoch)?;
+        self.epochs.push(epoch);
+        Ok(())
+    }
+
+    /// Takes a scene down, and notes how the target took it.
+    fn strike(&mut self, scene: Scene) {
+        scene.driver.stop();
+        self.sampler_cpu += scene.sampler.stop();
+        let ended = scene.stage.down();
+        if let Err(status) = &ended {
+            let text = format!("the target of {} {} did not end on SIGTERM: {status}", scene.variant, scene.run);
+            self.problems.push(problem(ProblemKind::Note, &text, "raise `target.stop_timeout`, or mend its shutdown"));
+        }
+        if let Some(run) = self.manifest.runs.last_mut() {
+            run.ended = Some(ended.unwrap_or_else(|status| status));
+        }
+    }
+
+    fn finish(mut self, complete: bool) -> Result<Verdict, RunError> {
+        self.order.progress.end();
+        self.note_validity();
+        let evidence = Evidence {
+            epochs: &self.epochs,
+            latency: &self.latency,
+            limit_bytes: self.limit_bytes,
+            seed: self.order.scenario.seed,
+        };
+        let kind = self.order.kind;
+        let (variants, comparisons) = match &self.plan.ab {
+            Some(plan) => {
+                let names = (self.plan.variants[0].0.as_str(), self.plan.variants[1].0.as_str());
+                let found = judge::comparisons(evidence, names, &self.run_latency, plan, kind);
+                (Vec::new(), found)
+            }
+            None => {
+                let scenario = self.order.scenario;
+                (judge::variants(evidence, &scenario.variants, &scenario.budget, kind), Vec::new())
+            }
+        };
+        manifest::finish(&mut self.manifest, self.sampler_cpu, complete);
+        let verdict = judge::whole(kind, complete, variants, comparisons, self.problems);
+        self.folder.write_manifest(&self.manifest)?;
+        self.folder.write_verdict(&verdict)?;
+        Ok(verdict)
+    }
+
+    /// What the whole says about its own measurement.
+    fn note_validity(&mut self) {
+        let measured = self.epochs.iter().filter(|epoch| !epoch.warmup);
+        let (mut count, mut operations) = (0, 0);
+        for epoch in measured {
+            count += 1;
+            operations += epoch.operations;
+        }
+        if count > 0 && operations == 0 {
+            let kinds = self.shown_errors();
+            self.problems.push(problem(
+                ProblemKind::HelperFailed,
+                &format!("no operation succeeded{kinds}"),
+                "is the load's address the target's, and is `expect_status` what it answers?",
+            ));
+        } else if !self.error_kinds.is_empty() {
+            let text = format!("operations failed{}", self.shown_errors());
+            self.problems.push(problem(ProblemKind::Note, &text, ""));
+        }
+        if let Some(why) = self.saturated.first()
+            && self.saturated.len() * 100 > count * SATURATED_SHARE_MAX
+        {
+            let text = format!(
+                "the load generator set the pace in {} of {count} epochs: {why}",
+                self.saturated.len()
+            );
+            self.problems.push(problem(
+                ProblemKind::GeneratorSaturated,
+                &text,
+                "the figures say something about the generator, not the target",
+            ));
+        }
+        if self.restless > 0 {
+            let text = format!(
+                "operations were in flight in the quiet moment of {} of {count} epochs",
+                self.restless
+            );
+            self.problems.push(problem(ProblemKind::Note, &text, "raise `quiesce` above the slowest response"));
+        }
+    }
+
+    fn shown_errors(&self) -> String {
+        let kinds = self.error_kinds.iter().map(|(kind, count)| format!("{kind} ×{count}"));
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        if kinds.is_empty() { kinds } else { format!(": {kinds}") }
+    }
+
+    fn progress(&self, part: f64, what: &str) {
+        let total = self.plan.steps.len() * self.plan.runs.len();
+        #[expect(clippy::cast_precision_loss, reason = "thousands of steps")]
+        let done = self.done as f64 + part;
+        self.order.progress.at(done, total as u64, what);
+    }
+
+    fn since_start(&self) -> u64 {
+        milliseconds(self.clock.elapsed())
+    }
+}
+
+pub(super) fn problem(kind: ProblemKind, text: &str, help: &str) -> Problem {
+    Problem { kind, text: text.to_owned(), help: help.to_owned() }
+}
+
+pub(super) fn load_failed(failure: &LoadFailure) -> Problem {
+    let said = failure.said.as_ref().map(|said| format!("it said last:\n{said}"));
+    let text = format!("the load `{}` can't go on: {}", failure.load, failure.reason);
+    let help = said.unwrap_or_default();
+    Problem { kind: ProblemKind::HelperFailed, text, help }
+}
+
+pub(super) fn interrupted() -> Problem {
+    problem(
+        ProblemKind::Interrupted,
+        "interrupted",
+        "what was seen until then is reported; run it again, in another folder, for a verdict",
+    )
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How often everybody is looked after.
+const TICK: Duration = Duration::from_millis(100);
+/// How long operations in flight have to end, where the quiet moment is shorter.
+const PAUSE_PATIENCE: Duration = Duration::from_secs(2);
+const LIVE_PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,217 @@
+//! Everything that runs beside the lab during a run: services, the target, its control group.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::observe::cgroup::{Group, own_group};
+use crate::record::{Folder, Problem, ProblemKind};
+use crate::scenario::{Program, Scenario, Service, Variant};
+use crate::target::{Asker, Launch, NotReady, Process, wait_until_ready};
+
+/// A target that is up, with what it needs.
+pub(super) struct Stage {
+    pub(super) target: Process,
+    services: Vec<(Service, Process)>,
+    /// Dropped last: a group that has members can't be removed.
+    group: Option<Group>,
+    pub(super) ready_after: Duration,
+    stop_timeout: Duration,
+}
+
+/// What may differ from run to run.
+pub(super) struct Cast<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) variant: &'a Variant,
+    /// Names this run's logs.
+    pub(super) label: &'a str,
+    /// Instead of the target's and the variant's own.
+    pub(super) program: Option<Program>,
+    pub(super) with_group: bool,
+    /// Added to the timeouts of the target: under valgrind everything takes longer.
+    pub(super) patience: Duration,
+}
+
+/// Why the stage is not up, or fell.
+pub(super) enum Fall {
+    Interrupted,
+    Broken(Problem),
+}
+
+impl Stage {
+    /// Starts services, then the target, then services that wait for it.
+    pub(super) fn up(
+        cast: &Cast<'_>,
+        folder: &Folder,
+        asker: &Asker,
+        is_over: &AtomicBool,
+    ) -> Result<Self, Fall> {
+        let mut services = Vec::new();
+        let scenario = cast.scenario;
+        let (later, first): (Vec<_>, Vec<_>) =
+            scenario.services.iter().partition(|service| service.after_target);
+        for service in first {
+            services.push((service.clone(), start_service(service, cast, folder, asker, is_over)?));
+        }
+        let group = cast.with_group.then(|| own_group(cast.label).ok()).flatten();
+        let (mut target, ready_after) =
+            start_target(cast, group.as_ref(), folder, asker, is_over)?;
+        for service in later {
+            if let Some(status) = target.ended() {
+                return Err(Fall::Broken(ended(&target, &status.to_string(), ProblemKind::TargetFailed)));
+            }
+            services.push((service.clone(), start_service(service, cast, folder, asker, is_over)?));
+        }
+        Ok(Self {
+            target,
+            services,
+            group,
+            ready_after,
+            stop_timeout: scenario.target.stop_timeout + cast.patience,
+        })
+    }
+
+    /// The processes that are judged.
+    pub(super) fn roots(&self) -> Vec<u32> {
+        let measured = self.services.iter().filter(|(service, _)| service.measure);
+        let measured = measured.map(|(_, process)| process.id());
+        std::iter::once(self.target.id()).chain(measured).collect()
+    }
+
+    /// Of the target alone. With measured services beside it, it would be half of what is judged.
+    pub(super) fn group_path(&self) -> Option<PathBuf> {
+        let is_alone = self.services.iter().all(|(service, _)| !service.measure);
+        self.group.as_ref().filter(|_| is_alone).map(|group| group.path().to_owned())
+    }
+
+    /// Who ended, if anybody did: nothing on the stage ends by itself.
+    pub(super) fn fallen(&mut self) -> Option<Problem> {
+        if let Some(status) = self.target.ended() {
+            return Some(ended(&self.target, &status.to_string(), ProblemKind::TargetFailed));
+        }
+        self.services.iter_mut().find_map(|(_, process)| {
+            let status = process.ended()?;
+            Some(ended(process, &status.to_string(), ProblemKind::HelperFailed))
+        })
+    }
+
+    /// Ends everything, in the reverse order. `Err`: the target had to be killed.
+    pub(super) fn down(mut self) -> Result<String, String> {
+        let is_later = |(service, _): &(Service, Process)| service.after_target;
+        let (later, first): (Vec<_>, Vec<_>) = self.services.drain(..).partition(is_later);
+        for (_, mut process) in later.into_iter().rev() {
+            _ = process.stop(SERVICE_STOP);
+        }
+        let status = self.target.stop(self.stop_timeout);
+        for (_, mut process) in first.into_iter().rev() {
+            _ = process.stop(SERVICE_STOP);
+        }
+        status.map(|status| status.to_string()).map_err(|status| status.to_string())
+    }
+}
+
+fn start_target(
+    cast: &Cast<'_>,
+    group: Option<&Group>,
+    folder: &Folder,
+    asker: &Asker,
+    is_over: &AtomicBool,
+) -> Result<(Process, Duration), Fall> {
+    let target = &cast.scenario.target;
+    let procs = group.map(|group| group.path().join("cgroup.procs"));
+    let launch = Launch {
+        name: "target",
+        program: cast.program.clone().unwrap_or_else(|| program(&target.command, cast.variant)),
+        preload: cast.variant.preload.as_deref(),
+        group: procs.as_deref(),
+    };
+    let log = folder.log_path(&format!("{} target", cast.label));
+    let start = Instant::now();
+    let mut process = Process::start(&launch, &log)
+        .map_err(|error| Fall::Broken(not_started(&error, ProblemKind::TargetFailed)))?;
+    let patience = target.ready_timeout + cast.patience;
+    wait(&mut process, &target.ready, patience, asker, is_over)
+        .map_err(|error| unready(error, &process, ProblemKind::TargetFailed))?;
+    Ok((process, start.elapsed()))
+}
+
+fn start_service(
+    service: &Service,
+    cast: &Cast<'_>,
+    folder: &Folder,
+    asker: &Asker,
+    is_over: &AtomicBool,
+) -> Result<Process, Fall> {
+    let launch = Launch {
+        name: &service.name,
+        program: service.command.clone(),
+        ..Launch::default()
+    };
+    let log = folder.log_path(&format!("{} {}", cast.label, service.name));
+    let mut process = Process::start(&launch, &log)
+        .map_err(|error| Fall::Broken(not_started(&error, ProblemKind::HelperFailed)))?;
+    if let Some(ready) = &service.ready {
+        wait(&mut process, ready, service.ready_timeout, asker, is_over)
+            .map_err(|error| unready(error, &process, ProblemKind::HelperFailed))?;
+    }
+    Ok(process)
+}
+
+fn wait(
+    process: &mut Process,
+    ready: &crate::scenario::Ready,
+    patience: Duration,
+    asker: &Asker,
+    is_over: &AtomicBool,
+) -> Result<(), NotReady> {
+    wait_until_ready(process, ready, patience, asker, &|| is_over.load(Ordering::Relaxed))
+}
+
+/// The target as the variant wants it.
+pub(super) fn program(target: &Program, variant: &Variant) -> Program {
+    let mut program = target.clone();
+    if let Some(cmd) = &variant.cmd {
+        program.cmd.clone_from(cmd);
+    }
+    program.env.extend(variant.env.clone());
+    program
+}
+
+fn not_started(error: &dyn std::fmt::Display, kind: ProblemKind) -> Problem {
+    Problem {
+        kind,
+        text: error.to_string(),
+        help: "is it installed, in PATH or named by its path, and may it be run?".to_owned(),
+    }
+}
+
+fn unready(error: NotReady, process: &Process, kind: ProblemKind) -> Fall {
+    if matches!(error, NotReady::Interrupted) {
+        return Fall::Interrupted;
+    }
+    Fall::Broken(Problem {
+        kind,
+        text: error.to_string(),
+        help: said_last(process),
+    })
+}
+
+fn ended(process: &Process, status: &str, kind: ProblemKind) -> Problem {
+    Problem {
+        kind,
+        text: format!("{} ended during the run: {status}", process.name()),
+        help: said_last(process),
+    }
+}
+
+fn said_last(process: &Process) -> String {
+    let words = process.last_words();
+    let log = process.log().display();
+    if words.is_empty() {
+        format!("it printed nothing ({log})")
+    } else {
+        format!("it said last ({log}):\n{words}")
+    }
+}
+
+const SERVICE_STOP: Duration = Duration::from_secs(5);
