@@ -15,9 +15,10 @@ use hdrhistogram::Histogram;
 use crate::record::{
     Epoch, Finding, Interval, Method, Problem, ProblemKind, RunKind, VariantVerdict, Verdict, Word,
 };
-use crate::scenario::{AbPlan, Budget, Variant};
+use crate::scenario::{Budget, Variant};
 
 pub use growth::Attribution;
+pub use pairs::{RunLatency, findings as comparisons};
 
 /// What a run saw, as the judge needs it.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +43,11 @@ pub fn variants(
     let judge = |variant: &Variant| {
         let measured = Measured::of(evidence.epochs, &variant.name);
         let mut findings = growth::findings(&measured, budget, evidence, kind);
-        findings.extend(kept::findings(&measured, budget, evidence.latency.get(&variant.name)));
+        findings.extend(kept::findings(
+            &measured,
+            budget,
+            evidence.latency.get(&variant.name),
+        ));
         let word = findings.iter().map(|finding| finding.word).max();
         VariantVerdict {
             name: variant.name.clone(),
@@ -56,19 +61,6 @@ pub fn variants(
     variants.iter().map(judge).collect()
 }
 
-/// Judges pairs of runs: the second variant against the first.
-pub fn comparisons(
-    evidence: Evidence<'_>,
-    names: (&str, &str),
-    latency: &pairs::RunLatency,
-    plan: &AbPlan,
-    kind: RunKind,
-) -> Vec<Finding> {
-    pairs::findings(evidence, names, latency, plan, kind)
-}
-
-pub use pairs::RunLatency;
-
 /// The whole: the worst of its parts, and a sentence.
 pub fn whole(
     kind: RunKind,
@@ -77,11 +69,18 @@ pub fn whole(
     comparisons: Vec<Finding>,
     problems: Vec<Problem>,
 ) -> Verdict {
-    let parts = variants.iter().map(counted).chain(comparisons.iter().map(|finding| finding.word));
+    let parts = variants
+        .iter()
+        .map(counted)
+        .chain(comparisons.iter().map(|finding| finding.word));
     let broken = problems.iter().filter_map(|problem| word_of(problem.kind));
     let word = parts.chain(broken).max().unwrap_or(Word::Inconclusive);
     let headline = headline(word, complete, &variants, &comparisons, &problems);
-    let exit_code = if complete { word.exit_code() } else { incomplete_exit(word, &problems) };
+    let exit_code = if complete {
+        word.exit_code()
+    } else {
+        incomplete_exit(word, &problems)
+    };
     Verdict {
         kind,
         word,
@@ -107,9 +106,9 @@ fn counted(variant: &VariantVerdict) -> Word {
 
 fn word_of(kind: ProblemKind) -> Option<Word> {
     match kind {
-        ProblemKind::GeneratorSaturated | ProblemKind::MissingCapability | ProblemKind::HelperFailed => {
-            Some(Word::Invalid)
-        }
+        ProblemKind::GeneratorSaturated
+        | ProblemKind::MissingCapability
+        | ProblemKind::HelperFailed => Some(Word::Invalid),
         ProblemKind::TargetFailed => Some(Word::TargetFailed),
         ProblemKind::Interrupted | ProblemKind::Note => None,
     }
@@ -117,8 +116,14 @@ fn word_of(kind: ProblemKind) -> Option<Word> {
 
 /// Ctrl-C ends a run like any other program, whatever the points so far say.
 fn incomplete_exit(word: Word, problems: &[Problem]) -> u8 {
-    let is_interrupted = problems.iter().any(|problem| problem.kind == ProblemKind::Interrupted);
-    if is_interrupted { INTERRUPTED_EXIT } else { word.exit_code() }
+    let is_interrupted = problems
+        .iter()
+        .any(|problem| problem.kind == ProblemKind::Interrupted);
+    if is_interrupted {
+        INTERRUPTED_EXIT
+    } else {
+        word.exit_code()
+    }
 }
 
 fn headline(
@@ -128,7 +133,9 @@ fn headline(
     comparisons: &[Finding],
     problems: &[Problem],
 ) -> String {
-    let decisive = problems.iter().find(|problem| word_of(problem.kind) == Some(word));
+    let decisive = problems
+        .iter()
+        .find(|problem| word_of(problem.kind) == Some(word));
     let mut text = match decisive {
         Some(problem) => problem.text.clone(),
         None => decided_by(word, variants, comparisons),
@@ -142,20 +149,34 @@ fn headline(
 /// The finding that gave the word; of good words, the one about memory.
 fn decided_by(word: Word, variants: &[VariantVerdict], comparisons: &[Finding]) -> String {
     let unexpected = variants.iter().find(|variant| {
-        variant.expect.is_some_and(|expected| expected != variant.word) && counted(variant) == word
+        variant
+            .expect
+            .is_some_and(|expected| expected != variant.word)
+            && counted(variant) == word
     });
     if let (Some(variant), Word::NoGo) = (unexpected, word) {
         let expected = variant.expect.unwrap_or(word);
-        return format!("{} is {}, and {expected} was expected", variant.name, variant.word);
+        return format!(
+            "{} is {}, and {expected} was expected",
+            variant.name, variant.word
+        );
     }
     let of_variants = variants.iter().filter(|variant| counted(variant) == word);
     let named = variants.len() > 1;
     let of_variants = of_variants.flat_map(|variant| {
-        let findings = variant.findings.iter().map(move |finding| (Some(&variant.name), finding));
+        let findings = variant
+            .findings
+            .iter()
+            .map(move |finding| (Some(&variant.name), finding));
         findings.filter(|(_, finding)| finding.word == variant.word)
     });
     let all = of_variants.chain(comparisons.iter().map(|finding| (None, finding)));
-    match all.filter(|(name, finding)| name.is_some() || finding.word == word).map(Some).next().flatten() {
+    match all
+        .filter(|(name, finding)| name.is_some() || finding.word == word)
+        .map(Some)
+        .next()
+        .flatten()
+    {
         Some((Some(name), finding)) if named => format!("{name}: {}", finding.text),
         Some((_, finding)) => finding.text.clone(),
         None => "there was nothing to judge".to_owned(),
@@ -171,7 +192,10 @@ struct Measured<'a> {
 impl<'a> Measured<'a> {
     fn of(epochs: &'a [Epoch], variant: &str) -> Self {
         let mut runs: BTreeMap<u32, Vec<&Epoch>> = BTreeMap::new();
-        for epoch in epochs.iter().filter(|epoch| epoch.variant == variant && !epoch.warmup) {
+        for epoch in epochs
+            .iter()
+            .filter(|epoch| epoch.variant == variant && !epoch.warmup)
+        {
             runs.entry(epoch.run).or_default().push(epoch);
         }
         Self { runs }
@@ -204,7 +228,11 @@ impl<'a> Measured<'a> {
 
 /// An interval without width: a figure that was counted.
 fn exactly(value: f64) -> Interval {
-    Interval { lower: value, estimate: value, upper: value }
+    Interval {
+        lower: value,
+        estimate: value,
+        upper: value,
+    }
 }
 
 /// A figure held against a limit, or only told.
@@ -226,7 +254,10 @@ fn figure(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> F
 }
 
 /// Bytes as a float; exact below 2^53.
-#[expect(clippy::cast_precision_loss, reason = "figures for people: 53 bits are enough")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "figures for people: 53 bits are enough"
+)]
 fn float(number: u64) -> f64 {
     number as f64
 }

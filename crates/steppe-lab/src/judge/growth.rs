@@ -36,10 +36,24 @@ pub(super) fn findings(
     evidence: Evidence<'_>,
     kind: RunKind,
 ) -> Vec<Finding> {
-    let step = if kind == RunKind::Cycle { "cycle" } else { "epoch" };
+    let step = if kind == RunKind::Cycle {
+        "cycle"
+    } else {
+        "epoch"
+    };
     let all = [
-        ("rss_growth", "memory", budget.rss_growth_kib, quiet_bytes as fn(&Epoch) -> Option<u64>),
-        ("hwm_growth", "the high-water mark", budget.hwm_growth_kib, |epoch| epoch.hwm_bytes),
+        (
+            "rss_growth",
+            "memory",
+            budget.rss_growth_kib,
+            quiet_bytes as fn(&Epoch) -> Option<u64>,
+        ),
+        (
+            "hwm_growth",
+            "the high-water mark",
+            budget.hwm_growth_kib,
+            |epoch| epoch.hwm_bytes,
+        ),
         (
             "live_growth",
             "live heap",
@@ -49,9 +63,17 @@ pub(super) fn findings(
     ];
     let mut findings: Vec<Finding> = Vec::new();
     for (metric, called, budget_kib, bytes) in all {
-        let series = Series { metric, called, budget_kib, bytes, measured };
+        let series = Series {
+            metric,
+            called,
+            budget_kib,
+            bytes,
+            measured,
+        };
         // Nobody asks for live bytes of a target that does not offer them.
-        let is_offered = measured.epochs().any(|epoch| (series.bytes)(epoch).is_some());
+        let is_offered = measured
+            .epochs()
+            .any(|epoch| (series.bytes)(epoch).is_some());
         let is_asked = is_offered || (budget_kib.is_some() && metric != "live_growth");
         if is_asked || (metric == "live_growth" && budget.live_growth_kib.is_some()) {
             findings.push(series.finding(evidence, step));
@@ -76,12 +98,23 @@ impl Series<'_> {
         let mut finding = figure(self.metric, &unit, None, self.budget_kib);
         let points = self.points();
         let judged = points.as_ref().and_then(|points| {
-            judge_drift(points, self.budget_kib.unwrap_or(f64::INFINITY), evidence.seed)
+            judge_drift(
+                points,
+                self.budget_kib.unwrap_or(f64::INFINITY),
+                evidence.seed,
+            )
         });
         let Some(drift) = judged else {
-            finding.word =
-                if self.budget_kib.is_some() { Word::Inconclusive } else { Word::Stable };
-            finding.text = format!("growth of {} could not be judged: {}", self.called, self.lack());
+            finding.word = if self.budget_kib.is_some() {
+                Word::Inconclusive
+            } else {
+                Word::Stable
+            };
+            finding.text = format!(
+                "growth of {} could not be judged: {}",
+                self.called,
+                self.lack()
+            );
             return finding;
         };
         finding.word = drift.word;
@@ -99,14 +132,21 @@ impl Series<'_> {
     /// One series a run, in KiB; `None` where a row has no value: a gap would be a step.
     fn points(&self) -> Option<Vec<Vec<f64>>> {
         let run = |epochs: &Vec<&Epoch>| {
-            epochs.iter().map(|epoch| (self.bytes)(epoch).map(|bytes| float(bytes) / KIB)).collect()
+            epochs
+                .iter()
+                .map(|epoch| (self.bytes)(epoch).map(|bytes| float(bytes) / KIB))
+                .collect()
         };
         self.measured.runs.values().map(run).collect()
     }
 
     fn lack(&self) -> String {
         let rows = self.measured.epochs().count();
-        let seen = self.measured.epochs().filter(|epoch| (self.bytes)(epoch).is_some()).count();
+        let seen = self
+            .measured
+            .epochs()
+            .filter(|epoch| (self.bytes)(epoch).is_some())
+            .count();
         if seen < rows {
             format!("it was seen in {seen} of {rows} epochs")
         } else {
@@ -115,7 +155,11 @@ impl Series<'_> {
     }
 
     fn sentence(&self, drift: &Drift, unit: &str) -> String {
-        let Interval { lower, estimate, upper } = drift.whole;
+        let Interval {
+            lower,
+            estimate,
+            upper,
+        } = drift.whole;
         let mut text = format!(
             "{} grows by {} {unit} ({} to {})",
             self.called,
@@ -173,7 +217,11 @@ impl Series<'_> {
     }
 
     fn hours_a_step(&self) -> Option<f64> {
-        let run = self.measured.runs.values().find(|epochs| epochs.len() > 1)?;
+        let run = self
+            .measured
+            .runs
+            .values()
+            .find(|epochs| epochs.len() > 1)?;
         let (first, last) = (run.first()?, run.last()?);
         let steps = u64::try_from(run.len() - 1).ok()?;
         Some(float(last.start_ms.saturating_sub(first.start_ms)) / float(steps) / MS_AN_HOUR)
@@ -182,12 +230,10 @@ impl Series<'_> {
 
 /// Leak or retention: live bytes decide.
 fn attribute(findings: &mut [Finding]) {
-    let word = |findings: &[Finding], metric: &str| {
-        findings.iter().find(|finding| finding.metric == metric).map(|finding| finding.word)
-    };
-    let live = word(findings, "live_growth");
-    let resident = word(findings, "rss_growth");
-    let attribution = match live {
+    let live = findings
+        .iter()
+        .find(|finding| finding.metric == "live_growth");
+    let attribution = match live.map(|finding| finding.word) {
         Some(Word::Unbounded) => Attribution::Leak,
         Some(Word::Stable) => Attribution::Retention,
         _ => Attribution::Unknown,
@@ -196,12 +242,13 @@ fn attribute(findings: &mut [Finding]) {
         let grows = matches!(finding.word, Word::Unbounded | Word::Growing);
         if finding.metric == "live_growth" && attribution == Attribution::Leak {
             finding.word = Word::Leak;
-            finding.notes.push("leak: what is live grows, so it is never freed".to_owned());
+            finding
+                .notes
+                .push("leak: what is live grows, so it is never freed".to_owned());
         } else if finding.metric == "rss_growth" && grows {
             finding.notes.push(explanation(attribution).to_owned());
         }
     }
-    debug_assert!(attribution != Attribution::Leak || live.is_some(), "{resident:?}");
 }
 
 fn explanation(attribution: Attribution) -> &'static str {

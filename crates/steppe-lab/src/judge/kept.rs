@@ -29,25 +29,44 @@ pub(super) fn findings(
         most("rss", "MiB", mib(|epoch| epoch.rss_bytes), budget.rss_mib),
         most("hwm", "MiB", mib(|epoch| epoch.hwm_bytes), budget.hwm_mib),
         most("cpu_us_per_op", "µs/op", cpu, budget.cpu_us_per_op),
-        most("syscalls_per_op", "calls/op", syscalls, budget.syscalls_per_op),
+        most(
+            "syscalls_per_op",
+            "calls/op",
+            syscalls,
+            budget.syscalls_per_op,
+        ),
         most("p50", "ms", quantile(0.5), budget.p50_ms),
         most("p99", "ms", quantile(0.99), budget.p99_ms),
         most("p999", "ms", p999(latency), budget.p999_ms),
         most("errors", "count", errors, limit(budget.errors)),
-        most("close_wait", "sockets", close_wait, limit(budget.close_wait_max)),
+        most(
+            "close_wait",
+            "sockets",
+            close_wait,
+            limit(budget.close_wait_max),
+        ),
         most("open_files", "files", files, limit(budget.open_files_max)),
-        least("throughput", "ops/s", throughput(measured), budget.operations_per_s_min),
+        least(
+            "throughput",
+            "ops/s",
+            throughput(measured),
+            budget.operations_per_s_min,
+        ),
     ];
     findings.retain(|finding| finding.value.is_some() || finding.limit.is_some());
     findings
 }
 
 fn most(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> Finding {
-    judged(metric, unit, value, limit, "at most", |value, limit| value <= limit)
+    judged(metric, unit, value, limit, "at most", |value, limit| {
+        value <= limit
+    })
 }
 
 fn least(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> Finding {
-    judged(metric, unit, value, limit, "at least", |value, limit| value >= limit)
+    judged(metric, unit, value, limit, "at least", |value, limit| {
+        value >= limit
+    })
 }
 
 fn judged(
@@ -63,14 +82,25 @@ fn judged(
     (finding.word, finding.text) = match (value, limit) {
         (Some(value), None) => (Word::Go, format!("{metric} is {} {unit}", show(value))),
         (Some(value), Some(limit)) => {
-            let word = if is_kept(value, limit) { Word::Go } else { Word::NoGo };
-            let text =
-                format!("{metric} is {} {unit}; allowed is {bound} {}", show(value), show(limit));
+            let word = if is_kept(value, limit) {
+                Word::Go
+            } else {
+                Word::NoGo
+            };
+            let text = format!(
+                "{metric} is {} {unit}; allowed is {bound} {}",
+                show(value),
+                show(limit)
+            );
             (word, text)
         }
         (None, limit) => {
-            let limit = limit.map_or_else(String::new, |limit| format!(" ({bound} {})", show(limit)));
-            (Word::Inconclusive, format!("{metric} could not be seen here, so its limit{limit} is not judged"))
+            let limit =
+                limit.map_or_else(String::new, |limit| format!(" ({bound} {})", show(limit)));
+            (
+                Word::Inconclusive,
+                format!("{metric} could not be seen here, so its limit{limit} is not judged"),
+            )
         }
     };
     finding
@@ -83,11 +113,16 @@ fn latency_ms(latency: Option<&Histogram<u64>>, quantile: f64) -> Option<f64> {
 
 /// The tenth of a percent of few operations is one operation: noise.
 fn p999(latency: Option<&Histogram<u64>>) -> Option<f64> {
-    latency_ms(latency.filter(|latency| latency.len() >= P999_OPERATIONS_MIN), 0.999)
+    latency_ms(
+        latency.filter(|latency| latency.len() >= P999_OPERATIONS_MIN),
+        0.999,
+    )
 }
 
 fn throughput(measured: &Measured<'_>) -> Option<f64> {
-    let ms = measured.sum(|epoch| Some(epoch.load_ms)).filter(|ms| *ms > 0)?;
+    let ms = measured
+        .sum(|epoch| Some(epoch.load_ms))
+        .filter(|ms| *ms > 0)?;
     Some(float(measured.operations()) * 1_000.0 / float(ms))
 }
 

@@ -20,7 +20,8 @@ struct Values {
     second: Vec<f64>,
 }
 
-pub(super) fn findings(
+/// Judges pairs of runs, the second variant against the first: a finding a metric that was seen.
+pub fn findings(
     evidence: Evidence<'_>,
     names: (&str, &str),
     latency: &RunLatency,
@@ -28,8 +29,11 @@ pub(super) fn findings(
     kind: RunKind,
 ) -> Vec<Finding> {
     let values = |metric| values(evidence, names, latency, metric);
-    let gated: Vec<(AbGate, Values)> =
-        plan.gates.iter().map(|gate| (gate.clone(), values(gate.metric))).collect();
+    let gated: Vec<(AbGate, Values)> = plan
+        .gates
+        .iter()
+        .map(|gate| (gate.clone(), values(gate.metric)))
+        .collect();
     let inputs: Vec<GateInput<'_>> = gated
         .iter()
         .map(|(gate, values)| GateInput {
@@ -43,15 +47,29 @@ pub(super) fn findings(
         .iter()
         .zip(judged)
         .map(|((gate, values), comparison)| {
-            finding(gate.metric, Some(gate.limit), values, comparison, plan, kind)
+            finding(
+                gate.metric,
+                Some(gate.limit),
+                values,
+                comparison,
+                plan,
+                kind,
+            )
         })
         .collect();
     let others = AbMetric::ALL.into_iter();
     let others = others.filter(|metric| plan.gates.iter().all(|gate| gate.metric != *metric));
     for metric in others {
         let values = values(metric);
-        let open = GateInput { first: &values.first, second: &values.second, limit: f64::INFINITY };
-        let comparison = judge_pairs(&[open], evidence.seed).into_iter().next().flatten();
+        let open = GateInput {
+            first: &values.first,
+            second: &values.second,
+            limit: f64::INFINITY,
+        };
+        let comparison = judge_pairs(&[open], evidence.seed)
+            .into_iter()
+            .next()
+            .flatten();
         if comparison.is_some() {
             findings.push(finding(metric, None, &values, comparison, plan, kind));
         }
@@ -71,11 +89,18 @@ fn finding(
     finding.method = Method::PairedBootstrap;
     let Some(comparison) = comparison else {
         finding.word = Word::Inconclusive;
-        finding.text = format!("{} could not be seen in every run, so it is not judged", metric.name());
+        finding.text = format!(
+            "{} could not be seen in every run, so it is not judged",
+            metric.name()
+        );
         return finding;
     };
     let ratio = comparison.ratio;
-    finding.word = if limit.is_some() { comparison.word } else { Word::Go };
+    finding.word = if limit.is_some() {
+        comparison.word
+    } else {
+        Word::Go
+    };
     finding.value = Some(ratio);
     finding.confidence = Some(comparison.confidence);
     finding.points = comparison.pairs;
@@ -120,32 +145,42 @@ fn values(
         let measured = Measured::of(evidence.epochs, name);
         let runs = measured.runs.keys().copied().collect::<Vec<_>>();
         let value = |run: u32| {
-            let only = Measured { runs: BTreeMap::from([(run, measured.runs.get(&run)?.clone())]) };
+            let only = Measured {
+                runs: BTreeMap::from([(run, measured.runs.get(&run)?.clone())]),
+            };
             value(&only, latency.get(&(name.to_owned(), run)), metric)
         };
-        runs.into_iter().map(|run| (run, value(run))).collect::<BTreeMap<_, _>>()
+        runs.into_iter()
+            .map(|run| (run, value(run)))
+            .collect::<BTreeMap<_, _>>()
     };
     let (first, second) = (of(names.0), of(names.1));
-    let mut values = Values { first: Vec::new(), second: Vec::new() };
-    for (run, value) in first {
-        let pair = (value, second.get(&run).copied().flatten());
-        if let Some(other) = second.get(&run).map(|_| pair) {
-            // A missing one becomes what no statistic takes, so that it is not judged.
-            let (mut a, mut b) = (other.0.unwrap_or(f64::NAN), other.1.unwrap_or(f64::NAN));
-            if metric == AbMetric::Throughput {
-                (a, b) = (b, a);
-            }
-            values.first.push(a);
-            values.second.push(b);
+    let mut values = Values {
+        first: Vec::new(),
+        second: Vec::new(),
+    };
+    for (run, first) in first {
+        let Some(second) = second.get(&run) else {
+            continue;
+        };
+        // A missing one becomes what no statistic takes, so that it is not judged.
+        let mut pair = [first, *second].map(|value| value.unwrap_or(f64::NAN));
+        if metric == AbMetric::Throughput {
+            pair.reverse();
         }
+        values.first.push(pair[0]);
+        values.second.push(pair[1]);
     }
     values
 }
 
 fn value(run: &Measured<'_>, latency: Option<&Histogram<u64>>, metric: AbMetric) -> Option<f64> {
     let operations = run.operations();
-    let per_operation =
-        |total: Option<u64>| total.filter(|_| operations > 0).map(|total| float(total) / float(operations));
+    let per_operation = |total: Option<u64>| {
+        total
+            .filter(|_| operations > 0)
+            .map(|total| float(total) / float(operations))
+    };
     let quantile = |quantile, least| {
         let latency = latency.filter(|latency| latency.len() >= least)?;
         Some(float(latency.value_at_quantile(quantile)))

@@ -16,7 +16,8 @@ use super::{Order, RunError, manifest};
 use crate::judge;
 use crate::load::{Burst, Driver};
 use crate::record::{
-    Finding, Folder, Interval, LeakSite, Method, Problem, ProblemKind, Verdict, VariantVerdict, Word,
+    Finding, Folder, Interval, LeakSite, Method, Problem, ProblemKind, VariantVerdict, Verdict,
+    Word,
 };
 use crate::scenario::{LeakChecker, LeaksPlan, Program, Variant};
 use crate::target::Asker;
@@ -24,15 +25,24 @@ use crate::target::Asker;
 pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
     let plan = order.scenario.leaks.clone().unwrap_or_default();
     let names = order.scenario.variants.iter().enumerate();
-    let names: Vec<_> = names.map(|(index, variant)| (variant.name.clone(), index)).collect();
+    let names: Vec<_> = names
+        .map(|(index, variant)| (variant.name.clone(), index))
+        .collect();
     let folder = Folder::create(order.folder)?;
     let mut manifest = manifest::begin(order, &names);
     folder.write_manifest(&manifest)?;
-    let check = Check { order, plan: &plan, folder: &folder, asker: Asker::new()? };
+    let check = Check {
+        order,
+        plan: &plan,
+        folder: &folder,
+        asker: Asker::new()?,
+    };
     let (mut verdicts, mut problems) = (Vec::new(), Vec::new());
     for (index, variant) in order.scenario.variants.iter().enumerate() {
         #[expect(clippy::cast_precision_loss, reason = "a handful of variants")]
-        order.progress.at(index as f64, names.len() as u64, &variant.name);
+        order
+            .progress
+            .at(index as f64, names.len() as u64, &variant.name);
         match check.variant(variant) {
             Ok(found) => verdicts.push(judged(&variant.name, variant.expect, &plan, found)),
             Err(Fall::Interrupted) => {
@@ -72,12 +82,20 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn variant(&self, variant: &Variant) -> Result<Found, Fall> {
-        let said = self.folder.path().join("logs").join(format!("checker-{}", file_name(&variant.name)));
+        let said = self
+            .folder
+            .path()
+            .join("logs")
+            .join(format!("checker-{}", file_name(&variant.name)));
         let target = program(&self.order.scenario.target.command, variant);
         let checked = match self.plan.checker {
             LeakChecker::Memcheck => memcheck::program(self.plan, target, &said),
             LeakChecker::Sanitizer => sanitizer::program(self.plan, target, &said),
         };
+        let is_sanitizer = self.plan.checker == LeakChecker::Sanitizer;
+        if is_sanitizer && !sanitizer::is_built_in(&checked) {
+            return Err(Fall::Broken(without_sanitizer(&checked)));
+        }
         let cast = Cast {
             scenario: self.order.scenario,
             variant,
@@ -88,7 +106,14 @@ impl Check<'_> {
         };
         let mut stage = Stage::up(&cast, self.folder, &self.asker, self.order.is_over)?;
         let operations = self.load(&mut stage)?;
-        stage.down().map_err(|status| Fall::Broken(unclean(&status)))?;
+        match stage.down() {
+            // Memcheck reports when a signal ends the process; a sanitizer does not.
+            Ok(status) if is_sanitizer && status.starts_with("signal") => {
+                return Err(Fall::Broken(unclean(&status)));
+            }
+            Ok(_) => {}
+            Err(status) => return Err(Fall::Broken(unclean(&status))),
+        }
         let mut found = match self.plan.checker {
             LeakChecker::Memcheck => memcheck::read(&said),
             LeakChecker::Sanitizer => sanitizer::read(&said),
@@ -105,7 +130,11 @@ impl Check<'_> {
         let clock = Instant::now();
         let mut driver = Driver::start(&scenario.loads, scenario.seed, clock)
             .map_err(|error| broken(&format!("the load can't start: {error}")))?;
-        driver.resume(Burst { length: self.plan.length, epoch: 0, to_end: false });
+        driver.resume(Burst {
+            length: self.plan.length,
+            epoch: 0,
+            to_end: false,
+        });
         while clock.elapsed() < self.plan.length {
             if self.order.is_over.load(Ordering::Relaxed) {
                 return Err(Fall::Interrupted);
@@ -142,7 +171,11 @@ fn judged(name: &str, expect: Option<Word>, plan: &LeaksPlan, found: Found) -> V
         ),
         method: Method::Limit,
         limit: Some(limit),
-        value: Some(Interval { lower: lost, estimate: lost, upper: lost }),
+        value: Some(Interval {
+            lower: lost,
+            estimate: lost,
+            upper: lost,
+        }),
         last_half: None,
         confidence: None,
         points: 1,
@@ -162,8 +195,20 @@ fn judged(name: &str, expect: Option<Word>, plan: &LeaksPlan, found: Found) -> V
 fn unclean(status: &str) -> Problem {
     problem(
         ProblemKind::TargetFailed,
-        &format!("the target did not end on SIGTERM ({status}): a leak checker says nothing of a process that is killed"),
+        &format!(
+            "the target did not end on SIGTERM ({status}): a leak checker says nothing of a process that is killed"
+        ),
         "make it shut down cleanly, or raise `target.stop_timeout`",
+    )
+}
+
+fn without_sanitizer(program: &Program) -> Problem {
+    let name = program.cmd.first().map_or("", String::as_str);
+    problem(
+        ProblemKind::MissingCapability,
+        &format!("{name} is not built with a sanitizer that finds leaks"),
+        "build it with -fsanitize=address or -fsanitize=leak and name it in `leaks.cmd`, or use \
+         checker = \"memcheck\"",
     )
 }
 
@@ -171,13 +216,14 @@ fn silent(error: &str) -> Problem {
     problem(
         ProblemKind::MissingCapability,
         &format!("the leak checker left no report: {error}"),
-        "for memcheck: is valgrind installed? For a sanitizer: is the target built with it, and does \
-         it end by itself on SIGTERM instead of by the signal?",
+        "the target's log has what the checker said",
     )
 }
 
 fn file_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+    name.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect()
 }
 
 /// The target's surroundings with another command line.
@@ -188,7 +234,11 @@ fn with_command(target: Program, cmd: Vec<String>) -> Program {
 /// Every file that begins like `said`: a checker writes one a process.
 fn reports(said: &Path) -> std::io::Result<Vec<PathBuf>> {
     let folder = said.parent().unwrap_or(said);
-    let prefix = said.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let prefix = said
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

@@ -32,7 +32,10 @@ pub(super) fn begin(order: Order<'_>, variants: &[(String, usize)]) -> Manifest 
         seed: order.scenario.seed,
         machine: doctor::machine(),
         capabilities: Vec::new(),
-        variants: variants.iter().map(|(name, index)| entry(order, name, *index)).collect(),
+        variants: variants
+            .iter()
+            .map(|(name, index)| entry(order, name, *index))
+            .collect(),
         runs: Vec::new(),
         sampler_cpu_us: None,
         lab_cpu_us: None,
@@ -58,21 +61,28 @@ fn entry(order: Order<'_>, name: &str, index: usize) -> VariantEntry {
     VariantEntry {
         name: name.to_owned(),
         env: program.env.into_iter().collect(),
-        preload: variant.preload.as_ref().map(|path| path.to_string_lossy().into_owned()),
-        executable_sha256: executable.as_deref().and_then(|path| file_sha256(path).ok()),
+        preload: variant
+            .preload
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+        executable_sha256: executable
+            .as_deref()
+            .and_then(|path| file_sha256(path).ok()),
         executable: executable.map(|path| path.to_string_lossy().into_owned()),
         cmd: program.cmd,
     }
 }
 
 /// Where the system will find it.
-fn executable(name: &str) -> Option<PathBuf> {
+pub(super) fn executable(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Path::new(name).canonicalize().ok();
     }
     let path = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&path).map(|folder| folder.join(name));
-    found.filter_map(|path| path.canonicalize().ok()).find(|path| path.is_file())
+    found
+        .filter_map(|path| path.canonicalize().ok())
+        .find(|path| path.is_file())
 }
 
 fn file_sha256(path: &Path) -> io::Result<String> {
@@ -87,11 +97,16 @@ fn hex(bytes: &[u8]) -> String {
 
 fn own_high_water() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1_024)
 }
 
-#[expect(clippy::disallowed_methods, reason = "people want to know when it was; nothing is measured by it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "people want to know when it was; nothing is measured by it"
+)]
 fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }

@@ -41,10 +41,15 @@ impl Plan {
         };
         let scenario = order.scenario;
         let all = scenario.variants.iter().enumerate();
-        let all: Vec<_> = all.map(|(index, variant)| (variant.name.clone(), index)).collect();
+        let all: Vec<_> = all
+            .map(|(index, variant)| (variant.name.clone(), index))
+            .collect();
         match order.kind {
             RunKind::Soak => {
-                let plan = scenario.soak.as_ref().ok_or_else(|| missing("epochs", "soak"))?;
+                let plan = scenario
+                    .soak
+                    .as_ref()
+                    .ok_or_else(|| missing("epochs", "soak"))?;
                 let load = Some(plan.length.saturating_sub(plan.quiesce));
                 let step = |index| Step {
                     load,
@@ -53,20 +58,40 @@ impl Plan {
                     to_end: false,
                 };
                 let runs = interleaved(all.len(), plan.runs, scenario.seed);
-                Ok(Self { steps: (0..plan.count).map(step).collect(), variants: all, runs, ab: None })
+                Ok(Self {
+                    steps: (0..plan.count).map(step).collect(),
+                    variants: all,
+                    runs,
+                    ab: None,
+                })
             }
             RunKind::Cycle => {
-                let plan = scenario.cycle.as_ref().ok_or_else(|| missing("cycles", "cycle"))?;
-                let start = Step { load: None, quiet: plan.quiesce, warmup: true, to_end: false };
+                let plan = scenario
+                    .cycle
+                    .as_ref()
+                    .ok_or_else(|| missing("cycles", "cycle"))?;
+                let start = Step {
+                    load: None,
+                    quiet: plan.quiesce,
+                    warmup: true,
+                    to_end: false,
+                };
                 let step = |index| Step {
                     load: Some(plan.length),
                     quiet: plan.quiesce,
                     warmup: index < plan.warmup,
                     to_end: true,
                 };
-                let steps = std::iter::once(start).chain((0..plan.count).map(step)).collect();
+                let steps = std::iter::once(start)
+                    .chain((0..plan.count).map(step))
+                    .collect();
                 let runs = interleaved(all.len(), plan.runs, scenario.seed);
-                Ok(Self { steps, variants: all, runs, ab: None })
+                Ok(Self {
+                    steps,
+                    variants: all,
+                    runs,
+                    ab: None,
+                })
             }
             RunKind::Ab => {
                 let plan = scenario.ab.clone().ok_or_else(|| missing("ab", "ab"))?;
@@ -83,20 +108,18 @@ impl Plan {
 
     fn pairs(plan: AbPlan, variants: Vec<(String, usize)>, seed: u64) -> Self {
         let quiet = Duration::from_millis(250);
-        let step = |load, warmup| Step { load: Some(load), quiet, warmup, to_end: false };
+        let step = |load, warmup| Step {
+            load: Some(load),
+            quiet,
+            warmup,
+            to_end: false,
+        };
         Self {
             steps: vec![step(plan.warmup, true), step(plan.length, false)],
             variants,
             runs: mirrored(plan.pairs, seed),
             ab: Some(plan),
         }
-    }
-
-    /// How long it will take at least, for whoever waits.
-    pub(super) fn length(&self) -> Duration {
-        let step = |step: &Step| step.load.unwrap_or_default() + step.quiet;
-        let run: Duration = self.steps.iter().map(step).sum();
-        run * u32::try_from(self.runs.len()).unwrap_or(u32::MAX)
     }
 }
 
@@ -117,7 +140,11 @@ fn mirrored(pairs: u32, seed: u64) -> Vec<(usize, u32)> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut first = 0;
     let pair = |run: u32| {
-        first = if run.is_multiple_of(2) { usize::from(random.random_bool(0.5)) } else { 1 - first };
+        first = if run.is_multiple_of(2) {
+            usize::from(random.random_bool(0.5))
+        } else {
+            1 - first
+        };
         [(first, run), (1 - first, run)]
     };
     (0..pairs).flat_map(pair).collect()

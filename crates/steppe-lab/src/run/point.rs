@@ -39,12 +39,18 @@ fn merged(loads: &[Interval], of: impl Fn(&Interval) -> &Histogram<u64>) -> Opti
     Some(merged)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "microseconds of an operation: far below 2^53")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "microseconds of an operation: far below 2^53"
+)]
 fn of_loads(epoch: &mut Epoch, loads: &[Interval]) {
     epoch.operations = loads.iter().map(|load| load.operations).sum();
     epoch.errors = loads.iter().map(|load| load.errors).sum();
     let owed = loads.iter().filter_map(|load| load.intended);
-    epoch.intended = loads.iter().any(|load| load.intended.is_some()).then(|| owed.sum());
+    epoch.intended = loads
+        .iter()
+        .any(|load| load.intended.is_some())
+        .then(|| owed.sum());
     let busy = loads.iter().filter_map(|load| load.generator.busy());
     epoch.generator_busy = busy.reduce(f64::max);
     if let Some(response) = response(loads).filter(|response| !response.is_empty()) {

@@ -66,7 +66,10 @@ pub struct Lines {
 
 impl Default for Lines {
     fn default() -> Self {
-        Self { start: Instant::now(), next: Cell::new(LINES_APART) }
+        Self {
+            start: Instant::now(),
+            next: Cell::new(LINES_APART),
+        }
     }
 }
 
@@ -78,7 +81,8 @@ impl Progress for Lines {
         }
         self.next.set(elapsed + LINES_APART);
         let share = fine(done) * 100 / (total * FINE).max(1);
-        let left = elapsed.mul_f64((100.0 / f64::from(u32::try_from(share.max(1)).unwrap_or(1))) - 1.0);
+        let left =
+            elapsed.mul_f64((100.0 / f64::from(u32::try_from(share.max(1)).unwrap_or(1))) - 1.0);
         self.say(&format!("{share:>3} %, {} s left: {what}", left.as_secs()));
     }
 
@@ -89,7 +93,11 @@ impl Progress for Lines {
     fn end(&self) {}
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a few thousand")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a few thousand"
+)]
 fn fine(done: f64) -> u64 {
     (done.max(0.0) * FINE as f64) as u64
 }

@@ -87,14 +87,24 @@ impl Sampler {
     }
 
     fn ask(&self, ask: Ask) -> Look {
-        let sent = self.asks.as_ref().is_some_and(|asks| asks.send(ask).is_ok());
-        if sent { self.looks.recv().unwrap_or_default() } else { Look::default() }
+        let sent = self
+            .asks
+            .as_ref()
+            .is_some_and(|asks| asks.send(ask).is_ok());
+        if sent {
+            self.looks.recv().unwrap_or_default()
+        } else {
+            Look::default()
+        }
     }
 
     /// Ends it; the CPU time that it took in all.
     pub(super) fn stop(mut self) -> Duration {
         self.asks = None;
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+        self.thread
+            .take()
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default()
     }
 }
 
@@ -108,14 +118,21 @@ struct Watch {
 impl Watch {
     fn new(observer: Observer, subject: Subject) -> Self {
         let slow_apart = subject.sampling.slow;
-        Self { observer, subject, samples: Vec::new(), slow_apart }
+        Self {
+            observer,
+            subject,
+            samples: Vec::new(),
+            slow_apart,
+        }
     }
 
     fn run(mut self, asked: &Receiver<Ask>, answer: &SyncSender<Look>) -> Duration {
         let mut next_fast = Instant::now();
         let mut next_slow = next_fast;
         loop {
-            let wait = next_fast.min(next_slow).saturating_duration_since(Instant::now());
+            let wait = next_fast
+                .min(next_slow)
+                .saturating_duration_since(Instant::now());
             match asked.recv_timeout(wait) {
                 Ok(ask) => {
                     if answer.send(self.look(ask)).is_err() {
@@ -146,7 +163,11 @@ impl Watch {
         let quiet = (ask == Ask::Quiet).then(|| self.observer.quiet());
         let slow = self.observer.slow();
         self.keep(|sample| slow.write_to(sample));
-        Look { slow, quiet, samples: std::mem::take(&mut self.samples) }
+        Look {
+            slow,
+            quiet,
+            samples: std::mem::take(&mut self.samples),
+        }
     }
 
     fn sample_fast(&mut self) {

@@ -15,8 +15,7 @@ use crate::judge::{self, Evidence, RunLatency};
 use crate::limits::{ERROR_KINDS_SHOWN_MAX, SATURATED_SHARE_MAX};
 use crate::load::{Burst, Driver, Interval, LoadFailure};
 use crate::record::{
-    Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry,
-    Verdict,
+    Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, Verdict,
 };
 use crate::target::Asker;
 
@@ -175,9 +174,19 @@ impl Session<'_> {
         let seed = self.order.scenario.seed.wrapping_add(u64::from(run));
         let driver = Driver::start(&self.order.scenario.loads, seed, self.clock);
         let driver = driver.map_err(|error| {
-            problem(ProblemKind::HelperFailed, &format!("the load can't start: {error}"), "")
+            problem(
+                ProblemKind::HelperFailed,
+                &format!("the load can't start: {error}"),
+                "",
+            )
         })?;
-        Ok(Scene { stage, driver, sampler, variant, run })
+        Ok(Scene {
+            stage,
+            driver,
+            sampler,
+            variant,
+            run,
+        })
     }
 
     /// What can be seen of the first target can be seen of all.
@@ -187,11 +196,18 @@ impl Session<'_> {
         capabilities.push(self.live_capability());
         self.manifest.capabilities = capabilities;
         let missing = self.order.scenario.budget.require.iter().find_map(|name| {
-            let seen = self.manifest.capabilities.iter().find(|seen| seen.name == *name);
+            let seen = self
+                .manifest
+                .capabilities
+                .iter()
+                .find(|seen| seen.name == *name);
             match seen {
                 Some(capability) if capability.available => None,
                 Some(capability) => Some((name, capability.detail.clone())),
-                None => Some((name, "the lab does not know how to look at it here".to_owned())),
+                None => Some((
+                    name,
+                    "the lab does not know how to look at it here".to_owned(),
+                )),
             }
         });
         match missing {
@@ -210,11 +226,26 @@ impl Session<'_> {
         let name = "live_bytes".to_owned();
         let Some(live) = &self.order.scenario.target.live_bytes else {
             let detail = "the scenario has no `target.live_bytes`".to_owned();
-            return Capability { name, available: false, detail, lost };
+            return Capability {
+                name,
+                available: false,
+                detail,
+                lost,
+            };
         };
         match self.asker.live_bytes(live, LIVE_PATIENCE) {
-            Ok(_) => Capability { name, available: true, detail: live.url.clone(), lost },
-            Err(error) => Capability { name, available: false, detail: error.to_string(), lost },
+            Ok(_) => Capability {
+                name,
+                available: true,
+                detail: live.url.clone(),
+                lost,
+            },
+            Err(error) => Capability {
+                name,
+                available: false,
+                detail: error.to_string(),
+                lost,
+            },
         }
     }
 
@@ -222,11 +253,21 @@ impl Session<'_> {
     /// machine's memory.
     fn limit(&self, sampler: &Sampler) -> Option<u64> {
         if let Some(mib) = self.order.scenario.budget.limit_mib {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes of a limit")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "bytes of a limit"
+            )]
             return Some((mib * 1_048_576.0) as u64);
         }
-        let group = sampler.now().slow.cgroup.and_then(|charge| charge.limit_bytes);
-        group.or(Some(self.manifest.machine.memory_bytes)).filter(|bytes| *bytes > 0)
+        let group = sampler
+            .now()
+            .slow
+            .cgroup
+            .and_then(|charge| charge.limit_bytes);
+        group
+            .or(Some(self.manifest.machine.memory_bytes))
+            .filter(|bytes| *bytes > 0)
     }
 
     fn step(&mut self, scene: &mut Scene, number: usize, step: Step) -> Result<(), Stop> {
@@ -241,7 +282,11 @@ impl Session<'_> {
         let before = scene.sampler.begin();
         let begun = Instant::now();
         if let Some(length) = step.load {
-            scene.driver.resume(Burst { length, epoch: epoch.epoch, to_end: step.to_end });
+            scene.driver.resume(Burst {
+                length,
+                epoch: epoch.epoch,
+                to_end: step.to_end,
+            });
             self.wait_for_load(scene, length, step.to_end)?;
         }
         epoch.load_ms = milliseconds(begun.elapsed());
@@ -253,7 +298,12 @@ impl Session<'_> {
         let live = self.order.scenario.target.live_bytes.as_ref();
         let live_bytes = live.and_then(|live| self.asker.live_bytes(live, LIVE_PATIENCE).ok());
         let loads = scene.driver.take();
-        let looks = Looks { before, after, quiet, live_bytes };
+        let looks = Looks {
+            before,
+            after,
+            quiet,
+            live_bytes,
+        };
         point::fill(&mut epoch, &looks, &loads);
         self.note_loads(&epoch, &loads, is_quiet);
         self.keep(epoch, &looks, &loads)?;
@@ -265,7 +315,13 @@ impl Session<'_> {
 
     /// Until the time is over, or until command loads are.
     fn wait_for_load(&self, scene: &mut Scene, length: Duration, to_end: bool) -> Result<(), Stop> {
-        let has_command = to_end && self.order.scenario.loads.iter().any(crate::scenario::Load::is_command);
+        let has_command = to_end
+            && self
+                .order
+                .scenario
+                .loads
+                .iter()
+                .any(crate::scenario::Load::is_command);
         if !has_command {
             return self.wait(scene, length);
         }
@@ -310,7 +366,9 @@ impl Session<'_> {
             return;
         }
         self.restless += u32::from(!is_quiet);
-        let saturated = loads.iter().find_map(|load| Some((&load.name, load.saturated.as_ref()?)));
+        let saturated = loads
+            .iter()
+            .find_map(|load| Some((&load.name, load.saturated.as_ref()?)));
         if let Some((name, why)) = saturated {
             self.saturated.push(format!("{name}: {why}"));
         }
@@ -326,7 +384,8 @@ impl Session<'_> {
         let length = Duration::from_millis(epoch.load_ms);
         for load in loads.iter().filter(|load| !load.response.is_empty()) {
             let run = (epoch.variant.as_str(), epoch.run);
-            self.folder.write_histogram(run, &load.name, (start, length), &load.response)?;
+            self.folder
+                .write_histogram(run, &load.name, (start, length), &load.response)?;
         }
         if let Some(response) = point::response(loads).filter(|_| !epoch.warmup) {
             if self.plan.ab.is_some() {
@@ -350,8 +409,15 @@ impl Session<'_> {
         self.sampler_cpu += scene.sampler.stop();
         let ended = scene.stage.down();
         if let Err(status) = &ended {
-            let text = format!("the target of {} {} did not end on SIGTERM: {status}", scene.variant, scene.run);
-            self.problems.push(problem(ProblemKind::Note, &text, "raise `target.stop_timeout`, or mend its shutdown"));
+            let text = format!(
+                "the target of {} {} did not end on SIGTERM: {status}",
+                scene.variant, scene.run
+            );
+            self.problems.push(problem(
+                ProblemKind::Note,
+                &text,
+                "raise `target.stop_timeout`, or mend its shutdown",
+            ));
         }
         if let Some(run) = self.manifest.runs.last_mut() {
             run.ended = Some(ended.unwrap_or_else(|status| status));
@@ -370,13 +436,19 @@ impl Session<'_> {
         let kind = self.order.kind;
         let (variants, comparisons) = match &self.plan.ab {
             Some(plan) => {
-                let names = (self.plan.variants[0].0.as_str(), self.plan.variants[1].0.as_str());
+                let names = (
+                    self.plan.variants[0].0.as_str(),
+                    self.plan.variants[1].0.as_str(),
+                );
                 let found = judge::comparisons(evidence, names, &self.run_latency, plan, kind);
                 (Vec::new(), found)
             }
             None => {
                 let scenario = self.order.scenario;
-                (judge::variants(evidence, &scenario.variants, &scenario.budget, kind), Vec::new())
+                (
+                    judge::variants(evidence, &scenario.variants, &scenario.budget, kind),
+                    Vec::new(),
+                )
             }
         };
         manifest::finish(&mut self.manifest, self.sampler_cpu, complete);
@@ -423,14 +495,25 @@ impl Session<'_> {
                 "operations were in flight in the quiet moment of {} of {count} epochs",
                 self.restless
             );
-            self.problems.push(problem(ProblemKind::Note, &text, "raise `quiesce` above the slowest response"));
+            self.problems.push(problem(
+                ProblemKind::Note,
+                &text,
+                "raise `quiesce` above the slowest response",
+            ));
         }
     }
 
     fn shown_errors(&self) -> String {
-        let kinds = self.error_kinds.iter().map(|(kind, count)| format!("{kind} ×{count}"));
+        let kinds = self
+            .error_kinds
+            .iter()
+            .map(|(kind, count)| format!("{kind} ×{count}"));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
-        if kinds.is_empty() { kinds } else { format!(": {kinds}") }
+        if kinds.is_empty() {
+            kinds
+        } else {
+            format!(": {kinds}")
+        }
     }
 
     fn progress(&self, part: f64, what: &str) {
@@ -446,14 +529,28 @@ impl Session<'_> {
 }
 
 pub(super) fn problem(kind: ProblemKind, text: &str, help: &str) -> Problem {
-    Problem { kind, text: text.to_owned(), help: help.to_owned() }
+    Problem {
+        kind,
+        text: text.to_owned(),
+        help: help.to_owned(),
+    }
 }
 
 pub(super) fn load_failed(failure: &LoadFailure) -> Problem {
-    let said = failure.said.as_ref().map(|said| format!("it said last:\n{said}"));
-    let text = format!("the load `{}` can't go on: {}", failure.load, failure.reason);
+    let said = failure
+        .said
+        .as_ref()
+        .map(|said| format!("it said last:\n{said}"));
+    let text = format!(
+        "the load `{}` can't go on: {}",
+        failure.load, failure.reason
+    );
     let help = said.unwrap_or_default();
-    Problem { kind: ProblemKind::HelperFailed, text, help }
+    Problem {
+        kind: ProblemKind::HelperFailed,
+        text,
+        help,
+    }
 }
 
 pub(super) fn interrupted() -> Problem {

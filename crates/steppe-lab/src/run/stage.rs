@@ -48,19 +48,33 @@ impl Stage {
     ) -> Result<Self, Fall> {
         let mut services = Vec::new();
         let scenario = cast.scenario;
-        let (later, first): (Vec<_>, Vec<_>) =
-            scenario.services.iter().partition(|service| service.after_target);
+        let (later, first): (Vec<_>, Vec<_>) = scenario
+            .services
+            .iter()
+            .partition(|service| service.after_target);
         for service in first {
-            services.push((service.clone(), start_service(service, cast, folder, asker, is_over)?));
+            services.push((
+                service.clone(),
+                start_service(service, cast, folder, asker, is_over)?,
+            ));
         }
-        let group = cast.with_group.then(|| own_group(cast.label).ok()).flatten();
-        let (mut target, ready_after) =
-            start_target(cast, group.as_ref(), folder, asker, is_over)?;
+        let group = cast
+            .with_group
+            .then(|| own_group(cast.label).ok())
+            .flatten();
+        let (mut target, ready_after) = start_target(cast, group.as_ref(), folder, asker, is_over)?;
         for service in later {
             if let Some(status) = target.ended() {
-                return Err(Fall::Broken(ended(&target, &status.to_string(), ProblemKind::TargetFailed)));
+                return Err(Fall::Broken(ended(
+                    &target,
+                    &status.to_string(),
+                    ProblemKind::TargetFailed,
+                )));
             }
-            services.push((service.clone(), start_service(service, cast, folder, asker, is_over)?));
+            services.push((
+                service.clone(),
+                start_service(service, cast, folder, asker, is_over)?,
+            ));
         }
         Ok(Self {
             target,
@@ -81,17 +95,28 @@ impl Stage {
     /// Of the target alone. With measured services beside it, it would be half of what is judged.
     pub(super) fn group_path(&self) -> Option<PathBuf> {
         let is_alone = self.services.iter().all(|(service, _)| !service.measure);
-        self.group.as_ref().filter(|_| is_alone).map(|group| group.path().to_owned())
+        self.group
+            .as_ref()
+            .filter(|_| is_alone)
+            .map(|group| group.path().to_owned())
     }
 
     /// Who ended, if anybody did: nothing on the stage ends by itself.
     pub(super) fn fallen(&mut self) -> Option<Problem> {
         if let Some(status) = self.target.ended() {
-            return Some(ended(&self.target, &status.to_string(), ProblemKind::TargetFailed));
+            return Some(ended(
+                &self.target,
+                &status.to_string(),
+                ProblemKind::TargetFailed,
+            ));
         }
         self.services.iter_mut().find_map(|(_, process)| {
             let status = process.ended()?;
-            Some(ended(process, &status.to_string(), ProblemKind::HelperFailed))
+            Some(ended(
+                process,
+                &status.to_string(),
+                ProblemKind::HelperFailed,
+            ))
         })
     }
 
@@ -106,7 +131,9 @@ impl Stage {
         for (_, mut process) in first.into_iter().rev() {
             _ = process.stop(SERVICE_STOP);
         }
-        status.map(|status| status.to_string()).map_err(|status| status.to_string())
+        status
+            .map(|status| status.to_string())
+            .map_err(|status| status.to_string())
     }
 }
 
@@ -121,7 +148,10 @@ fn start_target(
     let procs = group.map(|group| group.path().join("cgroup.procs"));
     let launch = Launch {
         name: "target",
-        program: cast.program.clone().unwrap_or_else(|| program(&target.command, cast.variant)),
+        program: cast
+            .program
+            .clone()
+            .unwrap_or_else(|| program(&target.command, cast.variant)),
         preload: cast.variant.preload.as_deref(),
         group: procs.as_deref(),
     };
@@ -164,7 +194,9 @@ fn wait(
     asker: &Asker,
     is_over: &AtomicBool,
 ) -> Result<(), NotReady> {
-    wait_until_ready(process, ready, patience, asker, &|| is_over.load(Ordering::Relaxed))
+    wait_until_ready(process, ready, patience, asker, &|| {
+        is_over.load(Ordering::Relaxed)
+    })
 }
 
 /// The target as the variant wants it.

@@ -44,14 +44,20 @@ pub(super) fn read(said: &Path) -> Result<Found, String> {
 fn parse(text: &str, found: &mut Found) -> Result<(), String> {
     let document = Document::parse(text).map_err(|error| error.to_string())?;
     let root = document.root_element();
-    let is_finished = root.children().filter(|node| node.has_tag_name("status")).any(|status| {
-        status.children().any(|node| node.text().is_some_and(|text| text.trim() == "FINISHED"))
-    });
+    let is_finished = root
+        .children()
+        .filter(|node| node.has_tag_name("status"))
+        .any(|status| {
+            status
+                .children()
+                .any(|node| node.text().is_some_and(|text| text.trim() == "FINISHED"))
+        });
     if !is_finished {
         return Err("the process did not end cleanly".to_owned());
     }
     for error in root.children().filter(|node| node.has_tag_name("error")) {
-        let Some(kind) = child_text(error, "kind").and_then(|kind| kind.strip_prefix("Leak_")) else {
+        let Some(kind) = child_text(error, "kind").and_then(|kind| kind.strip_prefix("Leak_"))
+        else {
             continue;
         };
         let number = |name| {
@@ -71,7 +77,9 @@ fn parse(text: &str, found: &mut Found) -> Result<(), String> {
             found.sites.push(site);
         }
     }
-    found.sites.sort_by_key(|site| std::cmp::Reverse(site.bytes));
+    found
+        .sites
+        .sort_by_key(|site| std::cmp::Reverse(site.bytes));
     Ok(())
 }
 
@@ -94,7 +102,9 @@ fn stack(error: Node<'_, '_>) -> Vec<String> {
 }
 
 fn child_text<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
-    node.children().find(|child| child.has_tag_name(name))?.text()
+    node.children()
+        .find(|child| child.has_tag_name(name))?
+        .text()
 }
 
 fn name_of(kind: &str) -> &'static str {
@@ -127,7 +137,10 @@ mod tests {
         parse(&format!("{REPORT}{ended}"), &mut found).unwrap();
         assert_eq!(found.lost_bytes, 640);
         assert_eq!(found.sites.len(), 2);
-        assert_eq!(found.sites[0].stack, ["malloc (in /lib/a.so)", "leak (a.c:7)"]);
+        assert_eq!(
+            found.sites[0].stack,
+            ["malloc (in /lib/a.so)", "leak (a.c:7)"]
+        );
         assert_eq!(found.sites[1].kind, "possibly lost");
     }
 

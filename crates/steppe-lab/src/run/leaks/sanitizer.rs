@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::super::manifest::executable;
 use super::{Found, reports, with_command};
 use crate::limits::{LEAK_SITES_MAX, LEAK_STACK_MAX};
 use crate::record::LeakSite;
@@ -23,8 +24,18 @@ pub(super) fn program(plan: &LeaksPlan, target: Program, said: &Path) -> Program
     program
 }
 
-/// A clean process writes nothing: that no file is there is the good answer. That the build has a
-/// sanitizer at all is checked beforehand, by its runtime's symbols.
+/// Whether the program, or a library that it asks for, is the runtime of such a sanitizer.
+pub(super) fn is_built_in(program: &Program) -> bool {
+    let path = program.cmd.first().and_then(|name| executable(name));
+    let Some(bytes) = path.and_then(|path| std::fs::read(path).ok()) else {
+        return false;
+    };
+    let is_there = |text: &&str| memchr::memmem::find(&bytes, text.as_bytes()).is_some();
+    RUNTIMES.iter().any(|text| is_there(text))
+}
+
+/// A clean process writes nothing: that no file is there is the good answer, of a build that has a
+/// sanitizer ([`is_built_in`]).
 pub(super) fn read(said: &Path) -> Result<Found, String> {
     let mut found = Found::default();
     for file in reports(said).map_err(|error| error.to_string())? {
@@ -44,17 +55,26 @@ fn parse(text: &str, found: &mut Found) {
         let mut stack = Vec::new();
         while let Some(frame) = lines.next_if(|line| line.trim_start().starts_with('#')) {
             // `#1 0x55d in main a.c:7`: what follows `in`.
-            let shown = frame.split_once(" in ").map_or(frame.trim(), |(_, place)| place);
+            let shown = frame
+                .split_once(" in ")
+                .map_or(frame.trim(), |(_, place)| place);
             if stack.len() < LEAK_STACK_MAX {
                 stack.push(shown.to_owned());
             }
         }
         found.lost_bytes += bytes;
         if found.sites.len() < LEAK_SITES_MAX {
-            found.sites.push(LeakSite { kind: kind.to_owned(), bytes, blocks, stack });
+            found.sites.push(LeakSite {
+                kind: kind.to_owned(),
+                bytes,
+                blocks,
+                stack,
+            });
         }
     }
-    found.sites.sort_by_key(|site| std::cmp::Reverse(site.bytes));
+    found
+        .sites
+        .sort_by_key(|site| std::cmp::Reverse(site.bytes));
 }
 
 fn leak_line(line: &str) -> Option<(&'static str, u64, u64)> {
@@ -67,6 +87,14 @@ fn leak_line(line: &str) -> Option<(&'static str, u64, u64)> {
     let (blocks, _) = rest.split_once(" object(s)")?;
     Some((kind, bytes.parse().ok()?, blocks.parse().ok()?))
 }
+
+/// What the runtime prints, where it is linked in; else the library that it is in.
+const RUNTIMES: [&str; 4] = [
+    "LeakSanitizer",
+    "libasan.so",
+    "liblsan.so",
+    "libclang_rt.asan",
+];
 
 #[cfg(test)]
 mod tests {

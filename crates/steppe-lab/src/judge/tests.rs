@@ -1,0 +1,281 @@
+use super::*;
+use crate::scenario::AbMetric;
+
+/// Rows whose memory is `bytes(epoch)`, a thousand operations each.
+fn rows(run: u32, count: u32, bytes: impl Fn(u32) -> u64, live: Option<u64>) -> Vec<Epoch> {
+    let row = |epoch| Epoch {
+        variant: "default".to_owned(),
+        run,
+        epoch,
+        warmup: epoch < 5,
+        start_ms: u64::from(epoch) * 5_000,
+        load_ms: 4_750,
+        operations: 1_000,
+        anonymous_bytes: Some(bytes(epoch)),
+        swap_bytes: Some(0),
+        hwm_bytes: Some(bytes(epoch) + 4_096),
+        live_bytes: live.map(|slope| slope * u64::from(epoch)),
+        syscalls: Some(4_000),
+        ..Epoch::default()
+    };
+    (0..count).map(row).collect()
+}
+
+fn judge(epochs: &[Epoch], budget: &Budget) -> VariantVerdict {
+    let latency = BTreeMap::new();
+    let evidence = Evidence {
+        epochs,
+        latency: &latency,
+        limit_bytes: Some(1 << 30),
+        seed: 1,
+    };
+    let all = [Variant {
+        name: "default".to_owned(),
+        ..Variant::default()
+    }];
+    variants(evidence, &all, budget, RunKind::Soak).remove(0)
+}
+
+fn budget() -> Budget {
+    Budget {
+        rss_growth_kib: Some(32.0),
+        hwm_growth_kib: Some(64.0),
+        ..Budget::default()
+    }
+}
+
+fn finding<'a>(verdict: &'a VariantVerdict, metric: &str) -> &'a Finding {
+    verdict
+        .findings
+        .iter()
+        .find(|finding| finding.metric == metric)
+        .unwrap()
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn flat_memory_is_stable() {
+    let verdict = judge(&rows(0, 60, |_| 8 * MIB, None), &budget());
+    assert_eq!(verdict.word, Word::Stable, "{verdict:#?}");
+    let growth = finding(&verdict, "rss_growth");
+    assert!(growth.text.contains("[single run]"), "{}", growth.text);
+}
+
+#[test]
+fn a_leak_is_named_with_its_bytes_an_operation() {
+    let leaking = |epoch| 8 * MIB + u64::from(epoch) * 500_000;
+    let verdict = judge(&rows(0, 60, leaking, Some(500_000)), &budget());
+    assert_eq!(verdict.word, Word::Leak);
+    let growth = finding(&verdict, "rss_growth");
+    assert_eq!(growth.word, Word::Unbounded);
+    assert!(
+        growth
+            .notes
+            .iter()
+            .any(|note| note == "500 bytes an operation"),
+        "{:?}",
+        growth.notes
+    );
+    assert!(
+        growth
+            .notes
+            .iter()
+            .any(|note| note.contains("is reached in")),
+        "{:?}",
+        growth.notes
+    );
+}
+
+#[test]
+fn growth_with_flat_live_bytes_is_retention() {
+    let growing = |epoch| 8 * MIB + u64::from(epoch) * 500_000;
+    let verdict = judge(&rows(0, 60, growing, Some(0)), &budget());
+    assert_eq!(verdict.word, Word::Unbounded);
+    let notes = &finding(&verdict, "rss_growth").notes;
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.starts_with("retention, not a leak")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn growth_under_load_shows_in_the_high_water_mark() {
+    let mut epochs = rows(0, 60, |_| 8 * MIB, None);
+    for epoch in &mut epochs {
+        epoch.hwm_bytes = Some(8 * MIB + u64::from(epoch.epoch) * 500_000);
+    }
+    let verdict = judge(&epochs, &budget());
+    assert_eq!(finding(&verdict, "rss_growth").word, Word::Stable);
+    assert_eq!(verdict.word, Word::Unbounded);
+}
+
+#[test]
+fn swapped_out_memory_is_still_held() {
+    let mut epochs = rows(0, 60, |_| 8 * MIB, None);
+    for epoch in &mut epochs {
+        epoch.swap_bytes = Some(u64::from(epoch.epoch) * 500_000);
+    }
+    assert_eq!(judge(&epochs, &budget()).word, Word::Unbounded);
+}
+
+#[test]
+fn what_was_not_seen_is_no_pass() {
+    let mut epochs = rows(0, 60, |_| 8 * MIB, None);
+    epochs[30].hwm_bytes = None;
+    let with_limits = Budget {
+        p99_ms: Some(12.0),
+        ..budget()
+    };
+    let verdict = judge(&epochs, &with_limits);
+    assert_eq!(verdict.word, Word::Inconclusive);
+    let mark = finding(&verdict, "hwm_growth");
+    assert!(
+        mark.text.ends_with("it was seen in 54 of 55 epochs"),
+        "{}",
+        mark.text
+    );
+    assert_eq!(finding(&verdict, "p99").word, Word::Inconclusive);
+}
+
+#[test]
+fn a_broken_limit_is_no_go() {
+    let with_limits = Budget {
+        syscalls_per_op: Some(3.5),
+        errors: Some(0),
+        ..budget()
+    };
+    let verdict = judge(&rows(0, 60, |_| 8 * MIB, None), &with_limits);
+    assert_eq!(verdict.word, Word::NoGo);
+    let syscalls = finding(&verdict, "syscalls_per_op");
+    assert_eq!(
+        syscalls.text,
+        "syscalls_per_op is 4 calls/op; allowed is at most 3.5"
+    );
+    assert_eq!(finding(&verdict, "errors").word, Word::Go);
+}
+
+#[test]
+fn growth_under_the_budget_is_told_with_the_time_that_is_left() {
+    let slow = |epoch| 8 * MIB + u64::from(epoch) * 10_240;
+    let verdict = judge(&rows(0, 60, slow, None), &budget());
+    assert_eq!(verdict.word, Word::Stable);
+    let notes = &finding(&verdict, "rss_growth").notes;
+    let left = notes
+        .iter()
+        .find(|note| note.contains("still growing at 10"))
+        .unwrap();
+    // (1 GiB − 8.6 MiB) / 10 KiB × 5 s.
+    assert!(
+        left.contains("limit of 1024 MiB is reached in 144 hours"),
+        "{left}"
+    );
+}
+
+#[test]
+fn the_worst_variant_decides_unless_it_is_expected() {
+    let variant = |word, expect| VariantVerdict {
+        name: "a".to_owned(),
+        word,
+        expect,
+        runs: 1,
+        findings: Vec::new(),
+        leaks: Vec::new(),
+    };
+    let word = |variants| whole(RunKind::Soak, true, variants, Vec::new(), Vec::new()).word;
+    let stable = variant(Word::Stable, None);
+    assert_eq!(
+        word(vec![stable.clone(), variant(Word::Growing, None)]),
+        Word::Growing
+    );
+    let expected = variant(Word::Unbounded, Some(Word::Unbounded));
+    assert_eq!(word(vec![stable.clone(), expected]), Word::Stable);
+    let missed = variant(Word::Stable, Some(Word::Unbounded));
+    assert_eq!(word(vec![stable, missed]), Word::NoGo);
+}
+
+#[test]
+fn problems_have_exit_codes_of_their_own() {
+    let exit = |kind, complete| {
+        let problem = Problem {
+            kind,
+            text: "why".to_owned(),
+            help: String::new(),
+        };
+        let verdict = whole(
+            RunKind::Soak,
+            complete,
+            Vec::new(),
+            Vec::new(),
+            vec![problem],
+        );
+        (verdict.exit_code, verdict.headline)
+    };
+    assert_eq!(exit(ProblemKind::TargetFailed, false).0, 4);
+    assert_eq!(exit(ProblemKind::MissingCapability, false).0, 5);
+    assert_eq!(
+        exit(ProblemKind::GeneratorSaturated, true),
+        (5, "why".to_owned())
+    );
+    let (code, headline) = exit(ProblemKind::Interrupted, false);
+    assert_eq!(code, 130);
+    assert!(headline.contains("incomplete"), "{headline}");
+}
+
+#[test]
+fn pairs_are_judged_by_what_each_run_used() {
+    let run = |variant: &str, run: u32, cpu_us: u64| Epoch {
+        variant: variant.to_owned(),
+        run,
+        operations: 1_000,
+        load_ms: 1_000,
+        cpu_us: Some(cpu_us),
+        ..Epoch::default()
+    };
+    let epochs: Vec<Epoch> = (0..12)
+        .flat_map(|pair| {
+            let noise = u64::from(pair * 7 % 5);
+            [
+                run("old", pair, 20_000 + noise * 40),
+                run("new", pair, 23_000 + noise * 30),
+            ]
+        })
+        .collect();
+    let latency = BTreeMap::new();
+    let evidence = Evidence {
+        epochs: &epochs,
+        latency: &latency,
+        limit_bytes: None,
+        seed: 1,
+    };
+    let plan = crate::scenario::AbPlan::default();
+    assert_eq!(plan.gates[0].metric, AbMetric::CpuPerOp);
+    let found = comparisons(
+        evidence,
+        ("old", "new"),
+        &BTreeMap::new(),
+        &plan,
+        RunKind::Ab,
+    );
+    assert_eq!(found[0].word, Word::NoGo, "{found:#?}");
+    let ratio = found[0].value.unwrap().estimate;
+    assert!((ratio - 1.148).abs() < 0.01, "{ratio}");
+    let gate = crate::scenario::AbGate {
+        metric: AbMetric::P99,
+        limit: 1.0,
+    };
+    let unseen = crate::scenario::AbPlan {
+        gates: vec![gate],
+        ..plan
+    };
+    let found = comparisons(
+        evidence,
+        ("old", "new"),
+        &BTreeMap::new(),
+        &unseen,
+        RunKind::Ab,
+    );
+    assert_eq!(found[0].word, Word::Inconclusive);
+}
