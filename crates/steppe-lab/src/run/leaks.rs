@@ -105,7 +105,7 @@ impl Check<'_> {
             patience: CHECKER_PATIENCE,
         };
         let mut stage = Stage::up(&cast, self.folder, &self.asker, self.order.is_over)?;
-        let operations = self.load(&mut stage)?;
+        let operations = self.load(&mut stage, &variant.name)?;
         match stage.down() {
             // Memcheck reports when a signal ends the process; a sanitizer does not.
             Ok(status) if is_sanitizer && status.starts_with("signal") => {
@@ -124,11 +124,12 @@ impl Check<'_> {
     }
 
     /// Drives the target for as long as the plan says.
-    fn load(&self, stage: &mut Stage) -> Result<u64, Fall> {
+    fn load(&self, stage: &mut Stage, name: &str) -> Result<u64, Fall> {
         let broken = |text: &str| Fall::Broken(problem(ProblemKind::HelperFailed, text, ""));
         let scenario = self.order.scenario;
         let clock = Instant::now();
-        let mut driver = Driver::start(&scenario.loads, scenario.seed, clock)
+        let log = |load: &str| self.folder.log_path(&format!("{name} {load}"));
+        let mut driver = Driver::start(&scenario.loads, scenario.seed, clock, log)
             .map_err(|error| broken(&format!("the load can't start: {error}")))?;
         driver.resume(Burst {
             length: self.plan.length,

@@ -172,7 +172,8 @@ impl Session<'_> {
             self.take_capabilities(&sampler)?;
         }
         let seed = self.order.scenario.seed.wrapping_add(u64::from(run));
-        let driver = Driver::start(&self.order.scenario.loads, seed, self.clock);
+        let log = |load: &str| self.folder.log_path(&format!("{variant} {run} {load}"));
+        let driver = Driver::start(&self.order.scenario.loads, seed, self.clock, log);
         let driver = driver.map_err(|error| {
             problem(
                 ProblemKind::HelperFailed,

@@ -1,0 +1,62 @@
+//! A/B and calibration.
+
+use super::harness::{Lab, alone, free_port, program};
+
+/// Two variants of the steady program: work a request, and as much again by `percent`.
+fn pairs(percent: u32, extra: &str) -> String {
+    let (program, port) = (program("steady"), free_port());
+    let work = 200_000;
+    let more = work + work / 100 * percent;
+    format!(
+        r#"
+[target]
+cmd = ["{program}", "127.0.0.1:{port}", "{work}"]
+ready = "tcp://127.0.0.1:{port}"
+[[load]]
+kind = "http"
+url = "http://127.0.0.1:{port}/"
+connections = 2
+rate_per_s = 300
+[ab]
+pairs = 10
+warmup = "100ms"
+length = "700ms"
+metric = "cpu_us_per_op"
+limit = 1.05
+{extra}
+[[variant]]
+name = "as it is"
+[[variant]]
+name = "busier"
+cmd = ["{program}", "127.0.0.1:{port}", "{more}"]
+"#
+    )
+}
+
+#[test]
+fn ten_per_cent_more_cpu_is_no_go() {
+    let _alone = alone();
+    let lab = Lab::new("ab");
+    let said = lab
+        .write("ab.toml", &pairs(12, ""))
+        .run(&["ab", "ab.toml", "-o", "run"]);
+    said.ended_with(1).says("NO-GO").says("cpu_us_per_op");
+    let verdict = lab.verdict("run");
+    let gate = &verdict["comparisons"][0];
+    assert_eq!(gate["metric"], "cpu_us_per_op");
+    assert_eq!(gate["points"], 10);
+    let ratio = gate["value"]["estimate"].as_f64().expect("a ratio");
+    assert!((1.06..1.2).contains(&ratio), "{gate:#}");
+}
+
+#[test]
+fn a_program_against_itself_is_never_no_go() {
+    let _alone = alone();
+    let lab = Lab::new("calibrate");
+    let said = lab
+        .write("ab.toml", &pairs(10, ""))
+        .run(&["calibrate", "ab.toml", "-o", "run"]);
+    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    said.says("noise of a pair");
+    assert_ne!(lab.verdict("run")["word"], "NO-GO");
+}

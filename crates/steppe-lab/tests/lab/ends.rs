@@ -1,0 +1,156 @@
+//! How runs end that do not end well: each with its own exit code, and with what to do.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::harness::{Lab, alone, free_port, program, scenario};
+
+const LOAD: &str = "connections = 4\nrate_per_s = 200";
+const EPOCHS: &str = "[epochs]\nlength = \"200ms\"\nquiesce = \"40ms\"\ncount = 20\nwarmup = 4\n";
+
+#[test]
+fn a_wrong_scenario_runs_nothing() {
+    let lab = Lab::new("wrong");
+    lab.write("wrong.toml", "[target]\ncmd = 1\n");
+    let said = lab.run(&["soak", "wrong.toml", "-o", "run"]);
+    said.ended_with(2)
+        .says("`target.cmd` is of the wrong kind")
+        .says("`target.ready` is missing");
+    assert!(!lab.folder.join("run").exists());
+    lab.run(&["soak", "none.toml"])
+        .ended_with(2)
+        .says("can't read none.toml");
+    lab.run(&["soak"]).ended_with(2);
+    lab.run(&["check", "wrong.toml"])
+        .ended_with(2)
+        .says("mistakes");
+    lab.write("good.toml", &scenario("steady", "", LOAD, EPOCHS));
+    lab.run(&["check", "good.toml"])
+        .ended_with(0)
+        .says("ok: good");
+    lab.run(&["cycle", "good.toml"])
+        .ended_with(2)
+        .says("no [cycles]");
+}
+
+#[test]
+fn a_second_run_does_not_bury_the_first() {
+    let _alone = alone();
+    let lab = Lab::new("second");
+    lab.write("soak.toml", &scenario("steady", "", LOAD, EPOCHS));
+    lab.run(&["soak", "soak.toml", "-o", "run"]);
+    let first = lab.read("run/manifest.json");
+    let said = lab.run(&["soak", "soak.toml", "-o", "run"]);
+    said.ended_with(2)
+        .says("run has a run in it already")
+        .says("name another folder");
+    assert_eq!(lab.read("run/manifest.json"), first);
+}
+
+#[test]
+fn a_target_that_dies_is_named_with_its_last_words() {
+    let _alone = alone();
+    let lab = Lab::new("dies");
+    let (program, port) = (program("steady"), free_port());
+    lab.write(
+        "mortal.sh",
+        &format!("{program} 127.0.0.1:{port} &\nsleep 1.5\necho goodbye, cruel world\nexit 7\n"),
+    );
+    let text = format!(
+        "[target]\ncmd = [\"sh\", \"mortal.sh\"]\nready = \"tcp://127.0.0.1:{port}\"\n\
+         [[load]]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/\"\n{LOAD}\n{EPOCHS}"
+    );
+    let said = lab
+        .write("soak.toml", &text)
+        .run(&["soak", "soak.toml", "-o", "run"]);
+    said.ended_with(4)
+        .says("target ended during the run: exit status: 7")
+        .says("cruel world");
+    assert_eq!(lab.verdict("run")["complete"], false);
+    // What it left behind is gone too.
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+#[test]
+fn a_target_that_never_starts_is_named() {
+    let lab = Lab::new("never");
+    let text = format!(
+        "[target]\ncmd = [\"./no-such-server\"]\nready = \"after:1s\"\n\
+         [[load]]\nkind = \"http\"\nurl = \"http://127.0.0.1:1/\"\n{EPOCHS}"
+    );
+    let said = lab
+        .write("soak.toml", &text)
+        .run(&["soak", "soak.toml", "-o", "run"]);
+    said.ended_with(4)
+        .says("can't start target: ./no-such-server");
+}
+
+#[test]
+fn a_required_capability_that_is_missing_is_invalid() {
+    let _alone = alone();
+    let lab = Lab::new("requires");
+    // The target tells no live bytes: that can't be seen on any machine.
+    let text = scenario(
+        "steady",
+        "",
+        LOAD,
+        &format!("{EPOCHS}[budget]\nrequire = [\"live_bytes\"]\n"),
+    );
+    let text = text.replace("/live_bytes\" }", "/no_such_number\" }");
+    let said = lab
+        .write("soak.toml", &text)
+        .run(&["soak", "soak.toml", "-o", "run"]);
+    said.ended_with(5)
+        .says("requires `live_bytes`")
+        .says("steppe-lab doctor");
+}
+
+#[test]
+fn a_saturated_generator_is_invalid_not_slow() {
+    let _alone = alone();
+    let lab = Lab::new("saturated");
+    // More than one thread can send, whoever answers.
+    let load = "connections = 32\nrate_per_s = 5000000";
+    lab.write("soak.toml", &scenario("steady", "", load, EPOCHS));
+    let said = lab.run(&["soak", "soak.toml", "-o", "run"]);
+    said.ended_with(5).says("generator").says("threads");
+}
+
+#[test]
+fn ctrl_c_reports_what_it_has() {
+    let _alone = alone();
+    let lab = Lab::new("ctrl-c");
+    let epochs = EPOCHS.replace("count = 20", "count = 2000");
+    lab.write("soak.toml", &scenario("steady", "", LOAD, &epochs));
+    let mut child = lab.spawn(&["soak", "soak.toml", "-o", "run"]);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let rows = lab.folder.join("run/epochs.csv");
+    let count = || std::fs::read_to_string(&rows).map_or(0, |text| text.lines().count());
+    while count() < 8 {
+        assert!(Instant::now() < deadline, "no epochs");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).expect("it runs");
+    let status = child.wait().expect("it ends");
+    let mut out = String::new();
+    child
+        .stdout
+        .take()
+        .expect("piped")
+        .read_to_string(&mut out)
+        .expect("UTF-8");
+    assert_eq!(status.code(), Some(130), "{out}");
+    assert!(out.contains("incomplete"), "{out}");
+    assert_eq!(lab.verdict("run")["complete"], false);
+    for report in ["report.html", "report.md", "junit.xml"] {
+        assert!(
+            lab.read(&format!("run/{report}"))
+                .to_lowercase()
+                .contains("incomplete"),
+            "{report}"
+        );
+    }
+}

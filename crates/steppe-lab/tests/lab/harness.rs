@@ -1,0 +1,145 @@
+//! Runs `steppe-lab` in a folder of its own.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+/// A scratch folder, removed when it is dropped and nothing failed.
+pub struct Lab {
+    pub folder: PathBuf,
+}
+
+/// What the command said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Lab {
+    pub fn new(name: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("steppe-lab-e2e-{name}-{}", std::process::id()));
+        _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a scratch folder");
+        Self { folder }
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> &Self {
+        fs::write(self.folder.join(name), text).expect("a file");
+        self
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub fn verdict(&self, run: &str) -> Value {
+        serde_json::from_str(&self.read(&format!("{run}/verdict.json"))).expect("JSON")
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_steppe-lab"));
+        command
+            .args(arguments)
+            .current_dir(&self.folder)
+            .env_remove("GITHUB_STEP_SUMMARY");
+        command
+    }
+
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("steppe-lab")
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Said {
+        let output = self.command(arguments).output().expect("steppe-lab");
+        Said {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).expect("UTF-8"),
+            err: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+impl Said {
+    #[track_caller]
+    pub fn ended_with(&self, code: i32) -> &Self {
+        assert_eq!(self.code, code, "{}\n{}", self.out, self.err);
+        self
+    }
+
+    #[track_caller]
+    pub fn says(&self, text: &str) -> &Self {
+        let said = format!("{}{}", self.out, self.err);
+        assert!(said.contains(text), "no {text:?} in\n{said}");
+        self
+    }
+}
+
+/// Two cores: one measurement at a time.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A program of `testdata/`.
+pub fn program(name: &str) -> String {
+    let lab = Path::new(env!("CARGO_BIN_EXE_steppe-lab"));
+    let folder = lab.parent().expect("it is in a folder");
+    folder
+        .join("examples")
+        .join(format!("lab-{name}"))
+        .display()
+        .to_string()
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// A scenario for a program of `testdata/`: `rest` follows its target and its load.
+pub fn scenario(name: &str, arguments: &str, load: &str, rest: &str) -> String {
+    let (program, port) = (program(name), free_port());
+    format!(
+        r#"
+[target]
+cmd = ["{program}", "127.0.0.1:{port}"{arguments}]
+ready = "tcp://127.0.0.1:{port}"
+live_bytes = {{ url = "http://127.0.0.1:{port}/memory", pointer = "/live_bytes" }}
+[[load]]
+kind = "http"
+url = "http://127.0.0.1:{port}/"
+{load}
+{rest}
+"#
+    )
+}
+
+/// A finding of a verdict's first variant.
+pub fn finding<'a>(verdict: &'a Value, metric: &str) -> &'a Value {
+    let findings = verdict["variants"][0]["findings"]
+        .as_array()
+        .expect("findings");
+    let found = findings.iter().find(|finding| finding["metric"] == metric);
+    found.unwrap_or_else(|| panic!("no {metric} in {verdict:#}"))
+}

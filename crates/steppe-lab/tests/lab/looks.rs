@@ -1,0 +1,154 @@
+//! Commands that look: doctor, report, explain, watch, leaks, completions.
+
+use std::process::{Command, Stdio};
+
+use super::harness::{Lab, alone, free_port, program, scenario};
+
+#[test]
+fn the_doctor_says_what_can_be_seen() {
+    let lab = Lab::new("doctor");
+    lab.run(&["doctor"])
+        .ended_with(0)
+        .says("smaps")
+        .says("cgroup");
+    let said = lab.run(&["doctor", "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let list = list.as_array().expect("a list");
+    assert!(
+        list.iter()
+            .all(|it| it["available"].is_boolean() && it["detail"].is_string())
+    );
+    assert!(list.len() > 8, "{list:?}");
+}
+
+#[test]
+fn a_run_is_reported_and_explained() {
+    let _alone = alone();
+    let lab = Lab::new("report");
+    let rest = "[epochs]\nlength = \"150ms\"\nquiesce = \"30ms\"\ncount = 24\nwarmup = 4\n\
+                [budget]\nrss_growth_kib_per_epoch = 32\nerrors = 0\n";
+    lab.write(
+        "soak.toml",
+        &scenario("steady", "", "connections = 2\nrate_per_s = 200", rest),
+    );
+    let summary = lab.folder.join("github.md");
+    let mut command = lab.command(&["soak", "soak.toml", "-o", "run"]);
+    let status = command
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .output()
+        .expect("it runs")
+        .status;
+    assert_eq!(status.code(), Some(0));
+    assert!(lab.read("github.md").contains("STABLE"));
+    lab.run(&["report", "run"])
+        .ended_with(0)
+        .says("STABLE")
+        .says("rss_growth");
+    let page = lab.folder.join("run/report.html");
+    std::fs::remove_file(&page).expect("it was written by the run");
+    lab.run(&["report", "run", "--html"])
+        .ended_with(0)
+        .says("report.html");
+    assert!(lab.read("run/report.html").contains("STABLE"));
+    let junit = lab.run(&["report", "run", "--format", "junit"]);
+    let junit = roxmltree::Document::parse(&junit.out).expect("XML");
+    let cases = junit
+        .descendants()
+        .filter(|node| node.has_tag_name("testcase"))
+        .count();
+    assert!(cases >= 4, "{cases}");
+    lab.run(&["report", "run", "--format", "summary"])
+        .ended_with(0)
+        .says("| ");
+    lab.run(&["explain", "run", "rss_growth"])
+        .ended_with(0)
+        .says("Theil")
+        .says("budget");
+    lab.run(&["explain", "run", "rss_grwth"])
+        .ended_with(2)
+        .says("rss_growth");
+    lab.run(&["report", "nowhere"])
+        .ended_with(2)
+        .says("no run in it");
+}
+
+#[test]
+fn a_running_process_is_watched() {
+    let lab = Lab::new("watch");
+    let port = free_port();
+    let mut target = Command::new(program("steady"))
+        .arg(format!("127.0.0.1:{port}"))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let pid = target.id().to_string();
+    let said = lab.run(&[
+        "watch",
+        "-p",
+        &pid,
+        "--for",
+        "700ms",
+        "--interval",
+        "200ms",
+        "--json",
+    ]);
+    said.ended_with(0);
+    let looks = said
+        .out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect(line));
+    let looks: Vec<_> = looks.collect();
+    assert!(looks.len() >= 3, "{}", said.out);
+    assert!(
+        looks
+            .iter()
+            .any(|look| look["rss_bytes"].as_u64() > Some(100_000)),
+        "{}",
+        said.out
+    );
+    lab.run(&["watch", "-p", &pid, "--for", "300ms", "--interval", "100ms"])
+        .ended_with(0)
+        .says("MiB");
+    target.kill().expect("it runs");
+    target.wait().expect("it ends");
+    lab.run(&["watch", "-p", &pid])
+        .ended_with(2)
+        .says("no process");
+}
+
+#[test]
+fn a_planted_leak_is_found_by_memcheck() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: valgrind is not installed");
+        return;
+    }
+    let _alone = alone();
+    let lab = Lab::new("leaks");
+    let load = "connections = 2\nrate_per_s = 20";
+    let rest = "[leaks]\nchecker = \"memcheck\"\nlength = \"2s\"\n";
+    lab.write("leaks.toml", &scenario("leaking", ", \"640\"", load, rest));
+    let said = lab.run(&["leaks", "leaks.toml", "-o", "run"]);
+    said.ended_with(1).says("bytes are lost");
+    let verdict = lab.verdict("run");
+    let sites = verdict["variants"][0]["leaks"]
+        .as_array()
+        .expect("sites")
+        .clone();
+    let planted = sites
+        .iter()
+        .find(|site| site["stack"].to_string().contains("leaking.rs"));
+    let planted = planted.unwrap_or_else(|| panic!("{verdict:#}"));
+    let (bytes, blocks) = (planted["bytes"].as_u64(), planted["blocks"].as_u64());
+    assert_eq!(bytes, blocks.map(|blocks| blocks * 640), "{planted:#}");
+    assert!(lab.read("run/report.html").contains("leaking.rs"));
+}
+
+#[test]
+fn completions_name_the_subcommands() {
+    let lab = Lab::new("completions");
+    for shell in ["bash", "zsh", "fish"] {
+        lab.run(&["completions", shell])
+            .ended_with(0)
+            .says("calibrate");
+    }
+}

@@ -1,0 +1,7 @@
+//! The command, as a stranger calls it: every subcommand, on real processes.
+
+mod compare;
+mod ends;
+mod harness;
+mod looks;
+mod memory;

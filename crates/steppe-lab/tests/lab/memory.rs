@@ -1,0 +1,222 @@
+//! Soaks and cycles of programs whose memory is known.
+
+use super::harness::{Lab, alone, finding, free_port, program, scenario};
+
+const STEADY_LOAD: &str = "connections = 8\nrate_per_s = 1000";
+const SHORT: &str = r#"
+[epochs]
+length = "300ms"
+quiesce = "60ms"
+count = 30
+warmup = 8
+[budget]
+rss_growth_kib_per_epoch = 32
+hwm_growth_kib_per_epoch = 64
+errors = 0
+"#;
+
+fn soak(lab: &Lab, text: &str) -> (i32, serde_json::Value) {
+    let _alone = alone();
+    let said = lab
+        .write("soak.toml", text)
+        .run(&["soak", "soak.toml", "-o", "run"]);
+    (said.code, lab.verdict("run"))
+}
+
+#[test]
+fn the_steady_program_is_stable() {
+    let lab = Lab::new("steady");
+    let (code, verdict) = soak(&lab, &scenario("steady", "", STEADY_LOAD, SHORT));
+    assert_eq!(code, 0, "{verdict:#}");
+    assert_eq!(verdict["word"], "STABLE");
+    // One receive and one send a request, and nothing else: the tracepoint counts right.
+    let syscalls = finding(&verdict, "syscalls_per_op")["value"]["estimate"].as_f64();
+    if let Some(syscalls) = syscalls {
+        assert!((1.9..2.3).contains(&syscalls), "{verdict:#}");
+    }
+}
+
+#[test]
+fn a_leak_is_found_with_its_bytes_a_request() {
+    let lab = Lab::new("leaking");
+    let (code, verdict) = soak(&lab, &scenario("leaking", ", \"1000\"", STEADY_LOAD, SHORT));
+    assert_eq!(code, 1, "{verdict:#}");
+    assert_eq!(verdict["word"], "LEAK");
+    let notes = finding(&verdict, "rss_growth")["notes"].to_string();
+    let bytes = notes
+        .split(" bytes an operation")
+        .next()
+        .and_then(|before| before.rsplit('"').next());
+    let bytes: f64 = bytes
+        .and_then(|bytes| bytes.parse().ok())
+        .expect("bytes an operation");
+    assert!((900.0..1_100.0).contains(&bytes), "{notes}");
+    assert!(notes.contains("leak: live bytes grow as well"), "{notes}");
+}
+
+#[test]
+fn a_plateau_is_no_leak() {
+    let lab = Lab::new("plateau");
+    // 600 entries: at 1,000 requests a second it is full to 98 % within the warm-up.
+    let text = scenario("plateau", ", \"600\", \"4096\"", STEADY_LOAD, SHORT);
+    let (code, verdict) = soak(&lab, &text);
+    assert!(code == 0 || code == 3, "{verdict:#}");
+    let word = verdict["word"].as_str().unwrap_or_default();
+    assert!(
+        ["STABLE", "GROWING", "INCONCLUSIVE"].contains(&word),
+        "{verdict:#}"
+    );
+    // It did grow by two megabytes, and that was seen.
+    let rows = lab.read("run/epochs.csv");
+    let column = rows
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split(',')
+        .position(|name| name == "anonymous_bytes");
+    let column = column.expect("a column");
+    let bytes = |line: &str| {
+        line.split(',')
+            .nth(column)
+            .and_then(|cell| cell.parse::<u64>().ok())
+    };
+    let bytes: Vec<u64> = rows.lines().skip(1).filter_map(bytes).collect();
+    assert!(bytes[29] > bytes[0] + 1_000_000, "{bytes:?}");
+}
+
+#[test]
+fn retention_is_not_called_a_leak() {
+    let lab = Lab::new("retaining");
+    let load = "connections = 8\nrate_per_s = 400";
+    let (code, verdict) = soak(&lab, &scenario("retaining", "", load, SHORT));
+    assert_eq!(code, 1, "{verdict:#}");
+    assert_eq!(verdict["word"], "UNBOUNDED", "{verdict:#}");
+    assert_eq!(
+        finding(&verdict, "live_growth")["word"],
+        "STABLE",
+        "{verdict:#}"
+    );
+    let notes = finding(&verdict, "rss_growth")["notes"].to_string();
+    assert!(notes.contains("retention, not a leak"), "{notes}");
+}
+
+#[test]
+fn nginx_is_stable() {
+    let lab = Lab::new("nginx");
+    let port = free_port();
+    lab.write(
+        "nginx.conf",
+        &format!(
+            "pid nginx.pid; error_log stderr warn; events {{}} http {{ access_log off; \
+             keepalive_requests 1000000; client_body_temp_path t; proxy_temp_path t; \
+             fastcgi_temp_path t; uwsgi_temp_path t; scgi_temp_path t; \
+             server {{ listen 127.0.0.1:{port}; return 200 ok; }} }}"
+        ),
+    );
+    let text = format!(
+        r#"
+[target]
+cmd = ["/usr/sbin/nginx", "-p", ".", "-c", "nginx.conf", "-g", "daemon off;"]
+ready = "http://127.0.0.1:{port}/"
+[[load]]
+kind = "http"
+url = "http://127.0.0.1:{port}/"
+{STEADY_LOAD}
+{SHORT}"#
+    );
+    let (code, verdict) = soak(&lab, &text);
+    assert_eq!(code, 0, "{verdict:#}");
+    assert_eq!(verdict["word"], "STABLE");
+    // The master and its worker.
+    assert!(
+        lab.read("run/epochs.csv")
+            .lines()
+            .nth(1)
+            .unwrap_or_default()
+            .contains(",2,2,")
+    );
+}
+
+#[test]
+fn the_worst_variant_is_the_verdict_unless_it_is_expected() {
+    let lab = Lab::new("variants");
+    let leaking = program("leaking");
+    let port = free_port();
+    let steady = program("steady");
+    let text = format!(
+        r#"
+[target]
+cmd = ["{steady}", "127.0.0.1:{port}"]
+ready = "tcp://127.0.0.1:{port}"
+[[load]]
+kind = "http"
+url = "http://127.0.0.1:{port}/"
+connections = 4
+rate_per_s = 500
+[epochs]
+length = "200ms"
+quiesce = "40ms"
+count = 24
+warmup = 6
+[[variant]]
+name = "steady"
+[[variant]]
+name = "leaking"
+cmd = ["{leaking}", "127.0.0.1:{port}", "4000"]
+EXPECT
+[budget]
+rss_growth_kib_per_epoch = 32
+"#
+    );
+    let _alone = alone();
+    lab.write("worst.toml", &text.replace("EXPECT", ""));
+    lab.run(&["soak", "worst.toml", "-o", "worst"])
+        .ended_with(1)
+        .says("leaking");
+    lab.write(
+        "expected.toml",
+        &text.replace("EXPECT", "expect = \"UNBOUNDED\""),
+    );
+    lab.run(&["soak", "expected.toml", "-o", "expected"])
+        .ended_with(0)
+        .says("STABLE");
+}
+
+#[test]
+fn cycles_run_a_command_to_its_end() {
+    let lab = Lab::new("cycle");
+    lab.write(
+        "load.sh",
+        "for i in 1 2 3 4 5; do echo latency_us 250 10; done; echo \"# done\"\n",
+    );
+    let (program, port) = (program("steady"), free_port());
+    let text = format!(
+        r#"
+[target]
+cmd = ["{program}", "127.0.0.1:{port}"]
+ready = "tcp://127.0.0.1:{port}"
+[[load]]
+kind = "command"
+cmd = ["sh", "load.sh"]
+[cycles]
+count = 12
+warmup = 2
+quiesce = "50ms"
+[budget]
+hwm_mib = 96
+rss_growth_kib_per_cycle = 64
+errors = 0
+"#
+    );
+    let _alone = alone();
+    lab.write("cycles.toml", &text)
+        .run(&["cycle", "cycles.toml", "-o", "run"])
+        .ended_with(0);
+    let rows = lab.read("run/epochs.csv");
+    // The start, and twelve cycles of fifty operations each.
+    assert_eq!(rows.lines().count(), 1 + 1 + 12);
+    assert!(
+        rows.lines().skip(2).all(|row| row.contains(",50,0,")),
+        "{rows}"
+    );
+}
