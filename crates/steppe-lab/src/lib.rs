@@ -12,3 +12,4 @@
 pub mod limits;
 pub mod record;
 pub mod scenario;
+pub mod stats;
