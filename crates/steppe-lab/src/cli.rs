@@ -32,7 +32,9 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Say what this machine lets the lab see, and what each lack costs
-    #[command(after_help = "Examples:\n  steppe-lab doctor\n  steppe-lab doctor --json | jq '.[] | select(.available | not)'")]
+    #[command(
+        after_help = "Examples:\n  steppe-lab doctor\n  steppe-lab doctor --json | jq '.[] | select(.available | not)'"
+    )]
     Doctor {
         /// Print JSON instead of a table
         #[arg(long)]
@@ -44,13 +46,17 @@ enum Command {
         file: PathBuf,
     },
     /// Drive a server epoch after epoch, and judge how its memory grows
-    #[command(after_help = "Examples:\n  steppe-lab soak scenarios/nginx.toml\n  steppe-lab soak soak.toml -o runs/tuesday && echo flat")]
+    #[command(
+        after_help = "Examples:\n  steppe-lab soak scenarios/nginx.toml\n  steppe-lab soak soak.toml -o runs/tuesday && echo flat"
+    )]
     Soak(RunArguments),
     /// Run the load to its end again and again, and judge how memory grows from cycle to cycle
     #[command(after_help = "Example:\n  steppe-lab cycle examples/cycles.toml")]
     Cycle(RunArguments),
     /// Compare two variants, pair by pair, against a limit
-    #[command(after_help = "Example:\n  steppe-lab ab before-after.toml   # exit 0: GO, 1: NO-GO, 3: INCONCLUSIVE")]
+    #[command(
+        after_help = "Example:\n  steppe-lab ab before-after.toml   # exit 0: GO, 1: NO-GO, 3: INCONCLUSIVE"
+    )]
     Ab(RunArguments),
     /// Compare the first variant with itself: how noisy is it here, and what could be told apart?
     #[command(after_help = "Example:\n  steppe-lab calibrate before-after.toml")]
@@ -59,7 +65,9 @@ enum Command {
     #[command(after_help = "Example:\n  steppe-lab leaks scenarios/leaks.toml")]
     Leaks(RunArguments),
     /// Show what came of a run
-    #[command(after_help = "Examples:\n  steppe-lab report lab-runs/soak-20260101-120000\n  steppe-lab report runs/tuesday --html      # writes report.html again, and says where\n  steppe-lab report runs/tuesday --format junit > junit.xml")]
+    #[command(
+        after_help = "Examples:\n  steppe-lab report lab-runs/soak-20260101-120000\n  steppe-lab report runs/tuesday --html      # writes report.html again, and says where\n  steppe-lab report runs/tuesday --format junit > junit.xml"
+    )]
     Report {
         /// The folder of a run
         folder: PathBuf,
@@ -79,7 +87,9 @@ enum Command {
         metric: String,
     },
     /// Look at a running process, live
-    #[command(after_help = "Examples:\n  steppe-lab watch -p $(pidof -s nginx)\n  steppe-lab watch -p 4711 --for 1min --json > looks.jsonl")]
+    #[command(
+        after_help = "Examples:\n  steppe-lab watch -p $(pidof -s nginx)\n  steppe-lab watch -p 4711 --for 1min --json > looks.jsonl"
+    )]
     Watch {
         /// Whom to look at, with everybody who descends from it
         #[arg(short, long)]
@@ -95,7 +105,9 @@ enum Command {
         json: bool,
     },
     /// Print a completion script
-    #[command(after_help = "Example:\n  steppe-lab completions bash > ~/.local/share/bash-completion/completions/steppe-lab")]
+    #[command(
+        after_help = "Example:\n  steppe-lab completions bash > ~/.local/share/bash-completion/completions/steppe-lab"
+    )]
     Completions {
         /// Of which shell
         shell: Shell,
@@ -112,10 +124,24 @@ pub fn main() -> ExitCode {
         Command::Ab(arguments) => runs::run(RunKind::Ab, &arguments),
         Command::Calibrate(arguments) => runs::run(RunKind::Calibrate, &arguments),
         Command::Leaks(arguments) => runs::run(RunKind::Leaks, &arguments),
-        Command::Report { folder, html, format } => show(&folder, html, format),
+        Command::Report {
+            folder,
+            html,
+            format,
+        } => show(&folder, html, format),
         Command::Explain { folder, metric } => explain(&folder, &metric),
-        Command::Watch { pid, length, interval, json } => {
-            let options = watch::WatchOptions { pid, length, interval, json };
+        Command::Watch {
+            pid,
+            length,
+            interval,
+            json,
+        } => {
+            let options = watch::WatchOptions {
+                pid,
+                length,
+                interval,
+                json,
+            };
             watch::run(options).unwrap_or_else(|error| failed(&error))
         }
         Command::Completions { shell } => {
@@ -153,7 +179,10 @@ fn summary(scenario: &Scenario) -> String {
         (true, "calibrate"),
         (true, "leaks"),
     ];
-    let plans = plans.iter().filter(|(is_there, _)| *is_there).map(|(_, name)| *name);
+    let plans = plans
+        .iter()
+        .filter(|(is_there, _)| *is_there)
+        .map(|(_, name)| *name);
     format!(
         "{}: {} load(s), {} variant(s); for {}",
         scenario.name,

@@ -4,9 +4,9 @@
 //! code. Every run is a fresh process; the order of runs is drawn from the scenario's seed.
 
 mod leaks;
-mod point;
 mod manifest;
 mod plan;
+mod point;
 mod progress;
 mod sampler;
 mod session;

@@ -43,7 +43,10 @@ pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
             return failed(&error);
         }
     }
-    let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&scenario.name));
+    let folder = arguments
+        .output
+        .clone()
+        .unwrap_or_else(|| default_folder(&scenario.name));
     let command: Vec<String> = std::env::args().collect();
     let progress = progress(arguments.quiet);
     let verdict = run_scenario(Order {
@@ -61,7 +64,10 @@ pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
         Err(error) => {
             let code = failed(&error);
             if folder.join("manifest.json").exists() {
-                _ = writeln!(io::stderr(), "help: name another folder with -o, or remove this one");
+                _ = writeln!(
+                    io::stderr(),
+                    "help: name another folder with -o, or remove this one"
+                );
             }
             code
         }
@@ -71,7 +77,11 @@ pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
 /// Reads a scenario; what is wrong with it has been said when this is an error.
 pub(super) fn read(file: &Path) -> Result<(Scenario, String), u8> {
     let text = fs::read_to_string(file).map_err(|error| {
-        _ = writeln!(io::stderr(), "error: can't read {}: {error}", file.display());
+        _ = writeln!(
+            io::stderr(),
+            "error: can't read {}: {error}",
+            file.display()
+        );
         USAGE_EXIT
     })?;
     let scenario = Scenario::parse(file, &text).map_err(|error| {
@@ -85,7 +95,9 @@ pub(super) fn read(file: &Path) -> Result<(Scenario, String), u8> {
 fn finish(folder: &Path, verdict: &Verdict) -> u8 {
     let reports = report::write_all(folder);
     match Folder::load(folder) {
-        Ok(run) => say(report::terminal(verdict, &run.manifest, is_colored(&io::stdout())).trim_end()),
+        Ok(run) => {
+            say(report::terminal(verdict, &run.manifest, is_colored(&io::stdout())).trim_end())
+        }
         Err(error) => return failed(&error),
     }
     match reports {
@@ -105,11 +117,18 @@ fn hand_to_github(summary: &Path) {
     };
     let append = || -> io::Result<()> {
         let text = fs::read(summary)?;
-        fs::OpenOptions::new().create(true).append(true).open(&file)?.write_all(&text)
+        fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&file)?
+            .write_all(&text)
     };
     if let Err(error) = append() {
         let file = file.to_string_lossy();
-        _ = writeln!(io::stderr(), "warning: can't append to GITHUB_STEP_SUMMARY ({file}): {error}");
+        _ = writeln!(
+            io::stderr(),
+            "warning: can't append to GITHUB_STEP_SUMMARY ({file}): {error}"
+        );
     }
 }
 
@@ -123,11 +142,23 @@ fn progress(is_quiet: bool) -> Box<dyn Progress> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a folder is named after when its run began")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a folder is named after when its run began"
+)]
 fn default_folder(name: &str) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let now: String = now.chars().filter(|c| c.is_ascii_digit() || *c == 'T').collect();
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
+    let now: String = now
+        .chars()
+        .filter(|c| c.is_ascii_digit() || *c == 'T')
+        .collect();
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            c
+        } else {
+            '-'
+        }
+    };
     let name: String = name.chars().map(plain).collect();
     Path::new("lab-runs").join(format!("{name}-{}", now.replace('T', "-")))
 }
