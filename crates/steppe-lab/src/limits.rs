@@ -36,6 +36,20 @@ pub const SATURATION_WINDOW_MIN: Duration = Duration::from_millis(100);
 pub const FILES_BESIDE_CONNECTIONS: u64 = 64;
 /// Of the block that request bodies repeat, so that a body of any length takes no memory.
 pub const BODY_BLOCK_BYTES: usize = 16 << 10;
+/// Of a line that a command load writes: several times the longest that the protocol has.
+pub const LINE_LEN_MAX: usize = 4096;
+/// Of its output that is read at once.
+pub const COMMAND_BLOCK_BYTES: usize = 16 << 10;
+/// Between SIGINT and SIGKILL: as long as a program may take to say what it has measured.
+pub const COMMAND_GRACE: Duration = Duration::from_secs(2);
+/// How often a command load is looked at: its end is told that late at most.
+pub const COMMAND_LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// How long the output is read of a program that is over, where its children still write.
+pub const COMMAND_DRAIN_MAX: Duration = Duration::from_secs(1);
+/// Of its log, what a failure repeats.
+pub const COMMAND_SAID_BYTES_MAX: u64 = 2048;
 
+const _: () = assert!(COMMAND_LOOK_INTERVAL.as_millis() < COMMAND_GRACE.as_millis());
+const _: () = assert!(SAID_LEN_MAX < LINE_LEN_MAX);
 const _: () = assert!(LEAD_IN.as_millis() < BACKOFF_MIN.as_millis());
 const _: () = assert!(BACKOFF_MIN.as_millis() < BACKOFF_MAX.as_millis());

@@ -12,10 +12,13 @@
 //! Leaves out redirects, cookies, HTTP/1.1 pipelining and cached TLS sessions as a choice: what needs
 //! them drives the server by a program of its own (`docs/lab-protocol.md`).
 
+mod command;
 mod endpoint;
 mod error;
+mod generated;
 mod http1;
 mod pacer;
+mod plan;
 mod request;
 mod schedule;
 mod source;
@@ -23,6 +26,7 @@ mod tally;
 mod thread;
 mod usage;
 
+use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,9 +39,9 @@ use crate::scenario::Load;
 pub use error::{LoadError, LoadFailure};
 pub use usage::GeneratorUse;
 
-use pacer::Burst as Stretch;
+pub use plan::check;
+
 use source::Source;
-use thread::Order;
 
 /// The generators of a run, paused or at work.
 pub struct Driver {
@@ -53,7 +57,7 @@ pub struct Burst {
     pub length: Duration,
     /// From 0, as command loads are told.
     pub epoch: u32,
-    /// Command loads run to their own end ([`Driver::is_done`]); else a pause ends them.
+    /// It is over when the command loads are ([`Driver::is_done`]); else when it is paused.
     pub to_end: bool,
 }
 
@@ -86,7 +90,8 @@ pub struct Interval {
 struct State {
     /// When the burst began that is on.
     start: Option<Instant>,
-    /// The first burst, which has the ramp, is over.
+    runs_to_end: bool,
+    /// There was a burst.
     is_warm: bool,
     ramp_is_on: bool,
 }
@@ -94,16 +99,25 @@ struct State {
 impl Driver {
     /// Starts the threads of all loads, paused: nothing is sent yet.
     ///
-    /// `seed` stirs the loads' own seeds, so that runs differ; `clock` is what times of failures
-    /// count from.
+    /// `seed` stirs the loads' own seeds, so that runs differ; times of failures count from
+    /// `clock`; `log_path` says where the program of a command load writes its stderr to, by the
+    /// load's name.
     ///
     /// # Errors
     /// When a load can't be as it is described, or the system has no room for it.
-    pub fn start(loads: &[Load], seed: u64, clock: Instant) -> Result<Self, LoadError> {
-        source::reserve_files(loads)?;
+    pub fn start(
+        loads: &[Load],
+        seed: u64,
+        clock: Instant,
+        log_path: impl Fn(&str) -> PathBuf,
+    ) -> Result<Self, LoadError> {
+        for load in loads {
+            check(load)?;
+        }
+        plan::reserve_files(loads)?;
         let sources = loads
             .iter()
-            .map(|load| Source::start(load, seed))
+            .map(|load| Source::start(load, (seed, clock), &log_path))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             sources,
@@ -112,48 +126,49 @@ impl Driver {
         })
     }
 
-    /// Lets load run. The first burst has the loads' ramps.
-    pub fn resume(&self, plan: Burst) {
-        let _ = plan;
+    /// Lets load run; it does already when a burst is on. The first burst has the loads' ramps.
+    pub fn resume(&self, burst: Burst) {
         let mut state = self.state();
         if state.start.is_some() {
             return;
         }
         let start = Instant::now() + LEAD_IN;
-        state.start = Some(start);
-        state.ramp_is_on = !state.is_warm;
-        state.is_warm = true;
+        *state = State {
+            start: Some(start),
+            runs_to_end: burst.to_end,
+            is_warm: true,
+            ramp_is_on: !state.is_warm,
+        };
         for source in &self.sources {
-            source.resume(Stretch {
-                start,
-                ramp: source.ramp(state.ramp_is_on),
-            });
+            source.resume(start, state.ramp_is_on, burst);
         }
     }
 
     /// Starts nothing anymore, and waits until nothing is in flight.
     ///
-    /// False: something still was after `patience`; it is counted when it is over.
+    /// False: something still was after `patience`; it is counted when it is over. A command load
+    /// that still runs is interrupted, and killed after two seconds.
     pub fn pause(&self, patience: Duration) -> bool {
         let now = Instant::now();
         self.state().start = None;
-        let generators = || self.sources.iter().flat_map(Source::generators);
-        let (quiet, quieted) = sync_channel(generators().count().max(1));
-        for generator in generators() {
-            generator.rest(now);
-            generator.order(Order::Pause(quiet.clone()));
+        let threads: usize = self.sources.iter().map(Source::threads).sum();
+        let (quiet, quieted) = sync_channel(threads.max(1));
+        for source in &self.sources {
+            source.pause(now, &quiet);
         }
+        // A thread that is gone drops its end unanswered, and is not waited for.
         drop(quiet);
         let end = now + patience;
-        generators().all(|_| {
+        (0..threads).all(|_| {
             let left = end.saturating_duration_since(Instant::now());
             quieted.recv_timeout(left).is_ok()
         })
     }
 
-    /// Whether the command loads of a burst that runs to its end are over.
+    /// Whether the command loads of a burst that runs to their end are over: at once where there is
+    /// none, and never in a burst that a pause ends.
     pub fn is_done(&self) -> bool {
-        true
+        self.state().runs_to_end && self.sources.iter().all(Source::is_over)
     }
 
     /// What each load did since the last time, in the order of the scenario.

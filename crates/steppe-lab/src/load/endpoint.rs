@@ -44,10 +44,9 @@ impl Endpoint {
         if authority.host().is_empty() {
             return Err("it has no host".to_owned());
         }
-        // A port that is no number would be lost silently.
-        let has_bad_port = authority.port().is_none() && authority.as_str().ends_with(':');
-        if has_bad_port {
-            return Err("its port is empty".to_owned());
+        let has_port = authority.as_str().len() > authority.host().len();
+        if has_port && authority.port_u16().is_none() {
+            return Err("its port is no number up to 65535".to_owned());
         }
         let host = authority.host().trim_matches(['[', ']']);
         Ok(Self {

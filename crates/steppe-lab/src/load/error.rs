@@ -1,7 +1,8 @@
 //! Why a load can't be started, and why one can't go on.
 
 use std::io;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Why no load was started.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +34,15 @@ pub enum LoadError {
         /// The soft limit.
         limit: u64,
     },
+    /// A load's log.
+    #[error("can't write {path}")]
+    Log {
+        /// Of the log.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
     /// The system refused a thread or a timer.
     #[error("load `{load}`: can't start a generator thread")]
     Thread {
@@ -55,4 +65,15 @@ pub struct LoadFailure {
     pub reason: String,
     /// The last lines that it wrote to stderr.
     pub said: Option<String>,
+}
+
+impl LoadFailure {
+    pub(super) fn panicked(load: &str, clock: Instant) -> Self {
+        Self {
+            load: load.to_owned(),
+            at: clock.elapsed(),
+            reason: "its thread panicked: this is a mistake of the lab".to_owned(),
+            said: None,
+        }
+    }
 }

@@ -30,7 +30,7 @@ pub(super) struct Pacer {
     place: Place,
     /// `None`: a closed loop.
     rate_per_s: Option<f64>,
-    burst: Cell<Option<Burst>>,
+    burst: Cell<Option<Stretch>>,
     /// Arrivals of this burst that were started.
     claimed: Cell<u64>,
     in_flight: Cell<usize>,
@@ -52,7 +52,7 @@ pub(super) struct Place {
 
 /// A stretch of load.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Burst {
+pub(super) struct Stretch {
     pub(super) start: Instant,
     pub(super) ramp: Duration,
 }
@@ -79,7 +79,7 @@ impl Pacer {
         })
     }
 
-    pub(super) fn resume(&self, burst: Burst) {
+    pub(super) fn resume(&self, burst: Stretch) {
         self.burst.set(Some(burst));
         self.claimed.set(0);
         self.changed.notify_waiters();
@@ -192,7 +192,7 @@ impl Pacer {
         }
     }
 
-    fn share(&self, burst: Burst) -> Option<Share> {
+    fn share(&self, burst: Stretch) -> Option<Share> {
         let schedule = Schedule {
             rate_per_s: self.rate_per_s?,
             ramp: burst.ramp,

@@ -48,6 +48,14 @@ pub(super) struct Tally {
 /// A tally that a generator fills and the driver takes.
 pub(super) type Shared = Arc<Mutex<Tally>>;
 
+/// The driver's end of a generator's tally.
+#[derive(Debug)]
+pub(super) struct Counter {
+    tally: Shared,
+    /// Takes the place of the one that is looked at.
+    spare: Tally,
+}
+
 impl ErrorKind {
     pub(super) fn label(&self) -> String {
         match self {
@@ -142,6 +150,26 @@ impl Tally {
         if let Some(histogram) = &mut self.response {
             histogram.reset();
         }
+    }
+}
+
+impl Counter {
+    pub(super) fn new(is_open: bool) -> Self {
+        Self {
+            tally: Arc::new(Mutex::new(Tally::new(is_open))),
+            spare: Tally::new(is_open),
+        }
+    }
+
+    pub(super) fn shared(&self) -> Shared {
+        Arc::clone(&self.tally)
+    }
+
+    /// What was counted since the last time.
+    pub(super) fn swap(&mut self) -> &Tally {
+        self.spare.clear();
+        std::mem::swap(&mut self.spare, &mut *lock(&self.tally));
+        &self.spare
     }
 }
 

@@ -17,14 +17,14 @@ use tokio::sync::mpsc::Receiver;
 use tokio::task::LocalSet;
 
 use super::http1::Http1Client;
-use super::pacer::{Burst, Pacer, Place};
-use super::request::HttpPlan;
-use super::tally::{Failure, Shared};
+use super::pacer::{Pacer, Place, Stretch};
+use super::plan::Plan;
+use super::tally::{ErrorKind, Failure, Shared};
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 
 /// What a thread is told.
 pub(super) enum Order {
-    Resume(Burst),
+    Resume(Stretch),
     /// Start nothing anymore, and say when nothing is in flight.
     Pause(SyncSender<()>),
     Stop,
@@ -38,12 +38,6 @@ pub(super) struct Work {
     pub(super) timeout: Duration,
     pub(super) seed: u64,
     pub(super) tally: Shared,
-}
-
-/// A protocol, with everything that can be made ready before the first operation.
-#[derive(Clone)]
-pub(super) enum Plan {
-    Http1(Arc<HttpPlan>),
 }
 
 /// One worker's way to do operations, one at a time.
@@ -160,4 +154,4 @@ async fn drive(
     }
 }
 
-const TIMEOUT: super::tally::ErrorKind = super::tally::ErrorKind::Known("timeout");
+const TIMEOUT: ErrorKind = ErrorKind::Known("timeout");

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use steppe_lab::load::{Driver, LoadError};
+use steppe_lab::load::check;
 use steppe_lab::scenario::{Load, LoadKind, Pace};
 
 use crate::servers::{Nginx, OK, Scripted, answer, free_addr, read_request};
@@ -279,11 +279,7 @@ fn what_is_wrong_with_a_load_is_said_before_it_starts() {
     let refused = |change: &dyn Fn(&mut Load)| {
         let mut load = http1("http://127.0.0.1:1/", 1, Pace::Closed);
         change(&mut load);
-        match Driver::start(&[load], 1, std::time::Instant::now()) {
-            Err(LoadError::Invalid { reason, .. }) => reason,
-            Err(other) => other.to_string(),
-            Ok(_) => "started".to_owned(),
-        }
+        check(&load).unwrap_err().to_string()
     };
     let of_http = |change: &dyn Fn(&mut steppe_lab::scenario::HttpLoad)| {
         refused(&|load| match &mut load.kind {
@@ -304,15 +300,16 @@ fn what_is_wrong_with_a_load_is_said_before_it_starts() {
     ];
     expect_test::expect![[r#"
         [
-            "0 operations a second is no rate",
-            "it needs a connection, a stream and a thread at least",
-            "it needs a connection, a stream and a thread at least",
-            "`ftp://host/`: it begins with neither http:// nor https://",
-            "`http://user@host/`: it has a user name in it, which no request carries",
-            "load `it`: can't find `host`",
-            "`GE T` is no method",
-            "`a b` is no name of a header",
-            "the loads take 10000064 open files, and this process may have 20000: `ulimit -n`",
+            "load `it`: 0 operations a second is no rate",
+            "load `it`: it needs a connection, a stream and a thread at least",
+            "load `it`: it needs a connection, a stream and a thread at least",
+            "load `it`: `ftp://host/`: it begins with neither http:// nor https://",
+            "load `it`: `http://user@host/`: it has a user name in it, which no request carries",
+            "load `it`: `http://host:99999/`: its port is no number up to 65535",
+            "load `it`: `GE T` is no method",
+            "load `it`: `a b` is no name of a header",
+            "load `it`: 10000000 requests at a time, where 100000 is the limit",
         ]
-    "#]].assert_debug_eq(&said);
+    "#]]
+    .assert_debug_eq(&said);
 }

@@ -1,8 +1,10 @@
 //! Loads against real servers, and against servers that misbehave as they are told.
 
+mod command;
 mod http;
 mod servers;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use steppe_lab::load::{Burst, Driver, Interval};
@@ -50,7 +52,8 @@ fn burst(epoch: u32) -> Burst {
 }
 
 fn start(load: &Load) -> Driver {
-    Driver::start(std::slice::from_ref(load), 1, Instant::now()).unwrap()
+    let logs = |_: &str| PathBuf::from("/dev/null");
+    Driver::start(std::slice::from_ref(load), 1, Instant::now(), logs).unwrap()
 }
 
 /// One burst of so long, with nothing in flight at its end.
