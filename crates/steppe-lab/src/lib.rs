@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod limits;
+pub mod load;
 pub mod record;
 pub mod scenario;
 pub mod stats;

@@ -1,0 +1,238 @@
+//! A load that the lab generates itself: its threads, and what they add up to.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{Sender, channel};
+
+use super::Interval;
+use super::endpoint::OWN_FAULTS;
+use super::error::{LoadError, LoadFailure};
+use super::pacer::{Place, Stretch};
+use super::plan::Plan;
+use super::schedule::Schedule;
+use super::tally::{Counter, ErrorKind, Tally};
+use super::thread::{self, Order, Work};
+use super::usage::{GeneratorUse, Meter};
+use crate::limits::{IDLE_SHARE_MIN, ORDERS_MAX, SATURATION_WINDOW_MIN};
+use crate::scenario::{Load, Pace};
+
+/// A load that was started.
+pub(super) struct GeneratedSource {
+    name: String,
+    /// `None`: a closed loop.
+    rate_per_s: Option<f64>,
+    ramp: Duration,
+    threads: u32,
+    generators: Vec<Generator>,
+    /// Arrivals of a burst that were told before the burst was over.
+    told: u64,
+}
+
+/// One thread of a load.
+struct Generator {
+    orders: Sender<Order>,
+    thread: Option<JoinHandle<()>>,
+    meter: Mutex<Meter>,
+    counter: Counter,
+}
+
+impl GeneratedSource {
+    /// Starts the threads of a load that was checked.
+    ///
+    /// # Errors
+    /// When the system has no room for them.
+    pub(super) fn start(
+        load: &Load,
+        (plan, workers): (&Plan, u32),
+        seed: u64,
+    ) -> Result<Self, LoadError> {
+        let rate_per_s = match load.pace {
+            Pace::Open { rate_per_s } => Some(rate_per_s),
+            Pace::Closed => None,
+        };
+        let threads = load.threads.min(workers);
+        let generators = (0..threads)
+            .map(|thread| {
+                let place = Place {
+                    thread,
+                    threads,
+                    workers,
+                };
+                Generator::start(load, (plan.clone(), place, rate_per_s, seed))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            name: load.name.clone(),
+            rate_per_s,
+            ramp: load.ramp,
+            threads,
+            generators,
+            told: 0,
+        })
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.generators.len()
+    }
+
+    fn ramp(&self, is_on: bool) -> Duration {
+        if is_on { self.ramp } else { Duration::ZERO }
+    }
+
+    pub(super) fn resume(&self, start: Instant, ramp_is_on: bool) {
+        let ramp = self.ramp(ramp_is_on);
+        for generator in &self.generators {
+            generator.work(Instant::now());
+            generator.order(Order::Resume(Stretch { start, ramp }));
+        }
+    }
+
+    pub(super) fn pause(&self, now: Instant, quiet: &SyncSender<()>) {
+        for generator in &self.generators {
+            generator.rest(now);
+            generator.order(Order::Pause(quiet.clone()));
+        }
+    }
+
+    /// What came of it since the last time; `elapsed` of the burst that is on.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        elapsed: Option<Duration>,
+        ramp_is_on: bool,
+    ) -> Interval {
+        let mut sum = Tally::new(self.rate_per_s.is_some());
+        let mut generator = GeneratorUse::default();
+        let mut window = Duration::ZERO;
+        for thread in &mut self.generators {
+            let (used, elapsed) = thread.meter().take(now);
+            generator = generator.busier(used);
+            window = window.max(elapsed);
+            sum.add(thread.counter.swap());
+        }
+        if let Some(rate_per_s) = self.rate_per_s {
+            let ramp = self.ramp(ramp_is_on);
+            let schedule = Schedule { rate_per_s, ramp };
+            let due = elapsed.map_or(0, |elapsed| schedule.due_by(elapsed));
+            let tallied = sum.intended.unwrap_or(0);
+            sum.intended = Some((tallied + due).saturating_sub(self.told));
+            self.told = due;
+        }
+        let busy = generator.busy().filter(|_| window >= SATURATION_WINDOW_MIN);
+        Interval {
+            saturated: self.saturation(busy, &sum),
+            ..interval(&self.name, &sum, generator)
+        }
+    }
+
+    fn saturation(&self, busy: Option<f64>, sum: &Tally) -> Option<String> {
+        if let Some(busy) = busy.filter(|busy| 1.0 - busy < IDLE_SHARE_MIN) {
+            let (share, threads) = (busy * 100.0, self.threads);
+            return Some(format!(
+                "its busiest thread was busy for {share:.0} % of the time: add threads (`threads = \
+                 {}`) where a CPU is free, lower the rate, or run the lab on another machine",
+                threads.saturating_add(1)
+            ));
+        }
+        OWN_FAULTS.iter().find_map(|(kind, help)| {
+            let count = sum.kinds.get(&ErrorKind::Known(kind))?;
+            Some(format!("{count} operations could not start: {help}"))
+        })
+    }
+
+    /// Why it can't go on.
+    pub(super) fn failure(&self, clock: Instant) -> Option<LoadFailure> {
+        let is_gone = self.generators.iter().any(Generator::is_gone);
+        is_gone.then(|| LoadFailure::panicked(&self.name, clock))
+    }
+}
+
+impl Generator {
+    fn start(
+        load: &Load,
+        (plan, place, rate_per_s, seed): (Plan, Place, Option<f64>, u64),
+    ) -> Result<Self, LoadError> {
+        let failed = |source| LoadError::Thread {
+            load: load.name.clone(),
+            source,
+        };
+        let counter = Counter::new(rate_per_s.is_some());
+        let work = Work {
+            plan,
+            place,
+            rate_per_s,
+            timeout: load.timeout,
+            seed,
+            tally: counter.shared(),
+        };
+        let (orders, taken) = channel(ORDERS_MAX);
+        let (ready, readied) = sync_channel(1);
+        let name = format!("load-{}", place.thread);
+        let thread = thread::spawn(&name, work, taken, ready).map_err(failed)?;
+        let gone = || std::io::Error::other("it ended at once");
+        let thread_id = readied
+            .recv()
+            .unwrap_or_else(|_| Err(gone()))
+            .map_err(failed)?;
+        Ok(Self {
+            orders,
+            thread: Some(thread),
+            meter: Mutex::new(Meter::new(thread_id)),
+            counter,
+        })
+    }
+
+    /// A thread that has not taken its last orders hangs or is gone; the latter is told.
+    fn order(&self, order: Order) {
+        let _ = self.orders.try_send(order);
+    }
+
+    /// Its time counts from now on.
+    fn work(&self, now: Instant) {
+        self.meter().start(now);
+    }
+
+    /// Its time does not count anymore.
+    fn rest(&self, now: Instant) {
+        self.meter().stop(now);
+    }
+
+    fn meter(&self) -> std::sync::MutexGuard<'_, Meter> {
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        self.order(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic in it was told by its failure, and has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+pub(super) fn interval(name: &str, sum: &Tally, generator: GeneratorUse) -> Interval {
+    let mut error_kinds: Vec<_> = sum.kinds.iter().map(|(k, n)| (k.label(), *n)).collect();
+    error_kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let response = sum.response.as_ref().unwrap_or(&sum.service).clone();
+    Interval {
+        name: name.to_owned(),
+        operations: sum.operations,
+        errors: sum.errors,
+        error_kinds,
+        intended: sum.intended,
+        dropped: sum.dropped,
+        response,
+        service: sum.service.clone(),
+        generator,
+        saturated: None,
+    }
+}

@@ -1,0 +1,193 @@
+//! The request that an HTTP load sends again and again, and how its response is judged.
+//!
+//! A body of any length repeats one block, so that it takes no memory. A response is read to its
+//! end and thrown away; only its status counts.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, Uri};
+
+use super::endpoint::{Addresses, Endpoint, io_failure};
+use super::tally::{ErrorKind, Failure};
+use crate::limits::{BODY_BLOCK_BYTES, SAID_LEN_MAX};
+use crate::scenario::{Expect, HttpLoad};
+
+/// A load's request and where it goes.
+pub(super) struct HttpPlan {
+    pub(super) addresses: Addresses,
+    template: Template,
+}
+
+/// A request, checked.
+#[derive(Debug, Clone)]
+pub(super) struct Template {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Repeated,
+    expect: Expect,
+}
+
+/// A body of one block again and again.
+#[derive(Debug, Clone)]
+pub(super) struct Repeated {
+    block: Bytes,
+    left: u64,
+}
+
+impl HttpPlan {
+    pub(super) fn new(addresses: Addresses, template: Template) -> Self {
+        Self {
+            addresses,
+            template,
+        }
+    }
+
+    pub(super) fn request(&self) -> Request<Repeated> {
+        let mut request = Request::new(self.template.body.clone());
+        *request.method_mut() = self.template.method.clone();
+        *request.uri_mut() = self.template.uri.clone();
+        *request.headers_mut() = self.template.headers.clone();
+        request
+    }
+
+    /// Reads a response to its end.
+    pub(super) async fn judge(&self, response: Response<Incoming>) -> Result<(), Failure> {
+        let status = response.status().as_u16();
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            frame.map_err(|e| http_failure(&e))?;
+        }
+        let Expect { from, to } = self.template.expect;
+        if (from..=to).contains(&status) {
+            Ok(())
+        } else {
+            Err(Failure::answered(ErrorKind::Status(status)))
+        }
+    }
+}
+
+impl Template {
+    /// # Errors
+    /// What is wrong with the load's request.
+    pub(super) fn http1(load: &HttpLoad) -> Result<(Endpoint, Self), String> {
+        let (endpoint, mut template, uri) = Self::new(load)?;
+        if !template.headers.contains_key(HOST) {
+            let authority = uri.authority().ok_or("it has no host")?.as_str();
+            let host = HeaderValue::from_str(authority).map_err(|e| e.to_string())?;
+            template.headers.insert(HOST, host);
+        }
+        // RFC 9112 §3.2.1: an origin server is asked for a path.
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        template.uri = Uri::try_from(path).map_err(|e| e.to_string())?;
+        Ok((endpoint, template))
+    }
+
+    fn new(load: &HttpLoad) -> Result<(Endpoint, Self, Uri), String> {
+        let uri: Uri = load
+            .url
+            .parse()
+            .map_err(|e| format!("`{}` is no URL: {e}", load.url))?;
+        let endpoint = Endpoint::parse(&uri).map_err(|e| format!("`{}`: {e}", load.url))?;
+        let method = Method::from_bytes(load.method.as_bytes())
+            .map_err(|_| format!("`{}` is no method", load.method))?;
+        if method == Method::CONNECT {
+            return Err("a tunnel (CONNECT) is no request that can be repeated".to_owned());
+        }
+        let template = Self {
+            method,
+            uri: Uri::default(),
+            headers: headers(&load.headers)?,
+            body: Repeated::new(load.body_bytes),
+            expect: load.expect,
+        };
+        Ok((endpoint, template, uri))
+    }
+}
+
+fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let parsed = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("`{name}` is no name of a header"))?;
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            format!("header `{name}`: its value has a character that none may have")
+        })?;
+        headers.append(parsed, value);
+    }
+    Ok(headers)
+}
+
+/// What an error of a connection is called.
+pub(super) fn http_failure(error: &hyper::Error) -> Failure {
+    let mut cause: Option<&(dyn Error + 'static)> = error.source();
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref::<io::Error>() {
+            return io_failure(io);
+        }
+        cause = inner.source();
+    }
+    if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
+        return Failure::lost("closed");
+    }
+    if error.is_parse() {
+        return Failure::lost("malformed");
+    }
+    let text = error.source().unwrap_or(error).to_string();
+    Failure {
+        kind: ErrorKind::Said(said(&text)),
+        disconnected: true,
+    }
+}
+
+/// Somebody else's words, made fit for a report.
+pub(super) fn said(text: &str) -> String {
+    text.chars()
+        .take(SAID_LEN_MAX)
+        .flat_map(char::escape_debug)
+        .collect()
+}
+
+impl Repeated {
+    fn new(bytes: u64) -> Self {
+        let length = usize::try_from(bytes).map_or(BODY_BLOCK_BYTES, |n| n.min(BODY_BLOCK_BYTES));
+        Self {
+            block: Bytes::from(vec![b'x'; length]),
+            left: bytes,
+        }
+    }
+}
+
+impl Body for Repeated {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let length =
+            usize::try_from(self.left).map_or(self.block.len(), |n| n.min(self.block.len()));
+        self.left -= length as u64;
+        Poll::Ready(Some(Ok(Frame::data(self.block.slice(..length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

@@ -1,0 +1,227 @@
+//! What a generator counts between two looks.
+//!
+//! A thread owns one tally behind a lock that nobody else takes but for the moment in which an
+//! empty one is put in its place. Its size is fixed: two histograms and a bounded map of errors.
+//! Only operations that succeeded have a latency: a refused connection is quick, and would make a
+//! broken target look fast.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::limits::{ERROR_KINDS_MAX, LATENCY_DIGITS, LATENCY_MAX_US};
+
+/// Why an operation failed, as reports name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ErrorKind {
+    Known(&'static str),
+    Status(u16),
+    /// Words of a program or a library, bounded.
+    Said(String),
+}
+
+/// How an operation ended that did not succeed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) kind: ErrorKind,
+    /// The connection is lost, or never was.
+    pub(super) disconnected: bool,
+}
+
+/// Counts since the last look.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) operations: u64,
+    pub(super) errors: u64,
+    pub(super) kinds: BTreeMap<ErrorKind, u64>,
+    /// Of bursts that are over: arrivals that were due.
+    pub(super) intended: Option<u64>,
+    /// Of these, never started.
+    pub(super) dropped: u64,
+    pub(super) service: Histogram<u64>,
+    /// Of an open loop; that of a closed one is its service time.
+    pub(super) response: Option<Histogram<u64>>,
+}
+
+/// A tally that a generator fills and the driver takes.
+pub(super) type Shared = Arc<Mutex<Tally>>;
+
+/// The driver's end of a generator's tally.
+#[derive(Debug)]
+pub(super) struct Counter {
+    tally: Shared,
+    /// Takes the place of the one that is looked at.
+    spare: Tally,
+}
+
+impl ErrorKind {
+    pub(super) fn label(&self) -> String {
+        match self {
+            Self::Known(name) => (*name).to_owned(),
+            Self::Status(status) => format!("status {status}"),
+            Self::Said(text) => text.clone(),
+        }
+    }
+}
+
+impl Failure {
+    /// The connection is lost, or never was.
+    pub(super) fn lost(kind: &'static str) -> Self {
+        Self {
+            kind: ErrorKind::Known(kind),
+            disconnected: true,
+        }
+    }
+
+    /// The peer answered, but not as it should.
+    pub(super) fn answered(kind: ErrorKind) -> Self {
+        Self {
+            kind,
+            disconnected: false,
+        }
+    }
+}
+
+impl Tally {
+    pub(super) fn new(is_open: bool) -> Self {
+        Self {
+            operations: 0,
+            errors: 0,
+            kinds: BTreeMap::new(),
+            intended: None,
+            dropped: 0,
+            service: histogram(),
+            response: is_open.then(histogram),
+        }
+    }
+
+    pub(super) fn succeed(&mut self, response: Duration, service: Duration) {
+        self.operations += 1;
+        record(&mut self.service, micros(service), 1);
+        if let Some(histogram) = &mut self.response {
+            record(histogram, micros(response), 1);
+        }
+    }
+
+    /// Operations that took so long, where there is one latency for both.
+    pub(super) fn succeed_many(&mut self, latency_us: u64, count: u64) {
+        self.operations = self.operations.saturating_add(count);
+        record(&mut self.service, latency_us, count);
+    }
+
+    pub(super) fn fail(&mut self, kind: ErrorKind, count: u64) {
+        self.errors = self.errors.saturating_add(count);
+        let is_full = self.kinds.len() >= ERROR_KINDS_MAX && !self.kinds.contains_key(&kind);
+        let kind = if is_full { OTHER } else { kind };
+        let counted = self.kinds.entry(kind).or_default();
+        *counted = counted.saturating_add(count);
+    }
+
+    pub(super) fn intend(&mut self, count: u64) {
+        let intended = self.intended.unwrap_or(0);
+        self.intended = Some(intended.saturating_add(count));
+    }
+
+    /// Adds what another one counted.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.operations = self.operations.saturating_add(other.operations);
+        for (kind, count) in &other.kinds {
+            self.fail(kind.clone(), *count);
+        }
+        if let Some(intended) = other.intended {
+            self.intend(intended);
+        }
+        self.dropped += other.dropped;
+        self.service += &other.service;
+        if let (Some(sum), Some(histogram)) = (&mut self.response, &other.response) {
+            *sum += histogram;
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.operations = 0;
+        self.errors = 0;
+        self.kinds.clear();
+        self.intended = None;
+        self.dropped = 0;
+        self.service.reset();
+        if let Some(histogram) = &mut self.response {
+            histogram.reset();
+        }
+    }
+}
+
+impl Counter {
+    pub(super) fn new(is_open: bool) -> Self {
+        Self {
+            tally: Arc::new(Mutex::new(Tally::new(is_open))),
+            spare: Tally::new(is_open),
+        }
+    }
+
+    pub(super) fn shared(&self) -> Shared {
+        Arc::clone(&self.tally)
+    }
+
+    /// What was counted since the last time.
+    pub(super) fn swap(&mut self) -> &Tally {
+        self.spare.clear();
+        std::mem::swap(&mut self.spare, &mut *lock(&self.tally));
+        &self.spare
+    }
+}
+
+/// A tally whose owner panicked still counts right: each change is a whole operation's.
+pub(super) fn lock(tally: &Shared) -> MutexGuard<'_, Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An empty histogram of latencies in microseconds.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX_US, LATENCY_DIGITS)
+        .expect("the bounds are constants, and in order")
+}
+
+fn record(histogram: &mut Histogram<u64>, latency_us: u64, count: u64) {
+    histogram.saturating_record_n(latency_us.clamp(1, LATENCY_MAX_US), count);
+}
+
+fn micros(latency: Duration) -> u64 {
+    u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)
+}
+
+const OTHER: ErrorKind = ErrorKind::Known("other");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_errors_are_bounded_and_none_is_lost() {
+        let mut tally = Tally::new(false);
+        for status in 0..1000 {
+            tally.fail(ErrorKind::Status(status), 2);
+        }
+        assert_eq!(tally.kinds.len(), ERROR_KINDS_MAX + 1);
+        assert_eq!(tally.errors, 2000);
+        assert_eq!(tally.kinds.values().sum::<u64>(), 2000);
+        let mut sum = Tally::new(false);
+        sum.add(&tally);
+        sum.add(&tally);
+        assert_eq!(sum.errors, 4000);
+        assert!(sum.kinds.len() <= ERROR_KINDS_MAX + 1);
+    }
+
+    #[test]
+    fn latencies_out_of_range_are_kept_at_its_ends() {
+        let mut tally = Tally::new(true);
+        tally.succeed(Duration::MAX, Duration::ZERO);
+        assert_eq!(tally.service.max(), 1);
+        let response = tally.response.as_ref().unwrap();
+        assert!(response.max() >= LATENCY_MAX_US);
+        tally.clear();
+        assert!(tally.service.is_empty() && tally.response.unwrap().is_empty());
+    }
+}

@@ -1,0 +1,114 @@
+//! Loads against real servers, and against servers that misbehave as they are told.
+
+mod command;
+mod http;
+mod servers;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use steppe_lab::load::{Burst, Driver, Interval};
+use steppe_lab::scenario::{Expect, HttpLoad, Load, LoadKind, Pace};
+
+/// Longer than anything here takes, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn load(kind: LoadKind, pace: Pace) -> Load {
+    Load {
+        name: "it".to_owned(),
+        pace,
+        ramp: Duration::ZERO,
+        seed: 7,
+        threads: 1,
+        timeout: Duration::from_secs(20),
+        kind,
+    }
+}
+
+fn http(url: &str, connections: u32) -> HttpLoad {
+    HttpLoad {
+        url: url.to_owned(),
+        method: "GET".to_owned(),
+        headers: Vec::new(),
+        body_bytes: 0,
+        expect: Expect { from: 200, to: 299 },
+        connections,
+        streams: 1,
+        ca: None,
+        verify: true,
+    }
+}
+
+fn open(rate_per_s: f64) -> Pace {
+    Pace::Open { rate_per_s }
+}
+
+fn burst(epoch: u32) -> Burst {
+    Burst {
+        length: Duration::from_secs(1),
+        epoch,
+        to_end: false,
+    }
+}
+
+fn start(load: &Load) -> Driver {
+    let logs = |_: &str| PathBuf::from("/dev/null");
+    Driver::start(std::slice::from_ref(load), 1, Instant::now(), logs).unwrap()
+}
+
+/// One burst of so long, with nothing in flight at its end.
+fn run(load: &Load, length: Duration) -> Interval {
+    let mut driver = start(load);
+    driver.resume(burst(0));
+    std::thread::sleep(length);
+    assert!(driver.pause(PATIENCE));
+    let interval = driver.take().remove(0);
+    driver.stop();
+    interval
+}
+
+/// Lets load run until what has come of it is enough, and pauses.
+fn run_until(driver: &mut Driver, epoch: u32, is_enough: impl Fn(&Interval) -> bool) -> Interval {
+    driver.resume(burst(epoch));
+    let end = Instant::now() + PATIENCE;
+    let mut sum: Option<Interval> = None;
+    loop {
+        std::thread::sleep(Duration::from_millis(10));
+        add(&mut sum, driver.take().remove(0));
+        if sum.as_ref().is_some_and(&is_enough) {
+            break;
+        }
+        assert!(Instant::now() < end, "{sum:?}, {:?}", driver.failures());
+    }
+    assert!(driver.pause(PATIENCE));
+    add(&mut sum, driver.take().remove(0));
+    sum.unwrap()
+}
+
+fn add(sum: &mut Option<Interval>, next: Interval) {
+    let Some(sum) = sum else {
+        *sum = Some(next);
+        return;
+    };
+    sum.operations += next.operations;
+    sum.errors += next.errors;
+    sum.dropped += next.dropped;
+    sum.intended = match (sum.intended, next.intended) {
+        (Some(one), Some(two)) => Some(one + two),
+        (one, two) => one.or(two),
+    };
+    sum.response.add(&next.response).unwrap();
+    sum.service.add(&next.service).unwrap();
+    for (kind, count) in next.error_kinds {
+        match sum.error_kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, known)) => *known += count,
+            None => sum.error_kinds.push((kind, count)),
+        }
+    }
+}
+
+/// How many errors were of a kind.
+fn errors_of(interval: &Interval, kind: &str) -> u64 {
+    let of_kind = interval.error_kinds.iter().find(|(name, _)| name == kind);
+    of_kind.map_or(0, |(_, count)| *count)
+}
