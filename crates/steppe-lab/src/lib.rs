@@ -10,5 +10,6 @@
 #![forbid(unsafe_code)]
 
 pub mod limits;
+pub mod observe;
 pub mod record;
 pub mod scenario;
