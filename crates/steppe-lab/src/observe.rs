@@ -30,6 +30,7 @@ use crate::record::Sample;
 use cgroup::{Charge, Place};
 use perf::{CountError, Counters, Event};
 use proc_file::{Reader, is_gone};
+use sockets::Namespace;
 use stat::{Rollup, Status, Used, sum};
 use switches::SwitchTally;
 use tree::Tree;
@@ -369,8 +370,9 @@ impl Observer {
     fn files(&mut self) -> (Option<u64>, Option<Sockets>) {
         self.inodes.clear();
         let mut open_files = None;
-        let mut namespaces: Vec<(u64, u32)> = Vec::new();
+        let mut namespaces: Vec<Namespace> = Vec::new();
         let mut can_tell_namespaces = true;
+        let ours = self.reader.inode(std::process::id(), "ns/net").ok();
         for pid in self.tree.living() {
             match self.reader.open_files(pid, &mut self.inodes) {
                 Ok(count) => open_files = Some(open_files.unwrap_or(0) + count),
@@ -378,8 +380,12 @@ impl Observer {
                 Err(_) => return (None, None),
             }
             match self.reader.inode(pid, "ns/net") {
-                Ok(inode) if namespaces.iter().any(|(seen, _)| *seen == inode) => {}
-                Ok(inode) => namespaces.push((inode, pid)),
+                Ok(inode) if namespaces.iter().any(|seen| seen.inode == inode) => {}
+                Ok(inode) => namespaces.push(Namespace {
+                    inode,
+                    pid,
+                    is_ours: Some(inode) == ours,
+                }),
                 Err(error) if is_gone(&error) => {}
                 Err(_) => can_tell_namespaces = false,
             }
@@ -389,10 +395,9 @@ impl Observer {
         }
         self.inodes.sort_unstable();
         self.inodes.dedup();
-        let processes: Vec<u32> = namespaces.iter().map(|(_, pid)| *pid).collect();
         (
             open_files,
-            self.sockets.count(&processes, &self.inodes).ok(),
+            self.sockets.count(&namespaces, &self.inodes).ok(),
         )
     }
 

@@ -1,18 +1,23 @@
-//! TCP sockets of a target by state, from `/proc/PID/net/tcp` and `tcp6`.
+//! TCP sockets of a target by state.
 //!
 //! A row belongs to the target when one of its processes has the socket open. Rows that nobody has
 //! open (TIME_WAIT, what is still being closed, what is not accepted yet) belong to it when their
 //! local port is one that it listens on, or their remote address one that it is or was connected
-//! to. Reads each network namespace of the tree once.
+//! to. Each network namespace of the tree is read once: the lab's own by netlink ([`diag`]), another
+//! one by `/proc/PID/net/tcp` and `tcp6` ([`table`]), which takes ten times as long where the
+//! kernel's hash table is large.
 //!
 //! Leaves out UDP and Unix sockets, which have no state to get stuck in.
+
+mod diag;
+mod table;
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-use super::proc_file::number;
-use crate::limits::{PEERS_MAX, SOCKET_CHUNK_BYTES};
+use crate::limits::PEERS_MAX;
+use diag::Diag;
 
 /// How many TCP sockets are in each state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,20 +108,45 @@ impl Sockets {
 /// Counts, and remembers whom the target talks to.
 #[derive(Debug, Default)]
 pub(super) struct Counter {
+    ownership: Ownership,
+    buf: Vec<u8>,
+    diag: Source,
+}
+
+/// What tells whose a socket is.
+#[derive(Debug, Default)]
+struct Ownership {
     /// Remote ends of connections that the target opened.
     peers: BTreeSet<Endpoint>,
     listening: BTreeSet<u16>,
-    buf: Vec<u8>,
 }
 
-/// Address (in the kernel's hexadecimal, which is not read further) and port.
+/// The quick way to the lab's own network namespace.
+#[derive(Debug, Default)]
+enum Source {
+    #[default]
+    Untried,
+    Open(Diag),
+    /// The kernel was built without it, or refuses it.
+    Unusable,
+}
+
+/// A network namespace, and a process that is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Namespace {
+    pub(super) inode: u64,
+    pub(super) pid: u32,
+    pub(super) is_ours: bool,
+}
+
+/// Address (as the source writes it, which is not read further) and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Endpoint {
     address: u128,
     port: u16,
 }
 
-/// What a line says.
+/// What is said of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
     local: Endpoint,
@@ -127,58 +157,71 @@ struct Row {
 }
 
 impl Counter {
-    /// Counts the sockets in the network namespace of each of `processes`. `inodes` are those that
-    /// the target has open, sorted.
-    pub(super) fn count(&mut self, processes: &[u32], inodes: &[u64]) -> io::Result<Sockets> {
+    /// Counts the sockets in each of `namespaces`. `inodes` are those that the target has open,
+    /// sorted.
+    pub(super) fn count(
+        &mut self,
+        namespaces: &[Namespace],
+        inodes: &[u64],
+    ) -> io::Result<Sockets> {
         let mut sockets = Sockets::default();
-        self.listening.clear();
-        for pid in processes {
-            for table in ["tcp", "tcp6"] {
-                match File::open(format!("/proc/{pid}/net/{table}")) {
-                    Ok(file) => self.count_rows(file, inodes, &mut sockets)?,
-                    // A kernel without IPv6 has no such sockets.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(error),
-                }
+        self.ownership.listening.clear();
+        for namespace in namespaces {
+            if namespace.is_ours && self.count_by_diag(inodes, &mut sockets) {
+                continue;
             }
+            self.count_by_table(namespace.pid, inodes, &mut sockets)?;
         }
         Ok(sockets)
     }
 
-    fn count_rows(
+    /// False where it does not work, and nothing was counted.
+    fn count_by_diag(&mut self, inodes: &[u64], sockets: &mut Sockets) -> bool {
+        if matches!(self.diag, Source::Untried) {
+            self.diag = Diag::open().map_or(Source::Unusable, Source::Open);
+        }
+        let Source::Open(diag) = &mut self.diag else {
+            return false;
+        };
+        let mut found = Sockets::default();
+        let ownership = &mut self.ownership;
+        let dumped = diag.dump(&mut self.buf, |row| {
+            ownership.count(row, inodes, &mut found)
+        });
+        if dumped.is_err() {
+            self.diag = Source::Unusable;
+            return false;
+        }
+        for (total, found) in sockets.counts.iter_mut().zip(found.counts) {
+            *total += found;
+        }
+        true
+    }
+
+    fn count_by_table(
         &mut self,
-        mut file: impl io::Read,
+        pid: u32,
         inodes: &[u64],
         sockets: &mut Sockets,
     ) -> io::Result<()> {
-        let mut buf = std::mem::take(&mut self.buf);
-        buf.resize(SOCKET_CHUNK_BYTES, 0);
-        let mut len = 0;
-        loop {
-            let read = match file.read(&mut buf[len..]) {
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+        for table in ["tcp", "tcp6"] {
+            match File::open(format!("/proc/{pid}/net/{table}")) {
+                Ok(file) => {
+                    let ownership = &mut self.ownership;
+                    let each = |row| ownership.count(row, inodes, sockets);
+                    table::read(file, &mut self.buf, each)?;
+                }
+                // A kernel without IPv6 has no such sockets.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
-            };
-            len += read;
-            let complete = buf[..len].iter().rposition(|byte| *byte == b'\n');
-            let complete = complete.map_or(0, |end| end + 1);
-            for line in buf[..complete].split(|byte| *byte == b'\n') {
-                self.count_row(line, inodes, sockets);
-            }
-            buf.copy_within(complete..len, 0);
-            len -= complete;
-            if read == 0 {
-                self.buf = buf;
-                return Ok(());
             }
         }
+        Ok(())
     }
+}
 
-    fn count_row(&mut self, line: &[u8], inodes: &[u64], sockets: &mut Sockets) {
-        let Some(row) = Row::parse(line) else {
-            return;
-        };
+impl Ownership {
+    fn count(&mut self, row: Row, inodes: &[u64], sockets: &mut Sockets) {
         let is_open_in_target = row.inode != 0 && inodes.binary_search(&row.inode).is_ok();
         if is_open_in_target {
             if row.state == TcpState::Listen {
@@ -195,79 +238,40 @@ impl Counter {
     }
 }
 
-impl Row {
-    /// `None` for the heading, and what is no row.
-    fn parse(line: &[u8]) -> Option<Self> {
-        // Bytes before the inode are in fixed columns, and by far most rows are not the target's;
-        // splitting at spaces would still take longer than reading them.
-        let mut words = super::proc_file::words(line).skip(1);
-        let local = Endpoint::parse(words.next()?)?;
-        let remote = Endpoint::parse(words.next()?)?;
-        let state = u64::try_from(hexadecimal(words.next()?)?).ok()?;
-        // Queues, timer, retransmissions, user, timeout.
-        let inode = words.nth(5).and_then(number)?;
-        Some(Self {
-            local,
-            remote,
-            state: TcpState::from_kernel(state)?,
-            inode,
-        })
-    }
-}
-
-impl Endpoint {
-    fn parse(text: &[u8]) -> Option<Self> {
-        let colon = text.iter().position(|byte| *byte == b':')?;
-        Some(Self {
-            address: hexadecimal(&text[..colon])?,
-            port: u16::try_from(hexadecimal(&text[colon + 1..])?).ok()?,
-        })
-    }
-}
-
-fn hexadecimal(text: &[u8]) -> Option<u128> {
-    let fits = !text.is_empty() && text.len() <= 32;
-    fits.then_some(())?;
-    text.iter().try_fold(0, |value: u128, byte| {
-        let digit = char::from(*byte).to_digit(16)?;
-        Some(value << 4 | u128::from(digit))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HEADING: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when \
-        retrnsmt   uid  timeout inode\n";
-
-    fn row(local: &str, remote: &str, state: &str, inode: u64) -> String {
-        format!(
-            "   0: {local} {remote} {state} 00000000:00000000 03:00000013 00000000     0        0 \
-             {inode} 1 00000000a238b284 100 0 0 10 0\n"
-        )
+    fn endpoint(port: u16) -> Endpoint {
+        Endpoint { address: 1, port }
     }
 
-    fn count(counter: &mut Counter, text: &str, inodes: &[u64]) -> Sockets {
+    fn row(local: u16, remote: u16, state: TcpState, inode: u64) -> Row {
+        Row {
+            local: endpoint(local),
+            remote: endpoint(remote),
+            state,
+            inode,
+        }
+    }
+
+    fn count(ownership: &mut Ownership, rows: &[Row], inodes: &[u64]) -> Sockets {
         let mut sockets = Sockets::default();
-        counter.listening.clear();
-        counter
-            .count_rows(text.as_bytes(), inodes, &mut sockets)
-            .unwrap();
+        for row in rows {
+            ownership.count(*row, inodes, &mut sockets);
+        }
         sockets
     }
 
     #[test]
     fn a_row_belongs_to_who_has_it_open() {
-        let text = [
-            HEADING.to_owned(),
-            row("0100007F:1F90", "00000000:0000", "0A", 11),
-            row("0100007F:1F90", "0100007F:9CD4", "01", 12),
-            row("0100007F:1F90", "0100007F:9CD5", "08", 13),
-            row("0100007F:9CD4", "0100007F:1F90", "01", 99),
-        ]
-        .concat();
-        let sockets = count(&mut Counter::default(), &text, &[11, 12, 13]);
+        let rows = [
+            row(80, 0, TcpState::Listen, 11),
+            row(80, 4000, TcpState::Established, 12),
+            row(80, 4001, TcpState::CloseWait, 13),
+            row(4000, 80, TcpState::Established, 99),
+        ];
+        let sockets = count(&mut Ownership::default(), &rows, &[11, 12, 13]);
         assert_eq!(sockets.count(TcpState::Listen), 1);
         assert_eq!(sockets.count(TcpState::Established), 1);
         assert_eq!(sockets.count(TcpState::CloseWait), 1);
@@ -276,55 +280,47 @@ mod tests {
 
     #[test]
     fn a_row_without_an_owner_belongs_to_the_port_or_the_peer() {
-        let listening = row("00000000:1F90", "00000000:0000", "0A", 11);
-        let upstream = row("0100007F:8000", "0200007F:0050", "01", 12);
-        let downstream = row("0100007F:1F90", "0100007F:9CD4", "06", 0);
-        let to_upstream = row("0100007F:8001", "0200007F:0050", "06", 0);
-        let of_the_load = row("0100007F:9CD5", "0100007F:1F90", "06", 0);
-        let mut counter = Counter::default();
-        let text = [&*listening, &upstream, &downstream, &of_the_load].concat();
-        let sockets = count(&mut counter, &text, &[11, 12]);
+        let listening = row(80, 0, TcpState::Listen, 11);
+        let upstream = row(5000, 9000, TcpState::Established, 12);
+        let downstream = row(80, 4000, TcpState::TimeWait, 0);
+        let to_upstream = row(5001, 9000, TcpState::TimeWait, 0);
+        let of_the_load = row(4001, 80, TcpState::TimeWait, 0);
+        let mut ownership = Ownership::default();
+        let rows = [listening, upstream, downstream, of_the_load];
+        let sockets = count(&mut ownership, &rows, &[11, 12]);
         assert_eq!(sockets.count(TcpState::TimeWait), 1);
         // The connection is closed meanwhile: its peer is remembered.
-        let text = [&*listening, &to_upstream, &downstream, &of_the_load].concat();
-        let sockets = count(&mut counter, &text, &[11]);
+        let rows = [listening, to_upstream, downstream, of_the_load];
+        let sockets = count(&mut ownership, &rows, &[11]);
         assert_eq!(sockets.count(TcpState::TimeWait), 2);
     }
 
     #[test]
-    fn rows_may_be_cut_anywhere() {
-        let mut text = HEADING.to_owned();
-        let address = "00000000000000000000000001000000";
-        for _ in 0..1_000 {
-            text += &row(
-                &format!("{address}:1F90"),
-                &format!("{address}:9CD4"),
-                "04",
-                5,
-            );
-        }
-        struct Dribble<'a>(&'a [u8]);
-        impl io::Read for Dribble<'_> {
-            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-                let len = self.0.len().min(97).min(buf.len());
-                let (head, tail) = self.0.split_at(len);
-                buf[..len].copy_from_slice(head);
-                self.0 = tail;
-                Ok(len)
+    fn both_sources_say_the_same() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let _client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let mut buf = Vec::new();
+        let mut by_table = Vec::new();
+        for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+            if let Ok(file) = File::open(table) {
+                table::read(file, &mut buf, |row| by_table.push(row)).unwrap();
             }
         }
-        let mut sockets = Sockets::default();
-        Counter::default()
-            .count_rows(Dribble(text.as_bytes()), &[5], &mut sockets)
-            .unwrap();
-        assert_eq!(sockets.count(TcpState::FinWait1), 1_000);
-        assert_eq!(sockets.other(), 1_000);
-    }
-
-    #[test]
-    fn nonsense_is_no_row() {
-        for line in ["", HEADING, "0: 1:2 3:4 FF", "0: G:1 2:3 01 a b c d e 7"] {
-            assert_eq!(Row::parse(line.as_bytes()), None, "{line:?}");
+        let ours = |row: &&Row| row.local.port == port || row.remote.port == port;
+        let short = |row: &Row| (row.local.port, row.remote.port, row.state as u8, row.inode);
+        let mut by_table: Vec<_> = by_table.iter().filter(ours).map(short).collect();
+        by_table.sort_unstable();
+        // The listener, and both ends of a connection that is not accepted yet.
+        assert_eq!(by_table.len(), 3);
+        // A kernel without it is read by the tables alone.
+        if let Ok(mut diag) = Diag::open() {
+            let mut by_diag = Vec::new();
+            if diag.dump(&mut buf, |row| by_diag.push(row)).is_ok() {
+                let mut by_diag: Vec<_> = by_diag.iter().filter(ours).map(short).collect();
+                by_diag.sort_unstable();
+                assert_eq!(by_diag, by_table);
+            }
         }
     }
 }
