@@ -11,6 +11,7 @@
 
 pub mod limits;
 pub mod load;
+pub mod observe;
 pub mod record;
 pub mod scenario;
 pub mod stats;

@@ -158,3 +158,42 @@ const _: () = assert!(COMMAND_LOOK_INTERVAL.as_millis() < COMMAND_GRACE.as_milli
 const _: () = assert!(SAID_LEN_MAX < LINE_LEN_MAX);
 const _: () = assert!(LEAD_IN.as_millis() < BACKOFF_MIN.as_millis());
 const _: () = assert!(BACKOFF_MIN.as_millis() < BACKOFF_MAX.as_millis());
+// Looking at processes.
+
+/// Processes of one target. A tree with more of them is no longer looked at whole: those beyond
+/// are left out, and the capability `processes` says so.
+pub const PROCESSES_MAX: usize = 4_096;
+
+/// Bytes of a file below `/proc/PID`, or of a control group. The longest of those that are read
+/// whole, `status` and `memory.stat`, have 3 KiB.
+pub const PROC_FILE_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes that are read at once of a list of sockets, which is as long as the namespace has sockets.
+pub const SOCKET_CHUNK_BYTES: usize = 64 << 10;
+
+/// Bytes of directory entries that are read at once: some 1,300 file descriptors.
+pub const DIRECTORY_CHUNK_BYTES: usize = 32 << 10;
+
+/// Threads that get a performance counter, at one file descriptor each: half of what a process may
+/// usually have open (1,024), since the load needs the other half.
+pub const COUNTED_THREADS_MAX: usize = 512;
+
+/// How often the threads of a target are listed again until no new one has come while counters were
+/// attached. A server that starts threads faster than that is not attached to in one piece.
+pub const COUNTER_ATTEMPTS_MAX: u32 = 20;
+
+/// Threads of a tree whose context switches are read, at some 15 µs each: 4 ms a look.
+pub const SWITCH_THREADS_MAX: usize = 256;
+
+/// Remote addresses remembered, by which sockets without an owner (TIME_WAIT) are told to be the
+/// target's. A gateway has as many as it has upstreams.
+pub const PEERS_MAX: usize = 1_024;
+
+/// A rollup that takes longer than this is taken once, a quicker one three times for its median.
+pub const QUICK_ROLLUP: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// Times that a control group is tried to be removed, and the pause between: processes that were
+/// just killed leave it a moment later.
+pub const GROUP_REMOVALS_MAX: u32 = 20;
+/// See [`GROUP_REMOVALS_MAX`].
+pub const GROUP_REMOVAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);

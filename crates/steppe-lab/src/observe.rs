@@ -1,0 +1,486 @@
+//! Looks at a target: a set of processes, and everything that descends from them.
+//!
+//! Three looks at three prices. [`Observer::fast`] reads `statm` alone, microseconds a process.
+//! [`Observer::slow`] reads everything that does not disturb the target. [`Observer::quiet`] reads
+//! `smaps_rollup`, which holds the target's memory lock for milliseconds and belongs to moments
+//! without load. Counters (CPU, faults, switches, system calls) count from the moment a process was
+//! attached to and never go backwards, whoever ends meanwhile.
+//!
+//! What can't be seen is `None`, and [`Observer::capabilities`] says why. Leaves out other systems
+//! than Linux, and the bytes that a target says are live.
+
+mod capability;
+pub mod cgroup;
+pub(crate) mod perf;
+mod proc_file;
+mod sockets;
+mod stat;
+mod switches;
+mod tree;
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::limits::QUICK_ROLLUP;
+use crate::record::Sample;
+use cgroup::{Charge, Place};
+use perf::{CountError, Counters, Event};
+use proc_file::{Reader, is_gone};
+use sockets::Namespace;
+use stat::{Rollup, Status, Used, sum};
+use switches::SwitchTally;
+use tree::Tree;
+
+pub use sockets::{Sockets, TcpState};
+
+/// What to look at beside what costs nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Count system calls (about 0.1 µs each).
+    pub syscalls: bool,
+    /// Count instructions.
+    pub instructions: bool,
+    /// The target's own control group ([`cgroup::Group::path`]): whoever is in it belongs to the
+    /// target. Without one, the roots' group is read if no stranger is in it.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Why a target can't be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// It ended, or never was.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
+    /// It is another user's, or hidden.
+    #[error("process {pid} may not be looked at")]
+    Refused {
+        /// Which one.
+        pid: u32,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The cheapest look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fast {
+    /// Sum over the tree; `None` when no process is left.
+    pub rss_bytes: Option<u64>,
+    /// Processes that live.
+    pub processes: u64,
+}
+
+/// All that can be looked at under load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "named after the columns of record::Sample")]
+pub struct Slow {
+    pub rss_bytes: Option<u64>,
+    pub anonymous_bytes: Option<u64>,
+    pub swap_bytes: Option<u64>,
+    /// Since [`Observer::reset_high_water`].
+    pub hwm_bytes: Option<u64>,
+    /// User and system time, to the tick of the kernel's clock (10 ms mostly).
+    pub cpu_us: Option<u64>,
+    pub minor_faults: Option<u64>,
+    pub major_faults: Option<u64>,
+    /// Of threads that ended between two looks, the last part is missing.
+    pub voluntary_switches: Option<u64>,
+    pub involuntary_switches: Option<u64>,
+    pub processes: u64,
+    pub threads: Option<u64>,
+    pub open_files: Option<u64>,
+    pub sockets: Option<Sockets>,
+    pub syscalls: Option<u64>,
+    pub instructions: Option<u64>,
+    pub cgroup: Option<Charge>,
+    /// CPU time that this look took.
+    pub cost: Duration,
+}
+
+/// What memory is made of, in a moment without load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "named after the columns of record::Epoch")]
+pub struct Quiet {
+    pub rss_bytes: Option<u64>,
+    pub pss_bytes: Option<u64>,
+    pub uss_bytes: Option<u64>,
+    pub anonymous_bytes: Option<u64>,
+    pub swap_bytes: Option<u64>,
+}
+
+/// One target: a set of root processes, and everything that descends from them.
+#[derive(Debug)]
+pub struct Observer {
+    roots: Vec<u32>,
+    wanted: Wanted,
+    reader: Reader,
+    tree: Tree,
+    switches: SwitchTally,
+    sockets: sockets::Counter,
+    inodes: Vec<u64>,
+    syscalls: Option<Result<Counters, CountError>>,
+    instructions: Option<Result<Counters, CountError>>,
+    group: Result<Place, String>,
+    /// Of `statm`, since the high water was reset: of a process that ended, nothing else is left.
+    highest_rss_bytes: u64,
+    page_bytes: u64,
+    ticks_per_s: u64,
+}
+
+impl Slow {
+    /// Whether this look took more than a hundredth of the time between two: then look less often.
+    pub fn is_dear(&self, interval: Duration) -> bool {
+        self.cost.as_nanos() * 100 > interval.as_nanos()
+    }
+
+    /// Fills in the columns that it knows.
+    pub fn write_to(&self, sample: &mut Sample) {
+        let sockets = |state| self.sockets.map(|sockets| sockets.count(state));
+        sample.rss_bytes = self.rss_bytes;
+        sample.cpu_us = self.cpu_us;
+        sample.minor_faults = self.minor_faults;
+        sample.major_faults = self.major_faults;
+        sample.voluntary_switches = self.voluntary_switches;
+        sample.involuntary_switches = self.involuntary_switches;
+        sample.processes = Some(self.processes);
+        sample.threads = self.threads;
+        sample.open_files = self.open_files;
+        sample.syscalls = self.syscalls;
+        sample.established = sockets(TcpState::Established);
+        sample.close_wait = sockets(TcpState::CloseWait);
+        sample.time_wait = sockets(TcpState::TimeWait);
+        sample.listen = sockets(TcpState::Listen);
+        sample.other_tcp = self.sockets.map(|sockets| sockets.other());
+        sample.cgroup_bytes = self.cgroup.and_then(|charge| charge.bytes);
+        sample.cgroup_sock_bytes = self.cgroup.and_then(|charge| charge.sock_bytes);
+    }
+}
+
+impl Observer {
+    /// Begins to look at `roots` and everything that descends from them.
+    ///
+    /// # Errors
+    /// When one of them does not exist, or can't be looked at in the least.
+    pub fn attach(roots: &[u32], wanted: Wanted) -> Result<Self, ObserveError> {
+        let mut observer = Self {
+            roots: Vec::new(),
+            reader: Reader::default(),
+            tree: Tree::new(wanted.cgroup.as_deref()),
+            switches: SwitchTally::default(),
+            sockets: sockets::Counter::default(),
+            inodes: Vec::new(),
+            syscalls: wanted.syscalls.then(|| Ok(Counters::new(Event::Syscalls))),
+            instructions: wanted
+                .instructions
+                .then(|| Ok(Counters::new(Event::Instructions))),
+            group: Err("no process to look at".to_owned()),
+            highest_rss_bytes: 0,
+            page_bytes: rustix::param::page_size() as u64,
+            ticks_per_s: rustix::param::clock_ticks_per_second(),
+            wanted,
+        };
+        for root in roots {
+            observer.add(*root)?;
+        }
+        observer.group = observer.find_group();
+        Ok(observer)
+    }
+
+    /// Looks at another process and its descendants as well. One that has ended is no member.
+    pub fn add_root(&mut self, pid: u32) {
+        let _ = self.add(pid);
+    }
+
+    /// Everyone who lives, now.
+    pub fn processes(&mut self) -> Vec<u32> {
+        self.tree.look(&mut self.reader);
+        self.tree.living().collect()
+    }
+
+    /// How much is resident. Takes microseconds a process.
+    pub fn fast(&mut self) -> Fast {
+        if self.tree.has_newcomer(&mut self.reader) {
+            self.tree.look(&mut self.reader);
+        }
+        let mut pages: u64 = 0;
+        let mut processes = 0;
+        for pid in self.tree.living() {
+            let resident = self
+                .reader
+                .process(pid, "statm")
+                .ok()
+                .and_then(stat::resident_pages);
+            pages = pages.saturating_add(resident.unwrap_or_default());
+            // A process that has just ended has no memory left; its row is a row of zeros.
+            processes += u64::from(resident.is_some_and(|pages| pages > 0));
+        }
+        let rss = pages.saturating_mul(self.page_bytes);
+        self.highest_rss_bytes = self.highest_rss_bytes.max(rss);
+        Fast {
+            rss_bytes: (processes > 0).then_some(rss),
+            processes,
+        }
+    }
+
+    /// Everything that can be looked at without disturbing the target.
+    pub fn slow(&mut self) -> Slow {
+        let start = thread_cpu_time();
+        self.tree.look(&mut self.reader);
+        let memory = self.memory();
+        let used = self.tree.used();
+        let switches = self.switches.look(&mut self.reader, self.tree.threads());
+        let processes = self.tree.living().count() as u64;
+        let (open_files, sockets) = self.files();
+        let lives = processes > 0;
+        let mut slow = Slow {
+            rss_bytes: memory.and_then(|it| it.rss),
+            anonymous_bytes: memory.and_then(|it| it.anonymous),
+            swap_bytes: memory.and_then(|it| it.swap),
+            hwm_bytes: memory.and_then(|it| it.hwm),
+            cpu_us: Some(self.microseconds(used)),
+            minor_faults: Some(used.minor_faults),
+            major_faults: Some(used.major_faults),
+            voluntary_switches: switches.map(|it| it.voluntary),
+            involuntary_switches: switches.map(|it| it.involuntary),
+            processes,
+            threads: lives.then(|| self.tree.thread_count()),
+            open_files,
+            sockets,
+            syscalls: count(&mut self.syscalls),
+            instructions: count(&mut self.instructions),
+            cgroup: self.group.as_ref().ok().map(Place::charge),
+            cost: Duration::ZERO,
+        };
+        self.highest_rss_bytes = self
+            .highest_rss_bytes
+            .max(slow.rss_bytes.unwrap_or_default());
+        slow.hwm_bytes = slow.hwm_bytes.map(|it| it.max(self.highest_rss_bytes));
+        slow.cost = thread_cpu_time().saturating_sub(start);
+        slow
+    }
+
+    /// What memory is made of. Only for moments without load: it holds the target's memory lock,
+    /// some 20 ms a gibibyte. The median of three readings where one is quick.
+    pub fn quiet(&mut self) -> Quiet {
+        self.tree.look(&mut self.reader);
+        let start = Instant::now();
+        let first = self.rollup();
+        if start.elapsed() > QUICK_ROLLUP {
+            return first;
+        }
+        let rest = [self.rollup(), self.rollup()];
+        let median = |of: fn(&Quiet) -> Option<u64>| {
+            let mut readings = [of(&first)?, of(&rest[0])?, of(&rest[1])?];
+            readings.sort_unstable();
+            Some(readings[1])
+        };
+        Quiet {
+            rss_bytes: median(|it| it.rss_bytes),
+            pss_bytes: median(|it| it.pss_bytes),
+            uss_bytes: median(|it| it.uss_bytes),
+            anonymous_bytes: median(|it| it.anonymous_bytes),
+            swap_bytes: median(|it| it.swap_bytes),
+        }
+    }
+
+    /// Lets each process's high-water mark start again from what is resident now.
+    pub fn reset_high_water(&mut self) {
+        self.tree.look(&mut self.reader);
+        for pid in self.tree.living() {
+            // Where it is refused the capability `hwm` is missing.
+            let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+        }
+        self.highest_rss_bytes = 0;
+        self.fast();
+    }
+
+    /// The most that was resident since it was reset: the sum of the processes' marks, or what was
+    /// seen at once where that is more, since who has ended leaves no mark.
+    pub fn high_water(&mut self) -> Option<u64> {
+        self.tree.look(&mut self.reader);
+        let marks = self.memory()?.hwm?;
+        Some(marks.max(self.highest_rss_bytes))
+    }
+
+    /// What can be seen of this target, found by trying.
+    pub fn capabilities(&mut self) -> Vec<crate::record::Capability> {
+        capability::of_target(self)
+    }
+
+    fn add(&mut self, pid: u32) -> Result<(), ObserveError> {
+        let is_member = self.tree.living().any(|member| member == pid);
+        if is_member {
+            return Ok(());
+        }
+        let added = self.tree.add_root(&mut self.reader, pid);
+        added.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => ObserveError::NoProcess(pid),
+            _ => ObserveError::Refused { pid, source },
+        })?;
+        self.roots.push(pid);
+        self.attach_counters(pid);
+        self.switches.skip(&mut self.reader, self.tree.threads());
+        Ok(())
+    }
+
+    /// Counters of other roots reach their own descendants by inheritance.
+    fn attach_counters(&mut self, root: u32) {
+        for slot in [&mut self.syscalls, &mut self.instructions] {
+            let Some(Ok(counters)) = slot else {
+                continue;
+            };
+            // A tree of its own: this one's processes already inherit their counters.
+            let mut tree = Tree::new(None);
+            if tree.add_root(&mut self.reader, root).is_err() {
+                continue;
+            }
+            let reader = &mut self.reader;
+            let attached = counters.attach(|| {
+                tree.look(reader);
+                tree.threads().iter().map(|(_, tid)| *tid).collect()
+            });
+            if let Err(error) = attached {
+                *slot = Some(Err(error));
+            }
+        }
+    }
+
+    /// Sums of `status`; `None` when nobody is left.
+    fn memory(&mut self) -> Option<Status> {
+        let mut total: Option<Status> = None;
+        for pid in self.tree.living() {
+            let Ok(text) = self.reader.process(pid, "status") else {
+                continue;
+            };
+            let status = Status::parse(text);
+            // Without memory of its own: a process that is just ending.
+            if status.rss.is_none() {
+                continue;
+            }
+            total = Some(total.map_or(status, |total| total.plus(status)));
+        }
+        total
+    }
+
+    fn files(&mut self) -> (Option<u64>, Option<Sockets>) {
+        self.inodes.clear();
+        let mut open_files = None;
+        let mut namespaces: Vec<Namespace> = Vec::new();
+        let mut can_tell_namespaces = true;
+        let ours = self.reader.inode(std::process::id(), "ns/net").ok();
+        for pid in self.tree.living() {
+            match self.reader.open_files(pid, &mut self.inodes) {
+                Ok(count) => open_files = Some(open_files.unwrap_or(0) + count),
+                Err(error) if is_gone(&error) => continue,
+                Err(_) => return (None, None),
+            }
+            match self.reader.inode(pid, "ns/net") {
+                Ok(inode) if namespaces.iter().any(|seen| seen.inode == inode) => {}
+                Ok(inode) => namespaces.push(Namespace {
+                    inode,
+                    pid,
+                    is_ours: Some(inode) == ours,
+                }),
+                Err(error) if is_gone(&error) => {}
+                Err(_) => can_tell_namespaces = false,
+            }
+        }
+        if !can_tell_namespaces || namespaces.is_empty() {
+            return (open_files, None);
+        }
+        self.inodes.sort_unstable();
+        self.inodes.dedup();
+        (
+            open_files,
+            self.sockets.count(&namespaces, &self.inodes).ok(),
+        )
+    }
+
+    fn rollup(&mut self) -> Quiet {
+        let mut total: Option<Rollup> = None;
+        for pid in self.tree.living() {
+            let rollup = match self.reader.process(pid, "smaps_rollup") {
+                Ok(text) => Rollup::parse(text),
+                // Refused, or an old kernel; of a process that is gone this finds nothing either.
+                Err(_) => rollup_of_status(&mut self.reader, pid),
+            };
+            if let Some(rollup) = rollup {
+                total = Some(total.map_or(rollup, |total| total.plus(rollup)));
+            }
+        }
+        total.map_or_else(Quiet::default, |total| Quiet {
+            rss_bytes: Some(total.rss),
+            pss_bytes: total.pss,
+            uss_bytes: total.uss,
+            anonymous_bytes: total.anonymous,
+            swap_bytes: total.swap,
+        })
+    }
+
+    /// The group to read, or why there is none.
+    fn find_group(&mut self) -> Result<Place, String> {
+        if let Some(path) = &self.wanted.cgroup {
+            return Ok(Place::at(path));
+        }
+        let root = *self.roots.first().ok_or("no process to look at")?;
+        let place = Place::of_process(root).ok_or("no memory controller is mounted")?;
+        let members = place
+            .members()
+            .ok_or_else(|| format!("{} can't be read", place.path.display()))?;
+        let family: Vec<u32> = self.tree.living().collect();
+        let strangers = members.iter().filter(|pid| !family.contains(pid)).count();
+        if strangers > 0 {
+            return Err(format!(
+                "its group {} holds {strangers} other processes too; start the target in one of \
+                 its own",
+                place.path.display()
+            ));
+        }
+        Ok(place)
+    }
+
+    fn microseconds(&self, used: Used) -> u64 {
+        let us = u128::from(used.user_and_system_ticks) * 1_000_000
+            / u128::from(self.ticks_per_s.max(1));
+        u64::try_from(us).unwrap_or(u64::MAX)
+    }
+}
+
+/// CPU time of the thread that asks: what it costs to look.
+pub fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+impl Status {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            rss: sum(self.rss, other.rss),
+            hwm: sum(self.hwm, other.hwm),
+            anonymous: sum(self.anonymous, other.anonymous),
+            swap: sum(self.swap, other.swap),
+            switches: None,
+        }
+    }
+}
+
+fn count(slot: &mut Option<Result<Counters, CountError>>) -> Option<u64> {
+    slot.as_mut()?.as_mut().ok()?.value()
+}
+
+/// `None` for a process that is just ending.
+fn rollup_of_status(reader: &mut Reader, pid: u32) -> Option<Rollup> {
+    let status = Status::parse(reader.process(pid, "status").ok()?);
+    Some(Rollup {
+        rss: status.rss?,
+        pss: None,
+        uss: None,
+        anonymous: status.anonymous,
+        swap: status.swap,
+    })
+}

@@ -1,0 +1,315 @@
+//! Control groups: what a group is charged for, and a group of the target's own.
+//!
+//! Only a group that holds nothing but the target says anything about the target, so [`own_group`]
+//! makes one where that is allowed, and a foreign one is read only when no stranger is in it. Both
+//! versions are read; a figure that a version does not have is `None`.
+//!
+//! Leaves out moving the lab itself into another group, which version 2 would want before it lets a
+//! group hand its controllers down.
+
+mod files;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::limits::{GROUP_REMOVAL_PAUSE, GROUP_REMOVALS_MAX};
+
+pub(crate) use files::Mounts;
+
+/// Which interface the memory controller is seen through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// A hierarchy of its own.
+    V1,
+    /// The unified hierarchy.
+    V2,
+}
+
+/// A group that was made for the target; removed when dropped.
+#[derive(Debug)]
+pub struct Group {
+    path: PathBuf,
+    version: Version,
+}
+
+/// A group that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its folder.
+    pub path: PathBuf,
+    /// Where its hierarchy is mounted.
+    pub mount: PathBuf,
+    /// How its files are to be read.
+    pub version: Version,
+}
+
+/// What a group is charged for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Charge {
+    /// All of it: anonymous memory, page cache, kernel.
+    pub bytes: Option<u64>,
+    /// Buffers of sockets.
+    pub sock_bytes: Option<u64>,
+    /// What the group and all above it may have; `None` is no limit.
+    pub limit_bytes: Option<u64>,
+    /// How often the limit was run into.
+    pub limit_hits: Option<u64>,
+    /// Processes that were killed for it.
+    pub oom_kills: Option<u64>,
+}
+
+/// Why there is no group.
+#[derive(Debug, thiserror::Error)]
+pub enum GroupError {
+    /// Neither version has it.
+    #[error("no memory controller is mounted; boot with cgroup v2 (or v1 memory) enabled")]
+    NoController,
+    /// Version 2, and no group that may be written hands the controller down.
+    #[error(
+        "the memory controller is not handed down to groups beside {0}; start the lab with \
+         `systemd-run --user --scope -p Delegate=yes`, or as root"
+    )]
+    NotDelegated(PathBuf),
+    /// No permission, mostly.
+    #[error(
+        "can't make a group in {path} ({source}); start the lab with `systemd-run --user --scope \
+         -p Delegate=yes`, or as root"
+    )]
+    Refused {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Makes a group for a target, below the lab's own or beside it.
+///
+/// # Errors
+/// Where there is no memory controller, or the lab may not make a group.
+pub fn own_group(name: &str) -> Result<Group, GroupError> {
+    let own = Place::of_process(std::process::id()).ok_or(GroupError::NoController)?;
+    let parent = own.parent_for_new()?;
+    let number = GROUPS_MADE.fetch_add(1, Ordering::Relaxed);
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let path = parent.join(format!("steppe-lab-{}-{number}-{name}", std::process::id()));
+    fs::create_dir(&path).map_err(|source| GroupError::Refused {
+        path: parent,
+        source,
+    })?;
+    let group = Group {
+        path,
+        version: own.version,
+    };
+    if group.version == Version::V1 {
+        // Version 1 counts TCP buffers only in groups that have a limit for them. A kernel without
+        // that file has no such figure, and the group is of use all the same.
+        let limit = group.path.join("memory.kmem.tcp.limit_in_bytes");
+        let _ = fs::write(limit, SOCK_LIMIT.to_string());
+    }
+    Ok(group)
+}
+
+impl Group {
+    /// Its folder, as [`super::Wanted::cgroup`] takes it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What to put before a command line for it to run in this group.
+    ///
+    /// The shell becomes the command, so its process id stays.
+    pub fn join_command(&self) -> Vec<String> {
+        let procs = self.path.join("cgroup.procs");
+        let script = "echo $$ > \"$0\" && exec \"$@\"";
+        let words = ["sh", "-c", script];
+        let mut command: Vec<String> = words.map(str::to_owned).to_vec();
+        command.push(procs.to_string_lossy().into_owned());
+        command
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for _ in 0..GROUP_REMOVALS_MAX {
+            match fs::remove_dir(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(GROUP_REMOVAL_PAUSE);
+                }
+                // Gone, or somebody else's to remove: a group without processes costs little.
+                Ok(()) | Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Place {
+    /// The group that a process is charged to; `None` without a memory controller.
+    pub fn of_process(pid: u32) -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let mounts = Mounts::parse(&mounts);
+        // Where both are mounted, the controller belongs to one: version 1 lists it by name.
+        let v1 = files::group_of_controller(&groups, "memory");
+        let (mount, path, version) = match (&mounts.v1_memory, v1, &mounts.v2) {
+            (Some(mount), Some(path), _) => (mount, path, Version::V1),
+            (_, _, Some(mount)) => (mount, files::unified_group(&groups)?, Version::V2),
+            _ => return None,
+        };
+        let place = Self {
+            path: mount.folder_of(path),
+            mount: mount.point.clone(),
+            version,
+        };
+        place.has_controller().then_some(place)
+    }
+
+    /// A group whose folder is known.
+    pub fn at(path: &Path) -> Self {
+        let is_v1 = path.join("memory.usage_in_bytes").exists();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = Mounts::parse(&mounts);
+        let mount = if is_v1 { mounts.v1_memory } else { mounts.v2 };
+        Self {
+            path: path.to_owned(),
+            mount: mount.map_or_else(|| path.to_owned(), |mount| mount.point),
+            version: if is_v1 { Version::V1 } else { Version::V2 },
+        }
+    }
+
+    /// What it is charged for now.
+    pub fn charge(&self) -> Charge {
+        let file = |name: &str| fs::read_to_string(self.path.join(name)).ok();
+        let number = |name: &str| file(name).and_then(|text| files::number_or_max(&text));
+        match self.version {
+            Version::V1 => {
+                let stat = file("memory.stat").unwrap_or_default();
+                let kills = file("memory.oom_control").unwrap_or_default();
+                Charge {
+                    bytes: number("memory.usage_in_bytes"),
+                    sock_bytes: files::v1_sock_bytes(
+                        number("memory.kmem.tcp.usage_in_bytes"),
+                        number("memory.kmem.tcp.limit_in_bytes"),
+                    ),
+                    limit_bytes: files::v1_limit(&stat),
+                    limit_hits: number("memory.failcnt"),
+                    oom_kills: files::entry(&kills, "oom_kill"),
+                }
+            }
+            Version::V2 => {
+                let stat = file("memory.stat").unwrap_or_default();
+                let events = file("memory.events").unwrap_or_default();
+                Charge {
+                    bytes: number("memory.current"),
+                    sock_bytes: files::entry(&stat, "sock"),
+                    limit_bytes: self.limit_up_to_mount(),
+                    limit_hits: files::entry(&events, "max"),
+                    oom_kills: files::entry(&events, "oom_kill"),
+                }
+            }
+        }
+    }
+
+    /// Processes in it (not in groups below it); `None` when that can't be read.
+    pub fn members(&self) -> Option<Vec<u32>> {
+        let text = fs::read_to_string(self.path.join("cgroup.procs")).ok()?;
+        text.lines().map(|line| line.trim().parse().ok()).collect()
+    }
+
+    fn has_controller(&self) -> bool {
+        // The root of version 2 has `memory.stat`, and nothing that says how much there is.
+        let name = match self.version {
+            Version::V1 => "memory.usage_in_bytes",
+            Version::V2 => "memory.current",
+        };
+        let can_hand_down = self.version == Version::V2 && self.hands_memory_down(&self.path);
+        self.path.join(name).exists() || can_hand_down
+    }
+
+    /// The least of `memory.max` on the way up.
+    fn limit_up_to_mount(&self) -> Option<u64> {
+        let is_below_mount = |path: &&Path| path.starts_with(&self.mount);
+        let limits = self.path.ancestors().take_while(is_below_mount);
+        limits
+            .filter_map(|path| fs::read_to_string(path.join("memory.max")).ok())
+            .filter_map(|text| files::number_or_max(&text))
+            .filter(|limit| *limit != u64::MAX)
+            .min()
+    }
+
+    /// Where a new group is charged for memory: below this one, else beside it.
+    fn parent_for_new(&self) -> Result<PathBuf, GroupError> {
+        if self.version == Version::V1 || self.hands_memory_down(&self.path) {
+            return Ok(self.path.clone());
+        }
+        // A group with processes can't hand controllers down, so its sibling is where one fits.
+        let beside = self.path.parent().filter(|path| {
+            let is_below_mount = path.starts_with(&self.mount);
+            is_below_mount && self.hands_memory_down(path)
+        });
+        beside
+            .map(Path::to_owned)
+            .ok_or_else(|| GroupError::NotDelegated(self.path.clone()))
+    }
+
+    fn hands_memory_down(&self, path: &Path) -> bool {
+        fs::read_to_string(path.join("cgroup.subtree_control"))
+            .is_ok_and(|text| text.split_whitespace().any(|name| name == "memory"))
+    }
+}
+
+/// Of this process, so that two targets' groups have names of their own.
+static GROUPS_MADE: AtomicU32 = AtomicU32::new(0);
+/// No limit in practice: 4 TiB.
+const SOCK_LIMIT: u64 = 4 << 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_joins_by_a_shell_that_becomes_it() {
+        let group = Group {
+            path: PathBuf::from("/nowhere/at all"),
+            version: Version::V2,
+        };
+        let command = group.join_command();
+        assert_eq!(command[0], "sh");
+        assert_eq!(command[3], "/nowhere/at all/cgroup.procs");
+    }
+
+    #[test]
+    fn the_least_limit_on_the_way_up_holds() {
+        let root = std::env::temp_dir().join(format!("steppe-lab-limit-{}", std::process::id()));
+        let leaf = root.join("a/b");
+        fs::create_dir_all(&leaf).unwrap();
+        fs::write(leaf.join("memory.max"), "max\n").unwrap();
+        fs::write(root.join("a/memory.max"), "2097152\n").unwrap();
+        fs::write(leaf.join("memory.current"), "4096\n").unwrap();
+        fs::write(leaf.join("memory.stat"), "anon 1\nsock 512\n").unwrap();
+        fs::write(leaf.join("memory.events"), "low 0\nmax 3\noom_kill 1\n").unwrap();
+        let place = Place {
+            path: leaf,
+            mount: root.clone(),
+            version: Version::V2,
+        };
+        let expected = Charge {
+            bytes: Some(4096),
+            sock_bytes: Some(512),
+            limit_bytes: Some(2_097_152),
+            limit_hits: Some(3),
+            oom_kills: Some(1),
+        };
+        assert_eq!(place.charge(), expected);
+        assert!(matches!(
+            place.parent_for_new(),
+            Err(GroupError::NotDelegated(_))
+        ));
+        fs::write(root.join("a/cgroup.subtree_control"), "cpu memory\n").unwrap();
+        assert_eq!(place.parent_for_new().unwrap(), root.join("a"));
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
