@@ -11,4 +11,5 @@
 
 pub mod limits;
 pub mod record;
+pub mod report;
 pub mod scenario;
