@@ -13,6 +13,7 @@ pub mod limits;
 pub mod load;
 pub mod observe;
 pub mod record;
+pub mod report;
 pub mod scenario;
 pub mod stats;
 pub mod target;

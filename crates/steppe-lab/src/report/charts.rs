@@ -1,0 +1,189 @@
+//! Which charts a report has, in sections: memory, load, cost.
+//!
+//! Charts of one measure share their scale over all variants, so that they can be compared side by
+//! side. What was not measured has no chart.
+
+mod bars;
+mod cost;
+mod drift;
+mod overview;
+mod ratios;
+mod traffic;
+
+use serde::Serialize;
+
+use crate::record::{Epoch, Finding, LoadedRun, Verdict};
+
+use super::figure;
+use super::metric;
+use super::plot::{Axis, Place};
+use super::scale::{Domain, Quantity};
+use super::tracks::{self, Along, Timelines, VariantTracks};
+
+/// Charts that belong together.
+#[derive(Debug, Serialize)]
+pub(super) struct Section {
+    title: &'static str,
+    groups: Vec<Group>,
+}
+
+/// One measure: a chart a variant.
+#[derive(Debug, Default, Serialize)]
+struct Group {
+    /// Empty where each chart says it.
+    title: String,
+    note: &'static str,
+    charts: Vec<Chart>,
+    is_small: bool,
+}
+
+/// A drawing and what is told beside it.
+#[derive(Debug, Serialize)]
+struct Chart {
+    title: String,
+    key: Vec<KeyEntry>,
+    note: String,
+    /// Its texts are escaped.
+    svg: String,
+}
+
+/// What a color or a dash means.
+#[derive(Debug, Serialize)]
+struct KeyEntry {
+    class: &'static str,
+    text: String,
+}
+
+/// What charts are drawn from.
+struct Scene<'a> {
+    tracks: Vec<VariantTracks<'a>>,
+    timelines: &'a Timelines,
+    verdict: Option<&'a Verdict>,
+    along: Along,
+    x: Domain,
+}
+
+/// All charts; none where nothing was measured.
+pub(super) fn sections(run: &LoadedRun, timelines: &Timelines) -> Vec<Section> {
+    let tracks = tracks::tracks(run);
+    let along = Along::of(run, &tracks);
+    let Some(x) = tracks::x_domain(&tracks, along) else {
+        return comparison(run.verdict.as_ref());
+    };
+    let scene = Scene {
+        tracks,
+        timelines,
+        verdict: run.verdict.as_ref(),
+        along,
+        x,
+    };
+    let mut sections = comparison(scene.verdict);
+    sections.push(scene.section("Memory", memory(&scene)));
+    sections.push(scene.section("Load", traffic::groups(&scene)));
+    sections.push(scene.section("Cost and handles", cost::groups(&scene)));
+    sections.retain(|section| !section.groups.is_empty());
+    sections
+}
+
+fn comparison(verdict: Option<&Verdict>) -> Vec<Section> {
+    let chart = verdict.and_then(ratios::chart);
+    let section = chart.map(|chart| Section {
+        title: "Comparison",
+        groups: vec![Group {
+            charts: vec![chart],
+            ..Group::default()
+        }],
+    });
+    section.into_iter().collect()
+}
+
+fn memory(scene: &Scene<'_>) -> Vec<Group> {
+    let mut groups = Vec::new();
+    if scene.along == Along::Cycles {
+        groups.extend(bars::group(scene));
+    }
+    groups.extend(drift::groups(scene));
+    groups.extend(overview::group(scene));
+    groups.extend(overview::timelines(scene));
+    groups
+}
+
+impl Scene<'_> {
+    /// With one variant, all charts of a section stand in one grid, each under its measure's name.
+    fn section(&self, title: &'static str, mut groups: Vec<Group>) -> Section {
+        groups.retain(|group| !group.charts.is_empty());
+        if self.tracks.len() > 1 {
+            return Section { title, groups };
+        }
+        let mut merged: Vec<Group> = Vec::new();
+        for mut group in groups {
+            for chart in &mut group.charts {
+                chart.title.clone_from(&group.title);
+                if chart.note.is_empty() {
+                    group.note.clone_into(&mut chart.note);
+                }
+            }
+            match merged.last_mut() {
+                Some(last) if last.is_small == group.is_small => last.charts.extend(group.charts),
+                _ => merged.push(Group {
+                    charts: group.charts,
+                    is_small: group.is_small,
+                    ..Group::default()
+                }),
+            }
+        }
+        Section {
+            title,
+            groups: merged,
+        }
+    }
+
+    fn x_axis(&self) -> Axis {
+        Axis::linear(self.x, Quantity::Count, self.along.title())
+    }
+
+    fn finding(&self, variant: &str, name: &str) -> Option<&Finding> {
+        let variants = &self.verdict?.variants;
+        let variant = variants.iter().find(|each| each.name == variant)?;
+        let mut findings = variant.findings.iter();
+        findings.find(|finding| metric::is_named(&finding.metric, name))
+    }
+
+    /// Least and most of a value over all variants.
+    fn domain(&self, of: fn(&Epoch) -> Option<f64>) -> Option<Domain> {
+        let epochs = self.tracks.iter().flat_map(VariantTracks::epochs);
+        Domain::of(epochs.filter_map(of))
+    }
+}
+
+/// The median of the values at the last place: what a line's label stands beside.
+fn last_value(points: &[Place]) -> Option<f64> {
+    let last = Domain::of(points.iter().map(|point| point.0))?.high;
+    let at_last = points.iter().filter(|point| point.0 >= last);
+    median(at_last.map(|point| point.1).collect())
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = values.get(middle)?;
+    match values.len() % 2 {
+        0 => Some((values[middle - 1] + upper) / 2.0),
+        _ => Some(*upper),
+    }
+}
+
+/// A chart in words, for those who can't see it.
+fn describe(points: &[Place], show: impl Fn(f64) -> String) -> String {
+    let Some(domain) = Domain::of(points.iter().map(|point| point.1)) else {
+        return "Nothing was measured.".to_owned();
+    };
+    let last =
+        last_value(points).map_or_else(String::new, |last| format!(", {} at the end", show(last)));
+    let (low, high) = (show(domain.low), show(domain.high));
+    format!("{} points from {low} to {high}{last}.", points.len())
+}
+
+fn bytes_of_limit(finding: &Finding) -> Option<f64> {
+    Some(finding.limit? * figure::bytes_of_unit(&finding.unit)?)
+}

@@ -1,0 +1,285 @@
+//! What is judged for growth: points, the slope with its interval, and the budget.
+//!
+//! The line of the slope, its interval and the budget start at the same place, the level of the
+//! first epoch that counts: the verdict is STABLE when the band stays under the budget's line.
+
+use crate::record::{Epoch, Finding};
+
+use super::super::figure;
+use super::super::metric;
+use super::super::plot::{Axis, Frame, Place, Plot};
+use super::super::scale::{Domain, Quantity};
+use super::super::tracks::{Along, VariantTracks, x_of};
+use super::{Chart, Group, KeyEntry, Scene, describe, median};
+
+/// Memory that a budget of growth is about.
+struct Judged {
+    metric: &'static str,
+    title: &'static str,
+    what: &'static str,
+    of: fn(&Epoch) -> Option<f64>,
+}
+
+const JUDGED: [Judged; 3] = [
+    Judged {
+        metric: "rss_growth",
+        title: "Memory at rest",
+        what: "in the quiet moment of each epoch",
+        of: metric::rest_bytes,
+    },
+    Judged {
+        metric: "hwm_growth",
+        title: "High-water mark",
+        what: "highest RSS within each epoch",
+        of: metric::hwm_bytes,
+    },
+    Judged {
+        metric: "live_growth",
+        title: "Live heap",
+        what: "allocated and not freed, as the target says",
+        of: metric::live_bytes,
+    },
+];
+
+/// Dots of a run are drawn one by one up to so many, else only their line.
+const DOTS_MAX: usize = 120;
+
+pub(super) fn groups(scene: &Scene<'_>) -> Vec<Group> {
+    let with_values = JUDGED
+        .iter()
+        .filter(|judged| scene.domain(judged.of).is_some());
+    with_values.map(|judged| group(scene, judged)).collect()
+}
+
+fn group(scene: &Scene<'_>, judged: &Judged) -> Group {
+    let with_values = || scene.tracks.iter().filter(|variant| variant.has(judged.of));
+    let needed = with_values().filter_map(|variant| domain(scene, judged, variant));
+    // The same bytes from bottom to top in every chart: then slopes compare, whatever the level.
+    let span = needed
+        .map(|domain| domain.high - domain.low)
+        .fold(0.0, f64::max);
+    let charts = with_values().filter_map(|variant| chart(scene, judged, variant, span));
+    Group {
+        title: judged.title.to_owned(),
+        note: if scene.tracks.len() > 1 {
+            "Each axis spans the same number of bytes, so slopes compare. It does not start at zero."
+        } else {
+            "The axis does not start at zero."
+        },
+        charts: charts.collect(),
+        is_small: false,
+    }
+}
+
+/// What has to fit on the axis: all points, and the budget's line.
+fn domain(scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Domain> {
+    let points = variant.points(scene.along, judged.of);
+    let domain = Domain::of(points.iter().map(|point| point.1))?;
+    let trend = Trend::of(scene, judged, variant);
+    let budget_end = trend.and_then(|trend| Some(trend.level + trend.budget? * trend.length()));
+    let domain = budget_end.map_or(domain, |end| domain.with(end));
+    Some(domain.padded(0.02))
+}
+
+fn chart(
+    scene: &Scene<'_>,
+    judged: &Judged,
+    variant: &VariantTracks<'_>,
+    span: f64,
+) -> Option<Chart> {
+    let own = domain(scene, judged, variant)?;
+    let missing = (span - (own.high - own.low)).max(0.0) / 2.0;
+    let low = (own.low - missing).max(0.0);
+    let y = Domain {
+        low,
+        high: low + span,
+    };
+    let y = Axis::linear(y, Quantity::Bytes, "");
+    let mut plot = Plot::new(Frame::LABELED, &scene.x_axis(), &y);
+    shade_warmup(&mut plot, scene, variant);
+    let trend = Trend::of(scene, judged, variant);
+    if let Some(trend) = &trend {
+        trend.draw_below(&mut plot);
+    }
+    draw_points(&mut plot, scene, judged, variant);
+    if let Some(trend) = &trend {
+        trend.draw_above(&mut plot);
+    }
+    let points = variant.points(scene.along, judged.of);
+    let told = trend.as_ref().map_or_else(String::new, Trend::tell);
+    let description = format!("{} {told}", describe(&points, figure::bytes));
+    let title = format!("{} of {}", judged.title, variant.name);
+    Some(Chart {
+        title: variant.name.to_owned(),
+        key: key(scene, judged, variant, trend.as_ref()),
+        note: String::new(),
+        svg: plot.finish(&title, description.trim_end()),
+    })
+}
+
+pub(super) fn shade_warmup(plot: &mut Plot, scene: &Scene<'_>, variant: &VariantTracks<'_>) {
+    let first = variant.first_counted();
+    let has_warmup = variant.epochs().any(|epoch| epoch.warmup);
+    if scene.along == Along::Runs || !has_warmup {
+        return;
+    }
+    let end = match first {
+        Some(first) => {
+            f64::from(first)
+                + if scene.along == Along::Cycles {
+                    0.5
+                } else {
+                    -0.5
+                }
+        }
+        // All of it was warm-up.
+        None => scene.x.high,
+    };
+    plot.shade_until(end, "warm-up");
+}
+
+fn draw_points(plot: &mut Plot, scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) {
+    let lines = variant.lines(scene.along, judged.of);
+    let are_few = lines.iter().flatten().map(Vec::len).max() <= Some(DOTS_MAX);
+    if scene.along != Along::Runs {
+        for line in &lines {
+            plot.line("rest thin", line);
+        }
+    }
+    if are_few {
+        let radius = if lines.len() > 2 { 1.7 } else { 2.2 };
+        plot.dots("rest", radius, lines.into_iter().flatten().flatten());
+    }
+}
+
+fn key(
+    scene: &Scene<'_>,
+    judged: &Judged,
+    variant: &VariantTracks<'_>,
+    trend: Option<&Trend<'_>>,
+) -> Vec<KeyEntry> {
+    let is_anonymous = judged.metric == "rss_growth" && variant.has(metric::anonymous_bytes);
+    let what = match judged.metric {
+        "rss_growth" if is_anonymous => format!("anonymous memory {}", judged.what),
+        "rss_growth" => format!("RSS {}", judged.what),
+        _ => judged.what.to_owned(),
+    };
+    let runs = variant.runs.len();
+    let each = if runs > 1 && scene.along != Along::Runs {
+        format!("{what}, {runs} runs")
+    } else {
+        what
+    };
+    let mut key = vec![KeyEntry {
+        class: "rest",
+        text: each,
+    }];
+    let Some(trend) = trend else { return key };
+    if let Some(finding) = trend.finding.filter(|finding| finding.value.is_some()) {
+        let confidence = finding.confidence.map_or_else(String::new, |share| {
+            format!(", {} % interval", figure::number(share * 100.0))
+        });
+        key.push(KeyEntry {
+            class: "fit",
+            text: format!("slope{confidence}"),
+        });
+    }
+    if trend.budget.is_some() {
+        key.push(KeyEntry {
+            class: "limit",
+            text: "budget".to_owned(),
+        });
+    }
+    key
+}
+
+/// The lines of a verdict on growth, in bytes an epoch.
+struct Trend<'a> {
+    finding: Option<&'a Finding>,
+    /// Where they start.
+    first_x: f64,
+    last_x: f64,
+    level: f64,
+    budget: Option<f64>,
+    slope: Option<[f64; 3]>,
+}
+
+impl<'a> Trend<'a> {
+    fn of(scene: &'a Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Self> {
+        if scene.along == Along::Runs {
+            return None;
+        }
+        let finding = scene.finding(variant.name, judged.metric);
+        let unit = figure::bytes_of_unit(&finding?.unit)?;
+        let counted: Vec<Place> = variant
+            .epochs()
+            .filter(|epoch| !epoch.warmup)
+            .filter_map(|epoch| Some((x_of(scene.along, epoch), (judged.of)(epoch)?)))
+            .collect();
+        let x = Domain::of(counted.iter().map(|point| point.0))?;
+        let interval = finding.and_then(|finding| finding.value.as_ref());
+        let slope = interval.map(|interval| {
+            [interval.lower, interval.estimate, interval.upper].map(|slope| slope * unit)
+        });
+        let estimate = slope.map_or(0.0, |slope| slope[1]);
+        let levels = counted
+            .iter()
+            .map(|point| point.1 - estimate * (point.0 - x.low));
+        Some(Self {
+            finding,
+            first_x: x.low,
+            last_x: x.high,
+            level: median(levels.collect())?,
+            budget: finding
+                .and_then(|finding| finding.limit)
+                .map(|limit| limit * unit),
+            slope,
+        })
+    }
+
+    fn length(&self) -> f64 {
+        self.last_x - self.first_x
+    }
+
+    fn at_end(&self, slope: f64) -> Place {
+        (self.last_x, self.level + slope * self.length())
+    }
+
+    fn start(&self) -> Place {
+        (self.first_x, self.level)
+    }
+
+    fn draw_below(&self, plot: &mut Plot) {
+        if let Some([lower, _, upper]) = self.slope.filter(|_| self.length() > 0.0) {
+            let corners = [self.start(), self.at_end(upper), self.at_end(lower)];
+            plot.area("band", &corners);
+        }
+    }
+
+    fn draw_above(&self, plot: &mut Plot) {
+        if self.length() <= 0.0 {
+            return;
+        }
+        if let Some(budget) = self.budget {
+            let end = self.at_end(budget);
+            plot.straight("limit", self.start(), end);
+            plot.end_label("limit", end.1, "budget");
+        }
+        if let Some([_, estimate, _]) = self.slope {
+            let end = self.at_end(estimate);
+            plot.straight("fit", self.start(), end);
+            plot.end_label("fit", end.1, signed_bytes(estimate));
+        }
+    }
+
+    fn tell(&self) -> String {
+        self.finding
+            .map_or_else(String::new, |finding| finding.text.clone())
+    }
+}
+
+/// `+1.5 KiB`, short enough for the end of a line.
+fn signed_bytes(value: f64) -> String {
+    let sign = if value > 0.0 { "+" } else { "" };
+    format!("{sign}{}", figure::bytes(value))
+}

@@ -1,0 +1,298 @@
+//! How a finding came about: the rule, the points that went in, the interval, and what to do next.
+
+use crate::record::{Epoch, Finding, Interval, LoadedRun, Method, RunKind, Word};
+
+use super::escape;
+use super::figure;
+use super::metric::{self, Metric};
+use super::plot::Place;
+use super::scale::{Domain, Scale};
+use super::text_plot::text_plot;
+use super::tracks::{self, Along, VariantTracks, x_of};
+use super::view;
+
+/// Why there is nothing to explain.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ExplainError {
+    /// The run was killed before it was judged.
+    #[error("the run has no verdict: it ended before it could be judged")]
+    NoVerdict,
+    /// The verdict has no such metric.
+    #[error("no finding for \"{metric}\"; there are: {}", .known.join(", "))]
+    UnknownMetric {
+        /// What was asked for, made harmless.
+        metric: String,
+        /// Those there are.
+        known: Vec<String>,
+    },
+}
+
+/// How the findings for a metric came about, in every variant that has one.
+///
+/// # Errors
+/// When there is no verdict, or it has no such metric.
+pub fn explain(run: &LoadedRun, metric: &str) -> Result<String, ExplainError> {
+    let verdict = run.verdict.as_ref().ok_or(ExplainError::NoVerdict)?;
+    let tracks = tracks::tracks(run);
+    let along = Along::of(run, &tracks);
+    let mut parts = Vec::new();
+    for finding in verdict
+        .comparisons
+        .iter()
+        .filter(|each| each.metric == metric)
+    {
+        parts.push(comparison(finding, &tracks, along));
+    }
+    for variant in &verdict.variants {
+        let track = tracks.iter().find(|track| track.name == variant.name);
+        for finding in variant.findings.iter().filter(|each| each.metric == metric) {
+            parts.push(of_variant(
+                run.manifest.kind,
+                &variant.name,
+                finding,
+                track,
+                along,
+            ));
+        }
+    }
+    if parts.is_empty() {
+        let of_variants = verdict
+            .variants
+            .iter()
+            .flat_map(|variant| &variant.findings);
+        let all = verdict.comparisons.iter().chain(of_variants);
+        let mut known: Vec<String> = all
+            .map(|finding| escape::terminal(&finding.metric))
+            .collect();
+        known.sort();
+        known.dedup();
+        return Err(ExplainError::UnknownMetric {
+            metric: escape::terminal(metric),
+            known,
+        });
+    }
+    Ok(parts.join("\n"))
+}
+
+fn of_variant(
+    kind: RunKind,
+    variant: &str,
+    finding: &Finding,
+    track: Option<&VariantTracks<'_>>,
+    along: Along,
+) -> String {
+    let mut text = head(variant, finding);
+    text.push_str(&format!("\nRule\n  {}\n", rule(finding, along)));
+    if let (Some(track), Some(metric)) = (track, Metric::find(&finding.metric)) {
+        text.push_str(&points_that_went_in(finding, track, metric, along));
+    }
+    text.push_str(&intervals(finding));
+    text.push_str(&format!("\nNext\n  {}\n", next(kind, finding)));
+    text
+}
+
+fn comparison(finding: &Finding, tracks: &[VariantTracks<'_>], along: Along) -> String {
+    let mut text = head("comparison", finding);
+    text.push_str(&format!("\nRule\n  {}\n", rule(finding, along)));
+    if let Some(metric) = Metric::find(&finding.metric) {
+        for track in tracks {
+            let points = counted(track, metric.of, along);
+            text.push_str(&format!("\nEach run of {}\n", escape::terminal(track.name)));
+            text.push_str(&text_plot(&points, None, |value| metric.show(value)));
+        }
+    }
+    text.push_str(&intervals(finding));
+    text.push_str(&format!("\nNext\n  {}\n", next(RunKind::Ab, finding)));
+    text
+}
+
+fn head(name: &str, finding: &Finding) -> String {
+    let mut text = format!(
+        "{} {}: {}\n  {}\n",
+        escape::terminal(name),
+        escape::terminal(&finding.metric),
+        finding.word,
+        escape::terminal(&finding.text)
+    );
+    for note in &finding.notes {
+        text.push_str(&format!("  {}\n", escape::terminal(note)));
+    }
+    text
+}
+
+fn is_growth(finding: &Finding) -> bool {
+    finding.method != Method::Limit && finding.method != Method::PairedBootstrap
+}
+
+fn rule(finding: &Finding, along: Along) -> String {
+    let one = along.title();
+    let basis = escape::terminal(&view::basis(finding));
+    if is_growth(finding) {
+        return format!(
+            "one point an {one}, its Theil-Sen slope, against the budget ({basis})\n  \
+             STABLE: the whole window's upper bound is under the budget\n  \
+             UNBOUNDED: the lower bound is over it, for the whole window and for its last half\n  \
+             GROWING: for the whole window only; else INCONCLUSIVE"
+        )
+        .replace("an cycle", "a cycle");
+    }
+    if finding.method == Method::PairedBootstrap {
+        return format!(
+            "the ratio of the second variant to the first, in pairs of fresh processes ({basis})\n  \
+             GO: the upper bound is under the limit; NO-GO: the lower is over it; else INCONCLUSIVE"
+        );
+    }
+    match finding.limit {
+        Some(_) => "GO: the figure keeps its limit; NO-GO: it breaks it".to_owned(),
+        None => "measured; the scenario sets no limit, so it can't fail".to_owned(),
+    }
+}
+
+fn counted(track: &VariantTracks<'_>, of: fn(&Epoch) -> Option<f64>, along: Along) -> Vec<Place> {
+    let epochs = track.epochs().filter(|epoch| !epoch.warmup);
+    epochs
+        .filter_map(|epoch| Some((x_of(along, epoch), of(epoch)?)))
+        .collect()
+}
+
+fn points_that_went_in(
+    finding: &Finding,
+    track: &VariantTracks<'_>,
+    metric: &Metric,
+    along: Along,
+) -> String {
+    let points = counted(track, metric.of, along);
+    let dropped = track.epochs().filter(|epoch| epoch.warmup).count();
+    let judged = track.epochs().filter(|epoch| !epoch.warmup).count();
+    let missing = judged - points.len();
+    let runs = track.runs.len();
+    let mut text = format!(
+        "\nPoints ({}, {runs} {} laid over each other, by {})\n",
+        metric.label,
+        if runs == 1 { "run" } else { "runs" },
+        along.title()
+    );
+    let line = is_growth(finding)
+        .then(|| fitted(finding, &points))
+        .flatten();
+    text.push_str(&text_plot(&points, line, |value| metric.show(value)));
+    if line.is_some() {
+        text.push_str("  dashes: the slope\n");
+    }
+    text.push_str(&format!(
+        "  {} counted, {dropped} dropped as warm-up",
+        points.len()
+    ));
+    if missing > 0 {
+        text.push_str(&format!(", {missing} could not be seen"));
+    }
+    text.push('\n');
+    text
+}
+
+/// The line of the slope through the median of the points.
+fn fitted(finding: &Finding, points: &[Place]) -> Option<[Place; 2]> {
+    let slope = finding.value?.estimate * figure::bytes_of_unit(&finding.unit)?;
+    let x = Domain::of(points.iter().map(|point| point.0))?;
+    let mut levels: Vec<f64> = points
+        .iter()
+        .map(|point| point.1 - slope * point.0)
+        .collect();
+    levels.sort_by(f64::total_cmp);
+    let level = levels.get(levels.len() / 2)?;
+    Some([x.low, x.high].map(|at| (at, level + slope * at)))
+}
+
+fn intervals(finding: &Finding) -> String {
+    let unit = escape::terminal(&finding.unit);
+    let Some(whole) = finding.value else {
+        return "\nInterval\n  nothing was measured\n".to_owned();
+    };
+    let mut rows = vec![("whole window", whole)];
+    rows.extend(finding.last_half.map(|half| ("last half", half)));
+    if !is_growth(finding) {
+        rows[0].0 = "value";
+    }
+    let mut text = format!("\nInterval, {unit}\n");
+    let ends = rows
+        .iter()
+        .flat_map(|(_, interval)| [interval.lower, interval.upper]);
+    let domain = Domain::of(ends.chain(finding.limit));
+    for (name, interval) in &rows {
+        let range = figure::range(interval).map_or_else(String::new, |range| format!(" ({range})"));
+        let estimate = figure::number(interval.estimate);
+        text.push_str(&format!("  {name:<13}{estimate}{range}\n"));
+        if let Some(domain) = domain.filter(|_| range_is_drawn(interval)) {
+            text.push_str(&format!(
+                "  {:<13}{}\n",
+                "",
+                bar(interval, finding.limit, domain)
+            ));
+        }
+    }
+    if let Some(limit) = finding.limit {
+        let what = if is_growth(finding) {
+            "budget"
+        } else {
+            "limit"
+        };
+        text.push_str(&format!("  {what:<13}{}\n", figure::number(limit)));
+    }
+    text
+}
+
+fn range_is_drawn(interval: &Interval) -> bool {
+    interval.lower < interval.upper
+}
+
+/// `├──●──┤   ┊`: the interval, and the limit.
+fn bar(interval: &Interval, limit: Option<f64>, domain: Domain) -> String {
+    const COLUMNS: u32 = 50;
+    let scale = Scale::linear(domain.padded(0.0), 0.0, f64::from(COLUMNS - 1));
+    let place = |value: f64| scale.place(value).round();
+    let (lower, upper) = (place(interval.lower), place(interval.upper));
+    let sign = |column: u32| {
+        let at = f64::from(column);
+        let is = |value: f64| (place(value) - at).abs() < 0.5;
+        match () {
+            () if is(interval.estimate) => '●',
+            () if limit.is_some_and(is) => '┊',
+            () if is(interval.lower) => '├',
+            () if is(interval.upper) => '┤',
+            () if at > lower && at < upper => '─',
+            () => ' ',
+        }
+    };
+    let bar: String = (0..COLUMNS).map(sign).collect();
+    bar.trim_end().to_owned()
+}
+
+fn next(kind: RunKind, finding: &Finding) -> &'static str {
+    let is_live = metric::is_named(&finding.metric, "live_growth");
+    match finding.word {
+        Word::Stable | Word::Go => "nothing: it keeps its limit",
+        Word::Inconclusive if kind == RunKind::Ab => {
+            "the interval has the limit within it: more pairs, a longer measurement, or a machine \
+             with less noise (calibrate tells the smallest effect that this one can see)"
+        }
+        Word::Inconclusive => {
+            "the interval has the budget within it: more epochs, at least 5 runs, or less noise"
+        }
+        Word::Growing => {
+            "the last half does not show it: often a warm-up that is longer than was dropped; \
+             raise warmup or count, and run again"
+        }
+        Word::Unbounded | Word::Leak if is_live => {
+            "live bytes grow, so it is a leak: run `steppe-lab leaks` on the same scenario"
+        }
+        Word::Unbounded | Word::Leak => {
+            "compare with live_growth: live bytes that stay flat mean retention (try another \
+             allocator as a variant), else run `steppe-lab leaks`"
+        }
+        Word::NoGo => {
+            "look at the chart of this metric in report.html: a few epochs, or all of them"
+        }
+        Word::Invalid => "mend what the problems name, then run again",
+        Word::TargetFailed => "read the target's log in the folder's logs/",
+    }
+}

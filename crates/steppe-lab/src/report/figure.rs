@@ -1,0 +1,183 @@
+//! Figures as people read them: bytes, counts, durations, intervals.
+//!
+//! One rule for all reports, so that the page, the terminal and the CI say the same. Numbers keep
+//! four digits that matter; thousands are set apart. Leaves out locales.
+
+use crate::record::Interval;
+
+/// Bytes in one step of the binary units.
+const STEP: f64 = 1024.0;
+pub(super) const BYTE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/// A number with about four digits that matter: `0.0123`, `3.142`, `118.2`, `51,200`.
+pub(super) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let magnitude = value.abs();
+    let decimals = match magnitude {
+        m if !(1e-12..1000.0).contains(&m) => 0,
+        m if m >= 100.0 => 1,
+        m if m >= 10.0 => 2,
+        m if m >= 0.1 => 3,
+        m if m >= 0.01 => 4,
+        _ => 6,
+    };
+    fixed(value, decimals, Zeros::Drop)
+}
+
+/// What becomes of zeros at a number's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Zeros {
+    Keep,
+    Drop,
+}
+
+/// A number with so many decimals.
+pub(super) fn fixed(value: f64, decimals: usize, zeros: Zeros) -> String {
+    let text = format!("{value:.decimals$}");
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text.as_str()),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let fraction = match zeros {
+        Zeros::Keep => fraction,
+        Zeros::Drop => fraction.trim_end_matches('0'),
+    };
+    let is_zero = whole.bytes().chain(fraction.bytes()).all(|b| b == b'0');
+    let sign = if is_zero { "" } else { sign };
+    let whole = with_thousands(whole);
+    match fraction {
+        "" => format!("{sign}{whole}"),
+        _ => format!("{sign}{whole}.{fraction}"),
+    }
+}
+
+fn with_thousands(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        let is_border = index > 0 && (digits.len() - index).is_multiple_of(3);
+        if is_border {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A whole number: `12,345`.
+pub(super) fn count(value: u64) -> String {
+    with_thousands(&value.to_string())
+}
+
+/// Bytes in the unit that suits them: `1.5 MiB`.
+pub(super) fn bytes(value: f64) -> String {
+    let index = byte_unit(value);
+    let scaled = value / byte_factor(index);
+    let decimals = match scaled.abs() {
+        s if index == 0 || s >= 100.0 => 0,
+        s if s >= 10.0 => 1,
+        _ => 2,
+    };
+    let figure = fixed(scaled, decimals, Zeros::Keep);
+    format!("{figure} {}", BYTE_UNITS[index])
+}
+
+/// The index in [`BYTE_UNITS`] of the largest unit that is not above `value`.
+pub(super) fn byte_unit(value: f64) -> usize {
+    let mut index = 0;
+    let mut rest = value.abs();
+    while rest >= STEP && index + 1 < BYTE_UNITS.len() {
+        rest /= STEP;
+        index += 1;
+    }
+    index
+}
+
+/// Bytes in a unit of [`BYTE_UNITS`].
+pub(super) fn byte_factor(index: usize) -> f64 {
+    (0..index).fold(1.0, |factor, _| factor * STEP)
+}
+
+/// Microseconds in the unit that suits them: `850 µs`, `1.2 ms`, `3 s`.
+pub(super) fn micros(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        v if v >= 1e6 => (value / 1e6, "s"),
+        v if v >= 1e3 => (value / 1e3, "ms"),
+        _ => (value, "µs"),
+    };
+    let decimals = if scaled.abs() >= 10.0 { 1 } else { 2 };
+    format!("{} {unit}", fixed(scaled, decimals, Zeros::Drop))
+}
+
+/// A length of time: `42 s`, `10 min`, `1 h 20 min`.
+pub(super) fn span_ms(value: u64) -> String {
+    let seconds = value / 1000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0) => format!("{value} ms"),
+        (0, 0, s) => format!("{s} s"),
+        (0, m, 0) => format!("{m} min"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, 0, _) => format!("{h} h"),
+        (h, m, _) => format!("{h} h {m} min"),
+    }
+}
+
+/// `3.1 KiB/epoch`, without the interval.
+pub(super) fn with_unit(value: f64, unit: &str) -> String {
+    match unit {
+        "" => number(value),
+        _ => format!("{} {unit}", number(value)),
+    }
+}
+
+/// `2 to 4.2`; `None` where the interval is a point, as that of a plain figure is.
+pub(super) fn range(interval: &Interval) -> Option<String> {
+    let is_point = interval.lower >= interval.upper;
+    (!is_point).then(|| format!("{} to {}", number(interval.lower), number(interval.upper)))
+}
+
+/// How many bytes a unit such as `KiB/epoch` stands for; `None`: it does not count bytes.
+pub(super) fn bytes_of_unit(unit: &str) -> Option<f64> {
+    let name = unit.split('/').next().unwrap_or(unit).trim();
+    let index = BYTE_UNITS.iter().position(|each| *each == name)?;
+    Some(byte_factor(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_true() {
+        let all: Vec<_> = [
+            0.0, -0.0, 0.01234, 0.5, 3.1236, 99.99, 118.24, 51_200.4, -1234.0,
+        ]
+        .map(number)
+        .into();
+        assert_eq!(
+            all,
+            [
+                "0", "0", "0.0123", "0.5", "3.124", "99.99", "118.2", "51,200", "-1,234"
+            ]
+        );
+        assert_eq!(number(f64::NAN), "–");
+        assert_eq!(number(-0.000_000_1), "0");
+    }
+
+    #[test]
+    fn bytes_and_times_pick_their_unit() {
+        assert_eq!(bytes(0.0), "0 B");
+        assert_eq!(bytes(1536.0), "1.50 KiB");
+        assert_eq!(bytes(6114e6), "5.69 GiB");
+        assert_eq!(micros(850.0), "850 µs");
+        assert_eq!(micros(1234.0), "1.23 ms");
+        assert_eq!(micros(3e6), "3 s");
+        assert_eq!(span_ms(600_000), "10 min");
+        assert_eq!(span_ms(4_800_000), "1 h 20 min");
+        assert_eq!(span_ms(250), "250 ms");
+        assert_eq!(bytes_of_unit("KiB/epoch"), Some(1024.0));
+        assert_eq!(bytes_of_unit("calls/op"), None);
+    }
+}

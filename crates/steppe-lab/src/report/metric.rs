@@ -1,0 +1,202 @@
+//! What an epoch says of a metric: which column it is, and how it is shown.
+//!
+//! A metric that is not known here is still reported, by its name; it just has no chart.
+
+use crate::record::Epoch;
+
+use super::figure;
+use super::scale::Quantity;
+
+/// A metric that has a value in every epoch.
+pub(super) struct Metric {
+    /// As findings name it, without `_max`, `_min` or a unit at its end.
+    name: &'static str,
+    pub(super) label: &'static str,
+    pub(super) quantity: Quantity,
+    pub(super) of: fn(&Epoch) -> Option<f64>,
+}
+
+const METRICS: &[Metric] = &[
+    metric("rss_growth", "Memory at rest", Quantity::Bytes, rest_bytes),
+    metric("hwm_growth", "High-water mark", Quantity::Bytes, hwm_bytes),
+    metric("live_growth", "Live heap", Quantity::Bytes, live_bytes),
+    metric("rss", "RSS", Quantity::Bytes, rss_bytes),
+    metric("hwm", "High-water mark", Quantity::Bytes, hwm_bytes),
+    metric("p50", "Median latency", Quantity::Micros, |e| e.p50_us),
+    metric("p90", "Latency, p90", Quantity::Micros, |e| e.p90_us),
+    metric("p99", "Latency, p99", Quantity::Micros, |e| e.p99_us),
+    metric("p999", "Latency, p99.9", Quantity::Micros, |e| e.p999_us),
+    metric(
+        "cpu_us_per_op",
+        "CPU an operation",
+        Quantity::Micros,
+        cpu_us_per_op,
+    ),
+    metric(
+        "cpu_per_op",
+        "CPU an operation",
+        Quantity::Micros,
+        cpu_us_per_op,
+    ),
+    metric(
+        "syscalls_per_op",
+        "System calls an operation",
+        Quantity::Plain,
+        syscalls_per_op,
+    ),
+    metric(
+        "instructions_per_op",
+        "Instructions an operation",
+        Quantity::Plain,
+        |e| per_operation(e, e.instructions),
+    ),
+    metric("errors", "Errors", Quantity::Count, |e| {
+        count(Some(e.errors))
+    }),
+    metric(
+        "close_wait",
+        "Sockets in CLOSE_WAIT",
+        Quantity::Count,
+        |e| count(e.close_wait_max),
+    ),
+    metric("open_files", "Open files", Quantity::Count, |e| {
+        count(e.open_files)
+    }),
+    metric("threads", "Threads", Quantity::Count, |e| count(e.threads)),
+    metric(
+        "operations_per_s",
+        "Operations a second",
+        Quantity::Plain,
+        operations_per_s,
+    ),
+    metric(
+        "throughput",
+        "Operations a second",
+        Quantity::Plain,
+        operations_per_s,
+    ),
+];
+
+const fn metric(
+    name: &'static str,
+    label: &'static str,
+    quantity: Quantity,
+    of: fn(&Epoch) -> Option<f64>,
+) -> Metric {
+    Metric {
+        name,
+        label,
+        quantity,
+        of,
+    }
+}
+
+impl Metric {
+    /// The metric of a finding.
+    pub(super) fn find(name: &str) -> Option<&'static Self> {
+        let short = plain_name(name);
+        METRICS
+            .iter()
+            .find(|metric| metric.name == name || metric.name == short)
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// A value of it, with its unit.
+    pub(super) fn show(&self, value: f64) -> String {
+        match self.quantity {
+            Quantity::Bytes => figure::bytes(value),
+            Quantity::Micros => figure::micros(value),
+            _ => figure::number(value),
+        }
+    }
+}
+
+/// Whether a finding's name is that of this metric, in whatever unit.
+pub(super) fn is_named(name: &str, metric: &str) -> bool {
+    name == metric || plain_name(name) == metric
+}
+
+/// What somebody reads instead of a finding's name; the name itself where it is not known.
+pub(super) fn label(name: &str) -> &str {
+    match plain_name(name) {
+        "rss_growth" => "Growth at rest",
+        "hwm_growth" => "Growth of the high-water mark",
+        "live_growth" => "Growth of the live heap",
+        _ => Metric::find(name).map_or(name, |metric| metric.label),
+    }
+}
+
+fn plain_name(name: &str) -> &str {
+    const ENDS: [&str; 7] = [
+        "_max",
+        "_min",
+        "_ms",
+        "_mib",
+        "_kib",
+        "_kib_per_epoch",
+        "_kib_per_cycle",
+    ];
+    ENDS.iter()
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(name)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "bytes and counts of an epoch are far below 2^53"
+)]
+fn count(value: Option<u64>) -> Option<f64> {
+    value.map(|value| value as f64)
+}
+
+fn per_operation(epoch: &Epoch, value: Option<u64>) -> Option<f64> {
+    let operations = count(Some(epoch.operations)).filter(|operations| *operations > 0.0)?;
+    Some(count(value)? / operations)
+}
+
+/// Anonymous memory in the quiet moment, which growth is judged by.
+pub(super) fn anonymous_bytes(epoch: &Epoch) -> Option<f64> {
+    count(epoch.anonymous_bytes)
+}
+
+pub(super) fn rss_bytes(epoch: &Epoch) -> Option<f64> {
+    count(epoch.rss_bytes)
+}
+
+/// Anonymous memory, or RSS where that can't be seen.
+pub(super) fn rest_bytes(epoch: &Epoch) -> Option<f64> {
+    anonymous_bytes(epoch).or_else(|| rss_bytes(epoch))
+}
+
+pub(super) fn hwm_bytes(epoch: &Epoch) -> Option<f64> {
+    count(epoch.hwm_bytes)
+}
+
+pub(super) fn live_bytes(epoch: &Epoch) -> Option<f64> {
+    count(epoch.live_bytes)
+}
+
+fn cpu_us_per_op(epoch: &Epoch) -> Option<f64> {
+    per_operation(epoch, epoch.cpu_us)
+}
+
+fn syscalls_per_op(epoch: &Epoch) -> Option<f64> {
+    per_operation(epoch, epoch.syscalls)
+}
+
+pub(super) fn operations_per_s(epoch: &Epoch) -> Option<f64> {
+    rate(epoch, Some(epoch.operations))
+}
+
+/// What the open loops owed.
+pub(super) fn intended_per_s(epoch: &Epoch) -> Option<f64> {
+    rate(epoch, epoch.intended)
+}
+
+fn rate(epoch: &Epoch, operations: Option<u64>) -> Option<f64> {
+    let load_ms = count(Some(epoch.load_ms)).filter(|load_ms| *load_ms > 0.0)?;
+    Some(count(operations)? / load_ms * 1000.0)
+}

@@ -1,0 +1,130 @@
+//! What a run prints at its end: the word, the headline, the findings, and what to do.
+//!
+//! Text of others is shown, never obeyed: control characters are spelled out.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use crate::limits;
+use crate::record::{Manifest, Verdict};
+
+use super::escape;
+use super::view::{self, FindingView};
+
+/// Whether the terminal is told to show colors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colors {
+    /// Words alone.
+    Plain,
+    /// Escape sequences of ANSI.
+    Ansi,
+}
+
+/// The verdict for a terminal that is so many columns wide.
+#[must_use]
+pub fn terminal(verdict: &Verdict, manifest: &Manifest, columns: u16, colors: Colors) -> String {
+    let answer = view::Answer::of(verdict.word);
+    let word = paint(
+        &format!("{} {}", answer.sign, answer.word),
+        answer.tone,
+        colors,
+    );
+    let labels = view::labels(manifest, Some(verdict));
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|label| format!(" ({})", label.text))
+        .collect();
+    let name = escape::terminal(&manifest.scenario_name);
+    let mut text = format!("{word}  {name}{}\n", labels.concat());
+    text.push_str(&escape::terminal(&verdict.headline));
+    text.push('\n');
+    push_findings(&mut text, verdict, columns);
+    push_leaks(&mut text, verdict);
+    for problem in view::problems(&verdict.problems) {
+        let kind = paint(problem.kind, problem.tone, colors);
+        text.push_str(&format!("\n{kind}: {}\n", escape::terminal(&problem.text)));
+        if !problem.help.is_empty() {
+            text.push_str(&format!("  help: {}\n", escape::terminal(&problem.help)));
+        }
+    }
+    text.push_str(&format!("\nexit code {}\n", verdict.exit_code));
+    text
+}
+
+fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(columns.max(limits::REPORT_COLUMNS_MIN))
+        .set_header(["", "metric", "value", "interval", "limit", "verdict"]);
+    let comparisons = view::findings(&verdict.comparisons);
+    for row in comparisons.iter() {
+        table.add_row(cells("comparison", row));
+    }
+    for variant in &verdict.variants {
+        let is_expected = variant.expect == Some(variant.word);
+        let mark = if is_expected { " (as expected)" } else { "" };
+        let name = format!("{}{mark}", variant.name);
+        for row in view::findings(&variant.findings) {
+            table.add_row(cells(&name, &row));
+        }
+    }
+    if table.is_empty() {
+        return;
+    }
+    text.push('\n');
+    text.push_str(&table.trim_fmt());
+    text.push('\n');
+    let of_variants = verdict
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.findings);
+    for note in verdict
+        .comparisons
+        .iter()
+        .chain(of_variants)
+        .flat_map(|finding| &finding.notes)
+    {
+        text.push_str(&format!("- {}\n", escape::terminal(note)));
+    }
+}
+
+fn cells(name: &str, row: &FindingView) -> [String; 6] {
+    let cells = [
+        name,
+        &row.metric,
+        &row.value,
+        row.range.as_deref().unwrap_or_default(),
+        row.limit.as_deref().unwrap_or("none set"),
+        &row.answer.word,
+    ];
+    cells.map(escape::terminal)
+}
+
+fn push_leaks(text: &mut String, verdict: &Verdict) {
+    for leak in verdict
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.leaks)
+        .take(5)
+    {
+        let kind = escape::terminal(&leak.kind);
+        text.push_str(&format!(
+            "\n{} bytes in {} blocks, {kind}\n",
+            leak.bytes, leak.blocks
+        ));
+        for frame in leak.stack.iter().take(6) {
+            text.push_str(&format!("  at {}\n", escape::terminal(frame)));
+        }
+    }
+}
+
+fn paint(text: &str, tone: &str, colors: Colors) -> String {
+    let code = match (colors, tone) {
+        (Colors::Plain, _) | (_, "quiet") => return text.to_owned(),
+        (Colors::Ansi, "good") => 32,
+        (Colors::Ansi, "warn") => 33,
+        (Colors::Ansi, _) => 31,
+    };
+    format!("\u{1b}[1;{code}m{text}\u{1b}[0m")
+}

@@ -1,0 +1,525 @@
+//! A run as reports tell it: words and figures, ready to be put into a template.
+//!
+//! Everything here is plain text; whoever renders escapes it. Findings come in the order that the
+//! verdict has them.
+
+use serde::Serialize;
+
+use crate::limits;
+use crate::record::{
+    Capability, Finding, LeakSite, LoadedRun, Machine, Manifest, Method, Problem, ProblemKind,
+    RunKind, VariantEntry, VariantVerdict, Verdict, Word,
+};
+
+use super::figure;
+use super::metric;
+
+/// A whole run.
+#[derive(Debug, Serialize)]
+pub(super) struct View {
+    pub(super) name: String,
+    pub(super) kind: &'static str,
+    pub(super) answer: Answer,
+    pub(super) headline: String,
+    pub(super) exit_code: Option<u8>,
+    /// `incomplete`, `single run`: what weakens the answer.
+    pub(super) labels: Vec<Label>,
+    pub(super) problems: Vec<ProblemView>,
+    pub(super) variants: Vec<VariantView>,
+    pub(super) comparisons: Vec<FindingView>,
+    pub(super) facts: Vec<Fact>,
+    pub(super) machine: Vec<Fact>,
+    pub(super) seen: Vec<Capability>,
+    pub(super) missing: Vec<Capability>,
+    pub(super) commands: Vec<CommandView>,
+    pub(super) hashes: Vec<Fact>,
+    pub(super) endings: Vec<Ending>,
+    pub(super) scenario_text: String,
+    pub(super) started: String,
+    pub(super) has_epochs: bool,
+}
+
+/// A word, how good it is, and a sign for those who don't see colors.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Answer {
+    pub(super) word: String,
+    pub(super) tone: &'static str,
+    pub(super) sign: &'static str,
+    pub(super) emoji: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Label {
+    pub(super) text: &'static str,
+    pub(super) why: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ProblemView {
+    pub(super) kind: &'static str,
+    pub(super) tone: &'static str,
+    pub(super) text: String,
+    pub(super) help: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct VariantView {
+    pub(super) name: String,
+    pub(super) answer: Answer,
+    pub(super) expected: Option<Expected>,
+    pub(super) runs: u32,
+    pub(super) findings: Vec<FindingView>,
+    pub(super) leaks: Vec<LeakView>,
+    /// Leaks beyond those that are listed.
+    pub(super) leaks_more: usize,
+    pub(super) lost: String,
+}
+
+/// What the scenario says of a variant, and whether it came so.
+#[derive(Debug, Serialize)]
+pub(super) struct Expected {
+    pub(super) word: String,
+    pub(super) is_met: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct FindingView {
+    pub(super) metric: String,
+    pub(super) label: String,
+    pub(super) answer: Answer,
+    /// With its unit; `–` where nothing was measured.
+    pub(super) value: String,
+    pub(super) range: Option<String>,
+    pub(super) limit: Option<String>,
+    pub(super) last_half: Option<String>,
+    pub(super) text: String,
+    pub(super) notes: Vec<String>,
+    /// What the interval rests on, in a few words.
+    pub(super) basis: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct LeakView {
+    pub(super) kind: String,
+    pub(super) size: String,
+    pub(super) blocks: String,
+    pub(super) stack: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Fact {
+    pub(super) label: String,
+    pub(super) text: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CommandView {
+    pub(super) name: String,
+    pub(super) line: String,
+}
+
+/// How often a variant's processes ended in the same way.
+#[derive(Debug, Serialize)]
+pub(super) struct Ending {
+    pub(super) variant: String,
+    pub(super) how: String,
+    pub(super) runs: usize,
+}
+
+impl View {
+    pub(super) fn of(run: &LoadedRun) -> Self {
+        let LoadedRun { manifest, .. } = run;
+        let verdict = run.verdict.as_ref();
+        let (seen, missing) = manifest
+            .capabilities
+            .iter()
+            .cloned()
+            .partition(|capability| capability.available);
+        Self {
+            name: manifest.scenario_name.clone(),
+            kind: kind(manifest.kind),
+            answer: verdict.map_or_else(Answer::none, |verdict| Answer::of(verdict.word)),
+            headline: headline(verdict),
+            exit_code: verdict.map(|verdict| verdict.exit_code),
+            labels: labels(manifest, verdict),
+            problems: verdict.map_or_else(Vec::new, |verdict| problems(&verdict.problems)),
+            variants: verdict.map_or_else(Vec::new, |verdict| {
+                verdict.variants.iter().map(VariantView::of).collect()
+            }),
+            comparisons: verdict.map_or_else(Vec::new, |verdict| findings(&verdict.comparisons)),
+            facts: facts(run),
+            machine: machine(&manifest.machine),
+            seen,
+            missing,
+            commands: commands(manifest),
+            hashes: hashes(manifest),
+            endings: endings(manifest),
+            scenario_text: manifest.scenario_text.clone(),
+            started: manifest.started.clone(),
+            has_epochs: !run.epochs.is_empty(),
+        }
+    }
+}
+
+impl Answer {
+    pub(super) fn of(word: Word) -> Self {
+        let (tone, sign, emoji) = match word {
+            Word::Stable | Word::Go => ("good", "✓", "✅"),
+            Word::Inconclusive => ("warn", "?", "⚠️"),
+            Word::Growing => ("warn", "↗", "⚠️"),
+            Word::NoGo | Word::Unbounded | Word::Leak => ("bad", "✕", "❌"),
+            Word::Invalid | Word::TargetFailed => ("bad", "!", "❌"),
+        };
+        Self {
+            word: word.to_string(),
+            tone,
+            sign,
+            emoji,
+        }
+    }
+
+    fn none() -> Self {
+        Self {
+            word: "NO VERDICT".to_owned(),
+            tone: "warn",
+            sign: "?",
+            emoji: "⚠️",
+        }
+    }
+}
+
+fn headline(verdict: Option<&Verdict>) -> String {
+    verdict.map_or_else(
+        || "The run ended before it could be judged; what it had measured is below.".to_owned(),
+        |verdict| verdict.headline.clone(),
+    )
+}
+
+pub(super) fn kind(kind: RunKind) -> &'static str {
+    match kind {
+        RunKind::Soak => "soak",
+        RunKind::Cycle => "cycle",
+        RunKind::Ab => "ab",
+        RunKind::Calibrate => "calibrate",
+        RunKind::Leaks => "leaks",
+    }
+}
+
+pub(super) fn labels(manifest: &Manifest, verdict: Option<&Verdict>) -> Vec<Label> {
+    let mut labels = Vec::new();
+    let is_complete = verdict.map_or(manifest.complete, |verdict| verdict.complete);
+    if !is_complete {
+        labels.push(Label {
+            text: "incomplete",
+            why: "The run ended before its planned end.",
+        });
+    }
+    let is_drift = matches!(manifest.kind, RunKind::Soak | RunKind::Cycle);
+    let is_single = |verdict: &Verdict| verdict.variants.iter().any(|variant| variant.runs == 1);
+    if is_drift && verdict.is_some_and(is_single) {
+        labels.push(Label {
+            text: "single run",
+            why: "Intervals come from one process, not from fresh ones: an exploration, not a gate.",
+        });
+    }
+    labels
+}
+
+pub(super) fn problems(problems: &[Problem]) -> Vec<ProblemView> {
+    let view = |problem: &Problem| {
+        let (kind, tone) = match problem.kind {
+            ProblemKind::GeneratorSaturated => ("generator saturated", "bad"),
+            ProblemKind::MissingCapability => ("missing capability", "bad"),
+            ProblemKind::TargetFailed => ("target failed", "bad"),
+            ProblemKind::HelperFailed => ("service or load failed", "bad"),
+            ProblemKind::Interrupted => ("interrupted", "warn"),
+            ProblemKind::Note => ("note", "quiet"),
+        };
+        ProblemView {
+            kind,
+            tone,
+            text: problem.text.clone(),
+            help: problem.help.clone(),
+        }
+    };
+    problems.iter().map(view).collect()
+}
+
+impl VariantView {
+    fn of(verdict: &VariantVerdict) -> Self {
+        let listed = verdict.leaks.iter().take(limits::REPORT_LEAK_SITES);
+        let lost_bytes = verdict.leaks.iter().map(|leak| leak.bytes).sum();
+        Self {
+            name: verdict.name.clone(),
+            answer: Answer::of(verdict.word),
+            expected: verdict.expect.map(|word| Expected {
+                word: word.to_string(),
+                is_met: word == verdict.word,
+            }),
+            runs: verdict.runs,
+            findings: findings(&verdict.findings),
+            leaks: listed.map(LeakView::of).collect(),
+            leaks_more: verdict
+                .leaks
+                .len()
+                .saturating_sub(limits::REPORT_LEAK_SITES),
+            lost: whole_bytes(lost_bytes),
+        }
+    }
+}
+
+impl LeakView {
+    fn of(leak: &LeakSite) -> Self {
+        Self {
+            kind: leak.kind.clone(),
+            size: whole_bytes(leak.bytes),
+            blocks: match leak.blocks {
+                1 => "1 block".to_owned(),
+                blocks => format!("{} blocks", figure::count(blocks)),
+            },
+            stack: leak.stack.clone(),
+        }
+    }
+}
+
+pub(super) fn findings(findings: &[Finding]) -> Vec<FindingView> {
+    findings.iter().map(FindingView::of).collect()
+}
+
+impl FindingView {
+    fn of(finding: &Finding) -> Self {
+        let unit = finding.unit.as_str();
+        let value = finding.value.as_ref();
+        let half = finding.last_half.as_ref();
+        Self {
+            metric: finding.metric.clone(),
+            label: metric::label(&finding.metric).to_owned(),
+            answer: Answer::of(finding.word),
+            value: value.map_or_else(
+                || "–".to_owned(),
+                |value| figure::with_unit(value.estimate, unit),
+            ),
+            range: value.and_then(figure::range),
+            limit: finding.limit.map(|limit| figure::with_unit(limit, unit)),
+            last_half: half.map(|half| {
+                let range =
+                    figure::range(half).map_or_else(String::new, |range| format!(" ({range})"));
+                format!("{}{range}", figure::with_unit(half.estimate, unit))
+            }),
+            text: finding.text.clone(),
+            notes: finding.notes.clone(),
+            basis: basis(finding),
+        }
+    }
+}
+
+/// What a figure rests on: `5 fresh processes of 48 points, 95 % interval`.
+pub(super) fn basis(finding: &Finding) -> String {
+    let series = plural(finding.series, "series", "series");
+    let points = plural(finding.points, "point", "points");
+    let what = match finding.method {
+        Method::FreshProcesses => {
+            let processes = plural(finding.series, "fresh process", "fresh processes");
+            format!("{processes} of {points}")
+        }
+        Method::BlockBootstrap => format!("block bootstrap over {series} of {points}, exploratory"),
+        Method::PairedBootstrap => {
+            let pairs = plural(finding.series, "pair", "pairs");
+            format!("paired bootstrap over {pairs}")
+        }
+        Method::Limit => return "measured and held against the limit".to_owned(),
+    };
+    finding.confidence.map_or_else(
+        || what.clone(),
+        |share| format!("{what}, {} % interval", figure::number(share * 100.0)),
+    )
+}
+
+fn plural(count: u32, one: &str, many: &str) -> String {
+    let word = if count == 1 { one } else { many };
+    format!("{} {word}", figure::count(u64::from(count)))
+}
+
+fn facts(run: &LoadedRun) -> Vec<Fact> {
+    let manifest = &run.manifest;
+    let counted = run.epochs.iter().filter(|epoch| !epoch.warmup).count();
+    let operations = run.epochs.iter().map(|epoch| epoch.operations).sum();
+    let errors = run.epochs.iter().map(|epoch| epoch.errors).sum();
+    let variants = manifest.variants.len();
+    let unit = if manifest.kind == RunKind::Cycle {
+        "cycles"
+    } else {
+        "epochs"
+    };
+    let warmup = run.epochs.len() - counted;
+    let mut lengths: Vec<u64> = run.epochs.iter().map(|epoch| epoch.load_ms).collect();
+    lengths.sort_unstable();
+    let length = lengths
+        .get(lengths.len() / 2)
+        .map_or_else(String::new, |load_ms| {
+            format!(" of about {} of load", figure::span_ms(*load_ms))
+        });
+    let mut facts = vec![
+        fact(
+            "Scenario",
+            format!("{} ({})", manifest.scenario_name, manifest.scenario_path),
+        ),
+        fact("Command", command_line(&manifest.command)),
+        fact("Started", manifest.started.clone()),
+        fact(
+            "Finished",
+            manifest
+                .finished
+                .clone()
+                .unwrap_or_else(|| "not".to_owned()),
+        ),
+        fact(
+            "Variants",
+            figure::count(u64::try_from(variants).unwrap_or(u64::MAX)),
+        ),
+        fact(
+            "Runs",
+            figure::count(u64::try_from(manifest.runs.len()).unwrap_or(u64::MAX)),
+        ),
+        fact(
+            "Measured",
+            format!("{counted} {unit}{length}, and {warmup} of warm-up"),
+        ),
+        fact("Operations", figure::count(operations)),
+        fact("Errors", figure::count(errors)),
+        fact("Seed", manifest.seed.to_string()),
+        fact("Steppe Lab", manifest.lab_version.clone()),
+    ];
+    facts.extend(own_cost(manifest));
+    facts
+}
+
+fn own_cost(manifest: &Manifest) -> Option<Fact> {
+    let seconds = |us: u64| {
+        Some(figure::micros(
+            f64::from(u32::try_from(us / 1000).ok()?) * 1e3,
+        ))
+    };
+    let mut parts = Vec::new();
+    if let Some(time) = manifest.sampler_cpu_us.and_then(seconds) {
+        parts.push(format!("sampler {time} of CPU"));
+    }
+    if let Some(time) = manifest.lab_cpu_us.and_then(seconds) {
+        parts.push(format!("all of the lab {time}"));
+    }
+    if let Some(bytes) = manifest.lab_hwm_bytes {
+        parts.push(format!("at most {} of memory", whole_bytes(bytes)));
+    }
+    (!parts.is_empty()).then(|| fact("Cost of looking", parts.join(", ")))
+}
+
+fn machine(machine: &Machine) -> Vec<Fact> {
+    let unknown = || "not told".to_owned();
+    vec![
+        fact("Kernel", machine.kernel.clone()),
+        fact("Architecture", machine.architecture.clone()),
+        fact("CPU", machine.cpu_model.clone().unwrap_or_else(unknown)),
+        fact("CPUs", machine.cpus.to_string()),
+        fact("Memory", whole_bytes(machine.memory_bytes)),
+        fact("Governor", machine.governor.clone().unwrap_or_else(unknown)),
+        fact(
+            "Transparent huge pages",
+            machine
+                .transparent_huge_pages
+                .clone()
+                .unwrap_or_else(unknown),
+        ),
+        fact(
+            "Control groups",
+            machine.cgroup.clone().unwrap_or_else(|| "none".to_owned()),
+        ),
+        fact(
+            "Load average at the start",
+            machine.load_average.map_or_else(unknown, figure::number),
+        ),
+    ]
+}
+
+fn commands(manifest: &Manifest) -> Vec<CommandView> {
+    let of_variant = |variant: &VariantEntry| {
+        let mut words: Vec<String> = Vec::new();
+        for (name, value) in &variant.env {
+            words.push(format!("{name}={}", shell_word(value)));
+        }
+        if let Some(preload) = &variant.preload {
+            words.push(format!("LD_PRELOAD={}", shell_word(preload)));
+        }
+        words.push(command_line(&variant.cmd));
+        CommandView {
+            name: variant.name.clone(),
+            line: words.join(" "),
+        }
+    };
+    manifest.variants.iter().map(of_variant).collect()
+}
+
+fn hashes(manifest: &Manifest) -> Vec<Fact> {
+    let scenario = fact(&manifest.scenario_path, manifest.scenario_sha256.clone());
+    let executables = manifest.variants.iter().filter_map(|variant| {
+        let hash = variant.executable_sha256.clone()?;
+        let path = variant.executable.as_deref().unwrap_or(&variant.name);
+        Some(fact(path, hash))
+    });
+    let mut hashes: Vec<Fact> = std::iter::once(scenario).chain(executables).collect();
+    hashes.dedup_by(|a, b| a.label == b.label && a.text == b.text);
+    hashes
+}
+
+fn endings(manifest: &Manifest) -> Vec<Ending> {
+    let mut endings: Vec<Ending> = Vec::new();
+    for run in &manifest.runs {
+        let how = run.ended.as_deref().unwrap_or("not seen to end");
+        let same = |ending: &&mut Ending| ending.variant == run.variant && ending.how == how;
+        match endings.iter_mut().find(same) {
+            Some(ending) => ending.runs += 1,
+            None => endings.push(Ending {
+                variant: run.variant.clone(),
+                how: how.to_owned(),
+                runs: 1,
+            }),
+        }
+    }
+    endings
+}
+
+fn fact(label: &str, text: String) -> Fact {
+    Fact {
+        label: label.to_owned(),
+        text,
+    }
+}
+
+/// A command as a shell would take it.
+fn command_line(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    words.join(" ")
+}
+
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+fn whole_bytes(bytes: u64) -> String {
+    figure::bytes(bytes as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_pasted() {
+        let words = ["a b", "it's", "--x=1", ""].map(str::to_owned);
+        assert_eq!(command_line(&words), r"'a b' 'it'\''s' --x=1 ''");
+    }
+}
