@@ -7,15 +7,15 @@
 mod runs;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::record::{Folder, RunKind};
-use crate::report::{self, Format};
+use crate::report::{self, ReportError};
 use crate::scenario::Scenario;
 use crate::{doctor, watch};
 
@@ -114,6 +114,17 @@ enum Command {
     },
 }
 
+/// What a report is printed as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// The whole of it
+    Markdown,
+    /// A few lines, as GitHub shows them
+    Summary,
+    /// For a CI
+    Junit,
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let code = match Arguments::parse().command {
@@ -161,7 +172,7 @@ fn doctor(json: bool) -> u8 {
     }
 }
 
-fn check(file: &std::path::Path) -> u8 {
+fn check(file: &Path) -> u8 {
     match runs::read(file) {
         Ok((scenario, _)) => {
             say(&format!("ok: {}", summary(&scenario)));
@@ -192,7 +203,7 @@ fn summary(scenario: &Scenario) -> String {
     )
 }
 
-fn show(folder: &std::path::Path, html: bool, format: Format) -> u8 {
+fn show(folder: &Path, html: bool, format: Format) -> u8 {
     if html {
         return match report::write_all(folder) {
             Ok(written) => {
@@ -202,7 +213,7 @@ fn show(folder: &std::path::Path, html: bool, format: Format) -> u8 {
             Err(error) => failed(&error),
         };
     }
-    match report::render(folder, format) {
+    match render(folder, format) {
         Ok(text) => {
             say(text.trim_end());
             0
@@ -211,7 +222,16 @@ fn show(folder: &std::path::Path, html: bool, format: Format) -> u8 {
     }
 }
 
-fn explain(folder: &std::path::Path, metric: &str) -> u8 {
+fn render(folder: &Path, format: Format) -> Result<String, ReportError> {
+    let run = Folder::load(folder)?;
+    match format {
+        Format::Markdown => report::markdown(&run),
+        Format::Summary => report::summary(&run),
+        Format::Junit => report::junit(&run),
+    }
+}
+
+fn explain(folder: &Path, metric: &str) -> u8 {
     let run = match Folder::load(folder) {
         Ok(run) => run,
         Err(error) => return failed(&error),

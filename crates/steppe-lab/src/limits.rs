@@ -100,9 +100,6 @@ pub const AUTOCORRELATION_MAX: f64 = 0.97;
 
 // Statistics: pairs.
 
-/// Pairs for a verdict: with fewer, the noise itself isn't known.
-pub const PAIRS_MIN: usize = 10;
-
 /// Redrawn sets of pairs: at three gates, the strictest quantile leaves 66 of them beyond it.
 pub const BOOTSTRAP_PAIRS: usize = 4_000;
 

@@ -8,11 +8,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use clap::Args;
+use ratatui::crossterm::terminal::size;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::{USAGE_EXIT, failed, is_colored, say};
 use crate::record::{Folder, RunKind, Verdict};
-use crate::report;
+use crate::report::{self, Colors};
 use crate::run::{Bar, Lines, Order, Progress, Silent, run as run_scenario};
 use crate::scenario::Scenario;
 
@@ -96,7 +97,13 @@ fn finish(folder: &Path, verdict: &Verdict) -> u8 {
     let reports = report::write_all(folder);
     match Folder::load(folder) {
         Ok(run) => {
-            say(report::terminal(verdict, &run.manifest, is_colored(&io::stdout())).trim_end())
+            let colors = if is_colored(&io::stdout()) {
+                Colors::Ansi
+            } else {
+                Colors::Plain
+            };
+            let columns = size().map_or(COLUMNS, |(columns, _)| columns);
+            say(report::terminal(verdict, &run.manifest, columns, colors).trim_end());
         }
         Err(error) => return failed(&error),
     }
@@ -162,3 +169,6 @@ fn default_folder(name: &str) -> PathBuf {
     let name: String = name.chars().map(plain).collect();
     Path::new("lab-runs").join(format!("{name}-{}", now.replace('T', "-")))
 }
+
+/// Of a terminal that does not tell.
+const COLUMNS: u16 = 100;
