@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod doctor;
 pub mod limits;
 pub mod observe;
 pub mod record;

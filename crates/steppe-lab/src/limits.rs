@@ -39,3 +39,11 @@ pub const QUICK_ROLLUP: std::time::Duration = std::time::Duration::from_millis(5
 pub const GROUP_REMOVALS_MAX: u32 = 20;
 /// See [`GROUP_REMOVALS_MAX`].
 pub const GROUP_REMOVAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+
+// What the doctor wants, and how it says it.
+
+/// Open files: some thousand connections, a counter for each thread of the target, and room.
+pub const FILE_LIMIT_WANTED: u64 = 4_096;
+
+/// Columns of a table: longer lines are hard to follow. Narrower where the terminal is.
+pub const TABLE_COLUMNS_MAX: u16 = 100;

@@ -9,9 +9,9 @@
 //! What can't be seen is `None`, and [`Observer::capabilities`] says why. Leaves out other systems
 //! than Linux, and the bytes that a target says are live.
 
-mod capability;
+pub(crate) mod capability;
 pub mod cgroup;
-pub(crate) mod perf;
+mod perf;
 mod proc_file;
 mod sockets;
 mod stat;
