@@ -14,3 +14,4 @@ pub mod limits;
 pub mod observe;
 pub mod record;
 pub mod scenario;
+pub mod watch;

@@ -202,6 +202,11 @@ impl Observer {
         self.tree.living().collect()
     }
 
+    /// Whether a process lived when the tree was last looked at.
+    pub fn lives(&self, pid: u32) -> bool {
+        self.tree.living().any(|it| it == pid)
+    }
+
     /// How much is resident. Takes microseconds a process.
     pub fn fast(&mut self) -> Fast {
         if self.tree.has_newcomer(&mut self.reader) {
@@ -218,6 +223,10 @@ impl Observer {
             pages = pages.saturating_add(resident.unwrap_or_default());
             // A process that has just ended has no memory left; its row is a row of zeros.
             processes += u64::from(resident.is_some_and(|pages| pages > 0));
+        }
+        let has_ended = processes < self.tree.living().count() as u64;
+        if has_ended {
+            self.tree.look(&mut self.reader);
         }
         let rss = pages.saturating_mul(self.page_bytes);
         self.highest_rss_bytes = self.highest_rss_bytes.max(rss);
