@@ -40,7 +40,7 @@ pub use sockets::{Sockets, TcpState};
 /// What to look at beside what costs nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// Count system calls (about 0.1 µs each).
+    /// Count system calls (about 0.4 µs each).
     pub syscalls: bool,
     /// Count instructions.
     pub instructions: bool,
