@@ -153,7 +153,10 @@ pub fn main() -> ExitCode {
                 interval,
                 json,
             };
-            watch::run(options).unwrap_or_else(|error| failed(&error))
+            watch::run(options).unwrap_or_else(|error| {
+                failed(&error);
+                error.exit_code()
+            })
         }
         Command::Completions { shell } => {
             let mut command = Arguments::command();
@@ -165,8 +168,13 @@ pub fn main() -> ExitCode {
 }
 
 fn doctor(json: bool) -> u8 {
-    let capabilities = doctor::examine();
-    match doctor::print(&capabilities, json, &mut io::stdout()) {
+    let format = if json {
+        doctor::Format::Json
+    } else {
+        doctor::Format::Table
+    };
+    let (machine, capabilities) = (doctor::machine(), doctor::examine());
+    match doctor::print(&machine, &capabilities, format, &mut io::stdout()) {
         Ok(()) => 0,
         Err(error) => failed(&error),
     }

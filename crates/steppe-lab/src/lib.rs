@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
-
+pub mod doctor;
 pub mod judge;
 pub mod limits;
 pub mod load;
@@ -21,6 +21,4 @@ pub mod run;
 pub mod scenario;
 pub mod stats;
 pub mod target;
-
-pub mod doctor;
 pub mod watch;

@@ -207,3 +207,34 @@ pub const REPORT_LEAK_SITES: usize = 40;
 
 /// Narrower than this, tables on a terminal are wrapped by the terminal.
 pub const REPORT_COLUMNS_MIN: u16 = 60;
+
+// What the doctor wants, and how it says it.
+
+/// Open files: some thousand connections, a counter for each thread of the target, and room.
+pub const FILE_LIMIT_WANTED: u64 = 4_096;
+
+/// Columns of a table: longer lines are hard to follow. Narrower where the terminal is.
+pub const TABLE_COLUMNS_MAX: u16 = 100;
+
+// Watching a running process.
+
+/// Looks that are kept: half an hour of seconds at full resolution, 800 KiB.
+pub const WATCH_LOOKS_MAX: usize = 1_800;
+
+/// Looks before there is a slope: fewer say nothing but noise.
+pub const SLOPE_POINTS_MIN: usize = 10;
+
+/// Points of a slope: 32,000 pairs take a millisecond.
+pub const SLOPE_POINTS_MAX: usize = 256;
+
+/// How far apart looks get, by doubling, when each takes more than a hundredth of the time.
+pub const WATCH_INTERVAL_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// How often `smaps_rollup` is read of a process that is at work.
+pub const WATCH_ROLLUP_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Above this it is not read at all: it would hold the target's memory lock for longer than 5 ms.
+pub const WATCH_ROLLUP_RSS_BYTES_MAX: u64 = 256 << 20;
+
+const _: () = assert!(SLOPE_POINTS_MIN < SLOPE_POINTS_MAX);
+const _: () = assert!(SLOPE_POINTS_MAX < WATCH_LOOKS_MAX);

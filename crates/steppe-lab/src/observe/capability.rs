@@ -135,7 +135,7 @@ fn group(observer: &Observer, bytes: Option<u64>) -> Result<String, String> {
     }
 }
 
-const LOST: [(&str, &str); 12] = [
+const LOST: &[(&str, &str)] = &[
     (
         "processes",
         "memory of some processes is missing in every figure",
@@ -163,4 +163,30 @@ const LOST: [(&str, &str); 12] = [
         "page cache and kernel memory of the target are not seen",
     ),
     ("cgroup_sock", "memory in socket buffers is not seen"),
+    (
+        "governor",
+        "CPU time and latency may change with the clock, not the target",
+    ),
+    (
+        "thp",
+        "steps in memory that no allocation made; slopes take longer to settle",
+    ),
+    (
+        "file_limit",
+        "connections and counters are refused when there are many",
+    ),
+    (
+        "cpus",
+        "target and generator slow each other down: latency means less",
+    ),
+    (
+        "load",
+        "latency and CPU time are noisier; memory is not touched by it",
+    ),
+    ("valgrind", "`leaks` needs a sanitizer build of the target"),
+    (
+        "swap",
+        "memory that was swapped out is counted, but answers slowly",
+    ),
+    ("overcommit", "allocations may fail that succeed elsewhere"),
 ];

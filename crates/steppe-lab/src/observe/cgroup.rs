@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::limits::{GROUP_REMOVAL_PAUSE, GROUP_REMOVALS_MAX};
 
-pub(crate) use files::Mounts;
+use files::Mounts;
 
 /// Which interface the memory controller is seen through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -87,6 +87,13 @@ impl TcpState {
 }
 
 impl Sockets {
+    #[cfg(test)]
+    pub(crate) fn of(state: TcpState, count: u64) -> Self {
+        let mut sockets = Self::default();
+        sockets.counts[state as usize] = count;
+        sockets
+    }
+
     /// How many are in a state.
     pub fn count(&self, state: TcpState) -> u64 {
         self.counts[state as usize]

@@ -329,4 +329,27 @@ mod tests {
         assert_eq!(children_of(&by_parent, 2), [9, 12]);
         assert_eq!(children_of(&by_parent, 7), [0_u32; 0]);
     }
+
+    #[test]
+    fn a_kernel_without_lists_of_children_is_searched() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let mut reader = Reader::default();
+        let mut tree = Tree::new(None);
+        tree.has_children_files = false;
+        tree.add_root(&mut reader, std::process::id()).unwrap();
+        assert!(tree.living().any(|pid| pid == child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        tree.look(&mut reader);
+        assert!(!tree.living().any(|pid| pid == child.id()));
+    }
+
+    #[test]
+    fn an_observer_may_move_to_the_thread_that_samples() {
+        fn is_send<T: Send>() {}
+        is_send::<crate::observe::Observer>();
+    }
 }
