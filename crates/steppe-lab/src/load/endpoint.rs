@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hyper::Uri;
 use hyper::http::uri::Scheme;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 
 use super::tally::Failure;
@@ -17,7 +18,8 @@ use super::tally::Failure;
 pub(super) struct Endpoint {
     pub(super) host: String,
     port: u16,
-    pub(super) is_https: bool,
+    /// `None`: no TLS.
+    pub(super) tls_name: Option<ServerName<'static>>,
 }
 
 /// The addresses of an endpoint.
@@ -49,12 +51,14 @@ impl Endpoint {
             return Err("its port is no number up to 65535".to_owned());
         }
         let host = authority.host().trim_matches(['[', ']']);
+        let name = is_https.then(|| ServerName::try_from(host.to_owned()));
+        let no_name = |_| "its host is no name that a certificate could have".to_owned();
         Ok(Self {
             host: host.to_owned(),
             port: authority
                 .port_u16()
                 .unwrap_or(if is_https { 443 } else { 80 }),
-            is_https,
+            tls_name: name.transpose().map_err(no_name)?,
         })
     }
 

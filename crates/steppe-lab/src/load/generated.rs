@@ -11,7 +11,7 @@ use super::Interval;
 use super::endpoint::OWN_FAULTS;
 use super::error::{LoadError, LoadFailure};
 use super::pacer::{Place, Stretch};
-use super::plan::Plan;
+use super::plan::{Plan, connections};
 use super::schedule::Schedule;
 use super::tally::{Counter, ErrorKind, Tally};
 use super::thread::{self, Order, Work};
@@ -44,22 +44,20 @@ impl GeneratedSource {
     ///
     /// # Errors
     /// When the system has no room for them.
-    pub(super) fn start(
-        load: &Load,
-        (plan, workers): (&Plan, u32),
-        seed: u64,
-    ) -> Result<Self, LoadError> {
+    pub(super) fn start(load: &Load, plan: &Plan, seed: u64) -> Result<Self, LoadError> {
         let rate_per_s = match load.pace {
             Pace::Open { rate_per_s } => Some(rate_per_s),
             Pace::Closed => None,
         };
-        let threads = load.threads.min(workers);
+        let (connections, streams) = connections(load);
+        let threads = load.threads.min(connections);
         let generators = (0..threads)
             .map(|thread| {
                 let place = Place {
                     thread,
                     threads,
-                    workers,
+                    connections,
+                    streams,
                 };
                 Generator::start(load, (plan.clone(), place, rate_per_s, seed))
             })

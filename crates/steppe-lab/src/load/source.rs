@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::command::CommandSource;
 use super::error::{LoadError, LoadFailure};
 use super::generated::GeneratedSource;
-use super::plan::{self, Plan};
+use super::plan::Plan;
 use super::{Burst, Interval};
 use crate::scenario::{Load, LoadKind};
 
@@ -33,9 +33,8 @@ impl Source {
             let log = log_path(&load.name);
             return CommandSource::start(load, command, (seed, clock), log).map(Self::Command);
         }
-        let workers = plan::workers(load)?;
         let plan = Plan::new(load)?;
-        GeneratedSource::start(load, (&plan, workers), seed).map(Self::Generated)
+        GeneratedSource::start(load, &plan, seed).map(Self::Generated)
     }
 
     /// How many answers a pause has.

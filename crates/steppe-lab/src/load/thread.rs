@@ -14,9 +14,10 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::Receiver;
-use tokio::task::LocalSet;
+use tokio::task::{LocalSet, spawn_local};
 
 use super::http1::Http1Client;
+use super::http2::{self, Http2Client};
 use super::pacer::{Pacer, Place, Stretch};
 use super::plan::Plan;
 use super::tally::{ErrorKind, Failure, Shared};
@@ -97,7 +98,7 @@ async fn obey(mut orders: Receiver<Order>, pacer: &Rc<Pacer>) {
             Order::Pause(quiet) => {
                 pacer.pause(Instant::now());
                 let pacer = Rc::clone(pacer);
-                tokio::task::spawn_local(async move {
+                spawn_local(async move {
                     pacer.quiet().await;
                     // Nobody waits for it anymore: it took longer than the caller's patience.
                     let _ = quiet.try_send(());
@@ -108,23 +109,38 @@ async fn obey(mut orders: Receiver<Order>, pacer: &Rc<Pacer>) {
     }
 }
 
-/// Workers are numbered over all threads, so that a ramp starts them evenly.
+/// Connections are dealt out to the threads; workers are numbered over all of them, so that a ramp
+/// starts one a connection first.
 fn start_workers(work: &Work, pacer: &Rc<Pacer>) {
-    let Place {
-        thread,
-        threads,
-        workers,
-    } = work.place;
-    let step = usize::try_from(threads).unwrap_or(usize::MAX);
-    for worker in (thread..workers).step_by(step) {
-        let random = Pcg64Mcg::seed_from_u64(work.seed ^ (u64::from(worker) << 32));
-        let pace = Rc::clone(pacer);
+    let place = work.place;
+    let step = usize::try_from(place.threads).unwrap_or(usize::MAX);
+    for connection in (place.thread..place.connections).step_by(step) {
+        let numbers = (0..place.streams).map(|stream| stream * place.connections + connection);
         match &work.plan {
             Plan::Http1(plan) => {
-                let client = Http1Client::new(Arc::clone(plan));
-                tokio::task::spawn_local(drive(client, pace, worker, work.timeout, random));
+                start_all(work, pacer, numbers, |_| Http1Client::new(Arc::clone(plan)));
+            }
+            Plan::Http2(plan) => {
+                let shared = http2::Shared::new(Arc::clone(plan));
+                start_all(work, pacer, numbers, |_| {
+                    Http2Client::new(Rc::clone(&shared))
+                });
             }
         }
+    }
+}
+
+fn start_all<C: Client + 'static>(
+    work: &Work,
+    pacer: &Rc<Pacer>,
+    numbers: impl Iterator<Item = u32>,
+    client: impl Fn(Pcg64Mcg) -> C,
+) {
+    for worker in numbers {
+        let random = Pcg64Mcg::seed_from_u64(work.seed ^ (u64::from(worker) << 32));
+        let client = client(random.clone());
+        let pacer = Rc::clone(pacer);
+        spawn_local(drive(client, pacer, worker, work.timeout, random));
     }
 }
 

@@ -237,7 +237,8 @@ fn what_a_command_load_can_not_have_is_refused() {
             "load `it`: `{rate}` in its command needs `rate_per_s`",
             "load `it`: threads and ramp are its program's to decide: say them in its arguments",
         ]
-    "#]].assert_debug_eq(&said);
+    "#]]
+    .assert_debug_eq(&said);
 }
 
 /// The script is the one of `docs/lab-protocol.md`.

@@ -2,6 +2,7 @@
 
 mod command;
 mod http;
+mod http2;
 mod servers;
 
 use std::path::PathBuf;
