@@ -13,6 +13,7 @@
 //! them drives the server by a program of its own (`docs/lab-protocol.md`).
 
 mod command;
+mod dns;
 mod endpoint;
 mod error;
 mod generated;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustix::process::{Resource, getrlimit};
 
 use super::command;
+use super::dns::DnsPlan;
 use super::endpoint::Endpoint;
 use super::error::LoadError;
 use super::request::{HttpPlan, Template};
@@ -17,6 +18,7 @@ use crate::scenario::{HttpLoad, Load, LoadKind, Pace};
 pub(super) enum Plan {
     Http1(Arc<HttpPlan>),
     Http2(Arc<HttpPlan>),
+    Dns(Arc<DnsPlan>),
 }
 
 /// Says at once, and not by failed connections, that the loads take too many files.
@@ -58,7 +60,7 @@ pub fn check(load: &Load) -> Result<(), LoadError> {
         LoadKind::Http1(http) => Template::http1(http).map(drop),
         LoadKind::Http2(http) => Template::http2(http).map(drop),
         LoadKind::Command(command) => return command::check(load, command),
-        _ => Err("this kind of load is not there yet".to_owned()),
+        LoadKind::Dns(dns) => DnsPlan::new(dns).map(drop),
     }
     .or_else(refused)
 }
@@ -111,7 +113,11 @@ impl Plan {
                 let (endpoint, template) = Template::http2(http).map_err(refused)?;
                 http_plan(load, http, endpoint, (template, HTTP2)).map(Self::Http2)
             }
-            _ => Err(refused("this kind of load is not there yet".to_owned())),
+            LoadKind::Dns(dns) => {
+                let plan = DnsPlan::new(dns).map_err(refused)?;
+                Ok(Self::Dns(Arc::new(plan)))
+            }
+            LoadKind::Command(_) => Err(refused("its program generates it".to_owned())),
         }
     }
 }

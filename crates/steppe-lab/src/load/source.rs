@@ -14,7 +14,7 @@ use crate::scenario::{Load, LoadKind};
 /// A load that was started.
 pub(super) enum Source {
     Generated(GeneratedSource),
-    Command(CommandSource),
+    Command(Box<CommandSource>),
 }
 
 impl Source {
@@ -31,7 +31,8 @@ impl Source {
         let seed = load.seed ^ seed.rotate_left(17);
         if let LoadKind::Command(command) = &load.kind {
             let log = log_path(&load.name);
-            return CommandSource::start(load, command, (seed, clock), log).map(Self::Command);
+            return CommandSource::start(load, command, (seed, clock), log)
+                .map(|command| Self::Command(Box::new(command)));
         }
         let plan = Plan::new(load)?;
         GeneratedSource::start(load, &plan, seed).map(Self::Generated)

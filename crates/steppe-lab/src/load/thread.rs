@@ -16,6 +16,7 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{LocalSet, spawn_local};
 
+use super::dns::DnsClient;
 use super::http1::Http1Client;
 use super::http2::{self, Http2Client};
 use super::pacer::{Pacer, Place, Stretch};
@@ -125,6 +126,10 @@ fn start_workers(work: &Work, pacer: &Rc<Pacer>) {
                 start_all(work, pacer, numbers, |_| {
                     Http2Client::new(Rc::clone(&shared))
                 });
+            }
+            Plan::Dns(plan) => {
+                let client = |random| DnsClient::new(Arc::clone(plan), random);
+                start_all(work, pacer, numbers, client);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Loads against real servers, and against servers that misbehave as they are told.
 
 mod command;
+mod dns;
 mod http;
 mod http2;
 mod servers;
