@@ -131,3 +131,35 @@ pub(super) fn io_failure(error: &io::Error) -> Failure {
         _ => "socket",
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_ports_or_files_is_told_from_a_target_that_refuses() {
+        use rustix::io::Errno;
+        let kind = |errno: Errno| io_failure(&errno.into()).kind.label();
+        let kinds = [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::ADDRNOTAVAIL,
+            Errno::CONNREFUSED,
+            Errno::CONNRESET,
+            Errno::NETUNREACH,
+            Errno::NOBUFS,
+        ];
+        assert_eq!(
+            kinds.map(kind),
+            [
+                NO_FILE,
+                NO_FILE,
+                NO_PORT,
+                "refused",
+                "reset",
+                "unreachable",
+                "socket"
+            ]
+        );
+    }
+}

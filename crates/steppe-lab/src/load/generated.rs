@@ -234,3 +234,35 @@ pub(super) fn interval(name: &str, sum: &Tally, generator: GeneratorUse) -> Inte
         saturated: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_blamed_for_its_own_limits_and_nothing_else() {
+        let source = GeneratedSource {
+            name: "it".to_owned(),
+            rate_per_s: None,
+            ramp: Duration::ZERO,
+            threads: 3,
+            generators: Vec::new(),
+            told: 0,
+        };
+        let mut sum = Tally::new(false);
+        sum.fail(ErrorKind::Known("refused"), 7);
+        assert_eq!(source.saturation(None, &sum), None);
+        assert_eq!(source.saturation(Some(0.94), &sum), None);
+        let busy = source.saturation(Some(0.96), &sum).unwrap();
+        assert!(
+            busy.contains("96 %") && busy.contains("threads = 4"),
+            "{busy}"
+        );
+        for (kind, help) in OWN_FAULTS {
+            let mut sum = Tally::new(false);
+            sum.fail(ErrorKind::Known(kind), 5);
+            let said = source.saturation(Some(0.1), &sum).unwrap();
+            assert!(said.contains(help) && said.starts_with("5 "), "{said}");
+        }
+    }
+}

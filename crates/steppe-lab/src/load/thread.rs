@@ -4,17 +4,19 @@
 //! threads and a kernel's figures about the thread are about the load.
 
 use std::io;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::Receiver;
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
+use tokio::time::{Instant, Sleep};
 
 use super::dns::DnsClient;
 use super::http1::Http1Client;
@@ -68,7 +70,8 @@ pub(super) fn spawn(
 fn run(work: &Work, orders: Receiver<Order>, ready: &SyncSender<io::Result<i32>>) {
     let prepared = Builder::new_current_thread()
         .enable_all()
-        .build()
+        // A `LocalSet` would wake the runtime by a system call at each event.
+        .build_local(LocalOptions::default())
         .and_then(|runtime| {
             let guard = runtime.enter();
             let pacer = Pacer::new(work.place, work.rate_per_s, Arc::clone(&work.tally))?;
@@ -85,8 +88,7 @@ fn run(work: &Work, orders: Receiver<Order>, ready: &SyncSender<io::Result<i32>>
     };
     let _ = ready.send(Ok(rustix::thread::gettid().as_raw_nonzero().get()));
     let pacer = Rc::new(pacer);
-    let tasks = LocalSet::new();
-    tasks.block_on(&runtime, async {
+    runtime.block_on(async {
         start_workers(work, &pacer);
         obey(orders, &pacer).await;
     });
@@ -97,7 +99,7 @@ async fn obey(mut orders: Receiver<Order>, pacer: &Rc<Pacer>) {
         match order {
             Order::Resume(burst) => pacer.resume(burst),
             Order::Pause(quiet) => {
-                pacer.pause(Instant::now());
+                pacer.pause(Instant::now().into_std());
                 let pacer = Rc::clone(pacer);
                 spawn_local(async move {
                     pacer.quiet().await;
@@ -157,20 +159,59 @@ async fn drive(
     mut random: Pcg64Mcg,
 ) {
     let mut wait = BACKOFF_MIN;
+    let mut patience = Patience::new(timeout);
     loop {
         let ticket = pacer.next(worker).await;
-        let outcome = tokio::time::timeout(timeout, client.operate()).await;
-        let outcome = outcome.unwrap_or_else(|_| Err(Failure::answered(TIMEOUT)));
+        let outcome = patience.run(client.operate()).await;
+        let outcome = outcome.unwrap_or_else(|| Err(Failure::answered(TIMEOUT)));
         let is_disconnected = outcome.as_ref().is_err_and(|e| e.disconnected);
         pacer.finish(&ticket, outcome);
         if is_disconnected {
             // Half to one and a half times, so that connections lost together come back apart.
-            pacer
-                .back_off(wait.mul_f64(random.random_range(0.5..1.5)))
-                .await;
+            let factor = random.random_range(0.5..1.5);
+            pacer.back_off(wait.mul_f64(factor)).await;
             wait = (wait * 2).min(BACKOFF_MAX);
         } else {
             wait = BACKOFF_MIN;
+        }
+    }
+}
+
+/// How long an operation may take.
+///
+/// The timer is left as it is from one operation to the next, and set on only when it rings before
+/// its time: setting it for each would cost the generator a system call.
+struct Patience {
+    length: Duration,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Patience {
+    fn new(length: Duration) -> Self {
+        Self {
+            length,
+            timer: Box::pin(tokio::time::sleep(length)),
+        }
+    }
+
+    /// `None`: it took longer.
+    async fn run<T>(&mut self, operation: impl Future<Output = T>) -> Option<T> {
+        let end = Instant::now() + self.length;
+        let mut operation = pin!(operation);
+        if self.timer.is_elapsed() {
+            self.timer.as_mut().reset(end);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut operation => return Some(outcome),
+                () = &mut self.timer => {
+                    if Instant::now() >= end {
+                        return None;
+                    }
+                    self.timer.as_mut().reset(end);
+                }
+            }
         }
     }
 }
