@@ -138,6 +138,8 @@ pub const SATURATION_WINDOW_MIN: Duration = Duration::from_millis(100);
 pub const FILES_BESIDE_CONNECTIONS: u64 = 64;
 /// Of the block that request bodies repeat, so that a body of any length takes no memory.
 pub const BODY_BLOCK_BYTES: usize = 16 << 10;
+/// Of a DNS socket's buffer: more than any answer over UDP without EDNS.
+pub const DNS_BUF_BYTES: usize = 4096;
 /// Of a line that a command load writes: several times the longest that the protocol has.
 pub const LINE_LEN_MAX: usize = 4096;
 /// Of its output that is read at once.

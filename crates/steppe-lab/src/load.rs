@@ -13,10 +13,12 @@
 //! them drives the server by a program of its own (`docs/lab-protocol.md`).
 
 mod command;
+mod dns;
 mod endpoint;
 mod error;
 mod generated;
 mod http1;
+mod http2;
 mod pacer;
 mod plan;
 mod request;
@@ -24,8 +26,10 @@ mod schedule;
 mod source;
 mod tally;
 mod thread;
+mod tls;
 mod usage;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,7 +66,7 @@ pub struct Burst {
 }
 
 /// What one load did since the last look.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Interval {
     /// Of the load.
     pub name: String,
@@ -199,5 +203,22 @@ impl Driver {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Interval {
+    /// Without the thousands of cells of its histograms.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("name", &self.name)
+            .field("operations", &self.operations)
+            .field("errors", &self.error_kinds)
+            .field("intended", &self.intended)
+            .field("dropped", &self.dropped)
+            .field("response_max_us", &self.response.max())
+            .field("service_max_us", &self.service.max())
+            .field("generator", &self.generator)
+            .field("saturated", &self.saturated)
+            .finish_non_exhaustive()
     }
 }

@@ -174,7 +174,7 @@ pub struct DnsLoad {
     pub connections: u32,
 }
 
-/// Any program that speaks the line protocol of `docs/lab.md`.
+/// Any program that speaks the line protocol of `docs/lab-protocol.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandLoad {
     /// `{seconds}`, `{epoch}`, `{seed}` and `{rate}` in arguments are replaced.

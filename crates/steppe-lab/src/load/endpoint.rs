@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hyper::Uri;
 use hyper::http::uri::Scheme;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 
 use super::tally::Failure;
@@ -17,7 +18,8 @@ use super::tally::Failure;
 pub(super) struct Endpoint {
     pub(super) host: String,
     port: u16,
-    pub(super) is_https: bool,
+    /// `None`: no TLS.
+    pub(super) tls_name: Option<ServerName<'static>>,
 }
 
 /// The addresses of an endpoint.
@@ -49,12 +51,14 @@ impl Endpoint {
             return Err("its port is no number up to 65535".to_owned());
         }
         let host = authority.host().trim_matches(['[', ']']);
+        let name = is_https.then(|| ServerName::try_from(host.to_owned()));
+        let no_name = |_| "its host is no name that a certificate could have".to_owned();
         Ok(Self {
             host: host.to_owned(),
             port: authority
                 .port_u16()
                 .unwrap_or(if is_https { 443 } else { 80 }),
-            is_https,
+            tls_name: name.transpose().map_err(no_name)?,
         })
     }
 
@@ -126,4 +130,36 @@ pub(super) fn io_failure(error: &io::Error) -> Failure {
         io::ErrorKind::AddrNotAvailable => NO_PORT,
         _ => "socket",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_ports_or_files_is_told_from_a_target_that_refuses() {
+        use rustix::io::Errno;
+        let kind = |errno: Errno| io_failure(&errno.into()).kind.label();
+        let kinds = [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::ADDRNOTAVAIL,
+            Errno::CONNREFUSED,
+            Errno::CONNRESET,
+            Errno::NETUNREACH,
+            Errno::NOBUFS,
+        ];
+        assert_eq!(
+            kinds.map(kind),
+            [
+                NO_FILE,
+                NO_FILE,
+                NO_PORT,
+                "refused",
+                "reset",
+                "unreachable",
+                "socket"
+            ]
+        );
+    }
 }

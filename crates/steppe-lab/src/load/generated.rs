@@ -11,7 +11,7 @@ use super::Interval;
 use super::endpoint::OWN_FAULTS;
 use super::error::{LoadError, LoadFailure};
 use super::pacer::{Place, Stretch};
-use super::plan::Plan;
+use super::plan::{Plan, connections};
 use super::schedule::Schedule;
 use super::tally::{Counter, ErrorKind, Tally};
 use super::thread::{self, Order, Work};
@@ -44,22 +44,20 @@ impl GeneratedSource {
     ///
     /// # Errors
     /// When the system has no room for them.
-    pub(super) fn start(
-        load: &Load,
-        (plan, workers): (&Plan, u32),
-        seed: u64,
-    ) -> Result<Self, LoadError> {
+    pub(super) fn start(load: &Load, plan: &Plan, seed: u64) -> Result<Self, LoadError> {
         let rate_per_s = match load.pace {
             Pace::Open { rate_per_s } => Some(rate_per_s),
             Pace::Closed => None,
         };
-        let threads = load.threads.min(workers);
+        let (connections, streams) = connections(load);
+        let threads = load.threads.min(connections);
         let generators = (0..threads)
             .map(|thread| {
                 let place = Place {
                     thread,
                     threads,
-                    workers,
+                    connections,
+                    streams,
                 };
                 Generator::start(load, (plan.clone(), place, rate_per_s, seed))
             })
@@ -234,5 +232,37 @@ pub(super) fn interval(name: &str, sum: &Tally, generator: GeneratorUse) -> Inte
         service: sum.service.clone(),
         generator,
         saturated: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_blamed_for_its_own_limits_and_nothing_else() {
+        let source = GeneratedSource {
+            name: "it".to_owned(),
+            rate_per_s: None,
+            ramp: Duration::ZERO,
+            threads: 3,
+            generators: Vec::new(),
+            told: 0,
+        };
+        let mut sum = Tally::new(false);
+        sum.fail(ErrorKind::Known("refused"), 7);
+        assert_eq!(source.saturation(None, &sum), None);
+        assert_eq!(source.saturation(Some(0.94), &sum), None);
+        let busy = source.saturation(Some(0.96), &sum).unwrap();
+        assert!(
+            busy.contains("96 %") && busy.contains("threads = 4"),
+            "{busy}"
+        );
+        for (kind, help) in OWN_FAULTS {
+            let mut sum = Tally::new(false);
+            sum.fail(ErrorKind::Known(kind), 5);
+            let said = source.saturation(Some(0.1), &sum).unwrap();
+            assert!(said.contains(help) && said.starts_with("5 "), "{said}");
+        }
     }
 }

@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::{AbortHandle, JoinHandle, spawn_local};
 
-use super::request::{HttpPlan, Repeated, http_failure};
+use super::request::{HttpPlan, Repeated, Wire, http_failure};
 use super::tally::Failure;
 use super::thread::Client;
 
@@ -39,14 +40,10 @@ impl Http1Client {
     }
 
     async fn connect(&self) -> Result<Connection, Failure> {
-        let stream = self.plan.addresses.connect().await?;
-        let (sender, connection) = http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|e| http_failure(&e))?;
-        Ok(Connection {
-            sender,
-            _task: AbortOnDrop::new(&tokio::task::spawn_local(connection)),
-        })
+        match self.plan.connect().await? {
+            Wire::Plain(stream) => establish(TokioIo::new(stream)).await,
+            Wire::Tls(stream) => establish(TokioIo::new(stream)).await,
+        }
     }
 
     /// A connection that can take a request: the last one, if it is still there.
@@ -58,6 +55,18 @@ impl Http1Client {
         }
         Ok((self.connect().await?, Age::New))
     }
+}
+
+async fn establish<T>(io: T) -> Result<Connection, Failure>
+where
+    T: Read + Write + Unpin + 'static,
+{
+    let handshake = http1::handshake(io).await;
+    let (sender, connection) = handshake.map_err(|e| http_failure(&e))?;
+    Ok(Connection {
+        sender,
+        _task: AbortOnDrop::new(&spawn_local(connection)),
+    })
 }
 
 #[derive(PartialEq)]

@@ -47,7 +47,9 @@ pub(super) struct Place {
     pub(super) thread: u32,
     pub(super) threads: u32,
     /// Of all threads.
-    pub(super) workers: u32,
+    pub(super) connections: u32,
+    /// Operations at a time on each.
+    pub(super) streams: u32,
 }
 
 /// A stretch of load.
@@ -176,7 +178,8 @@ impl Pacer {
                 self.changed.notified().await;
                 continue;
             };
-            let turn = burst.start + burst.ramp * worker / self.place.workers.max(1);
+            let workers = self.place.connections * self.place.streams;
+            let turn = burst.start + burst.ramp.mul_f64(f64::from(worker) / f64::from(workers));
             let wait = turn.saturating_duration_since(Instant::now());
             if wait.is_zero() {
                 return None;

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use rustix::process::{Resource, getrlimit};
 
 use super::command;
+use super::dns::DnsPlan;
 use super::endpoint::Endpoint;
 use super::error::LoadError;
 use super::request::{HttpPlan, Template};
+use super::tls::{HTTP1, HTTP2, Tls};
 use crate::limits::{FILES_BESIDE_CONNECTIONS, LOAD_THREADS_MAX, LOAD_WORKERS_MAX};
-use crate::scenario::{Load, LoadKind, Pace};
+use crate::scenario::{HttpLoad, Load, LoadKind, Pace};
 
 /// A protocol, with everything that can be made ready before the first operation.
 #[derive(Clone)]
 pub(super) enum Plan {
     Http1(Arc<HttpPlan>),
+    Http2(Arc<HttpPlan>),
+    Dns(Arc<DnsPlan>),
 }
 
 /// Says at once, and not by failed connections, that the loads take too many files.
@@ -22,11 +26,7 @@ pub(super) enum Plan {
 /// # Errors
 /// When they do.
 pub(super) fn reserve_files(loads: &[Load]) -> Result<(), LoadError> {
-    let connections = loads.iter().map(|load| match &load.kind {
-        LoadKind::Http1(http) | LoadKind::Http2(http) => u64::from(http.connections),
-        LoadKind::Dns(dns) => u64::from(dns.connections),
-        LoadKind::Command(_) => 0,
-    });
+    let connections = loads.iter().map(|load| u64::from(connections(load).0));
     let needed = connections.sum::<u64>() + FILES_BESIDE_CONNECTIONS;
     match getrlimit(Resource::Nofile).current {
         Some(limit) if needed > limit => Err(LoadError::Files { needed, limit }),
@@ -55,46 +55,46 @@ pub fn check(load: &Load) -> Result<(), LoadError> {
     if load.timeout.is_zero() {
         return refused("its timeout is nothing".to_owned());
     }
-    workers(load)?;
+    check_size(load)?;
     match &load.kind {
         LoadKind::Http1(http) => Template::http1(http).map(drop),
+        LoadKind::Http2(http) => Template::http2(http).map(drop),
         LoadKind::Command(command) => return command::check(load, command),
-        _ => Err("this kind of load is not there yet".to_owned()),
+        LoadKind::Dns(dns) => DnsPlan::new(dns).map(drop),
     }
     .or_else(refused)
 }
 
-/// How many operations a load has at a time.
-///
-/// # Errors
-/// When that is none, or too many.
-pub(super) fn workers(load: &Load) -> Result<u32, LoadError> {
-    let (connections, streams) = match &load.kind {
+/// Connections of a load, and operations at a time on each.
+pub(super) fn connections(load: &Load) -> (u32, u32) {
+    match &load.kind {
         LoadKind::Http1(http) => (http.connections, 1),
         LoadKind::Http2(http) => (http.connections, http.streams),
         LoadKind::Dns(dns) => (dns.connections, 1),
         LoadKind::Command(_) => (1, 1),
-    };
+    }
+}
+
+fn check_size(load: &Load) -> Result<(), LoadError> {
+    let refused = |reason| Err(invalid(load, reason));
+    let (connections, streams) = connections(load);
     let workers = u64::from(connections) * u64::from(streams);
-    if workers == 0 || load.threads == 0 {
-        let reason = "it needs a connection, a stream and a thread at least".to_owned();
-        return Err(invalid(load, reason));
+    let threads = load.threads;
+    if workers == 0 || threads == 0 {
+        return refused("it needs a connection, a stream and a thread at least".to_owned());
     }
-    if load.threads > LOAD_THREADS_MAX {
-        let reason = format!(
-            "{} threads, where {LOAD_THREADS_MAX} is the limit",
-            load.threads
-        );
-        return Err(invalid(load, reason));
+    if threads > LOAD_THREADS_MAX {
+        return refused(format!(
+            "{threads} threads, where {LOAD_THREADS_MAX} is the limit"
+        ));
     }
-    u32::try_from(workers)
-        .ok()
-        .filter(|_| workers <= LOAD_WORKERS_MAX)
-        .ok_or_else(|| {
-            let reason =
-                format!("{workers} requests at a time, where {LOAD_WORKERS_MAX} is the limit");
-            invalid(load, reason)
-        })
+    if workers > LOAD_WORKERS_MAX {
+        let limit = LOAD_WORKERS_MAX;
+        return refused(format!(
+            "{workers} requests at a time, where {limit} is the limit"
+        ));
+    }
+    Ok(())
 }
 
 impl Plan {
@@ -107,22 +107,33 @@ impl Plan {
         match &load.kind {
             LoadKind::Http1(http) => {
                 let (endpoint, template) = Template::http1(http).map_err(refused)?;
-                http_plan(load, &endpoint, template).map(Self::Http1)
+                http_plan(load, http, endpoint, (template, HTTP1)).map(Self::Http1)
             }
-            _ => Err(refused("this kind of load is not there yet".to_owned())),
+            LoadKind::Http2(http) => {
+                let (endpoint, template) = Template::http2(http).map_err(refused)?;
+                http_plan(load, http, endpoint, (template, HTTP2)).map(Self::Http2)
+            }
+            LoadKind::Dns(dns) => {
+                let plan = DnsPlan::new(dns).map_err(refused)?;
+                Ok(Self::Dns(Arc::new(plan)))
+            }
+            LoadKind::Command(_) => Err(refused("its program generates it".to_owned())),
         }
     }
 }
 
 fn http_plan(
     load: &Load,
-    endpoint: &Endpoint,
-    template: Template,
+    http: &HttpLoad,
+    endpoint: Endpoint,
+    (template, protocol): (Template, &'static [u8]),
 ) -> Result<Arc<HttpPlan>, LoadError> {
     let addresses = endpoint.resolve().map_err(|source| LoadError::Resolve {
         load: load.name.clone(),
-        host: endpoint.host.clone(),
+        host: endpoint.host,
         source,
     })?;
-    Ok(Arc::new(HttpPlan::new(addresses, template)))
+    let tls = endpoint.tls_name.map(|name| Tls::new(http, name, protocol));
+    let tls = tls.transpose().map_err(|reason| invalid(load, reason))?;
+    Ok(Arc::new(HttpPlan::new(addresses, tls, template)))
 }

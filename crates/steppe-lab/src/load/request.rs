@@ -13,17 +13,28 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, Uri};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 use super::endpoint::{Addresses, Endpoint, io_failure};
 use super::tally::{ErrorKind, Failure};
+use super::tls::Tls;
 use crate::limits::{BODY_BLOCK_BYTES, SAID_LEN_MAX};
 use crate::scenario::{Expect, HttpLoad};
 
 /// A load's request and where it goes.
 pub(super) struct HttpPlan {
-    pub(super) addresses: Addresses,
+    addresses: Addresses,
+    tls: Option<Tls>,
     template: Template,
+}
+
+/// What a connection's bytes go through.
+pub(super) enum Wire {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// A request, checked.
@@ -44,10 +55,19 @@ pub(super) struct Repeated {
 }
 
 impl HttpPlan {
-    pub(super) fn new(addresses: Addresses, template: Template) -> Self {
+    pub(super) fn new(addresses: Addresses, tls: Option<Tls>, template: Template) -> Self {
         Self {
             addresses,
+            tls,
             template,
+        }
+    }
+
+    pub(super) async fn connect(&self) -> Result<Wire, Failure> {
+        let stream = self.addresses.connect().await?;
+        match &self.tls {
+            Some(tls) => tls.connect(stream).await.map(Wire::Tls),
+            None => Ok(Wire::Plain(stream)),
         }
     }
 
@@ -79,6 +99,12 @@ impl Template {
     /// # Errors
     /// What is wrong with the load's request.
     pub(super) fn http1(load: &HttpLoad) -> Result<(Endpoint, Self), String> {
+        if load.streams > 1 {
+            let streams = load.streams;
+            return Err(format!(
+                "{streams} streams: HTTP/1.1 has one request at a time"
+            ));
+        }
         let (endpoint, mut template, uri) = Self::new(load)?;
         if !template.headers.contains_key(HOST) {
             let authority = uri.authority().ok_or("it has no host")?.as_str();
@@ -91,6 +117,20 @@ impl Template {
         Ok((endpoint, template))
     }
 
+    /// # Errors
+    /// What is wrong with the load's request.
+    pub(super) fn http2(load: &HttpLoad) -> Result<(Endpoint, Self), String> {
+        let (endpoint, mut template, uri) = Self::new(load)?;
+        let mut parts = uri.into_parts();
+        // RFC 9113 §8.3.1: the authority is a pseudo-header of its own.
+        if let Some(host) = template.headers.remove(HOST) {
+            let authority = Authority::try_from(host.as_bytes());
+            parts.authority = Some(authority.map_err(|e| format!("header `host`: {e}"))?);
+        }
+        template.uri = Uri::from_parts(parts).map_err(|e| e.to_string())?;
+        Ok((endpoint, template))
+    }
+
     fn new(load: &HttpLoad) -> Result<(Endpoint, Self, Uri), String> {
         let uri: Uri = load
             .url
@@ -99,6 +139,15 @@ impl Template {
         let endpoint = Endpoint::parse(&uri).map_err(|e| format!("`{}`: {e}", load.url))?;
         let method = Method::from_bytes(load.method.as_bytes())
             .map_err(|_| format!("`{}` is no method", load.method))?;
+        let has_tls_keys = load.ca.is_some() || !load.verify;
+        if has_tls_keys && endpoint.tls_name.is_none() {
+            return Err("`ca` and `verify` are for https".to_owned());
+        }
+        if load.ca.is_some() && !load.verify {
+            return Err(
+                "`ca` says whom to trust, and `verify = false` to trust anybody".to_owned(),
+            );
+        }
         if method == Method::CONNECT {
             return Err("a tunnel (CONNECT) is no request that can be repeated".to_owned());
         }

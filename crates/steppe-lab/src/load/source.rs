@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use super::command::CommandSource;
 use super::error::{LoadError, LoadFailure};
 use super::generated::GeneratedSource;
-use super::plan::{self, Plan};
+use super::plan::Plan;
 use super::{Burst, Interval};
 use crate::scenario::{Load, LoadKind};
 
 /// A load that was started.
 pub(super) enum Source {
     Generated(GeneratedSource),
-    Command(CommandSource),
+    Command(Box<CommandSource>),
 }
 
 impl Source {
@@ -31,11 +31,11 @@ impl Source {
         let seed = load.seed ^ seed.rotate_left(17);
         if let LoadKind::Command(command) = &load.kind {
             let log = log_path(&load.name);
-            return CommandSource::start(load, command, (seed, clock), log).map(Self::Command);
+            return CommandSource::start(load, command, (seed, clock), log)
+                .map(|command| Self::Command(Box::new(command)));
         }
-        let workers = plan::workers(load)?;
         let plan = Plan::new(load)?;
-        GeneratedSource::start(load, (&plan, workers), seed).map(Self::Generated)
+        GeneratedSource::start(load, &plan, seed).map(Self::Generated)
     }
 
     /// How many answers a pause has.

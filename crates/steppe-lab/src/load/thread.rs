@@ -4,19 +4,23 @@
 //! threads and a kernel's figures about the thread are about the load.
 
 use std::io;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::Receiver;
-use tokio::task::LocalSet;
+use tokio::task::spawn_local;
+use tokio::time::{Instant, Sleep};
 
+use super::dns::DnsClient;
 use super::http1::Http1Client;
+use super::http2::{self, Http2Client};
 use super::pacer::{Pacer, Place, Stretch};
 use super::plan::Plan;
 use super::tally::{ErrorKind, Failure, Shared};
@@ -66,7 +70,8 @@ pub(super) fn spawn(
 fn run(work: &Work, orders: Receiver<Order>, ready: &SyncSender<io::Result<i32>>) {
     let prepared = Builder::new_current_thread()
         .enable_all()
-        .build()
+        // A `LocalSet` would wake the runtime by a system call at each event.
+        .build_local(LocalOptions::default())
         .and_then(|runtime| {
             let guard = runtime.enter();
             let pacer = Pacer::new(work.place, work.rate_per_s, Arc::clone(&work.tally))?;
@@ -83,8 +88,7 @@ fn run(work: &Work, orders: Receiver<Order>, ready: &SyncSender<io::Result<i32>>
     };
     let _ = ready.send(Ok(rustix::thread::gettid().as_raw_nonzero().get()));
     let pacer = Rc::new(pacer);
-    let tasks = LocalSet::new();
-    tasks.block_on(&runtime, async {
+    runtime.block_on(async {
         start_workers(work, &pacer);
         obey(orders, &pacer).await;
     });
@@ -95,9 +99,9 @@ async fn obey(mut orders: Receiver<Order>, pacer: &Rc<Pacer>) {
         match order {
             Order::Resume(burst) => pacer.resume(burst),
             Order::Pause(quiet) => {
-                pacer.pause(Instant::now());
+                pacer.pause(Instant::now().into_std());
                 let pacer = Rc::clone(pacer);
-                tokio::task::spawn_local(async move {
+                spawn_local(async move {
                     pacer.quiet().await;
                     // Nobody waits for it anymore: it took longer than the caller's patience.
                     let _ = quiet.try_send(());
@@ -108,23 +112,42 @@ async fn obey(mut orders: Receiver<Order>, pacer: &Rc<Pacer>) {
     }
 }
 
-/// Workers are numbered over all threads, so that a ramp starts them evenly.
+/// Connections are dealt out to the threads; workers are numbered over all of them, so that a ramp
+/// starts one a connection first.
 fn start_workers(work: &Work, pacer: &Rc<Pacer>) {
-    let Place {
-        thread,
-        threads,
-        workers,
-    } = work.place;
-    let step = usize::try_from(threads).unwrap_or(usize::MAX);
-    for worker in (thread..workers).step_by(step) {
-        let random = Pcg64Mcg::seed_from_u64(work.seed ^ (u64::from(worker) << 32));
-        let pace = Rc::clone(pacer);
+    let place = work.place;
+    let step = usize::try_from(place.threads).unwrap_or(usize::MAX);
+    for connection in (place.thread..place.connections).step_by(step) {
+        let numbers = (0..place.streams).map(|stream| stream * place.connections + connection);
         match &work.plan {
             Plan::Http1(plan) => {
-                let client = Http1Client::new(Arc::clone(plan));
-                tokio::task::spawn_local(drive(client, pace, worker, work.timeout, random));
+                start_all(work, pacer, numbers, |_| Http1Client::new(Arc::clone(plan)));
+            }
+            Plan::Http2(plan) => {
+                let shared = http2::Shared::new(Arc::clone(plan));
+                start_all(work, pacer, numbers, |_| {
+                    Http2Client::new(Rc::clone(&shared))
+                });
+            }
+            Plan::Dns(plan) => {
+                let client = |random| DnsClient::new(Arc::clone(plan), random);
+                start_all(work, pacer, numbers, client);
             }
         }
+    }
+}
+
+fn start_all<C: Client + 'static>(
+    work: &Work,
+    pacer: &Rc<Pacer>,
+    numbers: impl Iterator<Item = u32>,
+    client: impl Fn(Pcg64Mcg) -> C,
+) {
+    for worker in numbers {
+        let random = Pcg64Mcg::seed_from_u64(work.seed ^ (u64::from(worker) << 32));
+        let client = client(random.clone());
+        let pacer = Rc::clone(pacer);
+        spawn_local(drive(client, pacer, worker, work.timeout, random));
     }
 }
 
@@ -136,20 +159,59 @@ async fn drive(
     mut random: Pcg64Mcg,
 ) {
     let mut wait = BACKOFF_MIN;
+    let mut patience = Patience::new(timeout);
     loop {
         let ticket = pacer.next(worker).await;
-        let outcome = tokio::time::timeout(timeout, client.operate()).await;
-        let outcome = outcome.unwrap_or_else(|_| Err(Failure::answered(TIMEOUT)));
+        let outcome = patience.run(client.operate()).await;
+        let outcome = outcome.unwrap_or_else(|| Err(Failure::answered(TIMEOUT)));
         let is_disconnected = outcome.as_ref().is_err_and(|e| e.disconnected);
         pacer.finish(&ticket, outcome);
         if is_disconnected {
             // Half to one and a half times, so that connections lost together come back apart.
-            pacer
-                .back_off(wait.mul_f64(random.random_range(0.5..1.5)))
-                .await;
+            let factor = random.random_range(0.5..1.5);
+            pacer.back_off(wait.mul_f64(factor)).await;
             wait = (wait * 2).min(BACKOFF_MAX);
         } else {
             wait = BACKOFF_MIN;
+        }
+    }
+}
+
+/// How long an operation may take.
+///
+/// The timer is left as it is from one operation to the next, and set on only when it rings before
+/// its time: setting it for each would cost the generator a system call.
+struct Patience {
+    length: Duration,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Patience {
+    fn new(length: Duration) -> Self {
+        Self {
+            length,
+            timer: Box::pin(tokio::time::sleep(length)),
+        }
+    }
+
+    /// `None`: it took longer.
+    async fn run<T>(&mut self, operation: impl Future<Output = T>) -> Option<T> {
+        let end = Instant::now() + self.length;
+        let mut operation = pin!(operation);
+        if self.timer.is_elapsed() {
+            self.timer.as_mut().reset(end);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut operation => return Some(outcome),
+                () = &mut self.timer => {
+                    if Instant::now() >= end {
+                        return None;
+                    }
+                    self.timer.as_mut().reset(end);
+                }
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use steppe_lab::load::{Burst, Driver, Interval, LoadFailure, check};
 use steppe_lab::scenario::{CommandLoad, Load, LoadKind, Pace, Program};
 
-use crate::servers::{Nginx, Scratch};
+use crate::servers::{Nginx, Scratch, free_addr};
 use crate::{PATIENCE, burst, errors_of, load};
 
 fn command(words: &[&str]) -> Load {
@@ -241,14 +241,17 @@ fn what_a_command_load_can_not_have_is_refused() {
     .assert_debug_eq(&said);
 }
 
-/// The script is the one of `docs/lab-protocol.md`.
+/// An example of `docs/lab-protocol.md`, as it stands there.
+fn documented(language: &str) -> &'static str {
+    let docs = include_str!("../../../../docs/lab-protocol.md");
+    let (_, rest) = docs.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap().0
+}
+
 #[test]
 fn wrk_speaks_the_protocol_by_the_script_of_the_documentation() {
-    let docs = include_str!("../../../../docs/lab-protocol.md");
-    let (_, rest) = docs.split_once("```lua\n").unwrap();
-    let (script, _) = rest.split_once("```").unwrap();
     let nginx = Nginx::start("", "location / { return 200; }");
-    let path = nginx.scratch.write("lab.lua", script);
+    let path = nginx.scratch.write("lab.lua", documented("lua"));
     let path = path.to_str().unwrap();
     let words = format!(
         "exec wrk -t1 -c4 -d$STEPPE_LAB_SECONDS -s {path} {} 3>&1 >&2",
@@ -259,4 +262,25 @@ fn wrk_speaks_the_protocol_by_the_script_of_the_documentation() {
     assert!(interval.operations > 100, "{interval:?}");
     assert_eq!(interval.service.len(), interval.operations);
     assert_eq!(interval.errors, 0);
+}
+
+#[test]
+fn the_shell_of_the_documentation_tells_answers_from_failures() {
+    let nginx = Nginx::start("", "location / { return 200; }");
+    let path = nginx.scratch.write("curl.sh", documented("sh"));
+    let path = path.to_str().unwrap();
+    let cases = [nginx.url("/"), format!("http://{}/", free_addr())];
+    let [answered, refused] = cases.map(|url| {
+        // Two seconds: the script counts whole ones.
+        let (interval, failures) = to_end(&command(&["sh", path, &url, "2"]));
+        assert_eq!(failures, []);
+        interval
+    });
+    assert!(
+        answered.operations > 0 && answered.errors == 0,
+        "{answered:?}"
+    );
+    assert_eq!(answered.service.len(), answered.operations);
+    assert!(refused.operations == 0 && refused.errors > 0, "{refused:?}");
+    assert_eq!(errors_of(&refused, "curl 7"), refused.errors);
 }

@@ -1,7 +1,14 @@
 //! Loads against real servers, and against servers that misbehave as they are told.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that can't be set up fails; the lint spares test functions, and not their helpers"
+)]
+
 mod command;
+mod dns;
 mod http;
+mod http2;
 mod servers;
 
 use std::path::PathBuf;
