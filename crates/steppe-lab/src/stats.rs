@@ -2,10 +2,42 @@
 //!
 //! The same numbers and the same seed give the same answer: nothing here reads a clock, a file or
 //! a global. Every answer says what it rests on and how sure it is; where numbers don't suffice
-//! there is no answer (`None`), never a zero.
+//! there is no answer (`None`), never a zero. `tests/simulation.rs` holds the answers against series
+//! whose truth is known.
 //!
 //! Leaves out what the numbers mean: units, leak or retention, sentences.
 
+mod drift;
+mod pairs;
+mod redraw;
+mod student;
 mod theil_sen;
 
+pub use drift::{Drift, auto_warmup, judge_drift};
+pub use pairs::{Comparison, GateInput, detectable_ratio, judge_pairs, noise};
 pub use theil_sen::theil_sen;
+
+/// Of two-sided intervals.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Standard deviation of a sample; `None` with fewer than two values.
+///
+/// Values that are all the same have exactly 0, which a mean that was rounded would spoil.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let [first, _, ..] = values else {
+        return None;
+    };
+    let count = values.len() as f64;
+    let mean = values.iter().map(|value| value - first).sum::<f64>() / count;
+    let squares: f64 = values
+        .iter()
+        .map(|value| (value - first - mean).powi(2))
+        .sum();
+    Some((squares / (count - 1.0)).sqrt())
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    Some(f64::midpoint(values[last / 2], values[values.len() / 2]))
+}

@@ -1,0 +1,365 @@
+//! Does a series drift, held against a budget?
+//!
+//! Significance alone would be the wrong question: with autocorrelated noise, a third of steady
+//! series have a "significant" slope, and a warm-up that ends nearly always has one. So an interval
+//! of the slope (per step, of Theil and Sen) is held against what growth is allowed.
+//!
+//! Intervals are two-sided at 95 %, so each of the claims "under the budget" and "over it" is wrong
+//! at most 2.5 % of the time where growth is exactly the budget. UNBOUNDED needs two intervals over
+//! the budget at once and is the rarer for it; nothing is corrected for that.
+//!
+//! - **Five fresh processes or more**: t interval of the mean of their slopes. Processes are
+//!   independent of each other whatever the noise within one is like, so it holds without a model.
+//! - **One**: its points are redrawn ([`super::redraw`]). It holds as far as the noise of the
+//!   window shows how long noise lasts, and says nothing about the next process.
+//! - **Two to four**: each is judged by itself, and the interval is the hull of theirs: what is
+//!   claimed holds for every process that was seen. A t interval of so few is so wide that a
+//!   second run would say less than the first alone, and pooling their points would pretend that
+//!   processes can't differ.
+//!
+//! Leaves out the drift of a random walk (noise that never returns): nothing tells it from growth
+//! within one process.
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+
+use super::redraw::standard_error;
+use super::student::t_quantile;
+use super::{CONFIDENCE, theil_sen};
+use crate::limits::{BOOTSTRAP_POINTS_MIN, FRESH_POINTS_MIN, FRESH_PROCESSES_MIN};
+use crate::record::{Interval, Method, Word};
+
+/// What is said about the drift of one or several series. Slopes are per step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drift {
+    /// `Stable`, `Growing`, `Unbounded` or `Inconclusive`.
+    pub word: Word,
+    /// `FreshProcesses`, or `BlockBootstrap` with fewer than five series.
+    pub method: Method,
+    /// Slope of the whole window; the mean over the series.
+    pub whole: Interval,
+    /// Slope of the last half of the window.
+    pub last_half: Interval,
+    /// Of both intervals, 0 to 1.
+    pub confidence: f64,
+    /// The lower bound is over 0, of the whole window and of its last half.
+    pub significant: bool,
+    /// Rise from the first quarter's median to the last quarter's, per step; the mean over the
+    /// series. It sees the one step that a median of slopes doesn't: nothing whose rise is over the
+    /// budget is called stable.
+    pub rise: f64,
+    /// Of the shortest series, without those that are missing.
+    pub points: u32,
+    /// How many series were long enough to count.
+    pub series: u32,
+}
+
+/// Judges series of points that are one step (an epoch, a cycle) apart, warm-up left out.
+///
+/// One series a fresh process. A missing point is `NAN`, and keeps its place. A series that is too
+/// short (8 points among five or more, else 12) is left out. `None`: none was long enough.
+///
+/// - STABLE: the upper bound of the whole window's slope is not over the budget.
+/// - UNBOUNDED: the lower bound is over it, for the whole window and for its last half.
+/// - GROWING: for the whole window only.
+/// - INCONCLUSIVE: everything else.
+#[must_use]
+pub fn judge_drift(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Option<Drift> {
+    let fresh = long_enough(series, FRESH_POINTS_MIN);
+    if fresh.len() >= FRESH_PROCESSES_MIN {
+        let whole = between_processes(&fresh, whole)?;
+        let last_half = between_processes(&fresh, last_half)?;
+        return drift(
+            &fresh,
+            Method::FreshProcesses,
+            (whole, last_half),
+            budget_per_step,
+        );
+    }
+    let lone = long_enough(series, BOOTSTRAP_POINTS_MIN);
+    let whole = within_processes(&lone, whole, seed)?;
+    let last_half = within_processes(&lone, last_half, !seed)?;
+    drift(
+        &lone,
+        Method::BlockBootstrap,
+        (whole, last_half),
+        budget_per_step,
+    )
+}
+
+/// How many of a run's first points are warm-up, where the scenario leaves it to the lab: a sixth,
+/// rounded up.
+///
+/// Fixed by the count alone, so that nobody (and no look at the data) can choose it after the fact.
+/// What settles with a time constant of 15 epochs has 7 % of its way left after 40 of 240.
+#[must_use]
+pub fn auto_warmup(count: u32) -> u32 {
+    count.div_ceil(6)
+}
+
+fn drift(
+    series: &[&[f64]],
+    method: Method,
+    (whole, last_half): (Interval, Interval),
+    budget: f64,
+) -> Option<Drift> {
+    let rises: Option<Vec<f64>> = series.iter().map(|points| rise(points)).collect();
+    let rise = mean(&rises?)?;
+    let points = series.iter().map(|points| present(points)).min()?;
+    Some(Drift {
+        word: word(whole, last_half, rise, budget),
+        method,
+        whole,
+        last_half,
+        confidence: CONFIDENCE,
+        significant: whole.lower > 0.0 && last_half.lower > 0.0,
+        rise,
+        points: u32::try_from(points).unwrap_or(u32::MAX),
+        series: u32::try_from(series.len()).unwrap_or(u32::MAX),
+    })
+}
+
+fn word(whole: Interval, last_half: Interval, rise: f64, budget: f64) -> Word {
+    if whole.upper <= budget && rise <= budget {
+        Word::Stable
+    } else if whole.lower > budget && last_half.lower > budget {
+        Word::Unbounded
+    } else if whole.lower > budget {
+        Word::Growing
+    } else {
+        Word::Inconclusive
+    }
+}
+
+/// The mean of the processes' slopes and its t interval.
+///
+/// Slopes that are all the same (memory that doesn't move) have an interval without a width.
+fn between_processes(series: &[&[f64]], window: fn(&[f64]) -> &[f64]) -> Option<Interval> {
+    let slopes: Option<Vec<f64>> = series
+        .iter()
+        .map(|points| theil_sen(window(points)))
+        .collect();
+    let slopes = slopes?;
+    let estimate = mean(&slopes)?;
+    let error = super::deviation(&slopes)? / (slopes.len() as f64).sqrt();
+    let degrees = u32::try_from(slopes.len() - 1).unwrap_or(u32::MAX);
+    Some(around(estimate, error, degrees))
+}
+
+/// The hull of what each process by itself says; with one process, its own interval.
+fn within_processes(
+    series: &[&[f64]],
+    window: fn(&[f64]) -> &[f64],
+    seed: u64,
+) -> Option<Interval> {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let each: Option<Vec<Interval>> = series
+        .iter()
+        .map(|points| {
+            let points = window(points);
+            let (error, degrees) = standard_error(points, &mut random)?;
+            Some(around(theil_sen(points)?, error, degrees))
+        })
+        .collect();
+    let each = each?;
+    let estimates: Vec<f64> = each.iter().map(|interval| interval.estimate).collect();
+    let lower = each.iter().map(|interval| interval.lower);
+    let upper = each.iter().map(|interval| interval.upper);
+    Some(Interval {
+        lower: lower.fold(f64::INFINITY, f64::min),
+        estimate: mean(&estimates)?,
+        upper: upper.fold(f64::NEG_INFINITY, f64::max),
+    })
+}
+
+fn around(estimate: f64, error: f64, degrees: u32) -> Interval {
+    let reach = t_quantile(f64::midpoint(1.0, CONFIDENCE), degrees) * error;
+    Interval {
+        lower: estimate - reach,
+        estimate,
+        upper: estimate + reach,
+    }
+}
+
+/// Rise per step between the medians of the first and the last quarter of what is present.
+fn rise(points: &[f64]) -> Option<f64> {
+    let known: Vec<(f64, f64)> = points
+        .iter()
+        .enumerate()
+        .filter(|(_, point)| point.is_finite())
+        .map(|(step, point)| (step as f64, *point))
+        .collect();
+    let quarter = known.len().div_ceil(4);
+    let center = |part: &[(f64, f64)]| {
+        let (steps, values): (Vec<f64>, Vec<f64>) = part.iter().copied().unzip();
+        Some((mean(&steps)?, super::median(values)?))
+    };
+    let (from, first) = center(&known[..quarter])?;
+    let (to, last) = center(&known[known.len() - quarter..])?;
+    (to > from).then(|| (last - first) / (to - from))
+}
+
+/// Those with so many points in the window, and half of them in its last half.
+fn long_enough(series: &[Vec<f64>], points_min: usize) -> Vec<&[f64]> {
+    let is_long = |points: &&[f64]| {
+        present(points) >= points_min && present(last_half(points)) >= points_min / 2
+    };
+    series.iter().map(Vec::as_slice).filter(is_long).collect()
+}
+
+fn present(points: &[f64]) -> usize {
+    points.iter().filter(|point| point.is_finite()).count()
+}
+
+fn whole(points: &[f64]) -> &[f64] {
+    points
+}
+
+fn last_half(points: &[f64]) -> &[f64] {
+    &points[points.len() / 2..]
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: f64 = 4096.0;
+
+    fn judge(series: &[Vec<f64>], budget: f64) -> Drift {
+        judge_drift(series, budget, 7).unwrap()
+    }
+
+    fn line(slope: f64, points: u32) -> Vec<f64> {
+        (0..points).map(|step| slope * f64::from(step)).collect()
+    }
+
+    /// A line with noise of 1 that looks random, and is the same every time.
+    fn noisy(slope: f64, points: u32, stir: u32) -> Vec<f64> {
+        let scatter = |step: u32| f64::from((step * 7_919 + stir) * (step + 101) % 1_009) / 1_009.0;
+        (0..points)
+            .map(|step| slope * f64::from(step) + scatter(step))
+            .collect()
+    }
+
+    #[test]
+    fn memory_that_does_not_move_is_stable() {
+        for count in [1, 3, 5, 9] {
+            let drift = judge(&vec![vec![1e9; 20]; count], 0.0);
+            assert_eq!(drift.word, Word::Stable, "{count}");
+            assert_eq!((drift.whole.lower, drift.whole.upper), (0.0, 0.0));
+            assert!(!drift.significant);
+        }
+    }
+
+    #[test]
+    fn a_leak_without_noise_is_unbounded() {
+        for count in [1, 4, 5] {
+            let drift = judge(&vec![line(PAGE, 20); count], 1024.0);
+            assert_eq!(drift.word, Word::Unbounded, "{count}");
+            assert_eq!(drift.whole.estimate, PAGE);
+            assert!(drift.significant);
+        }
+    }
+
+    #[test]
+    fn growth_under_the_budget_is_stable_and_significant() {
+        let series: Vec<_> = (0..5).map(|stir| noisy(1.0, 60, stir)).collect();
+        let drift = judge(&series, 2.0);
+        assert_eq!(drift.word, Word::Stable);
+        assert!(drift.significant);
+        assert_eq!((drift.points, drift.series), (60, 5));
+    }
+
+    #[test]
+    fn growth_that_has_stopped_is_growing() {
+        let stops = |stir| {
+            let tail = noisy(0.0, 45, stir).into_iter().map(|point| 135.0 + point);
+            noisy(3.0, 45, stir + 5).into_iter().chain(tail).collect()
+        };
+        let series: Vec<Vec<f64>> = (0..5).map(stops).collect();
+        assert_eq!(judge(&series, 0.5).word, Word::Growing);
+    }
+
+    #[test]
+    fn growth_around_the_budget_is_inconclusive() {
+        let series: Vec<_> = (0..5)
+            .map(|stir| noisy(f64::from(stir), 30, stir))
+            .collect();
+        assert_eq!(judge(&series, 2.0).word, Word::Inconclusive);
+        assert_eq!(judge(&series, f64::NAN).word, Word::Inconclusive);
+    }
+
+    /// Three quarters of pairs don't have the step between them, so the slope of Theil and Sen is 0.
+    #[test]
+    fn one_late_step_over_the_budget_is_not_stable() {
+        let mut stepped = vec![0.0; 80];
+        stepped.extend([64.0 * 1024.0; 30]);
+        for count in [1, 5] {
+            let drift = judge(&vec![stepped.clone(); count], 100.0);
+            assert_eq!(drift.whole.estimate, 0.0);
+            assert_eq!(drift.word, Word::Inconclusive, "{count}");
+        }
+        assert_eq!(judge(&vec![stepped; 5], 1000.0).word, Word::Stable);
+    }
+
+    #[test]
+    fn a_leak_in_pages_is_as_steep_as_a_smooth_one() {
+        // 500 bytes an epoch, seen as pages.
+        let pages: Vec<f64> = line(500.0, 240)
+            .into_iter()
+            .map(|bytes| (bytes / PAGE).floor() * PAGE)
+            .collect();
+        let drift = judge(std::slice::from_ref(&pages), 250.0);
+        assert_eq!(drift.word, Word::Unbounded);
+        assert!((drift.whole.estimate - 500.0).abs() < 10.0);
+        assert_eq!(judge(&[pages], 1000.0).word, Word::Stable);
+    }
+
+    #[test]
+    fn few_processes_say_no_more_than_each_does() {
+        let series: Vec<_> = (0..3)
+            .map(|stir| noisy(f64::from(stir), 40, stir))
+            .collect();
+        let together = judge(&series, 1.0);
+        assert_eq!(together.method, Method::BlockBootstrap);
+        assert_eq!((together.word, together.series), (Word::Inconclusive, 3));
+        assert!(together.whole.lower < 0.1 && together.whole.upper > 1.9);
+        assert!((together.whole.estimate - 1.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn short_series_are_left_out_and_missing_points_are_not() {
+        assert_eq!(judge_drift(&[], 1.0, 7), None);
+        assert_eq!(judge_drift(&[line(1.0, 11)], 1.0, 7), None);
+        assert_eq!(judge_drift(&[vec![f64::NAN; 100]], 1.0, 7), None);
+        let mut one_half = line(1.0, 100);
+        one_half[50..].fill(f64::NAN);
+        assert_eq!(judge_drift(&[one_half], 1.0, 7), None);
+
+        let mut series = vec![line(1.0, 20); 6];
+        series[0].truncate(7);
+        series[1][3] = f64::NAN;
+        let drift = judge(&series, 1.0);
+        assert_eq!((drift.series, drift.points), (5, 19));
+        assert_eq!(drift.whole.estimate, 1.0);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_answer() {
+        let series = [noisy(0.0, 60, 1)];
+        assert_eq!(judge_drift(&series, 1.0, 3), judge_drift(&series, 1.0, 3));
+        assert_ne!(judge_drift(&series, 1.0, 3), judge_drift(&series, 1.0, 4));
+    }
+
+    #[test]
+    fn warmup_is_a_sixth() {
+        let rule = [(0, 0), (1, 1), (6, 1), (20, 4), (120, 20), (240, 40)];
+        for (count, warmup) in rule {
+            assert_eq!(auto_warmup(count), warmup);
+        }
+    }
+}
