@@ -66,13 +66,14 @@ pub const LEAK_STACK_MAX: usize = 24;
 /// (about 90 points).
 pub const SLOPES_SELECTED_DIRECTLY: usize = 1 << 12;
 
-/// Slopes that the first bracket is read from: enough that a fifth of all are left within it.
-pub const SLOPES_SAMPLED: usize = 512;
+/// Slopes that the first bracket is read from (twice the root of all, where that is more): few enough
+/// to select among at once, and enough that an eighth of all are left within the bracket.
+pub const SLOPES_SAMPLED_MIN: usize = 512;
 
 /// Slopes that are held at once, 512 KiB: a series of 10,000 points has 50 million.
 pub const SLOPES_HELD_MAX: usize = 1 << 16;
 
-const _: () = assert!(SLOPES_SAMPLED < SLOPES_SELECTED_DIRECTLY);
+const _: () = assert!(SLOPES_SAMPLED_MIN < SLOPES_SELECTED_DIRECTLY);
 const _: () = assert!(SLOPES_SELECTED_DIRECTLY < SLOPES_HELD_MAX);
 
 // Statistics: drift.
@@ -87,12 +88,12 @@ pub const FRESH_POINTS_MIN: usize = 8;
 /// Points of a series that is judged by itself: its last half still has three blocks of two.
 pub const BOOTSTRAP_POINTS_MIN: usize = 12;
 
-/// Redrawn series a standard error. It is then off by 5 %, which is little beside what blocks are
-/// off by (Efron & Tibshirani 1993 §6.4: 200 are nearly always enough for a standard error).
-pub const BOOTSTRAP_SERIES: usize = 200;
+/// Redrawn series a standard error. It is then off by 6 %, which is little beside what blocks are
+/// off by (Efron & Tibshirani 1993 §6.4: 50 to 200 are enough for a standard error).
+pub const BOOTSTRAP_SERIES: usize = 150;
 
-/// A longer series is folded to at most so many points before it is redrawn: 200 slopes of 1,000
-/// points take a second, and neighbors in a long series say the same.
+/// A longer series is folded to at most so many points before it is redrawn: neighbors in a long
+/// series say the same, and time grows with the square.
 pub const BOOTSTRAP_POINTS_MAX: usize = 1_000;
 
 /// Closest to a random walk that noise is taken to be. Beyond, drift and noise are one.

@@ -222,3 +222,144 @@ fn last_half(points: &[f64]) -> &[f64] {
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: f64 = 4096.0;
+
+    fn judge(series: &[Vec<f64>], budget: f64) -> Drift {
+        judge_drift(series, budget, 7).unwrap()
+    }
+
+    fn line(slope: f64, points: u32) -> Vec<f64> {
+        (0..points).map(|step| slope * f64::from(step)).collect()
+    }
+
+    /// A line with noise of 1 that looks random, and is the same every time.
+    fn noisy(slope: f64, points: u32, stir: u32) -> Vec<f64> {
+        let scatter = |step: u32| f64::from((step * 7_919 + stir) * (step + 101) % 1_009) / 1_009.0;
+        (0..points)
+            .map(|step| slope * f64::from(step) + scatter(step))
+            .collect()
+    }
+
+    #[test]
+    fn memory_that_does_not_move_is_stable() {
+        for count in [1, 3, 5, 9] {
+            let drift = judge(&vec![vec![1e9; 20]; count], 0.0);
+            assert_eq!(drift.word, Word::Stable, "{count}");
+            assert_eq!((drift.whole.lower, drift.whole.upper), (0.0, 0.0));
+            assert!(!drift.significant);
+        }
+    }
+
+    #[test]
+    fn a_leak_without_noise_is_unbounded() {
+        for count in [1, 4, 5] {
+            let drift = judge(&vec![line(PAGE, 20); count], 1024.0);
+            assert_eq!(drift.word, Word::Unbounded, "{count}");
+            assert_eq!(drift.whole.estimate, PAGE);
+            assert!(drift.significant);
+        }
+    }
+
+    #[test]
+    fn growth_under_the_budget_is_stable_and_significant() {
+        let series: Vec<_> = (0..5).map(|stir| noisy(1.0, 60, stir)).collect();
+        let drift = judge(&series, 2.0);
+        assert_eq!(drift.word, Word::Stable);
+        assert!(drift.significant);
+        assert_eq!((drift.points, drift.series), (60, 5));
+    }
+
+    #[test]
+    fn growth_that_has_stopped_is_growing() {
+        let stops = |stir| {
+            let tail = noisy(0.0, 45, stir).into_iter().map(|point| 135.0 + point);
+            noisy(3.0, 45, stir + 5).into_iter().chain(tail).collect()
+        };
+        let series: Vec<Vec<f64>> = (0..5).map(stops).collect();
+        assert_eq!(judge(&series, 0.5).word, Word::Growing);
+    }
+
+    #[test]
+    fn growth_around_the_budget_is_inconclusive() {
+        let series: Vec<_> = (0..5)
+            .map(|stir| noisy(f64::from(stir), 30, stir))
+            .collect();
+        assert_eq!(judge(&series, 2.0).word, Word::Inconclusive);
+        assert_eq!(judge(&series, f64::NAN).word, Word::Inconclusive);
+    }
+
+    /// Three quarters of pairs don't have the step between them, so the slope of Theil and Sen is 0.
+    #[test]
+    fn one_late_step_over_the_budget_is_not_stable() {
+        let mut stepped = vec![0.0; 80];
+        stepped.extend([64.0 * 1024.0; 30]);
+        for count in [1, 5] {
+            let drift = judge(&vec![stepped.clone(); count], 100.0);
+            assert_eq!(drift.whole.estimate, 0.0);
+            assert_eq!(drift.word, Word::Inconclusive, "{count}");
+        }
+        assert_eq!(judge(&vec![stepped; 5], 1000.0).word, Word::Stable);
+    }
+
+    #[test]
+    fn a_leak_in_pages_is_as_steep_as_a_smooth_one() {
+        // 500 bytes an epoch, seen as pages.
+        let pages: Vec<f64> = line(500.0, 240)
+            .into_iter()
+            .map(|bytes| (bytes / PAGE).floor() * PAGE)
+            .collect();
+        let drift = judge(std::slice::from_ref(&pages), 250.0);
+        assert_eq!(drift.word, Word::Unbounded);
+        assert!((drift.whole.estimate - 500.0).abs() < 10.0);
+        assert_eq!(judge(&[pages], 1000.0).word, Word::Stable);
+    }
+
+    #[test]
+    fn few_processes_say_no_more_than_each_does() {
+        let series: Vec<_> = (0..3)
+            .map(|stir| noisy(f64::from(stir), 40, stir))
+            .collect();
+        let together = judge(&series, 1.0);
+        assert_eq!(together.method, Method::BlockBootstrap);
+        assert_eq!((together.word, together.series), (Word::Inconclusive, 3));
+        assert!(together.whole.lower < 0.1 && together.whole.upper > 1.9);
+        assert!((together.whole.estimate - 1.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn short_series_are_left_out_and_missing_points_are_not() {
+        assert_eq!(judge_drift(&[], 1.0, 7), None);
+        assert_eq!(judge_drift(&[line(1.0, 11)], 1.0, 7), None);
+        assert_eq!(judge_drift(&[vec![f64::NAN; 100]], 1.0, 7), None);
+        let mut one_half = line(1.0, 100);
+        one_half[50..].fill(f64::NAN);
+        assert_eq!(judge_drift(&[one_half], 1.0, 7), None);
+
+        let mut series = vec![line(1.0, 20); 6];
+        series[0].truncate(7);
+        series[1][3] = f64::NAN;
+        let drift = judge(&series, 1.0);
+        assert_eq!((drift.series, drift.points), (5, 19));
+        assert_eq!(drift.whole.estimate, 1.0);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_answer() {
+        let series = [noisy(0.0, 60, 1)];
+        assert_eq!(judge_drift(&series, 1.0, 3), judge_drift(&series, 1.0, 3));
+        assert_ne!(judge_drift(&series, 1.0, 3), judge_drift(&series, 1.0, 4));
+    }
+
+    #[test]
+    fn warmup_is_a_sixth() {
+        let rule = [(0, 0), (1, 1), (6, 1), (20, 4), (120, 20), (240, 40)];
+        for (count, warmup) in rule {
+            assert_eq!(auto_warmup(count), warmup);
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! The Theil–Sen slope: the median of the slopes between all pairs of points.
 //!
 //! Exact, whatever the order of the pairs: no pair is left out and none is estimated. Memory is
-//! bounded ([`SLOPES_HELD_MAX`]) whatever the number of points; time grows with its square, 0.1 ms
-//! at 200 points and a fraction of a second at 10,000.
+//! bounded ([`SLOPES_HELD_MAX`]) whatever the number of points; time grows with its square, 0.04 ms
+//! at 200 points and 0.1 s at 10,000.
 //!
 //! Slopes aren't sorted. A sample of them brackets the median, one look at all pairs counts those
 //! below the bracket and holds those within, and the median is selected among the few that were held
@@ -12,7 +12,7 @@
 //! Theil 1950, "A rank-invariant method of linear and polynomial regression analysis"; Sen 1968,
 //! "Estimates of the regression coefficient based on Kendall's tau".
 
-use crate::limits::{SLOPES_HELD_MAX, SLOPES_SAMPLED, SLOPES_SELECTED_DIRECTLY};
+use crate::limits::{SLOPES_HELD_MAX, SLOPES_SAMPLED_MIN, SLOPES_SELECTED_DIRECTLY};
 
 /// Slope per step of points that are one step apart.
 ///
@@ -96,7 +96,7 @@ impl Slopes<'_> {
         let stride = if self.count <= SLOPES_SELECTED_DIRECTLY {
             1
         } else {
-            self.count / SLOPES_SAMPLED
+            self.count / SLOPES_SAMPLED_MIN.max(2 * self.count.isqrt())
         };
         let mut sample = Vec::with_capacity(self.count / stride + 1);
         let mut skip = 0;
@@ -121,16 +121,24 @@ impl Slopes<'_> {
             at_high: 0,
             held: Vec::new(),
         };
+        // Hot: 200 points have 19,900 slopes, and a standard error wants 200 times that. So what is
+        // surely outside is told by its difference alone, without the division, and nothing is
+        // branched on that is as likely as not.
+        let mut near_bracket = vec![0.0; self.points.len()];
         let mut stride = 1;
         for (steps, far) in self.by_distance() {
+            let (from, to) = (low * steps, high * steps);
+            let (from, to) = (from - rounding(from), to + rounding(to));
+            let (mut below, mut count) = (0, 0);
             for (near, far) in self.points.iter().zip(far) {
-                let slope = (far - near) / steps;
-                // Counted, not branched on: near the median, a branch would be guessed wrong half
-                // of the time.
-                look.below += usize::from(slope < low);
-                if (slope >= low) & (slope <= high) {
-                    look.note(slope, &mut stride);
-                }
+                let difference = far - near;
+                below += usize::from(difference < from);
+                near_bracket[count] = difference;
+                count += usize::from((difference >= from) & (difference <= to));
+            }
+            look.below += below;
+            for difference in &near_bracket[..count] {
+                look.note(difference / steps, &mut stride);
             }
         }
         look
@@ -154,13 +162,14 @@ enum Place {
 }
 
 impl Look {
+    /// Counts a slope that may be within; `stride` is a power of two.
     fn note(&mut self, slope: f64, stride: &mut usize) {
-        if slope == self.low {
+        if slope < self.low {
+            self.below += 1;
+        } else if slope == self.low {
             self.at_low += 1;
-        } else if slope == self.high {
-            self.at_high += 1;
-        } else {
-            if self.between.is_multiple_of(*stride) {
+        } else if slope < self.high {
+            if self.between & (*stride - 1) == 0 {
                 self.held.push(slope);
             }
             self.between += 1;
@@ -172,6 +181,8 @@ impl Look {
                 });
                 *stride *= 2;
             }
+        } else if slope == self.high {
+            self.at_high += 1;
         }
     }
 
@@ -193,6 +204,11 @@ impl Look {
             Place::Apart
         }
     }
+}
+
+/// More than a slope times steps can be off by, as opposed to a difference divided by them.
+fn rounding(difference: f64) -> f64 {
+    4.0 * f64::EPSILON * difference.abs() + f64::MIN_POSITIVE
 }
 
 /// Two of the sample that have the wanted ranks of all `inside` between them, most likely: three
