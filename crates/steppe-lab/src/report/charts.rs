@@ -88,7 +88,7 @@ pub(super) fn sections(run: &LoadedRun, timelines: &Timelines) -> Vec<Section> {
 fn comparison(verdict: Option<&Verdict>) -> Vec<Section> {
     let chart = verdict.and_then(ratios::chart);
     let section = chart.map(|chart| Section {
-        title: "Comparison",
+        title: "Ratios",
         groups: vec![Group {
             charts: vec![chart],
             ..Group::default()
@@ -102,7 +102,9 @@ fn memory(scene: &Scene<'_>) -> Vec<Group> {
     if scene.along == Along::Cycles {
         groups.extend(bars::group(scene));
     }
-    groups.extend(drift::groups(scene));
+    if scene.along != Along::Runs {
+        groups.extend(drift::groups(scene));
+    }
     groups.extend(overview::group(scene));
     groups.extend(overview::timelines(scene));
     groups

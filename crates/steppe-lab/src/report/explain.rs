@@ -166,10 +166,13 @@ fn points_that_went_in(
     let judged = track.epochs().filter(|epoch| !epoch.warmup).count();
     let missing = judged - points.len();
     let runs = track.runs.len();
+    let laid = match runs {
+        1 => "1 run".to_owned(),
+        _ => format!("{runs} runs laid over each other"),
+    };
     let mut text = format!(
-        "\nPoints ({}, {runs} {} laid over each other, by {})\n",
+        "\nPoints ({}, {laid}, by {})\n",
         metric.label,
-        if runs == 1 { "run" } else { "runs" },
         along.title()
     );
     let line = is_growth(finding)
@@ -204,7 +207,7 @@ fn fitted(finding: &Finding, points: &[Place]) -> Option<[Place; 2]> {
 }
 
 fn intervals(finding: &Finding) -> String {
-    let unit = escape::terminal(&finding.unit);
+    let unit = view::unit(finding);
     let Some(whole) = finding.value else {
         return "\nInterval\n  nothing was measured\n".to_owned();
     };
@@ -213,14 +216,15 @@ fn intervals(finding: &Finding) -> String {
     if !is_growth(finding) {
         rows[0].0 = "value";
     }
-    let mut text = format!("\nInterval, {unit}\n");
+    let mut text = "\nInterval\n".to_owned();
     let ends = rows
         .iter()
         .flat_map(|(_, interval)| [interval.lower, interval.upper]);
     let domain = Domain::of(ends.chain(finding.limit));
     for (name, interval) in &rows {
-        let range = figure::range(interval).map_or_else(String::new, |range| format!(" ({range})"));
-        let estimate = figure::number(interval.estimate);
+        let range = unit.range(interval);
+        let range = range.map_or_else(String::new, |range| format!(" ({range})"));
+        let estimate = escape::terminal(&unit.show(interval.estimate));
         text.push_str(&format!("  {name:<13}{estimate}{range}\n"));
         if let Some(domain) = domain.filter(|_| range_is_drawn(interval)) {
             text.push_str(&format!(
@@ -236,7 +240,10 @@ fn intervals(finding: &Finding) -> String {
         } else {
             "limit"
         };
-        text.push_str(&format!("  {what:<13}{}\n", figure::number(limit)));
+        text.push_str(&format!(
+            "  {what:<13}{}\n",
+            escape::terminal(&unit.show(limit))
+        ));
     }
     text
 }

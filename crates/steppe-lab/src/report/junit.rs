@@ -10,7 +10,6 @@ use serde::Serialize;
 use crate::record::{Finding, LoadedRun, VariantVerdict, Verdict, Word};
 
 use super::ReportError;
-use super::figure;
 use super::metric;
 use super::template::JUNIT;
 use super::view;
@@ -237,7 +236,7 @@ fn properties(finding: &Finding) -> Vec<(&'static str, String)> {
     };
     add("limit", finding.limit);
     add("value", finding.value.map(|value| value.estimate));
-    let interval = finding.value.filter(|value| figure::range(value).is_some());
+    let interval = finding.value.filter(|value| value.lower < value.upper);
     add("lower", interval.map(|value| value.lower));
     add("upper", interval.map(|value| value.upper));
     properties

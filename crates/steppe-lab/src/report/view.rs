@@ -288,29 +288,34 @@ pub(super) fn findings(findings: &[Finding]) -> Vec<FindingView> {
 
 impl FindingView {
     fn of(finding: &Finding) -> Self {
-        let unit = finding.unit.as_str();
+        let unit = unit(finding);
         let value = finding.value.as_ref();
         let half = finding.last_half.as_ref();
         Self {
             metric: finding.metric.clone(),
             label: metric::label(&finding.metric).to_owned(),
             answer: Answer::of(finding.word),
-            value: value.map_or_else(
-                || "–".to_owned(),
-                |value| figure::with_unit(value.estimate, unit),
-            ),
-            range: value.and_then(figure::range),
-            limit: finding.limit.map(|limit| figure::with_unit(limit, unit)),
+            value: value.map_or_else(|| "–".to_owned(), |value| unit.show(value.estimate)),
+            range: value.and_then(|value| unit.range(value)),
+            limit: finding.limit.map(|limit| unit.show(limit)),
             last_half: half.map(|half| {
-                let range =
-                    figure::range(half).map_or_else(String::new, |range| format!(" ({range})"));
-                format!("{}{range}", figure::with_unit(half.estimate, unit))
+                let range = unit.range(half);
+                let range = range.map_or_else(String::new, |range| format!(" ({range})"));
+                format!("{}{range}", unit.show(half.estimate))
             }),
             text: finding.text.clone(),
             notes: finding.notes.clone(),
             basis: basis(finding),
         }
     }
+}
+
+/// What all figures of a finding are told in.
+pub(super) fn unit(finding: &Finding) -> figure::Unit {
+    let intervals = finding.value.iter().chain(&finding.last_half);
+    let figures =
+        intervals.flat_map(|interval| [interval.lower, interval.estimate, interval.upper]);
+    figure::Unit::of(&finding.unit, figures.chain(finding.limit))
 }
 
 /// What a figure rests on: `5 fresh processes of 48 points, 95 % interval`.

@@ -460,7 +460,7 @@ pub fn cycles() -> Made {
         let mut finding = growth(
             "rss_growth",
             word,
-            interval(slope * 0.6, slope, slope * 1.5),
+            interval(slope * 0.93, slope, slope * 1.09),
             65_536.0,
         );
         finding.unit = "KiB/cycle".to_owned();
@@ -732,7 +732,7 @@ pub fn hostile() -> Made {
     let mut finding = growth("rss_growth", Word::Stable, interval(0.0, 0.0, 0.0), 32.0);
     finding.text = harm.to_owned();
     finding.notes = vec![harm.to_owned()];
-    let mut odd = figure(harm, harm, Word::NoGo, f64::NAN, Some(f64::INFINITY));
+    let mut odd = figure(harm, harm, Word::NoGo, 1e300, Some(-1e-300));
     odd.text = harm.to_owned();
     let mut variants: Vec<VariantVerdict> = names
         .iter()

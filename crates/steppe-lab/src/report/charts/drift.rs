@@ -2,6 +2,7 @@
 //!
 //! The line of the slope, its interval and the budget start at the same place, the level of the
 //! first epoch that counts: the verdict is STABLE when the band stays under the budget's line.
+//! Comparisons, whose runs are a point each, have nothing to draw here.
 
 use crate::record::{Epoch, Finding};
 
@@ -71,14 +72,23 @@ fn group(scene: &Scene<'_>, judged: &Judged) -> Group {
     }
 }
 
-/// What has to fit on the axis: all points, and the budget's line.
+/// What has to fit on the axis: the points that count, and the budget's line. Warm-up does while
+/// it takes less room than they do; else it would press them flat, and is cut.
 fn domain(scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Domain> {
-    let points = variant.points(scene.along, judged.of);
-    let domain = Domain::of(points.iter().map(|point| point.1))?;
+    let values = |is_wanted: fn(&Epoch) -> bool| {
+        let epochs = variant.epochs().filter(move |epoch| is_wanted(epoch));
+        Domain::of(epochs.filter_map(judged.of))
+    };
+    let all = values(|_| true)?;
+    let counted = values(|epoch| !epoch.warmup).unwrap_or(all);
     let trend = Trend::of(scene, judged, variant);
     let budget_end = trend.and_then(|trend| Some(trend.level + trend.budget? * trend.length()));
-    let domain = budget_end.map_or(domain, |end| domain.with(end));
-    Some(domain.padded(0.02))
+    let counted = budget_end
+        .map_or(counted, |end| counted.with(end))
+        .padded(0.02);
+    let both = counted.with(all.low).with(all.high);
+    let is_small = both.high - both.low < 1.6 * (counted.high - counted.low);
+    Some(if is_small { both } else { counted })
 }
 
 fn chart(
@@ -141,10 +151,8 @@ pub(super) fn shade_warmup(plot: &mut Plot, scene: &Scene<'_>, variant: &Variant
 fn draw_points(plot: &mut Plot, scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) {
     let lines = variant.lines(scene.along, judged.of);
     let are_few = lines.iter().flatten().map(Vec::len).max() <= Some(DOTS_MAX);
-    if scene.along != Along::Runs {
-        for line in &lines {
-            plot.line("rest thin", line);
-        }
+    for line in &lines {
+        plot.line("rest thin", line);
     }
     if are_few {
         let radius = if lines.len() > 2 { 1.7 } else { 2.2 };
@@ -165,7 +173,7 @@ fn key(
         _ => judged.what.to_owned(),
     };
     let runs = variant.runs.len();
-    let each = if runs > 1 && scene.along != Along::Runs {
+    let each = if runs > 1 {
         format!("{what}, {runs} runs")
     } else {
         what
@@ -181,7 +189,7 @@ fn key(
         });
         key.push(KeyEntry {
             class: "fit",
-            text: format!("slope{confidence}"),
+            text: format!("slope by {}{confidence}", scene.along.title()),
         });
     }
     if trend.budget.is_some() {
@@ -206,9 +214,6 @@ struct Trend<'a> {
 
 impl<'a> Trend<'a> {
     fn of(scene: &'a Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Self> {
-        if scene.along == Along::Runs {
-            return None;
-        }
         let finding = scene.finding(variant.name, judged.metric);
         let unit = figure::bytes_of_unit(&finding?.unit)?;
         let counted: Vec<Place> = variant

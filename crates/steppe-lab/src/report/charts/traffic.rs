@@ -92,8 +92,9 @@ fn errors(scene: &Scene<'_>) -> Option<Group> {
     let charts = scene.tracks.iter().map(|variant| {
         let mut plot = Plot::new(Frame::PLAIN, &scene.x_axis(), &y);
         shade_warmup(&mut plot, scene, variant);
-        draw(&mut plot, scene, variant, "bad", metric.of);
-        let told = describe(&variant.points(scene.along, metric.of), figure::number);
+        let points = variant.points(scene.along, metric.of);
+        plot.stems("bad", points.iter().copied());
+        let told = describe(&points, figure::number);
         chart(plot, variant, "Errors", &told, errors_in_words(variant))
     });
     Some(group("Errors", charts.collect()))
