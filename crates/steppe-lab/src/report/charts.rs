@@ -12,10 +12,10 @@ mod traffic;
 
 use serde::Serialize;
 
-use crate::record::{Epoch, Finding, LoadedRun, Verdict};
+use crate::record::{Finding, LoadedRun, Verdict};
 
 use super::figure;
-use super::metric;
+use super::metric::{self, Column};
 use super::plot::{Axis, Place};
 use super::scale::{Domain, Quantity};
 use super::tracks::{self, Along, Timelines, VariantTracks};
@@ -152,7 +152,7 @@ impl Scene<'_> {
     }
 
     /// Least and most of a value over all variants.
-    fn domain(&self, of: fn(&Epoch) -> Option<f64>) -> Option<Domain> {
+    fn domain(&self, of: Column) -> Option<Domain> {
         let epochs = self.tracks.iter().flat_map(VariantTracks::epochs);
         Domain::of(epochs.filter_map(of))
     }

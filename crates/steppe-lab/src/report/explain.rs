@@ -1,10 +1,10 @@
 //! How a finding came about: the rule, the points that went in, the interval, and what to do next.
 
-use crate::record::{Epoch, Finding, Interval, LoadedRun, Method, RunKind, Word};
+use crate::record::{Finding, Interval, LoadedRun, Method, RunKind, Word};
 
 use super::escape;
 use super::figure;
-use super::metric::{self, Metric};
+use super::metric::{self, Column, Metric};
 use super::plot::Place;
 use super::scale::{Domain, Scale};
 use super::text_plot::text_plot;
@@ -96,7 +96,7 @@ fn comparison(finding: &Finding, tracks: &[VariantTracks<'_>], along: Along) -> 
     text.push_str(&format!("\nRule\n  {}\n", rule(finding, along)));
     if let Some(metric) = Metric::find(&finding.metric) {
         for track in tracks {
-            let points = counted(track, metric.of, along);
+            let points = counted(track, metric.column(track.epochs()), along);
             text.push_str(&format!("\nEach run of {}\n", escape::terminal(track.name)));
             text.push_str(&text_plot(&points, None, |value| metric.show(value)));
         }
@@ -148,7 +148,7 @@ fn rule(finding: &Finding, along: Along) -> String {
     }
 }
 
-fn counted(track: &VariantTracks<'_>, of: fn(&Epoch) -> Option<f64>, along: Along) -> Vec<Place> {
+fn counted(track: &VariantTracks<'_>, of: Column, along: Along) -> Vec<Place> {
     let epochs = track.epochs().filter(|epoch| !epoch.warmup);
     epochs
         .filter_map(|epoch| Some((x_of(along, epoch), of(epoch)?)))
@@ -161,7 +161,7 @@ fn points_that_went_in(
     metric: &Metric,
     along: Along,
 ) -> String {
-    let points = counted(track, metric.of, along);
+    let points = counted(track, metric.column(track.epochs()), along);
     let dropped = track.epochs().filter(|epoch| epoch.warmup).count();
     let judged = track.epochs().filter(|epoch| !epoch.warmup).count();
     let missing = judged - points.len();

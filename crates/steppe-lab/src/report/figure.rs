@@ -15,6 +15,10 @@ pub(super) fn number(value: f64) -> String {
         return "–".to_owned();
     }
     let magnitude = value.abs();
+    let is_extreme = magnitude >= 1e15 || (1e-12..1e-6).contains(&magnitude);
+    if is_extreme {
+        return format!("{value:.2e}");
+    }
     let decimals = match magnitude {
         m if !(1e-12..1000.0).contains(&m) => 0,
         m if m >= 100.0 => 1,
@@ -205,7 +209,8 @@ mod tests {
             ]
         );
         assert_eq!(number(f64::NAN), "–");
-        assert_eq!(number(-0.000_000_1), "0");
+        assert_eq!(number(-1e-17), "0");
+        assert_eq!([1e300, -2.5e-9].map(number), ["1.00e300", "-2.50e-9"]);
     }
 
     #[test]

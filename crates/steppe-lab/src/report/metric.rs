@@ -7,17 +7,25 @@ use crate::record::Epoch;
 use super::figure;
 use super::scale::Quantity;
 
+/// What an epoch says of a metric; `None`: it could not be seen.
+pub(super) type Column = fn(&Epoch) -> Option<f64>;
+
 /// A metric that has a value in every epoch.
 pub(super) struct Metric {
     /// As findings name it, without `_max`, `_min` or a unit at its end.
     name: &'static str,
     pub(super) label: &'static str,
     pub(super) quantity: Quantity,
-    pub(super) of: fn(&Epoch) -> Option<f64>,
+    pub(super) of: Column,
 }
 
 const METRICS: &[Metric] = &[
-    metric("rss_growth", "Memory at rest", Quantity::Bytes, rest_bytes),
+    metric(
+        "rss_growth",
+        "Memory at rest",
+        Quantity::Bytes,
+        anonymous_bytes,
+    ),
     metric("hwm_growth", "High-water mark", Quantity::Bytes, hwm_bytes),
     metric("live_growth", "Live heap", Quantity::Bytes, live_bytes),
     metric("rss", "RSS", Quantity::Bytes, rss_bytes),
@@ -77,12 +85,7 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
-const fn metric(
-    name: &'static str,
-    label: &'static str,
-    quantity: Quantity,
-    of: fn(&Epoch) -> Option<f64>,
-) -> Metric {
+const fn metric(name: &'static str, label: &'static str, quantity: Quantity, of: Column) -> Metric {
     Metric {
         name,
         label,
@@ -98,6 +101,14 @@ impl Metric {
         METRICS
             .iter()
             .find(|metric| metric.name == name || metric.name == short)
+    }
+
+    /// Its column in these epochs.
+    pub(super) fn column<'a>(&self, epochs: impl Iterator<Item = &'a Epoch>) -> Column {
+        match self.name {
+            "rss_growth" => rest_of(epochs),
+            _ => self.of,
+        }
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -166,9 +177,14 @@ pub(super) fn rss_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.rss_bytes)
 }
 
-/// Anonymous memory, or RSS where that can't be seen.
-pub(super) fn rest_bytes(epoch: &Epoch) -> Option<f64> {
-    anonymous_bytes(epoch).or_else(|| rss_bytes(epoch))
+/// Which column growth at rest is judged by: anonymous memory, or RSS where no epoch saw that. One
+/// of them for all: an epoch of the other kind among them would look like a jump.
+pub(super) fn rest_of<'a>(mut epochs: impl Iterator<Item = &'a Epoch>) -> Column {
+    if epochs.any(|epoch| epoch.anonymous_bytes.is_some()) {
+        anonymous_bytes
+    } else {
+        rss_bytes
+    }
 }
 
 pub(super) fn hwm_bytes(epoch: &Epoch) -> Option<f64> {

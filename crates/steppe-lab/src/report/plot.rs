@@ -31,8 +31,8 @@ impl Frame {
     pub(super) const LABELED: Self = Self {
         width: WIDTH,
         height: 280.0,
-        left: 58.0,
-        right: 84.0,
+        left: 62.0,
+        right: 96.0,
         top: 38.0,
         bottom: 40.0,
     };
@@ -44,8 +44,10 @@ impl Frame {
     /// One of several small ones in a row.
     pub(super) const SMALL: Self = Self {
         width: 320.0,
-        height: 200.0,
+        height: 160.0,
         left: 58.0,
+        right: 24.0,
+        top: 14.0,
         ..Self::PLAIN
     };
 
@@ -171,7 +173,7 @@ impl Plot {
             ));
             self.text("tick end", (left - 6.0, y + 4.5), &tick.label);
         }
-        self.text("tick", (2.0, 13.0), caption);
+        self.text("tick", (2.0, 16.0), caption);
     }
 
     fn draw_x_axis(&mut self, ticks: &Ticks, caption: &str) {

@@ -306,7 +306,7 @@ mod tests {
             labels(30.0 * mib, 30.01 * mib, Quantity::Bytes),
             "30,720 30,722 30,724 30,726 30,728 30,730 KiB"
         );
-        assert_eq!(labels(0.0, 600.0, Quantity::Seconds), "0 5 10 min");
+        assert_eq!(labels(0.0, 600.0, Quantity::Seconds), "0 2 4 6 8 10 min");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::limits;
 use crate::record::{Epoch, LoadedRun, RunKind, Sample};
 
+use super::metric::Column;
 use super::plot::Place;
 use super::scale::Domain;
 use super::thin::Thinned;
@@ -92,7 +93,7 @@ impl<'a> VariantTracks<'a> {
     }
 
     /// All points of a value, warm-up included.
-    pub(super) fn points(&self, along: Along, of: fn(&Epoch) -> Option<f64>) -> Vec<Place> {
+    pub(super) fn points(&self, along: Along, of: Column) -> Vec<Place> {
         let points = self.epochs().filter_map(|epoch| {
             let value = of(epoch).filter(|value| value.is_finite())?;
             Some((x_of(along, epoch), value))
@@ -101,7 +102,7 @@ impl<'a> VariantTracks<'a> {
     }
 
     /// One line a run; along the runs, one line in all.
-    pub(super) fn lines(&self, along: Along, of: fn(&Epoch) -> Option<f64>) -> Vec<Segments> {
+    pub(super) fn lines(&self, along: Along, of: Column) -> Vec<Segments> {
         if along == Along::Runs {
             let epochs: Vec<&Epoch> = self.epochs().filter(|epoch| !epoch.warmup).collect();
             return vec![segments(&epochs, along, of)];
@@ -116,7 +117,7 @@ impl<'a> VariantTracks<'a> {
         counted.map(|epoch| epoch.epoch).min()
     }
 
-    pub(super) fn has(&self, of: fn(&Epoch) -> Option<f64>) -> bool {
+    pub(super) fn has(&self, of: Column) -> bool {
         self.epochs().any(|epoch| of(epoch).is_some())
     }
 }
@@ -146,7 +147,7 @@ pub(super) fn x_domain(tracks: &[VariantTracks<'_>], along: Along) -> Option<Dom
     })
 }
 
-fn segments(epochs: &[&Epoch], along: Along, of: fn(&Epoch) -> Option<f64>) -> Segments {
+fn segments(epochs: &[&Epoch], along: Along, of: Column) -> Segments {
     let points_max = limits::REPORT_LINE_POINTS;
     // Bins of a whole number of epochs, wide enough that thinning never has to start over.
     let width = f64::from(u32::try_from(epochs.len().div_ceil(points_max / 2)).unwrap_or(1));

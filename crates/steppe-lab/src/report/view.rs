@@ -347,56 +347,47 @@ fn plural(count: u32, one: &str, many: &str) -> String {
 
 fn facts(run: &LoadedRun) -> Vec<Fact> {
     let manifest = &run.manifest;
-    let counted = run.epochs.iter().filter(|epoch| !epoch.warmup).count();
-    let operations = run.epochs.iter().map(|epoch| epoch.operations).sum();
-    let errors = run.epochs.iter().map(|epoch| epoch.errors).sum();
-    let variants = manifest.variants.len();
-    let unit = if manifest.kind == RunKind::Cycle {
-        "cycles"
-    } else {
-        "epochs"
-    };
-    let warmup = run.epochs.len() - counted;
-    let mut lengths: Vec<u64> = run.epochs.iter().map(|epoch| epoch.load_ms).collect();
-    lengths.sort_unstable();
-    let length = lengths
-        .get(lengths.len() / 2)
-        .map_or_else(String::new, |load_ms| {
-            format!(" of about {} of load", figure::span_ms(*load_ms))
-        });
+    let scenario = format!("{} ({})", manifest.scenario_name, manifest.scenario_path);
+    let finished = manifest.finished.as_deref().unwrap_or("it did not");
     let mut facts = vec![
-        fact(
-            "Scenario",
-            format!("{} ({})", manifest.scenario_name, manifest.scenario_path),
-        ),
+        fact("Scenario", scenario),
         fact("Command", command_line(&manifest.command)),
         fact("Started", manifest.started.clone()),
-        fact(
-            "Finished",
-            manifest
-                .finished
-                .clone()
-                .unwrap_or_else(|| "not".to_owned()),
-        ),
-        fact(
-            "Variants",
-            figure::count(u64::try_from(variants).unwrap_or(u64::MAX)),
-        ),
-        fact(
-            "Runs",
-            figure::count(u64::try_from(manifest.runs.len()).unwrap_or(u64::MAX)),
-        ),
+        fact("Finished", finished.to_owned()),
+        fact("Variants", manifest.variants.len().to_string()),
+        fact("Runs", manifest.runs.len().to_string()),
+    ];
+    facts.extend(measured(run));
+    facts.push(fact("Seed", manifest.seed.to_string()));
+    facts.push(fact("Steppe Lab", manifest.lab_version.clone()));
+    facts.extend(own_cost(manifest));
+    facts
+}
+
+/// What the epochs add up to; nothing where there are none.
+fn measured(run: &LoadedRun) -> Vec<Fact> {
+    let mut lengths: Vec<u64> = run.epochs.iter().map(|epoch| epoch.load_ms).collect();
+    lengths.sort_unstable();
+    let Some(load_ms) = lengths.get(lengths.len() / 2) else {
+        return Vec::new();
+    };
+    let counted = run.epochs.iter().filter(|epoch| !epoch.warmup).count();
+    let warmup = run.epochs.len() - counted;
+    let unit = match run.manifest.kind {
+        RunKind::Cycle => "cycles",
+        _ => "epochs",
+    };
+    let length = figure::span_ms(*load_ms);
+    let operations = run.epochs.iter().map(|epoch| epoch.operations).sum();
+    let errors = run.epochs.iter().map(|epoch| epoch.errors).sum();
+    vec![
         fact(
             "Measured",
-            format!("{counted} {unit}{length}, and {warmup} of warm-up"),
+            format!("{counted} {unit} of about {length} of load, and {warmup} of warm-up"),
         ),
         fact("Operations", figure::count(operations)),
         fact("Errors", figure::count(errors)),
-        fact("Seed", manifest.seed.to_string()),
-        fact("Steppe Lab", manifest.lab_version.clone()),
-    ];
-    facts.extend(own_cost(manifest));
-    facts
+    ]
 }
 
 fn own_cost(manifest: &Manifest) -> Option<Fact> {

@@ -82,9 +82,7 @@ fn bars(scene: &Scene<'_>, variant: &VariantTracks<'_>) -> Vec<Bar> {
         } else {
             BarKind::Counted
         };
-        let values = of_cycle
-            .iter()
-            .filter_map(|epoch| metric::rss_bytes(epoch).or_else(|| metric::rest_bytes(epoch)));
+        let values = of_cycle.iter().filter_map(|epoch| metric::rss_bytes(epoch));
         bar(x_of(scene.along, first), kind, values.collect())
     });
     start.into_iter().chain(after).collect()

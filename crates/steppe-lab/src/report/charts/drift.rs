@@ -7,7 +7,7 @@
 use crate::record::{Epoch, Finding};
 
 use super::super::figure;
-use super::super::metric;
+use super::super::metric::{self, Column};
 use super::super::plot::{Axis, Frame, Place, Plot};
 use super::super::scale::{Domain, Quantity};
 use super::super::tracks::{Along, VariantTracks, x_of};
@@ -18,38 +18,40 @@ struct Judged {
     metric: &'static str,
     title: &'static str,
     what: &'static str,
-    of: fn(&Epoch) -> Option<f64>,
+    of: Column,
 }
 
-const JUDGED: [Judged; 3] = [
-    Judged {
-        metric: "rss_growth",
-        title: "Memory at rest",
-        what: "in the quiet moment of each epoch",
-        of: metric::rest_bytes,
-    },
-    Judged {
-        metric: "hwm_growth",
-        title: "High-water mark",
-        what: "highest RSS within each epoch",
-        of: metric::hwm_bytes,
-    },
-    Judged {
-        metric: "live_growth",
-        title: "Live heap",
-        what: "allocated and not freed, as the target says",
-        of: metric::live_bytes,
-    },
-];
+fn judged(scene: &Scene<'_>) -> [Judged; 3] {
+    let epochs = scene.tracks.iter().flat_map(VariantTracks::epochs);
+    [
+        Judged {
+            metric: "rss_growth",
+            title: "Memory at rest",
+            what: "in the quiet moment of each epoch",
+            of: metric::rest_of(epochs),
+        },
+        Judged {
+            metric: "hwm_growth",
+            title: "High-water mark",
+            what: "highest RSS within each epoch",
+            of: metric::hwm_bytes,
+        },
+        Judged {
+            metric: "live_growth",
+            title: "Live heap",
+            what: "allocated and not freed, as the target says",
+            of: metric::live_bytes,
+        },
+    ]
+}
 
 /// Dots of a run are drawn one by one up to so many, else only their line.
 const DOTS_MAX: usize = 120;
 
 pub(super) fn groups(scene: &Scene<'_>) -> Vec<Group> {
-    let with_values = JUDGED
-        .iter()
-        .filter(|judged| scene.domain(judged.of).is_some());
-    with_values.map(|judged| group(scene, judged)).collect()
+    let judged = judged(scene).into_iter();
+    let with_values = judged.filter(|judged| scene.domain(judged.of).is_some());
+    with_values.map(|judged| group(scene, &judged)).collect()
 }
 
 fn group(scene: &Scene<'_>, judged: &Judged) -> Group {
@@ -151,8 +153,9 @@ pub(super) fn shade_warmup(plot: &mut Plot, scene: &Scene<'_>, variant: &Variant
 fn draw_points(plot: &mut Plot, scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) {
     let lines = variant.lines(scene.along, judged.of);
     let are_few = lines.iter().flatten().map(Vec::len).max() <= Some(DOTS_MAX);
+    let class = if are_few { "rest thin" } else { "rest fine" };
     for line in &lines {
-        plot.line("rest thin", line);
+        plot.line(class, line);
     }
     if are_few {
         let radius = if lines.len() > 2 { 1.7 } else { 2.2 };

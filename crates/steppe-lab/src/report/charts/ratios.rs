@@ -119,7 +119,7 @@ fn key(rows: &[(&Finding, Interval)]) -> Vec<KeyEntry> {
     }];
     if rows.iter().any(|(finding, _)| finding.limit.is_some()) {
         key.push(KeyEntry {
-            class: "limit",
+            class: "tick",
             text: "limit".to_owned(),
         });
     }

@@ -5,7 +5,7 @@
 use crate::record::Epoch;
 
 use super::super::figure;
-use super::super::metric::{self, Metric};
+use super::super::metric::{self, Column, Metric};
 use super::super::plot::{Axis, Frame, Place, Plot};
 use super::super::scale::{Domain, Quantity, Spread};
 use super::super::tracks::{Along, VariantTracks};
@@ -16,7 +16,7 @@ struct Percentile {
     class: &'static str,
     label: &'static str,
     metric: &'static str,
-    of: fn(&Epoch) -> Option<f64>,
+    of: Column,
 }
 
 const PERCENTILES: [Percentile; 4] = [
@@ -171,18 +171,12 @@ fn limits_us(scene: &Scene<'_>, variant: &VariantTracks<'_>) -> Vec<(&'static st
     limits.collect()
 }
 
-fn positive(of: fn(&Epoch) -> Option<f64>, epoch: &Epoch) -> Option<f64> {
+fn positive(of: Column, epoch: &Epoch) -> Option<f64> {
     of(epoch).filter(|value| *value > 0.0)
 }
 
 /// Lines along epochs, dots along runs; a logarithmic axis has no place for zero.
-fn draw(
-    plot: &mut Plot,
-    scene: &Scene<'_>,
-    variant: &VariantTracks<'_>,
-    class: &str,
-    of: fn(&Epoch) -> Option<f64>,
-) {
+fn draw(plot: &mut Plot, scene: &Scene<'_>, variant: &VariantTracks<'_>, class: &str, of: Column) {
     let lowest = plot.y().domain().low;
     for line in variant.lines(scene.along, of) {
         let segments = line.into_iter().map(|mut segment| {
