@@ -278,6 +278,10 @@ fn next(kind: RunKind, finding: &Finding) -> &'static str {
     let is_live = metric::is_named(&finding.metric, "live_growth");
     match finding.word {
         Word::Stable | Word::Go => "nothing: it keeps its limit",
+        Word::Inconclusive if finding.value.is_none() => {
+            "there was too little to judge: let it run to its end, with more epochs or pairs, and \
+             see in the report what could not be measured"
+        }
         Word::Inconclusive if kind == RunKind::Ab => {
             "the interval has the limit within it: more pairs, a longer measurement, or a machine \
              with less noise (calibrate tells the smallest effect that this one can see)"

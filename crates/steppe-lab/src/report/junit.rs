@@ -108,8 +108,12 @@ fn verdict_case(name: &str, run: &LoadedRun) -> Case {
             message: "the run ended before it could be judged".to_owned(),
         },
         Some(verdict) => {
-            let problems = verdict.problems.iter();
-            output.extend(problems.map(|problem| format!("{} {}", problem.text, problem.help)));
+            for problem in &verdict.problems {
+                output.push(problem.text.clone());
+                if !problem.help.is_empty() {
+                    output.push(format!("  help: {}", problem.help));
+                }
+            }
             outcome_of_run(verdict)
         }
     };

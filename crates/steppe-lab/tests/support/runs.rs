@@ -456,14 +456,16 @@ pub fn cycles() -> Made {
         for (cycle, megabytes) in (0..).zip(&megabytes[1..]) {
             epochs.push(cycle_epoch(name, cycle, megabytes * 1_000_000));
         }
-        let slope = float(megabytes[3] - megabytes[1]) * 1e6 / 2.0 / 1024.0;
+        let slope = (float(megabytes[3] - megabytes[1]) * 1e6 / 2.0 / 1024.0).round();
         let mut finding = growth(
             "rss_growth",
             word,
-            interval(slope * 0.93, slope, slope * 1.09),
+            interval((slope * 0.93).round(), slope, (slope * 1.09).round()),
             65_536.0,
         );
         finding.unit = "KiB/cycle".to_owned();
+        finding.text = finding.text.replace("an epoch", "a cycle");
+        finding.last_half = None;
         finding.method = Method::BlockBootstrap;
         (finding.points, finding.series) = (3, 1);
         let mut variant = variant_verdict(name, word, 1, vec![finding]);

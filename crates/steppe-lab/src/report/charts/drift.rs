@@ -84,10 +84,14 @@ fn domain(scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Op
     let all = values(|_| true)?;
     let counted = values(|epoch| !epoch.warmup).unwrap_or(all);
     let trend = Trend::of(scene, judged, variant);
-    let budget_end = trend.and_then(|trend| Some(trend.level + trend.budget? * trend.length()));
-    let counted = budget_end
-        .map_or(counted, |end| counted.with(end))
-        .padded(0.02);
+    let budget_end = trend.as_ref().and_then(Trend::budget_end);
+    let counted = budget_end.map_or(counted, |end| counted.with(end));
+    // A band that is much wider than what it is about is cut as well.
+    let span = counted.high - counted.low;
+    let ends = trend.as_ref().map(Trend::band_ends).unwrap_or_default();
+    let near = |end: &f64| (counted.low - span..counted.high + span).contains(end);
+    let counted = ends.into_iter().filter(near).fold(counted, Domain::with);
+    let counted = counted.padded(0.02);
     let both = counted.with(all.low).with(all.high);
     let is_small = both.high - both.low < 1.6 * (counted.high - counted.low);
     Some(if is_small { both } else { counted })
@@ -251,6 +255,15 @@ impl<'a> Trend<'a> {
 
     fn at_end(&self, slope: f64) -> Place {
         (self.last_x, self.level + slope * self.length())
+    }
+
+    fn budget_end(&self) -> Option<f64> {
+        Some(self.at_end(self.budget?).1)
+    }
+
+    fn band_ends(&self) -> Vec<f64> {
+        let slopes = self.slope.into_iter().flatten();
+        slopes.map(|slope| self.at_end(slope).1).collect()
     }
 
     fn start(&self) -> Place {
