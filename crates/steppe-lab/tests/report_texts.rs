@@ -130,7 +130,7 @@ fn markdown_of_leaks() {
 
         | Metric | Value | Interval | Limit | Verdict | |
         |---|---:|---|---:|---|---|
-        | lost_bytes | 125 KiB | – | 0 KiB | **LEAK** | 128000 B in the worst epoch, limit 0<br>measured and held against the limit |
+        | Lost memory | 125 KiB | – | 0 KiB | **LEAK** | 128000 bytes in the worst epoch, limit 0<br>measured and held against the limit |
 
 
         125 KiB were allocated and not freed:

@@ -65,8 +65,7 @@ struct Scene<'a> {
 
 /// All charts; none where nothing was measured.
 pub(super) fn sections(run: &LoadedRun, timelines: &Timelines) -> Vec<Section> {
-    let tracks = tracks::tracks(run);
-    let along = Along::of(run, &tracks);
+    let (tracks, along) = tracks::tracks(run);
     let Some(x) = tracks::x_domain(&tracks, along) else {
         return comparison(run.verdict.as_ref());
     };

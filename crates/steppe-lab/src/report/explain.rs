@@ -33,8 +33,7 @@ pub enum ExplainError {
 /// When there is no verdict, or it has no such metric.
 pub fn explain(run: &LoadedRun, metric: &str) -> Result<String, ExplainError> {
     let verdict = run.verdict.as_ref().ok_or(ExplainError::NoVerdict)?;
-    let tracks = tracks::tracks(run);
-    let along = Along::of(run, &tracks);
+    let (tracks, along) = tracks::tracks(run);
     let mut parts = Vec::new();
     for finding in verdict
         .comparisons
@@ -121,7 +120,7 @@ fn head(name: &str, finding: &Finding) -> String {
 }
 
 fn is_growth(finding: &Finding) -> bool {
-    finding.method != Method::Limit && finding.method != Method::PairedBootstrap
+    finding.metric.ends_with("_growth") && finding.method != Method::PairedBootstrap
 }
 
 fn rule(finding: &Finding, along: Along) -> String {
@@ -182,8 +181,13 @@ fn points_that_went_in(
     if line.is_some() {
         text.push_str("  dashes: the slope\n");
     }
+    let start = if along == Along::Cycles {
+        " or start"
+    } else {
+        ""
+    };
     text.push_str(&format!(
-        "  {} counted, {dropped} dropped as warm-up",
+        "  {} counted, {dropped} dropped as warm-up{start}",
         points.len()
     ));
     if missing > 0 {

@@ -148,7 +148,10 @@ impl Unit {
             .fold(0.0, f64::max);
         let mut divisor = 1.0;
         let mut name = bytes;
-        let index = BYTE_UNITS.iter().position(|each| *each == bytes);
+        let index = match bytes {
+            "bytes" => Some(0),
+            _ => BYTE_UNITS.iter().position(|each| *each == bytes),
+        };
         for larger in index
             .and_then(|index| BYTE_UNITS.get(index + 1..))
             .unwrap_or_default()
@@ -227,6 +230,7 @@ mod tests {
         assert_eq!(plain("calls/op"), "12,345 calls/op");
         assert_eq!(plain("count"), "12,345");
         assert_eq!(plain("TiB"), "12,345 TiB");
+        assert_eq!(plain("bytes"), "12.06 KiB");
     }
 
     #[test]

@@ -20,12 +20,7 @@ pub(super) struct Metric {
 }
 
 const METRICS: &[Metric] = &[
-    metric(
-        "rss_growth",
-        "Memory at rest",
-        Quantity::Bytes,
-        anonymous_bytes,
-    ),
+    metric("rss_growth", "Memory at rest", Quantity::Bytes, held_bytes),
     metric("hwm_growth", "High-water mark", Quantity::Bytes, hwm_bytes),
     metric("live_growth", "Live heap", Quantity::Bytes, live_bytes),
     metric("rss", "RSS", Quantity::Bytes, rss_bytes),
@@ -136,6 +131,7 @@ pub(super) fn label(name: &str) -> &str {
         "rss_growth" => "Growth at rest",
         "hwm_growth" => "Growth of the high-water mark",
         "live_growth" => "Growth of the live heap",
+        "lost_bytes" => "Lost memory",
         _ => Metric::find(name).map_or(name, |metric| metric.label),
     }
 }
@@ -168,7 +164,7 @@ fn per_operation(epoch: &Epoch, value: Option<u64>) -> Option<f64> {
     Some(count(value)? / operations)
 }
 
-/// Anonymous memory in the quiet moment, which growth is judged by.
+/// Anonymous memory in RAM, in the quiet moment.
 pub(super) fn anonymous_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.anonymous_bytes)
 }
@@ -177,11 +173,19 @@ pub(super) fn rss_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.rss_bytes)
 }
 
-/// Which column growth at rest is judged by: anonymous memory, or RSS where no epoch saw that. One
-/// of them for all: an epoch of the other kind among them would look like a jump.
+/// What growth at rest is judged by: anonymous memory, whether in RAM or swapped out.
+fn held_bytes(epoch: &Epoch) -> Option<f64> {
+    let anonymous = epoch.anonymous_bytes?;
+    count(Some(
+        anonymous.saturating_add(epoch.swap_bytes.unwrap_or(0)),
+    ))
+}
+
+/// [`held_bytes`], or RSS where no epoch saw that. One of them for all: an epoch of the other kind
+/// among them would look like a jump.
 pub(super) fn rest_of<'a>(mut epochs: impl Iterator<Item = &'a Epoch>) -> Column {
     if epochs.any(|epoch| epoch.anonymous_bytes.is_some()) {
-        anonymous_bytes
+        held_bytes
     } else {
         rss_bytes
     }
@@ -213,6 +217,7 @@ pub(super) fn intended_per_s(epoch: &Epoch) -> Option<f64> {
 }
 
 fn rate(epoch: &Epoch, operations: Option<u64>) -> Option<f64> {
-    let load_ms = count(Some(epoch.load_ms)).filter(|load_ms| *load_ms > 0.0)?;
+    // Shorter is no load at all, as before the first cycle.
+    let load_ms = count(Some(epoch.load_ms)).filter(|load_ms| *load_ms >= 10.0)?;
     Some(count(operations)? / load_ms * 1000.0)
 }

@@ -13,6 +13,7 @@ use crate::record::{
 
 use super::figure;
 use super::metric;
+use super::tracks::{self, is_start};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -329,15 +330,23 @@ pub(super) fn basis(finding: &Finding) -> String {
         }
         Method::BlockBootstrap => format!("block bootstrap over {series} of {points}, exploratory"),
         Method::PairedBootstrap => {
-            let pairs = plural(finding.series, "pair", "pairs");
+            let pairs = plural(finding.points, "pair", "pairs");
             format!("paired bootstrap over {pairs}")
         }
-        Method::Limit => return "measured and held against the limit".to_owned(),
+        Method::Limit => return limit_basis(finding).to_owned(),
     };
     finding.confidence.map_or_else(
         || what.clone(),
         |share| format!("{what}, {} % interval", figure::number(share * 100.0)),
     )
+}
+
+fn limit_basis(finding: &Finding) -> &'static str {
+    match (finding.value, finding.limit) {
+        (None, _) => "not measured",
+        (Some(_), Some(_)) => "measured and held against the limit",
+        (Some(_), None) => "measured; no limit is set",
+    }
 }
 
 fn plural(count: u32, one: &str, many: &str) -> String {
@@ -371,8 +380,14 @@ fn measured(run: &LoadedRun) -> Vec<Fact> {
     let Some(load_ms) = lengths.get(lengths.len() / 2) else {
         return Vec::new();
     };
+    let (_, along) = tracks::tracks(run);
+    let starts = run
+        .epochs
+        .iter()
+        .filter(|epoch| is_start(along, epoch))
+        .count();
     let counted = run.epochs.iter().filter(|epoch| !epoch.warmup).count();
-    let warmup = run.epochs.len() - counted;
+    let warmup = run.epochs.len() - counted - starts;
     let unit = match run.manifest.kind {
         RunKind::Cycle => "cycles",
         _ => "epochs",

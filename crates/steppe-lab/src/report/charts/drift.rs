@@ -10,7 +10,7 @@ use super::super::figure;
 use super::super::metric::{self, Column};
 use super::super::plot::{Axis, Frame, Place, Plot};
 use super::super::scale::{Domain, Quantity};
-use super::super::tracks::{Along, VariantTracks, x_of};
+use super::super::tracks::{VariantTracks, is_start, x_of};
 use super::{Chart, Group, KeyEntry, Scene, describe, median};
 
 /// Memory that a budget of growth is about.
@@ -27,13 +27,13 @@ fn judged(scene: &Scene<'_>) -> [Judged; 3] {
         Judged {
             metric: "rss_growth",
             title: "Memory at rest",
-            what: "in the quiet moment of each epoch",
+            what: "in quiet moments",
             of: metric::rest_of(epochs),
         },
         Judged {
             metric: "hwm_growth",
             title: "High-water mark",
-            what: "highest RSS within each epoch",
+            what: "highest RSS under load",
             of: metric::hwm_bytes,
         },
         Judged {
@@ -134,24 +134,19 @@ fn chart(
 }
 
 pub(super) fn shade_warmup(plot: &mut Plot, scene: &Scene<'_>, variant: &VariantTracks<'_>) {
-    let first = variant.first_counted();
-    let has_warmup = variant.epochs().any(|epoch| epoch.warmup);
-    if scene.along == Along::Runs || !has_warmup {
+    let mut dropped = variant.epochs().filter(|epoch| epoch.warmup).peekable();
+    if dropped.peek().is_none() {
         return;
     }
-    let end = match first {
-        Some(first) => {
-            f64::from(first)
-                + if scene.along == Along::Cycles {
-                    0.5
-                } else {
-                    -0.5
-                }
-        }
-        // All of it was warm-up.
-        None => scene.x.high,
+    let name = if dropped.all(|epoch| is_start(scene.along, epoch)) {
+        "start"
+    } else {
+        "warm-up"
     };
-    plot.shade_until(end, "warm-up");
+    // `None`: all of it was warm-up.
+    let first = variant.first_counted();
+    let end = first.map_or(scene.x.high, |first| f64::from(first) - 0.5);
+    plot.shade_until(end, name);
 }
 
 fn draw_points(plot: &mut Plot, scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) {
@@ -175,7 +170,9 @@ fn key(
 ) -> Vec<KeyEntry> {
     let is_anonymous = judged.metric == "rss_growth" && variant.has(metric::anonymous_bytes);
     let what = match judged.metric {
-        "rss_growth" if is_anonymous => format!("anonymous memory {}", judged.what),
+        "rss_growth" if is_anonymous => {
+            format!("anonymous memory, swapped or not, {}", judged.what)
+        }
         "rss_growth" => format!("RSS {}", judged.what),
         _ => judged.what.to_owned(),
     };

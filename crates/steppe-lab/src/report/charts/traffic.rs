@@ -54,6 +54,9 @@ pub(super) fn groups(scene: &Scene<'_>) -> Vec<Group> {
 fn throughput(scene: &Scene<'_>) -> Option<Group> {
     let achieved = scene.domain(metric::operations_per_s)?;
     let domain = Domain::union(Some(achieved), scene.domain(metric::intended_per_s))?;
+    let limit = |variant: &VariantTracks<'_>| scene.finding(variant.name, "throughput")?.limit;
+    let limits = scene.tracks.iter().filter_map(limit);
+    let domain = limits.fold(domain, Domain::with);
     let y = Axis::linear(domain.with_zero(), Quantity::Plain, "operations/s");
     let charts = scene.tracks.iter().map(|variant| {
         let mut plot = Plot::new(Frame::LABELED, &scene.x_axis(), &y);
@@ -67,6 +70,10 @@ fn throughput(scene: &Scene<'_>) -> Option<Group> {
         let points = variant.points(scene.along, metric::operations_per_s);
         if let Some(last) = last_value(&points) {
             plot.end_label("rest", last, "achieved");
+        }
+        if let Some(limit) = limit(variant) {
+            plot.level("limit", limit);
+            plot.end_label("limit", limit, "at least");
         }
         let told = describe(&points, |value| format!("{}/s", figure::number(value)));
         chart(plot, variant, "Throughput", &told, errors_in_words(variant))
