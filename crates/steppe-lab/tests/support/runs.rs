@@ -229,7 +229,7 @@ pub fn ab() -> Made {
     }
     let comparisons = vec![
         ratio(
-            "cpu_per_op",
+            "cpu_us_per_op",
             Word::NoGo,
             interval(1.082, 1.098, 1.114),
             Some(1.05),
