@@ -88,5 +88,5 @@ pub fn write_all(path: &Path) -> Result<Written, ReportError> {
 fn read_timelines(path: &Path, run: &LoadedRun) -> Result<Timelines, FolderError> {
     let samples = Folder::samples(path)?;
     let whole = samples.take_while(|sample| run.verdict.is_some() || sample.is_ok());
-    Timelines::collect(run, whole)
+    Timelines::collect(whole)
 }

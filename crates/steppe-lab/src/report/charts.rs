@@ -12,10 +12,10 @@ mod traffic;
 
 use serde::Serialize;
 
-use crate::record::{Epoch, Finding, LoadedRun, Verdict};
+use crate::record::{Finding, LoadedRun, Verdict};
 
 use super::figure;
-use super::metric;
+use super::metric::{self, Column};
 use super::plot::{Axis, Place};
 use super::scale::{Domain, Quantity};
 use super::tracks::{self, Along, Timelines, VariantTracks};
@@ -65,8 +65,7 @@ struct Scene<'a> {
 
 /// All charts; none where nothing was measured.
 pub(super) fn sections(run: &LoadedRun, timelines: &Timelines) -> Vec<Section> {
-    let tracks = tracks::tracks(run);
-    let along = Along::of(run, &tracks);
+    let (tracks, along) = tracks::tracks(run);
     let Some(x) = tracks::x_domain(&tracks, along) else {
         return comparison(run.verdict.as_ref());
     };
@@ -88,7 +87,7 @@ pub(super) fn sections(run: &LoadedRun, timelines: &Timelines) -> Vec<Section> {
 fn comparison(verdict: Option<&Verdict>) -> Vec<Section> {
     let chart = verdict.and_then(ratios::chart);
     let section = chart.map(|chart| Section {
-        title: "Comparison",
+        title: "Ratios",
         groups: vec![Group {
             charts: vec![chart],
             ..Group::default()
@@ -102,7 +101,9 @@ fn memory(scene: &Scene<'_>) -> Vec<Group> {
     if scene.along == Along::Cycles {
         groups.extend(bars::group(scene));
     }
-    groups.extend(drift::groups(scene));
+    if scene.along != Along::Runs {
+        groups.extend(drift::groups(scene));
+    }
     groups.extend(overview::group(scene));
     groups.extend(overview::timelines(scene));
     groups
@@ -150,7 +151,7 @@ impl Scene<'_> {
     }
 
     /// Least and most of a value over all variants.
-    fn domain(&self, of: fn(&Epoch) -> Option<f64>) -> Option<Domain> {
+    fn domain(&self, of: Column) -> Option<Domain> {
         let epochs = self.tracks.iter().flat_map(VariantTracks::epochs);
         Domain::of(epochs.filter_map(of))
     }

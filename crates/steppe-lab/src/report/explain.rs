@@ -1,10 +1,10 @@
 //! How a finding came about: the rule, the points that went in, the interval, and what to do next.
 
-use crate::record::{Epoch, Finding, Interval, LoadedRun, Method, RunKind, Word};
+use crate::record::{Finding, Interval, LoadedRun, Method, RunKind, Word};
 
 use super::escape;
 use super::figure;
-use super::metric::{self, Metric};
+use super::metric::{self, Column, Metric};
 use super::plot::Place;
 use super::scale::{Domain, Scale};
 use super::text_plot::text_plot;
@@ -33,8 +33,7 @@ pub enum ExplainError {
 /// When there is no verdict, or it has no such metric.
 pub fn explain(run: &LoadedRun, metric: &str) -> Result<String, ExplainError> {
     let verdict = run.verdict.as_ref().ok_or(ExplainError::NoVerdict)?;
-    let tracks = tracks::tracks(run);
-    let along = Along::of(run, &tracks);
+    let (tracks, along) = tracks::tracks(run);
     let mut parts = Vec::new();
     for finding in verdict
         .comparisons
@@ -96,7 +95,7 @@ fn comparison(finding: &Finding, tracks: &[VariantTracks<'_>], along: Along) -> 
     text.push_str(&format!("\nRule\n  {}\n", rule(finding, along)));
     if let Some(metric) = Metric::find(&finding.metric) {
         for track in tracks {
-            let points = counted(track, metric.of, along);
+            let points = counted(track, metric.column(track.epochs()), along);
             text.push_str(&format!("\nEach run of {}\n", escape::terminal(track.name)));
             text.push_str(&text_plot(&points, None, |value| metric.show(value)));
         }
@@ -121,7 +120,7 @@ fn head(name: &str, finding: &Finding) -> String {
 }
 
 fn is_growth(finding: &Finding) -> bool {
-    finding.method != Method::Limit && finding.method != Method::PairedBootstrap
+    finding.metric.ends_with("_growth") && finding.method != Method::PairedBootstrap
 }
 
 fn rule(finding: &Finding, along: Along) -> String {
@@ -148,7 +147,7 @@ fn rule(finding: &Finding, along: Along) -> String {
     }
 }
 
-fn counted(track: &VariantTracks<'_>, of: fn(&Epoch) -> Option<f64>, along: Along) -> Vec<Place> {
+fn counted(track: &VariantTracks<'_>, of: Column, along: Along) -> Vec<Place> {
     let epochs = track.epochs().filter(|epoch| !epoch.warmup);
     epochs
         .filter_map(|epoch| Some((x_of(along, epoch), of(epoch)?)))
@@ -161,15 +160,18 @@ fn points_that_went_in(
     metric: &Metric,
     along: Along,
 ) -> String {
-    let points = counted(track, metric.of, along);
+    let points = counted(track, metric.column(track.epochs()), along);
     let dropped = track.epochs().filter(|epoch| epoch.warmup).count();
     let judged = track.epochs().filter(|epoch| !epoch.warmup).count();
     let missing = judged - points.len();
     let runs = track.runs.len();
+    let laid = match runs {
+        1 => "1 run".to_owned(),
+        _ => format!("{runs} runs laid over each other"),
+    };
     let mut text = format!(
-        "\nPoints ({}, {runs} {} laid over each other, by {})\n",
+        "\nPoints ({}, {laid}, by {})\n",
         metric.label,
-        if runs == 1 { "run" } else { "runs" },
         along.title()
     );
     let line = is_growth(finding)
@@ -179,8 +181,13 @@ fn points_that_went_in(
     if line.is_some() {
         text.push_str("  dashes: the slope\n");
     }
+    let start = if along == Along::Cycles {
+        " or start"
+    } else {
+        ""
+    };
     text.push_str(&format!(
-        "  {} counted, {dropped} dropped as warm-up",
+        "  {} counted, {dropped} dropped as warm-up{start}",
         points.len()
     ));
     if missing > 0 {
@@ -204,7 +211,7 @@ fn fitted(finding: &Finding, points: &[Place]) -> Option<[Place; 2]> {
 }
 
 fn intervals(finding: &Finding) -> String {
-    let unit = escape::terminal(&finding.unit);
+    let unit = view::unit(finding);
     let Some(whole) = finding.value else {
         return "\nInterval\n  nothing was measured\n".to_owned();
     };
@@ -213,14 +220,15 @@ fn intervals(finding: &Finding) -> String {
     if !is_growth(finding) {
         rows[0].0 = "value";
     }
-    let mut text = format!("\nInterval, {unit}\n");
+    let mut text = "\nInterval\n".to_owned();
     let ends = rows
         .iter()
         .flat_map(|(_, interval)| [interval.lower, interval.upper]);
     let domain = Domain::of(ends.chain(finding.limit));
     for (name, interval) in &rows {
-        let range = figure::range(interval).map_or_else(String::new, |range| format!(" ({range})"));
-        let estimate = figure::number(interval.estimate);
+        let range = unit.range(interval);
+        let range = range.map_or_else(String::new, |range| format!(" ({range})"));
+        let estimate = escape::terminal(&unit.show(interval.estimate));
         text.push_str(&format!("  {name:<13}{estimate}{range}\n"));
         if let Some(domain) = domain.filter(|_| range_is_drawn(interval)) {
             text.push_str(&format!(
@@ -236,7 +244,10 @@ fn intervals(finding: &Finding) -> String {
         } else {
             "limit"
         };
-        text.push_str(&format!("  {what:<13}{}\n", figure::number(limit)));
+        text.push_str(&format!(
+            "  {what:<13}{}\n",
+            escape::terminal(&unit.show(limit))
+        ));
     }
     text
 }
@@ -271,6 +282,10 @@ fn next(kind: RunKind, finding: &Finding) -> &'static str {
     let is_live = metric::is_named(&finding.metric, "live_growth");
     match finding.word {
         Word::Stable | Word::Go => "nothing: it keeps its limit",
+        Word::Inconclusive if finding.value.is_none() => {
+            "there was too little to judge: let it run to its end, with more epochs or pairs, and \
+             see in the report what could not be measured"
+        }
         Word::Inconclusive if kind == RunKind::Ab => {
             "the interval has the limit within it: more pairs, a longer measurement, or a machine \
              with less noise (calibrate tells the smallest effect that this one can see)"

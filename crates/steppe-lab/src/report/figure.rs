@@ -15,6 +15,10 @@ pub(super) fn number(value: f64) -> String {
         return "–".to_owned();
     }
     let magnitude = value.abs();
+    let is_extreme = magnitude >= 1e15 || (1e-12..1e-6).contains(&magnitude);
+    if is_extreme {
+        return format!("{value:.2e}");
+    }
     let decimals = match magnitude {
         m if !(1e-12..1000.0).contains(&m) => 0,
         m if m >= 100.0 => 1,
@@ -124,18 +128,63 @@ pub(super) fn span_ms(value: u64) -> String {
     }
 }
 
-/// `3.1 KiB/epoch`, without the interval.
-pub(super) fn with_unit(value: f64, unit: &str) -> String {
-    match unit {
-        "" => number(value),
-        _ => format!("{} {unit}", number(value)),
-    }
+/// The unit of a finding's figures, all of them in the same.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Unit {
+    divisor: f64,
+    name: String,
 }
 
-/// `2 to 4.2`; `None` where the interval is a point, as that of a plain figure is.
-pub(super) fn range(interval: &Interval) -> Option<String> {
-    let is_point = interval.lower >= interval.upper;
-    (!is_point).then(|| format!("{} to {}", number(interval.lower), number(interval.upper)))
+impl Unit {
+    /// `unit`, or a larger one of bytes where the largest of `values` has five digits in it.
+    pub(super) fn of(unit: &str, values: impl Iterator<Item = f64>) -> Self {
+        const TOO_MANY: f64 = 10_000.0;
+        let (bytes, rest) = unit
+            .split_once('/')
+            .map_or((unit, None), |(a, b)| (a, Some(b)));
+        let largest = values
+            .filter(|value| value.is_finite())
+            .map(f64::abs)
+            .fold(0.0, f64::max);
+        let mut divisor = 1.0;
+        let mut name = bytes;
+        let index = match bytes {
+            "bytes" => Some(0),
+            _ => BYTE_UNITS.iter().position(|each| *each == bytes),
+        };
+        for larger in index
+            .and_then(|index| BYTE_UNITS.get(index + 1..))
+            .unwrap_or_default()
+        {
+            if largest / divisor < TOO_MANY {
+                break;
+            }
+            (divisor, name) = (divisor * STEP, larger);
+        }
+        let name = match (name, rest) {
+            // What is counted, and a ratio, has no unit.
+            ("count" | "ratio", None) => String::new(),
+            (name, None) => name.to_owned(),
+            (name, Some(rest)) => format!("{name}/{rest}"),
+        };
+        Self { divisor, name }
+    }
+
+    /// `3.1 KiB/epoch`
+    pub(super) fn show(&self, value: f64) -> String {
+        let figure = number(value / self.divisor);
+        if self.name.is_empty() {
+            return figure;
+        }
+        format!("{figure} {}", self.name)
+    }
+
+    /// `2 to 4.2`; `None` where the interval is a point, as that of a plain figure is.
+    pub(super) fn range(&self, interval: &Interval) -> Option<String> {
+        let end = |value: f64| number(value / self.divisor);
+        let is_point = interval.lower >= interval.upper;
+        (!is_point).then(|| format!("{} to {}", end(interval.lower), end(interval.upper)))
+    }
 }
 
 /// How many bytes a unit such as `KiB/epoch` stands for; `None`: it does not count bytes.
@@ -163,7 +212,25 @@ mod tests {
             ]
         );
         assert_eq!(number(f64::NAN), "–");
-        assert_eq!(number(-0.000_000_1), "0");
+        assert_eq!(number(-1e-17), "0");
+        assert_eq!([1e300, -2.5e-9].map(number), ["1.00e300", "-2.50e-9"]);
+    }
+
+    #[test]
+    fn figures_share_a_unit() {
+        let unit = Unit::of("KiB/cycle", [1_110_840.0, 65_536.0].into_iter());
+        assert_eq!(unit.show(65_536.0), "64 MiB/cycle");
+        let interval = Interval {
+            lower: 66_560.0,
+            estimate: 70_000.0,
+            upper: 1_110_840.0,
+        };
+        assert_eq!(unit.range(&interval).as_deref(), Some("65 to 1,085"));
+        let plain = |unit: &str| Unit::of(unit, [12_345.0].into_iter()).show(12_345.0);
+        assert_eq!(plain("calls/op"), "12,345 calls/op");
+        assert_eq!(plain("count"), "12,345");
+        assert_eq!(plain("TiB"), "12,345 TiB");
+        assert_eq!(plain("bytes"), "12.06 KiB");
     }
 
     #[test]

@@ -10,7 +10,6 @@ use serde::Serialize;
 use crate::record::{Finding, LoadedRun, VariantVerdict, Verdict, Word};
 
 use super::ReportError;
-use super::figure;
 use super::metric;
 use super::template::JUNIT;
 use super::view;
@@ -109,8 +108,12 @@ fn verdict_case(name: &str, run: &LoadedRun) -> Case {
             message: "the run ended before it could be judged".to_owned(),
         },
         Some(verdict) => {
-            let problems = verdict.problems.iter();
-            output.extend(problems.map(|problem| format!("{} {}", problem.text, problem.help)));
+            for problem in &verdict.problems {
+                output.push(problem.text.clone());
+                if !problem.help.is_empty() {
+                    output.push(format!("  help: {}", problem.help));
+                }
+            }
             outcome_of_run(verdict)
         }
     };
@@ -237,7 +240,7 @@ fn properties(finding: &Finding) -> Vec<(&'static str, String)> {
     };
     add("limit", finding.limit);
     add("value", finding.value.map(|value| value.estimate));
-    let interval = finding.value.filter(|value| figure::range(value).is_some());
+    let interval = finding.value.filter(|value| value.lower < value.upper);
     add("lower", interval.map(|value| value.lower));
     add("upper", interval.map(|value| value.upper));
     properties

@@ -7,17 +7,20 @@ use crate::record::Epoch;
 use super::figure;
 use super::scale::Quantity;
 
+/// What an epoch says of a metric; `None`: it could not be seen.
+pub(super) type Column = fn(&Epoch) -> Option<f64>;
+
 /// A metric that has a value in every epoch.
 pub(super) struct Metric {
     /// As findings name it, without `_max`, `_min` or a unit at its end.
     name: &'static str,
     pub(super) label: &'static str,
     pub(super) quantity: Quantity,
-    pub(super) of: fn(&Epoch) -> Option<f64>,
+    pub(super) of: Column,
 }
 
 const METRICS: &[Metric] = &[
-    metric("rss_growth", "Memory at rest", Quantity::Bytes, rest_bytes),
+    metric("rss_growth", "Memory at rest", Quantity::Bytes, held_bytes),
     metric("hwm_growth", "High-water mark", Quantity::Bytes, hwm_bytes),
     metric("live_growth", "Live heap", Quantity::Bytes, live_bytes),
     metric("rss", "RSS", Quantity::Bytes, rss_bytes),
@@ -77,12 +80,7 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
-const fn metric(
-    name: &'static str,
-    label: &'static str,
-    quantity: Quantity,
-    of: fn(&Epoch) -> Option<f64>,
-) -> Metric {
+const fn metric(name: &'static str, label: &'static str, quantity: Quantity, of: Column) -> Metric {
     Metric {
         name,
         label,
@@ -98,6 +96,14 @@ impl Metric {
         METRICS
             .iter()
             .find(|metric| metric.name == name || metric.name == short)
+    }
+
+    /// Its column in these epochs.
+    pub(super) fn column<'a>(&self, epochs: impl Iterator<Item = &'a Epoch>) -> Column {
+        match self.name {
+            "rss_growth" => rest_of(epochs),
+            _ => self.of,
+        }
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -125,6 +131,7 @@ pub(super) fn label(name: &str) -> &str {
         "rss_growth" => "Growth at rest",
         "hwm_growth" => "Growth of the high-water mark",
         "live_growth" => "Growth of the live heap",
+        "lost_bytes" => "Lost memory",
         _ => Metric::find(name).map_or(name, |metric| metric.label),
     }
 }
@@ -157,7 +164,7 @@ fn per_operation(epoch: &Epoch, value: Option<u64>) -> Option<f64> {
     Some(count(value)? / operations)
 }
 
-/// Anonymous memory in the quiet moment, which growth is judged by.
+/// Anonymous memory in RAM, in the quiet moment.
 pub(super) fn anonymous_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.anonymous_bytes)
 }
@@ -166,9 +173,22 @@ pub(super) fn rss_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.rss_bytes)
 }
 
-/// Anonymous memory, or RSS where that can't be seen.
-pub(super) fn rest_bytes(epoch: &Epoch) -> Option<f64> {
-    anonymous_bytes(epoch).or_else(|| rss_bytes(epoch))
+/// What growth at rest is judged by: anonymous memory, whether in RAM or swapped out.
+fn held_bytes(epoch: &Epoch) -> Option<f64> {
+    let anonymous = epoch.anonymous_bytes?;
+    count(Some(
+        anonymous.saturating_add(epoch.swap_bytes.unwrap_or(0)),
+    ))
+}
+
+/// [`held_bytes`], or RSS where no epoch saw that. One of them for all: an epoch of the other kind
+/// among them would look like a jump.
+pub(super) fn rest_of<'a>(mut epochs: impl Iterator<Item = &'a Epoch>) -> Column {
+    if epochs.any(|epoch| epoch.anonymous_bytes.is_some()) {
+        held_bytes
+    } else {
+        rss_bytes
+    }
 }
 
 pub(super) fn hwm_bytes(epoch: &Epoch) -> Option<f64> {
@@ -197,6 +217,7 @@ pub(super) fn intended_per_s(epoch: &Epoch) -> Option<f64> {
 }
 
 fn rate(epoch: &Epoch, operations: Option<u64>) -> Option<f64> {
-    let load_ms = count(Some(epoch.load_ms)).filter(|load_ms| *load_ms > 0.0)?;
+    // Shorter is no load at all, as before the first cycle.
+    let load_ms = count(Some(epoch.load_ms)).filter(|load_ms| *load_ms >= 10.0)?;
     Some(count(operations)? / load_ms * 1000.0)
 }

@@ -30,10 +30,10 @@ impl Frame {
     /// A chart with labels at the right end of its lines.
     pub(super) const LABELED: Self = Self {
         width: WIDTH,
-        height: 270.0,
-        left: 58.0,
-        right: 84.0,
-        top: 26.0,
+        height: 280.0,
+        left: 62.0,
+        right: 96.0,
+        top: 38.0,
         bottom: 40.0,
     };
     /// A chart without them.
@@ -44,8 +44,10 @@ impl Frame {
     /// One of several small ones in a row.
     pub(super) const SMALL: Self = Self {
         width: 320.0,
-        height: 190.0,
+        height: 160.0,
         left: 58.0,
+        right: 24.0,
+        top: 14.0,
         ..Self::PLAIN
     };
 
@@ -171,7 +173,7 @@ impl Plot {
             ));
             self.text("tick end", (left - 6.0, y + 4.5), &tick.label);
         }
-        self.text("tick", (2.0, 13.0), caption);
+        self.text("tick", (2.0, 16.0), caption);
     }
 
     fn draw_x_axis(&mut self, ticks: &Ticks, caption: &str) {
@@ -234,30 +236,48 @@ impl Plot {
         self.push(&format!(
             r#"<rect class="shade" x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}"/>"#
         ));
-        // A word that does not fit would lie on the marks.
-        if width > 58.0 {
-            self.text("tick", (left + 4.0, self.frame.bottom_edge() - 6.0), text);
-        }
+        // Above the plot, where there are no marks.
+        self.text("tick", (left, top - 5.0), text);
     }
 
     /// A line through each segment; between them something is missing.
     pub(super) fn line(&mut self, class: &str, segments: &[Vec<Place>]) {
         let mut path = String::new();
         for segment in segments {
-            for (index, point) in segment.iter().enumerate() {
-                let (x, y) = self.place(*point);
-                let command = if index == 0 { 'M' } else { 'L' };
-                // Writing to a string can't fail.
-                let _ = write!(path, "{command}{x:.1} {y:.1}");
-            }
-            // A point alone is a line of no length, which round caps make visible.
-            if segment.len() == 1 {
-                path.push_str("h0");
+            let placed: Vec<Place> = segment.iter().map(|point| self.place(*point)).collect();
+            match placed.as_slice() {
+                // A point alone is a line of no length, which round caps make visible.
+                [(x, y)] if self.is_within(*y) => {
+                    // Writing to a string can't fail.
+                    let _ = write!(path, "M{x:.1} {y:.1}h0");
+                }
+                _ => self.push_lines(&mut path, &placed),
             }
         }
         if !path.is_empty() {
             self.push(&format!(r#"<path class="mark {class}" d="{path}"/>"#));
         }
+    }
+
+    fn push_lines(&self, path: &mut String, places: &[Place]) {
+        let (top, bottom) = (self.frame.top, self.frame.bottom_edge());
+        let mut pen = None;
+        for pair in places.windows(2) {
+            let cut = cut_at(pair, |place| place.1 - top);
+            let cut = cut_at(&cut, |place| bottom - place.1);
+            let [from, to] = cut.as_slice() else {
+                continue;
+            };
+            if pen != Some(*from) {
+                let _ = write!(path, "M{:.1} {:.1}", from.0, from.1);
+            }
+            let _ = write!(path, "L{:.1} {:.1}", to.0, to.1);
+            pen = Some(*to);
+        }
+    }
+
+    fn is_within(&self, y: f64) -> bool {
+        (self.frame.top..=self.frame.bottom_edge()).contains(&y)
     }
 
     /// A dot at each point, of a radius in units of the view box.
@@ -266,13 +286,28 @@ impl Plot {
         let mut path = String::new();
         for point in points {
             let (x, y) = self.place(point);
-            let _ = write!(path, "M{x:.1} {y:.1}h0");
+            if self.is_within(y) {
+                let _ = write!(path, "M{x:.1} {y:.1}h0");
+            }
         }
         if !path.is_empty() {
             let width = radius * 2.0;
             self.push(&format!(
                 r#"<path class="mark dots {class}" stroke-width="{width:.1}" d="{path}"/>"#
             ));
+        }
+    }
+
+    /// An upright line from zero to each point: events, which nothing joins.
+    pub(super) fn stems(&mut self, class: &str, points: impl Iterator<Item = Place>) {
+        let zero = self.y.place(0.0);
+        let mut path = String::new();
+        for point in points.filter(|point| point.1 > 0.0) {
+            let (x, y) = self.place(point);
+            let _ = write!(path, "M{x:.1} {zero:.1}V{y:.1}");
+        }
+        if !path.is_empty() {
+            self.push(&format!(r#"<path class="mark {class}" d="{path}"/>"#));
         }
     }
 

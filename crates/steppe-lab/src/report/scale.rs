@@ -183,7 +183,7 @@ impl Scale {
         let decimals = decimals_of(step);
         let first = (self.low / factor / step - 1e-9).ceil();
         let mut ticks = Vec::new();
-        // Steps are at most half of what is wanted, so these are few whatever the domain.
+        // A step is not less than 0.7 of what is wanted, so these are few whatever the domain.
         for index in 0..=wanted.saturating_mul(4) {
             let scaled = (first + f64::from(index)) * step;
             let value = scaled * factor;
@@ -256,16 +256,19 @@ fn second_axis(highest: f64) -> (f64, &'static str) {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, not below `rough`.
+/// 1, 2 or 5 times a power of ten: the nearest to `rough`, as ratios go.
 fn round_step(rough: f64) -> f64 {
     if !rough.is_finite() || rough <= 0.0 {
         return 1.0;
     }
     let power = 10_f64.powf(rough.log10().floor());
-    let mantissa = [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|mantissa| mantissa * power >= rough * (1.0 - 1e-9));
-    mantissa.unwrap_or(10.0) * power
+    let mantissa = match rough / power {
+        rest if rest < 2_f64.sqrt() => 1.0,
+        rest if rest < 10_f64.sqrt() => 2.0,
+        rest if rest < 50_f64.sqrt() => 5.0,
+        _ => 10.0,
+    };
+    mantissa * power
 }
 
 fn decimals_of(step: f64) -> usize {
@@ -292,7 +295,7 @@ mod tests {
     #[test]
     fn ticks_are_round() {
         let mib = 1024.0 * 1024.0;
-        assert_eq!(labels(0.0, 100.0, Quantity::Plain), "0 50 100 ");
+        assert_eq!(labels(0.0, 100.0, Quantity::Plain), "0 20 40 60 80 100 ");
         assert_eq!(labels(0.0, 3.0, Quantity::Count), "0 1 2 3 ");
         assert_eq!(labels(0.0, 0.4, Quantity::Plain), "0.0 0.1 0.2 0.3 0.4 ");
         assert_eq!(
@@ -301,9 +304,9 @@ mod tests {
         );
         assert_eq!(
             labels(30.0 * mib, 30.01 * mib, Quantity::Bytes),
-            "30,720 30,725 30,730 KiB"
+            "30,720 30,722 30,724 30,726 30,728 30,730 KiB"
         );
-        assert_eq!(labels(0.0, 600.0, Quantity::Seconds), "0 5 10 min");
+        assert_eq!(labels(0.0, 600.0, Quantity::Seconds), "0 2 4 6 8 10 min");
     }
 
     #[test]

@@ -123,7 +123,9 @@ mod tests {
         let plot = text_plot(&points, Some([(0.0, 200.0), (20.0, 200.0)]), |y| {
             format!("{y:.0}")
         });
+        // A line of its own, without which the indentation of the plot would be taken away.
         expect![[r#"
+            plot
               416 │                                                           ·
                   │                                                        ·
                   │                                                     ·
@@ -137,7 +139,7 @@ mod tests {
                   └────────────────────────────────────────────────────────────
                    0                                                         20
         "#]]
-        .assert_eq(&plot);
+        .assert_eq(&format!("plot\n{plot}"));
         assert!(text_plot(&[], None, |y| y.to_string()).contains("nothing"));
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::limits;
 use crate::record::{Epoch, LoadedRun, RunKind, Sample};
 
+use super::metric::Column;
 use super::plot::Place;
 use super::scale::Domain;
 use super::thin::Thinned;
@@ -21,7 +22,6 @@ pub(super) struct VariantTracks<'a> {
 
 /// The epochs of one fresh process, in their order.
 pub(super) struct RunTrack<'a> {
-    pub(super) number: u32,
     pub(super) epochs: Vec<&'a Epoch>,
 }
 
@@ -38,16 +38,14 @@ pub(super) enum Along {
 pub(super) type Segments = Vec<Vec<Place>>;
 
 impl Along {
-    pub(super) fn of(run: &LoadedRun, tracks: &[VariantTracks<'_>]) -> Self {
-        let is_compared = matches!(run.manifest.kind, RunKind::Ab | RunKind::Calibrate);
+    fn of(kind: RunKind, tracks: &[VariantTracks<'_>]) -> Self {
         let runs = || tracks.iter().flat_map(|variant| &variant.runs);
         let is_one_each = runs().all(|run| run.epochs.len() <= 1) && runs().count() > tracks.len();
-        if is_compared || is_one_each {
-            Self::Runs
-        } else if run.manifest.kind == RunKind::Cycle {
-            Self::Cycles
-        } else {
-            Self::Epochs
+        match kind {
+            RunKind::Ab | RunKind::Calibrate => Self::Runs,
+            _ if is_one_each => Self::Runs,
+            RunKind::Cycle => Self::Cycles,
+            RunKind::Soak | RunKind::Leaks => Self::Epochs,
         }
     }
 
@@ -60,8 +58,9 @@ impl Along {
     }
 }
 
-/// The epochs of a run, in the order that the manifest gives the variants.
-pub(super) fn tracks(run: &LoadedRun) -> Vec<VariantTracks<'_>> {
+/// The epochs of a run, in the order that the manifest gives the variants. Where a run is a point,
+/// its warm-up is left out.
+pub(super) fn tracks(run: &LoadedRun) -> (Vec<VariantTracks<'_>>, Along) {
     let declared = run.manifest.variants.iter().map(|variant| &variant.name);
     let measured = run.epochs.iter().map(|epoch| &epoch.variant);
     let mut tracks: Vec<VariantTracks<'_>> = Vec::new();
@@ -71,7 +70,13 @@ pub(super) fn tracks(run: &LoadedRun) -> Vec<VariantTracks<'_>> {
             tracks.push(VariantTracks { name, runs });
         }
     }
-    tracks
+    let along = Along::of(run.manifest.kind, &tracks);
+    if along == Along::Runs {
+        for run in tracks.iter_mut().flat_map(|variant| &mut variant.runs) {
+            run.epochs.retain(|epoch| !epoch.warmup);
+        }
+    }
+    (tracks, along)
 }
 
 fn runs_of<'a>(run: &'a LoadedRun, variant: &str) -> Vec<RunTrack<'a>> {
@@ -79,11 +84,11 @@ fn runs_of<'a>(run: &'a LoadedRun, variant: &str) -> Vec<RunTrack<'a>> {
     for epoch in run.epochs.iter().filter(|epoch| epoch.variant == variant) {
         runs.entry(epoch.run).or_default().push(epoch);
     }
-    let in_order = |(number, mut epochs): (u32, Vec<&'a Epoch>)| {
+    let in_order = |mut epochs: Vec<&'a Epoch>| {
         epochs.sort_by_key(|epoch| epoch.epoch);
-        RunTrack { number, epochs }
+        RunTrack { epochs }
     };
-    runs.into_iter().map(in_order).collect()
+    runs.into_values().map(in_order).collect()
 }
 
 impl<'a> VariantTracks<'a> {
@@ -92,7 +97,7 @@ impl<'a> VariantTracks<'a> {
     }
 
     /// All points of a value, warm-up included.
-    pub(super) fn points(&self, along: Along, of: fn(&Epoch) -> Option<f64>) -> Vec<Place> {
+    pub(super) fn points(&self, along: Along, of: Column) -> Vec<Place> {
         let points = self.epochs().filter_map(|epoch| {
             let value = of(epoch).filter(|value| value.is_finite())?;
             Some((x_of(along, epoch), value))
@@ -101,9 +106,9 @@ impl<'a> VariantTracks<'a> {
     }
 
     /// One line a run; along the runs, one line in all.
-    pub(super) fn lines(&self, along: Along, of: fn(&Epoch) -> Option<f64>) -> Vec<Segments> {
+    pub(super) fn lines(&self, along: Along, of: Column) -> Vec<Segments> {
         if along == Along::Runs {
-            let epochs: Vec<&Epoch> = self.epochs().filter(|epoch| !epoch.warmup).collect();
+            let epochs: Vec<&Epoch> = self.epochs().collect();
             return vec![segments(&epochs, along, of)];
         }
         let lines = self.runs.iter();
@@ -116,15 +121,20 @@ impl<'a> VariantTracks<'a> {
         counted.map(|epoch| epoch.epoch).min()
     }
 
-    pub(super) fn has(&self, of: fn(&Epoch) -> Option<f64>) -> bool {
+    pub(super) fn has(&self, of: Column) -> bool {
         self.epochs().any(|epoch| of(epoch).is_some())
     }
 }
 
+/// The memory before the first cycle: a point without load.
+pub(super) fn is_start(along: Along, epoch: &Epoch) -> bool {
+    along == Along::Cycles && epoch.epoch == 0 && epoch.warmup && epoch.operations == 0
+}
+
 pub(super) fn x_of(along: Along, epoch: &Epoch) -> f64 {
     match along {
-        Along::Epochs => f64::from(epoch.epoch),
-        Along::Cycles => f64::from(epoch.epoch) + 1.0,
+        // Cycles count from 1: 0 is the start.
+        Along::Epochs | Along::Cycles => f64::from(epoch.epoch),
         Along::Runs => f64::from(epoch.run) + 1.0,
     }
 }
@@ -146,7 +156,7 @@ pub(super) fn x_domain(tracks: &[VariantTracks<'_>], along: Along) -> Option<Dom
     })
 }
 
-fn segments(epochs: &[&Epoch], along: Along, of: fn(&Epoch) -> Option<f64>) -> Segments {
+fn segments(epochs: &[&Epoch], along: Along, of: Column) -> Segments {
     let points_max = limits::REPORT_LINE_POINTS;
     // Bins of a whole number of epochs, wide enough that thinning never has to start over.
     let width = f64::from(u32::try_from(epochs.len().div_ceil(points_max / 2)).unwrap_or(1));
@@ -190,9 +200,7 @@ pub struct Timelines {
 #[derive(Debug, Clone, PartialEq)]
 struct Timeline {
     start_ms: u64,
-    load_start_ms: Option<u64>,
     rss: Thinned,
-    before_load_bytes: Option<u64>,
 }
 
 impl Timelines {
@@ -200,34 +208,23 @@ impl Timelines {
     ///
     /// # Errors
     /// The first row that can't be read ends it.
-    pub fn collect<E>(
-        run: &LoadedRun,
-        samples: impl IntoIterator<Item = Result<Sample, E>>,
-    ) -> Result<Self, E> {
+    pub fn collect<E>(samples: impl IntoIterator<Item = Result<Sample, E>>) -> Result<Self, E> {
         let mut timelines = Self::default();
         for sample in samples {
-            timelines.add(run, &sample?);
+            timelines.add(&sample?);
         }
         Ok(timelines)
     }
 
-    fn add(&mut self, run: &LoadedRun, sample: &Sample) {
+    fn add(&mut self, sample: &Sample) {
         let Some(rss_bytes) = sample.rss_bytes else {
             return;
         };
         let key = (sample.variant.clone(), sample.run);
         let timeline = self.by_run.entry(key).or_insert_with(|| Timeline {
             start_ms: sample.at_ms,
-            load_start_ms: first_load_ms(run, sample),
             rss: Thinned::new(limits::REPORT_TIMELINE_POINTS, 0.05),
-            before_load_bytes: None,
         });
-        if timeline
-            .load_start_ms
-            .is_some_and(|load| sample.at_ms <= load)
-        {
-            timeline.before_load_bytes = Some(rss_bytes);
-        }
         let elapsed_ms = sample.at_ms.saturating_sub(timeline.start_ms);
         let (Some(ms), Some(bytes)) = (float(elapsed_ms), float(rss_bytes)) else {
             return;
@@ -243,18 +240,6 @@ impl Timelines {
             .map(|(_, timeline)| without_gaps(timeline.rss.points()))
             .collect()
     }
-
-    /// RSS of a run before any load, where a sample saw it.
-    pub(super) fn before_load_bytes(&self, variant: &str, run: u32) -> Option<u64> {
-        let timeline = self.by_run.get(&(variant.to_owned(), run))?;
-        timeline.before_load_bytes
-    }
-}
-
-fn first_load_ms(run: &LoadedRun, sample: &Sample) -> Option<u64> {
-    let epochs = run.epochs.iter();
-    let of_run = epochs.filter(|epoch| epoch.variant == sample.variant && epoch.run == sample.run);
-    of_run.map(|epoch| epoch.start_ms).min()
 }
 
 /// Splits a line where nothing was sampled for much longer than usual.

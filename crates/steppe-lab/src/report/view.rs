@@ -13,6 +13,7 @@ use crate::record::{
 
 use super::figure;
 use super::metric;
+use super::tracks::{self, is_start};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -288,29 +289,34 @@ pub(super) fn findings(findings: &[Finding]) -> Vec<FindingView> {
 
 impl FindingView {
     fn of(finding: &Finding) -> Self {
-        let unit = finding.unit.as_str();
+        let unit = unit(finding);
         let value = finding.value.as_ref();
         let half = finding.last_half.as_ref();
         Self {
             metric: finding.metric.clone(),
             label: metric::label(&finding.metric).to_owned(),
             answer: Answer::of(finding.word),
-            value: value.map_or_else(
-                || "–".to_owned(),
-                |value| figure::with_unit(value.estimate, unit),
-            ),
-            range: value.and_then(figure::range),
-            limit: finding.limit.map(|limit| figure::with_unit(limit, unit)),
+            value: value.map_or_else(|| "–".to_owned(), |value| unit.show(value.estimate)),
+            range: value.and_then(|value| unit.range(value)),
+            limit: finding.limit.map(|limit| unit.show(limit)),
             last_half: half.map(|half| {
-                let range =
-                    figure::range(half).map_or_else(String::new, |range| format!(" ({range})"));
-                format!("{}{range}", figure::with_unit(half.estimate, unit))
+                let range = unit.range(half);
+                let range = range.map_or_else(String::new, |range| format!(" ({range})"));
+                format!("{}{range}", unit.show(half.estimate))
             }),
             text: finding.text.clone(),
             notes: finding.notes.clone(),
             basis: basis(finding),
         }
     }
+}
+
+/// What all figures of a finding are told in.
+pub(super) fn unit(finding: &Finding) -> figure::Unit {
+    let intervals = finding.value.iter().chain(&finding.last_half);
+    let figures =
+        intervals.flat_map(|interval| [interval.lower, interval.estimate, interval.upper]);
+    figure::Unit::of(&finding.unit, figures.chain(finding.limit))
 }
 
 /// What a figure rests on: `5 fresh processes of 48 points, 95 % interval`.
@@ -324,15 +330,23 @@ pub(super) fn basis(finding: &Finding) -> String {
         }
         Method::BlockBootstrap => format!("block bootstrap over {series} of {points}, exploratory"),
         Method::PairedBootstrap => {
-            let pairs = plural(finding.series, "pair", "pairs");
+            let pairs = plural(finding.points, "pair", "pairs");
             format!("paired bootstrap over {pairs}")
         }
-        Method::Limit => return "measured and held against the limit".to_owned(),
+        Method::Limit => return limit_basis(finding).to_owned(),
     };
     finding.confidence.map_or_else(
         || what.clone(),
         |share| format!("{what}, {} % interval", figure::number(share * 100.0)),
     )
+}
+
+fn limit_basis(finding: &Finding) -> &'static str {
+    match (finding.value, finding.limit) {
+        (None, _) => "not measured",
+        (Some(_), Some(_)) => "measured and held against the limit",
+        (Some(_), None) => "measured; no limit is set",
+    }
 }
 
 fn plural(count: u32, one: &str, many: &str) -> String {
@@ -342,56 +356,53 @@ fn plural(count: u32, one: &str, many: &str) -> String {
 
 fn facts(run: &LoadedRun) -> Vec<Fact> {
     let manifest = &run.manifest;
-    let counted = run.epochs.iter().filter(|epoch| !epoch.warmup).count();
-    let operations = run.epochs.iter().map(|epoch| epoch.operations).sum();
-    let errors = run.epochs.iter().map(|epoch| epoch.errors).sum();
-    let variants = manifest.variants.len();
-    let unit = if manifest.kind == RunKind::Cycle {
-        "cycles"
-    } else {
-        "epochs"
-    };
-    let warmup = run.epochs.len() - counted;
-    let mut lengths: Vec<u64> = run.epochs.iter().map(|epoch| epoch.load_ms).collect();
-    lengths.sort_unstable();
-    let length = lengths
-        .get(lengths.len() / 2)
-        .map_or_else(String::new, |load_ms| {
-            format!(" of about {} of load", figure::span_ms(*load_ms))
-        });
+    let scenario = format!("{} ({})", manifest.scenario_name, manifest.scenario_path);
+    let finished = manifest.finished.as_deref().unwrap_or("it did not");
     let mut facts = vec![
-        fact(
-            "Scenario",
-            format!("{} ({})", manifest.scenario_name, manifest.scenario_path),
-        ),
+        fact("Scenario", scenario),
         fact("Command", command_line(&manifest.command)),
         fact("Started", manifest.started.clone()),
-        fact(
-            "Finished",
-            manifest
-                .finished
-                .clone()
-                .unwrap_or_else(|| "not".to_owned()),
-        ),
-        fact(
-            "Variants",
-            figure::count(u64::try_from(variants).unwrap_or(u64::MAX)),
-        ),
-        fact(
-            "Runs",
-            figure::count(u64::try_from(manifest.runs.len()).unwrap_or(u64::MAX)),
-        ),
+        fact("Finished", finished.to_owned()),
+        fact("Variants", manifest.variants.len().to_string()),
+        fact("Runs", manifest.runs.len().to_string()),
+    ];
+    facts.extend(measured(run));
+    facts.push(fact("Seed", manifest.seed.to_string()));
+    facts.push(fact("Steppe Lab", manifest.lab_version.clone()));
+    facts.extend(own_cost(manifest));
+    facts
+}
+
+/// What the epochs add up to; nothing where there are none.
+fn measured(run: &LoadedRun) -> Vec<Fact> {
+    let mut lengths: Vec<u64> = run.epochs.iter().map(|epoch| epoch.load_ms).collect();
+    lengths.sort_unstable();
+    let Some(load_ms) = lengths.get(lengths.len() / 2) else {
+        return Vec::new();
+    };
+    let (_, along) = tracks::tracks(run);
+    let starts = run
+        .epochs
+        .iter()
+        .filter(|epoch| is_start(along, epoch))
+        .count();
+    let counted = run.epochs.iter().filter(|epoch| !epoch.warmup).count();
+    let warmup = run.epochs.len() - counted - starts;
+    let unit = match run.manifest.kind {
+        RunKind::Cycle => "cycles",
+        _ => "epochs",
+    };
+    let length = figure::span_ms(*load_ms);
+    let operations = run.epochs.iter().map(|epoch| epoch.operations).sum();
+    let errors = run.epochs.iter().map(|epoch| epoch.errors).sum();
+    vec![
         fact(
             "Measured",
-            format!("{counted} {unit}{length}, and {warmup} of warm-up"),
+            format!("{counted} {unit} of about {length} of load, and {warmup} of warm-up"),
         ),
         fact("Operations", figure::count(operations)),
         fact("Errors", figure::count(errors)),
-        fact("Seed", manifest.seed.to_string()),
-        fact("Steppe Lab", manifest.lab_version.clone()),
-    ];
-    facts.extend(own_cost(manifest));
-    facts
+    ]
 }
 
 fn own_cost(manifest: &Manifest) -> Option<Fact> {

@@ -1,13 +1,11 @@
 //! RSS after each cycle as bars from zero, with what there was before the first.
 
-use crate::record::Epoch;
-
 use super::super::escape;
 use super::super::figure;
 use super::super::metric;
 use super::super::plot::{Axis, Frame, Plot};
 use super::super::scale::{Domain, Quantity};
-use super::super::tracks::{VariantTracks, x_of};
+use super::super::tracks::{VariantTracks, is_start, x_of};
 use super::{Chart, Group, KeyEntry, Scene, median};
 
 /// What a bar is of.
@@ -58,46 +56,26 @@ pub(super) fn group(scene: &Scene<'_>) -> Option<Group> {
 }
 
 fn bars(scene: &Scene<'_>, variant: &VariantTracks<'_>) -> Vec<Bar> {
-    let before = variant.runs.iter().filter_map(|run| {
-        let bytes = scene
-            .timelines
-            .before_load_bytes(variant.name, run.number)?;
-        metric::rss_bytes(&Epoch {
-            rss_bytes: Some(bytes),
-            ..Epoch::default()
-        })
-    });
-    let start = bar(0.0, BarKind::Start, before.collect());
     let mut cycles: Vec<u32> = variant.epochs().map(|epoch| epoch.epoch).collect();
     cycles.sort_unstable();
     cycles.dedup();
-    let after = cycles.into_iter().filter_map(|cycle| {
-        let of_cycle: Vec<&Epoch> = variant
-            .epochs()
-            .filter(|epoch| epoch.epoch == cycle)
-            .collect();
-        let first = of_cycle.first()?;
-        let kind = if first.warmup {
-            BarKind::Warmup
-        } else {
-            BarKind::Counted
+    let of_cycle = cycles.into_iter().filter_map(|cycle| {
+        let epochs = || variant.epochs().filter(move |epoch| epoch.epoch == cycle);
+        let first = epochs().next()?;
+        let kind = match first.warmup {
+            true if is_start(scene.along, first) => BarKind::Start,
+            true => BarKind::Warmup,
+            false => BarKind::Counted,
         };
-        let values = of_cycle
-            .iter()
-            .filter_map(|epoch| metric::rss_bytes(epoch).or_else(|| metric::rest_bytes(epoch)));
-        bar(x_of(scene.along, first), kind, values.collect())
+        let each: Vec<f64> = epochs().filter_map(metric::rss_bytes).collect();
+        Some(Bar {
+            cycle: x_of(scene.along, first),
+            kind,
+            bytes: median(each.clone())?,
+            each,
+        })
     });
-    start.into_iter().chain(after).collect()
-}
-
-fn bar(cycle: f64, kind: BarKind, each: Vec<f64>) -> Option<Bar> {
-    let bytes = median(each.clone())?;
-    Some(Bar {
-        cycle,
-        kind,
-        bytes,
-        each,
-    })
+    of_cycle.collect()
 }
 
 fn chart(variant: &VariantTracks<'_>, bars: &[Bar], x: Domain, y: &Axis) -> Chart {

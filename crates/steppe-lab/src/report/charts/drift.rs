@@ -2,14 +2,15 @@
 //!
 //! The line of the slope, its interval and the budget start at the same place, the level of the
 //! first epoch that counts: the verdict is STABLE when the band stays under the budget's line.
+//! Comparisons, whose runs are a point each, have nothing to draw here.
 
 use crate::record::{Epoch, Finding};
 
 use super::super::figure;
-use super::super::metric;
+use super::super::metric::{self, Column};
 use super::super::plot::{Axis, Frame, Place, Plot};
 use super::super::scale::{Domain, Quantity};
-use super::super::tracks::{Along, VariantTracks, x_of};
+use super::super::tracks::{VariantTracks, is_start, x_of};
 use super::{Chart, Group, KeyEntry, Scene, describe, median};
 
 /// Memory that a budget of growth is about.
@@ -17,38 +18,40 @@ struct Judged {
     metric: &'static str,
     title: &'static str,
     what: &'static str,
-    of: fn(&Epoch) -> Option<f64>,
+    of: Column,
 }
 
-const JUDGED: [Judged; 3] = [
-    Judged {
-        metric: "rss_growth",
-        title: "Memory at rest",
-        what: "in the quiet moment of each epoch",
-        of: metric::rest_bytes,
-    },
-    Judged {
-        metric: "hwm_growth",
-        title: "High-water mark",
-        what: "highest RSS within each epoch",
-        of: metric::hwm_bytes,
-    },
-    Judged {
-        metric: "live_growth",
-        title: "Live heap",
-        what: "allocated and not freed, as the target says",
-        of: metric::live_bytes,
-    },
-];
+fn judged(scene: &Scene<'_>) -> [Judged; 3] {
+    let epochs = scene.tracks.iter().flat_map(VariantTracks::epochs);
+    [
+        Judged {
+            metric: "rss_growth",
+            title: "Memory at rest",
+            what: "in quiet moments",
+            of: metric::rest_of(epochs),
+        },
+        Judged {
+            metric: "hwm_growth",
+            title: "High-water mark",
+            what: "highest RSS under load",
+            of: metric::hwm_bytes,
+        },
+        Judged {
+            metric: "live_growth",
+            title: "Live heap",
+            what: "allocated and not freed, as the target says",
+            of: metric::live_bytes,
+        },
+    ]
+}
 
 /// Dots of a run are drawn one by one up to so many, else only their line.
 const DOTS_MAX: usize = 120;
 
 pub(super) fn groups(scene: &Scene<'_>) -> Vec<Group> {
-    let with_values = JUDGED
-        .iter()
-        .filter(|judged| scene.domain(judged.of).is_some());
-    with_values.map(|judged| group(scene, judged)).collect()
+    let judged = judged(scene).into_iter();
+    let with_values = judged.filter(|judged| scene.domain(judged.of).is_some());
+    with_values.map(|judged| group(scene, &judged)).collect()
 }
 
 fn group(scene: &Scene<'_>, judged: &Judged) -> Group {
@@ -71,14 +74,27 @@ fn group(scene: &Scene<'_>, judged: &Judged) -> Group {
     }
 }
 
-/// What has to fit on the axis: all points, and the budget's line.
+/// What has to fit on the axis: the points that count, and the budget's line. Warm-up does while
+/// it takes less room than they do; else it would press them flat, and is cut.
 fn domain(scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Domain> {
-    let points = variant.points(scene.along, judged.of);
-    let domain = Domain::of(points.iter().map(|point| point.1))?;
+    let values = |is_wanted: fn(&Epoch) -> bool| {
+        let epochs = variant.epochs().filter(move |epoch| is_wanted(epoch));
+        Domain::of(epochs.filter_map(judged.of))
+    };
+    let all = values(|_| true)?;
+    let counted = values(|epoch| !epoch.warmup).unwrap_or(all);
     let trend = Trend::of(scene, judged, variant);
-    let budget_end = trend.and_then(|trend| Some(trend.level + trend.budget? * trend.length()));
-    let domain = budget_end.map_or(domain, |end| domain.with(end));
-    Some(domain.padded(0.02))
+    let budget_end = trend.as_ref().and_then(Trend::budget_end);
+    let counted = budget_end.map_or(counted, |end| counted.with(end));
+    // A band that is much wider than what it is about is cut as well.
+    let span = counted.high - counted.low;
+    let ends = trend.as_ref().map(Trend::band_ends).unwrap_or_default();
+    let near = |end: &f64| (counted.low - span..counted.high + span).contains(end);
+    let counted = ends.into_iter().filter(near).fold(counted, Domain::with);
+    let counted = counted.padded(0.02);
+    let both = counted.with(all.low).with(all.high);
+    let is_small = both.high - both.low < 1.6 * (counted.high - counted.low);
+    Some(if is_small { both } else { counted })
 }
 
 fn chart(
@@ -118,33 +134,27 @@ fn chart(
 }
 
 pub(super) fn shade_warmup(plot: &mut Plot, scene: &Scene<'_>, variant: &VariantTracks<'_>) {
-    let first = variant.first_counted();
-    let has_warmup = variant.epochs().any(|epoch| epoch.warmup);
-    if scene.along == Along::Runs || !has_warmup {
+    let mut dropped = variant.epochs().filter(|epoch| epoch.warmup).peekable();
+    if dropped.peek().is_none() {
         return;
     }
-    let end = match first {
-        Some(first) => {
-            f64::from(first)
-                + if scene.along == Along::Cycles {
-                    0.5
-                } else {
-                    -0.5
-                }
-        }
-        // All of it was warm-up.
-        None => scene.x.high,
+    let name = if dropped.all(|epoch| is_start(scene.along, epoch)) {
+        "start"
+    } else {
+        "warm-up"
     };
-    plot.shade_until(end, "warm-up");
+    // `None`: all of it was warm-up.
+    let first = variant.first_counted();
+    let end = first.map_or(scene.x.high, |first| f64::from(first) - 0.5);
+    plot.shade_until(end, name);
 }
 
 fn draw_points(plot: &mut Plot, scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) {
     let lines = variant.lines(scene.along, judged.of);
     let are_few = lines.iter().flatten().map(Vec::len).max() <= Some(DOTS_MAX);
-    if scene.along != Along::Runs {
-        for line in &lines {
-            plot.line("rest thin", line);
-        }
+    let class = if are_few { "rest thin" } else { "rest fine" };
+    for line in &lines {
+        plot.line(class, line);
     }
     if are_few {
         let radius = if lines.len() > 2 { 1.7 } else { 2.2 };
@@ -160,12 +170,14 @@ fn key(
 ) -> Vec<KeyEntry> {
     let is_anonymous = judged.metric == "rss_growth" && variant.has(metric::anonymous_bytes);
     let what = match judged.metric {
-        "rss_growth" if is_anonymous => format!("anonymous memory {}", judged.what),
+        "rss_growth" if is_anonymous => {
+            format!("anonymous memory, swapped or not, {}", judged.what)
+        }
         "rss_growth" => format!("RSS {}", judged.what),
         _ => judged.what.to_owned(),
     };
     let runs = variant.runs.len();
-    let each = if runs > 1 && scene.along != Along::Runs {
+    let each = if runs > 1 {
         format!("{what}, {runs} runs")
     } else {
         what
@@ -181,7 +193,7 @@ fn key(
         });
         key.push(KeyEntry {
             class: "fit",
-            text: format!("slope{confidence}"),
+            text: format!("slope by {}{confidence}", scene.along.title()),
         });
     }
     if trend.budget.is_some() {
@@ -206,9 +218,6 @@ struct Trend<'a> {
 
 impl<'a> Trend<'a> {
     fn of(scene: &'a Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Self> {
-        if scene.along == Along::Runs {
-            return None;
-        }
         let finding = scene.finding(variant.name, judged.metric);
         let unit = figure::bytes_of_unit(&finding?.unit)?;
         let counted: Vec<Place> = variant
@@ -243,6 +252,15 @@ impl<'a> Trend<'a> {
 
     fn at_end(&self, slope: f64) -> Place {
         (self.last_x, self.level + slope * self.length())
+    }
+
+    fn budget_end(&self) -> Option<f64> {
+        Some(self.at_end(self.budget?).1)
+    }
+
+    fn band_ends(&self) -> Vec<f64> {
+        let slopes = self.slope.into_iter().flatten();
+        slopes.map(|slope| self.at_end(slope).1).collect()
     }
 
     fn start(&self) -> Place {

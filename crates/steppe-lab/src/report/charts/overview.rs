@@ -2,10 +2,8 @@
 //!
 //! Live heap beside RSS is what tells a leak from retention.
 
-use crate::record::Epoch;
-
 use super::super::figure;
-use super::super::metric;
+use super::super::metric::{self, Column};
 use super::super::plot::{Axis, Frame, Plot};
 use super::super::scale::{Domain, Quantity};
 use super::super::tracks::{Along, VariantTracks};
@@ -15,7 +13,7 @@ use super::{Chart, Group, Scene, bytes_of_limit, describe, last_value};
 struct Kind {
     class: &'static str,
     label: &'static str,
-    of: fn(&Epoch) -> Option<f64>,
+    of: Column,
 }
 
 /// What is drawn later lies above.
@@ -129,8 +127,13 @@ pub(super) fn timelines(scene: &Scene<'_>) -> Option<Group> {
         let x = Axis::linear(x, Quantity::Seconds, "time");
         let y = Axis::linear(y, Quantity::Bytes, "");
         let mut plot = Plot::new(Frame::PLAIN, &x, &y);
+        let class = if lines.len() > 1 {
+            "rss thin"
+        } else {
+            "rss fine"
+        };
         for line in lines {
-            plot.line("rss thin", line);
+            plot.line(class, line);
         }
         let all: Vec<_> = lines.iter().flatten().flatten().copied().collect();
         let told = describe(&all, figure::bytes);

@@ -75,13 +75,7 @@ fn draw(plot: &mut Plot, finding: &Finding, ratio: &Interval, top: f64) {
     let line_y = plot.y().place(top) + 32.0;
     let name = metric::label(&finding.metric);
     plot.text("label ink", (frame.left, text_y), name);
-    let figures = format!(
-        "{} ({} to {}) {}",
-        figure::number(ratio.estimate),
-        figure::number(ratio.lower),
-        figure::number(ratio.upper),
-        finding.word
-    );
+    let figures = format!("{} {}", figure::number(ratio.estimate), finding.word);
     let class = format!("label end {}", tone(finding.word));
     plot.text(&class, (frame.right_edge(), text_y), &figures);
     let place = |value: f64| plot.x().place(value);
@@ -119,7 +113,7 @@ fn key(rows: &[(&Finding, Interval)]) -> Vec<KeyEntry> {
     }];
     if rows.iter().any(|(finding, _)| finding.limit.is_some()) {
         key.push(KeyEntry {
-            class: "limit",
+            class: "tick",
             text: "limit".to_owned(),
         });
     }

@@ -5,7 +5,7 @@
 use crate::record::Epoch;
 
 use super::super::figure;
-use super::super::metric::{self, Metric};
+use super::super::metric::{self, Column, Metric};
 use super::super::plot::{Axis, Frame, Place, Plot};
 use super::super::scale::{Domain, Quantity, Spread};
 use super::super::tracks::{Along, VariantTracks};
@@ -16,7 +16,7 @@ struct Percentile {
     class: &'static str,
     label: &'static str,
     metric: &'static str,
-    of: fn(&Epoch) -> Option<f64>,
+    of: Column,
 }
 
 const PERCENTILES: [Percentile; 4] = [
@@ -54,6 +54,9 @@ pub(super) fn groups(scene: &Scene<'_>) -> Vec<Group> {
 fn throughput(scene: &Scene<'_>) -> Option<Group> {
     let achieved = scene.domain(metric::operations_per_s)?;
     let domain = Domain::union(Some(achieved), scene.domain(metric::intended_per_s))?;
+    let limit = |variant: &VariantTracks<'_>| scene.finding(variant.name, "throughput")?.limit;
+    let limits = scene.tracks.iter().filter_map(limit);
+    let domain = limits.fold(domain, Domain::with);
     let y = Axis::linear(domain.with_zero(), Quantity::Plain, "operations/s");
     let charts = scene.tracks.iter().map(|variant| {
         let mut plot = Plot::new(Frame::LABELED, &scene.x_axis(), &y);
@@ -67,6 +70,10 @@ fn throughput(scene: &Scene<'_>) -> Option<Group> {
         let points = variant.points(scene.along, metric::operations_per_s);
         if let Some(last) = last_value(&points) {
             plot.end_label("rest", last, "achieved");
+        }
+        if let Some(limit) = limit(variant) {
+            plot.level("limit", limit);
+            plot.end_label("limit", limit, "at least");
         }
         let told = describe(&points, |value| format!("{}/s", figure::number(value)));
         chart(plot, variant, "Throughput", &told, errors_in_words(variant))
@@ -92,8 +99,9 @@ fn errors(scene: &Scene<'_>) -> Option<Group> {
     let charts = scene.tracks.iter().map(|variant| {
         let mut plot = Plot::new(Frame::PLAIN, &scene.x_axis(), &y);
         shade_warmup(&mut plot, scene, variant);
-        draw(&mut plot, scene, variant, "bad", metric.of);
-        let told = describe(&variant.points(scene.along, metric.of), figure::number);
+        let points = variant.points(scene.along, metric.of);
+        plot.stems("bad", points.iter().copied());
+        let told = describe(&points, figure::number);
         chart(plot, variant, "Errors", &told, errors_in_words(variant))
     });
     Some(group("Errors", charts.collect()))
@@ -170,18 +178,12 @@ fn limits_us(scene: &Scene<'_>, variant: &VariantTracks<'_>) -> Vec<(&'static st
     limits.collect()
 }
 
-fn positive(of: fn(&Epoch) -> Option<f64>, epoch: &Epoch) -> Option<f64> {
+fn positive(of: Column, epoch: &Epoch) -> Option<f64> {
     of(epoch).filter(|value| *value > 0.0)
 }
 
 /// Lines along epochs, dots along runs; a logarithmic axis has no place for zero.
-fn draw(
-    plot: &mut Plot,
-    scene: &Scene<'_>,
-    variant: &VariantTracks<'_>,
-    class: &str,
-    of: fn(&Epoch) -> Option<f64>,
-) {
+fn draw(plot: &mut Plot, scene: &Scene<'_>, variant: &VariantTracks<'_>, class: &str, of: Column) {
     let lowest = plot.y().domain().low;
     for line in variant.lines(scene.along, of) {
         let segments = line.into_iter().map(|mut segment| {
