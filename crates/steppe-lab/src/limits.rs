@@ -241,3 +241,5 @@ pub const WATCH_ROLLUP_RSS_BYTES_MAX: u64 = 256 << 20;
 
 const _: () = assert!(SLOPE_POINTS_MIN < SLOPE_POINTS_MAX);
 const _: () = assert!(SLOPE_POINTS_MAX < WATCH_LOOKS_MAX);
+/// Per cent of the points of a series that may be missing.
+pub const MISSING_SHARE_MAX: usize = 10;

@@ -84,7 +84,8 @@ pub struct Slow {
     pub swap_bytes: Option<u64>,
     /// Since [`Observer::reset_high_water`].
     pub hwm_bytes: Option<u64>,
-    /// User and system time, to the tick of the kernel's clock (10 ms mostly).
+    /// Time on a CPU; where perf events are refused, to the tick of the kernel's clock (10 ms
+    /// mostly).
     pub cpu_us: Option<u64>,
     pub minor_faults: Option<u64>,
     pub major_faults: Option<u64>,
@@ -125,6 +126,7 @@ pub struct Observer {
     inodes: Vec<u64>,
     syscalls: Option<Result<Counters, CountError>>,
     instructions: Option<Result<Counters, CountError>>,
+    task_clock: Option<Result<Counters, CountError>>,
     group: Result<Place, String>,
     /// Of `statm`, since the high water was reset: of a process that ended, nothing else is left.
     highest_rss_bytes: u64,
@@ -178,6 +180,7 @@ impl Observer {
             instructions: wanted
                 .instructions
                 .then(|| Ok(Counters::new(Event::Instructions))),
+            task_clock: Some(Ok(Counters::new(Event::TaskClock))),
             group: Err("no process to look at".to_owned()),
             highest_rss_bytes: 0,
             page_bytes: rustix::param::page_size() as u64,
@@ -246,12 +249,15 @@ impl Observer {
         let processes = self.tree.living().count() as u64;
         let (open_files, sockets) = self.files();
         let lives = processes > 0;
+        // By the nanosecond where that is allowed, else by the tick of the kernel's clock.
+        let task_clock = count(&mut self.task_clock).map(|ns| ns / 1_000);
+        let cpu_us = task_clock.unwrap_or_else(|| self.microseconds(used));
         let mut slow = Slow {
             rss_bytes: memory.and_then(|it| it.rss),
             anonymous_bytes: memory.and_then(|it| it.anonymous),
             swap_bytes: memory.and_then(|it| it.swap),
             hwm_bytes: memory.and_then(|it| it.hwm),
-            cpu_us: Some(self.microseconds(used)),
+            cpu_us: Some(cpu_us),
             minor_faults: Some(used.minor_faults),
             major_faults: Some(used.major_faults),
             voluntary_switches: switches.map(|it| it.voluntary),
@@ -339,7 +345,12 @@ impl Observer {
 
     /// Counters of other roots reach their own descendants by inheritance.
     fn attach_counters(&mut self, root: u32) {
-        for slot in [&mut self.syscalls, &mut self.instructions] {
+        let slots = [
+            &mut self.syscalls,
+            &mut self.instructions,
+            &mut self.task_clock,
+        ];
+        for slot in slots {
             let Some(Ok(counters)) = slot else {
                 continue;
             };
@@ -451,6 +462,14 @@ impl Observer {
             ));
         }
         Ok(place)
+    }
+
+    /// Where the time on a CPU comes from.
+    fn cpu_source(&mut self) -> &'static str {
+        match count(&mut self.task_clock) {
+            Some(_) => "the task clock of perf, by the nanosecond",
+            None => "/proc/PID/stat, by the tick: perf events are refused",
+        }
     }
 
     fn microseconds(&self, used: Used) -> u64 {

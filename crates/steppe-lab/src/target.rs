@@ -88,11 +88,16 @@ impl Process {
             .stdout(out)
             .stderr(errors)
             .process_group(0);
-        let child = command.spawn().map_err(|source| StartError::Spawn {
+        let not_started = |source| StartError::Spawn {
             name: launch.name.to_owned(),
             program: launch.program.cmd.first().cloned().unwrap_or_default(),
             source,
-        })?;
+        };
+        // The shell that joins a control group would only end with 127.
+        if executable(&launch.program).is_none() {
+            return Err(not_started(io::ErrorKind::NotFound.into()));
+        }
+        let child = command.spawn().map_err(not_started)?;
         Ok(Self {
             name: launch.name.to_owned(),
             child,
@@ -182,6 +187,24 @@ impl Drop for Process {
             self.wait();
         }
     }
+}
+
+/// Where the system will find the program of a command line.
+pub fn executable(program: &Program) -> Option<PathBuf> {
+    let name = program.cmd.first()?;
+    if name.contains('/') {
+        let folder = program.cwd.as_deref().unwrap_or(Path::new("."));
+        return folder.join(name).canonicalize().ok();
+    }
+    let path = program
+        .env
+        .get("PATH")
+        .map(Into::into)
+        .or_else(|| std::env::var_os("PATH"))?;
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name));
+    found
+        .filter_map(|path| path.canonicalize().ok())
+        .find(|path| path.is_file())
 }
 
 /// A shell joins the control group and becomes the program, so that the program's first byte is

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::kept::number;
 use super::{Evidence, Measured, figure, float};
+use crate::limits::MISSING_SHARE_MAX;
 use crate::record::{Epoch, Finding, Interval, Method, RunKind, Word};
 use crate::scenario::Budget;
 use crate::stats::{Drift, judge_drift};
@@ -46,7 +47,7 @@ pub(super) fn findings(
             "rss_growth",
             "memory",
             budget.rss_growth_kib,
-            quiet_bytes as fn(&Epoch) -> Option<u64>,
+            quiet_bytes(measured),
         ),
         (
             "hwm_growth",
@@ -83,12 +84,13 @@ pub(super) fn findings(
     findings
 }
 
-/// What the process holds that can't be dropped: anonymous memory, whether in RAM or swapped out.
-/// RSS stands in where a kernel does not tell them apart.
-fn quiet_bytes(epoch: &Epoch) -> Option<u64> {
-    match epoch.anonymous_bytes {
-        Some(anonymous) => Some(anonymous + epoch.swap_bytes.unwrap_or(0)),
-        None => epoch.rss_bytes,
+/// What the process holds that can't be dropped: anonymous memory, in RAM or swapped out. RSS stands
+/// in for the whole run where the kernel never told them apart: changing over would be a step.
+fn quiet_bytes(measured: &Measured<'_>) -> fn(&Epoch) -> Option<u64> {
+    if measured.max(|epoch| epoch.anonymous_bytes).is_some() {
+        |epoch| Some(epoch.anonymous_bytes? + epoch.swap_bytes.unwrap_or(0))
+    } else {
+        |epoch| epoch.rss_bytes
     }
 }
 
@@ -129,24 +131,30 @@ impl Series<'_> {
         finding
     }
 
-    /// One series a run, in KiB; `None` where a row has no value: a gap would be a step.
+    /// One series a run, in KiB, with a gap where a row has no value; `None` if there are many.
     fn points(&self) -> Option<Vec<Vec<f64>>> {
-        let run = |epochs: &Vec<&Epoch>| {
-            epochs
-                .iter()
-                .map(|epoch| (self.bytes)(epoch).map(|bytes| float(bytes) / KIB))
-                .collect()
-        };
-        self.measured.runs.values().map(run).collect()
+        let (rows, seen) = self.seen();
+        if (rows - seen) * 100 > rows * MISSING_SHARE_MAX {
+            return None;
+        }
+        let kib = |epoch: &&Epoch| (self.bytes)(epoch).map_or(f64::NAN, |bytes| float(bytes) / KIB);
+        let run = |epochs: &Vec<&Epoch>| epochs.iter().map(kib).collect();
+        Some(self.measured.runs.values().map(run).collect())
     }
 
-    fn lack(&self) -> String {
+    /// How many rows there are, and in how many it was seen.
+    fn seen(&self) -> (usize, usize) {
         let rows = self.measured.epochs().count();
         let seen = self
             .measured
             .epochs()
             .filter(|epoch| (self.bytes)(epoch).is_some())
             .count();
+        (rows, seen)
+    }
+
+    fn lack(&self) -> String {
+        let (rows, seen) = self.seen();
         if seen < rows {
             format!("it was seen in {seen} of {rows} epochs")
         } else {
@@ -180,6 +188,13 @@ impl Series<'_> {
     fn notes(&self, drift: &Drift, evidence: Evidence<'_>, step: &str) -> Vec<String> {
         let mut notes = Vec::new();
         let grows = matches!(drift.word, Word::Unbounded | Word::Growing);
+        if drift.word == Word::Inconclusive && Some(drift.rise) > self.budget_kib {
+            notes.push(format!(
+                "it rose by {} KiB/{step} from the first quarter to the last, in steps: watch it for \
+                 longer",
+                number(drift.rise)
+            ));
+        }
         if grows || drift.significant {
             notes.extend(self.per_operation(drift));
             notes.extend(self.until_limit(drift, evidence.limit_bytes, step));

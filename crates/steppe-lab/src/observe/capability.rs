@@ -48,7 +48,10 @@ pub(super) fn of_target(observer: &mut Observer) -> Vec<Capability> {
         ),
         capability("smaps", smaps(observer)),
         capability("hwm", high_water(observer)),
-        capability("cpu", seen(is_seen, "/proc/PID/stat", "no process is left")),
+        capability(
+            "cpu",
+            seen(is_seen, observer.cpu_source(), "no process is left"),
+        ),
         capability(
             "switches",
             seen(

@@ -1,4 +1,4 @@
-//! Performance counters over a whole tree: system calls and instructions.
+//! Performance counters over a whole tree: system calls, instructions, time on a CPU.
 //!
 //! A counter is attached to each thread that exists and inherited by all that it starts, so nothing
 //! that the tree does from then on is missed, however short-lived. Threads are listed again until no
@@ -9,7 +9,7 @@
 use std::fs;
 use std::io;
 
-use perf_event::events::{Hardware, Tracepoint};
+use perf_event::events::{Hardware, Software, Tracepoint};
 use perf_event::{Builder, Counter};
 use rustix::io::Errno;
 
@@ -20,6 +20,8 @@ use crate::limits::{COUNTED_THREADS_MAX, COUNTER_ATTEMPTS_MAX};
 pub(super) enum Event {
     Syscalls,
     Instructions,
+    /// Nanoseconds on a CPU.
+    TaskClock,
 }
 
 /// Counters of one event.
@@ -119,6 +121,7 @@ fn builder(event: Event) -> Result<Builder<'static>, CountError> {
     let mut builder = match event {
         Event::Syscalls => Builder::new(Tracepoint::with_id(sys_enter_id()?)),
         Event::Instructions => Builder::new(Hardware::INSTRUCTIONS),
+        Event::TaskClock => Builder::new(Software::TASK_CLOCK),
     };
     builder
         .any_cpu()

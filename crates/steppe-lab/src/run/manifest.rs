@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
@@ -12,6 +12,7 @@ use super::plan::Plan;
 use super::stage::program;
 use crate::doctor;
 use crate::record::{Manifest, VariantEntry};
+use crate::target::executable;
 
 /// Of the layout of files.
 const FORMAT: u32 = 1;
@@ -57,7 +58,7 @@ pub(super) fn finish(manifest: &mut Manifest, sampler_cpu: std::time::Duration, 
 fn entry(order: Order<'_>, name: &str, index: usize) -> VariantEntry {
     let variant = &order.scenario.variants[index];
     let program = program(&order.scenario.target.command, variant);
-    let executable = program.cmd.first().and_then(|name| executable(name));
+    let executable = executable(&program);
     VariantEntry {
         name: name.to_owned(),
         env: program.env.into_iter().collect(),
@@ -71,18 +72,6 @@ fn entry(order: Order<'_>, name: &str, index: usize) -> VariantEntry {
         executable: executable.map(|path| path.to_string_lossy().into_owned()),
         cmd: program.cmd,
     }
-}
-
-/// Where the system will find it.
-pub(super) fn executable(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Path::new(name).canonicalize().ok();
-    }
-    let path = std::env::var_os("PATH")?;
-    let found = std::env::split_paths(&path).map(|folder| folder.join(name));
-    found
-        .filter_map(|path| path.canonicalize().ok())
-        .find(|path| path.is_file())
 }
 
 fn file_sha256(path: &Path) -> io::Result<String> {

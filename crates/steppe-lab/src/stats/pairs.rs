@@ -153,7 +153,7 @@ impl Redrawn {
         let deviation = deviation(&ratios)?;
         let root = (pairs as f64).sqrt();
         let mean = ratios.iter().sum::<f64>() / pairs as f64;
-        let distances = if pairs < PAIRS_MIN || deviation == 0.0 {
+        let distances = if pairs < PAIRS_MIN as usize || deviation == 0.0 {
             Vec::new()
         } else {
             let centered: Vec<f64> = ratios
@@ -175,7 +175,7 @@ impl Redrawn {
     }
 
     fn is_enough(&self) -> bool {
-        self.pairs >= PAIRS_MIN
+        self.pairs >= PAIRS_MIN as usize
     }
 
     /// How likely a ratio of exactly the limit is to be as far off as this one, either side.

@@ -199,7 +199,7 @@ ready = "tcp://127.0.0.1:{port}"
 kind = "command"
 cmd = ["sh", "load.sh"]
 [cycles]
-count = 12
+count = 16
 warmup = 2
 quiesce = "50ms"
 [budget]
@@ -213,8 +213,8 @@ errors = 0
         .run(&["cycle", "cycles.toml", "-o", "run"])
         .ended_with(0);
     let rows = lab.read("run/epochs.csv");
-    // The start, and twelve cycles of fifty operations each.
-    assert_eq!(rows.lines().count(), 1 + 1 + 12);
+    // The start, and sixteen cycles of fifty operations each.
+    assert_eq!(rows.lines().count(), 1 + 1 + 16);
     assert!(
         rows.lines().skip(2).all(|row| row.contains(",50,0,")),
         "{rows}"

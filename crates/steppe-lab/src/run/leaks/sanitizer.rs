@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::super::manifest::executable;
 use super::{Found, reports, with_command};
 use crate::limits::{LEAK_SITES_MAX, LEAK_STACK_MAX};
 use crate::record::LeakSite;
 use crate::scenario::{LeaksPlan, Program};
+use crate::target::executable;
 
 /// The sanitizer build, told to write a file a process and to end like the program does.
 pub(super) fn program(plan: &LeaksPlan, target: Program, said: &Path) -> Program {
@@ -26,11 +26,11 @@ pub(super) fn program(plan: &LeaksPlan, target: Program, said: &Path) -> Program
 
 /// Whether the program, or a library that it asks for, is the runtime of such a sanitizer.
 pub(super) fn is_built_in(program: &Program) -> bool {
-    let path = program.cmd.first().and_then(|name| executable(name));
+    let path = executable(program);
     let Some(bytes) = path.and_then(|path| std::fs::read(path).ok()) else {
         return false;
     };
-    let is_there = |text: &&str| memchr::memmem::find(&bytes, text.as_bytes()).is_some();
+    let is_there = |text: &str| memchr::memmem::find(&bytes, text.as_bytes()).is_some();
     RUNTIMES.iter().any(|text| is_there(text))
 }
 
