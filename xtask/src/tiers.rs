@@ -26,6 +26,8 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
             "--locked",
             "--package",
             "steppe-node",
+            "--package",
+            "steppe-lab",
             "--no-fail-fast",
         ];
         let mut command = process::cargo(&args);

@@ -26,27 +26,78 @@ pub(super) fn findings(
     let close_wait = max(|epoch| epoch.close_wait_max);
     let files = max(|epoch| epoch.open_files);
     let mut findings = vec![
-        most("rss", "MiB", mib(|epoch| epoch.rss_bytes), budget.rss_mib),
-        most("hwm", "MiB", mib(|epoch| epoch.hwm_bytes), budget.hwm_mib),
-        most("cpu_us_per_op", "µs/op", cpu, budget.cpu_us_per_op),
+        most(
+            "rss",
+            "RSS",
+            "MiB",
+            mib(|epoch| epoch.rss_bytes),
+            budget.rss_mib,
+        ),
+        most(
+            "hwm",
+            "the high-water mark",
+            "MiB",
+            mib(|epoch| epoch.hwm_bytes),
+            budget.hwm_mib,
+        ),
+        most(
+            "cpu_us_per_op",
+            "CPU time",
+            "µs/op",
+            cpu,
+            budget.cpu_us_per_op,
+        ),
         most(
             "syscalls_per_op",
+            "the number of system calls",
             "calls/op",
             syscalls,
             budget.syscalls_per_op,
         ),
-        most("p50", "ms", quantile(0.5), budget.p50_ms),
-        most("p99", "ms", quantile(0.99), budget.p99_ms),
-        most("p999", "ms", p999(latency), budget.p999_ms),
-        most("errors", "count", errors, limit(budget.errors)),
+        most(
+            "p50",
+            "the median latency",
+            "ms",
+            quantile(0.5),
+            budget.p50_ms,
+        ),
+        most(
+            "p99",
+            "the 99th percentile of latency",
+            "ms",
+            quantile(0.99),
+            budget.p99_ms,
+        ),
+        most(
+            "p999",
+            "the 99.9th percentile of latency",
+            "ms",
+            p999(latency),
+            budget.p999_ms,
+        ),
+        most(
+            "errors",
+            "the number of failed operations",
+            "count",
+            errors,
+            limit(budget.errors),
+        ),
         most(
             "close_wait",
+            "the most in CLOSE_WAIT",
             "sockets",
             close_wait,
             limit(budget.close_wait_max),
         ),
-        most("open_files", "files", files, limit(budget.open_files_max)),
+        most(
+            "open_files",
+            "the most that was open",
+            "files",
+            files,
+            limit(budget.open_files_max),
+        ),
         least(
+            "throughput",
             "throughput",
             "ops/s",
             throughput(measured),
@@ -57,50 +108,59 @@ pub(super) fn findings(
     findings
 }
 
-fn most(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> Finding {
-    judged(metric, unit, value, limit, "at most", |value, limit| {
-        value <= limit
-    })
+fn most(metric: &str, called: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> Finding {
+    let is_kept = |value, limit| value <= limit;
+    judged(
+        figure(metric, unit, value, limit),
+        called,
+        "at most",
+        is_kept,
+    )
 }
 
-fn least(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> Finding {
-    judged(metric, unit, value, limit, "at least", |value, limit| {
-        value >= limit
-    })
-}
-
-fn judged(
+fn least(
     metric: &str,
+    called: &str,
     unit: &str,
     value: Option<f64>,
     limit: Option<f64>,
+) -> Finding {
+    let is_kept = |value, limit| value >= limit;
+    judged(
+        figure(metric, unit, value, limit),
+        called,
+        "at least",
+        is_kept,
+    )
+}
+
+fn judged(
+    mut finding: Finding,
+    called: &str,
     bound: &str,
     is_kept: fn(f64, f64) -> bool,
 ) -> Finding {
-    let mut finding = figure(metric, unit, value, limit);
-    let show = |value: f64| number(value);
-    (finding.word, finding.text) = match (value, limit) {
-        (Some(value), None) => (Word::Go, format!("{metric} is {} {unit}", show(value))),
-        (Some(value), Some(limit)) => {
-            let word = if is_kept(value, limit) {
-                Word::Go
-            } else {
-                Word::NoGo
-            };
-            let text = format!(
-                "{metric} is {} {unit}; allowed is {bound} {}",
-                show(value),
-                show(limit)
-            );
-            (word, text)
+    let unit = if finding.unit == "count" {
+        ""
+    } else {
+        finding.unit.as_str()
+    };
+    let allowed = finding
+        .limit
+        .map(|limit| format!("allowed is {bound} {}", number(limit)));
+    (finding.word, finding.text) = match (finding.value, finding.limit) {
+        (Some(value), limit) => {
+            let value = value.estimate;
+            let is_kept = limit.is_none_or(|limit| is_kept(value, limit));
+            let figure = format!("{called} is {} {unit}", number(value));
+            let allowed = allowed.map_or_else(String::new, |allowed| format!("; {allowed}"));
+            let word = if is_kept { Word::Go } else { Word::NoGo };
+            (word, format!("{}{allowed}", figure.trim_end()))
         }
-        (None, limit) => {
-            let limit =
-                limit.map_or_else(String::new, |limit| format!(" ({bound} {})", show(limit)));
-            (
-                Word::Inconclusive,
-                format!("{metric} could not be seen here, so its limit{limit} is not judged"),
-            )
+        (None, _) => {
+            let allowed = allowed.unwrap_or_default();
+            let text = format!("{called} could not be seen here, so it is not judged ({allowed})");
+            (Word::Inconclusive, text)
         }
     };
     finding

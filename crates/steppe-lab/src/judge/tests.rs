@@ -1,3 +1,5 @@
+//! Rows that are made up, and what they are judged to be.
+
 use super::*;
 use crate::scenario::AbMetric;
 
@@ -154,7 +156,7 @@ fn a_broken_limit_is_no_go() {
     let syscalls = finding(&verdict, "syscalls_per_op");
     assert_eq!(
         syscalls.text,
-        "syscalls_per_op is 4 calls/op; allowed is at most 3.5"
+        "the number of system calls is 4 calls/op; allowed is at most 3.5"
     );
     assert_eq!(finding(&verdict, "errors").word, Word::Go);
 }

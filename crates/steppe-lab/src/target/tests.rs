@@ -1,3 +1,5 @@
+//! Real processes: shells that say, ignore, leave and miss things.
+
 use std::collections::BTreeMap;
 
 use super::*;

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use serde_json::Value;
 
@@ -100,15 +100,28 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A program of `testdata/`.
+/// A program of `testdata/`. `cargo test --test lab` alone does not build them.
 pub fn program(name: &str) -> String {
+    static BUILT: Once = Once::new();
     let lab = Path::new(env!("CARGO_BIN_EXE_steppe-lab"));
     let folder = lab.parent().expect("it is in a folder");
-    folder
-        .join("examples")
-        .join(format!("lab-{name}"))
-        .display()
-        .to_string()
+    BUILT.call_once(|| {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--examples",
+            "--manifest-path",
+        ]);
+        cargo.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        if folder.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().expect("cargo").success());
+    });
+    let program = folder.join("examples").join(format!("lab-{name}"));
+    program.display().to_string()
 }
 
 /// A port that was free a moment ago.

@@ -43,7 +43,7 @@ fn a_run_is_reported_and_explained() {
     lab.run(&["report", "run"])
         .ended_with(0)
         .says("STABLE")
-        .says("rss_growth");
+        .says("memory grows by");
     let page = lab.folder.join("run/report.html");
     std::fs::remove_file(&page).expect("it was written by the run");
     lab.run(&["report", "run", "--html"])

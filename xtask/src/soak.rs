@@ -1,0 +1,108 @@
+//! `make soak`: the lab's scenarios, one after the other, each against the exit code that it is for.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::process;
+
+/// A file of `scenarios/`, what runs it, and how it ends.
+struct Soak {
+    name: &'static str,
+    command: &'static str,
+    /// Of the lab: 1 where something is to be found.
+    exit_code: i32,
+}
+
+/// Quick ones first.
+const SOAKS: [Soak; 8] = [
+    soak("gateway-baseline", 0),
+    soak("leaking", 1),
+    soak("retaining", 1),
+    soak("steady", 0),
+    soak("plateau", 0),
+    soak("nginx", 0),
+    Soak {
+        name: "gateway-leaks",
+        command: "leaks",
+        exit_code: 0,
+    },
+    soak("gateway-stress", 0),
+];
+
+const fn soak(name: &'static str, exit_code: i32) -> Soak {
+    Soak {
+        name,
+        command: "soak",
+        exit_code,
+    }
+}
+
+/// Runs the scenarios that are named, or all of them. True: each ended as it should.
+pub fn command(names: &[String]) -> Result<bool> {
+    let known = SOAKS.map(|soak| soak.name);
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("no scenario `{unknown}`; known: {}", known.join(", "));
+    }
+    let is_wanted = |soak: &&Soak| names.is_empty() || names.iter().any(|name| name == soak.name);
+    let wanted: Vec<&Soak> = SOAKS.iter().filter(is_wanted).collect();
+    build(&wanted)?;
+    let mut ends = BTreeMap::new();
+    for soak in &wanted {
+        ends.insert(soak.name, run(soak)?);
+    }
+    println!();
+    for soak in &wanted {
+        let (code, folder) = &ends[soak.name];
+        let word = if *code == soak.exit_code {
+            "as expected"
+        } else {
+            "NOT as expected"
+        };
+        println!(
+            "{:<18} exit {code} ({word})  {}",
+            soak.name,
+            folder.display()
+        );
+    }
+    Ok(wanted
+        .iter()
+        .all(|soak| ends[soak.name].0 == soak.exit_code))
+}
+
+fn build(wanted: &[&Soak]) -> Result<()> {
+    let release = ["build", "--locked", "--release", "--package"];
+    process::run(process::cargo(&release).args(["steppe-node", "--package", "steppe-lab"]))?;
+    process::run(process::cargo(&release).args(["steppe-lab", "--examples"]))?;
+    if wanted.iter().any(|soak| soak.command == "leaks") {
+        // Memcheck sees what goes through the system's allocator.
+        let system = [
+            "steppe-node",
+            "--no-default-features",
+            "--features",
+            "alloc-system",
+        ];
+        let folder = ["--target-dir", "target/system"];
+        process::run(process::cargo(&release).args(system).args(folder))?;
+    }
+    Ok(())
+}
+
+fn run(soak: &Soak) -> Result<(i32, PathBuf)> {
+    let folder = process::target_directory().join("soak").join(soak.name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    }
+    println!("\n==> {}", soak.name);
+    let lab = process::root().join("target/release/steppe-lab");
+    let status = Command::new(lab)
+        .args([soak.command, &format!("scenarios/{}.toml", soak.name), "-o"])
+        .arg(&folder)
+        .current_dir(process::root())
+        .status()
+        .context("cannot start steppe-lab")?;
+    ensure!(status.code() != Some(130), "interrupted");
+    Ok((status.code().unwrap_or(-1), folder))
+}
