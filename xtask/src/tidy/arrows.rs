@@ -5,7 +5,7 @@ use super::tree::{SourceFile, Tree};
 
 /// What each crate may link of ours. A crate that is missing here may link none of them, which is
 /// said too: a new crate gets its line.
-const BELOW: [(&str, &[&str]); 9] = [
+const BELOW: [(&str, &[&str]); 10] = [
     ("steppe-mem", &[]),
     ("steppe-telemetry", &["steppe-mem"]),
     ("steppe-net", &["steppe-mem"]),
@@ -22,6 +22,8 @@ const BELOW: [(&str, &[&str]); 9] = [
             "steppe-http",
         ],
     ),
+    // It watches any process, and is released alone.
+    ("steppe-lab", &[]),
     ("steppe-testkit", &[]),
     ("steppe-bench", &["steppe-testkit"]),
     (

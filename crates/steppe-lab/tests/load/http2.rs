@@ -1,5 +1,7 @@
 //! HTTP/2 and TLS, against a real nginx.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use steppe_lab::load::{Interval, check};
 use steppe_lab::scenario::{HttpLoad, Load, LoadKind, Pace};
@@ -8,6 +10,17 @@ use crate::servers::{Nginx, Scratch};
 use crate::{errors_of, http, load, open, run_until, start};
 
 const TLS: &str = "ssl_certificate server.pem; ssl_certificate_key server.key;";
+
+/// RFC 7468: what is in a file of certificates or keys.
+fn pem(label: &str, der: &[u8]) -> String {
+    let mut text = format!("-----BEGIN {label}-----\n");
+    // 48 bytes are a line of 64 characters.
+    for line in der.chunks(48) {
+        text.push_str(&STANDARD.encode(line));
+        text.push('\n');
+    }
+    text + &format!("-----END {label}-----\n")
+}
 
 /// nginx with a certificate for 127.0.0.1 of an authority in `ca.pem`.
 fn secured(listen: &str, server: &str) -> Nginx {
@@ -18,9 +31,9 @@ fn secured(listen: &str, server: &str) -> Nginx {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &authority).unwrap();
-    scratch.write("ca.pem", authority.pem());
-    scratch.write("server.pem", certificate.pem());
-    scratch.write("server.key", key.serialize_pem());
+    scratch.write("ca.pem", pem("CERTIFICATE", authority.der()));
+    scratch.write("server.pem", pem("CERTIFICATE", certificate.der()));
+    scratch.write("server.key", pem("PRIVATE KEY", &key.serialize_der()));
     Nginx::start_in(scratch, listen, &format!("{TLS} {server}"))
 }
 
