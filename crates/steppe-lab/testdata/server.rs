@@ -4,34 +4,11 @@
 //! own function and answers `ok`. A thread a connection, the system's allocator. It is as simple as
 //! a program can be whose memory is understood: no timeouts, no limits, loopback only.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "server/counting.rs"]
+mod counting;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The system's allocator, counted.
-struct Counted;
-
-static LIVE_BYTES: AtomicU64 = AtomicU64::new(0);
-
-#[global_allocator]
-static ALLOCATOR: Counted = Counted;
-
-// SAFETY: every call goes on to `System`, unchanged; counting touches nothing that is allocated.
-#[expect(unsafe_code, reason = "the trait is unsafe to implement")]
-unsafe impl GlobalAlloc for Counted {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE_BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same one.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE_BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: the caller keeps `dealloc`'s contract, and `alloc` above got it from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 /// Serves at the address of the first argument, and calls `handle` for each request.
 pub fn serve(handle: impl Fn() + Copy + Send + 'static) -> io::Result<()> {
@@ -70,7 +47,7 @@ fn connection(stream: &TcpStream, handle: impl Fn()) -> io::Result<()> {
         let (length, closes) = rest_of_head(&mut reader, &mut line)?;
         io::copy(&mut reader.by_ref().take(length), &mut io::sink())?;
         if is_memory {
-            let live = LIVE_BYTES.load(Ordering::Relaxed);
+            let live = counting::live_bytes();
             let content = format!("{{\"live_bytes\": {live}}}\n");
             answer(stream, &content)?;
         } else {

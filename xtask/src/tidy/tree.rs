@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::process;
 
-/// Inputs for parsers: broken on purpose, and not ours to judge.
+/// Inputs for parsers: broken on purpose, and not ours to judge. Sources beside them are.
 const UNJUDGED: [&str; 2] = ["fuzz/corpus/", "/testdata/"];
 
 /// The files of a checkout.
@@ -64,7 +64,8 @@ impl Tree {
         for (end, _) in path.match_indices('/') {
             self.paths.insert(path[..end].to_owned());
         }
-        if UNJUDGED.iter().any(|part| path.contains(part)) {
+        let is_source = path.ends_with(".rs");
+        if !is_source && UNJUDGED.iter().any(|part| path.contains(part)) {
             return;
         }
         if let Ok(text) = String::from_utf8(content) {

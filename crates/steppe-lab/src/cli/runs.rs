@@ -12,6 +12,7 @@ use ratatui::crossterm::terminal::size;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::{USAGE_EXIT, failed, is_colored, say};
+use crate::load::check;
 use crate::record::{Folder, RunKind, Verdict};
 use crate::report::{self, Colors};
 use crate::run::{Bar, Lines, Order, Progress, Silent, run as run_scenario};
@@ -89,6 +90,17 @@ pub(super) fn read(file: &Path) -> Result<(Scenario, String), u8> {
         _ = write!(io::stderr(), "{}", error.render(is_colored(&io::stderr())));
         USAGE_EXIT
     })?;
+    for load in &scenario.loads {
+        check(load).map_err(|error| {
+            _ = writeln!(
+                io::stderr(),
+                "error: {}: load `{}`: {error}",
+                file.display(),
+                load.name
+            );
+            USAGE_EXIT
+        })?;
+    }
     Ok((scenario, text))
 }
 

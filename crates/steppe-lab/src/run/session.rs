@@ -568,6 +568,7 @@ fn milliseconds(time: Duration) -> u64 {
 
 /// How often everybody is looked after.
 const TICK: Duration = Duration::from_millis(100);
-/// How long operations in flight have to end, where the quiet moment is shorter.
-const PAUSE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long operations in flight have to end, where the quiet moment is shorter: a command load that
+/// has to be killed takes two seconds.
+const PAUSE_PATIENCE: Duration = Duration::from_secs(3);
 const LIVE_PATIENCE: Duration = Duration::from_secs(2);

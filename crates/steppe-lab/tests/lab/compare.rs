@@ -49,14 +49,20 @@ fn ten_per_cent_more_cpu_is_no_go() {
     assert!((1.06..1.2).contains(&ratio), "{gate:#}");
 }
 
+/// Once, and twenty times with `STEPPE_LONG=1` (eight minutes).
 #[test]
 fn a_program_against_itself_is_never_no_go() {
+    let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
     let _alone = alone();
-    let lab = Lab::new("calibrate");
-    let said = lab
-        .write("ab.toml", &pairs(10, ""))
-        .run(&["calibrate", "ab.toml", "-o", "run"]);
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
-    said.says("noise of a pair");
-    assert_ne!(lab.verdict("run")["word"], "NO-GO");
+    for seed in 1..=if is_long { 20 } else { 1 } {
+        let lab = Lab::new("calibrate");
+        lab.write("ab.toml", &pairs(10, ""));
+        let seed = seed.to_string();
+        let said = lab.run(&["calibrate", "ab.toml", "-o", "run", "--seed", &seed]);
+        assert!(said.code == 0 || said.code == 3, "{said:?}");
+        said.says("noise of a pair");
+        let verdict = lab.verdict("run");
+        assert_ne!(verdict["word"], "NO-GO");
+        println!("seed {seed}: {}", verdict["comparisons"][0]["text"]);
+    }
 }

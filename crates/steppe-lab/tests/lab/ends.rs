@@ -26,6 +26,11 @@ fn a_wrong_scenario_runs_nothing() {
     lab.run(&["check", "wrong.toml"])
         .ended_with(2)
         .says("mistakes");
+    let contradicts = scenario("steady", "", "verify = false", EPOCHS);
+    lab.write("tls.toml", &contradicts)
+        .run(&["soak", "tls.toml"])
+        .ended_with(2)
+        .says("http 1");
     lab.write("good.toml", &scenario("steady", "", LOAD, EPOCHS));
     lab.run(&["check", "good.toml"])
         .ended_with(0)
