@@ -14,6 +14,7 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::limits::WATCH_INTERVAL_MIN;
 use crate::record::{Folder, RunKind};
 use crate::report::{self, ReportError};
 use crate::scenario::Scenario;
@@ -33,7 +34,7 @@ struct Arguments {
 enum Command {
     /// Say what this machine lets the lab see, and what each lack costs
     #[command(
-        after_help = "Examples:\n  steppe-lab doctor\n  steppe-lab doctor --json | jq '.[] | select(.available | not)'"
+        after_help = "Examples:\n  steppe-lab doctor\n  steppe-lab doctor --json | jq '.capabilities[] | select(.available | not)'"
     )]
     Doctor {
         /// Print JSON instead of a table
@@ -62,7 +63,7 @@ enum Command {
     #[command(after_help = "Example:\n  steppe-lab calibrate before-after.toml")]
     Calibrate(RunArguments),
     /// Run the target under a leak checker, end it cleanly, and say what it lost
-    #[command(after_help = "Example:\n  steppe-lab leaks scenarios/leaks.toml")]
+    #[command(after_help = "Example:\n  steppe-lab leaks scenarios/gateway-leaks.toml")]
     Leaks(RunArguments),
     /// Show what came of a run
     #[command(
@@ -98,7 +99,7 @@ enum Command {
         #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
         length: Option<Duration>,
         /// How often
-        #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
         interval: Duration,
         /// Print a line of JSON a look
         #[arg(long)]
@@ -123,6 +124,17 @@ enum Format {
     Summary,
     /// For a CI
     Junit,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if interval < WATCH_INTERVAL_MIN {
+        return Err(format!(
+            "at least {}",
+            humantime::format_duration(WATCH_INTERVAL_MIN)
+        ));
+    }
+    Ok(interval)
 }
 
 /// Runs the command line of this process.
@@ -263,6 +275,10 @@ fn failed(error: &dyn std::error::Error) -> u8 {
     let mut text = format!("error: {error}");
     let mut source = error.source();
     while let Some(cause) = source {
+        // Some say what their cause said, and more.
+        if text.contains(&cause.to_string()) {
+            break;
+        }
         text.push_str(&format!(": {cause}"));
         source = cause.source();
     }

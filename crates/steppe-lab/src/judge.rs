@@ -18,6 +18,7 @@ use crate::record::{
 use crate::scenario::{Budget, Variant};
 
 pub use growth::Attribution;
+pub use kept::lost;
 pub use pairs::{RunLatency, findings as comparisons};
 
 /// What a run saw, as the judge needs it.
@@ -29,6 +30,8 @@ pub struct Evidence<'a> {
     pub latency: &'a BTreeMap<String, Histogram<u64>>,
     /// Where the target would be killed, in bytes, when that is known.
     pub limit_bytes: Option<u64>,
+    /// The live bytes are those of everything that is measured, not of the target alone.
+    pub live_is_whole: bool,
     /// Of the bootstrap.
     pub seed: u64,
 }
@@ -61,6 +64,34 @@ pub fn variants(
     variants.iter().map(judge).collect()
 }
 
+/// Holds each variant of an A/B against the limits of the budget; how it grows is not judged there.
+pub fn limits(evidence: Evidence<'_>, names: [&str; 2], budget: &Budget) -> Vec<VariantVerdict> {
+    let judge = |name: &str| {
+        let measured = Measured::of(evidence.epochs, name);
+        let mut findings = kept::findings(&measured, budget, evidence.latency.get(name));
+        findings.retain(|finding| finding.limit.is_some());
+        VariantVerdict {
+            name: name.to_owned(),
+            word: worst(&findings),
+            expect: None,
+            runs: measured.runs(),
+            findings,
+            leaks: Vec::new(),
+        }
+    };
+    names
+        .map(judge)
+        .into_iter()
+        .filter(|variant| !variant.findings.is_empty())
+        .collect()
+}
+
+/// The worst of some findings; with none, nothing was judged.
+pub fn worst(findings: &[Finding]) -> Word {
+    let words = findings.iter().map(|finding| finding.word);
+    words.max().unwrap_or(Word::Inconclusive)
+}
+
 /// The whole: the worst of its parts, and a sentence.
 pub fn whole(
     kind: RunKind,
@@ -74,7 +105,11 @@ pub fn whole(
         .map(counted)
         .chain(comparisons.iter().map(|finding| finding.word));
     let broken = problems.iter().filter_map(|problem| word_of(problem.kind));
-    let word = parts.chain(broken).max().unwrap_or(Word::Inconclusive);
+    let mut word = parts.chain(broken).max().unwrap_or(Word::Inconclusive);
+    // Half a run is no pass.
+    if !complete && word.exit_code() == 0 {
+        word = Word::Inconclusive;
+    }
     let headline = headline(word, complete, &variants, &comparisons, &problems);
     let exit_code = if complete {
         word.exit_code()
@@ -93,15 +128,29 @@ pub fn whole(
     }
 }
 
-/// What a variant counts as: one that is expected to fail, and does as expected, is kept.
+/// What a variant counts as: one that is expected to grow, and does, is judged by all the rest.
 fn counted(variant: &VariantVerdict) -> Word {
-    match variant.expect {
-        None => variant.word,
-        Some(expected) if expected == variant.word => Word::Stable,
+    let Some(expected) = variant.expect else {
+        return variant.word;
+    };
+    let (growth, others): (Vec<&Finding>, Vec<&Finding>) = variant
+        .findings
+        .iter()
+        .partition(|finding| is_growth(finding));
+    let worst = |findings: &[&Finding]| findings.iter().map(|finding| finding.word).max();
+    let grown = worst(&growth).unwrap_or(variant.word);
+    // A leak is growth without a bound, found out.
+    let is_met = grown == expected || (expected, grown) == (Word::Unbounded, Word::Leak);
+    match (is_met, grown.exit_code()) {
+        (true, _) => worst(&others).unwrap_or(Word::Stable).max(Word::Stable),
         // It was to be shown that it grows, and that was not shown.
-        Some(_) if variant.word.exit_code() == 0 => Word::NoGo,
-        Some(_) => variant.word,
+        (false, 0) => Word::NoGo,
+        (false, _) => variant.word,
     }
+}
+
+fn is_growth(finding: &Finding) -> bool {
+    finding.metric.ends_with("_growth") || finding.metric == "lost_bytes"
 }
 
 fn word_of(kind: ProblemKind) -> Option<Word> {

@@ -243,3 +243,7 @@ const _: () = assert!(SLOPE_POINTS_MIN < SLOPE_POINTS_MAX);
 const _: () = assert!(SLOPE_POINTS_MAX < WATCH_LOOKS_MAX);
 /// Per cent of the points of a series that may be missing.
 pub const MISSING_SHARE_MAX: usize = 10;
+/// Per cent of the operations that were due in an open loop, and were done.
+pub const RATE_KEPT_MIN: f64 = 95.0;
+/// Looking more often costs more than it shows.
+pub const WATCH_INTERVAL_MIN: Duration = Duration::from_millis(50);

@@ -175,6 +175,11 @@ impl Driver {
         self.state().runs_to_end && self.sources.iter().all(Source::is_over)
     }
 
+    /// Whether every command load has ended by itself, in whatever burst.
+    pub fn has_ended(&self) -> bool {
+        self.sources.iter().all(Source::is_over)
+    }
+
     /// What each load did since the last time, in the order of the scenario.
     pub fn take(&mut self) -> Vec<Interval> {
         let now = Instant::now();

@@ -14,7 +14,7 @@ mod manifest;
 mod verdict;
 
 pub use epoch::{Epoch, Sample};
-pub use folder::{Folder, FolderError, LoadedRun, write_text};
+pub use folder::{Folder, FolderError, LoadedRun, file_name, write_text};
 pub use manifest::{Capability, Machine, Manifest, RunEntry, VariantEntry};
 pub use verdict::{
     Finding, Interval, LeakSite, Method, Problem, ProblemKind, RunKind, VariantVerdict, Verdict,

@@ -57,6 +57,9 @@ pub enum RunError {
     /// The folder can't be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// What was seen can't be written any more; what was written before is there.
+    #[error("the run was ended: {0}")]
+    Lost(#[source] FolderError),
     /// The lab itself lacks something.
     #[error("the lab can't run: {0}")]
     Lab(#[from] std::io::Error),

@@ -1,7 +1,7 @@
 //! What to run: a scenario file as valid types.
 //!
 //! [`Scenario::parse`] reads TOML and says everything that is wrong at once, with the place and a
-//! help line; nothing is validated afterwards, and no key is ignored. `docs/lab.md` lists the keys.
+//! help line; nothing is validated afterwards, and no key is ignored. `docs/lab-scenarios.md` lists the keys.
 
 #![expect(
     missing_docs,

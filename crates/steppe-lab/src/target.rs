@@ -19,7 +19,7 @@ use crate::limits::LOG_TAIL_BYTES;
 use crate::scenario::Program;
 
 pub use ask::{AskError, Asker};
-pub use ready::{NotReady, wait_until_ready};
+pub use ready::{NotReady, is_taken, wait_until_ready};
 
 /// A process that was started, with its output in a file.
 pub struct Process {
@@ -54,6 +54,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The library to preload is not there.
+    #[error("can't preload {0}: there is no such file")]
+    Preload(PathBuf),
     /// The program could not be run.
     #[error("can't start {name}: {program}: {source}")]
     Spawn {
@@ -93,6 +96,10 @@ impl Process {
             program: launch.program.cmd.first().cloned().unwrap_or_default(),
             source,
         };
+        // The loader would only warn of it, and run the program without.
+        if let Some(preload) = launch.preload.filter(|preload| !preload.exists()) {
+            return Err(StartError::Preload(preload.to_owned()));
+        }
         // The shell that joins a control group would only end with 127.
         if executable(&launch.program).is_none() {
             return Err(not_started(io::ErrorKind::NotFound.into()));

@@ -263,3 +263,70 @@ fn two_variants_are_asked_for() {
         "#]],
     );
 }
+
+/// What the parser knows in each section, by what it says of a key that it does not know.
+fn known_keys() -> std::collections::BTreeSet<String> {
+    let mut known = std::collections::BTreeSet::new();
+    for kind in ["http", "h2", "dns", "command"] {
+        for (plan, section) in [("epochs", "epoch"), ("cycles", "cycle")] {
+            let text = format!(
+                "qqqqqqqq = 1\n[target]\nqqqqqqqq = 1\n[target.live_bytes]\nqqqqqqqq = 1\n\
+                 [[service]]\nqqqqqqqq = 1\n[[load]]\nkind = \"{kind}\"\nqqqqqqqq = 1\n\
+                 [{plan}]\nqqqqqqqq = 1\n[ab]\nqqqqqqqq = 1\n[[ab.gate]]\nqqqqqqqq = 1\n\
+                 [leaks]\nqqqqqqqq = 1\n[[variant]]\nqqqqqqqq = 1\n[budget]\nqqqqqqqq = 1\n\
+                 [sampling]\nqqqqqqqq = 1\n"
+            );
+            let error = Scenario::parse(Path::new("all.toml"), &text).expect_err("unknown keys");
+            let said = error.to_string();
+            assert!(said.contains(section), "{said}");
+            for report in said.split("× unknown key `qqqqqqqq` ").skip(1) {
+                let place = report
+                    .split_whitespace()
+                    .take(3)
+                    .collect::<Vec<_>>()
+                    .join(" ");
+                let section = place.split('`').nth(1).unwrap_or("");
+                let (_, list) = report.split_once("known: ").expect("a list");
+                let list = list
+                    .split("\n\n")
+                    .next()
+                    .expect("a list")
+                    .replace('\n', " ");
+                for key in list.split(',') {
+                    let dot = if section.is_empty() { "" } else { "." };
+                    known.insert(format!("{section}{dot}{}", key.trim()));
+                }
+            }
+        }
+    }
+    known
+}
+
+#[test]
+fn every_key_is_documented() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab-scenarios.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let documented: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+    let sections = [
+        "target", "service", "load", "epochs", "cycles", "ab", "leaks", "variant",
+    ];
+    let is_section = |key: &str| {
+        sections.contains(&key)
+            || ["budget", "sampling", "target.live_bytes", "ab.gate"].contains(&key)
+    };
+    let known = known_keys();
+    let missing = known
+        .iter()
+        .filter(|key| !is_section(key) && !documented.contains(&key.as_str()));
+    let missing: Vec<&String> = missing.collect();
+    assert!(missing.is_empty(), "not documented: {missing:?}");
+    let invented = documented
+        .iter()
+        .filter(|key| key.contains('.') && !known.contains(**key) && !key.ends_with("_per_op"));
+    let invented: Vec<_> = invented.collect();
+    assert!(
+        invented.is_empty(),
+        "documented, and not known: {invented:?}"
+    );
+}

@@ -9,13 +9,13 @@ use std::time::SystemTime;
 
 use clap::Args;
 use ratatui::crossterm::terminal::size;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{USAGE_EXIT, failed, is_colored, say};
 use crate::load::check;
-use crate::record::{Folder, RunKind, Verdict};
+use crate::record::{Folder, FolderError, RunKind, Verdict, Word};
 use crate::report::{self, Colors};
-use crate::run::{Bar, Lines, Order, Progress, Silent, run as run_scenario};
+use crate::run::{Bar, Lines, Order, Progress, RunError, Silent, run as run_scenario};
 use crate::scenario::Scenario;
 
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
     };
     scenario.seed = arguments.seed.unwrap_or(scenario.seed);
     let is_over = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&is_over)) {
             return failed(&error);
         }
@@ -65,13 +65,20 @@ pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
         Ok(verdict) => finish(&folder, &verdict),
         Err(error) => {
             let code = failed(&error);
-            if folder.join("manifest.json").exists() {
-                _ = writeln!(
-                    io::stderr(),
-                    "help: name another folder with -o, or remove this one"
-                );
+            let help = match &error {
+                RunError::Folder(FolderError::Taken(_) | FolderError::NotOurs(_)) => {
+                    "name another folder with -o, or remove this one"
+                }
+                RunError::Folder(_) => "name a folder with -o that can be written",
+                RunError::Lost(_) => "is the disk full, or the folder gone?",
+                RunError::NoPlan { .. } | RunError::Lab(_) => return code,
+            };
+            _ = writeln!(io::stderr(), "help: {help}");
+            if matches!(error, RunError::Lost(_)) {
+                Word::Invalid.exit_code()
+            } else {
+                code
             }
-            code
         }
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn findings(
             findings.push(series.finding(evidence, step));
         }
     }
-    attribute(&mut findings);
+    attribute(&mut findings, evidence.live_is_whole);
     findings
 }
 
@@ -243,14 +243,20 @@ impl Series<'_> {
     }
 }
 
-/// Leak or retention: live bytes decide.
-fn attribute(findings: &mut [Finding]) {
-    let live = findings
-        .iter()
-        .find(|finding| finding.metric == "live_growth");
-    let attribution = match live.map(|finding| finding.word) {
-        Some(Word::Unbounded) => Attribution::Leak,
-        Some(Word::Stable) => Attribution::Retention,
+/// Leak or retention: live bytes decide, where they are those of all that is measured.
+fn attribute(findings: &mut [Finding], live_is_whole: bool) {
+    let slope = |metric: &str| {
+        let finding = findings.iter().find(|finding| finding.metric == metric)?;
+        Some((finding.word, finding.value?))
+    };
+    let attribution = match (slope("live_growth"), slope("rss_growth")) {
+        (Some((Word::Unbounded, _)), _) => Attribution::Leak,
+        // Flat beside what is resident, not only beside the budget.
+        (Some((Word::Stable, live)), Some((_, resident)))
+            if live_is_whole && live.upper * 2.0 < resident.lower =>
+        {
+            Attribution::Retention
+        }
         _ => Attribution::Unknown,
     };
     for finding in findings {
@@ -274,7 +280,8 @@ fn explanation(attribution: Attribution) -> &'static str {
              system; compare allocators (a [[variant]] with `preload`)"
         }
         Attribution::Unknown => {
-            "leak or retention? `target.live_bytes` would tell, or `steppe-lab leaks`"
+            "leak or retention? live bytes of all that grows would tell (`target.live_bytes`), or \
+             `steppe-lab leaks`"
         }
     }
 }

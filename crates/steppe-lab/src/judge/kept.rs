@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 
 use super::{Measured, figure, float};
-use crate::limits::P999_OPERATIONS_MIN;
+use crate::limits::{P999_OPERATIONS_MIN, RATE_KEPT_MIN};
 use crate::record::{Epoch, Finding, Word};
 use crate::scenario::Budget;
 
@@ -104,6 +104,17 @@ pub(super) fn findings(
             budget.operations_per_s_min,
         ),
     ];
+    if let Some(share) = kept_share(measured) {
+        let unit = "% of the rate";
+        let least_share = Some(RATE_KEPT_MIN);
+        findings.push(least(
+            "rate_kept",
+            "what was done of what was due",
+            unit,
+            Some(share),
+            least_share,
+        ));
+    }
     findings.retain(|finding| finding.value.is_some() || finding.limit.is_some());
     findings
 }
@@ -177,6 +188,35 @@ fn p999(latency: Option<&Histogram<u64>>) -> Option<f64> {
         latency.filter(|latency| latency.len() >= P999_OPERATIONS_MIN),
         0.999,
     )
+}
+
+/// What a leak checker found, and what failed while it looked; each with what is allowed.
+pub fn lost(lost: (u64, u64), errors: (u64, Option<u64>), operations: u64) -> Vec<Finding> {
+    let (bytes, allowed) = (float(lost.0), float(lost.1));
+    let called = format!("what is lost after {operations} operations");
+    let mut lost = most("lost_bytes", &called, "bytes", Some(bytes), Some(allowed));
+    if lost.word == Word::NoGo {
+        lost.word = Word::Leak;
+    }
+    let called = "the number of failed operations";
+    let errors = most(
+        "errors",
+        called,
+        "count",
+        Some(float(errors.0)),
+        errors.1.map(float),
+    );
+    vec![lost, errors]
+}
+
+/// Of an open loop: memory under a load that the target did not take says nothing of the load that was
+/// asked for.
+fn kept_share(measured: &Measured<'_>) -> Option<f64> {
+    let due = measured
+        .sum(|epoch| epoch.intended)
+        .filter(|due| *due > 0)?;
+    let done = measured.sum(|epoch| Some(epoch.operations + epoch.errors))?;
+    Some(float(done) * 100.0 / float(due))
 }
 
 fn throughput(measured: &Measured<'_>) -> Option<f64> {

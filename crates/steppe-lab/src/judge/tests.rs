@@ -29,6 +29,7 @@ fn judge(epochs: &[Epoch], budget: &Budget) -> VariantVerdict {
         epochs,
         latency: &latency,
         limit_bytes: Some(1 << 30),
+        live_is_whole: true,
         seed: 1,
     };
     let all = [Variant {
@@ -201,6 +202,55 @@ fn the_worst_variant_decides_unless_it_is_expected() {
 }
 
 #[test]
+fn what_is_expected_hides_nothing_else() {
+    let with_limits = Budget {
+        syscalls_per_op: Some(3.5),
+        ..budget()
+    };
+    let leaking = |epoch| 8 * MIB + u64::from(epoch) * 500_000;
+    let mut verdict = judge(&rows(0, 60, leaking, Some(500_000)), &with_limits);
+    verdict.expect = Some(Word::Unbounded);
+    assert_eq!(verdict.word, Word::Leak);
+    let word = |verdict| whole(RunKind::Soak, true, vec![verdict], Vec::new(), Vec::new()).word;
+    assert_eq!(word(verdict.clone()), Word::NoGo);
+    verdict
+        .findings
+        .retain(|finding| finding.metric != "syscalls_per_op");
+    assert_eq!(word(verdict), Word::Stable);
+}
+
+#[test]
+fn growth_of_what_the_live_bytes_leave_out_is_not_called_retention() {
+    let growing = |epoch| 8 * MIB + u64::from(epoch) * 500_000;
+    // Live bytes under their budget, and no flatter than a sixteenth of what is resident.
+    let nearly = judge(
+        &rows(0, 60, growing, Some(300_000)),
+        &Budget {
+            live_growth_kib: Some(400.0),
+            ..budget()
+        },
+    );
+    let notes = &finding(&nearly, "rss_growth").notes;
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.starts_with("leak or retention?")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_rate_that_was_not_kept_is_no_go() {
+    let mut epochs = rows(0, 60, |_| 8 * MIB, None);
+    for epoch in &mut epochs {
+        epoch.intended = Some(2_000);
+    }
+    let verdict = judge(&epochs, &budget());
+    assert_eq!(verdict.word, Word::NoGo);
+    assert_eq!(finding(&verdict, "rate_kept").value.unwrap().estimate, 50.0);
+}
+
+#[test]
 fn problems_have_exit_codes_of_their_own() {
     let exit = |kind, complete| {
         let problem = Problem {
@@ -252,6 +302,7 @@ fn pairs_are_judged_by_what_each_run_used() {
         epochs: &epochs,
         latency: &latency,
         limit_bytes: None,
+        live_is_whole: true,
         seed: 1,
     };
     let plan = crate::scenario::AbPlan::default();

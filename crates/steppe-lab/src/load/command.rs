@@ -247,7 +247,9 @@ impl Watcher {
     }
 
     fn launch(&mut self, burst: Burst) -> io::Result<Running> {
-        let seconds = burst.length.as_secs_f64().to_string();
+        // Whole ones: what a shell and most tools take. Rounded down, so that there is time left to
+        // say what came of it.
+        let seconds = burst.length.as_secs().max(1).to_string();
         let epoch = burst.epoch.to_string();
         // Programs take seeds of many widths; all take this one.
         let seed = (self.seed & 0x7fff_ffff).to_string();

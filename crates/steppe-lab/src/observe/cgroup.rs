@@ -14,6 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::limits::{GROUP_REMOVAL_PAUSE, GROUP_REMOVALS_MAX};
 
 use files::Mounts;
@@ -133,7 +135,13 @@ impl Group {
 }
 
 impl Drop for Group {
+    /// Whoever is still in it has left its parent: it would go on for ever.
     fn drop(&mut self) {
+        for pid in Place::at(&self.path).members().unwrap_or_default() {
+            if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
         for _ in 0..GROUP_REMOVALS_MAX {
             match fs::remove_dir(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {

@@ -276,7 +276,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
 }
 
 /// A variant's or load's name as part of a file's name.
-fn file_name(name: &str) -> String {
+pub fn file_name(name: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '-' {
             c

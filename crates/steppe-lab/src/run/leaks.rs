@@ -15,10 +15,7 @@ use super::stage::{Cast, Fall, Stage, program};
 use super::{Order, RunError, manifest};
 use crate::judge;
 use crate::load::{Burst, Driver};
-use crate::record::{
-    Finding, Folder, Interval, LeakSite, Method, Problem, ProblemKind, VariantVerdict, Verdict,
-    Word,
-};
+use crate::record::{Folder, LeakSite, Problem, ProblemKind, VariantVerdict, Verdict, file_name};
 use crate::scenario::{LeakChecker, LeaksPlan, Program, Variant};
 use crate::target::Asker;
 
@@ -44,7 +41,19 @@ pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
             .progress
             .at(index as f64, names.len() as u64, &variant.name);
         match check.variant(variant) {
-            Ok(found) => verdicts.push(judged(&variant.name, variant.expect, &plan, found)),
+            Ok(found) => {
+                let lost = (found.lost_bytes, plan.lost_bytes_max);
+                let errors = (found.errors, order.scenario.budget.errors);
+                let findings = judge::lost(lost, errors, found.operations);
+                verdicts.push(VariantVerdict {
+                    name: variant.name.clone(),
+                    word: judge::worst(&findings),
+                    expect: variant.expect,
+                    runs: 1,
+                    findings,
+                    leaks: found.sites,
+                });
+            }
             Err(Fall::Interrupted) => {
                 problems.push(interrupted());
                 break;
@@ -71,6 +80,7 @@ struct Found {
     /// Bytes that nothing points to.
     lost_bytes: u64,
     operations: u64,
+    errors: u64,
 }
 
 struct Check<'a> {
@@ -82,11 +92,10 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn variant(&self, variant: &Variant) -> Result<Found, Fall> {
-        let said = self
-            .folder
-            .path()
-            .join("logs")
-            .join(format!("checker-{}", file_name(&variant.name)));
+        let said = format!("logs/checker-{}", file_name(&variant.name));
+        // The target may have a folder of its own.
+        let said = std::path::absolute(self.folder.path().join(said));
+        let said = said.map_err(|error| Fall::Broken(silent(&error.to_string())))?;
         let target = program(&self.order.scenario.target.command, variant);
         let checked = match self.plan.checker {
             LeakChecker::Memcheck => memcheck::program(self.plan, target, &said),
@@ -105,7 +114,7 @@ impl Check<'_> {
             patience: CHECKER_PATIENCE,
         };
         let mut stage = Stage::up(&cast, self.folder, &self.asker, self.order.is_over)?;
-        let operations = self.load(&mut stage, &variant.name)?;
+        let (operations, errors) = self.load(&mut stage, &variant.name)?;
         match stage.down() {
             // Memcheck reports when a signal ends the process; a sanitizer does not.
             Ok(status) if is_sanitizer && status.starts_with("signal") => {
@@ -119,12 +128,12 @@ impl Check<'_> {
             LeakChecker::Sanitizer => sanitizer::read(&said),
         }
         .map_err(|error| Fall::Broken(silent(&error)))?;
-        found.operations = operations;
+        (found.operations, found.errors) = (operations, errors);
         Ok(found)
     }
 
     /// Drives the target for as long as the plan says.
-    fn load(&self, stage: &mut Stage, name: &str) -> Result<u64, Fall> {
+    fn load(&self, stage: &mut Stage, name: &str) -> Result<(u64, u64), Fall> {
         let broken = |text: &str| Fall::Broken(problem(ProblemKind::HelperFailed, text, ""));
         let scenario = self.order.scenario;
         let clock = Instant::now();
@@ -149,47 +158,14 @@ impl Check<'_> {
             std::thread::sleep(TICK);
         }
         driver.pause(CHECKER_PATIENCE);
-        let operations = driver.take().iter().map(|load| load.operations).sum();
+        let loads = driver.take();
+        let operations = loads.iter().map(|load| load.operations).sum();
+        let errors = loads.iter().map(|load| load.errors).sum();
         driver.stop();
         if operations == 0 {
             return Err(broken("no operation succeeded, so nothing was checked"));
         }
-        Ok(operations)
-    }
-}
-
-fn judged(name: &str, expect: Option<Word>, plan: &LeaksPlan, found: Found) -> VariantVerdict {
-    let is_kept = found.lost_bytes <= plan.lost_bytes_max;
-    #[expect(clippy::cast_precision_loss, reason = "bytes for people")]
-    let (lost, limit) = (found.lost_bytes as f64, plan.lost_bytes_max as f64);
-    let finding = Finding {
-        metric: "lost_bytes".to_owned(),
-        unit: "bytes".to_owned(),
-        word: if is_kept { Word::Go } else { Word::Leak },
-        text: format!(
-            "{} bytes are lost after {} operations; allowed are {}",
-            found.lost_bytes, found.operations, plan.lost_bytes_max
-        ),
-        method: Method::Limit,
-        limit: Some(limit),
-        value: Some(Interval {
-            lower: lost,
-            estimate: lost,
-            upper: lost,
-        }),
-        last_half: None,
-        confidence: None,
-        points: 1,
-        series: 1,
-        notes: Vec::new(),
-    };
-    VariantVerdict {
-        name: name.to_owned(),
-        word: finding.word,
-        expect,
-        runs: 1,
-        findings: vec![finding],
-        leaks: found.sites,
+        Ok((operations, errors))
     }
 }
 
@@ -221,12 +197,6 @@ fn silent(error: &str) -> Problem {
     )
 }
 
-fn file_name(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect()
-}
-
 /// The target's surroundings with another command line.
 fn with_command(target: Program, cmd: Vec<String>) -> Program {
     Program { cmd, ..target }
@@ -235,11 +205,13 @@ fn with_command(target: Program, cmd: Vec<String>) -> Program {
 /// Every file that begins like `said`: a checker writes one a process.
 fn reports(said: &Path) -> std::io::Result<Vec<PathBuf>> {
     let folder = said.parent().unwrap_or(said);
+    // `checker-leak` is no beginning of `checker-leak2.17`.
     let prefix = said
         .file_name()
         .unwrap_or_default()
         .to_string_lossy()
-        .into_owned();
+        .into_owned()
+        + ".";
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

@@ -17,6 +17,7 @@ use crate::load::{Burst, Driver, Interval, LoadFailure};
 use crate::record::{
     Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, Verdict,
 };
+use crate::scenario::Load;
 use crate::target::Asker;
 
 pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
@@ -101,7 +102,7 @@ impl Session<'_> {
         for (variant, run) in self.plan.runs.clone() {
             match self.run_one(variant, run) {
                 Ok(()) => {}
-                Err(Stop::Folder(error)) => return Err(error.into()),
+                Err(Stop::Folder(error)) => return Err(RunError::Lost(error)),
                 Err(Stop::Fall(fall)) => {
                     self.problems.push(match fall {
                         Fall::Broken(problem) => problem,
@@ -110,7 +111,9 @@ impl Session<'_> {
                     return Ok(false);
                 }
             }
-            self.folder.write_manifest(&self.manifest)?;
+            self.folder
+                .write_manifest(&self.manifest)
+                .map_err(RunError::Lost)?;
         }
         Ok(true)
     }
@@ -147,7 +150,7 @@ impl Session<'_> {
             }
             self.done += 1;
         }
-        self.strike(scene);
+        self.strike(scene)?;
         played
     }
 
@@ -316,17 +319,17 @@ impl Session<'_> {
 
     /// Until the time is over, or until command loads are.
     fn wait_for_load(&self, scene: &mut Scene, length: Duration, to_end: bool) -> Result<(), Stop> {
-        let has_command = to_end
-            && self
-                .order
-                .scenario
-                .loads
-                .iter()
-                .any(crate::scenario::Load::is_command);
-        if !has_command {
-            return self.wait(scene, length);
+        let has_command = self.order.scenario.loads.iter().any(Load::is_command);
+        if has_command && to_end {
+            while !scene.driver.is_done() {
+                self.wait(scene, TICK)?;
+            }
+            return Ok(());
         }
-        while !scene.driver.is_done() {
+        self.wait(scene, length)?;
+        // A program says at its end what came of it: it may take a moment to get there.
+        let end = Instant::now() + COMMAND_OVERTIME;
+        while has_command && !scene.driver.has_ended() && Instant::now() < end {
             self.wait(scene, TICK)?;
         }
         Ok(())
@@ -405,8 +408,14 @@ impl Session<'_> {
     }
 
     /// Takes a scene down, and notes how the target took it.
-    fn strike(&mut self, scene: Scene) {
+    fn strike(&mut self, scene: Scene) -> Result<(), FolderError> {
         scene.driver.stop();
+        // Of a step that was cut short.
+        let left = scene.sampler.now();
+        let written = left
+            .samples
+            .iter()
+            .try_for_each(|sample| self.folder.write_sample(sample));
         self.sampler_cpu += scene.sampler.stop();
         let ended = scene.stage.down();
         if let Err(status) = &ended {
@@ -423,6 +432,7 @@ impl Session<'_> {
         if let Some(run) = self.manifest.runs.last_mut() {
             run.ended = Some(ended.unwrap_or_else(|status| status));
         }
+        written
     }
 
     fn finish(mut self, complete: bool) -> Result<Verdict, RunError> {
@@ -432,6 +442,12 @@ impl Session<'_> {
             epochs: &self.epochs,
             latency: &self.latency,
             limit_bytes: self.limit_bytes,
+            live_is_whole: self
+                .order
+                .scenario
+                .services
+                .iter()
+                .all(|service| !service.measure),
             seed: self.order.scenario.seed,
         };
         let kind = self.order.kind;
@@ -442,7 +458,8 @@ impl Session<'_> {
                     self.plan.variants[1].0.as_str(),
                 );
                 let found = judge::comparisons(evidence, names, &self.run_latency, plan, kind);
-                (Vec::new(), found)
+                let budget = &self.order.scenario.budget;
+                (judge::limits(evidence, [names.0, names.1], budget), found)
             }
             None => {
                 let scenario = self.order.scenario;
@@ -454,8 +471,12 @@ impl Session<'_> {
         };
         manifest::finish(&mut self.manifest, self.sampler_cpu, complete);
         let verdict = judge::whole(kind, complete, variants, comparisons, self.problems);
-        self.folder.write_manifest(&self.manifest)?;
-        self.folder.write_verdict(&verdict)?;
+        self.folder
+            .write_manifest(&self.manifest)
+            .map_err(RunError::Lost)?;
+        self.folder
+            .write_verdict(&verdict)
+            .map_err(RunError::Lost)?;
         Ok(verdict)
     }
 
@@ -571,4 +592,6 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long operations in flight have to end, where the quiet moment is shorter: a command load that
 /// has to be killed takes two seconds.
 const PAUSE_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a command load may take to end after its time.
+const COMMAND_OVERTIME: Duration = Duration::from_secs(2);
 const LIVE_PATIENCE: Duration = Duration::from_secs(2);

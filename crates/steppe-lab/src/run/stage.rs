@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::observe::cgroup::{Group, own_group};
 use crate::record::{Folder, Problem, ProblemKind};
-use crate::scenario::{Program, Scenario, Service, Variant};
-use crate::target::{Asker, Launch, NotReady, Process, wait_until_ready};
+use crate::scenario::{Program, Ready, Scenario, Service, Variant};
+use crate::target::{Asker, Launch, NotReady, Process, is_taken, wait_until_ready};
 
 /// A target that is up, with what it needs.
 pub(super) struct Stage {
@@ -145,6 +145,7 @@ fn start_target(
     is_over: &AtomicBool,
 ) -> Result<(Process, Duration), Fall> {
     let target = &cast.scenario.target;
+    refuse_if_taken("target", &target.ready)?;
     let procs = group.map(|group| group.path().join("cgroup.procs"));
     let launch = Launch {
         name: "target",
@@ -172,6 +173,9 @@ fn start_service(
     asker: &Asker,
     is_over: &AtomicBool,
 ) -> Result<Process, Fall> {
+    if let Some(ready) = &service.ready {
+        refuse_if_taken(&service.name, ready)?;
+    }
     let launch = Launch {
         name: &service.name,
         program: service.command.clone(),
@@ -187,9 +191,32 @@ fn start_service(
     Ok(process)
 }
 
+fn refuse_if_taken(name: &str, ready: &Ready) -> Result<(), Fall> {
+    if !is_taken(ready) {
+        return Ok(());
+    }
+    Err(Fall::Broken(Problem {
+        kind: ProblemKind::HelperFailed,
+        text: format!(
+            "somebody answers already where {name} is to be ready ({})",
+            shown(ready)
+        ),
+        help: "stop it: the lab would measure one and judge the other".to_owned(),
+    }))
+}
+
+fn shown(ready: &Ready) -> String {
+    match ready {
+        Ready::Http(url) => url.clone(),
+        Ready::Tcp(address) => format!("tcp://{address}"),
+        Ready::Log(pattern) => format!("log:{pattern}"),
+        Ready::After(time) => format!("after:{}", humantime::format_duration(*time)),
+    }
+}
+
 fn wait(
     process: &mut Process,
-    ready: &crate::scenario::Ready,
+    ready: &Ready,
     patience: Duration,
     asker: &Asker,
     is_over: &AtomicBool,

@@ -18,7 +18,7 @@ use super::{
 use crate::limits::{
     DURATION_MAX, EPOCHS_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX, SAMPLING_MIN, SCENARIO_BYTES_MAX,
 };
-use crate::record::Word;
+use crate::record::{Word, file_name};
 use crate::stats::auto_warmup;
 
 impl Scenario {
@@ -87,10 +87,16 @@ fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
         let mistake = Mistake::new(root.span(), "[ab] compares two variants", "");
         root.say(mistake.help("give exactly two [[variant]] tables"));
     }
-    let budget = root
-        .table("budget")
-        .map(|table| budget(table, cycle.is_some()))
-        .unwrap_or_default();
+    let is_replaced = leaks.as_ref().is_some_and(|leaks| leaks.command.is_some());
+    if is_replaced && variants.iter().any(|variant| variant.cmd.is_some()) {
+        let mistake = Mistake::new(
+            root.span(),
+            "`leaks.cmd` and a variant's `cmd` exclude each other",
+            "",
+        );
+        root.say(mistake.help("a sanitizer build can be a variant of its own"));
+    }
+    let budget = budget(root.table("budget"), cycle.is_some());
     let sampling = root.table("sampling").map(sampling).unwrap_or_default();
     let seed = root
         .integer("seed", 0, u64::MAX)
@@ -249,7 +255,7 @@ fn soak(table: Table<'_>) -> SoakPlan {
 fn cycle(table: Table<'_>) -> CyclePlan {
     let count = table
         .count("count", 2, EPOCHS_MAX)
-        .map_or(10, |count| count.value);
+        .map_or(20, |count| count.value);
     let plan = CyclePlan {
         count,
         warmup: warmup(&table, count),
@@ -366,8 +372,10 @@ fn variants(root: &Table<'_>) -> Vec<Variant> {
         let Some(variant) = variant(table) else {
             continue;
         };
-        if variants.iter().any(|other| other.name == variant.name) {
-            let message = format!("there are two variants `{}`", variant.name);
+        let file = file_name(&variant.name);
+        if let Some(other) = variants.iter().find(|other| file_name(&other.name) == file) {
+            let (name, other) = (&variant.name, &other.name);
+            let message = format!("`{name}` and `{other}` would write to the same files");
             root.say(Mistake::new(span, message, "the second"));
         }
         variants.push(variant);
@@ -400,7 +408,23 @@ fn variant(table: Table<'_>) -> Option<Variant> {
     (!variant.name.is_empty()).then_some(variant)
 }
 
-fn budget(table: Table<'_>, is_cycle: bool) -> Budget {
+/// Growth of memory is always judged: a scenario that names no budget gets one.
+fn budget(table: Option<Table<'_>>, is_cycle: bool) -> Budget {
+    let growth = if is_cycle {
+        CYCLE_GROWTH_KIB
+    } else {
+        EPOCH_GROWTH_KIB
+    };
+    let read = table
+        .map(|table| read_budget(table, is_cycle))
+        .unwrap_or_default();
+    Budget {
+        rss_growth_kib: read.rss_growth_kib.or(Some(growth)),
+        ..read
+    }
+}
+
+fn read_budget(table: Table<'_>, is_cycle: bool) -> Budget {
     let number = |key| table.number(key, 0.0).map(|number| number.value);
     let integer = |key| table.integer(key, 0, u64::MAX).map(|number| number.value);
     let [rss, hwm, live] = if is_cycle {
@@ -485,5 +509,9 @@ pub const CAPABILITIES: [&str; 10] = [
     "live_bytes",
 ];
 
+/// What memory may grow by where the scenario does not say, in KiB: at five seconds an epoch, 23 MiB
+/// an hour.
+const EPOCH_GROWTH_KIB: f64 = 32.0;
+const CYCLE_GROWTH_KIB: f64 = 64.0;
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

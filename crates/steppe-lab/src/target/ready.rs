@@ -1,6 +1,6 @@
 //! Waits until a process is ready.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
 use regex::Regex;
@@ -84,6 +84,24 @@ pub fn wait_until_ready(
             });
         }
         std::thread::sleep(POLL);
+    }
+}
+
+/// Whether somebody answers there already: a server that was left from before would be taken for the
+/// one that is about to start.
+pub fn is_taken(ready: &Ready) -> bool {
+    let accepts = |address: SocketAddr| TcpStream::connect_timeout(&address, ANSWER).is_ok();
+    match ready {
+        Ready::Tcp(address) => accepts(*address),
+        Ready::Http(url) => {
+            let uri = url.parse::<hyper::Uri>().ok();
+            let host = uri.as_ref().and_then(hyper::Uri::host);
+            let port = uri.as_ref().and_then(hyper::Uri::port_u16).unwrap_or(80);
+            let found =
+                host.and_then(|host| (host.trim_matches(['[', ']']), port).to_socket_addrs().ok());
+            found.is_some_and(|mut addresses| addresses.any(accepts))
+        }
+        Ready::Log(_) | Ready::After(_) => false,
     }
 }
 

@@ -93,6 +93,58 @@ fn a_target_that_never_starts_is_named() {
 }
 
 #[test]
+fn a_server_that_was_there_before_is_not_taken_for_the_target() {
+    let lab = Lab::new("stale");
+    let stale = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = stale.local_addr().expect("an address");
+    let text = format!(
+        "[target]\ncmd = [\"sleep\", \"60\"]\nready = \"tcp://{address}\"\n\
+         [[load]]\nkind = \"http\"\nurl = \"http://{address}/\"\n{EPOCHS}"
+    );
+    let said = lab
+        .write("soak.toml", &text)
+        .run(&["soak", "soak.toml", "-o", "run"]);
+    said.ended_with(5).says("somebody answers already");
+}
+
+#[test]
+fn a_library_that_is_not_there_is_not_left_out() {
+    let lab = Lab::new("preload");
+    let rest = format!("{EPOCHS}[[variant]]\nname = \"a\"\npreload = \"./none.so\"\n");
+    lab.write("soak.toml", &scenario("steady", "", LOAD, &rest));
+    let said = lab.run(&["soak", "soak.toml", "-o", "run"]);
+    said.ended_with(4).says("can't preload ./none.so");
+}
+
+#[test]
+fn a_daemon_is_not_left_behind() {
+    let _alone = alone();
+    let lab = Lab::new("daemon");
+    let (program, port) = (program("steady"), free_port());
+    lab.write(
+        "daemon.sh",
+        &format!("setsid {program} 127.0.0.1:{port} &\nsleep 0.5\n"),
+    );
+    let text = format!(
+        "[target]\ncmd = [\"sh\", \"daemon.sh\"]\nready = \"tcp://127.0.0.1:{port}\"\n\
+         [[load]]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/\"\n{LOAD}\n{EPOCHS}"
+    );
+    let said = lab
+        .write("soak.toml", &text)
+        .run(&["soak", "soak.toml", "-o", "run"]);
+    said.ended_with(4).says("target ended during the run");
+    // Found by its control group; where none may be made there is nothing to find it by.
+    let groups = lab.run(&["doctor", "--json"]).out;
+    let groups: serde_json::Value = serde_json::from_str(&groups).expect("JSON");
+    let list = groups["capabilities"].as_array().expect("a list");
+    let has_group = list
+        .iter()
+        .any(|it| it["name"] == "cgroup" && it["available"] == true);
+    let lives = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    assert!(!(has_group && lives), "the daemon lives");
+}
+
+#[test]
 fn a_required_capability_that_is_missing_is_invalid() {
     let _alone = alone();
     let lab = Lab::new("requires");

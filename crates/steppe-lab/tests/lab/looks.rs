@@ -128,7 +128,7 @@ fn a_planted_leak_is_found_by_memcheck() {
     let rest = "[leaks]\nchecker = \"memcheck\"\nlength = \"2s\"\n";
     lab.write("leaks.toml", &scenario("leaking", ", \"640\"", load, rest));
     let said = lab.run(&["leaks", "leaks.toml", "-o", "run"]);
-    said.ended_with(1).says("bytes are lost");
+    said.ended_with(1).says("what is lost after");
     let verdict = lab.verdict("run");
     let sites = verdict["variants"][0]["leaks"]
         .as_array()

@@ -40,6 +40,9 @@ pub(super) fn read(said: &Path) -> Result<Found, String> {
     let mut found = Found::default();
     for file in reports(said).map_err(|error| error.to_string())? {
         let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+        if let Some(fault) = other_fault(&text) {
+            return Err(format!("it found something else: {fault}"));
+        }
         parse(&text, &mut found);
     }
     Ok(found)
@@ -77,6 +80,15 @@ fn parse(text: &str, found: &mut Found) {
         .sort_by_key(|site| std::cmp::Reverse(site.bytes));
 }
 
+/// What is no leak: a use after free, an overrun, a checker that could not do its work.
+fn other_fault(text: &str) -> Option<&str> {
+    let is_fault = |line: &&str| {
+        let is_error = line.contains("ERROR: ") || line.contains("fatal error");
+        is_error && !line.contains("detected memory leaks")
+    };
+    text.lines().find(is_fault)
+}
+
 fn leak_line(line: &str) -> Option<(&'static str, u64, u64)> {
     let (kind, rest) = if let Some(rest) = line.strip_prefix("Direct leak of ") {
         ("definitely lost", rest)
@@ -99,6 +111,16 @@ const RUNTIMES: [&str; 4] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_fault_is_no_clean_report() {
+        let fault = "==7==ERROR: AddressSanitizer: heap-use-after-free on address 0x1\n";
+        assert!(other_fault(fault).is_some());
+        let fatal = "==7==LeakSanitizer has encountered a fatal error.\n";
+        assert!(other_fault(fatal).is_some());
+        let leaks = "==7==ERROR: LeakSanitizer: detected memory leaks\n";
+        assert!(other_fault(leaks).is_none());
+    }
 
     #[test]
     fn leaks_are_read_with_their_stacks() {
