@@ -14,6 +14,7 @@ use hdrhistogram::Histogram;
 
 use crate::record::{
     Epoch, Finding, Interval, Method, Problem, ProblemKind, RunKind, VariantVerdict, Verdict, Word,
+    total,
 };
 use crate::scenario::{Budget, Variant};
 
@@ -259,14 +260,14 @@ impl<'a> Measured<'a> {
     }
 
     fn operations(&self) -> u64 {
-        self.epochs().map(|epoch| epoch.operations).sum()
+        total(self.epochs().map(|epoch| epoch.operations))
     }
 
     /// The sum, if every row has it.
     fn sum(&self, of: impl Fn(&Epoch) -> Option<u64>) -> Option<u64> {
         let mut values = self.epochs().map(of).peekable();
         values.peek()?;
-        values.sum()
+        values.try_fold(0, |sum: u64, value| Some(sum.saturating_add(value?)))
     }
 
     /// The largest, if any row has it.

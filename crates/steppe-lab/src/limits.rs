@@ -247,3 +247,7 @@ pub const MISSING_SHARE_MAX: usize = 10;
 pub const RATE_KEPT_MIN: f64 = 95.0;
 /// Looking more often costs more than it shows.
 pub const WATCH_INTERVAL_MIN: Duration = Duration::from_millis(50);
+/// Operations that one line of a command load may speak of: sums of them stay far below 2^64.
+pub const COUNT_MAX: u64 = 1 << 32;
+/// Per cent of failed operations that a scenario without a budget for errors may have.
+pub const ERRORS_SHARE_MAX: u64 = 1;

@@ -111,6 +111,8 @@ pub struct Quiet {
     pub pss_bytes: Option<u64>,
     pub uss_bytes: Option<u64>,
     pub anonymous_bytes: Option<u64>,
+    /// Shared anonymous mappings and tmpfs files, each process's share of them.
+    pub shmem_bytes: Option<u64>,
     pub swap_bytes: Option<u64>,
 }
 
@@ -299,6 +301,7 @@ impl Observer {
             pss_bytes: median(|it| it.pss_bytes),
             uss_bytes: median(|it| it.uss_bytes),
             anonymous_bytes: median(|it| it.anonymous_bytes),
+            shmem_bytes: median(|it| it.shmem_bytes),
             swap_bytes: median(|it| it.swap_bytes),
         }
     }
@@ -438,6 +441,7 @@ impl Observer {
             pss_bytes: total.pss,
             uss_bytes: total.uss,
             anonymous_bytes: total.anonymous,
+            shmem_bytes: total.shmem,
             swap_bytes: total.swap,
         })
     }
@@ -509,6 +513,7 @@ fn rollup_of_status(reader: &mut Reader, pid: u32) -> Option<Rollup> {
         pss: None,
         uss: None,
         anonymous: status.anonymous,
+        shmem: None,
         swap: status.swap,
     })
 }

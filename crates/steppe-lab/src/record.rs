@@ -13,6 +13,7 @@ mod folder;
 mod manifest;
 mod verdict;
 
+pub(crate) use epoch::total;
 pub use epoch::{Epoch, Sample};
 pub use folder::{Folder, FolderError, LoadedRun, file_name, write_text};
 pub use manifest::{Capability, Machine, Manifest, RunEntry, VariantEntry};

@@ -84,11 +84,14 @@ pub(super) fn findings(
     findings
 }
 
-/// What the process holds that can't be dropped: anonymous memory, in RAM or swapped out. RSS stands
-/// in for the whole run where the kernel never told them apart: changing over would be a step.
+/// What the process holds that can't be dropped: anonymous and shared memory, in RAM or swapped out.
+/// RSS stands in for the whole run where the kernel never told them apart: changing over would be a step.
 fn quiet_bytes(measured: &Measured<'_>) -> fn(&Epoch) -> Option<u64> {
     if measured.max(|epoch| epoch.anonymous_bytes).is_some() {
-        |epoch| Some(epoch.anonymous_bytes? + epoch.swap_bytes.unwrap_or(0))
+        |epoch| {
+            let beside = epoch.shmem_bytes.unwrap_or(0) + epoch.swap_bytes.unwrap_or(0);
+            Some(epoch.anonymous_bytes? + beside)
+        }
     } else {
         |epoch| epoch.rss_bytes
     }

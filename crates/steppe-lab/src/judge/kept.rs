@@ -215,7 +215,7 @@ fn kept_share(measured: &Measured<'_>) -> Option<f64> {
     let due = measured
         .sum(|epoch| epoch.intended)
         .filter(|due| *due > 0)?;
-    let done = measured.sum(|epoch| Some(epoch.operations + epoch.errors))?;
+    let done = measured.sum(|epoch| epoch.kept)?;
     Some(float(done) * 100.0 / float(due))
 }
 

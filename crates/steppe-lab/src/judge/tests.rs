@@ -244,6 +244,7 @@ fn a_rate_that_was_not_kept_is_no_go() {
     let mut epochs = rows(0, 60, |_| 8 * MIB, None);
     for epoch in &mut epochs {
         epoch.intended = Some(2_000);
+        epoch.kept = Some(1_000);
     }
     let verdict = judge(&epochs, &budget());
     assert_eq!(verdict.word, Word::NoGo);

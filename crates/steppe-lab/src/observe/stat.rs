@@ -33,6 +33,7 @@ pub(super) struct Rollup {
     pub(super) pss: Option<u64>,
     pub(super) uss: Option<u64>,
     pub(super) anonymous: Option<u64>,
+    pub(super) shmem: Option<u64>,
     pub(super) swap: Option<u64>,
 }
 
@@ -126,6 +127,7 @@ impl Rollup {
                 bytes(name).map(|it| sum.saturating_add(it))
             }),
             anonymous: bytes("Anonymous"),
+            shmem: bytes("Pss_Shmem"),
             swap: bytes("Swap"),
         })
     }
@@ -137,6 +139,7 @@ impl Rollup {
             pss: sum(self.pss, other.pss),
             uss: sum(self.uss, other.uss),
             anonymous: sum(self.anonymous, other.anonymous),
+            shmem: sum(self.shmem, other.shmem),
             swap: sum(self.swap, other.swap),
         }
     }

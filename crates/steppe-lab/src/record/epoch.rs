@@ -25,6 +25,8 @@ pub struct Epoch {
     pub errors: u64,
     /// Operations that the open loops owed; `None` when every load is a closed loop.
     pub intended: Option<u64>,
+    /// Of those, how many were done, well or badly.
+    pub kept: Option<u64>,
     /// Response time, from the intended start, in microseconds.
     pub p50_us: Option<f64>,
     pub p90_us: Option<f64>,
@@ -43,6 +45,8 @@ pub struct Epoch {
     pub pss_bytes: Option<u64>,
     pub uss_bytes: Option<u64>,
     pub anonymous_bytes: Option<u64>,
+    /// Shared memory that no file backs, each process's share of it.
+    pub shmem_bytes: Option<u64>,
     pub swap_bytes: Option<u64>,
     /// Highest RSS within the epoch: the sum of the processes' `VmHWM`, reset at its start.
     pub hwm_bytes: Option<u64>,
@@ -69,6 +73,11 @@ pub struct Epoch {
     pub established_max: Option<u64>,
     pub close_wait_max: Option<u64>,
     pub time_wait_max: Option<u64>,
+}
+
+/// A sum that a hostile file can't make panic.
+pub(crate) fn total(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 /// One look at the target, a row of `samples.csv`.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::limits;
 use crate::record::{
     Capability, Finding, LeakSite, LoadedRun, Machine, Manifest, Method, Problem, ProblemKind,
-    RunKind, VariantEntry, VariantVerdict, Verdict, Word,
+    RunKind, VariantEntry, VariantVerdict, Verdict, Word, total,
 };
 
 use super::figure;
@@ -249,7 +249,7 @@ pub(super) fn problems(problems: &[Problem]) -> Vec<ProblemView> {
 impl VariantView {
     fn of(verdict: &VariantVerdict) -> Self {
         let listed = verdict.leaks.iter().take(limits::REPORT_LEAK_SITES);
-        let lost_bytes = verdict.leaks.iter().map(|leak| leak.bytes).sum();
+        let lost_bytes = total(verdict.leaks.iter().map(|leak| leak.bytes));
         Self {
             name: verdict.name.clone(),
             answer: Answer::of(verdict.word),
@@ -393,8 +393,8 @@ fn measured(run: &LoadedRun) -> Vec<Fact> {
         _ => "epochs",
     };
     let length = figure::span_ms(*load_ms);
-    let operations = run.epochs.iter().map(|epoch| epoch.operations).sum();
-    let errors = run.epochs.iter().map(|epoch| epoch.errors).sum();
+    let operations = total(run.epochs.iter().map(|epoch| epoch.operations));
+    let errors = total(run.epochs.iter().map(|epoch| epoch.errors));
     vec![
         fact(
             "Measured",

@@ -15,7 +15,9 @@ use super::stage::{Cast, Fall, Stage, program};
 use super::{Order, RunError, manifest};
 use crate::judge;
 use crate::load::{Burst, Driver};
-use crate::record::{Folder, LeakSite, Problem, ProblemKind, VariantVerdict, Verdict, file_name};
+use crate::record::{
+    Folder, LeakSite, Problem, ProblemKind, VariantVerdict, Verdict, file_name, total,
+};
 use crate::scenario::{LeakChecker, LeaksPlan, Program, Variant};
 use crate::target::Asker;
 
@@ -159,8 +161,8 @@ impl Check<'_> {
         }
         driver.pause(CHECKER_PATIENCE);
         let loads = driver.take();
-        let operations = loads.iter().map(|load| load.operations).sum();
-        let errors = loads.iter().map(|load| load.errors).sum();
+        let operations = total(loads.iter().map(|load| load.operations));
+        let errors = total(loads.iter().map(|load| load.errors));
         driver.stop();
         if operations == 0 {
             return Err(broken("no operation succeeded, so nothing was checked"));

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use super::sampler::Look;
 use crate::limits::P999_OPERATIONS_MIN;
 use crate::load::Interval;
-use crate::record::Epoch;
+use crate::record::{Epoch, total};
 
 /// The looks of one epoch.
 pub(super) struct Looks {
@@ -44,13 +44,18 @@ fn merged(loads: &[Interval], of: impl Fn(&Interval) -> &Histogram<u64>) -> Opti
     reason = "microseconds of an operation: far below 2^53"
 )]
 fn of_loads(epoch: &mut Epoch, loads: &[Interval]) {
-    epoch.operations = loads.iter().map(|load| load.operations).sum();
-    epoch.errors = loads.iter().map(|load| load.errors).sum();
+    epoch.operations = total(loads.iter().map(|load| load.operations));
+    epoch.errors = total(loads.iter().map(|load| load.errors));
+    let open = || loads.iter().filter(|load| load.intended.is_some());
+    let done = open().fold(0, |sum: u64, load| {
+        sum.saturating_add(load.operations + load.errors)
+    });
+    epoch.kept = open().next().map(|_| done);
     let owed = loads.iter().filter_map(|load| load.intended);
     epoch.intended = loads
         .iter()
         .any(|load| load.intended.is_some())
-        .then(|| owed.sum());
+        .then(|| total(owed));
     let busy = loads.iter().filter_map(|load| load.generator.busy());
     epoch.generator_busy = busy.reduce(f64::max);
     if let Some(response) = response(loads).filter(|response| !response.is_empty()) {
@@ -74,6 +79,7 @@ fn of_memory(epoch: &mut Epoch, looks: &Looks) {
         epoch.pss_bytes = quiet.pss_bytes;
         epoch.uss_bytes = quiet.uss_bytes;
         epoch.anonymous_bytes = quiet.anonymous_bytes;
+        epoch.shmem_bytes = quiet.shmem_bytes;
         epoch.swap_bytes = quiet.swap_bytes;
     }
     epoch.hwm_bytes = looks.after.slow.hwm_bytes;

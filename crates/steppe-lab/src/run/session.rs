@@ -12,10 +12,11 @@ use super::sampler::{Sampler, Subject};
 use super::stage::{Cast, Fall, Stage};
 use super::{Order, RunError, manifest};
 use crate::judge::{self, Evidence, RunLatency};
-use crate::limits::{ERROR_KINDS_SHOWN_MAX, SATURATED_SHARE_MAX};
+use crate::limits::{ERROR_KINDS_SHOWN_MAX, ERRORS_SHARE_MAX, SATURATED_SHARE_MAX};
 use crate::load::{Burst, Driver, Interval, LoadFailure};
 use crate::record::{
-    Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, Verdict,
+    Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, RunKind,
+    Verdict, total,
 };
 use crate::scenario::Load;
 use crate::target::Asker;
@@ -140,6 +141,7 @@ impl Session<'_> {
             ready_ms: milliseconds(stage.ready_after),
             ended: None,
         });
+        self.folder.write_manifest(&self.manifest)?;
         let mut scene = self.scene(stage, name, run)?;
         let steps = self.plan.steps.clone();
         let mut played = Ok(());
@@ -199,6 +201,7 @@ impl Session<'_> {
         let mut capabilities = sampler.capabilities.clone();
         capabilities.push(self.live_capability());
         self.manifest.capabilities = capabilities;
+        self.note_live_bytes();
         let missing = self.order.scenario.budget.require.iter().find_map(|name| {
             let seen = self
                 .manifest
@@ -222,6 +225,23 @@ impl Session<'_> {
                 "`steppe-lab doctor` says how to mend it; or take it out of `budget.require`",
             )
             .into()),
+        }
+    }
+
+    /// A scenario that names them wants them.
+    fn note_live_bytes(&mut self) {
+        let live = self
+            .manifest
+            .capabilities
+            .iter()
+            .find(|it| it.name == "live_bytes");
+        let lack = live
+            .filter(|live| !live.available)
+            .map(|live| live.detail.clone());
+        if let Some(lack) = lack.filter(|_| self.order.scenario.target.live_bytes.is_some()) {
+            let text = format!("live bytes can't be read: {lack}");
+            let help = "leak and retention can't be told apart without them";
+            self.problems.push(problem(ProblemKind::Note, &text, help));
         }
     }
 
@@ -293,11 +313,11 @@ impl Session<'_> {
             });
             self.wait_for_load(scene, length, step.to_end)?;
         }
-        epoch.load_ms = milliseconds(begun.elapsed());
-        let paused = Instant::now();
         let is_quiet = scene.driver.pause(step.quiet.max(PAUSE_PATIENCE));
+        // What was in flight is counted, so its time is.
+        epoch.load_ms = milliseconds(begun.elapsed());
         let after = scene.sampler.now();
-        self.wait(scene, step.quiet.saturating_sub(paused.elapsed()))?;
+        self.wait(scene, step.quiet)?;
         let quiet = scene.sampler.quiet();
         let live = self.order.scenario.target.live_bytes.as_ref();
         let live_bytes = live.and_then(|live| self.asker.live_bytes(live, LIVE_PATIENCE).ok());
@@ -326,11 +346,25 @@ impl Session<'_> {
             }
             return Ok(());
         }
-        self.wait(scene, length)?;
-        // A program says at its end what came of it: it may take a moment to get there.
-        let end = Instant::now() + COMMAND_OVERTIME;
-        while has_command && !scene.driver.has_ended() && Instant::now() < end {
-            self.wait(scene, TICK)?;
+        // A program says at its end what came of it: it may take a moment to get there. Where there
+        // is nothing else to wait for, its end is the end.
+        let all_commands = self.order.scenario.loads.iter().all(Load::is_command);
+        let end = Instant::now() + length;
+        let overtime = end + COMMAND_OVERTIME;
+        while Instant::now() < end || (has_command && Instant::now() < overtime) {
+            let has_ended = has_command && scene.driver.has_ended();
+            if has_ended && (all_commands || Instant::now() >= end) {
+                break;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            self.wait(
+                scene,
+                if has_command || left.is_zero() {
+                    TICK
+                } else {
+                    left
+                },
+            )?;
         }
         Ok(())
     }
@@ -459,7 +493,12 @@ impl Session<'_> {
                 );
                 let found = judge::comparisons(evidence, names, &self.run_latency, plan, kind);
                 let budget = &self.order.scenario.budget;
-                (judge::limits(evidence, [names.0, names.1], budget), found)
+                let limits = match kind {
+                    // A machine is tried, not the program.
+                    RunKind::Calibrate => Vec::new(),
+                    _ => judge::limits(evidence, [names.0, names.1], budget),
+                };
+                (limits, found)
             }
             None => {
                 let scenario = self.order.scenario;
@@ -482,11 +521,13 @@ impl Session<'_> {
 
     /// What the whole says about its own measurement.
     fn note_validity(&mut self) {
+        let budget = &self.order.scenario.budget;
         let measured = self.epochs.iter().filter(|epoch| !epoch.warmup);
-        let (mut count, mut operations) = (0, 0);
+        let (mut count, mut operations, mut errors) = (0, 0, 0);
         for epoch in measured {
             count += 1;
-            operations += epoch.operations;
+            operations = total([operations, epoch.operations].into_iter());
+            errors = total([errors, epoch.errors].into_iter());
         }
         if count > 0 && operations == 0 {
             let kinds = self.shown_errors();
@@ -494,6 +535,16 @@ impl Session<'_> {
                 ProblemKind::HelperFailed,
                 &format!("no operation succeeded{kinds}"),
                 "is the load's address the target's, and is `expect_status` what it answers?",
+            ));
+        } else if budget.errors.is_none() && errors > operations / (100 / ERRORS_SHARE_MAX) {
+            let text = format!(
+                "{errors} operations failed and {operations} succeeded{}",
+                self.shown_errors()
+            );
+            self.problems.push(problem(
+                ProblemKind::HelperFailed,
+                &text,
+                "memory under a load that fails says little; if that is meant, set `budget.errors`",
             ));
         } else if !self.error_kinds.is_empty() {
             let text = format!("operations failed{}", self.shown_errors());

@@ -83,14 +83,38 @@ impl Asker {
     /// # Errors
     /// Where there is no answer, or no number in it.
     pub fn live_bytes(&self, live: &LiveBytes, patience: Duration) -> Result<u64, AskError> {
-        let (_, content) = self.get(&live.url, patience)?;
-        let number = serde_json::from_slice::<serde_json::Value>(&content).ok();
-        let number = number.and_then(|document| document.pointer(&live.pointer)?.as_u64());
+        let (status, content) = self.get(&live.url, patience)?;
+        if !(200..300).contains(&status) {
+            let reason = format!("status {status}");
+            return Err(AskError::Failed {
+                url: live.url.clone(),
+                reason,
+            });
+        }
+        let document = serde_json::from_slice::<serde_json::Value>(&content).ok();
+        let number = document.and_then(|document| whole(document.pointer(&live.pointer)?));
         number.ok_or_else(|| AskError::NoNumber {
             url: live.url.clone(),
             pointer: live.pointer.clone(),
         })
     }
+}
+
+/// A number of bytes; some write `1234567.0`.
+fn whole(number: &serde_json::Value) -> Option<u64> {
+    let float = || {
+        number
+            .as_f64()
+            .filter(|number| (0.0..=2f64.powi(53)).contains(number))
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "0 to 2^53"
+    )]
+    number
+        .as_u64()
+        .or_else(|| float().map(|number| number as u64))
 }
 
 async fn get(url: &str) -> Result<(u16, Bytes), AskError> {

@@ -20,6 +20,14 @@ unsafe impl GlobalAlloc for Counted {
         unsafe { System.alloc(layout) }
     }
 
+    // Not by a new block and a copy: how a block shrinks in its place is what some programs show.
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LIVE_BYTES.fetch_add(size as u64, Ordering::Relaxed);
+        LIVE_BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller keeps `realloc`'s contract, and `alloc` above got it from `System`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller keeps `dealloc`'s contract, and `alloc` above got it from `System`.

@@ -4,7 +4,7 @@
 //! whose output was misread would be a measurement that nobody made. Empty lines and lines that
 //! begin with `#` say nothing.
 
-use crate::limits::{LINE_LEN_MAX, SAID_LEN_MAX};
+use crate::limits::{COUNT_MAX, LINE_LEN_MAX, SAID_LEN_MAX};
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,7 +163,8 @@ impl<'a> Fields<'a> {
     }
 
     fn parsed(&self, field: &str) -> Result<u64, Mistake> {
-        field.parse().map_err(|_| self.is_no(field, "count"))
+        let count = field.parse().ok().filter(|count| *count <= COUNT_MAX);
+        count.ok_or_else(|| self.is_no(field, "count"))
     }
 
     fn lacks(&self, wanted: &'static str) -> Mistake {

@@ -2,7 +2,7 @@
 //!
 //! Percentiles of each run are drawn as they are, never averaged.
 
-use crate::record::Epoch;
+use crate::record::{Epoch, total};
 
 use super::super::figure;
 use super::super::metric::{self, Column, Metric};
@@ -83,7 +83,7 @@ fn throughput(scene: &Scene<'_>) -> Option<Group> {
 
 fn errors_in_words(variant: &VariantTracks<'_>) -> String {
     let with_errors = variant.epochs().filter(|epoch| epoch.errors > 0).count();
-    let total = variant.epochs().map(|epoch| epoch.errors).sum();
+    let total = total(variant.epochs().map(|epoch| epoch.errors));
     match with_errors {
         0 => "No errors.".to_owned(),
         1 => format!("{} errors, all in one epoch.", figure::count(total)),
