@@ -103,15 +103,18 @@ pub fn whole(
 ) -> Verdict {
     let parts = variants
         .iter()
-        .map(counted)
+        .map(VariantVerdict::counts_as)
         .chain(comparisons.iter().map(|finding| finding.word));
     let broken = problems.iter().filter_map(|problem| word_of(problem.kind));
-    let mut word = parts.chain(broken).max().unwrap_or(Word::Inconclusive);
+    let worst = parts.chain(broken).max().unwrap_or(Word::Inconclusive);
+    let headline = headline(worst, complete, &variants, &comparisons, &problems);
     // Half a run is no pass.
-    if !complete && word.exit_code() == 0 {
-        word = Word::Inconclusive;
-    }
-    let headline = headline(word, complete, &variants, &comparisons, &problems);
+    let is_half_a_pass = !complete && worst.exit_code() == 0;
+    let word = if is_half_a_pass {
+        Word::Inconclusive
+    } else {
+        worst
+    };
     let exit_code = if complete {
         word.exit_code()
     } else {
@@ -127,31 +130,6 @@ pub fn whole(
         comparisons,
         problems,
     }
-}
-
-/// What a variant counts as: one that is expected to grow, and does, is judged by all the rest.
-fn counted(variant: &VariantVerdict) -> Word {
-    let Some(expected) = variant.expect else {
-        return variant.word;
-    };
-    let (growth, others): (Vec<&Finding>, Vec<&Finding>) = variant
-        .findings
-        .iter()
-        .partition(|finding| is_growth(finding));
-    let worst = |findings: &[&Finding]| findings.iter().map(|finding| finding.word).max();
-    let grown = worst(&growth).unwrap_or(variant.word);
-    // A leak is growth without a bound, found out.
-    let is_met = grown == expected || (expected, grown) == (Word::Unbounded, Word::Leak);
-    match (is_met, grown.exit_code()) {
-        (true, _) => worst(&others).unwrap_or(Word::Stable).max(Word::Stable),
-        // It was to be shown that it grows, and that was not shown.
-        (false, 0) => Word::NoGo,
-        (false, _) => variant.word,
-    }
-}
-
-fn is_growth(finding: &Finding) -> bool {
-    finding.metric.ends_with("_growth") || finding.metric == "lost_bytes"
 }
 
 fn word_of(kind: ProblemKind) -> Option<Word> {
@@ -196,41 +174,49 @@ fn headline(
     text
 }
 
-/// The finding that gave the word; of good words, the one about memory.
+/// The finding that gave the word.
 fn decided_by(word: Word, variants: &[VariantVerdict], comparisons: &[Finding]) -> String {
-    let unexpected = variants.iter().find(|variant| {
-        variant
-            .expect
-            .is_some_and(|expected| expected != variant.word)
-            && counted(variant) == word
-    });
-    if let (Some(variant), Word::NoGo) = (unexpected, word) {
-        let expected = variant.expect.unwrap_or(word);
-        return format!(
-            "{} is {}, and {expected} was expected",
-            variant.name, variant.word
-        );
-    }
-    let of_variants = variants.iter().filter(|variant| counted(variant) == word);
-    let named = variants.len() > 1;
-    let of_variants = of_variants.flat_map(|variant| {
-        let findings = variant
+    let named = |variant: &VariantVerdict, text: &str| {
+        let is_one_of_many = variants.len() > 1;
+        if is_one_of_many {
+            format!("{}: {text}", variant.name)
+        } else {
+            text.to_owned()
+        }
+    };
+    for variant in variants
+        .iter()
+        .filter(|variant| variant.counts_as() == word)
+    {
+        let is_as_expected = variant.is_as_expected();
+        let counts = |finding: &&Finding| !(is_as_expected && finding.is_growth());
+        let decisive = variant
             .findings
             .iter()
-            .map(move |finding| (Some(&variant.name), finding));
-        findings.filter(|(_, finding)| finding.word == variant.word)
-    });
-    let all = of_variants.chain(comparisons.iter().map(|finding| (None, finding)));
-    match all
-        .filter(|(name, finding)| name.is_some() || finding.word == word)
-        .map(Some)
-        .next()
-        .flatten()
-    {
-        Some((Some(name), finding)) if named => format!("{name}: {}", finding.text),
-        Some((_, finding)) => finding.text.clone(),
-        None => "there was nothing to judge".to_owned(),
+            .filter(counts)
+            .find(|finding| finding.word == word);
+        if let Some(finding) = decisive {
+            return named(variant, &finding.text);
+        }
     }
+    if let Some(finding) = comparisons.iter().find(|finding| finding.word == word) {
+        return finding.text.clone();
+    }
+    // Nobody has the word itself: an expectation was met, or missed.
+    let expecting = variants
+        .iter()
+        .find(|variant| variant.expect.is_some() && variant.counts_as() == word);
+    let Some(variant) = expecting else {
+        return "there was nothing to judge".to_owned();
+    };
+    let growth = variant.findings.iter().find(|finding| finding.is_growth());
+    let growth = growth.map_or("", |finding| finding.text.as_str());
+    let met = if variant.is_as_expected() {
+        "as expected"
+    } else {
+        "against what was expected"
+    };
+    named(variant, &format!("{} {met}: {growth}", variant.word))
 }
 
 /// The rows of a variant that count.

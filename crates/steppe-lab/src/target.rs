@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 
 use crate::limits::LOG_TAIL_BYTES;
 use crate::scenario::Program;
@@ -97,7 +99,7 @@ impl Process {
             source,
         };
         // The loader would only warn of it, and run the program without.
-        if let Some(preload) = launch.preload.filter(|preload| !preload.exists()) {
+        if let Some(preload) = launch.preload.filter(|preload| is_missing(preload)) {
             return Err(StartError::Preload(preload.to_owned()));
         }
         // The shell that joins a control group would only end with 127.
@@ -123,12 +125,21 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// How it ended, if it has. What it started is killed then: nobody else ends it.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        if self.ended.is_none() {
-            self.ended = self.child.try_wait().ok().flatten();
+        if self.ended.is_none() && self.has_exited() {
+            // Before it is waited for: until then no other group can have its number.
+            self.kill_group();
+            self.wait();
         }
         self.ended
+    }
+
+    /// Without taking its status: its number stays its own.
+    fn has_exited(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let pid = self.pid();
+        pid.is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_))))
     }
 
     /// The end of what it printed, for messages: its last lines, bounded.
@@ -141,19 +152,26 @@ impl Process {
         &self.log
     }
 
-    /// Asks it to end (SIGTERM), and kills it after `patience`. Children that it left are killed.
+    /// Asks it to end (SIGTERM), and kills it after `patience`, or when `give_up` says so. Children
+    /// that it left are killed.
     ///
     /// `Err`: it did not end by itself, and was killed.
     ///
     /// # Errors
     /// With how it ended all the same, when it had to be killed.
-    pub fn stop(&mut self, patience: Duration) -> Result<ExitStatus, ExitStatus> {
+    pub fn stop(
+        &mut self,
+        patience: Duration,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<ExitStatus, ExitStatus> {
         self.signal(Signal::TERM);
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             if let Some(status) = self.ended() {
-                self.kill_group();
                 return Ok(status);
+            }
+            if give_up() {
+                break;
             }
             std::thread::sleep(POLL);
         }
@@ -189,11 +207,16 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill_group();
         if self.ended.is_none() {
+            self.kill_group();
             self.wait();
         }
     }
+}
+
+/// A bare name is the loader's to find; a path has to be there.
+fn is_missing(preload: &Path) -> bool {
+    preload.components().count() > 1 && !preload.exists()
 }
 
 /// Where the system will find the program of a command line.
@@ -236,7 +259,13 @@ fn command(launch: &Launch<'_>) -> Command {
     };
     command.envs(&launch.program.env);
     if let Some(preload) = launch.preload {
-        command.env("LD_PRELOAD", preload);
+        // The loader looks from the target's folder, which may be another.
+        let path = if preload.components().count() > 1 {
+            std::path::absolute(preload).ok()
+        } else {
+            None
+        };
+        command.env("LD_PRELOAD", path.as_deref().unwrap_or(preload));
     }
     if let Some(folder) = &launch.program.cwd {
         command.current_dir(folder);

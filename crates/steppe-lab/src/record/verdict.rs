@@ -121,6 +121,43 @@ pub struct VariantVerdict {
     pub leaks: Vec<LeakSite>,
 }
 
+impl VariantVerdict {
+    /// Whether it grows as the scenario says that it will.
+    pub fn is_as_expected(&self) -> bool {
+        let grown = self.findings.iter().filter(|finding| finding.is_growth());
+        let grown = grown.map(|finding| finding.word).max().unwrap_or(self.word);
+        // A leak is growth without a bound, found out.
+        self.expect.is_some_and(|expected| {
+            grown == expected || (expected, grown) == (Word::Unbounded, Word::Leak)
+        })
+    }
+
+    /// What it counts as in the whole: what grows as expected is judged by all the rest.
+    pub fn counts_as(&self) -> Word {
+        if self.expect.is_none() {
+            return self.word;
+        }
+        if self.is_as_expected() {
+            let rest = self.findings.iter().filter(|finding| !finding.is_growth());
+            let worst = rest.map(|finding| finding.word).max();
+            return worst.unwrap_or(Word::Stable).max(Word::Stable);
+        }
+        // It was to be shown that it grows, and that was not shown.
+        if self.word.exit_code() == 0 {
+            Word::NoGo
+        } else {
+            self.word
+        }
+    }
+}
+
+impl Finding {
+    /// Whether it is about memory that grows, or is never freed.
+    pub fn is_growth(&self) -> bool {
+        self.metric.ends_with("_growth") || self.metric == "lost_bytes"
+    }
+}
+
 /// One figure against one limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {

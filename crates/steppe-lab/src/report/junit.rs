@@ -160,7 +160,7 @@ fn outcome_of_word(word: Word, message: &str) -> Outcome {
 
 fn variant_suite(scenario: &str, variant: &VariantVerdict) -> Suite {
     let class = format!("{scenario}.{}", variant.name);
-    let is_met = variant.expect == Some(variant.word);
+    let is_met = variant.is_as_expected();
     let expectation = if is_met {
         Expectation::Met
     } else {
@@ -211,7 +211,8 @@ fn word_case(class: &str, variant: &VariantVerdict) -> Case {
 
 fn finding_case(class: &str, finding: &Finding, expectation: Expectation) -> Case {
     let outcome = match expectation {
-        Expectation::Met => Outcome::Passed,
+        Expectation::Met if finding.is_growth() => Outcome::Passed,
+        Expectation::Met => outcome_of_word(finding.word, &finding.text),
         Expectation::None => outcome_of_word(finding.word, &finding.text),
     };
     let mut output = vec![finding.text.clone()];

@@ -62,7 +62,7 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
         table.add_row(cells("comparison", row));
     }
     for variant in &verdict.variants {
-        let is_expected = variant.expect == Some(variant.word);
+        let is_expected = variant.is_as_expected();
         let mark = if is_expected { " (as expected)" } else { "" };
         let name = format!("{}{mark}", variant.name);
         for row in view::findings(&variant.findings) {

@@ -255,7 +255,7 @@ impl VariantView {
             answer: Answer::of(verdict.word),
             expected: verdict.expect.map(|word| Expected {
                 word: word.to_string(),
-                is_met: word == verdict.word,
+                is_met: verdict.is_as_expected(),
             }),
             runs: verdict.runs,
             findings: findings(&verdict.findings),

@@ -83,6 +83,8 @@ struct Found {
     lost_bytes: u64,
     operations: u64,
     errors: u64,
+    /// Something that is no leak: the checker ended the process over it.
+    fault: Option<String>,
 }
 
 struct Check<'a> {
@@ -117,7 +119,9 @@ impl Check<'_> {
         };
         let mut stage = Stage::up(&cast, self.folder, &self.asker, self.order.is_over)?;
         let (operations, errors) = self.load(&mut stage, &variant.name)?;
-        match stage.down() {
+        let is_over = || self.order.is_over.load(Ordering::Relaxed);
+        match stage.down(&is_over) {
+            _ if is_over() => return Err(Fall::Interrupted),
             // Memcheck reports when a signal ends the process; a sanitizer does not.
             Ok(status) if is_sanitizer && status.starts_with("signal") => {
                 return Err(Fall::Broken(unclean(&status)));
@@ -130,6 +134,9 @@ impl Check<'_> {
             LeakChecker::Sanitizer => sanitizer::read(&said),
         }
         .map_err(|error| Fall::Broken(silent(&error)))?;
+        if let Some(fault) = &found.fault {
+            return Err(Fall::Broken(faulty(fault)));
+        }
         (found.operations, found.errors) = (operations, errors);
         Ok(found)
     }
@@ -159,7 +166,12 @@ impl Check<'_> {
             }
             std::thread::sleep(TICK);
         }
-        driver.pause(CHECKER_PATIENCE);
+        let end = Instant::now() + CHECKER_PATIENCE;
+        while !driver.pause(TICK) && Instant::now() < end {
+            if self.order.is_over.load(Ordering::Relaxed) {
+                return Err(Fall::Interrupted);
+            }
+        }
         let loads = driver.take();
         let operations = total(loads.iter().map(|load| load.operations));
         let errors = total(loads.iter().map(|load| load.errors));
@@ -188,6 +200,14 @@ fn without_sanitizer(program: &Program) -> Problem {
         &format!("{name} is not built with a sanitizer that finds leaks"),
         "build it with -fsanitize=address or -fsanitize=leak and name it in `leaks.cmd`, or use \
          checker = \"memcheck\"",
+    )
+}
+
+fn faulty(fault: &str) -> Problem {
+    problem(
+        ProblemKind::TargetFailed,
+        &format!("the checker found what is no leak: {fault}"),
+        "its whole report is in `logs/` of the run's folder",
     )
 }
 

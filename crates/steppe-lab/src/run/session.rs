@@ -451,7 +451,7 @@ impl Session<'_> {
             .iter()
             .try_for_each(|sample| self.folder.write_sample(sample));
         self.sampler_cpu += scene.sampler.stop();
-        let ended = scene.stage.down();
+        let ended = scene.stage.down(&|| false);
         if let Err(status) = &ended {
             let text = format!(
                 "the target of {} {} did not end on SIGTERM: {status}",

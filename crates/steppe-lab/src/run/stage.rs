@@ -121,15 +121,15 @@ impl Stage {
     }
 
     /// Ends everything, in the reverse order. `Err`: the target had to be killed.
-    pub(super) fn down(mut self) -> Result<String, String> {
+    pub(super) fn down(mut self, give_up: &dyn Fn() -> bool) -> Result<String, String> {
         let is_later = |(service, _): &(Service, Process)| service.after_target;
         let (later, first): (Vec<_>, Vec<_>) = self.services.drain(..).partition(is_later);
         for (_, mut process) in later.into_iter().rev() {
-            _ = process.stop(SERVICE_STOP);
+            _ = process.stop(SERVICE_STOP, give_up);
         }
-        let status = self.target.stop(self.stop_timeout);
+        let status = self.target.stop(self.stop_timeout, give_up);
         for (_, mut process) in first.into_iter().rev() {
-            _ = process.stop(SERVICE_STOP);
+            _ = process.stop(SERVICE_STOP, give_up);
         }
         status
             .map(|status| status.to_string())
@@ -145,7 +145,7 @@ fn start_target(
     is_over: &AtomicBool,
 ) -> Result<(Process, Duration), Fall> {
     let target = &cast.scenario.target;
-    refuse_if_taken("target", &target.ready)?;
+    refuse_if_taken("target", &target.ready, asker)?;
     let procs = group.map(|group| group.path().join("cgroup.procs"));
     let launch = Launch {
         name: "target",
@@ -174,7 +174,7 @@ fn start_service(
     is_over: &AtomicBool,
 ) -> Result<Process, Fall> {
     if let Some(ready) = &service.ready {
-        refuse_if_taken(&service.name, ready)?;
+        refuse_if_taken(&service.name, ready, asker)?;
     }
     let launch = Launch {
         name: &service.name,
@@ -191,8 +191,8 @@ fn start_service(
     Ok(process)
 }
 
-fn refuse_if_taken(name: &str, ready: &Ready) -> Result<(), Fall> {
-    if !is_taken(ready) {
+fn refuse_if_taken(name: &str, ready: &Ready, asker: &Asker) -> Result<(), Fall> {
+    if !is_taken(ready, asker) {
         return Ok(());
     }
     Err(Fall::Broken(Problem {
@@ -259,7 +259,10 @@ fn ended(process: &Process, status: &str, kind: ProblemKind) -> Problem {
     Problem {
         kind,
         text: format!("{} ended during the run: {status}", process.name()),
-        help: said_last(process),
+        help: format!(
+            "a daemon has to be run in the foreground; {}",
+            said_last(process)
+        ),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Waits until a process is ready.
 
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use regex::Regex;
@@ -63,9 +63,7 @@ pub fn wait_until_ready(
             });
         }
         let is_ready = match ready {
-            Ready::Http(url) => asker
-                .get(url, ANSWER)
-                .is_ok_and(|(status, _)| (200..300).contains(&status)),
+            Ready::Http(url) => is_success(asker, url),
             Ready::Tcp(address) => TcpStream::connect_timeout(address, ANSWER).is_ok(),
             Ready::Log(_) => pattern
                 .as_ref()
@@ -89,20 +87,19 @@ pub fn wait_until_ready(
 
 /// Whether somebody answers there already: a server that was left from before would be taken for the
 /// one that is about to start.
-pub fn is_taken(ready: &Ready) -> bool {
-    let accepts = |address: SocketAddr| TcpStream::connect_timeout(&address, ANSWER).is_ok();
+pub fn is_taken(ready: &Ready, asker: &Asker) -> bool {
     match ready {
-        Ready::Tcp(address) => accepts(*address),
-        Ready::Http(url) => {
-            let uri = url.parse::<hyper::Uri>().ok();
-            let host = uri.as_ref().and_then(hyper::Uri::host);
-            let port = uri.as_ref().and_then(hyper::Uri::port_u16).unwrap_or(80);
-            let found =
-                host.and_then(|host| (host.trim_matches(['[', ']']), port).to_socket_addrs().ok());
-            found.is_some_and(|mut addresses| addresses.any(accepts))
-        }
+        Ready::Tcp(address) => TcpStream::connect_timeout(address, ANSWER).is_ok(),
+        // As readiness has it: what asks through a service may be answered 502 by it.
+        Ready::Http(url) => is_success(asker, url),
         Ready::Log(_) | Ready::After(_) => false,
     }
+}
+
+fn is_success(asker: &Asker, url: &str) -> bool {
+    asker
+        .get(url, ANSWER)
+        .is_ok_and(|(status, _)| (200..300).contains(&status))
 }
 
 fn has_line(process: &Process, pattern: &Regex) -> bool {

@@ -40,7 +40,7 @@ fn a_line_makes_it_ready_and_term_ends_it() {
     )
     .unwrap();
     assert_eq!(process.last_words(), "ready at marmot");
-    let status = process.stop(LONG).unwrap();
+    let status = process.stop(LONG, &|| false).unwrap();
     assert_eq!(status.signal(), Some(15));
 }
 
@@ -51,7 +51,9 @@ fn what_ignores_term_is_killed() {
         sh("trap '' TERM; echo up; while :; do sleep 0.05; done"),
     );
     ready(&mut process, &Ready::Log("up".to_owned()), LONG).unwrap();
-    let status = process.stop(Duration::from_millis(200)).unwrap_err();
+    let status = process
+        .stop(Duration::from_millis(200), &|| false)
+        .unwrap_err();
     assert_eq!(status.signal(), Some(9));
 }
 
@@ -60,7 +62,7 @@ fn children_go_with_it() {
     let mut process = start("parent", sh("sleep 100 & echo child $!; wait"));
     ready(&mut process, &Ready::Log("child".to_owned()), LONG).unwrap();
     let child: u32 = process.last_words()["child ".len()..].parse().unwrap();
-    process.stop(LONG).unwrap();
+    process.stop(LONG, &|| false).unwrap();
     let gone = || !Path::new(&format!("/proc/{child}/fd/0")).exists();
     let deadline = Instant::now() + LONG;
     while !gone() {

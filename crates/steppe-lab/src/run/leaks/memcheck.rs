@@ -73,13 +73,12 @@ fn parse(text: &str, found: &mut Found) -> Result<(), String> {
         if matches!(kind, "DefinitelyLost" | "IndirectlyLost") {
             found.lost_bytes += site.bytes;
         }
-        if found.sites.len() < LEAK_SITES_MAX {
-            found.sites.push(site);
-        }
+        found.sites.push(site);
     }
     found
         .sites
         .sort_by_key(|site| std::cmp::Reverse(site.bytes));
+    found.sites.truncate(LEAK_SITES_MAX);
     Ok(())
 }
 

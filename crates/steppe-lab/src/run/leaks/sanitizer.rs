@@ -40,9 +40,10 @@ pub(super) fn read(said: &Path) -> Result<Found, String> {
     let mut found = Found::default();
     for file in reports(said).map_err(|error| error.to_string())? {
         let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
-        if let Some(fault) = other_fault(&text) {
-            return Err(format!("it found something else: {fault}"));
-        }
+        found.fault = found
+            .fault
+            .take()
+            .or_else(|| other_fault(&text).map(str::to_owned));
         parse(&text, &mut found);
     }
     Ok(found)
@@ -66,18 +67,17 @@ fn parse(text: &str, found: &mut Found) {
             }
         }
         found.lost_bytes += bytes;
-        if found.sites.len() < LEAK_SITES_MAX {
-            found.sites.push(LeakSite {
-                kind: kind.to_owned(),
-                bytes,
-                blocks,
-                stack,
-            });
-        }
+        found.sites.push(LeakSite {
+            kind: kind.to_owned(),
+            bytes,
+            blocks,
+            stack,
+        });
     }
     found
         .sites
         .sort_by_key(|site| std::cmp::Reverse(site.bytes));
+    found.sites.truncate(LEAK_SITES_MAX);
 }
 
 /// What is no leak: a use after free, an overrun, a checker that could not do its work.
