@@ -5,6 +5,7 @@
 
 mod leaks;
 mod manifest;
+mod mask;
 mod plan;
 mod point;
 mod progress;

@@ -202,6 +202,8 @@ pub struct CyclePlan {
     pub quiesce: Duration,
     /// How long loads run that have no end of their own (all but `command`).
     pub length: Duration,
+    /// A command load that takes longer has failed.
+    pub timeout: Duration,
     pub runs: u32,
 }
 
@@ -274,10 +276,10 @@ pub struct Variant {
 /// What is allowed. `None`: measured, not judged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Budget {
-    pub rss_growth_kib: Option<f64>,
-    pub hwm_growth_kib: Option<f64>,
-    /// Of the live heap; the budget of `rss_growth` where it is not given.
-    pub live_growth_kib: Option<f64>,
+    /// An epoch of a soak.
+    pub per_epoch: GrowthBudget,
+    /// A cycle.
+    pub per_cycle: GrowthBudget,
     pub rss_mib: Option<f64>,
     pub hwm_mib: Option<f64>,
     pub syscalls_per_op: Option<f64>,
@@ -293,6 +295,17 @@ pub struct Budget {
     pub limit_mib: Option<f64>,
     /// Names of capabilities without which a verdict is worth nothing.
     pub require: Vec<String>,
+}
+
+/// How much memory may grow from point to point, in KiB.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct GrowthBudget {
+    /// In quiet moments. Always given: a scenario that does not say has the default.
+    pub rss_kib: Option<f64>,
+    /// Of high-water marks.
+    pub hwm_kib: Option<f64>,
+    /// Of the live heap; `rss_kib` where it is not given.
+    pub live_kib: Option<f64>,
 }
 
 /// How often to look.

@@ -76,7 +76,7 @@ fn summary_of_a_comparison() {
         | second to first | CPU an operation | 1.098 (1.082 to 1.114) | 1.05 | ❌ NO-GO |
         | second to first | System calls an operation | 1.001 (0.998 to 1.004) | 1.02 | ✅ GO |
         | second to first | Latency, p99 | 1.02 (0.94 to 1.13) | 1.1 | ⚠️ INCONCLUSIVE |
-        | second to first | RSS | 1 (0.996 to 1.003) | none set | ✅ GO |
+        | second to first | RSS | 1 (0.996 to 1.003) | none set |  measured |
         | second to first | Instructions an operation | – | 1.05 | ⚠️ INCONCLUSIVE |
 
         ab, exit code 1, 2026-01-17T09:30:00Z

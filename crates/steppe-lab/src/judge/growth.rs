@@ -37,28 +37,30 @@ pub(super) fn findings(
     evidence: Evidence<'_>,
     kind: RunKind,
 ) -> Vec<Finding> {
-    let step = if kind == RunKind::Cycle {
-        "cycle"
+    let is_cycle = kind == RunKind::Cycle;
+    let budget = if is_cycle {
+        &budget.per_cycle
     } else {
-        "epoch"
+        &budget.per_epoch
     };
+    let step = if is_cycle { "cycle" } else { "epoch" };
     let all = [
         (
             "rss_growth",
             "memory",
-            budget.rss_growth_kib,
+            budget.rss_kib,
             quiet_bytes(measured),
         ),
         (
             "hwm_growth",
             "the high-water mark",
-            budget.hwm_growth_kib,
+            budget.hwm_kib,
             |epoch| epoch.hwm_bytes,
         ),
         (
             "live_growth",
             "live heap",
-            budget.live_growth_kib.or(budget.rss_growth_kib),
+            budget.live_kib.or(budget.rss_kib),
             |epoch| epoch.live_bytes,
         ),
     ];
@@ -76,7 +78,7 @@ pub(super) fn findings(
             .epochs()
             .any(|epoch| (series.bytes)(epoch).is_some());
         let is_asked = is_offered || (budget_kib.is_some() && metric != "live_growth");
-        if is_asked || (metric == "live_growth" && budget.live_growth_kib.is_some()) {
+        if is_asked || (metric == "live_growth" && budget.live_kib.is_some()) {
             findings.push(series.finding(evidence, step));
         }
     }

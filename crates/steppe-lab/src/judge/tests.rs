@@ -1,7 +1,7 @@
 //! Rows that are made up, and what they are judged to be.
 
 use super::*;
-use crate::scenario::AbMetric;
+use crate::scenario::{AbMetric, GrowthBudget};
 
 /// Rows whose memory is `bytes(epoch)`, a thousand operations each.
 fn rows(run: u32, count: u32, bytes: impl Fn(u32) -> u64, live: Option<u64>) -> Vec<Epoch> {
@@ -41,8 +41,11 @@ fn judge(epochs: &[Epoch], budget: &Budget) -> VariantVerdict {
 
 fn budget() -> Budget {
     Budget {
-        rss_growth_kib: Some(32.0),
-        hwm_growth_kib: Some(64.0),
+        per_epoch: GrowthBudget {
+            rss_kib: Some(32.0),
+            hwm_kib: Some(64.0),
+            live_kib: None,
+        },
         ..Budget::default()
     }
 }
@@ -226,7 +229,10 @@ fn growth_of_what_the_live_bytes_leave_out_is_not_called_retention() {
     let nearly = judge(
         &rows(0, 60, growing, Some(300_000)),
         &Budget {
-            live_growth_kib: Some(400.0),
+            per_epoch: GrowthBudget {
+                live_kib: Some(400.0),
+                ..budget().per_epoch
+            },
             ..budget()
         },
     );

@@ -184,7 +184,7 @@ impl Folder {
         Ok(LoadedRun {
             path: path.to_owned(),
             manifest: read_json(&manifest)?,
-            epochs: read_rows(&path.join(EPOCHS))?.collect::<Result<_, _>>()?,
+            epochs: whole_rows(read_rows(&path.join(EPOCHS))?.collect())?,
             verdict: verdict.exists().then(|| read_json(&verdict)).transpose()?,
         })
     }
@@ -198,6 +198,14 @@ impl Folder {
     ) -> Result<impl Iterator<Item = Result<Sample, FolderError>>, FolderError> {
         read_rows(&path.join(SAMPLES))
     }
+}
+
+/// The last row of a run that was killed may be cut short: what is before it was seen all the same.
+fn whole_rows<T>(mut rows: Vec<Result<T, FolderError>>) -> Result<Vec<T>, FolderError> {
+    if rows.last().is_some_and(Result::is_err) {
+        rows.pop();
+    }
+    rows.into_iter().collect()
 }
 
 /// Puts a file of text (a report) into a run's folder, whole or not at all.

@@ -17,7 +17,7 @@ pub struct Manifest {
     pub scenario_name: String,
     pub scenario_path: String,
     pub scenario_sha256: String,
-    /// The file itself, so that the folder stands alone.
+    /// The file itself, so that the folder stands alone; secrets are hidden, the hash is of all of it.
     pub scenario_text: String,
     /// RFC 3339, UTC.
     pub started: String,
@@ -73,7 +73,7 @@ pub struct Capability {
 pub struct VariantEntry {
     pub name: String,
     pub cmd: Vec<String>,
-    /// Only what the scenario sets.
+    /// Only what the scenario sets; values of what is called like a secret are hidden.
     pub env: Vec<(String, String)>,
     pub preload: Option<String>,
     pub executable: Option<String>,

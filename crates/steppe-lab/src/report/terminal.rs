@@ -75,17 +75,19 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
     text.push('\n');
     text.push_str(&table.trim_fmt());
     text.push('\n');
-    let of_variants = verdict
-        .variants
-        .iter()
-        .flat_map(|variant| &variant.findings);
-    for note in verdict
+    let of_variants = verdict.variants.iter().flat_map(|variant| {
+        let findings = variant.findings.iter();
+        findings.map(|finding| (variant.name.as_str(), finding))
+    });
+    let comparisons = verdict
         .comparisons
         .iter()
-        .chain(of_variants)
-        .flat_map(|finding| &finding.notes)
-    {
-        text.push_str(&format!("- {}\n", escape::terminal(note)));
+        .map(|finding| ("comparison", finding));
+    for (name, finding) in comparisons.chain(of_variants) {
+        for note in &finding.notes {
+            let line = format!("- {name}, {}: {note}", finding.metric);
+            text.push_str(&format!("{}\n", escape::terminal(&line)));
+        }
     }
 }
 

@@ -163,6 +163,16 @@ impl View {
 }
 
 impl Answer {
+    /// A figure that nothing was asked of is no success.
+    fn of_finding(finding: &Finding) -> Self {
+        let is_judged = finding.limit.is_some() || finding.word.exit_code() != 0;
+        if is_judged {
+            Self::of(finding.word)
+        } else {
+            Self::told()
+        }
+    }
+
     pub(super) fn of(word: Word) -> Self {
         let (tone, sign, emoji) = match word {
             Word::Stable | Word::Go => ("good", "✓", "✅"),
@@ -176,6 +186,15 @@ impl Answer {
             tone,
             sign,
             emoji,
+        }
+    }
+
+    fn told() -> Self {
+        Self {
+            word: "measured".to_owned(),
+            tone: "quiet",
+            sign: "",
+            emoji: "",
         }
     }
 
@@ -295,7 +314,7 @@ impl FindingView {
         Self {
             metric: finding.metric.clone(),
             label: metric::label(&finding.metric).to_owned(),
-            answer: Answer::of(finding.word),
+            answer: Answer::of_finding(finding),
             value: value.map_or_else(|| "–".to_owned(), |value| unit.show(value.estimate)),
             range: value.and_then(|value| unit.range(value)),
             limit: finding.limit.map(|limit| unit.show(limit)),

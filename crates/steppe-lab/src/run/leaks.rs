@@ -44,6 +44,17 @@ pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
             .at(index as f64, names.len() as u64, &variant.name);
         match check.variant(variant) {
             Ok(found) => {
+                if found.lost_bytes == 0 && plan.checker == LeakChecker::Sanitizer {
+                    problems.push(unproven());
+                }
+                if found.errors > 0 {
+                    let text = format!("{} operations failed", found.errors);
+                    problems.push(problem(
+                        ProblemKind::Note,
+                        &text,
+                        "what they would have leaked is not known",
+                    ));
+                }
                 let lost = (found.lost_bytes, plan.lost_bytes_max);
                 let errors = (found.errors, order.scenario.budget.errors);
                 let findings = judge::lost(lost, errors, found.operations);
@@ -208,6 +219,15 @@ fn faulty(fault: &str) -> Problem {
         ProblemKind::TargetFailed,
         &format!("the checker found what is no leak: {fault}"),
         "its whole report is in `logs/` of the run's folder",
+    )
+}
+
+/// A sanitizer that found nothing says nothing.
+fn unproven() -> Problem {
+    problem(
+        ProblemKind::Note,
+        "the sanitizer wrote no report: it found nothing, or it was not asked",
+        "a process that ends by `_exit` or by a signal is never checked; memcheck checks those too",
     )
 }
 

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 
 use super::Order;
+use super::mask;
 use super::plan::Plan;
 use super::stage::program;
 use crate::doctor;
@@ -26,7 +27,7 @@ pub(super) fn begin(order: Order<'_>, variants: &[(String, usize)]) -> Manifest 
         scenario_name: order.scenario.name.clone(),
         scenario_path: order.path.to_string_lossy().into_owned(),
         scenario_sha256: hex(&Sha256::digest(order.text.as_bytes())),
-        scenario_text: order.text.to_owned(),
+        scenario_text: mask::text(order.text),
         started: now(),
         finished: None,
         complete: false,
@@ -59,9 +60,11 @@ fn entry(order: Order<'_>, name: &str, index: usize) -> VariantEntry {
     let variant = &order.scenario.variants[index];
     let program = program(&order.scenario.target.command, variant);
     let executable = executable(&program);
+    let env = program.env.iter();
+    let env = env.map(|(name, value)| (name.clone(), mask::value(name, value)));
     VariantEntry {
         name: name.to_owned(),
-        env: program.env.into_iter().collect(),
+        env: env.collect(),
         preload: variant
             .preload
             .as_ref()

@@ -341,8 +341,19 @@ impl Session<'_> {
     fn wait_for_load(&self, scene: &mut Scene, length: Duration, to_end: bool) -> Result<(), Stop> {
         let has_command = self.order.scenario.loads.iter().any(Load::is_command);
         if has_command && to_end {
+            let timeout = self
+                .order
+                .scenario
+                .cycle
+                .as_ref()
+                .map(|cycle| cycle.timeout);
+            let end = Instant::now() + timeout.unwrap_or(length);
             while !scene.driver.is_done() {
                 self.wait(scene, TICK)?;
+                if Instant::now() >= end {
+                    let text = "a command load did not end within `cycles.timeout`";
+                    return Err(problem(ProblemKind::HelperFailed, text, "").into());
+                }
             }
             return Ok(());
         }

@@ -12,8 +12,8 @@ use toml::de::DeTable;
 use super::mistake::{Mistake, ScenarioError};
 use super::table::{At, Table};
 use super::{
-    AbGate, AbMetric, AbPlan, Budget, CyclePlan, LeakChecker, LeaksPlan, LiveBytes, Program, Ready,
-    Sampling, Scenario, Service, SoakPlan, Target, Variant, load,
+    AbGate, AbMetric, AbPlan, Budget, CyclePlan, GrowthBudget, LeakChecker, LeaksPlan, LiveBytes,
+    Program, Ready, Sampling, Scenario, Service, SoakPlan, Target, Variant, load,
 };
 use crate::limits::{
     DURATION_MAX, EPOCHS_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX, SAMPLING_MIN, SCENARIO_BYTES_MAX,
@@ -96,7 +96,7 @@ fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
         );
         root.say(mistake.help("a sanitizer build can be a variant of its own"));
     }
-    let budget = budget(root.table("budget"), cycle.is_some());
+    let budget = budget(root.table("budget"));
     let sampling = root.table("sampling").map(sampling).unwrap_or_default();
     let seed = root
         .integer("seed", 0, u64::MAX)
@@ -261,6 +261,7 @@ fn cycle(table: Table<'_>) -> CyclePlan {
         warmup: warmup(&table, count),
         quiesce: duration(&table, "quiesce", Duration::from_secs(3)),
         length: duration(&table, "length", Duration::from_secs(10)),
+        timeout: duration(&table, "timeout", Duration::from_secs(3600)),
         runs: runs(&table),
     };
     table.end();
@@ -409,41 +410,29 @@ fn variant(table: Table<'_>) -> Option<Variant> {
 }
 
 /// Growth of memory is always judged: a scenario that names no budget gets one.
-fn budget(table: Option<Table<'_>>, is_cycle: bool) -> Budget {
-    let growth = if is_cycle {
-        CYCLE_GROWTH_KIB
-    } else {
-        EPOCH_GROWTH_KIB
-    };
-    let read = table
-        .map(|table| read_budget(table, is_cycle))
-        .unwrap_or_default();
-    Budget {
-        rss_growth_kib: read.rss_growth_kib.or(Some(growth)),
-        ..read
-    }
+fn budget(table: Option<Table<'_>>) -> Budget {
+    let mut budget = table.map(read_budget).unwrap_or_default();
+    budget.per_epoch.rss_kib.get_or_insert(EPOCH_GROWTH_KIB);
+    budget.per_cycle.rss_kib.get_or_insert(CYCLE_GROWTH_KIB);
+    budget
 }
 
-fn read_budget(table: Table<'_>, is_cycle: bool) -> Budget {
+fn read_budget(table: Table<'_>) -> Budget {
     let number = |key| table.number(key, 0.0).map(|number| number.value);
-    let integer = |key| table.integer(key, 0, u64::MAX).map(|number| number.value);
-    let [rss, hwm, live] = if is_cycle {
-        [
-            "rss_growth_kib_per_cycle",
-            "hwm_growth_kib_per_cycle",
-            "live_growth_kib_per_cycle",
-        ]
-    } else {
-        [
-            "rss_growth_kib_per_epoch",
-            "hwm_growth_kib_per_epoch",
-            "live_growth_kib_per_epoch",
-        ]
+    let per_epoch = GrowthBudget {
+        rss_kib: number("rss_growth_kib_per_epoch"),
+        hwm_kib: number("hwm_growth_kib_per_epoch"),
+        live_kib: number("live_growth_kib_per_epoch"),
     };
+    let per_cycle = GrowthBudget {
+        rss_kib: number("rss_growth_kib_per_cycle"),
+        hwm_kib: number("hwm_growth_kib_per_cycle"),
+        live_kib: number("live_growth_kib_per_cycle"),
+    };
+    let integer = |key| table.integer(key, 0, u64::MAX).map(|number| number.value);
     let budget = Budget {
-        rss_growth_kib: number(rss),
-        hwm_growth_kib: number(hwm),
-        live_growth_kib: number(live),
+        per_epoch,
+        per_cycle,
         rss_mib: number("rss_mib"),
         hwm_mib: number("hwm_mib"),
         syscalls_per_op: number("syscalls_per_op"),
