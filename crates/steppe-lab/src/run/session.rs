@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::doubts::Doubts;
 use super::plan::{Plan, Step};
 use super::point::{self, Looks};
 use super::sampler::{Sampler, Subject};
 use super::stage::{Cast, Fall, Stage};
 use super::{Order, RunError, manifest};
 use crate::judge::{self, Evidence, RunLatency};
-use crate::limits::{ERROR_KINDS_SHOWN_MAX, ERRORS_SHARE_MAX, SATURATED_SHARE_MAX};
 use crate::load::{Burst, Driver, Interval, LoadFailure};
 use crate::record::{
     Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, RunKind,
-    Verdict, total,
+    Verdict,
 };
 use crate::scenario::Load;
 use crate::target::Asker;
@@ -33,9 +33,7 @@ pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
         latency: BTreeMap::new(),
         run_latency: BTreeMap::new(),
         problems: Vec::new(),
-        saturated: Vec::new(),
-        restless: 0,
-        error_kinds: BTreeMap::new(),
+        doubts: Doubts::default(),
         sampler_cpu: Duration::ZERO,
         limit_bytes: None,
         done: 0,
@@ -59,11 +57,7 @@ struct Session<'a> {
     /// The same by run: pairs are compared by it.
     run_latency: RunLatency,
     problems: Vec<Problem>,
-    /// Why the generator set the pace, an entry for each measured epoch in which it did.
-    saturated: Vec<String>,
-    /// Measured epochs that had something in flight in their quiet moment.
-    restless: u32,
-    error_kinds: BTreeMap<String, u64>,
+    doubts: Doubts,
     sampler_cpu: Duration,
     limit_bytes: Option<u64>,
     /// Steps that are over.
@@ -329,7 +323,7 @@ impl Session<'_> {
             live_bytes,
         };
         point::fill(&mut epoch, &looks, &loads);
-        self.note_loads(&epoch, &loads, is_quiet);
+        self.doubts.note(&epoch, &loads, is_quiet);
         self.keep(epoch, &looks, &loads)?;
         if let Some(failure) = scene.driver.failures().into_iter().next() {
             return Err(load_failed(&failure).into());
@@ -402,27 +396,6 @@ impl Session<'_> {
         }
     }
 
-    fn note_loads(&mut self, epoch: &Epoch, loads: &[Interval], is_quiet: bool) {
-        for load in loads {
-            for (kind, count) in &load.error_kinds {
-                let is_known = self.error_kinds.contains_key(kind);
-                if is_known || self.error_kinds.len() < ERROR_KINDS_SHOWN_MAX {
-                    *self.error_kinds.entry(kind.clone()).or_default() += count;
-                }
-            }
-        }
-        if epoch.warmup {
-            return;
-        }
-        self.restless += u32::from(!is_quiet);
-        let saturated = loads
-            .iter()
-            .find_map(|load| Some((&load.name, load.saturated.as_ref()?)));
-        if let Some((name, why)) = saturated {
-            self.saturated.push(format!("{name}: {why}"));
-        }
-    }
-
     fn keep(&mut self, epoch: Epoch, looks: &Looks, loads: &[Interval]) -> Result<(), Stop> {
         for look in [&looks.before, &looks.after, &looks.quiet] {
             for sample in &look.samples {
@@ -482,7 +455,9 @@ impl Session<'_> {
 
     fn finish(mut self, complete: bool) -> Result<Verdict, RunError> {
         self.order.progress.end();
-        self.note_validity();
+        let doubts = std::mem::take(&mut self.doubts);
+        let budget = &self.order.scenario.budget;
+        self.problems.extend(doubts.problems(&self.epochs, budget));
         let evidence = Evidence {
             epochs: &self.epochs,
             latency: &self.latency,
@@ -528,76 +503,6 @@ impl Session<'_> {
             .write_verdict(&verdict)
             .map_err(RunError::Lost)?;
         Ok(verdict)
-    }
-
-    /// What the whole says about its own measurement.
-    fn note_validity(&mut self) {
-        let budget = &self.order.scenario.budget;
-        let measured = self.epochs.iter().filter(|epoch| !epoch.warmup);
-        let (mut count, mut operations, mut errors) = (0, 0, 0);
-        for epoch in measured {
-            count += 1;
-            operations = total([operations, epoch.operations].into_iter());
-            errors = total([errors, epoch.errors].into_iter());
-        }
-        if count > 0 && operations == 0 {
-            let kinds = self.shown_errors();
-            self.problems.push(problem(
-                ProblemKind::HelperFailed,
-                &format!("no operation succeeded{kinds}"),
-                "is the load's address the target's, and is `expect_status` what it answers?",
-            ));
-        } else if budget.errors.is_none() && errors > operations / (100 / ERRORS_SHARE_MAX) {
-            let text = format!(
-                "{errors} operations failed and {operations} succeeded{}",
-                self.shown_errors()
-            );
-            self.problems.push(problem(
-                ProblemKind::HelperFailed,
-                &text,
-                "memory under a load that fails says little; if that is meant, set `budget.errors`",
-            ));
-        } else if !self.error_kinds.is_empty() {
-            let text = format!("operations failed{}", self.shown_errors());
-            self.problems.push(problem(ProblemKind::Note, &text, ""));
-        }
-        if let Some(why) = self.saturated.first()
-            && self.saturated.len() * 100 > count * SATURATED_SHARE_MAX
-        {
-            let text = format!(
-                "the load generator set the pace in {} of {count} epochs: {why}",
-                self.saturated.len()
-            );
-            self.problems.push(problem(
-                ProblemKind::GeneratorSaturated,
-                &text,
-                "the figures say something about the generator, not the target",
-            ));
-        }
-        if self.restless > 0 {
-            let text = format!(
-                "operations were in flight in the quiet moment of {} of {count} epochs",
-                self.restless
-            );
-            self.problems.push(problem(
-                ProblemKind::Note,
-                &text,
-                "raise `quiesce` above the slowest response",
-            ));
-        }
-    }
-
-    fn shown_errors(&self) -> String {
-        let kinds = self
-            .error_kinds
-            .iter()
-            .map(|(kind, count)| format!("{kind} ×{count}"));
-        let kinds = kinds.collect::<Vec<_>>().join(", ");
-        if kinds.is_empty() {
-            kinds
-        } else {
-            format!(": {kinds}")
-        }
     }
 
     fn progress(&self, part: f64, what: &str) {

@@ -38,7 +38,7 @@ fn ten_per_cent_more_cpu_is_no_go() {
     let _alone = alone();
     let lab = Lab::new("ab");
     let said = lab
-        .write("ab.toml", &pairs(12, ""))
+        .write("ab.toml", &pairs(10, ""))
         .run(&["ab", "ab.toml", "-o", "run"]);
     said.ended_with(1).says("NO-GO").says("cpu_us_per_op");
     let verdict = lab.verdict("run");

@@ -143,6 +143,66 @@ fn a_planted_leak_is_found_by_memcheck() {
     assert!(lab.read("run/report.html").contains("leaking.rs"));
 }
 
+/// A C program that loses so many bytes, and ends as `end` says when it is told to.
+fn sanitized(lab: &Lab, end: &str) -> String {
+    lab.write(
+        "leak.c",
+        &format!(
+            "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+             static volatile sig_atomic_t over;\nstatic void stop(int s) {{ (void)s; over = 1; }}\n\
+             __attribute__((noinline)) static void lose(void) {{ volatile char *p = malloc(640); *p = 1; }}\n\
+             int main(void) {{ signal(SIGTERM, stop); while (!over) usleep(1000); lose(); {end} }}\n"
+        ),
+    );
+    let mut cc = Command::new("cc");
+    cc.args(["-g", "-fsanitize=address", "-o", "leak", "leak.c"])
+        .current_dir(&lab.folder);
+    assert!(cc.status().expect("cc").success());
+    "[target]\ncmd = [\"./leak\"]\nready = \"after:100ms\"\n\
+     [[load]]\nkind = \"command\"\ncmd = [\"echo\", \"ops\", \"1\"]\n\
+     [leaks]\nchecker = \"sanitizer\"\nlength = \"300ms\"\n"
+        .to_owned()
+}
+
+#[test]
+fn a_planted_leak_is_found_by_a_sanitizer() {
+    let lab = Lab::new("sanitizer");
+    let scenario = sanitized(&lab, "return 0;");
+    // Where the lab's folder is, is not where the target's is.
+    lab.write("leaks.toml", &scenario);
+    let said = lab.run(&["leaks", "leaks.toml", "-o", "run"]);
+    said.ended_with(1).says("is 640 bytes");
+    assert!(
+        lab.verdict("run")["variants"][0]["leaks"]
+            .to_string()
+            .contains("lose")
+    );
+}
+
+#[test]
+fn what_a_sanitizer_finds_beside_leaks_is_no_clean_report() {
+    let lab = Lab::new("fault");
+    let fault = "volatile char *p = malloc(8); free((char *)p); *p = 1; return 0;";
+    lab.write("leaks.toml", &sanitized(&lab, fault));
+    lab.run(&["leaks", "leaks.toml", "-o", "run"])
+        .ended_with(4)
+        .says("heap-use-after-free");
+}
+
+#[test]
+fn a_build_without_a_sanitizer_is_not_clean() {
+    let lab = Lab::new("unsanitized");
+    lab.write(
+        "leaks.toml",
+        "[target]\ncmd = [\"sleep\", \"100\"]\nready = \"after:1s\"\n\
+         [[load]]\nkind = \"command\"\ncmd = [\"echo\", \"ops\", \"1\"]\n\
+         [leaks]\nchecker = \"sanitizer\"\nlength = \"300ms\"\n",
+    );
+    lab.run(&["leaks", "leaks.toml", "-o", "run"])
+        .ended_with(5)
+        .says("not built with a sanitizer");
+}
+
 #[test]
 fn completions_name_the_subcommands() {
     let lab = Lab::new("completions");
