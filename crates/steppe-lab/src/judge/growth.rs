@@ -86,14 +86,11 @@ pub(super) fn findings(
     findings
 }
 
-/// What the process holds that can't be dropped: anonymous and shared memory, in RAM or swapped out.
-/// RSS stands in for the whole run where the kernel never told them apart: changing over would be a step.
+/// What the target holds. RSS stands in for the whole run where the kernel never told its parts apart:
+/// changing over would be a step.
 fn quiet_bytes(measured: &Measured<'_>) -> fn(&Epoch) -> Option<u64> {
-    if measured.max(|epoch| epoch.anonymous_bytes).is_some() {
-        |epoch| {
-            let beside = epoch.shmem_bytes.unwrap_or(0) + epoch.swap_bytes.unwrap_or(0);
-            Some(epoch.anonymous_bytes? + beside)
-        }
+    if measured.max(Epoch::held_bytes).is_some() {
+        Epoch::held_bytes
     } else {
         |epoch| epoch.rss_bytes
     }

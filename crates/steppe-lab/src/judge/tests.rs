@@ -119,6 +119,15 @@ fn growth_under_load_shows_in_the_high_water_mark() {
 }
 
 #[test]
+fn shared_memory_is_held_too() {
+    let mut epochs = rows(0, 60, |_| 8 * MIB, None);
+    for epoch in &mut epochs {
+        epoch.shmem_bytes = Some(u64::from(epoch.epoch) * 500_000);
+    }
+    assert_eq!(judge(&epochs, &budget()).word, Word::Unbounded);
+}
+
+#[test]
 fn swapped_out_memory_is_still_held() {
     let mut epochs = rows(0, 60, |_| 8 * MIB, None);
     for epoch in &mut epochs {

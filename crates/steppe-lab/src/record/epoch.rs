@@ -75,6 +75,15 @@ pub struct Epoch {
     pub time_wait_max: Option<u64>,
 }
 
+impl Epoch {
+    /// What the target holds that nobody can drop for it: anonymous and shared memory, in RAM or
+    /// swapped out. `None` where the kernel did not tell them apart.
+    pub fn held_bytes(&self) -> Option<u64> {
+        let beside = [self.shmem_bytes, self.swap_bytes].into_iter().flatten();
+        Some(total(beside.chain([self.anonymous_bytes?])))
+    }
+}
+
 /// A sum that a hostile file can't make panic.
 pub(crate) fn total(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)

@@ -173,12 +173,9 @@ pub(super) fn rss_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.rss_bytes)
 }
 
-/// What growth at rest is judged by: anonymous memory, whether in RAM or swapped out.
+/// What growth at rest is judged by: anonymous and shared memory, whether in RAM or swapped out.
 fn held_bytes(epoch: &Epoch) -> Option<f64> {
-    let anonymous = epoch.anonymous_bytes?;
-    count(Some(
-        anonymous.saturating_add(epoch.swap_bytes.unwrap_or(0)),
-    ))
+    count(epoch.held_bytes())
 }
 
 /// [`held_bytes`], or RSS where no epoch saw that. One of them for all: an epoch of the other kind

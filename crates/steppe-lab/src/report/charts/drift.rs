@@ -171,7 +171,10 @@ fn key(
     let is_anonymous = judged.metric == "rss_growth" && variant.has(metric::anonymous_bytes);
     let what = match judged.metric {
         "rss_growth" if is_anonymous => {
-            format!("anonymous memory, swapped or not, {}", judged.what)
+            format!(
+                "anonymous and shared memory, swapped or not, {}",
+                judged.what
+            )
         }
         "rss_growth" => format!("RSS {}", judged.what),
         _ => judged.what.to_owned(),
