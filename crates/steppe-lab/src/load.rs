@@ -12,6 +12,7 @@
 //! Leaves out redirects, cookies, HTTP/1.1 pipelining and cached TLS sessions as a choice: what needs
 //! them drives the server by a program of its own (`docs/lab-protocol.md`).
 
+mod client;
 mod command;
 mod dns;
 mod endpoint;
@@ -46,6 +47,7 @@ pub use usage::GeneratorUse;
 pub use plan::check;
 
 use source::Source;
+use tally::Tally;
 
 /// The generators of a run, paused or at work.
 pub struct Driver {
@@ -98,6 +100,27 @@ struct State {
     /// There was a burst.
     is_warm: bool,
     ramp_is_on: bool,
+}
+
+impl Interval {
+    /// What a tally comes to.
+    fn of(name: &str, sum: &Tally, generator: GeneratorUse) -> Self {
+        let mut error_kinds: Vec<_> = sum.kinds.iter().map(|(k, n)| (k.label(), *n)).collect();
+        error_kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let response = sum.response.as_ref().unwrap_or(&sum.service).clone();
+        Self {
+            name: name.to_owned(),
+            operations: sum.operations,
+            errors: sum.errors,
+            error_kinds,
+            intended: sum.intended,
+            dropped: sum.dropped,
+            response,
+            service: sum.service.clone(),
+            generator,
+            saturated: None,
+        }
+    }
 }
 
 impl Driver {

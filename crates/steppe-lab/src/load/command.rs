@@ -30,7 +30,7 @@ use tokio::time::timeout;
 
 use super::error::{LoadError, LoadFailure};
 use super::tally::{self, Counter, ErrorKind, Shared};
-use super::{Burst, Interval, generated};
+use super::{Burst, Interval};
 use crate::limits::{
     COMMAND_BLOCK_BYTES, COMMAND_DRAIN_MAX, COMMAND_GRACE, COMMAND_LOOK_INTERVAL,
     COMMAND_SAID_BYTES_MAX, ORDERS_MAX,
@@ -154,7 +154,7 @@ impl CommandSource {
 
     pub(super) fn take(&mut self) -> Interval {
         let sum = self.counter.swap();
-        generated::interval(&self.name, sum, super::GeneratorUse::default())
+        Interval::of(&self.name, sum, super::GeneratorUse::default())
     }
 
     pub(super) fn failure(&self, clock: Instant) -> Option<LoadFailure> {

@@ -15,9 +15,9 @@ use rand_pcg::Pcg64Mcg;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
+use super::client::Client;
 use super::endpoint::io_failure;
 use super::tally::Failure;
-use super::thread::Client;
 use crate::limits::DNS_BUF_BYTES;
 use crate::scenario::DnsLoad;
 use question::{Exchange, Questions};

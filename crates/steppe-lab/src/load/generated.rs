@@ -122,7 +122,7 @@ impl GeneratedSource {
         let busy = generator.busy().filter(|_| window >= SATURATION_WINDOW_MIN);
         Interval {
             saturated: self.saturation(busy, &sum),
-            ..interval(&self.name, &sum, generator)
+            ..Interval::of(&self.name, &sum, generator)
         }
     }
 
@@ -214,24 +214,6 @@ impl Drop for Generator {
             // A panic in it was told by its failure, and has been printed.
             let _ = thread.join();
         }
-    }
-}
-
-pub(super) fn interval(name: &str, sum: &Tally, generator: GeneratorUse) -> Interval {
-    let mut error_kinds: Vec<_> = sum.kinds.iter().map(|(k, n)| (k.label(), *n)).collect();
-    error_kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let response = sum.response.as_ref().unwrap_or(&sum.service).clone();
-    Interval {
-        name: name.to_owned(),
-        operations: sum.operations,
-        errors: sum.errors,
-        error_kinds,
-        intended: sum.intended,
-        dropped: sum.dropped,
-        response,
-        service: sum.service.clone(),
-        generator,
-        saturated: None,
     }
 }
 

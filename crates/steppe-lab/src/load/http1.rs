@@ -12,9 +12,9 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
 
+use super::client::Client;
 use super::request::{HttpPlan, Repeated, Wire, http_failure};
 use super::tally::Failure;
-use super::thread::Client;
 
 /// One connection.
 pub(super) struct Http1Client {

@@ -19,10 +19,10 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::Mutex;
 use tokio::task::spawn_local;
 
+use super::client::Client;
 use super::http1::AbortOnDrop;
 use super::request::{HttpPlan, Repeated, Wire, http_failure};
 use super::tally::Failure;
-use super::thread::Client;
 
 /// One stream at a time of a connection that others share.
 pub(super) struct Http2Client(Rc<Shared>);

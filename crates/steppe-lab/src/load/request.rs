@@ -19,9 +19,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use super::endpoint::{Addresses, Endpoint, io_failure};
-use super::tally::{ErrorKind, Failure};
+use super::tally::{ErrorKind, Failure, said};
 use super::tls::Tls;
-use crate::limits::{BODY_BLOCK_BYTES, SAID_LEN_MAX};
+use crate::limits::BODY_BLOCK_BYTES;
 use crate::scenario::{Expect, HttpLoad};
 
 /// A load's request and where it goes.
@@ -195,14 +195,6 @@ pub(super) fn http_failure(error: &hyper::Error) -> Failure {
         kind: ErrorKind::Said(said(&text)),
         disconnected: true,
     }
-}
-
-/// Somebody else's words, made fit for a report.
-pub(super) fn said(text: &str) -> String {
-    text.chars()
-        .take(SAID_LEN_MAX)
-        .flat_map(char::escape_debug)
-        .collect()
 }
 
 impl Repeated {

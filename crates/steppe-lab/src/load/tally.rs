@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::limits::{ERROR_KINDS_MAX, LATENCY_DIGITS, LATENCY_MAX_US};
+use crate::limits::{ERROR_KINDS_MAX, LATENCY_DIGITS, LATENCY_MAX_US, SAID_LEN_MAX};
 
 /// Why an operation failed, as reports name it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,6 +193,14 @@ fn micros(latency: Duration) -> u64 {
 }
 
 const OTHER: ErrorKind = ErrorKind::Known("other");
+
+/// Somebody else's words, made fit for a report.
+pub(super) fn said(text: &str) -> String {
+    text.chars()
+        .take(SAID_LEN_MAX)
+        .flat_map(char::escape_debug)
+        .collect()
+}
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, Sleep};
 
+use super::client::Client;
 use super::dns::DnsClient;
 use super::http1::Http1Client;
 use super::http2::{self, Http2Client};
@@ -42,14 +43,6 @@ pub(super) struct Work {
     pub(super) timeout: Duration,
     pub(super) seed: u64,
     pub(super) tally: Shared,
-}
-
-/// One worker's way to do operations, one at a time.
-///
-/// An operation that is dropped half way (it took too long) leaves nothing behind that the next one
-/// could take for its own.
-pub(super) trait Client {
-    async fn operate(&mut self) -> Result<(), Failure>;
 }
 
 /// Starts a thread; it says its id once it waits for orders.

@@ -18,8 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::endpoint::io_failure;
-use super::request::said;
-use super::tally::{ErrorKind, Failure};
+use super::tally::{ErrorKind, Failure, said};
 use crate::scenario::HttpLoad;
 
 /// How to speak TLS to one host.

@@ -202,6 +202,13 @@ pub struct Problem {
     pub help: String,
 }
 
+impl Problem {
+    pub fn new(kind: ProblemKind, text: impl Into<String>, help: impl Into<String>) -> Self {
+        let (text, help) = (text.into(), help.into());
+        Self { kind, text, help }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProblemKind {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::session::problem;
 use crate::limits::{ERROR_KINDS_SHOWN_MAX, ERRORS_SHARE_MAX, SATURATED_SHARE_MAX};
 use crate::load::Interval;
 use crate::record::{Epoch, Problem, ProblemKind, total};
@@ -53,9 +52,9 @@ impl Doubts {
         }
         if count > 0 && operations == 0 {
             let kinds = self.shown_errors();
-            problems.push(problem(
+            problems.push(Problem::new(
                 ProblemKind::HelperFailed,
-                &format!("no operation succeeded{kinds}"),
+                format!("no operation succeeded{kinds}"),
                 "is the load's address the target's, and is `expect_status` what it answers?",
             ));
         } else if budget.errors.is_none() && errors > operations / (100 / ERRORS_SHARE_MAX) {
@@ -63,14 +62,14 @@ impl Doubts {
                 "{errors} operations failed and {operations} succeeded{}",
                 self.shown_errors()
             );
-            problems.push(problem(
+            problems.push(Problem::new(
                 ProblemKind::HelperFailed,
-                &text,
+                text,
                 "memory under a load that fails says little; if that is meant, set `budget.errors`",
             ));
         } else if !self.error_kinds.is_empty() {
             let text = format!("operations failed{}", self.shown_errors());
-            problems.push(problem(ProblemKind::Note, &text, ""));
+            problems.push(Problem::new(ProblemKind::Note, text, ""));
         }
         if let Some(why) = self.saturated.first()
             && self.saturated.len() * 100 > count * SATURATED_SHARE_MAX
@@ -79,9 +78,9 @@ impl Doubts {
                 "the load generator set the pace in {} of {count} epochs: {why}",
                 self.saturated.len()
             );
-            problems.push(problem(
+            problems.push(Problem::new(
                 ProblemKind::GeneratorSaturated,
-                &text,
+                text,
                 "the figures say something about the generator, not the target",
             ));
         }
@@ -90,9 +89,9 @@ impl Doubts {
                 "operations were in flight in the quiet moment of {} of {count} epochs",
                 self.restless
             );
-            problems.push(problem(
+            problems.push(Problem::new(
                 ProblemKind::Note,
-                &text,
+                text,
                 "raise `quiesce` above the slowest response",
             ));
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::session::{interrupted, load_failed, problem};
+use super::session::{interrupted, load_failed};
 use super::stage::{Cast, Fall, Stage, program};
 use super::{Order, RunError, manifest};
 use crate::judge;
@@ -49,9 +49,9 @@ pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
                 }
                 if found.errors > 0 {
                     let text = format!("{} operations failed", found.errors);
-                    problems.push(problem(
+                    problems.push(Problem::new(
                         ProblemKind::Note,
-                        &text,
+                        text,
                         "what they would have leaked is not known",
                     ));
                 }
@@ -154,7 +154,7 @@ impl Check<'_> {
 
     /// Drives the target for as long as the plan says.
     fn load(&self, stage: &mut Stage, name: &str) -> Result<(u64, u64), Fall> {
-        let broken = |text: &str| Fall::Broken(problem(ProblemKind::HelperFailed, text, ""));
+        let broken = |text: &str| Fall::Broken(Problem::new(ProblemKind::HelperFailed, text, ""));
         let scenario = self.order.scenario;
         let clock = Instant::now();
         let log = |load: &str| self.folder.log_path(&format!("{name} {load}"));
@@ -195,9 +195,9 @@ impl Check<'_> {
 }
 
 fn unclean(status: &str) -> Problem {
-    problem(
+    Problem::new(
         ProblemKind::TargetFailed,
-        &format!(
+        format!(
             "the target did not end on SIGTERM ({status}): a leak checker says nothing of a process that is killed"
         ),
         "make it shut down cleanly, or raise `target.stop_timeout`",
@@ -206,25 +206,25 @@ fn unclean(status: &str) -> Problem {
 
 fn without_sanitizer(program: &Program) -> Problem {
     let name = program.cmd.first().map_or("", String::as_str);
-    problem(
+    Problem::new(
         ProblemKind::MissingCapability,
-        &format!("{name} is not built with a sanitizer that finds leaks"),
+        format!("{name} is not built with a sanitizer that finds leaks"),
         "build it with -fsanitize=address or -fsanitize=leak and name it in `leaks.cmd`, or use \
          checker = \"memcheck\"",
     )
 }
 
 fn faulty(fault: &str) -> Problem {
-    problem(
+    Problem::new(
         ProblemKind::TargetFailed,
-        &format!("the checker found what is no leak: {fault}"),
+        format!("the checker found what is no leak: {fault}"),
         "its whole report is in `logs/` of the run's folder",
     )
 }
 
 /// A sanitizer that found nothing says nothing.
 fn unproven() -> Problem {
-    problem(
+    Problem::new(
         ProblemKind::Note,
         "the sanitizer wrote no report: it found nothing, or it was not asked",
         "a process that ends by `_exit` or by a signal is never checked; memcheck checks those too",
@@ -232,9 +232,9 @@ fn unproven() -> Problem {
 }
 
 fn silent(error: &str) -> Problem {
-    problem(
+    Problem::new(
         ProblemKind::MissingCapability,
-        &format!("the leak checker left no report: {error}"),
+        format!("the leak checker left no report: {error}"),
         "the target's log has what the checker said",
     )
 }

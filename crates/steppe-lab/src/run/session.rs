@@ -161,9 +161,9 @@ impl Session<'_> {
             sampling: self.order.scenario.sampling,
         };
         let sampler = Sampler::start(subject).map_err(|error| {
-            problem(
+            Problem::new(
                 ProblemKind::MissingCapability,
-                &format!("the target can't be looked at: {error}"),
+                format!("the target can't be looked at: {error}"),
                 "`steppe-lab doctor` says what this machine allows",
             )
         })?;
@@ -174,9 +174,9 @@ impl Session<'_> {
         let log = |load: &str| self.folder.log_path(&format!("{variant} {run} {load}"));
         let driver = Driver::start(&self.order.scenario.loads, seed, self.clock, log);
         let driver = driver.map_err(|error| {
-            problem(
+            Problem::new(
                 ProblemKind::HelperFailed,
-                &format!("the load can't start: {error}"),
+                format!("the load can't start: {error}"),
                 "",
             )
         })?;
@@ -213,9 +213,9 @@ impl Session<'_> {
         });
         match missing {
             None => Ok(()),
-            Some((name, detail)) => Err(problem(
+            Some((name, detail)) => Err(Problem::new(
                 ProblemKind::MissingCapability,
-                &format!("the scenario requires `{name}`, which can't be seen here: {detail}"),
+                format!("the scenario requires `{name}`, which can't be seen here: {detail}"),
                 "`steppe-lab doctor` says how to mend it; or take it out of `budget.require`",
             )
             .into()),
@@ -235,7 +235,8 @@ impl Session<'_> {
         if let Some(lack) = lack.filter(|_| self.order.scenario.target.live_bytes.is_some()) {
             let text = format!("live bytes can't be read: {lack}");
             let help = "leak and retention can't be told apart without them";
-            self.problems.push(problem(ProblemKind::Note, &text, help));
+            self.problems
+                .push(Problem::new(ProblemKind::Note, text, help));
         }
     }
 
@@ -346,7 +347,7 @@ impl Session<'_> {
                 self.wait(scene, TICK)?;
                 if Instant::now() >= end {
                     let text = "a command load did not end within `cycles.timeout`";
-                    return Err(problem(ProblemKind::HelperFailed, text, "").into());
+                    return Err(Problem::new(ProblemKind::HelperFailed, text, "").into());
                 }
             }
             return Ok(());
@@ -441,9 +442,9 @@ impl Session<'_> {
                 "the target of {} {} did not end on SIGTERM: {status}",
                 scene.variant, scene.run
             );
-            self.problems.push(problem(
+            self.problems.push(Problem::new(
                 ProblemKind::Note,
-                &text,
+                text,
                 "raise `target.stop_timeout`, or mend its shutdown",
             ));
         }
@@ -517,14 +518,6 @@ impl Session<'_> {
     }
 }
 
-pub(super) fn problem(kind: ProblemKind, text: &str, help: &str) -> Problem {
-    Problem {
-        kind,
-        text: text.to_owned(),
-        help: help.to_owned(),
-    }
-}
-
 pub(super) fn load_failed(failure: &LoadFailure) -> Problem {
     let said = failure
         .said
@@ -543,7 +536,7 @@ pub(super) fn load_failed(failure: &LoadFailure) -> Problem {
 }
 
 pub(super) fn interrupted() -> Problem {
-    problem(
+    Problem::new(
         ProblemKind::Interrupted,
         "interrupted",
         "what was seen until then is reported; run it again, in another folder, for a verdict",
