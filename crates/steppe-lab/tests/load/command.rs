@@ -70,7 +70,7 @@ fn what_a_program_says_is_what_it_did() {
 
 #[test]
 fn a_program_is_told_what_to_do() {
-    let script = "test $0,$1 = 1.5,3 && test $2 -gt 0 && test $3 = 250 && test $OWN = yes && \
+    let script = "test $0,$1 = 1,3 && test $2 -gt 0 && test $3 = 250 && test $OWN = yes && \
                   test $STEPPE_LAB_SECONDS,$STEPPE_LAB_EPOCH,$STEPPE_LAB_SEED = $0,$1,$2 && \
                   echo ops 1";
     let mut load = command(&[
