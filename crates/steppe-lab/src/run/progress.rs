@@ -10,8 +10,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub trait Progress {
     /// `done` of `total` points (a point may be half done), and what is under way.
     fn at(&self, done: f64, total: u64, what: &str);
-    /// Something that should stay to be read.
-    fn say(&self, line: &str);
     /// Nothing more comes.
     fn end(&self);
 }
@@ -22,7 +20,6 @@ pub struct Silent;
 
 impl Progress for Silent {
     fn at(&self, _: f64, _: u64, _: &str) {}
-    fn say(&self, _: &str) {}
     fn end(&self) {}
 }
 
@@ -46,10 +43,6 @@ impl Progress for Bar {
         self.0.set_length(total * FINE);
         self.0.set_position(fine(done));
         self.0.set_message(what.to_owned());
-    }
-
-    fn say(&self, line: &str) {
-        self.0.println(line);
     }
 
     fn end(&self) {
@@ -83,11 +76,8 @@ impl Progress for Lines {
         let share = fine(done) * 100 / (total * FINE).max(1);
         let left =
             elapsed.mul_f64((100.0 / f64::from(u32::try_from(share.max(1)).unwrap_or(1))) - 1.0);
-        self.say(&format!("{share:>3} %, {} s left: {what}", left.as_secs()));
-    }
-
-    fn say(&self, line: &str) {
-        _ = writeln!(io::stderr(), "{line}");
+        let left = left.as_secs();
+        _ = writeln!(io::stderr(), "{share:>3} %, {left} s left: {what}");
     }
 
     fn end(&self) {}

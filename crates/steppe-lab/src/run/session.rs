@@ -151,7 +151,7 @@ impl Session<'_> {
     }
 
     /// The sampler and the loads for a stage that is up.
-    fn scene(&mut self, stage: Stage, variant: String, run: u32) -> Result<Scene, Stop> {
+    fn scene(&mut self, mut stage: Stage, variant: String, run: u32) -> Result<Scene, Stop> {
         let subject = Subject {
             roots: stage.roots(),
             group: stage.group_path(),
@@ -161,11 +161,14 @@ impl Session<'_> {
             sampling: self.order.scenario.sampling,
         };
         let sampler = Sampler::start(subject).map_err(|error| {
-            Problem::new(
-                ProblemKind::MissingCapability,
-                format!("the target can't be looked at: {error}"),
-                "`steppe-lab doctor` says what this machine allows",
-            )
+            // Whoever has just ended can't be looked at either.
+            stage.fallen().unwrap_or_else(|| {
+                Problem::new(
+                    ProblemKind::MissingCapability,
+                    format!("the target can't be looked at: {error}"),
+                    "`steppe-lab doctor` says what this machine allows",
+                )
+            })
         })?;
         if self.manifest.capabilities.is_empty() {
             self.take_capabilities(&sampler)?;
