@@ -182,8 +182,8 @@ pub const COUNTED_THREADS_MAX: usize = 512;
 /// attached. A server that starts threads faster than that is not attached to in one piece.
 pub const COUNTER_ATTEMPTS_MAX: u32 = 20;
 
-/// Threads of a tree whose context switches are read, at some 15 µs each: 4 ms a look.
-pub const SWITCH_THREADS_MAX: usize = 256;
+/// Threads of a tree whose context switches are read, at some 15 µs each: 1 ms a look.
+pub const SWITCH_THREADS_MAX: usize = 64;
 
 /// Remote addresses remembered, by which sockets without an owner (TIME_WAIT) are told to be the
 /// target's. A gateway has as many as it has upstreams.
@@ -230,7 +230,7 @@ pub const SLOPE_POINTS_MIN: usize = 10;
 /// Points of a slope: 32,000 pairs take a millisecond.
 pub const SLOPE_POINTS_MAX: usize = 256;
 
-/// How far apart looks get, by doubling, when each takes more than a hundredth of the time.
+/// How far apart looks get, by doubling, when each takes more than half a per cent of the time.
 pub const WATCH_INTERVAL_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// How often `smaps_rollup` is read of a process that is at work.

@@ -137,9 +137,10 @@ pub struct Observer {
 }
 
 impl Slow {
-    /// Whether this look took more than a hundredth of the time between two: then look less often.
+    /// Whether this look took more than half a hundredth of the time between two: then look less
+    /// often. The other half is for what is looked at besides.
     pub fn is_dear(&self, interval: Duration) -> bool {
-        self.cost.as_nanos() * 100 > interval.as_nanos()
+        self.cost.as_nanos() * 200 > interval.as_nanos()
     }
 
     /// Fills in the columns that it knows.
@@ -270,7 +271,7 @@ impl Observer {
             sockets,
             syscalls: count(&mut self.syscalls),
             instructions: count(&mut self.instructions),
-            cgroup: self.group.as_ref().ok().map(Place::charge),
+            cgroup: self.charge(),
             cost: Duration::ZERO,
         };
         self.highest_rss_bytes = self
@@ -304,6 +305,11 @@ impl Observer {
             shmem_bytes: median(|it| it.shmem_bytes),
             swap_bytes: median(|it| it.swap_bytes),
         }
+    }
+
+    /// What the control group is charged with, if there is one to read.
+    pub fn charge(&self) -> Option<Charge> {
+        self.group.as_ref().ok().map(Place::charge)
     }
 
     /// Lets each process's high-water mark start again from what is resident now.

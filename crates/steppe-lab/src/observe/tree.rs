@@ -135,10 +135,10 @@ impl Tree {
             let first_thread = self.threads.len();
             self.list_threads(reader, pid, has_one_thread);
             let mut children = children_of(&by_parent, pid);
+            // A group of the target's own has listed everybody already, in one file.
+            let asks_threads = self.has_children_files && self.group.is_none();
             for (_, tid) in &self.threads[first_thread..] {
-                if self.has_children_files
-                    && let Ok(text) = reader.thread(pid, *tid, "children")
-                {
+                if asks_threads && let Ok(text) = reader.thread(pid, *tid, "children") {
                     children.extend(pids(text));
                 }
             }

@@ -65,7 +65,7 @@ pub struct Epoch {
     pub syscalls: Option<u64>,
     pub instructions: Option<u64>,
 
-    /// At the quiet edge.
+    /// When the load has just paused.
     pub processes: Option<u64>,
     pub threads: Option<u64>,
     pub open_files: Option<u64>,

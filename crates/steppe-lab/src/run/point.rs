@@ -102,10 +102,10 @@ fn of_counters(epoch: &mut Epoch, looks: &Looks) {
 }
 
 fn of_sockets(epoch: &mut Epoch, looks: &Looks) {
-    let quiet = &looks.quiet.slow;
-    epoch.processes = Some(quiet.processes);
-    epoch.threads = quiet.threads;
-    epoch.open_files = quiet.open_files;
+    let after = &looks.after.slow;
+    epoch.processes = Some(after.processes);
+    epoch.threads = after.threads;
+    epoch.open_files = after.open_files;
     let samples = looks.after.samples.iter().chain(&looks.quiet.samples);
     for sample in samples {
         epoch.established_max = epoch.established_max.max(sample.established);

@@ -157,17 +157,25 @@ impl Watch {
     }
 
     fn look(&mut self, ask: Ask) -> Look {
-        if ask == Ask::Begin {
-            self.observer.reset_high_water();
+        let mut look = Look::default();
+        match ask {
+            // What does not change in a quiet moment was seen when the load paused.
+            Ask::Quiet => {
+                let quiet = self.observer.quiet();
+                look.slow.cgroup = self.observer.charge();
+                look.quiet = Some(quiet);
+                self.keep(|sample| sample.rss_bytes = quiet.rss_bytes);
+            }
+            Ask::Begin | Ask::Now => {
+                if ask == Ask::Begin {
+                    self.observer.reset_high_water();
+                }
+                look.slow = self.observer.slow();
+                self.keep(|sample| look.slow.write_to(sample));
+            }
         }
-        let quiet = (ask == Ask::Quiet).then(|| self.observer.quiet());
-        let slow = self.observer.slow();
-        self.keep(|sample| slow.write_to(sample));
-        Look {
-            slow,
-            quiet,
-            samples: std::mem::take(&mut self.samples),
-        }
+        look.samples = std::mem::take(&mut self.samples);
+        look
     }
 
     fn sample_fast(&mut self) {
@@ -178,7 +186,7 @@ impl Watch {
         });
     }
 
-    /// Looks less often where looking costs more than a hundredth of the time.
+    /// Looks less often where looking costs too much of the time.
     fn sample_slow(&mut self) {
         let slow = self.observer.slow();
         if slow.is_dear(self.slow_apart) {
