@@ -113,7 +113,7 @@ require = ["rsss"]
                ·    ╰── not a key here
              6 │ [[load]]
                ╰────
-              help: known: cmd, env, cwd, ready, ready_timeout, stop_timeout, live_bytes
+              help: known: env, cwd, cmd, ready, ready_timeout, stop_timeout, live_bytes
 
               × invalid `url`
                ╭─[broken.toml:8:7]

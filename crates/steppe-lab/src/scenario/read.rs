@@ -189,14 +189,14 @@ fn service(table: Table<'_>) -> Option<Service> {
 
 /// `cmd`, `env` and `cwd`, which targets, services and command loads have.
 pub(super) fn program(table: &Table<'_>) -> Option<Program> {
+    // All are asked for, whatever is missing: a key that is not asked for is said to be unknown.
+    let env = table.map("env");
+    let cwd = table.text("cwd").map(|cwd| cwd.value.into());
     if !table.has("cmd") {
         table.required_text("cmd", "cmd = [\"my-server\", \"--port\", \"8080\"]");
         return None;
     }
-    let cmd = table.texts("cmd")?;
-    let env = table.map("env");
-    let cwd = table.text("cwd").map(|cwd| cwd.value.into());
-    let cmd = command_line(table, cmd)?;
+    let cmd = command_line(table, table.texts("cmd")?)?;
     Some(Program { cmd, env, cwd })
 }
 
@@ -304,9 +304,7 @@ fn ab(table: Table<'_>) -> AbPlan {
 /// `metric` and `limit` of `[ab]` itself, then each `[[ab.gate]]`.
 fn gates(table: &Table<'_>) -> Vec<AbGate> {
     let mut gates: Vec<AbGate> = Vec::new();
-    if table.has("metric") || table.has("limit") || !table.has("gate") {
-        gates.extend(gate(table));
-    }
+    gates.extend(gate_of_its_own(table));
     for inner in table.tables("gate") {
         gates.extend(gate(&inner));
         inner.end();
@@ -323,7 +321,21 @@ fn gates(table: &Table<'_>) -> Vec<AbGate> {
     gates
 }
 
+/// `[ab]` has a gate of its own unless it has others and says nothing of one.
+fn gate_of_its_own(table: &Table<'_>) -> Option<AbGate> {
+    let is_meant = table.has("metric") || table.has("limit") || !table.has("gate");
+    if !is_meant {
+        table.text("metric");
+        table.text("limit");
+        return None;
+    }
+    gate(table)
+}
+
 fn gate(table: &Table<'_>) -> Option<AbGate> {
+    let limit = table
+        .number("limit", 0.01)
+        .map_or(1.05, |limit| limit.value);
     if !table.has("metric") {
         table.required_text("metric", "metric = \"cpu_us_per_op\"");
         return None;
@@ -332,14 +344,8 @@ fn gate(table: &Table<'_>) -> Option<AbGate> {
         .iter()
         .map(|metric| (metric.name(), *metric))
         .collect();
-    let metric = table.choice("metric", &words);
-    let limit = table
-        .number("limit", 0.01)
-        .map_or(1.05, |limit| limit.value);
-    Some(AbGate {
-        metric: metric?,
-        limit,
-    })
+    let metric = table.choice("metric", &words)?;
+    Some(AbGate { metric, limit })
 }
 
 fn leaks(table: Table<'_>) -> LeaksPlan {
