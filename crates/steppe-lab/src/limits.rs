@@ -230,7 +230,7 @@ pub const SLOPE_POINTS_MIN: usize = 10;
 /// Points of a slope: 32,000 pairs take a millisecond.
 pub const SLOPE_POINTS_MAX: usize = 256;
 
-/// How far apart looks get, by doubling, when each takes more than half a per cent of the time.
+/// How far apart looks get, by doubling, when each takes more than a quarter of a per cent of the time.
 pub const WATCH_INTERVAL_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// How often `smaps_rollup` is read of a process that is at work.

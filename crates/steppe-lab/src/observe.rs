@@ -137,10 +137,10 @@ pub struct Observer {
 }
 
 impl Slow {
-    /// Whether this look took more than half a hundredth of the time between two: then look less
-    /// often. The other half is for what is looked at besides.
+    /// Whether this look took more than a quarter of a per cent of the time between two: then look less
+    /// often. The rest of one per cent is for what is looked at besides.
     pub fn is_dear(&self, interval: Duration) -> bool {
-        self.cost.as_nanos() * 200 > interval.as_nanos()
+        self.cost.as_nanos() * 400 > interval.as_nanos()
     }
 
     /// Fills in the columns that it knows.

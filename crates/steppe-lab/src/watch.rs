@@ -116,7 +116,7 @@ struct Watch {
     history: History,
     start: Instant,
     interval: Duration,
-    /// The interval was lengthened, since a look took more than half a per cent of it.
+    /// The interval was lengthened, since a look took more than a quarter of a per cent of it.
     has_slowed: bool,
     next_look: Instant,
     last_rollup: Option<Instant>,
