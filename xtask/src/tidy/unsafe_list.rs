@@ -50,7 +50,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 /// The ground floor, which is about memory; edges to the system, called `sys`; the addon's `ffi`;
 /// and the counting allocators of tests, called `counting`.
 fn may_be_unsafe(path: &str) -> bool {
-    let crates = ["crates/steppe-mem/", "crates/steppe-malloc/"];
+    let crates = [
+        "crates/steppe-mem/",
+        "crates/steppe-malloc/",
+        "crates/steppe-malloc-abi/",
+    ];
     let modules = ["sys", "ffi", "counting", "counting_allocator"];
     crates.iter().any(|start| path.starts_with(start))
         || path

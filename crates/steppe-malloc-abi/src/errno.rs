@@ -1,0 +1,13 @@
+//! The calling thread's `errno`.
+
+/// What `errno` holds now.
+pub fn read() -> i32 {
+    // SAFETY: the C library returns the address of this thread's `errno`, valid while it runs.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets `errno`.
+pub fn set(value: i32) {
+    // SAFETY: as in `read`; nobody else writes to this thread's `errno`.
+    unsafe { *libc::__errno_location() = value }
+}
