@@ -1,10 +1,28 @@
-//! A general-purpose allocator (placeholder for the first commit: a mapping a block).
+//! A general-purpose allocator: fast, lean, and it gives memory back while idle.
+#![cfg_attr(not(any(miri, loom, test)), no_std)]
 #![expect(unsafe_code, reason = "an allocator hands out raw memory")]
-#![no_std]
 
+mod chunk;
+mod chunk_map;
+mod decay;
+mod depot;
+mod fork;
+#[cfg(feature = "hardened")]
+mod hardened;
+mod heap;
+mod large;
+mod list;
+mod meta;
+mod pool;
 pub mod profile;
 pub mod raw;
+mod report;
+mod settings;
+pub mod size_class;
 pub mod stats;
+mod sync;
+mod sys;
+mod tls;
 
 use core::alloc::{GlobalAlloc, Layout};
 
@@ -12,13 +30,49 @@ use core::alloc::{GlobalAlloc, Layout};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SteppeMalloc;
 
-// SAFETY: placeholder.
+// SAFETY: blocks have at least the size and alignment asked for and are nobody else's until they are
+// given back; nothing here unwinds.
 unsafe impl GlobalAlloc for SteppeMalloc {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        raw::allocate_aligned(layout.align(), layout.size())
+        if layout.align() <= raw::ALIGN {
+            raw::allocate(layout.size())
+        } else {
+            raw::allocate_aligned(layout.align(), layout.size())
+        }
     }
-    unsafe fn dealloc(&self, pointer: *mut u8, _: Layout) {
-        // SAFETY: ours.
-        unsafe { raw::free(pointer) }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
+        // SAFETY: promised by the caller.
+        unsafe { raw::free(block) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if layout.align() <= raw::ALIGN {
+            return raw::allocate_zeroed(layout.size());
+        }
+        let block = raw::allocate_aligned(layout.align(), layout.size());
+        if !block.is_null() {
+            // SAFETY: just handed out, with as many bytes.
+            unsafe { core::ptr::write_bytes(block, 0, layout.size()) };
+        }
+        block
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        if layout.align() <= raw::ALIGN {
+            // SAFETY: promised by the caller.
+            return unsafe { raw::reallocate(block, new_size) };
+        }
+        let new = raw::allocate_aligned(layout.align(), new_size);
+        if !new.is_null() {
+            let bytes = layout.size().min(new_size);
+            // SAFETY: both blocks have as many bytes, and the new one is nobody else's.
+            unsafe { core::ptr::copy_nonoverlapping(block, new, bytes) };
+            // SAFETY: promised by the caller.
+            unsafe { raw::free(block) };
+        }
+        new
     }
 }

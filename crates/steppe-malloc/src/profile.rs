@@ -1,18 +1,173 @@
-//! Profiles (placeholder).
+//! Profiles: what the allocator trades memory for, as data.
+//!
+//! Invariant: no code asks which profile is in force; it asks for the numbers here, and the numbers
+//! that a bin needs are copied into a heap when a thread gets it. So a change of profile reaches bins
+//! with the next thread (or the next change of hands), everything else at once.
+
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use crate::size_class::{BLOCK_BYTES, CLASSES};
+
 /// What the allocator trades memory for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Fast first.
+    /// Large bins, huge pages, memory that stays for ten seconds: throughput first.
     Speed,
-    /// The default.
+    /// The default: fast, and what was not used for a second goes back.
     Balanced,
-    /// Small first.
+    /// Small bins, and memory goes back after a tenth of a second.
     Lean,
 }
-/// Changes the profile of the running process.
-pub fn set(_: Profile) {}
+
+/// The numbers of a profile.
+#[derive(Debug)]
+pub struct Numbers {
+    /// What reports call it, and what the environment names it by.
+    pub name: &'static str,
+    /// A bin holds at most this many bytes of blocks …
+    pub bin_bytes: usize,
+    /// … and at most this many blocks; 1 to 255.
+    pub bin_blocks: usize,
+    /// What a depot keeps of a class, in bytes.
+    pub depot_bytes: usize,
+    /// How long free memory stays resident, in milliseconds.
+    pub decay_ms: u32,
+    /// Free mappings of single blocks that are kept, in bytes.
+    pub huge_retained_bytes: usize,
+    /// Whether the kernel may use huge pages.
+    pub huge_pages: bool,
+}
+
+impl Profile {
+    /// Its numbers.
+    #[must_use]
+    pub const fn numbers(self) -> &'static Numbers {
+        match self {
+            Self::Speed => &SPEED,
+            Self::Balanced => &BALANCED,
+            Self::Lean => &LEAN,
+        }
+    }
+
+    /// By its name.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        [Self::Speed, Self::Balanced, Self::Lean]
+            .into_iter()
+            .find(|profile| profile.numbers().name.as_bytes() == name)
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Balanced => 0,
+            Self::Speed => 1,
+            Self::Lean => 2,
+        }
+    }
+}
+
+static SPEED: Numbers = Numbers {
+    name: "speed",
+    bin_bytes: 64 << 10,
+    bin_blocks: 255,
+    depot_bytes: 256 << 10,
+    decay_ms: 10_000,
+    huge_retained_bytes: 1 << 30,
+    huge_pages: true,
+};
+static BALANCED: Numbers = Numbers {
+    name: "balanced",
+    bin_bytes: 16 << 10,
+    bin_blocks: 128,
+    depot_bytes: 32 << 10,
+    decay_ms: 1_000,
+    huge_retained_bytes: 256 << 20,
+    huge_pages: false,
+};
+static LEAN: Numbers = Numbers {
+    name: "lean",
+    bin_bytes: 4 << 10,
+    bin_blocks: 32,
+    depot_bytes: 8 << 10,
+    decay_ms: 100,
+    huge_retained_bytes: 16 << 20,
+    huge_pages: false,
+};
+
+static CURRENT: AtomicU8 = AtomicU8::new(Profile::Balanced.code());
+/// Set by hand, plus one; 0: the profile's own.
+static DECAY_MS_PLUS_1: AtomicU32 = AtomicU32::new(0);
+/// Set by hand: 1 never, 2 always; 0: the profile's own.
+static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
+
 /// The profile in force.
 #[must_use]
 pub fn current() -> Profile {
-    Profile::Balanced
+    match CURRENT.load(Ordering::Relaxed) {
+        1 => Profile::Speed,
+        2 => Profile::Lean,
+        _ => Profile::Balanced,
+    }
+}
+
+/// Changes the profile of the running process. Bins keep their size until their thread ends.
+pub fn set(profile: Profile) {
+    CURRENT.store(profile.code(), Ordering::Relaxed);
+}
+
+/// How long free memory stays resident, in milliseconds.
+#[must_use]
+pub fn decay_ms() -> u32 {
+    match DECAY_MS_PLUS_1.load(Ordering::Relaxed) {
+        0 => current().numbers().decay_ms,
+        by_hand => by_hand - 1,
+    }
+}
+
+/// Sets the decay by hand, whatever the profile says.
+pub fn set_decay_ms(decay_ms: u32) {
+    DECAY_MS_PLUS_1.store(decay_ms.saturating_add(1), Ordering::Relaxed);
+}
+
+/// Whether the kernel may use huge pages for what is mapped from now on.
+#[must_use]
+pub fn huge_pages() -> bool {
+    match HUGE_PAGES.load(Ordering::Relaxed) {
+        0 => current().numbers().huge_pages,
+        by_hand => by_hand == 2,
+    }
+}
+
+/// Sets the use of huge pages by hand, whatever the profile says.
+pub fn set_huge_pages(wanted: bool) {
+    HUGE_PAGES.store(u8::from(wanted) + 1, Ordering::Relaxed);
+}
+
+impl Numbers {
+    /// How many blocks of a class a bin holds.
+    #[must_use]
+    pub fn bin_capacity(&self, class: usize) -> usize {
+        capacity(class, self.bin_bytes, self.bin_blocks)
+    }
+
+    /// How many blocks of a class a depot keeps.
+    #[must_use]
+    pub fn depot_capacity(&self, class: usize) -> usize {
+        capacity(class, self.depot_bytes, crate::depot::BLOCKS_MAX)
+    }
+}
+
+fn capacity(class: usize, bytes: usize, blocks: usize) -> usize {
+    match BLOCK_BYTES.get(class) {
+        Some(&block) if block > 0 => (bytes / block).clamp(1, blocks),
+        _ => 0,
+    }
+}
+
+/// Slots that the bins of all classes need, a sentinel each.
+#[must_use]
+pub fn bin_slots(numbers: &Numbers) -> usize {
+    (1..CLASSES)
+        .map(|class| numbers.bin_capacity(class) + 1)
+        .sum()
 }

@@ -1,96 +1,335 @@
-//! The C-shaped face: pointers and sizes, null when there is no memory (placeholder).
+//! The C-shaped face: pointers and sizes, null when there is no memory.
+//!
+//! Invariant: the ways of [`allocate`] and [`free`] that are taken when a bin has a block, or room,
+//! take no lock, make no call and touch nothing that another thread writes.
 
-const HEAD: usize = 4096;
+use core::ptr;
 
-/// At least `size` bytes, aligned to 16; null when there is no memory.
+use crate::chunk::{Chunk, Kind, UNIT_BYTES};
+use crate::chunk_map::{self, Owner, class_at};
+use crate::decay;
+use crate::depot;
+use crate::heap;
+use crate::large::{BYTES_MAX, Block, LARGE};
+use crate::report;
+use crate::size_class::{BLOCK_BYTES, CLASSES, SMALL_BYTES_MAX, TABLE_BYTES_MAX, class_of};
+use crate::{sys, tls};
+
+/// Every block is aligned to this, in bytes.
+pub const ALIGN: usize = 16;
+
+/// At least `size` bytes, aligned to [`ALIGN`]; null when there is no memory. 0 bytes are a block
+/// like any other.
+#[inline(always)]
 #[must_use]
 pub fn allocate(size: usize) -> *mut u8 {
-    allocate_aligned(16, size)
+    if size > TABLE_BYTES_MAX {
+        return allocate_medium(size);
+    }
+    let heap = tls::heap();
+    let class = heap.class_of(size);
+    let block = heap.pop(class);
+    if block.is_null() {
+        return allocate_slowly(size);
+    }
+    #[cfg(feature = "hardened")]
+    crate::hardened::on_allocate(block, class);
+    block
 }
-/// The same, zeroed.
+
+#[inline(never)]
+fn allocate_medium(size: usize) -> *mut u8 {
+    if size > SMALL_BYTES_MAX {
+        return allocate_large(size, ALIGN).map_or(ptr::null_mut(), |block| block.pointer);
+    }
+    let class = class_of(size);
+    let block = tls::heap().pop(class);
+    if block.is_null() {
+        return allocate_slowly(size);
+    }
+    #[cfg(feature = "hardened")]
+    crate::hardened::on_allocate(block, class);
+    block
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_slowly(size: usize) -> *mut u8 {
+    let class = class_of(size);
+    let take = || match heap::attach() {
+        Some(heap) => heap.refill(class),
+        None => give_one(class),
+    };
+    let mut block = take();
+    if block.is_null() && decay::purge(sys::now_ms(), 0) > 0 {
+        block = take();
+    }
+    #[cfg(feature = "hardened")]
+    if !block.is_null() {
+        crate::hardened::on_allocate(block, class);
+    }
+    block
+}
+
+/// A block for a thread without bins.
+fn give_one(class: usize) -> *mut u8 {
+    let mut given = ptr::null_mut();
+    depot::of(class).give(class, 1, |block| given = block);
+    given
+}
+
+#[cold]
+fn allocate_large(size: usize, align: usize) -> Option<Block> {
+    // So that the environment was read, and a thread's first block may be a large one.
+    heap::attach();
+    let block = LARGE.allocate(size, align);
+    decay::tick();
+    block
+}
+
+/// The same as [`allocate`], zeroed.
 #[must_use]
 pub fn allocate_zeroed(size: usize) -> *mut u8 {
-    allocate_aligned(16, size)
+    if size > SMALL_BYTES_MAX {
+        let Some(block) = allocate_large(size, ALIGN) else {
+            return ptr::null_mut();
+        };
+        if !block.is_clean {
+            // SAFETY: the block was just handed out and has `size` bytes.
+            unsafe { ptr::write_bytes(block.pointer, 0, size) };
+        }
+        return block.pointer;
+    }
+    let block = allocate(size);
+    if !block.is_null() {
+        // SAFETY: the block was just handed out and has `size` bytes.
+        unsafe { ptr::write_bytes(block, 0, size) };
+    }
+    block
 }
+
 /// At least `size` bytes at a multiple of `align`, a power of two; null when there is no memory.
 #[must_use]
 pub fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
-    let pad = if align > HEAD { align } else { HEAD };
-    let Some(len) = size.checked_add(pad + HEAD) else {
-        return core::ptr::null_mut();
-    };
-    // SAFETY: a fresh private mapping.
-    unsafe {
-        let base = libc::mmap(
-            core::ptr::null_mut(),
-            len,
-            3,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        if base == libc::MAP_FAILED {
-            return core::ptr::null_mut();
-        }
-        let at = (base as usize + HEAD).next_multiple_of(pad) as *mut u8;
-        at.cast::<usize>().sub(1).write(size);
-        at.cast::<usize>().sub(2).write(base as usize);
-        at.cast::<usize>().sub(3).write(len);
-        at
+    debug_assert!(align.is_power_of_two());
+    if align <= ALIGN {
+        return allocate(size);
+    }
+    match aligned_class(align, size) {
+        Some(class) => allocate(BLOCK_BYTES[class % CLASSES]),
+        None => allocate_large(size, align).map_or(ptr::null_mut(), |block| block.pointer),
     }
 }
-/// Takes a block back; null does nothing.
+
+/// The smallest class whose blocks hold `size` bytes and all lie at multiples of `align`: slabs start
+/// at multiples of 64 KiB, so those whose size is one.
+fn aligned_class(align: usize, size: usize) -> Option<usize> {
+    let wanted = size.max(align);
+    if wanted > SMALL_BYTES_MAX {
+        return None;
+    }
+    (class_of(wanted)..CLASSES).find(|&class| BLOCK_BYTES[class % CLASSES].is_multiple_of(align))
+}
+
+/// Takes a block back; null does nothing. Does not change `errno`.
+///
+/// A pointer that is no block's is reported on standard error and otherwise ignored; the hardened
+/// build ends the process. Not every wrong pointer is noticed.
 ///
 /// # Safety
-/// `pointer` is null or came from this module and was not taken back yet.
+/// `pointer` is null or came from this module, was not taken back yet, and is not used again.
+#[inline(always)]
 pub unsafe fn free(pointer: *mut u8) {
+    let class = class_at(pointer.addr());
+    #[cfg(feature = "hardened")]
+    if class != 0 && !crate::hardened::on_free(pointer, class) {
+        return;
+    }
+    if !tls::heap().push(class, pointer) {
+        free_slowly(pointer);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn free_slowly(pointer: *mut u8) {
     if pointer.is_null() {
         return;
     }
-    // SAFETY: as above.
-    unsafe {
-        let words = pointer.cast::<usize>();
-        libc::munmap(words.sub(2).read() as *mut _, words.sub(3).read());
+    sys::keeping_errno(|| {
+        let class = class_at(pointer.addr());
+        if class != 0 {
+            free_small(pointer, class);
+        } else {
+            free_other(pointer);
+        }
+        decay::tick();
+    });
+}
+
+fn free_small(pointer: *mut u8, class: usize) {
+    match heap::attach() {
+        Some(heap) if heap.push(class, pointer) => {}
+        Some(heap) => heap.overflow(class, pointer),
+        None => depot::of(class).take(class, core::iter::once(pointer)),
     }
 }
+
+/// What is not a block of a slab in the window.
+fn free_other(pointer: *mut u8) {
+    match chunk_map::owner(pointer.addr()) {
+        Owner::Chunk(chunk) => {
+            let unit = chunk.unit_at(pointer.addr());
+            match unit.kind() {
+                Kind::Slab => {
+                    let class = unit.class();
+                    #[cfg(feature = "hardened")]
+                    if !crate::hardened::on_free(pointer, class) {
+                        return;
+                    }
+                    free_small(pointer, class);
+                }
+                Kind::Run if pointer == unit.base() => LARGE.free_run(unit),
+                Kind::Run => report::misuse("free of a pointer into a block", pointer, 0),
+                Kind::None => {
+                    report::misuse(
+                        "free of what is free, or of a pointer into a block",
+                        pointer,
+                        0,
+                    );
+                }
+            }
+        }
+        Owner::Huge(huge) => LARGE.free_huge(huge, pointer),
+        Owner::Nobody => {
+            report::misuse(
+                "free of a pointer that is not from here, or long free",
+                pointer,
+                0,
+            );
+        }
+    }
+}
+
 /// Moves or grows a block to `size` bytes and keeps its content; null when there is no memory, and
 /// then the block is as it was. A null `pointer` allocates.
 ///
 /// # Safety
-/// As [`free`].
+/// As [`free`], unless null is returned for a `size` that is not 0.
+#[must_use]
 pub unsafe fn reallocate(pointer: *mut u8, size: usize) -> *mut u8 {
-    let new = allocate(size);
-    if !pointer.is_null() && !new.is_null() {
-        // SAFETY: as above.
-        unsafe {
-            let old = usable_size(pointer);
-            core::ptr::copy_nonoverlapping(pointer, new, if old < size { old } else { size });
-            free(pointer);
-        }
+    if pointer.is_null() {
+        return allocate(size);
     }
+    let class = class_at(pointer.addr());
+    let usable = match BLOCK_BYTES.get(class) {
+        Some(&bytes) if bytes > 0 => bytes,
+        _ => {
+            if let Some(resized) = resize_in_place(pointer, size) {
+                return resized;
+            }
+            // SAFETY: promised by the caller.
+            unsafe { usable_size(pointer) }
+        }
+    };
+    if usable == 0 {
+        report::misuse("realloc of a pointer that is not from here", pointer, 0);
+        return ptr::null_mut();
+    }
+    let fits = size <= usable && size > usable / 2;
+    if fits || (class == 1 && size <= usable) {
+        return pointer;
+    }
+    let new = allocate(size);
+    if new.is_null() {
+        // A smaller block is the same block.
+        return if size <= usable { pointer } else { new };
+    }
+    // SAFETY: both have as many bytes, and the new block is nobody else's.
+    unsafe { ptr::copy_nonoverlapping(pointer, new, usable.min(size)) };
+    // SAFETY: promised by the caller.
+    unsafe { free(pointer) };
     new
 }
-/// Bytes that may be used at `pointer`; 0 for null or a foreign pointer.
+
+/// A large block that stays large, where it stands or moved as a mapping.
+#[cold]
+fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
+    if size <= SMALL_BYTES_MAX || size > BYTES_MAX {
+        return None;
+    }
+    match chunk_map::owner(pointer.addr()) {
+        Owner::Chunk(chunk) => {
+            let unit = chunk.unit_at(pointer.addr());
+            let is_run = unit.kind() == Kind::Run && pointer == unit.base();
+            (is_run && unit.sample.get() == 0 && LARGE.resize_run(unit, size)).then_some(pointer)
+        }
+        Owner::Huge(huge) => {
+            let usable = huge.usable_bytes(pointer);
+            // As much smaller a block belongs among the runs.
+            let stays = usable > 0 && size > crate::large::RUN_BYTES_MAX;
+            if !stays {
+                return None;
+            }
+            if size <= usable && size > usable / 2 {
+                return Some(pointer);
+            }
+            LARGE.resize_huge(huge, size)
+        }
+        Owner::Nobody => None,
+    }
+}
+
+/// Bytes that may be used at `pointer`; 0 for null or what is no block's start.
 ///
 /// # Safety
-/// As [`free`].
+/// As [`free`], but the block stays.
 #[must_use]
 pub unsafe fn usable_size(pointer: *mut u8) -> usize {
-    if pointer.is_null() {
-        return 0;
+    let class = class_at(pointer.addr());
+    if let Some(&bytes) = BLOCK_BYTES.get(class)
+        && bytes > 0
+    {
+        return bytes;
     }
-    // SAFETY: as above.
-    unsafe { pointer.cast::<usize>().sub(1).read() }
+    match chunk_map::owner(pointer.addr()) {
+        Owner::Chunk(chunk) => {
+            let unit = chunk.unit_at(pointer.addr());
+            match unit.kind() {
+                Kind::Slab => BLOCK_BYTES[unit.class() % CLASSES],
+                Kind::Run if pointer == unit.base() => {
+                    usize::from(unit.run_units.get()) * UNIT_BYTES
+                }
+                _ => 0,
+            }
+        }
+        Owner::Huge(huge) => huge.usable_bytes(pointer),
+        Owner::Nobody => 0,
+    }
 }
-/// Whether the pointer is into memory that this allocator hands out.
+
+/// Whether an address is in memory that this allocator hands blocks out of.
 #[must_use]
-pub fn owns(_pointer: *const u8) -> bool {
-    true
+pub fn owns(pointer: *const u8) -> bool {
+    !matches!(chunk_map::owner(pointer.addr()), Owner::Nobody)
 }
-/// Gives free memory back to the system now. True when any went back.
+
+/// Gives free memory back to the system now, that of the calling thread's bins too. True when any
+/// went back.
 pub fn trim() -> bool {
-    false
+    if let Some(heap) = heap::current() {
+        heap.flush_all();
+    }
+    decay::purge(sys::now_ms(), 0) > 0
 }
-/// For an event loop that is about to sleep: flushes this thread's bins when they have not been
-/// used for a while, and gives back what has decayed. Cheap when there is nothing to do.
-pub fn on_idle() {}
+
+/// For an event loop that is about to sleep: brings what this thread keeps to the depots, so that it
+/// decays while the thread sleeps, and gives back what is due. Cheap when there is nothing to do.
+pub fn on_idle() {
+    if let Some(heap) = heap::current() {
+        heap.flush_all();
+    }
+    decay::tick();
+}
+
+const _: () = assert!(size_of::<Chunk>() <= 2 * UNIT_BYTES);

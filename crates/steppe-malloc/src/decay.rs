@@ -1,0 +1,164 @@
+//! Decay: what was free for a while goes back to the system, whoever notices.
+//!
+//! Three notice: a thread that brings blocks back after the time has come (`tick`), a thread of our
+//! own that is started once enough waits (4 MiB) and sleeps for as long as nothing does, and the
+//! program (`trim`). In a child of a fork there is no such thread, and none is started.
+//!
+//! Invariant: while something waits, `DEADLINE` is set or a purge is under way.
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::depot;
+use crate::large::LARGE;
+use crate::pool::POOL;
+use crate::profile;
+use crate::sync::Lock;
+use crate::sys;
+
+/// What has to wait before a thread is started for it: small programs stay of one thread.
+const THREAD_BYTES: usize = 4 << 20;
+
+/// Held while memory is given back: two at once would only wait for each other.
+pub(crate) static PURGE: Lock = Lock::new();
+/// When to look next, in milliseconds with the lowest bit set; 0: nothing waits.
+static DEADLINE: AtomicU32 = AtomicU32::new(0);
+/// What came back since the last look.
+static WAITING_BYTES: AtomicUsize = AtomicUsize::new(0);
+static THREAD: AtomicU8 = AtomicU8::new(NOT_STARTED);
+static IS_ALLOWED: AtomicBool = AtomicBool::new(true);
+static PURGED_BYTES: AtomicU64 = AtomicU64::new(0);
+static PURGES: AtomicU64 = AtomicU64::new(0);
+
+const NOT_STARTED: u8 = 0;
+const STARTED: u8 = 1;
+/// Not wanted, not possible, or a child's.
+const NEVER: u8 = 2;
+
+/// Notes that memory came back: it decays from now on.
+pub(crate) fn note(now: u32, bytes: usize) {
+    WAITING_BYTES.fetch_add(bytes, Ordering::Relaxed);
+    if DEADLINE.load(Ordering::Relaxed) == 0 {
+        set_deadline(now.wrapping_add(profile::decay_ms()));
+    }
+}
+
+fn set_deadline(at: u32) {
+    let was = DEADLINE.compare_exchange(0, at | 1, Ordering::Release, Ordering::Relaxed);
+    if was.is_ok() && THREAD.load(Ordering::Relaxed) == STARTED {
+        sys::futex_wake(&DEADLINE, 1);
+    }
+}
+
+/// At the end of a slow path, with no lock held: gives back what is due, if nobody else does.
+pub(crate) fn tick() {
+    let deadline = DEADLINE.load(Ordering::Relaxed);
+    if deadline == 0 || THREAD.load(Ordering::Relaxed) == STARTED {
+        return;
+    }
+    if WAITING_BYTES.load(Ordering::Relaxed) >= THREAD_BYTES && start() {
+        return;
+    }
+    let now = sys::now_ms();
+    if is_past(deadline, now) {
+        purge(now, profile::decay_ms());
+    }
+}
+
+/// Gives back what has been free for `decay_ms`. Returns the bytes.
+pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
+    let Some(_guard) = PURGE.try_lock() else {
+        return 0;
+    };
+    WAITING_BYTES.store(0, Ordering::Relaxed);
+    DEADLINE.store(0, Ordering::Relaxed);
+    let mut purged: usize = depot::all()
+        .map(|(class, depot)| depot.purge(class, now, decay_ms))
+        .sum();
+    // After the slabs: those that became empty are in the pool now.
+    purged += POOL.purge(now, decay_ms);
+    purged += LARGE.purge(now, decay_ms);
+    PURGED_BYTES.fetch_add(purged as u64, Ordering::Relaxed);
+    PURGES.fetch_add(1, Ordering::Relaxed);
+    let is_done = POOL.dirty_bytes() == 0
+        && LARGE.retained_bytes() == 0
+        && depot::all().all(|(_, depot)| !depot.has_aging());
+    if !is_done {
+        set_deadline(now.wrapping_add((decay_ms / 2).max(10)));
+    }
+    purged
+}
+
+/// Bytes given back so far, and in how many looks.
+pub(crate) fn purged() -> (u64, u64) {
+    let bytes = PURGED_BYTES.load(Ordering::Relaxed);
+    (bytes, PURGES.load(Ordering::Relaxed))
+}
+
+/// Whether our own thread runs.
+pub(crate) fn has_thread() -> bool {
+    THREAD.load(Ordering::Relaxed) == STARTED
+}
+
+/// Has no thread started from now on.
+pub(crate) fn forbid_thread() {
+    IS_ALLOWED.store(false, Ordering::Relaxed);
+}
+
+/// In the child of a fork: the thread is not there, and what waits is left to `tick`.
+pub(crate) fn after_fork() {
+    THREAD.store(NEVER, Ordering::Relaxed);
+}
+
+fn start() -> bool {
+    if !IS_ALLOWED.load(Ordering::Relaxed) {
+        return false;
+    }
+    let claim = THREAD.compare_exchange(NOT_STARTED, STARTED, Ordering::Relaxed, Ordering::Relaxed);
+    if claim.is_err() {
+        return false;
+    }
+    let is_started = sys::start_thread(run);
+    if !is_started {
+        THREAD.store(NEVER, Ordering::Relaxed);
+    }
+    is_started
+}
+
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    sys::name_thread(c"steppe-malloc");
+    // Never woken: a place to sleep for a time.
+    static SLEEP: AtomicU32 = AtomicU32::new(0);
+    while THREAD.load(Ordering::Relaxed) == STARTED {
+        let deadline = DEADLINE.load(Ordering::Acquire);
+        if deadline == 0 {
+            sys::futex_wait(&DEADLINE, 0, None);
+            continue;
+        }
+        let now = sys::now_ms();
+        if is_past(deadline, now) {
+            purge(now, profile::decay_ms());
+        } else {
+            sys::futex_wait(&SLEEP, 0, Some(deadline.wrapping_sub(now)));
+        }
+    }
+    ptr::null_mut()
+}
+
+/// Whether `now` is at or past `deadline`, modulo 2^32.
+fn is_past(deadline: u32, now: u32) -> bool {
+    now.wrapping_sub(deadline) < u32::MAX / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_wraps() {
+        assert!(is_past(5, 5));
+        assert!(is_past(u32::MAX, 3));
+        assert!(!is_past(3, u32::MAX));
+    }
+}

@@ -1,0 +1,503 @@
+//! A depot for each class: where threads' bins get blocks from, and bring them to.
+//!
+//! ```text
+//!    bins of threads        depot of a class                    slabs of the class
+//!   ┌───┬───┬───┐  batch   ┌──────────────────┐   what does    ┌────────────────────┐
+//!   │ p │ p │ p │ ───────▶ │ store: p p p p p │ ─ not fit ───▶ │ 0010110… free bits │ ─▶ pool, when
+//!   └───┴───┴───┘ ◀─────── └──────────────────┘ ◀─ when empty ─ └────────────────────┘    all are 1
+//!                  one lock a batch                fullest slab first, lowest address first
+//! ```
+//! A block goes through the store from the thread that frees to the thread that allocates: whose slab
+//! it came from does not matter, so there is no list of remote frees. A thread that only frees fills
+//! the store, and from then on bits of slabs.
+//!
+//! Invariant: `Unit::used` is the number of clear bits of a slab, and those blocks are in bins, in
+//! stores or with the program. A slab with used 0 is not a slab any more.
+//!
+//! Pages: `dirty_pages` of a slab has each page that a block was taken from. A slab that got blocks
+//! back enters the list of aging ones; when the decay has passed, pages whose blocks are all free go
+//! back to the system.
+
+use core::cell::Cell;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::chunk::{AGING, Kind, PARTIAL, UNIT_BYTES, Unit, WORDS};
+use crate::chunk_map;
+use crate::decay;
+use crate::list::List;
+use crate::pool::{POOL, Run};
+use crate::profile;
+use crate::report;
+use crate::settings;
+use crate::size_class::{BLOCK_BYTES, CLASSES, blocks_a_slab, index_in_slab};
+use crate::sync::Lock;
+use crate::sys::{self, PAGE_BYTES};
+
+/// Blocks that a store has room for, whatever the profile.
+pub const BLOCKS_MAX: usize = 512;
+/// Slabs with free blocks, by how full they are: quarters.
+const BUCKETS: usize = 4;
+/// In no bucket: full.
+const UNLISTED: u8 = u8::MAX;
+/// In no bucket: its pages are being given back.
+const PURGING: u8 = u8::MAX - 1;
+
+static DEPOTS: [Depot; CLASSES] = [const { Depot::new() }; CLASSES];
+
+/// What threads share of a class.
+#[repr(align(128))]
+pub(crate) struct Depot {
+    pub lock: Lock,
+    stored: Cell<usize>,
+    /// Whether a batch passed since the last purge.
+    is_touched: AtomicBool,
+    partial: [List<Unit, PARTIAL>; BUCKETS],
+    aging: List<Unit, AGING>,
+    slabs: Cell<usize>,
+    /// Blocks that left slabs less those that came back.
+    out: Cell<usize>,
+    /// Blocks given to bins, and taken from them, ever.
+    given: Cell<u64>,
+    taken: Cell<u64>,
+    store: [Cell<*mut u8>; BLOCKS_MAX],
+}
+
+// SAFETY: cells are touched under the lock only.
+unsafe impl Sync for Depot {}
+
+/// Since when a slab has got blocks back.
+#[derive(Clone, Copy)]
+enum Age {
+    Since(u32),
+    /// Long enough for its pages to go.
+    Past,
+}
+
+/// Figures of a class.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ClassStats {
+    /// Of each block.
+    pub block_bytes: usize,
+    /// Units that are slabs of this class.
+    pub slabs: usize,
+    /// Blocks that left slabs: in stores, in bins, or with the program.
+    pub out_blocks: usize,
+    /// Blocks in the depot's store.
+    pub stored_blocks: usize,
+    /// Blocks in threads' bins.
+    pub binned_blocks: usize,
+    /// Blocks given to bins, ever: a lower bound of allocations.
+    pub given_blocks: u64,
+    /// Blocks taken from bins, ever.
+    pub taken_blocks: u64,
+}
+
+impl ClassStats {
+    /// Blocks that are with the program.
+    #[must_use]
+    pub fn live_blocks(&self) -> usize {
+        self.out_blocks
+            .saturating_sub(self.stored_blocks + self.binned_blocks)
+    }
+}
+
+/// The depot of a class.
+pub(crate) fn of(class: usize) -> &'static Depot {
+    &DEPOTS[class % CLASSES]
+}
+
+/// The depots of all classes, in the order of their locks.
+pub(crate) fn all() -> impl DoubleEndedIterator<Item = (usize, &'static Depot)> {
+    DEPOTS.iter().enumerate().skip(1)
+}
+
+impl Depot {
+    const fn new() -> Self {
+        Self {
+            lock: Lock::new(),
+            stored: Cell::new(0),
+            is_touched: AtomicBool::new(false),
+            partial: [const { List::new() }; BUCKETS],
+            aging: List::new(),
+            slabs: Cell::new(0),
+            out: Cell::new(0),
+            given: Cell::new(0),
+            taken: Cell::new(0),
+            store: [const { Cell::new(ptr::null_mut()) }; BLOCKS_MAX],
+        }
+    }
+
+    /// Gives up to `wanted` blocks to `bin`, the one to use first last. Returns how many: none only
+    /// if there is no memory. `bin` runs under the lock, and may not allocate.
+    pub fn give(&self, class: usize, wanted: usize, mut bin: impl FnMut(*mut u8)) -> usize {
+        let _guard = self.lock.lock();
+        let stored = self.stored.get();
+        if stored > 0 {
+            let count = wanted.min(stored);
+            for block in &self.store[..stored % (BLOCKS_MAX + 1)][stored - count..] {
+                bin(block.get());
+            }
+            self.stored.set(stored - count);
+            self.given.set(self.given.get() + count as u64);
+            return count;
+        }
+        let Some(slab) = self.fullest().or_else(|| self.new_slab(class)) else {
+            return 0;
+        };
+        let count = self.give_from(slab, class, wanted, &mut bin);
+        self.given.set(self.given.get() + count as u64);
+        count
+    }
+
+    /// Takes blocks back: into the store while it has room, else into their slabs.
+    pub fn take(&self, class: usize, blocks: impl ExactSizeIterator<Item = *mut u8>) {
+        let capacity = profile::current().numbers().depot_capacity(class);
+        let guard = self.lock.lock();
+        self.taken.set(self.taken.get() + blocks.len() as u64);
+        self.is_touched.store(true, Ordering::Relaxed);
+        let mut blocks = blocks;
+        while self.stored.get() < capacity {
+            let Some(block) = blocks.next() else { return };
+            self.store[self.stored.get() % BLOCKS_MAX].set(block);
+            self.stored.set(self.stored.get() + 1);
+        }
+        if blocks.len() == 0 {
+            return;
+        }
+        let now = sys::now_ms();
+        let freed = blocks.len() * BLOCK_BYTES[class % CLASSES];
+        for block in blocks {
+            self.put_back(class, block, Age::Since(now));
+        }
+        drop(guard);
+        decay::note(now, freed);
+    }
+
+    /// Gives back the pages of free blocks of slabs that have aged for `decay_ms`; the store too if
+    /// nobody came by since the last time. Returns the bytes that went back.
+    pub fn purge(&self, class: usize, now: u32, decay_ms: u32) -> usize {
+        let mut guard = self.lock.lock();
+        if !self.is_touched.swap(false, Ordering::Relaxed) || decay_ms == 0 {
+            self.empty_store(class);
+        }
+        let mut purged = 0;
+        while let Some(slab) = self.aging.first() {
+            if now.wrapping_sub(slab.stamp.get()) < decay_ms {
+                break;
+            }
+            self.aging.remove(slab);
+            slab.is_aging.set(false);
+            let pages = whole_pages(free_pages(slab, class) & slab.dirty_pages.get());
+            if pages == 0 {
+                continue;
+            }
+            // Off the lists nobody takes blocks from it; blocks that come back only set bits.
+            self.unlist(slab);
+            slab.bucket.set(PURGING);
+            slab.dirty_pages.set(slab.dirty_pages.get() & !pages);
+            drop(guard);
+            purged += purge_pages(slab, pages);
+            guard = self.lock.lock();
+            if slab.used.get() == 0 {
+                self.release(slab);
+            } else {
+                self.relist(slab, class);
+            }
+        }
+        purged
+    }
+
+    /// Whether there is something that [`Depot::purge`] would look at.
+    pub fn has_aging(&self) -> bool {
+        let _guard = self.lock.lock();
+        !self.aging.is_empty() || self.stored.get() > 0
+    }
+
+    /// Figures; the blocks in bins are the caller's to add.
+    pub fn stats(&self, class: usize) -> ClassStats {
+        let _guard = self.lock.lock();
+        ClassStats {
+            block_bytes: BLOCK_BYTES[class % CLASSES],
+            slabs: self.slabs.get(),
+            out_blocks: self.out.get(),
+            stored_blocks: self.stored.get(),
+            binned_blocks: 0,
+            given_blocks: self.given.get(),
+            taken_blocks: self.taken.get(),
+        }
+    }
+
+    /// Puts the store's blocks into their slabs: they have aged already.
+    fn empty_store(&self, class: usize) {
+        let stored = self.stored.replace(0);
+        for block in &self.store[..stored % (BLOCKS_MAX + 1)] {
+            self.put_back(class, block.get(), Age::Past);
+        }
+    }
+
+    fn fullest(&self) -> Option<&'static Unit> {
+        self.partial.iter().rev().find_map(List::first)
+    }
+
+    fn new_slab(&self, class: usize) -> Option<&'static Unit> {
+        let run = POOL.take(SLAB_UNITS, 1)?;
+        #[cfg(feature = "hardened")]
+        crate::hardened::guard(run, true);
+        let slab = run.chunk.unit(run.first);
+        let blocks = blocks_a_slab(class);
+        for (word, bits) in slab.bits().iter().enumerate() {
+            bits.set(low_bits(blocks.saturating_sub(word * 64)));
+        }
+        slab.used.set(0);
+        slab.first_word.set(0);
+        // What others left in these pages is resident already.
+        slab.dirty_pages
+            .set(if run.is_clean { 0 } else { u16::MAX });
+        slab.bucket.set(UNLISTED);
+        slab.is_aging.set(false);
+        slab.set(Kind::Slab, class);
+        chunk_map::set_class(run.base().addr(), class);
+        self.slabs.set(self.slabs.get() + 1);
+        self.relist(slab, class);
+        Some(slab)
+    }
+
+    /// Takes blocks out of a slab's bits, the lowest first, as many as one look at its words gives.
+    fn give_from(
+        &self,
+        slab: &'static Unit,
+        class: usize,
+        wanted: usize,
+        bin: &mut impl FnMut(*mut u8),
+    ) -> usize {
+        let (base, block_bytes) = (slab.base(), BLOCK_BYTES[class % CLASSES]);
+        let words = slab.bits();
+        let mut batch = [0_u16; BATCH_MAX];
+        let wanted = wanted.min(BATCH_MAX);
+        let mut count = 0;
+        let mut word = usize::from(slab.first_word.get());
+        while count < wanted && word < WORDS {
+            let bits = words[word].get();
+            if bits == 0 {
+                word += 1;
+                continue;
+            }
+            let bit = bits.trailing_zeros();
+            words[word].set(bits & (bits - 1));
+            batch[count] = low_u16(word * 64 + bit as usize);
+            count += 1;
+        }
+        slab.first_word.set(low_u8(word.min(WORDS - 1)));
+        let mut pages = slab.dirty_pages.get();
+        for &index in batch[..count].iter().rev() {
+            let offset = usize::from(index) * block_bytes;
+            pages |= pages_of(offset, block_bytes);
+            // SAFETY: blocks of a slab lie within its unit.
+            let block = unsafe { base.add(offset) };
+            #[cfg(feature = "hardened")]
+            crate::hardened::mark_fresh(block, block_bytes);
+            bin(block);
+        }
+        slab.dirty_pages.set(pages);
+        slab.used.set(slab.used.get() + low_u16(count));
+        self.out.set(self.out.get() + count);
+        self.relist(slab, class);
+        count
+    }
+
+    /// Sets a block's bit. What no slab of this class has out is reported and left alone.
+    fn put_back(&self, class: usize, block: *mut u8, age: Age) {
+        let slab = crate::chunk::Chunk::holding(block).unit_at(block.addr());
+        let offset = block.addr() % UNIT_BYTES;
+        let index = index_in_slab(class, offset);
+        let is_start = index * BLOCK_BYTES[class % CLASSES] == offset;
+        if !is_start || index >= blocks_a_slab(class) || slab.class() != class {
+            report::misuse("free of a pointer into a block", block, class);
+            return;
+        }
+        let (word, bit) = (index / 64 % WORDS, 1_u64 << (index % 64));
+        let bits = &slab.bits()[word];
+        if bits.get() & bit != 0 {
+            report::misuse("double free", block, class);
+            return;
+        }
+        bits.set(bits.get() | bit);
+        if word < usize::from(slab.first_word.get()) {
+            slab.first_word.set(low_u8(word));
+        }
+        slab.used.set(slab.used.get() - 1);
+        self.out.set(self.out.get() - 1);
+        if slab.bucket.get() == PURGING {
+            return;
+        }
+        if slab.used.get() == 0 {
+            self.release(slab);
+            return;
+        }
+        self.relist(slab, class);
+        if !slab.is_aging.replace(true) {
+            self.age(slab, age);
+        }
+    }
+
+    fn age(&self, slab: &'static Unit, age: Age) {
+        match age {
+            Age::Since(now) => {
+                slab.stamp.set(now);
+                self.aging.push_back(slab);
+            }
+            Age::Past => {
+                slab.stamp.set(sys::now_ms().wrapping_sub(u32::MAX / 2));
+                self.aging.push_front(slab);
+            }
+        }
+    }
+
+    /// Puts an empty slab into the pool.
+    fn release(&self, slab: &'static Unit) {
+        self.unlist(slab);
+        if slab.is_aging.replace(false) {
+            self.aging.remove(slab);
+        }
+        self.slabs.set(self.slabs.get() - 1);
+        let is_dirty = slab.dirty_pages.get() != 0;
+        chunk_map::set_class(slab.base().addr(), 0);
+        slab.set(Kind::None, 0);
+        let run = Run {
+            chunk: slab.chunk(),
+            first: slab.index(),
+            units: SLAB_UNITS,
+            is_clean: !is_dirty,
+        };
+        #[cfg(feature = "hardened")]
+        crate::hardened::guard(run, false);
+        POOL.put(run, is_dirty);
+    }
+
+    fn unlist(&self, slab: &'static Unit) {
+        if let Some(list) = self.partial.get(usize::from(slab.bucket.get())) {
+            list.remove(slab);
+        }
+        slab.bucket.set(UNLISTED);
+    }
+
+    fn relist(&self, slab: &'static Unit, class: usize) {
+        let bucket = bucket_of(slab, class);
+        if bucket != slab.bucket.get() {
+            self.unlist(slab);
+            slab.bucket.set(bucket);
+            if let Some(list) = self.partial.get(usize::from(bucket)) {
+                list.push_front(slab);
+            }
+        }
+    }
+}
+
+/// Units that a slab takes: its own, and in hardened builds one behind it that nobody may touch.
+const SLAB_UNITS: usize = if cfg!(feature = "hardened") { 2 } else { 1 };
+/// Blocks that are given at once at the most.
+const BATCH_MAX: usize = 128;
+
+/// The list for a slab: by quarters of its blocks that are out, none for a full one.
+fn bucket_of(slab: &Unit, class: usize) -> u8 {
+    let (used, blocks) = (usize::from(slab.used.get()), blocks_a_slab(class));
+    if used >= blocks {
+        return UNLISTED;
+    }
+    low_u8(used * BUCKETS / blocks.max(1))
+}
+
+/// The pages that bytes of a slab lie in.
+fn pages_of(offset: usize, bytes: usize) -> u16 {
+    let (first, last) = (offset / PAGE_BYTES, (offset + bytes - 1) / PAGE_BYTES);
+    u16::MAX << first & u16::MAX >> (15 - last.min(15))
+}
+
+/// The pages of a slab on which every block is free.
+fn free_pages(slab: &Unit, class: usize) -> u16 {
+    let (blocks, block_bytes) = (blocks_a_slab(class), BLOCK_BYTES[class % CLASSES]);
+    let mut used = 0;
+    for (word, bits) in slab.bits().iter().enumerate() {
+        let mut out = !bits.get() & low_bits(blocks.saturating_sub(word * 64));
+        while out != 0 {
+            let index = word * 64 + out.trailing_zeros() as usize;
+            used |= pages_of(index * block_bytes, block_bytes);
+            out &= out - 1;
+        }
+        if used == u16::MAX {
+            break;
+        }
+    }
+    !used
+}
+
+/// Those of `pages` that make up whole pages of the system.
+fn whole_pages(pages: u16) -> u16 {
+    let step = (settings::page_bytes() / PAGE_BYTES).clamp(1, 16);
+    let group = u16::MAX >> (16 - step);
+    (0..16).step_by(step).fold(0, |whole, first| {
+        let wanted = group << first;
+        whole | if pages & wanted == wanted { wanted } else { 0 }
+    })
+}
+
+/// Gives pages of a slab back. Returns the bytes.
+fn purge_pages(slab: &Unit, mut pages: u16) -> usize {
+    let purged = pages.count_ones() as usize * PAGE_BYTES;
+    while pages != 0 {
+        let first = pages.trailing_zeros() as usize;
+        let length = (pages >> first).trailing_ones() as usize;
+        // SAFETY: whole pages of a slab on which no block is out, and which is in no list.
+        unsafe { sys::purge(slab.base().add(first * PAGE_BYTES), length * PAGE_BYTES) };
+        pages &= !pages_of(first * PAGE_BYTES, length * PAGE_BYTES);
+    }
+    purged
+}
+
+/// The lowest `count` bits, at most all.
+fn low_bits(count: usize) -> u64 {
+    match count {
+        0 => 0,
+        64.. => u64::MAX,
+        _ => (1 << count) - 1,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "blocks of a slab: at most 4,096"
+)]
+fn low_u16(number: usize) -> u16 {
+    number as u16
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "words and buckets: at most 64"
+)]
+fn low_u8(number: usize) -> u8 {
+    number as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_those_that_bytes_touch() {
+        assert_eq!(pages_of(0, 16), 0b1);
+        assert_eq!(pages_of(4080, 32), 0b11);
+        assert_eq!(pages_of(4096, 4096), 0b10);
+        assert_eq!(pages_of(0, UNIT_BYTES), u16::MAX);
+        assert_eq!(pages_of(UNIT_BYTES - 16, 16), 1 << 15);
+    }
+
+    #[test]
+    fn low_bits_are_as_many_as_asked_for() {
+        assert_eq!(low_bits(0), 0);
+        assert_eq!(low_bits(3), 0b111);
+        assert_eq!(low_bits(64), u64::MAX);
+        assert_eq!(low_bits(1000), u64::MAX);
+    }
+}

@@ -1,0 +1,43 @@
+//! Forks: a child can allocate at once, whatever other threads were doing.
+//!
+//! Before a fork every lock is taken, in the order in which they are nested; parent and child open
+//! them. Bins of threads that the child does not have stay as they are: what they hold is lost to the
+//! child (at most a bin a class and thread), since a copy made in the middle of a push can't be told
+//! from a whole one on every machine.
+//!
+//! Invariant: this is the order of all locks. Who holds one may take those after it.
+
+use crate::chunk_map::CHUNK_MAP;
+use crate::decay::{self, PURGE};
+use crate::depot;
+use crate::heap::HEAPS;
+use crate::large::LARGE;
+use crate::meta::META;
+use crate::pool::POOL;
+use crate::sync::Lock;
+use crate::sys;
+
+fn locks() -> impl DoubleEndedIterator<Item = &'static Lock> {
+    [&PURGE, &HEAPS.lock]
+        .into_iter()
+        .chain(depot::all().map(|(_, depot)| &depot.lock))
+        .chain([&POOL.lock, &LARGE.lock, &CHUNK_MAP.lock, &META.lock])
+}
+
+/// Has the functions below called. Allocates.
+pub(crate) fn register() {
+    sys::at_fork(prepare, parent, child);
+}
+
+unsafe extern "C" fn prepare() {
+    locks().for_each(Lock::close);
+}
+
+unsafe extern "C" fn parent() {
+    locks().rev().for_each(Lock::open);
+}
+
+unsafe extern "C" fn child() {
+    locks().rev().for_each(Lock::reset);
+    decay::after_fork();
+}

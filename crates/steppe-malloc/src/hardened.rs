@@ -1,0 +1,91 @@
+//! The hardened build: misuse ends the process with a message.
+//!
+//! ```text
+//!   block, with the program     │ …                      │   live bit 1
+//!   block, free                 │ mark │ mark │ …        │   live bit 0
+//! ```
+//! A free must find the block's live bit set, an allocation the marks as a free left them. Marks are
+//! a secret of the process mixed with the address, so what writes past the end of the block before,
+//! or into a free block, breaks them. A unit that nobody may touch lies behind each slab.
+//!
+//! Invariant: a live bit is set exactly while the program has the block.
+//!
+//! Leaves out: writes past a block's end into a live one, and into a free block's later bytes.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::chunk::{Chunk, UNIT_BYTES, Unit, WORDS};
+use crate::pool::Run;
+use crate::report;
+use crate::size_class::{BLOCK_BYTES, CLASSES, blocks_a_slab, index_in_slab};
+use crate::sys;
+
+static SECRET: AtomicU64 = AtomicU64::new(0);
+
+fn mark(block: *mut u8) -> u64 {
+    let mut secret = SECRET.load(Ordering::Relaxed);
+    if secret == 0 {
+        secret = sys::random() | 1;
+        SECRET.store(secret, Ordering::Relaxed);
+    }
+    (block.addr() as u64 ^ secret).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Checks a block that is about to be handed out.
+pub(crate) fn on_allocate(block: *mut u8, class: usize) {
+    // SAFETY: a free block of at least 16 bytes, aligned to 16, in nobody's hands.
+    let words = unsafe { block.cast::<[u64; 2]>().read() };
+    let expected = mark(block);
+    if words != [expected, !expected] {
+        report::misuse(
+            "write to a free block, or past the end of the one before",
+            block,
+            class,
+        );
+    }
+    if let Some((bits, bit)) = place(block, class) {
+        bits.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+/// Checks a block that the program gives back. False: it is none of its blocks.
+pub(crate) fn on_free(block: *mut u8, class: usize) -> bool {
+    let Some((bits, bit)) = place(block, class) else {
+        report::misuse("free of a pointer into a block", block, class);
+        return false;
+    };
+    if bits.fetch_and(!bit, Ordering::Relaxed) & bit == 0 {
+        report::misuse("double free", block, class);
+        return false;
+    }
+    mark_fresh(block, BLOCK_BYTES[class % CLASSES]);
+    true
+}
+
+/// Marks a free block.
+pub(crate) fn mark_fresh(block: *mut u8, _bytes: usize) {
+    let mark = mark(block);
+    // SAFETY: a free block of at least 16 bytes, aligned to 16, in nobody's hands.
+    unsafe { block.cast::<[u64; 2]>().write([mark, !mark]) };
+}
+
+/// Forbids or allows the unit behind a slab.
+pub(crate) fn guard(run: Run, is_guarded: bool) {
+    // SAFETY: a slab has two units, and nobody uses the second.
+    let behind = unsafe { run.base().add(UNIT_BYTES) };
+    // SAFETY: as above.
+    unsafe { sys::protect(behind, UNIT_BYTES, !is_guarded) };
+    let unit: &Unit = run.chunk.unit(run.first);
+    for word in unit.live() {
+        word.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The live bit of a block. `None`: not a block's start.
+fn place(block: *mut u8, class: usize) -> Option<(&'static AtomicU64, u64)> {
+    let unit = Chunk::holding(block).unit_at(block.addr());
+    let offset = block.addr() % UNIT_BYTES;
+    let index = index_in_slab(class, offset);
+    let is_block = index * BLOCK_BYTES[class % CLASSES] == offset && index < blocks_a_slab(class);
+    is_block.then(|| (&unit.live()[index / 64 % WORDS], 1 << (index % 64)))
+}

@@ -1,0 +1,406 @@
+//! The pool of free units: one for the process, dirty ones first, and they decay.
+//!
+//! ```text
+//!   by_dirty[n]  chunks whose longest run of dirty free units has n   ─┐ first: no page fault
+//!   by_free[n]   chunks whose longest run of free units has n         ─┤ then
+//!                a new chunk                                          ─┘ last
+//! ```
+//! The smallest sufficient run is taken, so chunks that are nearly empty get empty and go back whole.
+//! A unit that comes back is dirty; when nobody took it for the decay time its memory goes back to
+//! the system, and its place stays.
+//!
+//! Invariant: a unit is free in `Chunk::free` or belongs to exactly one slab or run. While memory is
+//! given back its unit is not free, so the system call needs no lock.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::chunk::{
+    BOOK_UNITS, BY_DIRTY, BY_FREE, CHUNK_BYTES, Chunk, DIRTY, UNIT_BYTES, UNITS, span,
+};
+use crate::chunk_map::CHUNK_MAP;
+use crate::decay;
+use crate::list::{Linked, List};
+use crate::profile;
+use crate::sync::Lock;
+use crate::sys;
+
+/// What a chunk is cut down to where 4 MiB at once can't be had.
+const MAPPED_BYTES: [usize; 3] = [CHUNK_BYTES, CHUNK_BYTES / 4, CHUNK_BYTES / 16];
+/// Empty chunks that are kept, so that a program at the edge of one does not map and unmap.
+const SPARE_CHUNKS: usize = 1;
+
+pub(crate) static POOL: Pool = Pool {
+    lock: Lock::new(),
+    by_free: Buckets::new(),
+    by_dirty: Buckets::new(),
+    dirty_chunks: List::new(),
+    dirty_units: AtomicUsize::new(0),
+    chunks: AtomicUsize::new(0),
+};
+
+/// Chunks by the length of a run that they have.
+struct Buckets<const L: usize> {
+    lists: [List<Chunk, L>; UNITS],
+    /// Which lists have a chunk.
+    filled: Cell<u64>,
+}
+
+pub(crate) struct Pool {
+    pub lock: Lock,
+    by_free: Buckets<BY_FREE>,
+    by_dirty: Buckets<BY_DIRTY>,
+    dirty_chunks: List<Chunk, DIRTY>,
+    dirty_units: AtomicUsize,
+    chunks: AtomicUsize,
+}
+
+// SAFETY: cells are touched under the lock only.
+unsafe impl Sync for Pool {}
+
+/// Units in a row, taken out of the pool.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    pub chunk: &'static Chunk,
+    pub first: usize,
+    pub units: usize,
+    /// Whether all of it reads as zeros.
+    pub is_clean: bool,
+}
+
+impl Run {
+    pub fn base(&self) -> *mut u8 {
+        self.chunk.base_of(self.first)
+    }
+
+    fn mask(&self) -> u64 {
+        span(self.first, self.units)
+    }
+}
+
+impl Pool {
+    /// Takes `units` units in a row, the first at a multiple of `align` units. `None`: no memory.
+    pub fn take(&self, units: usize, align: usize) -> Option<Run> {
+        loop {
+            let guard = self.lock.lock();
+            if let Some(run) = self.take_free(units, align) {
+                return Some(run);
+            }
+            drop(guard);
+            let chunk = new_chunk()?;
+            let has_room = (chunk.usable.get().count_ones() as usize) >= units + align - 1;
+            let _guard = self.lock.lock();
+            self.chunks.fetch_add(1, Ordering::Relaxed);
+            self.enter(chunk);
+            if !has_room {
+                return None;
+            }
+        }
+    }
+
+    /// Takes the units behind a run if they are free: the run can grow where it stands.
+    pub fn extend(&self, chunk: &'static Chunk, first: usize, units: usize) -> bool {
+        if first + units > UNITS {
+            return false;
+        }
+        let _guard = self.lock.lock();
+        let wanted = span(first, units);
+        if chunk.free.get() & wanted != wanted {
+            return false;
+        }
+        self.remove(chunk);
+        self.set_free(chunk, chunk.free.get() & !wanted);
+        self.enter(chunk);
+        true
+    }
+
+    /// Puts units back; `is_dirty`: some of their pages may be resident.
+    pub fn put(&self, run: Run, is_dirty: bool) {
+        let now = sys::now_ms();
+        let guard = self.lock.lock();
+        self.remove(run.chunk);
+        for unit in run.first..run.first + run.units {
+            run.chunk.stamps[unit % UNITS].set(now);
+        }
+        run.chunk.free.set(run.chunk.free.get() | run.mask());
+        if is_dirty {
+            run.chunk.dirty.set(run.chunk.dirty.get() | run.mask());
+        }
+        self.enter(run.chunk);
+        drop(guard);
+        if is_dirty {
+            decay::note(now, run.units * UNIT_BYTES);
+        }
+    }
+
+    /// Gives back what has been free for `decay_ms`, and chunks that are empty. Returns the bytes
+    /// that went back.
+    pub fn purge(&self, now: u32, decay_ms: u32) -> usize {
+        let mut purged = 0;
+        let mut guard = self.lock.lock();
+        let mut left = self.chunks.load(Ordering::Relaxed);
+        while let Some(chunk) = self.dirty_chunks.first() {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+            let old = aged(chunk, now, decay_ms);
+            self.remove(chunk);
+            // The next turn begins with another chunk: `enter` puts this one last.
+            chunk.free.set(chunk.free.get() & !old);
+            self.enter(chunk);
+            if old == 0 {
+                continue;
+            }
+            drop(guard);
+            purge_units(chunk, old);
+            purged += old.count_ones() as usize * UNIT_BYTES;
+            guard = self.lock.lock();
+            self.remove(chunk);
+            chunk.dirty.set(chunk.dirty.get() & !old);
+            chunk.free.set(chunk.free.get() | old);
+            self.enter(chunk);
+        }
+        self.unmap_empty();
+        purged
+    }
+
+    /// Maps chunks until `bytes` are free, or there is no memory.
+    pub fn reserve(&self, bytes: usize) {
+        for _ in 0..bytes.div_ceil(CHUNK_BYTES) {
+            let Some(chunk) = new_chunk() else { return };
+            let _guard = self.lock.lock();
+            self.chunks.fetch_add(1, Ordering::Relaxed);
+            self.enter(chunk);
+        }
+    }
+
+    /// Bytes of free units with resident pages.
+    pub fn dirty_bytes(&self) -> usize {
+        self.dirty_units.load(Ordering::Relaxed) * UNIT_BYTES
+    }
+
+    /// Chunks there are.
+    pub fn chunks(&self) -> usize {
+        self.chunks.load(Ordering::Relaxed)
+    }
+
+    fn take_free(&self, units: usize, align: usize) -> Option<Run> {
+        // A run of this length has an aligned place for the units wherever it starts.
+        let length = units + align - 1;
+        let by_dirty = self.by_dirty.at_least(length);
+        let (chunk, among) = match by_dirty {
+            Some(chunk) => (chunk, chunk.free.get() & chunk.dirty.get()),
+            None => {
+                let chunk = self.by_free.at_least(length)?;
+                (chunk, chunk.free.get())
+            }
+        };
+        let first = first_run(among & multiples(align), among, units)?;
+        self.remove(chunk);
+        let mask = span(first, units);
+        let is_clean = chunk.dirty.get() & mask == 0;
+        self.set_free(chunk, chunk.free.get() & !mask);
+        self.enter(chunk);
+        Some(Run {
+            chunk,
+            first,
+            units,
+            is_clean,
+        })
+    }
+
+    /// Units that are not free are not dirty in the pool's eyes either.
+    #[expect(clippy::unused_self, reason = "the pool's lock guards the chunk")]
+    fn set_free(&self, chunk: &'static Chunk, free: u64) {
+        chunk.free.set(free);
+        chunk.dirty.set(chunk.dirty.get() & free);
+    }
+
+    fn remove(&self, chunk: &'static Chunk) {
+        self.by_free.remove(chunk, chunk.longest_free.get());
+        if chunk.longest_dirty.get() > 0 {
+            self.by_dirty.remove(chunk, chunk.longest_dirty.get());
+            self.dirty_chunks.remove(chunk);
+            let units = (chunk.free.get() & chunk.dirty.get()).count_ones() as usize;
+            self.dirty_units.fetch_sub(units, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts a chunk into the lists where it belongs.
+    fn enter(&self, chunk: &'static Chunk) {
+        let dirty = chunk.free.get() & chunk.dirty.get();
+        chunk.longest_free.set(longest_run(chunk.free.get()));
+        chunk.longest_dirty.set(longest_run(dirty));
+        self.by_free.push(chunk, chunk.longest_free.get());
+        if dirty != 0 {
+            self.by_dirty.push(chunk, chunk.longest_dirty.get());
+            self.dirty_chunks.push_back(chunk);
+            self.dirty_units
+                .fetch_add(dirty.count_ones() as usize, Ordering::Relaxed);
+        }
+    }
+
+    /// Unmaps chunks that are free and clean as a whole, but for a spare one.
+    fn unmap_empty(&self) {
+        let mut spare = 0;
+        let longest = UNITS - BOOK_UNITS;
+        for bucket in 1..=longest {
+            let list = &self.by_free.lists[bucket % UNITS];
+            let mut next = list.first();
+            while let Some(chunk) = next {
+                next = <List<Chunk, BY_FREE>>::next(chunk);
+                let is_empty = chunk.free.get() == chunk.usable.get() && chunk.dirty.get() == 0;
+                if !is_empty {
+                    continue;
+                }
+                if spare < SPARE_CHUNKS {
+                    spare += 1;
+                    continue;
+                }
+                self.remove(chunk);
+                self.chunks.fetch_sub(1, Ordering::Relaxed);
+                // SAFETY: all of its units are free and it is in no list any more: nobody has a
+                // pointer into it. The books say how much was mapped.
+                unsafe { CHUNK_MAP.unmap(chunk.start(), chunk.mapped_bytes.get()) };
+            }
+        }
+    }
+}
+
+/// Free dirty units that have been so for `decay_ms`.
+fn aged(chunk: &Chunk, now: u32, decay_ms: u32) -> u64 {
+    let mut old = 0;
+    let mut dirty = chunk.free.get() & chunk.dirty.get();
+    while dirty != 0 {
+        let unit = dirty.trailing_zeros() as usize;
+        if now.wrapping_sub(chunk.stamps[unit % UNITS].get()) >= decay_ms {
+            old |= 1 << unit;
+        }
+        dirty &= dirty - 1;
+    }
+    old
+}
+
+fn purge_units(chunk: &Chunk, mut units: u64) {
+    while units != 0 {
+        let first = units.trailing_zeros() as usize;
+        let length = (units >> first).trailing_ones() as usize;
+        // SAFETY: these units are in nobody's hands: not free, and of no slab or run.
+        unsafe { sys::purge(chunk.base_of(first), length * UNIT_BYTES) };
+        units &= !span(first, length);
+    }
+}
+
+fn new_chunk() -> Option<&'static Chunk> {
+    let (chunk, bytes) = MAPPED_BYTES.into_iter().find_map(|bytes| {
+        let base = CHUNK_MAP.map(bytes, CHUNK_BYTES, |base| base.cast())?;
+        Some((Chunk::holding(base), bytes))
+    })?;
+    // Where the kernel gives huge pages unasked, a chunk's first use would make 2 MiB resident.
+    sys::advise_huge_pages(chunk.start(), bytes, profile::huge_pages());
+    let units = bytes / UNIT_BYTES;
+    chunk.mapped_bytes.set(bytes);
+    chunk.usable.set(span(BOOK_UNITS, units - BOOK_UNITS));
+    chunk.free.set(chunk.usable.get());
+    Some(chunk)
+}
+
+/// The lowest bit of `starts` from which `units` bits of `among` are set.
+fn first_run(starts: u64, among: u64, units: usize) -> Option<usize> {
+    let mut runs = among;
+    let (mut step, mut left) = (1, units - 1);
+    while left > 0 {
+        let shift = step.min(left);
+        runs &= runs >> shift;
+        left -= shift;
+        step *= 2;
+    }
+    let found = runs & starts;
+    (found != 0).then(|| found.trailing_zeros() as usize)
+}
+
+/// The length of the longest run of set bits.
+fn longest_run(mut bits: u64) -> u8 {
+    let mut length = 0;
+    while bits != 0 {
+        bits &= bits << 1;
+        length += 1;
+    }
+    length
+}
+
+/// A bit at each multiple of `align`, a power of two.
+fn multiples(align: usize) -> u64 {
+    (0..UNITS)
+        .step_by(align)
+        .fold(0, |bits, unit| bits | 1 << unit)
+}
+
+impl<const L: usize> Buckets<L>
+where
+    Chunk: Linked<L>,
+{
+    const fn new() -> Self {
+        Self {
+            lists: [const { List::new() }; UNITS],
+            filled: Cell::new(0),
+        }
+    }
+
+    /// The chunk with the shortest run of at least `length`.
+    fn at_least(&self, length: usize) -> Option<&'static Chunk> {
+        if length >= UNITS {
+            return None;
+        }
+        let enough = self.filled.get() >> length << length;
+        if enough == 0 {
+            return None;
+        }
+        self.lists[enough.trailing_zeros() as usize % UNITS].first()
+    }
+
+    fn push(&self, chunk: &'static Chunk, length: u8) {
+        if length > 0 {
+            self.lists[usize::from(length) % UNITS].push_front(chunk);
+            self.filled.set(self.filled.get() | 1 << length);
+        }
+    }
+
+    fn remove(&self, chunk: &'static Chunk, length: u8) {
+        if length > 0 {
+            let list = &self.lists[usize::from(length) % UNITS];
+            list.remove(chunk);
+            if list.is_empty() {
+                self.filled.set(self.filled.get() & !(1 << length));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found() {
+        assert_eq!(first_run(u64::MAX, 0b0111_0110, 1), Some(1));
+        assert_eq!(first_run(u64::MAX, 0b0111_0110, 3), Some(4));
+        assert_eq!(first_run(multiples(4), 0b0111_1110, 2), Some(4));
+        assert_eq!(first_run(u64::MAX, 0b0111_0110, 4), None);
+        assert_eq!(first_run(u64::MAX, !1, 63), Some(1));
+    }
+
+    #[test]
+    fn the_longest_run_is_counted() {
+        assert_eq!(longest_run(0), 0);
+        assert_eq!(longest_run(0b1011_1011), 3);
+        assert_eq!(longest_run(!1), 63);
+    }
+
+    #[test]
+    fn spans_are_of_the_length_asked_for() {
+        assert_eq!(span(1, 63), !1);
+        assert_eq!(span(4, 2), 0b11_0000);
+    }
+}

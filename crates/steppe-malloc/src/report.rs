@@ -1,0 +1,78 @@
+//! What is said on standard error: misuse, and settings that make no sense.
+//!
+//! Invariant: one write a message, no allocation, and no more than [`REPORTS_MAX`] of them: a program
+//! that goes on with its mistake fills no disk.
+
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::size_class::BLOCK_BYTES;
+use crate::sys;
+
+const REPORTS_MAX: usize = 16;
+const LINE_BYTES: usize = 256;
+
+static REPORTS: AtomicUsize = AtomicUsize::new(0);
+
+/// A line in the making, cut at its end.
+pub(crate) struct Line {
+    bytes: [u8; LINE_BYTES],
+    len: usize,
+}
+
+impl Line {
+    pub const fn new() -> Self {
+        Self {
+            bytes: [0; LINE_BYTES],
+            len: 0,
+        }
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len.min(LINE_BYTES)]
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for (to, from) in self.bytes.iter_mut().skip(self.len).zip(text.as_bytes()) {
+            *to = *from;
+        }
+        self.len = (self.len + text.len()).min(LINE_BYTES);
+        Ok(())
+    }
+}
+
+/// Says what was done wrong with which pointer. The hardened build ends the process; otherwise the
+/// call is as if it had not been made.
+#[cold]
+pub(crate) fn misuse(what: &str, pointer: *const u8, class: usize) {
+    let mut line = Line::new();
+    let _ = write!(line, "steppe-malloc: {what}: pointer {pointer:p}");
+    let _ = match BLOCK_BYTES.get(class) {
+        Some(&bytes) if bytes > 0 => writeln!(line, ", class {class} ({bytes} bytes)"),
+        _ => writeln!(line, ", class none (not a small block)"),
+    };
+    say(&line);
+    if cfg!(feature = "hardened") {
+        sys::abort();
+    }
+}
+
+/// Says that a setting is not understood, and that it is ignored.
+pub(crate) fn setting(name: &core::ffi::CStr, value: &[u8], known: &str) {
+    let mut line = Line::new();
+    let name = name.to_str().unwrap_or("?");
+    let _ = write!(line, "steppe-malloc: {name}=");
+    for &byte in value.iter().take(64) {
+        let _ = write!(line, "{}", core::ascii::escape_default(byte));
+    }
+    let _ = writeln!(line, " is ignored; known: {known}");
+    say(&line);
+}
+
+fn say(line: &Line) {
+    if REPORTS.fetch_add(1, Ordering::Relaxed) < REPORTS_MAX {
+        sys::write_error(line.as_bytes());
+    }
+}
