@@ -84,14 +84,19 @@ pub(crate) struct ChunkMap {
 // SAFETY: the cells are touched under the lock only.
 unsafe impl Sync for ChunkMap {}
 
-/// The class of the slab that an address is in; 0 for everything else.
+/// The class of the slab that an address of the window is in, 0 for what is no slab; `None`: it is
+/// not in the window.
+#[inline(always)]
+pub(crate) fn class_in_window(address: usize) -> Option<usize> {
+    let unit = (address / UNIT_BYTES).wrapping_sub(WINDOW_BASE / UNIT_BYTES);
+    let class = CLASS_OF_UNIT.get(unit)?;
+    Some(usize::from(class.load(Ordering::Relaxed)))
+}
+
+/// The class of the slab of the window that an address is in; 0 for everything else.
 #[inline(always)]
 pub(crate) fn class_at(address: usize) -> usize {
-    let unit = (address / UNIT_BYTES).wrapping_sub(WINDOW_BASE / UNIT_BYTES);
-    match CLASS_OF_UNIT.get(unit) {
-        Some(class) => usize::from(class.load(Ordering::Relaxed)),
-        None => 0,
-    }
+    class_in_window(address).unwrap_or(0)
 }
 
 /// Notes the class of a unit. Outside the window nothing is noted: free looks into the chunk.

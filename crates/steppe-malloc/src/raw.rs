@@ -1,12 +1,14 @@
 //! The C-shaped face: pointers and sizes, null when there is no memory.
 //!
+//! Null comes with `errno` set to `ENOMEM`.
+//!
 //! Invariant: the ways of [`allocate`] and [`free`] that are taken when a bin has a block, or room,
 //! take no lock, make no call and touch nothing that another thread writes.
 
 use core::ptr;
 
 use crate::chunk::{Chunk, Kind, UNIT_BYTES};
-use crate::chunk_map::{self, Owner, class_at};
+use crate::chunk_map::{self, Owner, class_at, class_in_window};
 use crate::decay;
 use crate::depot;
 use crate::heap;
@@ -64,11 +66,19 @@ fn allocate_slowly(size: usize) -> *mut u8 {
     if block.is_null() && decay::purge(sys::now_ms(), 0) > 0 {
         block = take();
     }
-    #[cfg(feature = "hardened")]
-    if !block.is_null() {
-        crate::hardened::on_allocate(block, class);
+    if block.is_null() {
+        return refuse();
     }
+    #[cfg(feature = "hardened")]
+    crate::hardened::on_allocate(block, class);
     block
+}
+
+/// No memory. Said here, since what follows a call costs the way without one too: `malloc` would
+/// have to keep a frame for it.
+fn refuse() -> *mut u8 {
+    sys::set_errno(libc::ENOMEM);
+    ptr::null_mut()
 }
 
 /// A block for a thread without bins.
@@ -84,6 +94,9 @@ fn allocate_large(size: usize, align: usize) -> Option<Block> {
     heap::attach();
     let block = LARGE.allocate(size, align);
     decay::tick();
+    if block.is_none() {
+        refuse();
+    }
     block
 }
 
@@ -140,7 +153,9 @@ fn aligned_class(align: usize, size: usize) -> Option<usize> {
 /// `pointer` is null or came from this module, was not taken back yet, and is not used again.
 #[inline(always)]
 pub unsafe fn free(pointer: *mut u8) {
-    let class = class_at(pointer.addr());
+    let Some(class) = class_in_window(pointer.addr()) else {
+        return free_slowly(pointer);
+    };
     #[cfg(feature = "hardened")]
     if class != 0 && !crate::hardened::on_free(pointer, class) {
         return;
