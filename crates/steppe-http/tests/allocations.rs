@@ -19,7 +19,8 @@ use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
 use steppe_mem::pool::Stock;
 use steppe_net::{
-    Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, bind, spawn_worker,
+    Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, WorkerPlan, bind,
+    spawn_worker,
 };
 use steppe_telemetry::{Destination, LineLog};
 use tokio::sync::{mpsc, oneshot};
@@ -147,7 +148,13 @@ impl Running {
                 .serve(worker, bound, tokio::sync::mpsc::channel(1).1)
                 .await;
         };
-        let worker = spawn_worker(0, drain.clone(), stock, serve).expect("a thread");
+        let plan = WorkerPlan {
+            index: 0,
+            drain: drain.clone(),
+            stock,
+            keep_house: || (),
+        };
+        let worker = spawn_worker(plan, serve).expect("a thread");
         Self {
             address,
             ask,

@@ -5,9 +5,10 @@
 //! Invariant: the ways of [`allocate`] and [`free`] that are taken when a bin has a block, or room,
 //! take no lock, make no call and touch nothing that another thread writes.
 
+use core::ops::Range;
 use core::ptr;
 
-use crate::chunk::{Chunk, Kind, UNIT_BYTES};
+use crate::chunk::{CHUNK_BYTES, Chunk, Kind, UNIT_BYTES};
 use crate::chunk_map::{self, Owner, class_at, class_in_window};
 use crate::decay;
 use crate::depot;
@@ -327,6 +328,22 @@ pub unsafe fn usable_size(pointer: *mut u8) -> usize {
 #[must_use]
 pub fn owns(pointer: *const u8) -> bool {
     !matches!(chunk_map::owner(pointer.addr()), Owner::Nobody)
+}
+
+/// Whether memory that this allocator hands blocks out of lies in a range of addresses that is a
+/// mapping of the process, or several. A look for each 4 MiB of it.
+#[must_use]
+pub fn owns_any(mapping: Range<usize>) -> bool {
+    let chunk = mapping.start / CHUNK_BYTES * CHUNK_BYTES;
+    // What begins before the mapping may end before it.
+    let bytes_before = match chunk_map::owner(chunk) {
+        Owner::Chunk(chunk) => chunk.mapped_bytes.get(),
+        Owner::Huge(huge) => huge.usable_bytes(ptr::without_provenance(chunk)),
+        Owner::Nobody => 0,
+    };
+    let mut later = (mapping.start.next_multiple_of(CHUNK_BYTES)..mapping.end).step_by(CHUNK_BYTES);
+    chunk + bytes_before > mapping.start
+        || later.any(|chunk| !matches!(chunk_map::owner(chunk), Owner::Nobody))
 }
 
 /// Gives free memory back to the system now, that of the calling thread's bins too. True when any

@@ -81,6 +81,12 @@ pub fn read() -> Stats {
     stats
 }
 
+/// What [`Stats::meta_bytes`] says, at no cost.
+#[must_use]
+pub fn meta_bytes() -> usize {
+    META.mapped_bytes()
+}
+
 /// The figures of each class, the smallest blocks first.
 pub fn classes() -> impl Iterator<Item = ClassStats> {
     (1..CLASSES).map(|class| {

@@ -26,6 +26,19 @@ pub struct Worker {
     pub drain: Drain,
 }
 
+/// What a worker is given to start with.
+#[derive(Debug)]
+pub struct WorkerPlan {
+    /// Its number, from 0.
+    pub index: usize,
+    /// The node's phase.
+    pub drain: Drain,
+    /// What its pool may keep.
+    pub stock: Stock,
+    /// Called on its thread every second, after its pool was trimmed.
+    pub keep_house: fn(),
+}
+
 /// A running worker.
 #[derive(Debug)]
 pub struct WorkerThread {
@@ -40,25 +53,19 @@ pub struct Pulse(Arc<AtomicU64>);
 /// What a pulse shows once its worker has ended by itself.
 const ENDED: u64 = u64::MAX;
 
-/// Pool stocks are trimmed this often.
+/// Pool stocks are trimmed this often, and the rest of the house is kept.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
-/// Starts worker `index`, whose tasks `serve` spawns; it ends when `serve` does.
-///
-/// `stock` is what its pool may keep.
+/// Starts a worker, whose tasks `serve` spawns; it ends when `serve` does.
 ///
 /// # Errors
 /// When the system has no thread or no epoll to give.
-pub fn spawn_worker<S, F>(
-    index: usize,
-    drain: Drain,
-    stock: Stock,
-    serve: S,
-) -> io::Result<WorkerThread>
+pub fn spawn_worker<S, F>(plan: WorkerPlan, serve: S) -> io::Result<WorkerThread>
 where
     S: FnOnce(Rc<Worker>) -> F + Send + 'static,
     F: Future<Output = ()> + 'static,
 {
+    let index = plan.index;
     let mut runtime = Builder::new_current_thread();
     runtime.max_blocking_threads(BLOCKING_THREADS_MAX);
     let name = format!("worker-{index}");
@@ -74,15 +81,15 @@ where
             }
         };
         runtime.block_on(async move {
-            pool::install(&stock);
+            pool::install(&plan.stock);
             let worker = Rc::new(Worker {
                 index,
                 deadlines: Deadlines::default(),
-                drain,
+                drain: plan.drain,
             });
             let deadlines = worker.deadlines.clone();
             tokio::task::spawn_local(async move { deadlines.run().await });
-            tokio::task::spawn_local(keep_house(stock, beating.clone()));
+            tokio::task::spawn_local(keep_house(plan.stock, plan.keep_house, beating.clone()));
             serve(worker).await;
             beating.rest();
         });
@@ -96,7 +103,7 @@ where
 }
 
 /// Trims the pool, and wakes tasks that wait for budget where a wake-up was lost.
-async fn keep_house(stock: Stock, pulse: Pulse) {
+async fn keep_house(stock: Stock, other: fn(), pulse: Pulse) {
     let mut until_trim = TRIM_EVERY;
     loop {
         // Ticking is only worth its wake-ups while somebody waits.
@@ -111,6 +118,7 @@ async fn keep_house(stock: Stock, pulse: Pulse) {
         until_trim = until_trim.saturating_sub(pause);
         if until_trim.is_zero() {
             pool::trim();
+            other();
             until_trim = TRIM_EVERY;
         }
     }

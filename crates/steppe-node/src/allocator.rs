@@ -1,14 +1,94 @@
 //! The node's allocator: a cargo feature, counted.
 //!
-//! Invariant: exactly one of `alloc-mimalloc` and `alloc-system` answers; where
-//! both are asked for (`--all-features`), `alloc-system` does, since whoever adds
-//! it counts allocations or runs a sanitizer.
+//! Invariant: exactly one of `alloc-steppe`, `alloc-mimalloc` and `alloc-system`
+//! answers. Where several are asked for (`--all-features`), the later of these
+//! does: whoever adds one to the default wants it, and who adds `alloc-system`
+//! counts allocations or runs a sanitizer.
 
+#[cfg(all(
+    feature = "alloc-steppe",
+    not(any(feature = "alloc-mimalloc", feature = "alloc-system"))
+))]
+mod steppe;
+#[cfg(not(all(
+    feature = "alloc-steppe",
+    not(any(feature = "alloc-mimalloc", feature = "alloc-system"))
+)))]
 mod sys;
 
-pub use sys::{AllocatorView, NAME};
+use std::cell::Cell;
+use std::time::Duration;
+
+use serde_json::Value;
+use steppe_mem::alloc::thread_allocations;
+
+#[cfg(all(
+    feature = "alloc-steppe",
+    not(any(feature = "alloc-mimalloc", feature = "alloc-system"))
+))]
+use steppe as chosen;
+#[cfg(not(all(
+    feature = "alloc-steppe",
+    not(any(feature = "alloc-mimalloc", feature = "alloc-system"))
+)))]
+use sys as chosen;
+
+pub use chosen::{AllocatorView, NAME};
 
 /// The whole program's allocator.
 #[global_allocator]
-static ALLOCATOR: steppe_mem::alloc::Counted<sys::Allocator> =
-    steppe_mem::alloc::Counted(sys::ALLOCATOR);
+static ALLOCATOR: steppe_mem::alloc::Counted<chosen::Allocator> =
+    steppe_mem::alloc::Counted(chosen::ALLOCATOR);
+
+/// A thread that allocated no more often than this in a second had little to do.
+const ALLOCATIONS_AT_REST: u64 = 64;
+
+const REST_EVERY: Duration = Duration::from_secs(1);
+
+/// What an allocator says of its own memory. No byte is in two of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures {
+    /// Handed out, rounded up to size classes.
+    pub live_bytes: u64,
+    /// Free blocks among live ones. Not all of it is resident.
+    pub retained_bytes: u64,
+    /// Free, resident, and given back when its time has come.
+    pub dirty_bytes: u64,
+    /// Its own books.
+    pub meta_bytes: u64,
+    /// Given back to the system so far.
+    pub purged_bytes: u64,
+}
+
+/// What the allocator says of its memory, if it says anything.
+#[must_use]
+pub fn figures() -> Option<Figures> {
+    chosen::figures()
+}
+
+/// The same by size class and thread, for `/memory`; `null` if it says nothing.
+#[must_use]
+pub fn details() -> Value {
+    chosen::details()
+}
+
+/// For each thread that lives long, every second: where it had little to do, what
+/// the allocator keeps for this thread alone is left to all, so that it can go back
+/// to the system.
+pub fn rest() {
+    thread_local! {
+        static BEFORE: Cell<u64> = const { Cell::new(0) };
+    }
+    let now = thread_allocations();
+    if now - BEFORE.replace(now) <= ALLOCATIONS_AT_REST {
+        chosen::on_idle();
+    }
+}
+
+/// Rests every second, for as long as it is polled.
+pub async fn keep_resting() {
+    loop {
+        tokio::time::sleep(REST_EVERY).await;
+        rest();
+    }
+}

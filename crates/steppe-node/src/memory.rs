@@ -94,6 +94,7 @@ pub fn report(sources: &Sources) -> Result<Value, ReportError> {
             "name": allocator::NAME,
             "live_bytes": steppe_mem::alloc::live_bytes(),
             "resident_bytes": holders.allocator_resident_bytes,
+            "details": allocator::details(),
         },
         "explained": holders.parts.iter().map(part).collect::<Vec<_>>(),
         "explained_bytes": holders.explained_bytes(),

@@ -21,13 +21,14 @@ use steppe_mem::limits::BUDGET_BYTES_MIN;
 use steppe_mem::pool::Stock;
 use steppe_net::{
     BoundListener, Drain, Inherited, ListenAddress, Names, Phase, ServerAddress, SystemResolver,
-    WorkerThread, spawn_worker,
+    WorkerPlan, WorkerThread, spawn_worker,
 };
 use steppe_telemetry::recent::Recent;
 use steppe_telemetry::{Destination, LineLog, Registry, log};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::admin::{self, Admin, Readiness, State};
+use crate::allocator;
 use crate::cli::{Code, RunOptions};
 use crate::config::{self, Config, LogFormat, LogLevel, MemoryBudget, Workers};
 use crate::container::memory_limit;
@@ -114,6 +115,7 @@ async fn serve(
     let access = figures.access.clone();
     let admin = serve_admin(&mut node, &figures, &readiness, ask)?;
     let overhead = AbortOnDrop(tokio::spawn(Overhead::new(&node.budget).keep()));
+    let resting = AbortOnDrop(tokio::spawn(allocator::keep_resting()));
     let mut started = start_workers(&mut node, &gateway, &drain)?;
     readiness.set(State::Ready);
     let pulses = started.workers.iter().map(WorkerThread::pulse).collect();
@@ -160,7 +162,7 @@ async fn serve(
     };
     let is_clean = go_down(started, &drain, timeout, again).await;
     close_access_log(access.as_ref());
-    drop((admin, overhead, node.demo));
+    drop((admin, overhead, resting, node.demo));
     let code = if is_clean { Code::Ok } else { Code::Dropped };
     Ok(code.into())
 }
@@ -389,7 +391,13 @@ fn start_workers(
         let (gateway, tell) = (Arc::clone(gateway), tell.clone());
         let (change, changed) = tokio::sync::mpsc::channel(CHANGES_MAX);
         changes.push(change);
-        let worker = spawn_worker(index, drain.clone(), stock, move |worker| async move {
+        let plan = WorkerPlan {
+            index,
+            drain: drain.clone(),
+            stock,
+            keep_house: allocator::rest,
+        };
+        let worker = spawn_worker(plan, move |worker| async move {
             let _stack = StackMark::here();
             let drained = gateway.serve(worker, listeners, changed).await;
             // Nobody listens once the node has given up waiting.

@@ -4,6 +4,10 @@
     reason = "allocators answer through C functions of their own"
 )]
 
+use serde_json::Value;
+
+use super::Figures;
+
 #[cfg(any(feature = "alloc-system", not(feature = "alloc-mimalloc")))]
 pub(super) use system::{ALLOCATOR, Allocator};
 #[cfg(any(feature = "alloc-system", not(feature = "alloc-mimalloc")))]
@@ -13,6 +17,18 @@ pub use system::{AllocatorView, NAME};
 pub(super) use mi::{ALLOCATOR, Allocator};
 #[cfg(all(feature = "alloc-mimalloc", not(feature = "alloc-system")))]
 pub use mi::{AllocatorView, NAME};
+
+/// Neither tells more than its total.
+pub(super) fn figures() -> Option<Figures> {
+    None
+}
+
+pub(super) fn details() -> Value {
+    Value::Null
+}
+
+/// Neither keeps for a thread what it could leave to others.
+pub(super) fn on_idle() {}
 
 #[cfg(all(feature = "alloc-mimalloc", not(feature = "alloc-system")))]
 mod mi {

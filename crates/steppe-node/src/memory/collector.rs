@@ -10,6 +10,8 @@ use steppe_mem::{AccountReport, Budget, pool};
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::{Collector, DescriptorEncoder};
 
+use crate::allocator::{self, Figures};
+
 /// Writes what the node holds.
 #[derive(Debug)]
 pub struct MemoryCollector {
@@ -27,6 +29,14 @@ const POOL: Family = Family::new("steppe_pool_bytes", "Bytes of pooled buffers")
 const LIVE: Family = Family::new(
     "steppe_allocator_live_bytes",
     "Bytes asked of the allocator and not freed",
+);
+const HELD: Family = Family::new(
+    "steppe_allocator_bytes",
+    "What the allocator holds, by its own books",
+);
+const PURGED: Family = Family::new(
+    "steppe_allocator_purged_bytes",
+    "Bytes that the allocator gave back to the system",
 );
 const RSS: Family = Family::new("process_resident_memory_bytes", "Resident memory");
 const CPU: Family = Family::seconds("process_cpu", "User and system time");
@@ -50,6 +60,9 @@ impl Collector for MemoryCollector {
         accounts(&mut encoder, &self.budget.report())?;
         pooled(&mut encoder)?;
         LIVE.gauge(&mut encoder, steppe_mem::alloc::live_bytes())?;
+        if let Some(figures) = allocator::figures() {
+            held(&mut encoder, figures)?;
+        }
         match ProcessFigures::now() {
             Ok(figures) => figures.encode(&mut encoder),
             // A scrape without them is better than none.
@@ -110,6 +123,17 @@ fn pooled(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         ([("state", "idle")], bytes(|class| class.idle_count)),
     ];
     POOL.gauges(encoder, samples)
+}
+
+fn held(encoder: &mut DescriptorEncoder<'_>, figures: Figures) -> fmt::Result {
+    let samples = [
+        ([("state", "live")], figures.live_bytes),
+        ([("state", "retained")], figures.retained_bytes),
+        ([("state", "dirty")], figures.dirty_bytes),
+        ([("state", "meta")], figures.meta_bytes),
+    ];
+    HELD.gauges(encoder, samples)?;
+    PURGED.counter(encoder, figures.purged_bytes)
 }
 
 #[derive(Debug)]

@@ -1,0 +1,88 @@
+//! What steppe-malloc says of the memory that it took from the system.
+
+use std::ops::Range;
+
+use procfs::process::Process;
+use serde_json::{Value, json};
+use steppe_malloc::stats::{self, Stats};
+
+use super::Figures;
+
+/// What the reports call it.
+pub const NAME: &str = "steppe";
+
+pub(super) type Allocator = steppe_malloc::SteppeMalloc;
+pub(super) const ALLOCATOR: Allocator = steppe_malloc::SteppeMalloc;
+
+/// How to find the allocator's memory among the process's mappings.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AllocatorView;
+
+impl AllocatorView {
+    /// Whether some page of the allocator lies within `start..end`.
+    #[must_use]
+    pub fn owns(self, start: usize, end: usize) -> bool {
+        steppe_malloc::raw::owns_any(Range { start, end })
+    }
+
+    /// Its books: they lie wherever the kernel put them, and can't be asked about.
+    #[must_use]
+    pub fn taken_bytes(self) -> u64 {
+        stats::meta_bytes() as u64
+    }
+
+    /// The break segment belongs to the C library's own `malloc`.
+    #[must_use]
+    pub fn owns_break(self) -> bool {
+        false
+    }
+}
+
+/// Asks each class for its books: some microseconds.
+#[expect(clippy::unnecessary_wraps, reason = "other allocators have none")]
+pub(super) fn figures() -> Option<Figures> {
+    let Stats {
+        live_bytes,
+        retained_bytes,
+        dirty_bytes,
+        meta_bytes,
+        purged_bytes,
+        ..
+    } = stats::read();
+    Some(Figures {
+        live_bytes: live_bytes as u64,
+        retained_bytes: retained_bytes as u64,
+        dirty_bytes: dirty_bytes as u64,
+        meta_bytes: meta_bytes as u64,
+        purged_bytes,
+    })
+}
+
+/// What the allocator writes, with the names of threads.
+pub(super) fn details() -> Value {
+    let mut text = String::new();
+    let written = stats::write_json(&mut text);
+    let details = written.ok().and_then(|()| serde_json::from_str(&text).ok());
+    let mut details: Value = details.expect("the allocator writes JSON to a string that grows");
+    for heap in details["heaps"].as_array_mut().into_iter().flatten() {
+        heap["name"] = thread_name(&heap["thread"]);
+    }
+    details
+}
+
+/// `null` for one that has ended meanwhile.
+fn thread_name(thread: &Value) -> Value {
+    let id = thread.as_i64().and_then(|id| i32::try_from(id).ok());
+    let process = Process::myself().ok();
+    let task = id
+        .zip(process)
+        .map(|(id, process)| process.task_from_tid(id));
+    match task.and_then(|task| task.ok()?.stat().ok()) {
+        Some(stat) => json!(stat.comm),
+        None => Value::Null,
+    }
+}
+
+pub(super) fn on_idle() {
+    steppe_malloc::raw::on_idle();
+}
