@@ -10,11 +10,11 @@ ARGS ?=
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all soak bench-http man deb image fmt
+.PHONY: help run test test-all soak bench-http bench-malloc man deb image fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
-	  while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
+	  while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 # The dev profile: its optimized dependencies are shared with `make test`, and it links in seconds
 # where a release build (fat LTO) takes minutes. `exec`, so that Ctrl-C has one shell less to pass.
@@ -37,6 +37,10 @@ soak: ## run the lab's scenarios, half an hour; ARGS names some, e.g. ARGS=nginx
 bench-http: ## the gateway beside nginx and others on this machine
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- http --access-log $(ARGS)
+
+bench-malloc: ## the allocator beside glibc, mimalloc, jemalloc and others on this machine
+	@scripts/setup.sh bench
+	@cargo run --locked --release --package steppe-bench -- malloc $(ARGS)
 
 man: ## write the manual pages to target/packaging/man
 	@scripts/setup.sh run

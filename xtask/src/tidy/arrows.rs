@@ -5,7 +5,7 @@ use super::tree::{SourceFile, Tree};
 
 /// What each crate may link of ours. A crate that is missing here may link none of them, which is
 /// said too: a new crate gets its line.
-const BELOW: [(&str, &[&str]); 12] = [
+const BELOW: [(&str, &[&str]); 14] = [
     // The ground: an allocator of ours knows nothing of ours.
     ("steppe-malloc", &[]),
     ("steppe-malloc-abi", &["steppe-malloc"]),
@@ -29,6 +29,9 @@ const BELOW: [(&str, &[&str]); 12] = [
     ("steppe-lab", &[]),
     ("steppe-testkit", &[]),
     ("steppe-bench", &["steppe-testkit"]),
+    // The allocator under them is preloaded.
+    ("steppe-malloc-load", &[]),
+    ("steppe-malloc-peers", &[]),
     (
         "steppe-fuzz",
         &["steppe-mem", "steppe-net", "steppe-http", "steppe-node"],

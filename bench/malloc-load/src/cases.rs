@@ -1,0 +1,34 @@
+//! The cases, by name.
+
+pub mod churn;
+pub mod exchange;
+pub mod growth;
+pub mod large;
+pub mod larson;
+pub mod mixed;
+pub mod server;
+
+use crate::meter::Meter;
+
+/// What runs so many units of a case's own kind of work.
+pub type Run = fn(&mut Meter, u64);
+
+/// Every case, with what a unit of it is.
+pub const CASES: [(&str, &str, Run); 10] = [
+    ("random-400", "a malloc or a free", |meter, units| {
+        mixed::run(meter, 400, units);
+    }),
+    ("random-8192", "a malloc or a free", |meter, units| {
+        mixed::run(meter, 8_192, units);
+    }),
+    ("random-100000", "a malloc or a free", |meter, units| {
+        mixed::run(meter, 100_000, units);
+    }),
+    ("larson", "a malloc or a free", larson::run),
+    ("handover", "a malloc or a free", exchange::handover),
+    ("realloc", "a realloc", growth::run),
+    ("server", "a request", server::run),
+    ("churn", "a thread", churn::run),
+    ("freeing", "a malloc or a free", exchange::freeing),
+    ("large", "a block", large::run),
+];

@@ -1,0 +1,203 @@
+//! The allocators that are compared, and where the library of each comes from.
+//!
+//! Invariant: an allocator runs as its authors ship it, settings untouched, unless its name says
+//! otherwise. One that can't be had is named with the reason, and the others run.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+
+use super::build;
+
+/// An allocator under comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Peer {
+    /// Steppe as it is
+    SteppeBalanced,
+    /// STEPPE_MALLOC_PROFILE=speed
+    SteppeSpeed,
+    /// STEPPE_MALLOC_PROFILE=lean
+    SteppeLean,
+    /// The system's
+    Glibc,
+    /// Debian's libmimalloc2.0
+    MimallocDebian,
+    /// The newest version 2 that a crate carries
+    #[value(name = "mimalloc-2")]
+    Mimalloc2,
+    /// The newest version 3 that a crate carries
+    #[value(name = "mimalloc-3")]
+    Mimalloc3,
+    /// The newest version 3 that PyPI carries
+    MimallocPypi,
+    /// Debian's libjemalloc2
+    Jemalloc,
+    /// The same with MALLOC_CONF=background_thread:true,dirty_decay_ms:1000
+    JemallocBg,
+    /// Debian's libtcmalloc-minimal4
+    Tcmalloc,
+    /// The sources in the crate snmalloc-sys
+    Snmalloc,
+    /// The crate rusty_alloc
+    RustyAlloc,
+}
+
+/// An allocator that is there.
+#[derive(Debug, Clone)]
+pub struct Contestant {
+    pub peer: Peer,
+    pub version: String,
+    /// What is preloaded; nothing for the system's own.
+    pub library: Option<PathBuf>,
+}
+
+impl Peer {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SteppeBalanced => "steppe-balanced",
+            Self::SteppeSpeed => "steppe-speed",
+            Self::SteppeLean => "steppe-lean",
+            Self::Glibc => "glibc",
+            Self::MimallocDebian => "mimalloc-debian",
+            Self::Mimalloc2 => "mimalloc-2",
+            Self::Mimalloc3 => "mimalloc-3",
+            Self::MimallocPypi => "mimalloc-pypi",
+            Self::Jemalloc => "jemalloc",
+            Self::JemallocBg => "jemalloc-bg",
+            Self::Tcmalloc => "tcmalloc",
+            Self::Snmalloc => "snmalloc",
+            Self::RustyAlloc => "rusty-alloc",
+        }
+    }
+
+    pub const fn is_mimalloc(self) -> bool {
+        matches!(
+            self,
+            Self::MimallocDebian | Self::Mimalloc2 | Self::Mimalloc3 | Self::MimallocPypi
+        )
+    }
+
+    /// What is set for it, and for nobody else.
+    pub const fn setting(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::SteppeSpeed => Some(("STEPPE_MALLOC_PROFILE", "speed")),
+            Self::SteppeLean => Some(("STEPPE_MALLOC_PROFILE", "lean")),
+            Self::JemallocBg => Some(("MALLOC_CONF", "background_thread:true,dirty_decay_ms:1000")),
+            _ => None,
+        }
+    }
+
+    fn prepare(self, steppe: Option<&Path>) -> Result<Contestant> {
+        let (library, version) = match self {
+            Self::SteppeBalanced | Self::SteppeSpeed | Self::SteppeLean => build::steppe(steppe)?,
+            Self::Glibc => return Ok(glibc()),
+            Self::MimallocDebian => debian("libmimalloc.so.2", "libmimalloc2.0")?,
+            Self::Mimalloc2 => build::mimalloc("v2")?,
+            Self::Mimalloc3 => build::mimalloc("v3")?,
+            Self::MimallocPypi => build::mimalloc_of_pypi()?,
+            Self::Jemalloc | Self::JemallocBg => debian("libjemalloc.so.2", "libjemalloc2")?,
+            Self::Tcmalloc => debian("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4")?,
+            Self::Snmalloc => build::snmalloc()?,
+            Self::RustyAlloc => build::rusty_alloc()?,
+        };
+        Ok(Contestant {
+            peer: self,
+            version,
+            library: Some(library),
+        })
+    }
+}
+
+impl Contestant {
+    /// What preloads it: variables for the program's environment.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let preload = self
+            .library
+            .as_ref()
+            .map(|path| ("LD_PRELOAD", path.into()));
+        let setting = self.peer.setting();
+        preload
+            .into_iter()
+            .chain(setting.map(|(name, value)| (name, value.into())))
+            .collect()
+    }
+}
+
+/// Those that can be had, and the others by name, with the reason.
+pub fn prepare_all(peers: &[Peer], steppe: Option<&Path>) -> (Vec<Contestant>, Vec<String>) {
+    let (mut contestants, mut skipped) = (Vec::new(), Vec::new());
+    for peer in peers {
+        match peer.prepare(steppe) {
+            Ok(contestant) => contestants.push(contestant),
+            Err(error) => {
+                let reason = format!("{}: {error:#}", peer.name());
+                eprintln!("skipped {reason}");
+                skipped.push(reason);
+            }
+        }
+    }
+    (contestants, skipped)
+}
+
+fn glibc() -> Contestant {
+    let version = build::first_line("ldd", &["--version"]).unwrap_or_default();
+    Contestant {
+        peer: Peer::Glibc,
+        version: version.rsplit(' ').next().unwrap_or_default().to_owned(),
+        library: None,
+    }
+}
+
+/// A library of the distribution, and the version of its package.
+fn debian(file: &str, package: &str) -> Result<(PathBuf, String)> {
+    let folders = [
+        format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH),
+        "/usr/lib64".to_owned(),
+        "/usr/lib".to_owned(),
+    ];
+    let mut candidates = folders.iter().map(|folder| Path::new(folder).join(file));
+    let Some(library) = candidates.find(|candidate| candidate.is_file()) else {
+        bail!("{file} is not installed (Debian: apt-get install {package})");
+    };
+    let version = build::first_line("dpkg-query", &["-W", "-f=${Version}", package])
+        .unwrap_or_else(|_| "of the system".to_owned());
+    let library = library
+        .canonicalize()
+        .with_context(|| library.display().to_string())?;
+    Ok((library, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        for peer in Peer::value_variants() {
+            let value = peer.to_possible_value().expect("none is hidden");
+            assert_eq!(value.get_name(), peer.name());
+        }
+    }
+
+    #[test]
+    fn nothing_is_set_for_the_balanced_profile() {
+        let contestant = Contestant {
+            peer: Peer::SteppeBalanced,
+            version: String::new(),
+            library: Some("/lib/a.so".into()),
+        };
+        assert_eq!(
+            contestant.environment(),
+            [("LD_PRELOAD", "/lib/a.so".into())]
+        );
+    }
+
+    #[test]
+    fn a_library_that_is_not_installed_is_named_with_its_package() {
+        let error = debian("libnone.so.9", "libnone9").expect_err("nobody has it");
+        let expected = "libnone.so.9 is not installed (Debian: apt-get install libnone9)";
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,221 @@
+//! Tables of a run: one a case, and the targets with what was measured.
+
+use super::case::Case;
+use super::peer::{Contestant, Peer};
+use super::record::{Record, Records};
+use super::{Plan, targets};
+use crate::machine;
+use crate::table::{Table, figure};
+
+/// Everything that is told.
+pub struct Report<'a> {
+    pub records: &'a Records,
+    pub contestants: &'a [Contestant],
+    /// Allocators that could not be had, with the reason.
+    pub skipped: &'a [String],
+    pub plan: &'a Plan,
+    pub machine: &'a str,
+}
+
+/// How a table is written.
+type Form = fn(&Table) -> String;
+
+impl Report<'_> {
+    /// For a terminal.
+    pub fn print(&self) {
+        self.print_as("", |table| table.to_string());
+    }
+
+    /// For a README.
+    pub fn print_markdown(&self) {
+        self.print_as("### ", Table::to_markdown);
+    }
+
+    fn print_as(&self, heading: &str, form: Form) {
+        self.print_header();
+        for &case in &self.plan.cases {
+            println!("\n{heading}{}", case.title());
+            println!("{}", self.reference(case));
+            println!("\n{}", form(&self.case_table(case)));
+        }
+        println!("{heading}Targets");
+        println!("Information: nothing fails by them.\n");
+        println!("{}", form(&self.target_table()));
+        for failure in self.records.failures() {
+            println!("FAILED {failure}");
+        }
+    }
+
+    fn print_header(&self) {
+        println!("{}; {}", machine::date(), self.machine);
+        println!(
+            "medians of {} interleaved rounds at scale {}; in brackets a 95 % interval of the median \
+             ratio (bootstrap over rounds)",
+            self.plan.rounds, self.plan.scale
+        );
+        let named = |contestant: &Contestant| {
+            let setting = contestant.peer.setting();
+            let setting = setting.map(|(name, value)| format!(", {name}={value}"));
+            let (name, version) = (contestant.peer.name(), &contestant.version);
+            format!("{name} {version}{}", setting.unwrap_or_default())
+        };
+        let named: Vec<String> = self.contestants.iter().map(named).collect();
+        println!("{}", named.join("; "));
+        for reason in self.skipped {
+            println!("skipped {reason}");
+        }
+    }
+
+    fn reference(&self, case: Case) -> String {
+        let operation = case.operation();
+        match self.records.best_mimalloc(case) {
+            Some(best) => format!("one operation: {operation}; best mimalloc: {}", best.name()),
+            None => format!("one operation: {operation}; no mimalloc to compare with"),
+        }
+    }
+
+    fn case_table(&self, case: Case) -> Table {
+        let mut header = vec!["allocator", "op/CPU s", "to best mimalloc"];
+        if self.plan.traced {
+            header.extend(["instr/op", "calls/op"]);
+        }
+        header.extend(memory_columns(case));
+        let mut table = Table::new(&header);
+        for contestant in self.contestants {
+            let peer = contestant.peer;
+            let Some(record) = self.records.of(case, peer) else {
+                continue;
+            };
+            let mut row = vec![
+                peer.name().to_owned(),
+                rate(record.rate()),
+                self.ratio(case, peer),
+            ];
+            if self.plan.traced {
+                row.push(figure(record.instructions.unwrap_or(f64::NAN), 1));
+                row.push(record.syscalls.map_or_else(|| "-".to_owned(), small));
+            }
+            row.extend(memory_cells(case, record));
+            table.row(row);
+        }
+        table
+    }
+
+    fn ratio(&self, case: Case, peer: Peer) -> String {
+        let ratio = self.records.to_best_mimalloc(case, peer);
+        ratio.map_or_else(
+            || "-".to_owned(),
+            |ratio| format!("{:.3} [{:.3}, {:.3}]", ratio.median, ratio.low, ratio.high),
+        )
+    }
+
+    fn target_table(&self) -> Table {
+        let mut table = Table::new(&["target", "wanted", "measured", ""]);
+        let of_this_run = |target: &targets::Target| self.plan.cases.contains(&target.case);
+        for target in targets::all(self.records).into_iter().filter(of_this_run) {
+            let word = match target.is_held {
+                Some(true) => "held",
+                Some(false) => "short",
+                None => "not measured",
+            };
+            table.row(vec![
+                target.name,
+                target.wanted,
+                target.measured,
+                word.to_owned(),
+            ]);
+        }
+        table
+    }
+}
+
+/// Memory is in MB (10^6 bytes), anonymous and resident.
+fn memory_columns(case: Case) -> &'static [&'static str] {
+    match case {
+        Case::Server => &[
+            "peak MB",
+            "end of load",
+            "idle 2 s",
+            "light work",
+            "all freed",
+            "CPU s",
+        ],
+        Case::Churn => &["first tenth MB", "end", "peak", "idle"],
+        Case::Freeing => &["held MB", "held/live", "peak", "idle"],
+        _ => &["held MB", "peak", "idle"],
+    }
+}
+
+fn memory_cells(case: Case, record: &Record) -> Vec<String> {
+    let (held, peak) = (megabytes(record.held_kib()), megabytes(record.peak_kib()));
+    let idle = megabytes(record.idle_kib());
+    match case {
+        Case::Server => vec![
+            peak,
+            held,
+            idle,
+            megabytes(record.mark_kib("light")),
+            megabytes(record.mark_kib("freed")),
+            figure(record.cpu_seconds(), 2),
+        ],
+        Case::Churn => vec![megabytes(record.mark_kib("tenth")), held, peak, idle],
+        Case::Freeing => vec![held, figure(record.held_to_live(), 2), peak, idle],
+        _ => vec![held, peak, idle],
+    }
+}
+
+/// KiB in MB, with as many digits as tell a small heap.
+pub fn megabytes(kib: f64) -> String {
+    let megabytes = kib * 1024.0 / 1e6;
+    figure(megabytes, if megabytes < 10.0 { 2 } else { 1 })
+}
+
+/// Operations a second, in thousands or millions.
+pub fn rate(rate: f64) -> String {
+    if rate >= 1e6 {
+        format!("{} M", figure(rate / 1e6, 2))
+    } else if rate >= 1e4 {
+        format!("{} k", figure(rate / 1e3, 1))
+    } else {
+        figure(rate, 0)
+    }
+}
+
+/// A count that may be far below one.
+pub fn small(value: f64) -> String {
+    if value == 0.0 {
+        "0".to_owned()
+    } else if value < 0.01 {
+        format!("{value:.1e}")
+    } else {
+        figure(value, 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_digits_that_tell_them_apart() {
+        assert_eq!(rate(103_300_000.0), "103.30 M");
+        assert_eq!(rate(18_340.0), "18.3 k");
+        assert_eq!(rate(f64::NAN), "-");
+        assert_eq!(
+            (small(1.25e-7), small(0.0), small(1.5)),
+            ("1.2e-7".into(), "0".into(), "1.50".into())
+        );
+        assert_eq!(
+            (megabytes(380.0), megabytes(100_000.0)),
+            ("0.39".into(), "102.4".into())
+        );
+    }
+
+    #[test]
+    fn every_column_of_memory_has_its_cell() {
+        for case in <Case as clap::ValueEnum>::value_variants() {
+            let cells = memory_cells(*case, &Record::default());
+            assert_eq!(cells.len(), memory_columns(*case).len(), "{case:?}");
+        }
+    }
+}
