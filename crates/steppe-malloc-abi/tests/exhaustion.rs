@@ -1,0 +1,77 @@
+//! Memory runs out: null and `ENOMEM`, never an abort, and it works again when some was freed.
+
+mod support;
+
+use std::process::Command;
+
+use support::{Program, library, run};
+
+/// Runs a program with an address space of so many KB.
+fn limited(kilobytes: u32, words: &[&std::ffi::OsStr]) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "ulimit -v $0; exec \"$@\""])
+        .arg(kilobytes.to_string())
+        .args(words);
+    shell
+}
+
+fn exhaust(kilobytes: u32, case: &str) {
+    let program = Program::compile("exhaustion.c");
+    let preload = format!("LD_PRELOAD={}", library().display());
+    let bytes = (u64::from(kilobytes) * 1024).to_string();
+    let words = [
+        "env",
+        &preload,
+        &program.path().to_string_lossy(),
+        case,
+        &bytes,
+    ];
+    let words = words.map(std::ffi::OsStr::new);
+    run(&mut limited(kilobytes, &words)).succeeded();
+}
+
+#[test]
+fn every_size_to_the_end_and_again() {
+    for kilobytes in [150_000, 500_000] {
+        exhaust(kilobytes, "from_the_start");
+    }
+}
+
+#[test]
+fn in_four_threads_at_once() {
+    exhaust(400_000, "threads");
+}
+
+/// The limit comes when the allocator has reserved what it wants: even less than what is mapped.
+#[test]
+fn a_limit_that_comes_later() {
+    let program = Program::compile("exhaustion.c");
+    for bytes in ["1000000", "100000000", "400000000"] {
+        run(program.preloaded().args(["while_running", bytes])).succeeded();
+    }
+}
+
+/// So little that not even the allocator's own tables fit: the program starts, or says why not.
+#[test]
+fn hardly_any_memory() {
+    for kilobytes in (3_000..30_000).step_by(1_000) {
+        let preload = format!("LD_PRELOAD={}", library().display());
+        let words = ["env", &preload, "true"].map(std::ffi::OsStr::new);
+        let ended = run(&mut limited(kilobytes, &words));
+        assert!(ended.signal.is_none(), "{kilobytes} KB: {ended:#?}");
+    }
+}
+
+/// As `#[global_allocator]`: the message and the end that every Rust program has.
+#[test]
+fn a_rust_program_ends_by_the_standard_handler() {
+    let program = support::example("global_allocator");
+    let words = [program.as_os_str(), "exhaust".as_ref()];
+    let ended = run(&mut limited(300_000, &words)).aborted();
+    let has_message =
+        ended.errors.contains("memory allocation of") && ended.errors.contains("failed");
+    assert!(has_message, "{ended:#?}");
+    let work = run(Command::new(&program).arg("work")).succeeded();
+    assert_eq!(work.out, "400000\n");
+}

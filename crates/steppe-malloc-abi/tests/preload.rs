@@ -1,0 +1,84 @@
+//! The library inside of programs that did not expect it: forks under load, threads that end, dlopen,
+//! another allocator, a real server.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use steppe_testkit::{Wrk, skip};
+use support::server::Nginx;
+use support::{Program, is_long, library, preloaded, rounds, run};
+
+#[test]
+fn fork_under_load() {
+    let program = Program::compile("fork.c");
+    let forks = rounds(100, 1_000).to_string();
+    run(program.preloaded().arg(forks)).succeeded();
+}
+
+#[test]
+fn threads_free_while_they_end() {
+    let program = Program::compile("thread_exit.cc");
+    let threads = rounds(2_000, 20_000).to_string();
+    run(program.preloaded().arg(threads)).succeeded();
+}
+
+#[test]
+fn opened_while_the_program_runs() {
+    let program = Program::compile_with("dlopen.c", &["-ldl"]);
+    for scope in ["local", "global"] {
+        run(Command::new(program.path()).arg(library()).arg(scope)).succeeded();
+    }
+}
+
+#[test]
+fn preloaded_and_opened() {
+    let program = Program::compile_with("dlopen.c", &["-ldl"]);
+    // The same library twice is one library: there is nothing to tell apart, and it says so.
+    let ended = run(program.preloaded().arg(library()).arg("local"));
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(
+        ended.errors.contains("their_malloc != malloc"),
+        "{ended:#?}"
+    );
+}
+
+#[test]
+fn a_program_with_another_allocator() {
+    const NAME: &str = "a_program_with_another_allocator";
+    if !Path::new("/usr/include/jemalloc/jemalloc.h").exists() {
+        return skip(NAME, "jemalloc's header is not installed");
+    }
+    let shared = Program::compile_with("other_allocator.c", &["-ljemalloc"]);
+    run(&mut shared.preloaded()).succeeded();
+    // Inside of the program, jemalloc's malloc stands before any preloaded one.
+    let linked = ["-l:libjemalloc.a", "-lm", "-lstdc++", "-ldl"];
+    let inside = Program::compile_with("other_allocator.c", &linked);
+    run(&mut inside.preloaded()).succeeded();
+}
+
+/// Small programs of every kind: a shell with a pipe, an interpreter, a compiler.
+#[test]
+fn everyday_programs() {
+    let lines = run(preloaded("sh").args(["-c", "ls / | sort | wc -l"])).succeeded();
+    assert!(lines.out.trim().parse::<u32>().is_ok_and(|count| count > 5));
+    let scratch = steppe_testkit::Scratch::new("malloc-cc");
+    let source = scratch.write(
+        "a.c",
+        "#include <stdio.h>\nint main(void) { return puts(\"x\") < 0; }\n",
+    );
+    let program = scratch.join("a");
+    run(preloaded("cc").arg("-o").arg(&program).arg(source)).succeeded();
+    assert_eq!(run(&mut preloaded(&program)).succeeded().out, "x\n");
+}
+
+#[test]
+fn nginx_under_wrk() {
+    let nginx = Nginx::start();
+    let seconds = if is_long() { 20 } else { 2 };
+    let output = Wrk::new(&nginx.url("/page"), 64, seconds).run();
+    assert!(output.requests > 100, "{}", output.text);
+    assert_eq!((output.refused, output.errors), (0, 0), "{}", output.text);
+    nginx.has_library();
+}

@@ -1,0 +1,256 @@
+//! What the tests of the library stand on: the library as it ships, programs that use it, and runs
+//! of them that end.
+//!
+//! The library is built by its one command into the workspace's target directory; programs are
+//! compiled from `testdata/` when a test needs them. Everything panics with the reason.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+pub mod server;
+
+use std::ffi::OsStr;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use steppe_testkit::Scratch;
+
+/// Longer than any run takes on a machine that is busy with others.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Whether the long tier runs.
+pub fn is_long() -> bool {
+    std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
+}
+
+/// `normal` in the first tier, `long` in the long one.
+pub fn rounds(normal: u32, long: u32) -> u32 {
+    if is_long() { long } else { normal }
+}
+
+/// The shared library, as it ships.
+pub fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("", &[]).join("libsteppe_malloc.so"))
+}
+
+/// The static library beside it.
+pub fn static_library() -> PathBuf {
+    library().with_extension("a")
+}
+
+/// The shared library with the feature `hardened`.
+pub fn hardened_library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        build("malloc-hardened", &["--features", "hardened"]).join("libsteppe_malloc.so")
+    })
+}
+
+/// Builds the library below a folder of the target directory; returns where it is.
+fn build(folder: &str, features: &[&str]) -> PathBuf {
+    let target = target_directory().join(folder);
+    cargo(
+        &target,
+        &[
+            "--package",
+            "steppe-malloc-abi",
+            "--profile",
+            "release-malloc",
+        ],
+        features,
+    );
+    target.join("release-malloc")
+}
+
+/// Runs `cargo build` into a target directory.
+pub fn cargo(target: &Path, arguments: &[&str], features: &[&str]) {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked"])
+        .args(arguments)
+        .args(features)
+        .arg("--target-dir")
+        .arg(target)
+        // Flags of whoever runs the tests, for coverage or a sanitizer, are not the library's.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap_or_else(|error| panic!("can't run cargo: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo build failed:\n{errors}");
+}
+
+/// An example of this crate, built as tests are.
+pub fn example(name: &str) -> PathBuf {
+    let target = target_directory();
+    cargo(
+        &target,
+        &["--package", "steppe-malloc-abi", "--example", name],
+        &[],
+    );
+    target.join("debug/examples").join(name)
+}
+
+/// The workspace's target directory, which has this crate's `tmp` inside.
+pub fn target_directory() -> PathBuf {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    tmp.parent().expect("it is a folder of it").to_owned()
+}
+
+/// A file of `testdata/`.
+pub fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(name)
+}
+
+/// The folder of `steppe_malloc.h`.
+pub fn include_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
+}
+
+/// A compiled program of `testdata/`, removed with this value.
+pub struct Program {
+    path: PathBuf,
+    scratch: Scratch,
+}
+
+impl Program {
+    /// Compiles C, or C++ when the name ends so.
+    pub fn compile(source: &str) -> Self {
+        Self::compile_with(source, &[] as &[&str])
+    }
+
+    /// The same with further arguments for the compiler, after the source.
+    pub fn compile_with(source: &str, arguments: &[impl AsRef<OsStr>]) -> Self {
+        let is_cxx = source.ends_with(".cc");
+        let compiler = if is_cxx { "c++" } else { "cc" };
+        let scratch = Scratch::new("malloc");
+        let path = scratch.join("program");
+        let mut command = Command::new(compiler);
+        command
+            // No builtins: the compiler may not take out an allocation that nobody uses.
+            .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin"])
+            .args(["-pthread", "-D_GNU_SOURCE"])
+            // What misuses memory does so on purpose.
+            .args(["-Wno-alloc-size-larger-than", "-Wno-use-after-free"])
+            .arg(if is_cxx { "-std=c++17" } else { "-std=c11" })
+            .arg("-I")
+            .arg(include_directory())
+            .arg("-o")
+            .arg(&path)
+            .arg(testdata(source))
+            .args(arguments);
+        let output = command
+            .output()
+            .unwrap_or_else(|error| panic!("can't run {compiler}: {error}"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{source}:\n{errors}");
+        Self { path, scratch }
+    }
+
+    /// Compiles a shared library.
+    pub fn compile_library(source: &str) -> Self {
+        Self::compile_with(source, &["-shared", "-fPIC"])
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path beside it.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+
+    /// It, with the library preloaded.
+    pub fn preloaded(&self) -> Command {
+        preloaded(&self.path)
+    }
+}
+
+/// Any program, with the library preloaded.
+pub fn preloaded(program: impl AsRef<OsStr>) -> Command {
+    preloaded_by(library(), program)
+}
+
+/// Any program, with a build of the library preloaded.
+pub fn preloaded_by(library: &Path, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", library);
+    command
+}
+
+/// How a program ended, and what it said.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub out: String,
+    pub errors: String,
+}
+
+/// Runs to the end, but no longer than [`PATIENCE`].
+pub fn run(command: &mut Command) -> Ended {
+    run_within(command, PATIENCE)
+}
+
+/// Runs to the end, and kills all that it started when that takes longer than `limit`.
+pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
+    let scratch = Scratch::new("malloc-run");
+    let file = |name| std::fs::File::create(scratch.join(name)).expect("scratch can be written");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(file("out"))
+        .stderr(file("errors"))
+        .process_group(0)
+        .spawn()
+        .unwrap_or_else(|error| panic!("can't start {command:?}: {error}"));
+    let end = Instant::now() + limit;
+    let said = |name| {
+        let bytes = std::fs::read(scratch.join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    loop {
+        if let Some(status) = child.try_wait().expect("it is our child") {
+            return Ended {
+                code: status.code(),
+                signal: status.signal(),
+                out: said("out"),
+                errors: said("errors"),
+            };
+        }
+        if Instant::now() >= end {
+            let group = i32::try_from(child.id()).ok();
+            let group = group.and_then(rustix::process::Pid::from_raw);
+            let group = group.expect("a process has an id");
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            let _ = child.wait();
+            panic!(
+                "{command:?} still ran after {limit:?}; it said:\n{}{}",
+                said("out"),
+                said("errors")
+            );
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+impl Ended {
+    /// Expects exit code 0.
+    #[track_caller]
+    pub fn succeeded(self) -> Self {
+        assert!(self.code == Some(0), "{self:#?}");
+        self
+    }
+
+    /// Expects an end by SIGABRT.
+    #[track_caller]
+    pub fn aborted(self) -> Self {
+        assert!(self.signal == Some(6), "{self:#?}");
+        self
+    }
+}
