@@ -58,3 +58,4 @@ fmt: ## format everything
 	@scripts/setup.sh run
 	@cargo fmt --all
 	@cargo fmt --manifest-path fuzz/Cargo.toml
+	@cargo fmt --manifest-path bench/malloc-peers/Cargo.toml

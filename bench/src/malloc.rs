@@ -36,7 +36,7 @@ pub struct Options {
     /// The cases to run [default: all]
     #[arg(long, value_delimiter = ',')]
     cases: Vec<Case>,
-    /// The allocators to run [default: all]
+    /// The allocators to run [default: all; soak: the profiles and two mimallocs]
     #[arg(long, value_delimiter = ',')]
     peers: Vec<Peer>,
     /// A libsteppe_malloc.so, instead of building one
@@ -64,8 +64,7 @@ Examples:
   steppe-bench malloc --quick --cases random-400    one case
   steppe-bench malloc --peers steppe-balanced,mimalloc-3,glibc --rounds 15
                                                     narrower intervals between few
-  steppe-bench malloc --soak 60 --peers steppe-balanced,mimalloc-3
-                                                    throughput by turns of five seconds
+  steppe-bench malloc --soak 60                     throughput by turns of five seconds
 
 Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
 Exit code: 0 valid, 1 a program failed under an allocator, 2 the bench could not run.";
@@ -90,7 +89,14 @@ pub async fn run(options: &Options) -> Result<bool> {
     ensure!(!contestants.is_empty(), "no allocator to run");
     let machine = machine::describe();
     if let Some(minutes) = options.soak {
-        return soak::run(&launcher, &contestants, minutes, options.epoch, &machine).await;
+        println!("{}", soak::heading());
+        let epoch_seconds = options.epoch;
+        let length = soak::Length {
+            minutes,
+            epoch_seconds,
+        };
+        soak::run(&launcher, &contestants, &length).await?;
+        return Ok(true);
     }
     let mut records = Records::new(&plan.cases, &contestants);
     for round in 0..plan.rounds {
@@ -126,6 +132,9 @@ impl Options {
     }
 
     fn peers(&self) -> Vec<Peer> {
+        if self.soak.is_some() && self.peers.is_empty() {
+            return soak::DEFAULT_PEERS.into();
+        }
         named_or_all(&self.peers)
     }
 }

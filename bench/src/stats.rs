@@ -81,6 +81,17 @@ impl Draws {
     }
 }
 
+/// Standard deviation over mean, of a sample; NaN of fewer than two.
+pub fn variation(values: &[f64]) -> f64 {
+    if values.len() < 2 {
+        return f64::NAN;
+    }
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (count - 1.0)).sqrt() / mean
+}
+
 /// `round`'s order of `count` proxies: each is first once in `count` rounds.
 pub fn rotation(count: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |position| (position + round) % count)
@@ -118,6 +129,12 @@ mod tests {
         assert_eq!(median_interval(&values), (low, high));
         assert_eq!(median_interval(&[2.0]), (2.0, 2.0));
         assert!(median_interval(&[]).0.is_nan());
+    }
+
+    #[test]
+    fn variation_is_of_a_sample() {
+        assert_eq!(variation(&[1.0, 3.0]), 2.0_f64.sqrt() / 2.0);
+        assert!(variation(&[1.0]).is_nan());
     }
 
     #[test]

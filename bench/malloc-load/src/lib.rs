@@ -8,6 +8,7 @@
 pub mod cases;
 pub mod meter;
 pub mod random;
+pub mod served;
 pub mod status;
 #[expect(unsafe_code, reason = "the malloc family is C's")]
 pub mod sys;

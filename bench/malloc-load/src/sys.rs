@@ -3,7 +3,9 @@
 //! Invariant: a block is freed once, when it is dropped, by whichever thread drops it. Nothing here
 //! allocates on its own account.
 
+use std::io;
 use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process::abort;
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -47,6 +49,14 @@ impl Block {
         // SAFETY: the block is ours, and at least one byte long.
         unsafe { start.write(1) };
         Self(start)
+    }
+}
+
+impl Block {
+    /// What the allocator set aside for it: what was asked for, or somewhat more.
+    pub fn usable_bytes(&self) -> usize {
+        // SAFETY: it came from malloc or calloc, and lives.
+        unsafe { libc::malloc_usable_size(self.0.as_ptr().cast()) }
     }
 }
 
@@ -112,6 +122,39 @@ pub fn slots(count: usize) -> &'static mut [Option<Block>] {
     unsafe { slice::from_raw_parts_mut(start.cast(), count) }
 }
 
+/// Waits until one of these descriptors can be read, and marks those that can in `ready`.
+///
+/// # Errors
+/// What poll(2) says.
+pub fn wait_readable(descriptors: &[BorrowedFd<'_>], ready: &mut [bool]) -> io::Result<()> {
+    let mut polled = [const { unused() }; POLLED_MAX];
+    for (entry, descriptor) in polled.iter_mut().zip(descriptors) {
+        entry.fd = descriptor.as_raw_fd();
+    }
+    let count = descriptors.len().min(POLLED_MAX);
+    // SAFETY: the array has at least so many entries; a borrowed descriptor is open.
+    let found = unsafe { libc::poll(polled.as_mut_ptr(), count as libc::nfds_t, -1) };
+    if found < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for (is_ready, entry) in ready.iter_mut().zip(&polled[..count]) {
+        *is_ready = entry.revents != 0;
+    }
+    Ok(())
+}
+
+/// Descriptors that are waited for at once, at most.
+pub const POLLED_MAX: usize = 16;
+
+/// poll(2) passes over a negative descriptor.
+const fn unused() -> libc::pollfd {
+    libc::pollfd {
+        fd: -1,
+        events: libc::POLLIN,
+        revents: 0,
+    }
+}
+
 /// CPU time of this process so far, all threads, user and system.
 pub fn cpu_time() -> Duration {
     // SAFETY: the structure is integers only, for which zero is a value.
@@ -133,6 +176,9 @@ fn out_of_memory() -> ! {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
     use super::*;
 
     #[test]
@@ -150,6 +196,22 @@ mod tests {
         assert_eq!(body.bytes, 3_000_000);
         // SAFETY: the first byte of a live block.
         assert_eq!(unsafe { body.start.read() }, 1);
+    }
+
+    #[test]
+    fn a_block_can_use_at_least_what_it_asked_for() {
+        assert!(Block::new(100).usable_bytes() >= 100);
+    }
+
+    #[test]
+    fn only_what_can_be_read_is_marked() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let other = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("it is bound");
+        let _client = TcpStream::connect(address).expect("it listens");
+        let mut ready = [false; 2];
+        wait_readable(&[other.as_fd(), listener.as_fd()], &mut ready).expect("both are open");
+        assert_eq!(ready, [false, true]);
     }
 
     #[test]

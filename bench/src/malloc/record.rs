@@ -4,6 +4,7 @@
 //! pairs stay pairs, and a failure on record.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 use anyhow::Result;
 
@@ -154,6 +155,16 @@ impl Ratio {
             low,
             high,
         })
+    }
+}
+
+impl Display for Ratio {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{:.3} [{:.3}, {:.3}]",
+            self.median, self.low, self.high
+        )
     }
 }
 

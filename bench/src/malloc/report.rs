@@ -103,10 +103,7 @@ impl Report<'_> {
 
     fn ratio(&self, case: Case, peer: Peer) -> String {
         let ratio = self.records.to_best_mimalloc(case, peer);
-        ratio.map_or_else(
-            || "-".to_owned(),
-            |ratio| format!("{:.3} [{:.3}, {:.3}]", ratio.median, ratio.low, ratio.high),
-        )
+        ratio.map_or_else(|| "-".to_owned(), |ratio| ratio.to_string())
     }
 
     fn target_table(&self) -> Table {

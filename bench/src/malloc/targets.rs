@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::case::Case;
 use super::peer::Peer;
 use super::record::{Record, Records};
-use super::report::{megabytes, small};
+use super::report::megabytes;
 
 /// A line of the summary.
 pub struct Target {
@@ -189,24 +189,8 @@ fn speed(records: &Records, case: Case) -> Target {
         "speed",
         case,
         "interval above 0.97 × best mimalloc",
-        ratio.map(|ratio| {
-            let measured = format!(
-                "{} [{}, {}]",
-                three(ratio.median),
-                three(ratio.low),
-                three(ratio.high)
-            );
-            (measured, ratio.low >= 0.97)
-        }),
+        ratio.map(|ratio| (ratio.to_string(), ratio.low >= 0.97)),
     )
-}
-
-fn three(value: f64) -> String {
-    if value < 0.01 {
-        small(value)
-    } else {
-        format!("{value:.3}")
-    }
 }
 
 fn figure_of(
