@@ -44,6 +44,7 @@ fn the_page_shows_the_node_live_and_complains_of_nothing() {
     browser.await_true(&format!("{} === {reserved}", shown("reserved")));
     browser.await_true("byId('holders').rows.length > 5");
     browser.await_true("byId('accounts').innerText.includes('route all')");
+    allocator_is_shown(&mut browser, &node);
     let server = json!(origin.address().to_string());
     browser.await_true(&format!("byId('upstreams').innerText.includes({server})"));
     let today = "new Date().toLocaleDateString('en-GB')";
@@ -58,6 +59,24 @@ fn the_page_shows_the_node_live_and_complains_of_nothing() {
         assert_eq!(browser.evaluate(overhang), json!(0), "at {width} px");
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Classes and threads of steppe-malloc; nothing of an allocator that says nothing.
+fn allocator_is_shown(browser: &mut Chromium, node: &Steppe) {
+    let allocator = node.admin_json("/memory")["allocator"].take();
+    if allocator["details"].is_null() {
+        browser.await_true("byId('allocator').hidden");
+        return;
+    }
+    browser.await_true("!byId('allocator').hidden && byId('classes').rows.length > 3");
+    browser.await_true("byId('heaps').innerText.includes('worker-0')");
+    browser.await_true("byId('allocator-key').innerText.includes('MiB in use') || byId('allocator-key').innerText.includes('KiB in use')");
+    let widths =
+        "[...byId('allocator-bar').children].map((part) => part.getBoundingClientRect().width)";
+    let whole = format!(
+        "{widths}.reduce((sum, width) => sum + width, 0) / byId('allocator-bar').clientWidth"
+    );
+    browser.await_true(&format!("Math.abs(1 - {whole}) < 0.02"));
 }
 
 #[test]

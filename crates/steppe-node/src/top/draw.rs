@@ -7,7 +7,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Gauge, Paragraph, Row, Sparkline, Table};
 
 use super::view::{
-    AccountRow, SERVER_COLUMNS, View, bytes, connections, events, milliseconds, servers, text,
+    AccountRow, SERVER_COLUMNS, View, bytes, connections, events, memory, milliseconds, servers,
+    text,
 };
 
 const HELP: &str = "\
@@ -63,12 +64,10 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
         )
         .dim(),
     ]);
-    let rss = bytes(node["rss_bytes"].as_u64().unwrap_or(0));
-    let live = bytes(node["allocator_live_bytes"].as_u64().unwrap_or(0));
     let lines = vec![
         title,
         Line::from(connections(node)),
-        Line::from(format!("resident {rss}  allocated {live}")),
+        Line::from(memory(node)),
     ];
     frame.render_widget(Paragraph::new(lines), area);
 }

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use super::view::{SERVER_COLUMNS, View, bytes, connections, events, milliseconds, servers, text};
+use super::view::{
+    SERVER_COLUMNS, View, bytes, connections, events, memory, milliseconds, servers, text,
+};
 
 /// Prints it; a reader that left early has what it wanted.
 pub(super) fn print(view: &View) -> io::Result<()> {
@@ -17,7 +19,6 @@ pub(super) fn print(view: &View) -> io::Result<()> {
 pub(super) fn render(view: &View) -> String {
     let node = &view.node;
     let mut out = String::new();
-    let number = |key: &str| bytes(node[key].as_u64().unwrap_or(0));
     let _ = writeln!(
         out,
         "steppe {}  {}",
@@ -33,12 +34,7 @@ pub(super) fn render(view: &View) -> String {
         milliseconds(&node["p99_ms"])
     );
     let _ = writeln!(out, "{}", connections(node));
-    let _ = writeln!(
-        out,
-        "resident {}  allocated {}",
-        number("rss_bytes"),
-        number("allocator_live_bytes")
-    );
+    let _ = writeln!(out, "{}", memory(node));
     accounts(&mut out, view);
     upstreams(&mut out, view);
     for (level, line) in events(node) {

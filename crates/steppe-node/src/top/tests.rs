@@ -28,6 +28,7 @@ fn node() -> Value {
     json!({
         "version": "1.0.0", "state": "ready", "uptime_s": 90, "budget": budget,
         "rss_bytes": 12 << 20, "allocator_live_bytes": 900 << 10,
+        "allocator": { "live_bytes": 1 << 20, "retained_bytes": 600 << 10, "dirty_bytes": 64 << 10 },
         "requests_per_second": 1500.0, "p50_ms": 0.42, "p99_ms": 2.5,
         "connections": {
             "downstream": 16, "upstream_active": 9, "upstream_idle": 7, "tunnels": 1,
@@ -70,7 +71,7 @@ fn the_screen_shows_budget_rates_accounts_upstreams_and_errors() {
     expect![[r#"
         "steppe 127.0.0.1:9900  ready  1.0.0  up 90 s                                    "
         "clients 16  upstream 9 active, 7 idle  tunnels 1                                "
-        "resident 12.0 MiB  allocated 900.0 KiB                                          "
+        "resident 12.0 MiB  allocated 900.0 KiB  retained 600.0 KiB  dirty 64.0 KiB      "
         "┌memory budget─────────────────────────────────────────────────────────────────┐"
         "│████                  3.0 MiB of 64.0 MiB, peak 6.0 MiB                       │"
         "└──────────────────────────────────────────────────────────────────────────────┘"
@@ -109,7 +110,7 @@ fn plain_text_says_the_same() {
         up 90 s
         requests 1500.0/s  p50 0.42 ms  p99 2.50 ms
         clients 16  upstream 9 active, 7 idle  tunnels 1
-        resident 12.0 MiB  allocated 900.0 KiB
+        resident 12.0 MiB  allocated 900.0 KiB  retained 600.0 KiB  dirty 64.0 KiB
 
         account                                      reserved         peak        limit  refused
         node                                          3.0 MiB      6.0 MiB     64.0 MiB        0

@@ -201,6 +201,20 @@ pub(super) fn milliseconds(value: &Value) -> String {
         .map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2} ms"))
 }
 
+/// Resident memory, and what the allocator says where it does: blocks that are free
+/// among others, and pages that go back in a moment.
+pub(super) fn memory(node: &Value) -> String {
+    let number = |value: &Value| bytes(value.as_u64().unwrap_or(0));
+    let (rss, live) = (&node["rss_bytes"], &node["allocator_live_bytes"]);
+    let mut line = format!("resident {}  allocated {}", number(rss), number(live));
+    let allocator = &node["allocator"];
+    if allocator.is_object() {
+        let (retained, dirty) = (&allocator["retained_bytes"], &allocator["dirty_bytes"]);
+        line += &format!("  retained {}  dirty {}", number(retained), number(dirty));
+    }
+    line
+}
+
 /// The line about connections.
 pub(super) fn connections(node: &Value) -> String {
     let connections = &node["connections"];

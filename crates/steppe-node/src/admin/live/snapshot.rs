@@ -10,7 +10,7 @@ use steppe_telemetry::recent::{Recent, RecentEvent};
 
 use super::history::{Sample, rounded};
 use crate::admin::{Content, upstreams};
-use crate::{cli, memory};
+use crate::{allocator, cli, memory};
 
 /// Makes rates of counts, from one sample to the next.
 #[derive(Debug)]
@@ -98,6 +98,7 @@ pub(super) fn snapshot(content: &Content, uptime: Duration, last: Sample) -> Val
         "budget": memory::account(&budget),
         "rss_bytes": last.rss_bytes,
         "allocator_live_bytes": steppe_mem::alloc::live_bytes(),
+        "allocator": allocator(),
         "pool": pooled(),
         "requests": content.memory.http.requests(),
         "requests_per_second": rounded(last.requests_per_second),
@@ -112,6 +113,17 @@ pub(super) fn snapshot(content: &Content, uptime: Duration, last: Sample) -> Val
         "upstreams": upstreams::list(content),
         "reload": content.config.report(),
         "events": recent(&content.recent),
+    })
+}
+
+/// `null` where the allocator does not tell.
+fn allocator() -> Value {
+    allocator::figures().map_or(Value::Null, |figures| {
+        json!({
+            "live_bytes": figures.live_bytes,
+            "retained_bytes": figures.retained_bytes,
+            "dirty_bytes": figures.dirty_bytes,
+        })
     })
 }
 

@@ -358,21 +358,83 @@ function showHolders(memory) {
   const rows = memory.explained.map((part) => [HOLDERS[part.name] ?? part.name, part.bytes]);
   rows.push(["Unexplained", memory.unexplained_bytes]);
   byId("holders").replaceChildren(...rows.map(([name, held]) => {
-    const head = make("th", "", name);
-    head.scope = "row";
-    const thin = make("div", "thin flat");
-    const fill = make("i");
-    fill.style.width = `${share(held, whole)}%`;
-    thin.append(fill);
-    head.append(thin);
-    const row = make("tr");
-    row.append(head, make("td", "", bytes(held)), make("td", "", percent(share(held, whole))));
-    return row;
+    const part = share(held, whole);
+    return dataRow(name, [bytes(held), percent(part)], part);
   }));
+  showAllocator(memory.allocator);
   const sockets = memory.socket_buffers;
   setText(byId("holders-note"),
     `${bytes(whole)} anonymous of ${bytes(memory.rss_bytes)} resident, measured every ten seconds. ` +
     `Kernel: ${bytes(sockets.receive_bytes + sockets.send_bytes)} in ${count(sockets.sockets)} sockets.`);
+}
+
+const ALLOCATOR_PARTS = [
+  ["live_bytes", "in use", "one"],
+  ["retained_bytes", "free among blocks in use", "two"],
+  ["dirty_bytes", "free, goes back soon", "three"],
+  ["meta_bytes", "its books", "rest"],
+];
+
+/** What steppe-malloc says of itself; other allocators say nothing. */
+function showAllocator({ name, resident_bytes: resident, details }) {
+  byId("allocator").hidden = !details;
+  if (!details) return;
+  const held = ALLOCATOR_PARTS.reduce((sum, [key]) => sum + details[key], 0);
+  const bar = byId("allocator-bar");
+  bar.setAttribute("aria-label",
+    ALLOCATOR_PARTS.map(([key, text]) => `${bytes(details[key])} ${text}`).join(", "));
+  bar.replaceChildren(...ALLOCATOR_PARTS.map(([key, , look]) => {
+    const part = make("i", look);
+    part.style.width = `${share(details[key], held)}%`;
+    return part;
+  }));
+  byId("allocator-key").replaceChildren(...ALLOCATOR_PARTS.map(([key, text, look]) => {
+    const part = make("span", look);
+    part.append(make("b", "", bytes(details[key])), ` ${text}`);
+    return part;
+  }));
+  setText(byId("allocator-note"),
+    `${name}, profile ${details.profile}: ${bytes(resident)} of this are resident. What is free goes ` +
+    `back after ${milliseconds(details.decay_ms)}; ${bytes(details.purged_bytes)} did so far.`);
+  showClasses(details);
+  byId("heaps").replaceChildren(...details.heaps.map((heap) =>
+    dataRow(heap.name ?? `thread ${heap.thread}`, [bytes(heap.binned_bytes)])));
+}
+
+const SLAB_BYTES = 64 << 10;
+
+function showClasses(details) {
+  // Who holds most stands first, as people ask.
+  const classes = details.classes.filter((each) => each.slabs > 0)
+    .sort((one, other) => other.slabs - one.slabs || other.block_bytes - one.block_bytes);
+  const rows = classes.map((each) => {
+    const live = each.live_blocks * each.block_bytes;
+    const whole = each.slabs * SLAB_BYTES;
+    const ready = (each.binned_blocks + each.stored_blocks) * each.block_bytes;
+    const figures = [live, Math.max(0, whole - live), ready].map(bytes);
+    return dataRow(bytes(each.block_bytes), [...figures, count(each.slabs)], share(live, whole));
+  });
+  const large = [["32 KiB to 1 MiB", details.run_bytes], ["above 1 MiB", details.huge_bytes]];
+  for (const [name, live] of large) {
+    if (live > 0) rows.push(dataRow(name, [bytes(live), "–", "–", "–"], 100));
+  }
+  byId("classes").replaceChildren(...rows);
+}
+
+/** A row with a head, texts, and a bar below the head where there is a share. */
+function dataRow(name, texts, filled) {
+  const head = make("th", "", name);
+  head.scope = "row";
+  if (filled !== undefined) {
+    const thin = make("div", "thin flat");
+    const fill = make("i");
+    fill.style.width = `${filled}%`;
+    thin.append(fill);
+    head.append(thin);
+  }
+  const row = make("tr");
+  row.append(head, ...texts.map((text) => make("td", "", text)));
+  return row;
 }
 
 function showEvents(events) {
