@@ -122,15 +122,18 @@ fn one_large_block() {
     drop(large);
     let empty = now();
     assert_eq!(figure(&empty, "huge_bytes"), before, "{empty:#}");
-    assert!(freed(&empty) - freed(&full) >= 64 * MIB - NOISE, "{empty:#}");
+    assert!(
+        freed(&empty) - freed(&full) >= 64 * MIB - NOISE,
+        "{empty:#}"
+    );
     await_so("a mapping goes back", |section| {
         figure(section, "dirty_bytes") < NOISE
     });
 }
 
 fn a_thread_by_its_name() {
-    let (tell, told) = mpsc::channel::<()>();
-    let (end, ended) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::sync_channel::<()>(1);
+    let (end, ended) = mpsc::sync_channel::<()>(1);
     let planter = std::thread::Builder::new().name("planter".to_owned());
     let planter = planter.spawn(move || {
         drop(vec![vec![1_u8; 500]; 20]);

@@ -19,6 +19,7 @@ const BELOW: [(&str, &[&str]); 14] = [
     (
         "steppe-node",
         &[
+            "steppe-malloc",
             "steppe-mem",
             "steppe-telemetry",
             "steppe-net",
