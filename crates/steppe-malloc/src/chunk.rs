@@ -82,6 +82,8 @@ pub struct Unit {
     pub run_units: Cell<u16>,
     /// No word of bits before this one has a free block.
     pub first_word: Cell<u8>,
+    /// Whose depots a slab belongs to.
+    pub shard: Cell<u8>,
     /// The record of a sampled block, else 0; see `heap_profile`.
     pub sample: Cell<u32>,
     partial: Link<Unit>,

@@ -1,4 +1,4 @@
-//! A depot for each class: where threads' bins get blocks from, and bring them to.
+//! A depot for each class and shard: where threads' bins get blocks from, and bring them to.
 //!
 //! ```text
 //!    bins of threads        depot of a class                    slabs of the class
@@ -7,9 +7,9 @@
 //!   └───┴───┴───┘ ◀─────── └──────────────────┘ ◀─ when empty ─ └────────────────────┘    all are 1
 //!                  one lock a batch                fullest slab first, lowest address first
 //! ```
-//! A block goes through the store from the thread that frees to the thread that allocates: whose slab
-//! it came from does not matter, so there is no list of remote frees. A thread that only frees fills
-//! the store, and from then on bits of slabs.
+//! Threads are spread over shards, two a processor. A block goes back to the shard that its slab
+//! belongs to, whoever frees it, and from there to any thread of that shard: there is no list of
+//! remote frees. A thread that only frees fills the stores, and from then on bits of slabs.
 //!
 //! Invariant: `Unit::used` is the number of clear bits of a slab, and those blocks are in bins, in
 //! stores or with the program. A slab with used 0 is not a slab any more.
@@ -20,7 +20,7 @@
 
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::chunk::{AGING, Kind, PARTIAL, UNIT_BYTES, Unit, WORDS};
 use crate::chunk_map;
@@ -43,7 +43,13 @@ const UNLISTED: u8 = u8::MAX;
 /// In no bucket: its pages are being given back.
 const PURGING: u8 = u8::MAX - 1;
 
-static DEPOTS: [Depot; CLASSES] = [const { Depot::new() }; CLASSES];
+/// Shards there can be: more would only hold more slabs that are partly used.
+pub const SHARDS_MAX: usize = 32;
+
+static DEPOTS: [[Depot; CLASSES]; SHARDS_MAX] =
+    [const { [const { Depot::new() }; CLASSES] }; SHARDS_MAX];
+/// Shards in use.
+static SHARDS: AtomicUsize = AtomicUsize::new(1);
 
 /// What threads share of a class.
 #[repr(align(128))]
@@ -60,6 +66,8 @@ pub(crate) struct Depot {
     /// Blocks given to bins, and taken from them, ever.
     given: Cell<u64>,
     taken: Cell<u64>,
+    /// A block was freed twice: a slab that looks empty may have one that is in use.
+    has_misuse: Cell<bool>,
     store: [Cell<*mut u8>; BLOCKS_MAX],
 }
 
@@ -94,6 +102,16 @@ pub struct ClassStats {
 }
 
 impl ClassStats {
+    /// Adds the figures of another shard.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.block_bytes = other.block_bytes;
+        self.slabs += other.slabs;
+        self.out_blocks += other.out_blocks;
+        self.stored_blocks += other.stored_blocks;
+        self.given_blocks += other.given_blocks;
+        self.taken_blocks += other.taken_blocks;
+    }
+
     /// Blocks that are with the program.
     #[must_use]
     pub fn live_blocks(&self) -> usize {
@@ -102,14 +120,50 @@ impl ClassStats {
     }
 }
 
-/// The depot of a class.
-pub(crate) fn of(class: usize) -> &'static Depot {
-    &DEPOTS[class % CLASSES]
+/// The depot of a class in a shard.
+pub(crate) fn of(shard: usize, class: usize) -> &'static Depot {
+    &DEPOTS[shard % SHARDS_MAX][class % CLASSES]
 }
 
-/// The depots of all classes, in the order of their locks.
+/// All depots in use with their classes, in the order of their locks.
 pub(crate) fn all() -> impl DoubleEndedIterator<Item = (usize, &'static Depot)> {
-    DEPOTS.iter().enumerate().skip(1)
+    let shards = &DEPOTS[..shards()];
+    shards
+        .iter()
+        .flat_map(|depots| depots.iter().enumerate().skip(1))
+}
+
+/// Shards in use.
+pub(crate) fn shards() -> usize {
+    SHARDS.load(Ordering::Relaxed).clamp(1, SHARDS_MAX)
+}
+
+/// Once, before there is a second thread: two shards a processor.
+pub(crate) fn set_processors(processors: usize) {
+    SHARDS.store((processors * 2).clamp(1, SHARDS_MAX), Ordering::Relaxed);
+}
+
+/// The shard of the slab that a block is in.
+pub(crate) fn shard_of(block: *mut u8) -> usize {
+    let slab = crate::chunk::Chunk::holding(block).unit_at(block.addr());
+    usize::from(slab.shard.get())
+}
+
+/// Brings blocks of a class to the depots they belong to. Their order changes.
+pub(crate) fn take_all(class: usize, mut blocks: &mut [*mut u8]) {
+    while let Some(&first) = blocks.first() {
+        let shard = shard_of(first);
+        let mut count = 1;
+        for index in 1..blocks.len() {
+            if shard_of(blocks[index]) == shard {
+                blocks.swap(index, count);
+                count += 1;
+            }
+        }
+        let (own, others) = blocks.split_at_mut(count);
+        of(shard, class).take(class, own.iter().copied());
+        blocks = others;
+    }
 }
 
 impl Depot {
@@ -124,13 +178,19 @@ impl Depot {
             out: Cell::new(0),
             given: Cell::new(0),
             taken: Cell::new(0),
+            has_misuse: Cell::new(false),
             store: [const { Cell::new(ptr::null_mut()) }; BLOCKS_MAX],
         }
     }
 
     /// Gives up to `wanted` blocks to `bin`, the one to use first last. Returns how many: none only
     /// if there is no memory. `bin` runs under the lock, and may not allocate.
-    pub fn give(&self, class: usize, wanted: usize, mut bin: impl FnMut(*mut u8)) -> usize {
+    pub fn give(
+        &self,
+        (shard, class): (usize, usize),
+        wanted: usize,
+        mut bin: impl FnMut(*mut u8),
+    ) -> usize {
         let _guard = self.lock.lock();
         let stored = self.stored.get();
         if stored > 0 {
@@ -142,7 +202,7 @@ impl Depot {
             self.given.set(self.given.get() + count as u64);
             return count;
         }
-        let Some(slab) = self.fullest().or_else(|| self.new_slab(class)) else {
+        let Some(slab) = self.fullest().or_else(|| self.new_slab(shard, class)) else {
             return 0;
         };
         let count = self.give_from(slab, class, wanted, &mut bin);
@@ -195,11 +255,12 @@ impl Depot {
             // Off the lists nobody takes blocks from it; blocks that come back only set bits.
             self.unlist(slab);
             slab.bucket.set(PURGING);
-            slab.dirty_pages.set(slab.dirty_pages.get() & !pages);
             drop(guard);
-            purged += purge_pages(slab, pages);
+            let gone = purge_pages(slab, pages);
             guard = self.lock.lock();
-            if slab.used.get() == 0 {
+            slab.dirty_pages.set(slab.dirty_pages.get() & !gone);
+            purged += gone.count_ones() as usize * PAGE_BYTES;
+            if slab.used.get() == 0 && !self.has_misuse.get() {
                 self.release(slab);
             } else {
                 self.relist(slab, class);
@@ -240,7 +301,7 @@ impl Depot {
         self.partial.iter().rev().find_map(List::first)
     }
 
-    fn new_slab(&self, class: usize) -> Option<&'static Unit> {
+    fn new_slab(&self, shard: usize, class: usize) -> Option<&'static Unit> {
         let run = POOL.take(SLAB_UNITS, 1)?;
         #[cfg(feature = "hardened")]
         crate::hardened::guard(run, true);
@@ -249,6 +310,7 @@ impl Depot {
         for (word, bits) in slab.bits().iter().enumerate() {
             bits.set(low_bits(blocks.saturating_sub(word * 64)));
         }
+        slab.shard.set(low_u8(shard));
         slab.used.set(0);
         slab.first_word.set(0);
         // What others left in these pages is resident already.
@@ -319,6 +381,7 @@ impl Depot {
         let (word, bit) = (index / 64 % WORDS, 1_u64 << (index % 64));
         let bits = &slab.bits()[word];
         if bits.get() & bit != 0 {
+            self.has_misuse.set(true);
             report::misuse("double free", block, class);
             return;
         }
@@ -331,7 +394,7 @@ impl Depot {
         if slab.bucket.get() == PURGING {
             return;
         }
-        if slab.used.get() == 0 {
+        if slab.used.get() == 0 && !self.has_misuse.get() {
             self.release(slab);
             return;
         }
@@ -442,17 +505,22 @@ fn whole_pages(pages: u16) -> u16 {
     })
 }
 
-/// Gives pages of a slab back. Returns the bytes.
-fn purge_pages(slab: &Unit, mut pages: u16) -> usize {
-    let purged = pages.count_ones() as usize * PAGE_BYTES;
+/// Gives pages of a slab back. Returns those that the kernel took.
+fn purge_pages(slab: &Unit, mut pages: u16) -> u16 {
+    let mut gone = 0;
     while pages != 0 {
         let first = pages.trailing_zeros() as usize;
         let length = (pages >> first).trailing_ones() as usize;
+        let span = pages_of(first * PAGE_BYTES, length * PAGE_BYTES);
+        // SAFETY: the pages lie within the slab.
+        let start = unsafe { slab.base().add(first * PAGE_BYTES) };
         // SAFETY: whole pages of a slab on which no block is out, and which is in no list.
-        unsafe { sys::purge(slab.base().add(first * PAGE_BYTES), length * PAGE_BYTES) };
-        pages &= !pages_of(first * PAGE_BYTES, length * PAGE_BYTES);
+        if unsafe { sys::purge(start, length * PAGE_BYTES) } {
+            gone |= span;
+        }
+        pages &= !span;
     }
-    purged
+    gone
 }
 
 /// The lowest `count` bits, at most all.

@@ -1,16 +1,18 @@
 //! The hardened build: misuse ends the process with a message.
 //!
 //! ```text
-//!   block, with the program     │ …                      │   live bit 1
-//!   block, free                 │ mark │ mark │ …        │   live bit 0
+//!   block, with the program     │ …                      │ fence │   live bit 1
+//!   block, free                 │ mark │ mark │ …                │   live bit 0
 //! ```
-//! A free must find the block's live bit set, an allocation the marks as a free left them. Marks are
-//! a secret of the process mixed with the address, so what writes past the end of the block before,
-//! or into a free block, breaks them. A unit that nobody may touch lies behind each slab.
+//! A free must find the block's live bit set and its fence whole, an allocation the marks as a free
+//! left them. Marks and fences are a secret of the process mixed with the address: a write past a
+//! block's end breaks its fence, and one into a free block its marks. A unit that nobody may touch
+//! lies behind each slab.
 //!
 //! Invariant: a live bit is set exactly while the program has the block.
 //!
-//! Leaves out: writes past a block's end into a live one, and into a free block's later bytes.
+//! Leaves out: writes past a block's end that end before its class's, and those into a free block
+//! behind its first 16 bytes.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,6 +48,15 @@ pub(crate) fn on_allocate(block: *mut u8, class: usize) {
     if let Some((bits, bit)) = place(block, class) {
         bits.fetch_or(bit, Ordering::Relaxed);
     }
+    // SAFETY: the last word of a block that nobody has yet.
+    unsafe { fence(block, class).write(expected.rotate_left(32)) };
+}
+
+/// The last word of a block.
+fn fence(block: *mut u8, class: usize) -> *mut u64 {
+    let bytes = BLOCK_BYTES[class % CLASSES].max(16);
+    // SAFETY: the block has `bytes` bytes.
+    unsafe { block.add(bytes - 8).cast() }
 }
 
 /// Checks a block that the program gives back. False: it is none of its blocks.
@@ -57,6 +68,10 @@ pub(crate) fn on_free(block: *mut u8, class: usize) -> bool {
     if bits.fetch_and(!bit, Ordering::Relaxed) & bit == 0 {
         report::misuse("double free", block, class);
         return false;
+    }
+    // SAFETY: the last word of a block that the program has just given back.
+    if unsafe { fence(block, class).read() } != mark(block).rotate_left(32) {
+        report::misuse("write past the end of a block", block, class);
     }
     mark_fresh(block, BLOCK_BYTES[class % CLASSES]);
     true

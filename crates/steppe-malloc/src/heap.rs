@@ -52,6 +52,8 @@ pub(crate) struct Heap {
     bottoms: [Cell<*mut Slot>; CLASSES],
     batches: [Cell<u16>; CLASSES],
     profile: Cell<Profile>,
+    /// Which depots its bins are filled from.
+    shard: Cell<usize>,
     has_thread: AtomicBool,
     thread: AtomicU32,
     /// All heaps there ever were.
@@ -105,6 +107,7 @@ impl Heap {
             bottoms: [const { Cell::new((&raw const NO_SLOT.0).cast_mut()) }; CLASSES],
             batches: [const { Cell::new(FIRST_BATCH) }; CLASSES],
             profile: Cell::new(Profile::Balanced),
+            shard: Cell::new(0),
             has_thread: AtomicBool::new(false),
             thread: AtomicU32::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
@@ -116,7 +119,7 @@ impl Heap {
     #[inline(always)]
     pub fn class_of(&self, bytes: usize) -> usize {
         debug_assert!(bytes <= TABLE_BYTES_MAX);
-        let granules = (bytes + (GRANULE_BYTES - 1)) / GRANULE_BYTES;
+        let granules = bytes.div_ceil(GRANULE_BYTES);
         // SAFETY: the table has an entry for each number of granules up to the most, as the caller
         // has made sure of. (A checked access is 1 of 16 instructions.)
         usize::from(unsafe { *self.classes.get_unchecked(granules) })
@@ -165,7 +168,8 @@ impl Heap {
         let wanted = batch.min(half);
         let grown = (wanted * 2).min(half);
         self.batches[class % CLASSES].set(u16::try_from(grown).unwrap_or(FIRST_BATCH));
-        depot::of(class).give(class, wanted, |block| {
+        let shard = self.shard.get();
+        depot::of(shard, class).give((shard, class), wanted, |block| {
             self.push(class, block);
         });
         self.pop(class)
@@ -186,9 +190,9 @@ impl Heap {
         if count == 0 {
             return;
         }
-        // SAFETY: the slots above the bottom, up to the top, are initialized and this thread's.
-        let slots = unsafe { core::slice::from_raw_parts(bottom.add(1), held) };
-        depot::of(class).take(class, slots[..count].iter().copied());
+        // SAFETY: `count` slots above the bottom are initialized and this thread's.
+        let slots = unsafe { core::slice::from_raw_parts_mut(bottom.add(1), count) };
+        depot::take_all(class, slots);
         // SAFETY: within the same slots; they may overlap.
         unsafe { ptr::copy(bottom.add(1 + count), bottom.add(1), held - count) };
         // SAFETY: `held - count` slots above the bottom are left.
@@ -294,6 +298,7 @@ impl Heaps {
         let _guard = self.lock.lock();
         if !self.is_ready.load(Ordering::Relaxed) {
             settings::read();
+            depot::set_processors(sys::processors());
             self.key.set(sys::thread_key(end_of_thread));
             self.is_ready.store(true, Ordering::Relaxed);
         }
@@ -326,6 +331,7 @@ impl Heaps {
     }
 
     fn add(&self, heap: &'static Heap) -> &'static Heap {
+        heap.shard.set(self.count() % depot::shards());
         heap.next
             .store(self.first.load(Ordering::Relaxed), Ordering::Relaxed);
         self.first

@@ -12,7 +12,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use crate::chunk::{Chunk, Kind, UNIT_BYTES, Unit};
+use crate::chunk::{CHUNK_BYTES, Chunk, Kind, UNIT_BYTES, Unit};
 use crate::chunk_map::{CHUNK_MAP, ChunkMap};
 use crate::decay;
 use crate::list::{Link, Linked, List};
@@ -154,7 +154,10 @@ impl Large {
             .max(1)
             .checked_next_multiple_of(settings::page_bytes())?;
         if let Some(huge) = self.take_retained(bytes, align) {
-            return Some(self.hand_out(huge));
+            if huge.mapped_bytes.get() >= bytes || self.grow_retained(huge, bytes) {
+                return Some(self.hand_out(huge));
+            }
+            self.unmap(huge);
         }
         let huge = self.spare_record()?;
         huge.mapped_bytes.set(bytes);
@@ -167,7 +170,10 @@ impl Large {
             self.spare.push_front(huge);
             return None;
         }
-        sys::advise_huge_pages(huge.base.get(), bytes, profile::huge_pages());
+        if !profile::huge_pages() {
+            // Otherwise as the kernel likes: asked for, they cost more than they save here.
+            sys::advise_huge_pages(huge.base.get(), bytes, false);
+        }
         huge.is_clean.set(true);
         Some(self.hand_out(huge))
     }
@@ -182,8 +188,10 @@ impl Large {
         }
     }
 
-    /// The retained mapping that fits best: no smaller, at most a quarter larger.
+    /// The retained mapping that fits best: the smallest that is large enough and not too large, or
+    /// else the largest that is at least half as large, to be grown. Its pages are resident already.
     fn take_retained(&self, bytes: usize, align: usize) -> Option<&'static Huge> {
+        let slack = bytes / 16 * profile::current().numbers().huge_slack_16ths;
         let _guard = self.lock.lock();
         let mut best: Option<&'static Huge> = None;
         let mut next = self.retained.first();
@@ -191,9 +199,17 @@ impl Large {
             let Some(huge) = next else { break };
             next = <List<Huge, 0>>::next(huge);
             let mapped = huge.mapped_bytes.get();
-            let fits = mapped >= bytes && mapped - bytes <= bytes / 4;
-            let is_aligned = huge.base.get().addr().is_multiple_of(align);
-            let is_better = best.is_none_or(|best| mapped < best.mapped_bytes.get());
+            let fits = mapped >= bytes / 2 && mapped <= bytes + slack;
+            // If it has to move it goes to a multiple of a chunk's size.
+            let may_move = mapped < bytes && align <= CHUNK_BYTES;
+            let is_aligned = huge.base.get().addr().is_multiple_of(align) || may_move;
+            let is_better = best.is_none_or(|best| {
+                let best = best.mapped_bytes.get();
+                match mapped >= bytes {
+                    true => best < bytes || mapped < best,
+                    false => best < bytes && mapped > best,
+                }
+            });
             if fits && is_aligned && is_better {
                 best = Some(huge);
             }
@@ -203,6 +219,19 @@ impl Large {
         self.retained_bytes
             .fetch_sub(best.mapped_bytes.get(), Ordering::Relaxed);
         Some(best)
+    }
+
+    fn grow_retained(&self, huge: &'static Huge, bytes: usize) -> bool {
+        let old = huge.mapped_bytes.get();
+        // SAFETY: the record's own mapping, which is in no list and has no block.
+        match unsafe { CHUNK_MAP.resize(huge.base.get(), old, bytes, huge) } {
+            Some(base) => {
+                huge.base.set(base);
+                huge.mapped_bytes.set(bytes);
+                true
+            }
+            None => false,
+        }
     }
 
     fn spare_record(&self) -> Option<&'static Huge> {

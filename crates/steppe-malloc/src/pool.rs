@@ -153,11 +153,12 @@ impl Pool {
                 continue;
             }
             drop(guard);
-            purge_units(chunk, old);
-            purged += old.count_ones() as usize * UNIT_BYTES;
+            let gone = purge_units(chunk, old);
+            purged += gone.count_ones() as usize * UNIT_BYTES;
             guard = self.lock.lock();
             self.remove(chunk);
-            chunk.dirty.set(chunk.dirty.get() & !old);
+            // Whoever took other units meanwhile has dropped these from `dirty`.
+            chunk.dirty.set(chunk.dirty.get() & !old | old & !gone);
             chunk.free.set(chunk.free.get() | old);
             self.enter(chunk);
         }
@@ -282,14 +283,19 @@ fn aged(chunk: &Chunk, now: u32, decay_ms: u32) -> u64 {
     old
 }
 
-fn purge_units(chunk: &Chunk, mut units: u64) {
+/// Gives units back. Returns those that the kernel took.
+fn purge_units(chunk: &Chunk, mut units: u64) -> u64 {
+    let mut gone = 0;
     while units != 0 {
         let first = units.trailing_zeros() as usize;
         let length = (units >> first).trailing_ones() as usize;
         // SAFETY: these units are in nobody's hands: not free, and of no slab or run.
-        unsafe { sys::purge(chunk.base_of(first), length * UNIT_BYTES) };
+        if unsafe { sys::purge(chunk.base_of(first), length * UNIT_BYTES) } {
+            gone |= span(first, length);
+        }
         units &= !span(first, length);
     }
+    gone
 }
 
 fn new_chunk() -> Option<&'static Chunk> {

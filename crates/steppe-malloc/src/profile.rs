@@ -34,6 +34,8 @@ pub struct Numbers {
     pub decay_ms: u32,
     /// Free mappings of single blocks that are kept, in bytes.
     pub huge_retained_bytes: usize,
+    /// How much larger than asked for a kept mapping may be, as a part of 16 of the request.
+    pub huge_slack_16ths: usize,
     /// Whether the kernel may use huge pages.
     pub huge_pages: bool,
 }
@@ -73,6 +75,7 @@ static SPEED: Numbers = Numbers {
     depot_bytes: 256 << 10,
     decay_ms: 10_000,
     huge_retained_bytes: 1 << 30,
+    huge_slack_16ths: 16,
     huge_pages: true,
 };
 static BALANCED: Numbers = Numbers {
@@ -82,6 +85,7 @@ static BALANCED: Numbers = Numbers {
     depot_bytes: 32 << 10,
     decay_ms: 1_000,
     huge_retained_bytes: 256 << 20,
+    huge_slack_16ths: 4,
     huge_pages: false,
 };
 static LEAN: Numbers = Numbers {
@@ -91,6 +95,7 @@ static LEAN: Numbers = Numbers {
     depot_bytes: 8 << 10,
     decay_ms: 100,
     huge_retained_bytes: 16 << 20,
+    huge_slack_16ths: 2,
     huge_pages: false,
 };
 

@@ -21,16 +21,21 @@ use crate::{sys, tls};
 /// Every block is aligned to this, in bytes.
 pub const ALIGN: usize = 16;
 
+/// What the hardened build keeps for itself at the end of each block of a class, in bytes.
+const FENCE_BYTES: usize = if cfg!(feature = "hardened") { 8 } else { 0 };
+/// Requests above this have no class.
+const SMALL_REQUEST_MAX: usize = SMALL_BYTES_MAX - FENCE_BYTES;
+
 /// At least `size` bytes, aligned to [`ALIGN`]; null when there is no memory. 0 bytes are a block
 /// like any other.
 #[inline(always)]
 #[must_use]
 pub fn allocate(size: usize) -> *mut u8 {
-    if size > TABLE_BYTES_MAX {
+    if size > TABLE_BYTES_MAX - FENCE_BYTES {
         return allocate_medium(size);
     }
     let heap = tls::heap();
-    let class = heap.class_of(size);
+    let class = heap.class_of(size + FENCE_BYTES);
     let block = heap.pop(class);
     if block.is_null() {
         return allocate_slowly(size);
@@ -42,10 +47,10 @@ pub fn allocate(size: usize) -> *mut u8 {
 
 #[inline(never)]
 fn allocate_medium(size: usize) -> *mut u8 {
-    if size > SMALL_BYTES_MAX {
+    if size > SMALL_REQUEST_MAX {
         return allocate_large(size, ALIGN).map_or(ptr::null_mut(), |block| block.pointer);
     }
-    let class = class_of(size);
+    let class = class_of(size + FENCE_BYTES);
     let block = tls::heap().pop(class);
     if block.is_null() {
         return allocate_slowly(size);
@@ -58,7 +63,7 @@ fn allocate_medium(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn allocate_slowly(size: usize) -> *mut u8 {
-    let class = class_of(size);
+    let class = class_of(size + FENCE_BYTES);
     let take = || match heap::attach() {
         Some(heap) => heap.refill(class),
         None => give_one(class),
@@ -85,7 +90,7 @@ fn refuse() -> *mut u8 {
 /// A block for a thread without bins.
 fn give_one(class: usize) -> *mut u8 {
     let mut given = ptr::null_mut();
-    depot::of(class).give(class, 1, |block| given = block);
+    depot::of(0, class).give((0, class), 1, |block| given = block);
     given
 }
 
@@ -104,7 +109,7 @@ fn allocate_large(size: usize, align: usize) -> Option<Block> {
 /// The same as [`allocate`], zeroed.
 #[must_use]
 pub fn allocate_zeroed(size: usize) -> *mut u8 {
-    if size > SMALL_BYTES_MAX {
+    if size > SMALL_REQUEST_MAX {
         let Some(block) = allocate_large(size, ALIGN) else {
             return ptr::null_mut();
         };
@@ -130,7 +135,7 @@ pub fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
         return allocate(size);
     }
     match aligned_class(align, size) {
-        Some(class) => allocate(BLOCK_BYTES[class % CLASSES]),
+        Some(class) => allocate(BLOCK_BYTES[class % CLASSES] - FENCE_BYTES),
         None => allocate_large(size, align).map_or(ptr::null_mut(), |block| block.pointer),
     }
 }
@@ -138,11 +143,10 @@ pub fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
 /// The smallest class whose blocks hold `size` bytes and all lie at multiples of `align`: slabs start
 /// at multiples of 64 KiB, so those whose size is one.
 fn aligned_class(align: usize, size: usize) -> Option<usize> {
-    let wanted = size.max(align);
-    if wanted > SMALL_BYTES_MAX {
+    if size > SMALL_REQUEST_MAX || align > SMALL_BYTES_MAX {
         return None;
     }
-    (class_of(wanted)..CLASSES).find(|&class| BLOCK_BYTES[class % CLASSES].is_multiple_of(align))
+    (class_of(align.max(size + FENCE_BYTES))..CLASSES).find(|&class| BLOCK_BYTES[class % CLASSES].is_multiple_of(align))
 }
 
 /// Takes a block back; null does nothing. Does not change `errno`.
@@ -187,7 +191,7 @@ fn free_small(pointer: *mut u8, class: usize) {
     match heap::attach() {
         Some(heap) if heap.push(class, pointer) => {}
         Some(heap) => heap.overflow(class, pointer),
-        None => depot::of(class).take(class, core::iter::once(pointer)),
+        None => depot::take_all(class, &mut [pointer]),
     }
 }
 
@@ -239,7 +243,7 @@ pub unsafe fn reallocate(pointer: *mut u8, size: usize) -> *mut u8 {
     }
     let class = class_at(pointer.addr());
     let usable = match BLOCK_BYTES.get(class) {
-        Some(&bytes) if bytes > 0 => bytes,
+        Some(&bytes) if bytes > 0 => bytes - FENCE_BYTES,
         _ => {
             if let Some(resized) = resize_in_place(pointer, size) {
                 return resized;
@@ -271,7 +275,7 @@ pub unsafe fn reallocate(pointer: *mut u8, size: usize) -> *mut u8 {
 /// A large block that stays large, where it stands or moved as a mapping.
 #[cold]
 fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
-    if size <= SMALL_BYTES_MAX || size > BYTES_MAX {
+    if size <= SMALL_REQUEST_MAX || size > BYTES_MAX {
         return None;
     }
     match chunk_map::owner(pointer.addr()) {
@@ -306,13 +310,13 @@ pub unsafe fn usable_size(pointer: *mut u8) -> usize {
     if let Some(&bytes) = BLOCK_BYTES.get(class)
         && bytes > 0
     {
-        return bytes;
+        return bytes - FENCE_BYTES;
     }
     match chunk_map::owner(pointer.addr()) {
         Owner::Chunk(chunk) => {
             let unit = chunk.unit_at(pointer.addr());
             match unit.kind() {
-                Kind::Slab => BLOCK_BYTES[unit.class() % CLASSES],
+                Kind::Slab => BLOCK_BYTES[unit.class() % CLASSES] - FENCE_BYTES,
                 Kind::Run if pointer == unit.base() => {
                     usize::from(unit.run_units.get()) * UNIT_BYTES
                 }

@@ -33,7 +33,7 @@ pub struct Stats {
     pub stored_bytes: usize,
     /// Address space taken from the system, records included.
     pub mapped_bytes: usize,
-    /// Its highest value so far, records left out.
+    /// Its highest value so far.
     pub mapped_bytes_peak: usize,
     /// A part of `live_bytes`: blocks with a mapping of their own.
     pub huge_bytes: usize,
@@ -61,7 +61,8 @@ pub fn read() -> Stats {
         live_bytes: huge_bytes + run_bytes,
         dirty_bytes: POOL.dirty_bytes() + LARGE.retained_bytes(),
         mapped_bytes: chunk_bytes + META.mapped_bytes(),
-        mapped_bytes_peak,
+        // Records only grow.
+        mapped_bytes_peak: mapped_bytes_peak + META.mapped_bytes(),
         huge_bytes,
         run_bytes,
         meta_bytes: META.mapped_bytes(),
@@ -90,7 +91,10 @@ pub fn meta_bytes() -> usize {
 /// The figures of each class, the smallest blocks first.
 pub fn classes() -> impl Iterator<Item = ClassStats> {
     (1..CLASSES).map(|class| {
-        let mut stats = depot::of(class).stats(class);
+        let mut stats = ClassStats::default();
+        for shard in 0..depot::shards() {
+            stats.add(depot::of(shard, class).stats(class));
+        }
         stats.binned_blocks = HEAPS.all().map(|heap| heap.held(class)).sum();
         stats
     })

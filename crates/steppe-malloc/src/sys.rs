@@ -22,6 +22,17 @@ pub fn page_bytes() -> usize {
     usize::try_from(bytes).unwrap_or(PAGE_BYTES)
 }
 
+/// Processors that this process may run on, at least one, at most 1,024.
+#[must_use]
+pub fn processors() -> usize {
+    let mut set = [0_u64; 16];
+    let bytes = size_of_val(&set);
+    // SAFETY: writes at most as many bytes as the set has.
+    keeping_errno(|| unsafe { libc::sched_getaffinity(0, bytes, set.as_mut_ptr().cast()) });
+    let processors: u32 = set.iter().map(|word| word.count_ones()).sum();
+    processors.max(1) as usize
+}
+
 /// The calling thread's error number.
 #[must_use]
 pub fn errno() -> c_int {
