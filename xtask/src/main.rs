@@ -45,7 +45,7 @@ enum Task {
     Fuzz(FuzzArgs),
     /// Run the lab's scenarios, about 35 minutes in all
     Soak {
-        /// Scenarios, as the files of scenarios/ are called; all of them when none is named
+        /// Scenarios, as the files of scenarios/ are called; all but the allocator's when none is named
         #[arg(value_name = "SCENARIO")]
         names: Vec<String>,
     },

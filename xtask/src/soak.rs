@@ -14,10 +14,12 @@ struct Soak {
     command: &'static str,
     /// Of the lab: 1 where something is to be found.
     exit_code: i32,
+    /// Too long to run unless it is named.
+    only_named: bool,
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 8] = [
+const SOAKS: [Soak; 14] = [
     soak("gateway-baseline", 0),
     soak("leaking", 1),
     soak("retaining", 1),
@@ -28,8 +30,15 @@ const SOAKS: [Soak; 8] = [
         name: "gateway-leaks",
         command: "leaks",
         exit_code: 0,
+        only_named: false,
     },
     soak("gateway-stress", 0),
+    named("malloc-speed"),
+    named("malloc-lean"),
+    named("malloc-nginx"),
+    named("malloc-redis"),
+    named("malloc-node"),
+    named("malloc-balanced"),
 ];
 
 const fn soak(name: &'static str, exit_code: i32) -> Soak {
@@ -37,16 +46,27 @@ const fn soak(name: &'static str, exit_code: i32) -> Soak {
         name,
         command: "soak",
         exit_code,
+        only_named: false,
     }
 }
 
-/// Runs the scenarios that are named, or all of them. True: each ended as it should.
+const fn named(name: &'static str) -> Soak {
+    Soak {
+        only_named: true,
+        ..soak(name, 0)
+    }
+}
+
+/// Runs the scenarios that are named, or all that don't have to be. True: each ended as it should.
 pub fn command(names: &[String]) -> Result<bool> {
     let known = SOAKS.map(|soak| soak.name);
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("no scenario `{unknown}`; known: {}", known.join(", "));
     }
-    let is_wanted = |soak: &&Soak| names.is_empty() || names.iter().any(|name| name == soak.name);
+    let is_wanted = |soak: &&Soak| match names {
+        [] => !soak.only_named,
+        names => names.iter().any(|name| name == soak.name),
+    };
     let wanted: Vec<&Soak> = SOAKS.iter().filter(is_wanted).collect();
     build(&wanted)?;
     let mut ends = BTreeMap::new();
@@ -76,6 +96,10 @@ fn build(wanted: &[&Soak]) -> Result<()> {
     let release = ["build", "--locked", "--release", "--package"];
     process::run(process::cargo(&release).args(["steppe-node", "--package", "steppe-lab"]))?;
     process::run(process::cargo(&release).args(["steppe-lab", "--examples"]))?;
+    if wanted.iter().any(|soak| soak.name.starts_with("malloc-")) {
+        let programs = ["steppe-malloc-abi", "--package", "steppe-malloc-load"];
+        process::run(process::cargo(&release).args(programs))?;
+    }
     if wanted.iter().any(|soak| soak.command == "leaks") {
         // Memcheck sees what goes through the system's allocator.
         let system = [

@@ -88,8 +88,11 @@ impl Meter {
             println!("live_bytes {}", self.live_bytes);
         }
         // Telling allocates: the peak is read before it is told, and a buffer does not raise it.
-        println!("peak_kib {}", status::read().peak_kib);
-        for (name, kib) in &self.marks[..self.mark_count] {
+        // The kernel's own highest mark may lag behind what a point saw.
+        let marks = &self.marks[..self.mark_count];
+        let seen_kib = marks.iter().map(|(_, kib)| *kib).max().unwrap_or(0);
+        println!("peak_kib {}", status::read().peak_kib.max(seen_kib));
+        for (name, kib) in marks {
             println!("mark_kib {name} {kib}");
         }
     }

@@ -81,7 +81,8 @@ impl Case {
             Self::Larson => (20_000_000, 100_000),
             Self::Handover => (10_000_000, 10_000),
             Self::Realloc => (100_000, 548),
-            Self::Server => (4, 1),
+            // Requests a thread, in four waves.
+            Self::Server => (96, 8),
             Self::Churn => (20_000, 800),
             Self::Freeing => (5_000_000, 100_000),
             Self::Large => (200, 20),
@@ -97,7 +98,7 @@ impl Case {
             Self::Random100000 => (1_000_000, 3_000_000),
             Self::Larson | Self::Handover | Self::Freeing => (200_000, 800_000),
             Self::Realloc => (5_480, 16_440),
-            Self::Server => (1, 2),
+            Self::Server => (4, 8),
             Self::Churn => (160, 480),
             Self::Large => (20, 60),
         }
@@ -126,7 +127,7 @@ mod tests {
     fn a_scale_is_a_multiple_with_a_floor() {
         assert_eq!(Case::Random400.units(1.0), 20_000_000);
         assert_eq!(Case::Random400.units(0.5), 10_000_000);
-        assert_eq!(Case::Server.units(0.001), 1);
+        assert_eq!(Case::Server.units(0.001), 8);
     }
 
     #[test]

@@ -60,7 +60,8 @@ pub async fn syscalls(
     for variable in &variables {
         options.extend([OsStr::new("-E"), OsStr::new(variable)]);
     }
-    let (few, many) = (case.units(scale / 4.0), case.units(scale));
+    let few = case.units(scale / 4.0);
+    let many = case.units(scale).max(few * 3);
     let mut points = [(0, 0); 2];
     for (point, units) in points.iter_mut().zip([few, many]) {
         let mut command = launcher.within(&strace, &options, case, units);

@@ -12,17 +12,19 @@ use crate::meter::Meter;
 use crate::random::Random;
 use crate::sys::{self, Block, Body};
 
-/// One request under load is one operation; `waves` of 96 threads with 24 requests each. CPU
+/// One request under load is one operation. A unit is a request of each thread, over all waves. CPU
 /// time counts to the end, with what the allocator does in the silence.
-pub fn run(meter: &mut Meter, waves: u64) {
+pub fn run(meter: &mut Meter, units: u64) {
+    let requests = u32::try_from(units).unwrap_or(u32::MAX) / WAVES;
+    let requests = requests.max(1);
     let retained = Retained::new();
     meter.start();
-    for wave in 0..waves {
+    for wave in 0..WAVES {
         thread::scope(|scope| {
             for thread in 0..THREADS {
-                let seed = u32::try_from(wave).unwrap_or(0) * THREADS + thread + 1;
+                let random = Random::new(wave * THREADS + thread + 1);
                 let retained = &retained;
-                scope.spawn(move || serve(retained, Random::new(seed), REQUESTS, BODY_BYTES_MAX));
+                scope.spawn(move || serve(retained, random, requests, BODY_BYTES_MAX));
             }
         });
     }
@@ -37,7 +39,7 @@ pub fn run(meter: &mut Meter, waves: u64) {
     meter.mark("light");
     retained.clear();
     meter.mark_after_pause("freed");
-    meter.stop(waves * u64::from(THREADS * REQUESTS));
+    meter.stop(u64::from(WAVES) * u64::from(THREADS) * u64::from(requests));
 }
 
 fn serve(retained: &Retained, mut random: Random, requests: u32, body_bytes_max: usize) {
@@ -92,8 +94,8 @@ impl Retained {
 }
 
 const SEED: u32 = 4_711;
+const WAVES: u32 = 4;
 const THREADS: u32 = 96;
-const REQUESTS: u32 = 24;
 const BODY_BYTES_MIN: usize = 64 * 1024;
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 const TEMPORARIES: u32 = 40;
