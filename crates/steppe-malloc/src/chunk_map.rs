@@ -267,6 +267,10 @@ impl ChunkMap {
     }
 
     fn map_in_window(&self, bytes: usize, align: usize) -> Option<*mut u8> {
+        // Places are counted from the window's start, which is a multiple of no more than this.
+        if align > WINDOW_BASE {
+            return None;
+        }
         if self.start.get() == usize::MAX {
             let start = usize::try_from(sys::random() >> 8).unwrap_or(0) % START_CHUNKS;
             self.start.set(start);

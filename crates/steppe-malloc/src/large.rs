@@ -200,9 +200,9 @@ impl Large {
             next = <List<Huge, 0>>::next(huge);
             let mapped = huge.mapped_bytes.get();
             let fits = mapped >= bytes / 2 && mapped <= bytes + slack;
-            // If it has to move it goes to a multiple of a chunk's size.
-            let may_move = mapped < bytes && align <= CHUNK_BYTES;
-            let is_aligned = huge.base.get().addr().is_multiple_of(align) || may_move;
+            // All lie at multiples of a chunk's size, and where one grows to is no more than that.
+            let is_aligned = align <= CHUNK_BYTES
+                || mapped >= bytes && huge.base.get().addr().is_multiple_of(align);
             let is_better = best.is_none_or(|best| {
                 let best = best.mapped_bytes.get();
                 match mapped >= bytes {
