@@ -20,7 +20,7 @@ impl Rng {
     }
 
     fn below(&mut self, end: u64) -> usize {
-        usize::try_from(self.next() % end).unwrap()
+        usize::try_from(self.next() % end).expect("64 bits")
     }
 
     /// Sizes as programs have them: mostly small, some large, few huge.

@@ -1,0 +1,497 @@
+//! A model of the allocator: what a program may rely on, checked after every operation.
+//!
+//! Blocks stand in slots. A block's whole usable size is in nobody else's span, at a multiple of its
+//! alignment, and holds words made of its seed and their offsets until it is given back: so what is
+//! handed out twice, moved wrongly or purged too early is seen by the next look. When all is given
+//! back and trimmed, the books must say so.
+//!
+//! Operations are done by the thread that they name, one at a time, so a failure repeats itself.
+//! Several worlds may run at once: they exchange blocks through a [`Post`].
+//!
+//! Shared by the property tests and the fuzz target.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use steppe_malloc::profile::{self, Profile};
+use steppe_malloc::size_class::{BLOCK_BYTES, CLASSES};
+use steppe_malloc::stats::{self, Stats};
+use steppe_malloc::{SteppeMalloc, raw};
+
+/// Blocks that a world holds at once.
+pub const SLOTS: usize = 64;
+/// Threads of a world, the calling one included.
+pub const THREADS: usize = 4;
+/// A world holds no more than this, and asks for little instead.
+const LIVE_BYTES_MAX: usize = 48 << 20;
+/// Every word of blocks up to this size is written; of larger ones, some on every page.
+const DENSE_BYTES: usize = 4 << 10;
+const SPARSE_STEP_BYTES: usize = 512;
+/// How long the allocator's own thread may be in the way of a trim.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+
+/// Something that a program does.
+#[derive(Debug, Clone, Copy)]
+pub struct Op {
+    /// Which thread does it, modulo [`THREADS`].
+    pub thread: u8,
+    /// To which block, modulo [`SLOTS`].
+    pub slot: u8,
+    /// What.
+    pub action: Action,
+}
+
+/// What a program does to a slot. A block that stands where a new one goes is freed first.
+#[derive(Debug, Clone, Copy)]
+pub enum Action {
+    /// `malloc`.
+    Allocate(usize),
+    /// `calloc`.
+    Zeroed(usize),
+    /// `aligned_alloc`: bytes, and the alignment's `log2`.
+    Aligned(usize, u8),
+    /// The same, zeroed.
+    AlignedZeroed(usize, u8),
+    /// `realloc`; of an empty slot as of null.
+    Reallocate(usize),
+    /// `free`.
+    Free,
+    /// More than there can be is asked for: null, and the block stays as it is.
+    TooMuch(usize),
+    /// The block goes to whoever takes it from the post.
+    Post,
+    /// A block is taken from the post.
+    Collect,
+    /// Everything free is given back now.
+    Trim,
+    /// The thread is about to sleep.
+    Idle,
+    /// The profile changes.
+    Profile(Profile),
+    /// The thread ends; the next operation that names it gets a new one.
+    EndThread,
+}
+
+/// A size of one of the kinds where allocators go wrong, from two arbitrary numbers.
+pub fn size(kind: u8, number: u16) -> usize {
+    let number = usize::from(number);
+    match kind % 10 {
+        0..=3 => number % 300,
+        4 => number % 1_100,
+        5 => number % (33 << 10),
+        // About the edge of a class.
+        6 => (BLOCK_BYTES[number % CLASSES] + number / CLASSES % 3).saturating_sub(1),
+        // About the edges of runs and of mappings.
+        7 => ((number % 18 + 1) * (64 << 10) + number / 18 % 3).saturating_sub(1),
+        8 => number * 20,
+        _ => number * 100,
+    }
+}
+
+/// Blocks on their way between worlds.
+pub type Post = Arc<Mutex<Vec<Block>>>;
+
+/// A block that a world has.
+#[derive(Debug)]
+pub struct Block {
+    address: usize,
+    asked_bytes: usize,
+    usable_bytes: usize,
+    align: usize,
+    seed: u64,
+}
+
+/// The blocks of a program, and its threads.
+pub struct World {
+    slots: Vec<Option<Block>>,
+    /// Where blocks start, and where they end.
+    spans: BTreeMap<usize, usize>,
+    live_bytes: usize,
+    seed: u64,
+    post: Post,
+    crew: Crew,
+}
+
+impl World {
+    /// A world without blocks. `seed` tells its blocks from others'.
+    pub fn new(seed: u64, post: &Post) -> Self {
+        Self {
+            slots: (0..SLOTS).map(|_| None).collect(),
+            spans: BTreeMap::new(),
+            live_bytes: 0,
+            seed,
+            post: Arc::clone(post),
+            crew: Crew::default(),
+        }
+    }
+
+    /// Does one operation and checks what came of it.
+    pub fn apply(&mut self, op: Op) {
+        let (thread, slot) = (
+            usize::from(op.thread) % THREADS,
+            usize::from(op.slot) % SLOTS,
+        );
+        match op.action {
+            Action::Allocate(bytes) => self.allocate(thread, slot, bytes, 0, Content::Any),
+            Action::Zeroed(bytes) => self.allocate(thread, slot, bytes, 0, Content::Zeros),
+            Action::Aligned(bytes, shift) => {
+                self.allocate(thread, slot, bytes, shift, Content::Any);
+            }
+            Action::AlignedZeroed(bytes, shift) => {
+                self.allocate(thread, slot, bytes, shift, Content::Zeros);
+            }
+            Action::Reallocate(bytes) => self.reallocate(thread, slot, bytes),
+            Action::Free => self.free(thread, slot),
+            Action::TooMuch(excess) => self.ask_for_too_much(thread, slot, excess),
+            Action::Post => {
+                if let Some(block) = self.leave(slot) {
+                    self.post().push(block);
+                }
+            }
+            Action::Collect => {
+                let block = self.post().pop();
+                if let Some(block) = block {
+                    block.check();
+                    self.free(thread, slot);
+                    self.enter(slot, block);
+                }
+            }
+            Action::Trim => {
+                self.crew.run(thread, || usize::from(raw::trim()));
+            }
+            Action::Idle => {
+                self.crew.run(thread, || {
+                    raw::on_idle();
+                    0
+                });
+            }
+            Action::Profile(profile) => profile::set(profile),
+            Action::EndThread => self.crew.end(thread),
+        }
+    }
+
+    /// Frees all blocks, those at the post too, and ends the threads.
+    pub fn finish(mut self) {
+        for slot in 0..SLOTS {
+            self.free(slot % THREADS, slot);
+        }
+        let posted = std::mem::take(&mut *self.post());
+        for block in posted {
+            self.enter(0, block);
+            self.free(0, 0);
+        }
+        (0..THREADS).for_each(|thread| self.crew.end(thread));
+    }
+
+    fn allocate(&mut self, thread: usize, slot: usize, bytes: usize, shift: u8, content: Content) {
+        self.free(thread, slot);
+        let bytes = self.affordable(bytes);
+        let align = 1_usize << shift;
+        let address = self.crew.run(thread, move || {
+            call_allocate(bytes, align, content).expose_provenance()
+        });
+        let block = self.new_block(address, bytes, align);
+        if content == Content::Zeros {
+            assert!(block.is_zero(), "not zeroed: {block:x?}");
+        }
+        self.enter(slot, block);
+    }
+
+    fn reallocate(&mut self, thread: usize, slot: usize, bytes: usize) {
+        let Some(old) = self.leave(slot) else {
+            return self.allocate(thread, slot, bytes, 0, Content::Any);
+        };
+        old.check();
+        let bytes = self.affordable(bytes);
+        let (address, asked, align) = (old.address, old.asked_bytes, old.align);
+        let address = self.crew.run(thread, move || {
+            call_reallocate(address, asked, align, bytes).expose_provenance()
+        });
+        let new = self.new_block(address, bytes, align);
+        // Through the face for Rust, what was asked for is kept; through C's, what was usable.
+        let before = if align > raw::ALIGN {
+            old.asked_bytes
+        } else {
+            old.usable_bytes
+        };
+        old.check_at(new.address, before.min(bytes));
+        self.enter(slot, new);
+    }
+
+    fn free(&mut self, thread: usize, slot: usize) {
+        let Some(block) = self.leave(slot) else {
+            return;
+        };
+        block.check();
+        self.crew.run(thread, move || {
+            // SAFETY: the block lives, and left the world's slots.
+            unsafe { raw::free(pointer(block.address)) };
+            0
+        });
+    }
+
+    fn ask_for_too_much(&mut self, thread: usize, slot: usize, excess: usize) {
+        let bytes = (isize::MAX as usize).saturating_add(1 + excess);
+        let block = self.slots[slot].as_ref().map_or(0, |block| block.address);
+        let given = self.crew.run(thread, move || {
+            let (plain, zeroed) = (raw::allocate(bytes), raw::allocate_zeroed(bytes));
+            let aligned = raw::allocate_aligned(1 << 12, bytes);
+            // SAFETY: null, or a block that lives; null is returned, so it still does.
+            let moved = unsafe { raw::reallocate(pointer(block), bytes) };
+            plain.addr() | zeroed.addr() | aligned.addr() | moved.addr()
+        });
+        assert_eq!(given, 0, "more than there can be: {bytes}");
+        if let Some(block) = &self.slots[slot] {
+            block.check();
+        }
+    }
+
+    fn new_block(&mut self, address: usize, asked_bytes: usize, align: usize) -> Block {
+        assert_ne!(address, 0, "no memory for {asked_bytes} bytes at {align}");
+        assert!(
+            address.is_multiple_of(align.max(raw::ALIGN)),
+            "{address:x} for {align}"
+        );
+        // SAFETY: just handed out.
+        let usable_bytes = unsafe { raw::usable_size(pointer(address)) };
+        assert!(
+            usable_bytes >= asked_bytes,
+            "{usable_bytes} for {asked_bytes}"
+        );
+        assert!(raw::owns(pointer(address)), "not owned: {address:x}");
+        let seed = self.next_seed();
+        Block {
+            address,
+            asked_bytes,
+            usable_bytes,
+            align,
+            seed,
+        }
+    }
+
+    /// Puts a block into a slot, after a look at what lies beside it.
+    fn enter(&mut self, slot: usize, block: Block) {
+        let (start, end) = (block.address, block.address + block.usable_bytes);
+        if let Some((_, &before_end)) = self.spans.range(..end).next_back() {
+            assert!(before_end <= start, "overlap at {start:x}");
+        }
+        self.spans.insert(start, end);
+        self.live_bytes += block.usable_bytes;
+        block.fill();
+        self.slots[slot] = Some(block);
+    }
+
+    fn leave(&mut self, slot: usize) -> Option<Block> {
+        let block = self.slots[slot].take()?;
+        self.spans.remove(&block.address);
+        self.live_bytes -= block.usable_bytes;
+        Some(block)
+    }
+
+    fn affordable(&self, bytes: usize) -> usize {
+        if self.live_bytes + bytes > LIVE_BYTES_MAX {
+            bytes % 1_024
+        } else {
+            bytes
+        }
+    }
+
+    fn next_seed(&mut self) -> u64 {
+        self.seed = self
+            .seed
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(1);
+        self.seed
+    }
+
+    fn post(&self) -> std::sync::MutexGuard<'_, Vec<Block>> {
+        // A failed check elsewhere is reported there.
+        self.post.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a new block has to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Any,
+    Zeros,
+}
+
+fn call_allocate(bytes: usize, align: usize, content: Content) -> *mut u8 {
+    match (content, align) {
+        (Content::Any, ..=1) => raw::allocate(bytes),
+        (Content::Zeros, ..=1) => raw::allocate_zeroed(bytes),
+        (Content::Any, _) => raw::allocate_aligned(align, bytes),
+        (Content::Zeros, _) => {
+            let layout = Layout::from_size_align(bytes.max(1), align).expect("a small alignment");
+            // SAFETY: not of zero bytes.
+            unsafe { SteppeMalloc.alloc_zeroed(layout) }
+        }
+    }
+}
+
+/// Resizes by the face that keeps the alignment, where there is one.
+fn call_reallocate(address: usize, asked: usize, align: usize, bytes: usize) -> *mut u8 {
+    if align <= raw::ALIGN {
+        // SAFETY: the block lives, and left the world's slots.
+        return unsafe { raw::reallocate(pointer(address), bytes) };
+    }
+    let layout = Layout::from_size_align(asked, align).expect("as it was asked for");
+    // SAFETY: as above, with the layout that it has.
+    unsafe { SteppeMalloc.realloc(pointer(address), layout, bytes) }
+}
+
+fn pointer(address: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+impl Block {
+    fn fill(&self) {
+        for offset in self.offsets(self.usable_bytes) {
+            // SAFETY: eight bytes at a multiple of eight, within the block.
+            let word = unsafe { pointer(self.address).add(offset).cast::<u64>() };
+            // SAFETY: as above; nobody else has the block.
+            unsafe { word.write(self.word(offset)) };
+        }
+    }
+
+    /// Whether all of it is as it was filled.
+    fn check(&self) {
+        self.check_at(self.address, self.usable_bytes);
+    }
+
+    /// Whether the first `bytes` at `address`, where they may have moved, are as they were filled.
+    fn check_at(&self, address: usize, bytes: usize) {
+        for offset in self.offsets(bytes) {
+            // SAFETY: eight bytes at a multiple of eight, within the block.
+            let word = unsafe { pointer(address).add(offset).cast::<u64>() };
+            // SAFETY: as above, and initialized by `fill`.
+            let found = unsafe { word.read() };
+            assert_eq!(
+                found,
+                self.word(offset),
+                "overwritten at {offset} of {self:x?}"
+            );
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        // SAFETY: the block lives and has as many bytes, all of which were zeroed.
+        let bytes = unsafe { std::slice::from_raw_parts(pointer(self.address), self.asked_bytes) };
+        bytes.iter().all(|&byte| byte == 0)
+    }
+
+    /// Where words of the first `bytes` stand; the last one always has one.
+    fn offsets(&self, bytes: usize) -> impl Iterator<Item = usize> + use<> {
+        let step = if self.usable_bytes <= DENSE_BYTES {
+            8
+        } else {
+            SPARSE_STEP_BYTES
+        };
+        let last = self.usable_bytes - 8;
+        let whole = (bytes / 8 * 8).min(last);
+        let end = (bytes >= self.usable_bytes).then_some(last);
+        (0..whole)
+            .step_by(step)
+            .filter(move |offset| offset + 8 <= whole)
+            .chain(end)
+    }
+
+    fn word(&self, offset: usize) -> u64 {
+        (self.seed ^ offset as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+type Work = Box<dyn FnOnce() -> usize + Send>;
+
+/// The threads of a world: started when they are first named.
+#[derive(Default)]
+struct Crew {
+    workers: [Option<Worker>; THREADS],
+}
+
+struct Worker {
+    work: SyncSender<Work>,
+    results: Receiver<usize>,
+    thread: JoinHandle<()>,
+}
+
+impl Crew {
+    /// Has a thread do some work; number 0 is the calling one.
+    fn run(&mut self, thread: usize, work: impl FnOnce() -> usize + Send + 'static) -> usize {
+        if thread == 0 {
+            return work();
+        }
+        let worker = self.workers[thread].get_or_insert_with(Worker::start);
+        worker.work.send(Box::new(work)).expect("it waits for work");
+        worker.results.recv().expect("the work returns")
+    }
+
+    fn end(&mut self, thread: usize) {
+        if let Some(worker) = self.workers[thread].take() {
+            drop(worker.work);
+            worker.thread.join().expect("it only did what it was told");
+        }
+    }
+}
+
+impl Worker {
+    fn start() -> Self {
+        let (work, works) = sync_channel::<Work>(1);
+        let (result, results) = sync_channel(1);
+        let thread = std::thread::spawn(move || {
+            for work in works {
+                if result.send(work()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            work,
+            results,
+            thread,
+        }
+    }
+}
+
+/// Gives everything back and returns the books, once no block is out and no thread is at work.
+///
+/// The allocator's own thread may be giving back what it finds at the same moment: then this waits.
+pub fn settle() -> Stats {
+    let end = Instant::now() + SETTLE_TIME;
+    loop {
+        raw::trim();
+        let stats = stats::read();
+        let is_settled = stats.retained_bytes == 0 && stats.dirty_bytes == 0 && stats.chunks <= 1;
+        if is_settled || Instant::now() > end {
+            return stats;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Checks that nothing is out: not with the program, not in bins, stores or slabs.
+pub fn assert_empty(stats: &Stats) {
+    let held = [
+        stats.live_bytes,
+        stats.huge_bytes,
+        stats.run_bytes,
+        stats.binned_bytes,
+    ];
+    assert_eq!(held, [0; 4], "{stats:?}");
+    let kept = [stats.stored_bytes, stats.retained_bytes, stats.dirty_bytes];
+    assert_eq!(kept, [0; 3], "{stats:?}");
+    assert!(stats.chunks <= 1, "{stats:?}");
+    for class in stats::classes() {
+        let out = (
+            class.slabs,
+            class.out_blocks,
+            class.given_blocks - class.taken_blocks,
+        );
+        assert_eq!(out, (0, 0, 0), "{class:?}");
+    }
+}
