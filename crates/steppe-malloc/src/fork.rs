@@ -11,6 +11,7 @@ use crate::chunk_map::CHUNK_MAP;
 use crate::decay::{self, PURGE};
 use crate::depot;
 use crate::heap::HEAPS;
+use crate::heap_profile;
 use crate::large::LARGE;
 use crate::meta::META;
 use crate::pool::POOL;
@@ -21,7 +22,8 @@ fn locks() -> impl DoubleEndedIterator<Item = &'static Lock> {
     [&PURGE, &HEAPS.lock]
         .into_iter()
         .chain(depot::all().map(|(_, depot)| &depot.lock))
-        .chain([&POOL.lock, &LARGE.lock, &CHUNK_MAP.lock, &META.lock])
+        .chain([&POOL.lock, &LARGE.lock, &CHUNK_MAP.lock])
+        .chain([heap_profile::lock(), &META.lock])
 }
 
 /// Has the functions below called. Allocates.

@@ -23,6 +23,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering
 use crate::decay;
 use crate::depot;
 use crate::fork;
+use crate::heap_profile::{self, Sampler};
 use crate::meta::META;
 use crate::profile::{self, Numbers, Profile};
 use crate::settings;
@@ -52,6 +53,8 @@ pub(crate) struct Heap {
     bottoms: [Cell<*mut Slot>; CLASSES],
     batches: [Cell<u16>; CLASSES],
     profile: Cell<Profile>,
+    /// What samples for it, or what this is a part of; see `heap_profile`.
+    pub sampler: Cell<Option<&'static Sampler>>,
     /// Which depots its bins are filled from.
     shard: Cell<usize>,
     has_thread: AtomicBool,
@@ -99,7 +102,8 @@ pub struct HeapStats {
 }
 
 impl Heap {
-    const fn empty() -> Self {
+    /// Bins that are empty and full at once.
+    pub const fn empty() -> Self {
         Self {
             tops: [const { AtomicPtr::new((&raw const NO_SLOT.0).cast_mut()) }; CLASSES],
             limits: [const { AtomicPtr::new((&raw const NO_SLOT.0).cast_mut()) }; CLASSES],
@@ -107,6 +111,7 @@ impl Heap {
             bottoms: [const { Cell::new((&raw const NO_SLOT.0).cast_mut()) }; CLASSES],
             batches: [const { Cell::new(FIRST_BATCH) }; CLASSES],
             profile: Cell::new(Profile::Balanced),
+            sampler: Cell::new(None),
             shard: Cell::new(0),
             has_thread: AtomicBool::new(false),
             thread: AtomicU32::new(0),
@@ -161,8 +166,17 @@ impl Heap {
         true
     }
 
+    /// Takes a block out of a bin, which is filled if it is empty. Null: no memory.
+    pub fn take(&self, class: usize) -> *mut u8 {
+        let block = self.pop(class);
+        if block.is_null() {
+            return self.refill(class);
+        }
+        block
+    }
+
     /// Fills an empty bin with a batch, and takes a block out. Null: no memory.
-    pub fn refill(&self, class: usize) -> *mut u8 {
+    fn refill(&self, class: usize) -> *mut u8 {
         let batch = usize::from(self.batches[class % CLASSES].get());
         let half = (self.capacity(class) / 2).clamp(1, usize::from(u16::MAX));
         let wanted = batch.min(half);
@@ -260,13 +274,13 @@ impl Heap {
 pub(crate) fn attach() -> Option<&'static Heap> {
     if tls::has_heap() {
         let heap = tls::heap();
-        return (!is_ended(heap)).then_some(heap);
+        return (!is_ended(heap)).then(|| heap_profile::look(heap));
     }
     let heap = HEAPS.take()?;
     tls::set_heap(heap);
     // From here on this thread may allocate, so the following may.
     HEAPS.register(heap);
-    Some(heap)
+    Some(heap_profile::look(heap))
 }
 
 /// A second heap like [`EMPTY`]: of threads that gave theirs back and won't get another.
@@ -279,7 +293,7 @@ fn is_ended(heap: &Heap) -> bool {
 /// The calling thread's heap, if it has one.
 pub(crate) fn current() -> Option<&'static Heap> {
     let heap = tls::heap();
-    (tls::has_heap() && !is_ended(heap)).then_some(heap)
+    (tls::has_heap() && !is_ended(heap)).then(|| heap_profile::behind(heap))
 }
 
 unsafe extern "C" fn end_of_thread(_: *mut c_void) {

@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use crate::chunk::{CHUNK_BYTES, Chunk, Kind, UNIT_BYTES, Unit};
 use crate::chunk_map::{CHUNK_MAP, ChunkMap};
 use crate::decay;
+use crate::heap_profile;
 use crate::list::{Link, Linked, List};
 use crate::meta::META;
 use crate::pool::{POOL, Run};
@@ -52,6 +53,8 @@ pub(crate) struct Huge {
     stamp: Cell<u32>,
     /// Whether it reads as zeros.
     is_clean: Cell<bool>,
+    /// The record of a sampled block, else 0; see `heap_profile`.
+    pub sample: Cell<u32>,
     link: Link<Huge>,
 }
 
@@ -258,6 +261,7 @@ impl Large {
             report::misuse("double free", pointer, 0);
             return;
         }
+        heap_profile::on_free(&huge.sample);
         let bytes = huge.mapped_bytes.get();
         self.huge_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let limit = profile::current().numbers().huge_retained_bytes;

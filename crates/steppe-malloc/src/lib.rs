@@ -10,6 +10,7 @@ mod fork;
 #[cfg(feature = "hardened")]
 mod hardened;
 mod heap;
+pub mod heap_profile;
 mod large;
 mod list;
 mod meta;

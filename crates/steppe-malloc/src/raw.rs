@@ -13,6 +13,7 @@ use crate::chunk_map::{self, Owner, class_at, class_in_window};
 use crate::decay;
 use crate::depot;
 use crate::heap;
+use crate::heap_profile;
 use crate::large::{BYTES_MAX, Block, LARGE};
 use crate::report;
 use crate::size_class::{BLOCK_BYTES, CLASSES, SMALL_BYTES_MAX, TABLE_BYTES_MAX, class_of};
@@ -64,8 +65,12 @@ fn allocate_medium(size: usize) -> *mut u8 {
 #[inline(never)]
 fn allocate_slowly(size: usize) -> *mut u8 {
     let class = class_of(size + FENCE_BYTES);
-    let take = || match heap::attach() {
-        Some(heap) => heap.refill(class),
+    let heap = heap::attach();
+    if let Some(block) = heap_profile::on_small(size) {
+        return block;
+    }
+    let take = || match heap {
+        Some(heap) => heap.take(class),
         None => give_one(class),
     };
     let mut block = take();
@@ -100,8 +105,9 @@ fn allocate_large(size: usize, align: usize) -> Option<Block> {
     heap::attach();
     let block = LARGE.allocate(size, align);
     decay::tick();
-    if block.is_none() {
-        refuse();
+    match block {
+        Some(block) => heap_profile::on_large(block.pointer, size),
+        None => _ = refuse(),
     }
     block
 }
@@ -209,7 +215,10 @@ fn free_other(pointer: *mut u8) {
                     }
                     free_small(pointer, class);
                 }
-                Kind::Run if pointer == unit.base() => LARGE.free_run(unit),
+                Kind::Run if pointer == unit.base() => {
+                    heap_profile::on_free(&unit.sample);
+                    LARGE.free_run(unit);
+                }
                 Kind::Run => report::misuse("free of a pointer into a block", pointer, 0),
                 Kind::None => {
                     report::misuse(
@@ -282,7 +291,13 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
         Owner::Chunk(chunk) => {
             let unit = chunk.unit_at(pointer.addr());
             let is_run = unit.kind() == Kind::Run && pointer == unit.base();
-            (is_run && unit.sample.get() == 0 && LARGE.resize_run(unit, size)).then_some(pointer)
+            let old = usize::from(unit.run_units.get()) * UNIT_BYTES;
+            // A small block that is a sample belongs among the small ones again.
+            let stays = is_run && unit.sample.get() == 0 && LARGE.resize_run(unit, size);
+            stays.then(|| {
+                heap_profile::on_resize(&unit.sample, old, size);
+                pointer
+            })
         }
         Owner::Huge(huge) => {
             let usable = huge.usable_bytes(pointer);
@@ -294,7 +309,9 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
             if size <= usable && size > usable / 2 {
                 return Some(pointer);
             }
-            LARGE.resize_huge(huge, size)
+            let resized = LARGE.resize_huge(huge, size)?;
+            heap_profile::on_resize(&huge.sample, usable, size);
+            Some(resized)
         }
         Owner::Nobody => None,
     }
@@ -366,6 +383,19 @@ pub fn on_idle() {
         heap.flush_all();
     }
     decay::tick();
+}
+
+/// Functions between a request and the heap profile.
+pub(crate) fn long_ways() -> [usize; 7] {
+    [
+        allocate_slowly as *const () as usize,
+        allocate_medium as *const () as usize,
+        allocate_large as *const () as usize,
+        allocate_zeroed as *const () as usize,
+        allocate_aligned as *const () as usize,
+        reallocate as *const () as usize,
+        resize_in_place as *const () as usize,
+    ]
 }
 
 const _: () = assert!(size_of::<Chunk>() <= 2 * UNIT_BYTES);

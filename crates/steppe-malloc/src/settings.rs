@@ -8,6 +8,8 @@
 //! | `STEPPE_MALLOC_THP` | `0`: no huge pages, `1`: wherever the kernel likes | the profile's |
 //! | `STEPPE_MALLOC_RESERVE` | bytes to map at the start, with `K`, `M` or `G` | `0` |
 //! | `STEPPE_MALLOC_STATS` | `1`: JSON to standard error at exit, or a file | none |
+//! | `STEPPE_MALLOC_PROFILE_HEAP` | the file of a heap profile at exit; `%p`: the process's number | none |
+//! | `STEPPE_MALLOC_PROFILE_HEAP_BYTES` | bytes that a sample stands for, with `K`, `M` or `G` | `512K` |
 //!
 //! Invariant: a value that is not understood is said once and ignored. Programs that run with
 //! another's rights read none of these (`secure_getenv`).
@@ -17,6 +19,7 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use crate::decay;
+use crate::heap_profile;
 use crate::pool::POOL;
 use crate::profile::{self, Profile};
 use crate::report;
@@ -29,9 +32,11 @@ const BACKGROUND: &CStr = c"STEPPE_MALLOC_BACKGROUND";
 const THP: &CStr = c"STEPPE_MALLOC_THP";
 const RESERVE: &CStr = c"STEPPE_MALLOC_RESERVE";
 const STATS: &CStr = c"STEPPE_MALLOC_STATS";
+const PROFILE_HEAP: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP";
+const PROFILE_HEAP_BYTES: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP_BYTES";
 
 /// A longer path is not a path of Linux.
-const PATH_BYTES_MAX: usize = 4096;
+pub(crate) const PATH_BYTES_MAX: usize = 4096;
 
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(sys::PAGE_BYTES);
 /// Where statistics go at exit.
@@ -80,6 +85,26 @@ pub(crate) fn read_late() {
         STATS_FILE.store(file, Ordering::Relaxed);
         sys::at_exit(write_stats);
         Some(())
+    });
+}
+
+/// When the program starts, or whatever library this is in is loaded. What looks for functions of
+/// other libraries can't be done within somebody's request for memory.
+#[cfg(not(any(miri, loom)))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = read_at_load;
+
+#[cfg(not(any(miri, loom)))]
+extern "C" fn read_at_load() {
+    take(PROFILE_HEAP, "a file that can be written", |path| {
+        let mut mean_bytes = heap_profile::MEAN_BYTES;
+        take(PROFILE_HEAP_BYTES, "bytes, with K, M or G", |value| {
+            mean_bytes = bytes(value).filter(|&bytes| bytes > 0)?;
+            Some(())
+        });
+        let is_path = !path.is_empty() && heap_profile::write_at_exit(path);
+        (is_path && heap_profile::start(mean_bytes)).then_some(())
     });
 }
 

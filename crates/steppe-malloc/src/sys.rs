@@ -412,6 +412,74 @@ pub fn create(path: &[u8]) -> Option<c_int> {
     (file >= 0).then_some(file)
 }
 
+/// Closes what [`create`] opened.
+pub fn close(file: c_int) {
+    // SAFETY: a number.
+    keeping_errno(|| unsafe { libc::close(file) });
+}
+
+/// Reads a file of text part by part. What is no text, or can't be read, ends it.
+///
+/// # Errors
+/// What `take` returns.
+pub fn read_file(
+    path: &core::ffi::CStr,
+    mut take: impl FnMut(&str) -> core::fmt::Result,
+) -> core::fmt::Result {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a nul.
+    let file = unsafe { libc::open(path.as_ptr(), flags) };
+    let mut part = [0_u8; 4096];
+    let mut result = Ok(());
+    while file >= 0 && result.is_ok() {
+        // SAFETY: the bytes are there and outlive the call.
+        let count = unsafe { libc::read(file, part.as_mut_ptr().cast(), part.len()) };
+        let count = usize::try_from(count).unwrap_or(0);
+        match core::str::from_utf8(&part[..count]) {
+            Ok("") | Err(_) => break,
+            Ok(text) => result = take(text),
+        }
+    }
+    if file >= 0 {
+        close(file);
+    }
+    result
+}
+
+/// The process's number.
+#[must_use]
+pub fn process_id() -> u32 {
+    // SAFETY: cannot fail.
+    u32::try_from(unsafe { libc::getpid() }).unwrap_or(0)
+}
+
+/// Addresses of the unwinder's `_Unwind_Backtrace`, `_Unwind_GetIP` and `_Unwind_GetRegionStart`.
+/// Allocates, and may load a library. `None`: there is none.
+#[cfg(not(miri))]
+#[must_use]
+pub fn unwinder() -> Option<[usize; 3]> {
+    let find = |library: *mut c_void| {
+        let names = [
+            c"_Unwind_Backtrace",
+            c"_Unwind_GetIP",
+            c"_Unwind_GetRegionStart",
+        ];
+        // SAFETY: the name ends with a nul; the library is open, or stands for all there are.
+        let found = names.map(|name| unsafe { libc::dlsym(library, name.as_ptr()) }.addr());
+        (!found.contains(&0)).then_some(found)
+    };
+    find(libc::RTLD_DEFAULT).or_else(|| {
+        // SAFETY: the compiler's own library; what runs when it is loaded is trusted as it is.
+        let library = unsafe { libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW) };
+        (!library.is_null()).then(|| find(library)).flatten()
+    })
+}
+
+#[cfg(miri)]
+pub fn unwinder() -> Option<[usize; 3]> {
+    None
+}
+
 /// Eight bytes that the kernel chose for this process.
 #[must_use]
 pub fn random() -> u64 {

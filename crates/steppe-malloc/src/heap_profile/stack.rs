@@ -1,0 +1,115 @@
+//! Where an allocation was asked for: return addresses, the innermost first.
+//!
+//! Programs are built without frame pointers, so the unwinder of the compiler's library walks them
+//! by its tables. It is looked up while the program runs: most have it already, and the library must
+//! not ask for more than libc. Since glibc 2.35 it takes no lock and allocates nothing on the way.
+//!
+//! Leaves out: static programs without `dlsym`.
+
+use core::ffi::{c_int, c_void};
+use core::mem::transmute;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::{raw, sys};
+
+/// Deeper callers are left out.
+pub const DEPTH_MAX: usize = 64;
+
+type Backtrace = unsafe extern "C" fn(Visit, *mut c_void) -> c_int;
+type Visit = extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+type Ask = unsafe extern "C" fn(*mut c_void) -> usize;
+
+/// `_Unwind_Backtrace`, `_Unwind_GetIP`, `_Unwind_GetRegionStart`; 0: not there.
+static BACKTRACE: AtomicUsize = AtomicUsize::new(0);
+static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+static FUNCTION: AtomicUsize = AtomicUsize::new(0);
+
+const GO_ON: c_int = 0;
+/// `_URC_NORMAL_STOP` of the Itanium C++ ABI's unwinder: any other value ends the walk as well.
+const ENOUGH: c_int = 4;
+
+/// A walked stack.
+pub struct Stack {
+    frames: [usize; DEPTH_MAX],
+    depth: usize,
+    address: Ask,
+    function: Ask,
+}
+
+/// Finds the unwinder. Allocates, so never while something of the allocator is going on. False:
+/// there is none.
+pub fn prepare() -> bool {
+    if BACKTRACE.load(Ordering::Acquire) != 0 {
+        return true;
+    }
+    let Some([backtrace, address, function]) = sys::unwinder() else {
+        return false;
+    };
+    ADDRESS.store(address, Ordering::Relaxed);
+    FUNCTION.store(function, Ordering::Relaxed);
+    BACKTRACE.store(backtrace, Ordering::Release);
+    // The first walk may set something up.
+    Stack::here();
+    true
+}
+
+impl Stack {
+    /// The calling thread's stack, without this crate's own functions at its end.
+    #[inline(never)]
+    pub fn here() -> Self {
+        let backtrace = BACKTRACE.load(Ordering::Acquire);
+        let (address, function) = (
+            ADDRESS.load(Ordering::Relaxed),
+            FUNCTION.load(Ordering::Relaxed),
+        );
+        // SAFETY: `prepare` found them by these names, which have these types, and ran first.
+        let (address, function) = unsafe {
+            (
+                transmute::<usize, Ask>(address),
+                transmute::<usize, Ask>(function),
+            )
+        };
+        let mut stack = Self {
+            frames: [0; DEPTH_MAX],
+            depth: 0,
+            address,
+            function,
+        };
+        // SAFETY: as above.
+        let backtrace = unsafe { transmute::<usize, Backtrace>(backtrace) };
+        // SAFETY: `visit` takes what is passed here, which outlives the call.
+        unsafe { backtrace(visit, (&raw mut stack).cast()) };
+        stack
+    }
+
+    /// Return addresses, the innermost first.
+    pub fn frames(&self) -> &[usize] {
+        self.frames.get(..self.depth).unwrap_or(&[])
+    }
+}
+
+extern "C" fn visit(context: *mut c_void, stack: *mut c_void) -> c_int {
+    // SAFETY: what `here` passed, and nobody else uses meanwhile.
+    let stack = unsafe { &mut *stack.cast::<Stack>() };
+    // SAFETY: asks about the frame that is being visited.
+    let address = unsafe { (stack.address)(context) };
+    // SAFETY: as above.
+    let function = unsafe { (stack.function)(context) };
+    if address == 0 || (stack.depth == 0 && is_ours(function)) {
+        return GO_ON;
+    }
+    match stack.frames.get_mut(stack.depth) {
+        Some(frame) => *frame = address,
+        None => return ENOUGH,
+    }
+    stack.depth += 1;
+    GO_ON
+}
+
+/// Whether a function is one of those on the way from a request to here. Where they were inlined
+/// into each other some don't occur.
+fn is_ours(function: usize) -> bool {
+    let here = Stack::here as *const () as usize;
+    let of_profile = super::long_ways();
+    function == here || of_profile.contains(&function) || raw::long_ways().contains(&function)
+}
