@@ -82,8 +82,6 @@ pub struct Unit {
     pub run_units: Cell<u16>,
     /// No word of bits before this one has a free block.
     pub first_word: Cell<u8>,
-    /// Whose depots a slab belongs to.
-    pub shard: Cell<u8>,
     /// The record of a sampled block, else 0; see `heap_profile`.
     pub sample: Cell<u32>,
     partial: Link<Unit>,
@@ -107,6 +105,9 @@ pub struct Chunk {
     by_free: Link<Chunk>,
     by_dirty: Link<Chunk>,
     among_dirty: Link<Chunk>,
+    /// Whose depots a slab belongs to. Apart from the other books of a unit, which change all the
+    /// time: this is read for each block that goes back, by any thread.
+    pub shards: [AtomicU8; UNITS],
     /// When a unit came to the pool, in milliseconds.
     pub stamps: [Cell<u32>; UNITS],
     units: [Unit; UNITS],

@@ -7,12 +7,12 @@
 //!   └───┴───┴───┘ ◀─────── └──────────────────┘ ◀─ when empty ─ └────────────────────┘    all are 1
 //!                  one lock a batch                fullest slab first, lowest address first
 //! ```
-//! Threads are spread over shards, two a processor. A block goes back to the shard that its slab
+//! Threads are spread over shards, one a processor. A block goes back to the shard that its slab
 //! belongs to, whoever frees it, and from there to any thread of that shard: there is no list of
 //! remote frees. A thread that only frees fills the stores, and from then on bits of slabs.
 //!
 //! Invariant: `Unit::used` is the number of clear bits of a slab, and those blocks are in bins, in
-//! stores or with the program. A slab with used 0 is not a slab any more.
+//! stores or with the program. A slab with used 0 is the last of its depot, and goes when it has aged.
 //!
 //! Pages: `dirty_pages` of a slab has each page that a block was taken from. A slab that got blocks
 //! back enters the list of aging ones; when the decay has passed, pages whose blocks are all free go
@@ -22,7 +22,7 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::chunk::{AGING, Kind, PARTIAL, UNIT_BYTES, Unit, WORDS};
+use crate::chunk::{AGING, Chunk, Kind, PARTIAL, UNIT_BYTES, UNITS, Unit, WORDS};
 use crate::chunk_map;
 use crate::decay;
 use crate::list::List;
@@ -35,7 +35,7 @@ use crate::sync::Lock;
 use crate::sys::{self, PAGE_BYTES};
 
 /// Blocks that a store has room for, whatever the profile.
-pub const BLOCKS_MAX: usize = 512;
+pub const BLOCKS_MAX: usize = 256;
 /// Slabs with free blocks, by how full they are: quarters.
 const BUCKETS: usize = 4;
 /// In no bucket: full.
@@ -138,19 +138,28 @@ pub(crate) fn shards() -> usize {
     SHARDS.load(Ordering::Relaxed).clamp(1, SHARDS_MAX)
 }
 
-/// Once, before there is a second thread: two shards a processor.
+/// Once, before there is a second thread: a shard a processor.
 pub(crate) fn set_processors(processors: usize) {
-    SHARDS.store((processors * 2).clamp(1, SHARDS_MAX), Ordering::Relaxed);
+    SHARDS.store((processors).clamp(1, SHARDS_MAX), Ordering::Relaxed);
 }
 
 /// The shard of the slab that a block is in.
 pub(crate) fn shard_of(block: *mut u8) -> usize {
-    let slab = crate::chunk::Chunk::holding(block).unit_at(block.addr());
-    usize::from(slab.shard.get())
+    let shards = &Chunk::holding(block).shards;
+    usize::from(shards[block.addr() / UNIT_BYTES % UNITS].load(Ordering::Relaxed))
+}
+
+/// Where blocks go in a depot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Into the store while it has room: they are wanted again soon.
+    Store,
+    /// Into their slabs: whoever brings them does not go on.
+    Slabs,
 }
 
 /// Brings blocks of a class to the depots they belong to. Their order changes.
-pub(crate) fn take_all(class: usize, mut blocks: &mut [*mut u8]) {
+pub(crate) fn take_all(class: usize, mut blocks: &mut [*mut u8], place: Place) {
     while let Some(&first) = blocks.first() {
         let shard = shard_of(first);
         let mut count = 1;
@@ -161,7 +170,7 @@ pub(crate) fn take_all(class: usize, mut blocks: &mut [*mut u8]) {
             }
         }
         let (own, others) = blocks.split_at_mut(count);
-        of(shard, class).take(class, own.iter().copied());
+        of(shard, class).take(class, own.iter().copied(), place);
         blocks = others;
     }
 }
@@ -210,9 +219,12 @@ impl Depot {
         count
     }
 
-    /// Takes blocks back: into the store while it has room, else into their slabs.
-    pub fn take(&self, class: usize, blocks: impl ExactSizeIterator<Item = *mut u8>) {
-        let capacity = profile::current().numbers().depot_capacity(class);
+    /// Takes blocks back; what the store has no room for goes into slabs.
+    fn take(&self, class: usize, blocks: impl ExactSizeIterator<Item = *mut u8>, place: Place) {
+        let capacity = match place {
+            Place::Store => profile::current().numbers().depot_capacity(class),
+            Place::Slabs => 0,
+        };
         let guard = self.lock.lock();
         self.taken.set(self.taken.get() + blocks.len() as u64);
         self.is_touched.store(true, Ordering::Relaxed);
@@ -249,7 +261,7 @@ impl Depot {
             self.aging.remove(slab);
             slab.is_aging.set(false);
             let pages = whole_pages(free_pages(slab, class) & slab.dirty_pages.get());
-            if pages == 0 {
+            if pages == 0 && slab.used.get() > 0 {
                 continue;
             }
             // Off the lists nobody takes blocks from it; blocks that come back only set bits.
@@ -310,7 +322,7 @@ impl Depot {
         for (word, bits) in slab.bits().iter().enumerate() {
             bits.set(low_bits(blocks.saturating_sub(word * 64)));
         }
-        slab.shard.set(low_u8(shard));
+        run.chunk.shards[run.first % UNITS].store(low_u8(shard), Ordering::Relaxed);
         slab.used.set(0);
         slab.first_word.set(0);
         // What others left in these pages is resident already.
@@ -370,7 +382,7 @@ impl Depot {
 
     /// Sets a block's bit. What no slab of this class has out is reported and left alone.
     fn put_back(&self, class: usize, block: *mut u8, age: Age) {
-        let slab = crate::chunk::Chunk::holding(block).unit_at(block.addr());
+        let slab = Chunk::holding(block).unit_at(block.addr());
         let offset = block.addr() % UNIT_BYTES;
         let index = index_in_slab(class, offset);
         let is_start = index * BLOCK_BYTES[class % CLASSES] == offset;
@@ -394,7 +406,10 @@ impl Depot {
         if slab.bucket.get() == PURGING {
             return;
         }
-        if slab.used.get() == 0 && !self.has_misuse.get() {
+        // The last one stays until it has aged: its pages are resident, and the next blocks of
+        // this class would touch others.
+        let is_last = self.slabs.get() == 1;
+        if slab.used.get() == 0 && !is_last && !self.has_misuse.get() {
             self.release(slab);
             return;
         }

@@ -21,7 +21,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::decay;
-use crate::depot;
+use crate::depot::{self, Place};
 use crate::fork;
 use crate::heap_profile::{self, Sampler};
 use crate::meta::META;
@@ -192,12 +192,12 @@ impl Heap {
     /// Brings the older half of a full bin to its depot, and puts a block in.
     pub fn overflow(&self, class: usize, block: *mut u8) {
         let count = self.capacity(class).div_ceil(2);
-        self.flush(class, count);
+        self.flush(class, count, Place::Store);
         self.push(class, block);
     }
 
     /// Brings the `count` oldest blocks of a bin to its depot.
-    fn flush(&self, class: usize, count: usize) {
+    fn flush(&self, class: usize, count: usize, place: Place) {
         let bottom = self.bottoms[class % CLASSES].get();
         let held = self.held(class);
         let count = count.min(held);
@@ -206,7 +206,7 @@ impl Heap {
         }
         // SAFETY: `count` slots above the bottom are initialized and this thread's.
         let slots = unsafe { core::slice::from_raw_parts_mut(bottom.add(1), count) };
-        depot::take_all(class, slots);
+        depot::take_all(class, slots, place);
         // SAFETY: within the same slots; they may overlap.
         unsafe { ptr::copy(bottom.add(1 + count), bottom.add(1), held - count) };
         // SAFETY: `held - count` slots above the bottom are left.
@@ -214,10 +214,11 @@ impl Heap {
         self.tops[class % CLASSES].store(top, Ordering::Relaxed);
     }
 
-    /// Brings all blocks to the depots.
+    /// Brings all blocks back to their slabs. Not into stores: the next thread takes what lies
+    /// lowest, and twenty thousand short threads need no more pages than twenty.
     pub fn flush_all(&self) {
         for class in 1..CLASSES {
-            self.flush(class, usize::MAX);
+            self.flush(class, usize::MAX, Place::Slabs);
         }
     }
 
@@ -321,6 +322,9 @@ impl Heaps {
             Some(heap) => heap,
             None => self.add(Heap::new(profile)?),
         };
+        for batch in &heap.batches {
+            batch.set(FIRST_BATCH);
+        }
         heap.has_thread.store(true, Ordering::Relaxed);
         Some(heap)
     }
@@ -345,7 +349,13 @@ impl Heaps {
     }
 
     fn add(&self, heap: &'static Heap) -> &'static Heap {
-        heap.shard.set(self.count() % depot::shards());
+        // Few slabs that are partly used, or few threads that wait for each other.
+        let is_shared = heap.profile.get() == Profile::Lean;
+        heap.shard.set(if is_shared {
+            0
+        } else {
+            self.count() % depot::shards()
+        });
         heap.next
             .store(self.first.load(Ordering::Relaxed), Ordering::Relaxed);
         self.first

@@ -82,7 +82,7 @@ static BALANCED: Numbers = Numbers {
     name: "balanced",
     bin_bytes: 16 << 10,
     bin_blocks: 128,
-    depot_bytes: 32 << 10,
+    depot_bytes: 16 << 10,
     decay_ms: 1_000,
     huge_retained_bytes: 256 << 20,
     huge_slack_16ths: 4,
@@ -90,9 +90,9 @@ static BALANCED: Numbers = Numbers {
 };
 static LEAN: Numbers = Numbers {
     name: "lean",
-    bin_bytes: 4 << 10,
+    bin_bytes: 2 << 10,
     bin_blocks: 32,
-    depot_bytes: 8 << 10,
+    depot_bytes: 2 << 10,
     decay_ms: 100,
     huge_retained_bytes: 16 << 20,
     huge_slack_16ths: 2,

@@ -11,7 +11,7 @@ use core::ptr;
 use crate::chunk::{CHUNK_BYTES, Chunk, Kind, UNIT_BYTES};
 use crate::chunk_map::{self, Owner, class_at, class_in_window};
 use crate::decay;
-use crate::depot;
+use crate::depot::{self, Place};
 use crate::heap;
 use crate::heap_profile;
 use crate::large::{BYTES_MAX, Block, LARGE};
@@ -152,7 +152,8 @@ fn aligned_class(align: usize, size: usize) -> Option<usize> {
     if size > SMALL_REQUEST_MAX || align > SMALL_BYTES_MAX {
         return None;
     }
-    (class_of(align.max(size + FENCE_BYTES))..CLASSES).find(|&class| BLOCK_BYTES[class % CLASSES].is_multiple_of(align))
+    (class_of(align.max(size + FENCE_BYTES))..CLASSES)
+        .find(|&class| BLOCK_BYTES[class % CLASSES].is_multiple_of(align))
 }
 
 /// Takes a block back; null does nothing. Does not change `errno`.
@@ -197,7 +198,7 @@ fn free_small(pointer: *mut u8, class: usize) {
     match heap::attach() {
         Some(heap) if heap.push(class, pointer) => {}
         Some(heap) => heap.overflow(class, pointer),
-        None => depot::take_all(class, &mut [pointer]),
+        None => depot::take_all(class, &mut [pointer], Place::Slabs),
     }
 }
 
