@@ -14,6 +14,7 @@
 
 mod access;
 mod endpoints;
+mod heap_profile;
 pub mod limits;
 mod live;
 mod page;

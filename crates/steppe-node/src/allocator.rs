@@ -72,6 +72,24 @@ pub fn details() -> Value {
     chosen::details()
 }
 
+/// Starts a sample of who allocates. False: this allocator, or this build, can't.
+#[must_use]
+pub fn start_heap_profile() -> bool {
+    chosen::start_heap_profile()
+}
+
+/// Takes no more samples.
+pub fn stop_heap_profile() {
+    chosen::stop_heap_profile();
+}
+
+/// Which call paths hold how many bytes, as text that `jeprof` and `pprof` read, while
+/// samples are taken.
+#[must_use]
+pub fn heap_profile() -> Option<String> {
+    chosen::heap_profile()
+}
+
 /// For each thread that lives long, every second: where it had little to do, what
 /// the allocator keeps for this thread alone is left to all, so that it can go back
 /// to the system.

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::access::{Access, guard};
 use super::live::{self, Live};
-use super::{Content, page, readiness, upstreams};
+use super::{Content, heap_profile, page, readiness, upstreams};
 use crate::memory;
 use crate::reload::Ask;
 
@@ -31,6 +31,12 @@ pub(super) fn router(live: Arc<Live>, access: Access, probes_apart: bool) -> Rou
     let guarded = Router::new()
         .route("/metrics", get(metrics))
         .route("/memory", get(memory_report))
+        .route(
+            "/memory/profile",
+            get(heap_profile::text)
+                .post(heap_profile::start)
+                .delete(heap_profile::stop),
+        )
         .route("/config", get(config))
         .route("/reload", get(reload_status).post(reload))
         .route("/upstreams", get(upstreams::report))
@@ -79,6 +85,8 @@ Steppe
 /          the admin page, for browsers
 /metrics   OpenMetrics text: requests, latencies, connections, bytes, budget
 /memory    JSON: who holds every byte
+           POST /memory/profile samples who allocates, DELETE ends it
+           GET /memory/profile is for jeprof and go tool pprof
 /config    JSON: the effective configuration, secrets masked
 /reload    JSON: which configuration is in force, and why a later one is not
            POST /reload reads the file again

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use procfs::process::Process;
 use serde_json::{Value, json};
+use steppe_malloc::heap_profile;
 use steppe_malloc::stats::{self, Stats};
 
 use super::Figures;
@@ -81,6 +82,20 @@ fn thread_name(thread: &Value) -> Value {
         Some(stat) => json!(stat.comm),
         None => Value::Null,
     }
+}
+
+pub(super) fn start_heap_profile() -> bool {
+    heap_profile::is_on() || heap_profile::start(heap_profile::MEAN_BYTES)
+}
+
+pub(super) fn stop_heap_profile() {
+    heap_profile::stop();
+}
+
+pub(super) fn heap_profile() -> Option<String> {
+    let mut text = String::new();
+    let written = heap_profile::is_on().then(|| heap_profile::write(&mut text))?;
+    written.ok().map(|()| text)
 }
 
 pub(super) fn on_idle() {

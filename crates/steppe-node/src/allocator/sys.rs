@@ -27,6 +27,17 @@ pub(super) fn details() -> Value {
     Value::Null
 }
 
+/// Neither takes samples.
+pub(super) fn start_heap_profile() -> bool {
+    false
+}
+
+pub(super) fn stop_heap_profile() {}
+
+pub(super) fn heap_profile() -> Option<String> {
+    None
+}
+
 /// Neither keeps for a thread what it could leave to others.
 pub(super) fn on_idle() {}
 
