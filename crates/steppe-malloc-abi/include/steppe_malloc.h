@@ -55,6 +55,14 @@ int steppe_malloc_stats_json(void (*sink)(void *context, const char *text, size_
 int steppe_malloc_stats_json_file(FILE *stream);
 int steppe_malloc_stats_json_fd(int descriptor);
 
+/* A heap profile: which call paths hold how many live bytes, from a sample of one block each
+ * mean_bytes on the average; 0 is the usual 512 KiB. Blocks from before the start are not in it. The
+ * file is for jeprof and `go tool pprof`; "%p" in its path becomes the process's number. 0, or -1
+ * where stacks can't be walked, or the file can't be written. */
+int steppe_malloc_heap_profile_start(size_t mean_bytes);
+void steppe_malloc_heap_profile_stop(void);
+int steppe_malloc_heap_profile_write(const char *path);
+
 #ifdef __cplusplus
 }
 #endif

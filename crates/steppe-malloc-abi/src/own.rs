@@ -4,8 +4,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write;
 
 use steppe_malloc::profile::{self, Profile};
-use steppe_malloc::raw;
 use steppe_malloc::stats::{self, Stats};
+use steppe_malloc::{heap_profile, raw};
 
 use crate::errno;
 use crate::text::{Descriptor, Stream};
@@ -135,6 +135,45 @@ pub unsafe extern "C" fn steppe_malloc_stats_json_file(stream: *mut libc::FILE) 
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_stats_json_fd(descriptor: c_int) -> c_int {
     written(stats::write_json(&mut Descriptor(descriptor)))
+}
+
+/// Starts to sample who holds memory, a block each `mean_bytes` on the average; 0 stands for the usual
+/// number. 0, or -1 where stacks can't be walked.
+#[unsafe(no_mangle)]
+pub extern "C" fn steppe_malloc_heap_profile_start(mean_bytes: usize) -> c_int {
+    let mean_bytes = match mean_bytes {
+        0 => heap_profile::MEAN_BYTES,
+        mean_bytes => mean_bytes,
+    };
+    if heap_profile::start(mean_bytes) {
+        0
+    } else {
+        -1
+    }
+}
+
+/// Takes no more samples; blocks that have one keep it.
+#[unsafe(no_mangle)]
+pub extern "C" fn steppe_malloc_heap_profile_stop() {
+    heap_profile::stop();
+}
+
+/// Writes the heap profile to a new file: 0, or -1 when it can't be written.
+///
+/// # Safety
+/// `path` is null or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steppe_malloc_heap_profile_write(path: *const c_char) -> c_int {
+    if path.is_null() {
+        return invalid();
+    }
+    // SAFETY: the caller promises a string.
+    let path = unsafe { CStr::from_ptr(path) };
+    if heap_profile::write_file(path.to_bytes()) {
+        0
+    } else {
+        -1
+    }
 }
 
 struct Callback {

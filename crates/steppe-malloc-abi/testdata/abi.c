@@ -489,6 +489,28 @@ static void whose(void) {
   steppe_malloc_on_idle();
 }
 
+/* A profile of a megabyte, on standard output. */
+static void heap_profile(void) {
+  static char *blocks[1000];
+  CHECK(steppe_malloc_heap_profile_write(NULL) == -1 && errno == EINVAL);
+  CHECK(steppe_malloc_heap_profile_write("/nowhere/file") == -1);
+  CHECK(steppe_malloc_heap_profile_start(10000) == 0);
+  for (unsigned i = 0; i < 1000; i++) {
+    blocks[i] = malloc(1000);
+    CHECK(blocks[i] != NULL && is_aligned(blocks[i], MIN_ALIGN));
+    paint(blocks[i], 1000, i);
+  }
+  CHECK(steppe_malloc_heap_profile_write("/proc/self/fd/1") == 0);
+  for (unsigned i = 0; i < 1000; i++) {
+    CHECK(is_painted(blocks[i], 1000, i));
+    blocks[i] = realloc(blocks[i], 3000);
+    CHECK(is_painted(blocks[i], 1000, i));
+    CHECK(malloc_usable_size(blocks[i]) >= 3000);
+  }
+  steppe_malloc_heap_profile_stop();
+  for (unsigned i = 0; i < 1000; i++) free(blocks[i]);
+}
+
 /* What the C library allocates is ours to free. */
 static void the_c_library(void) {
   char *text = strdup("text");
@@ -532,6 +554,7 @@ int main(int argc, char **argv) {
       {"profiles", profiles},
       {"json", json},
       {"whose", whose},
+      {"heap_profile", heap_profile},
       {"the_c_library", the_c_library},
       {NULL, NULL},
   };

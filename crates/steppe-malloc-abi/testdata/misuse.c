@@ -98,6 +98,7 @@ static void overrun_into_free(void) {
 static void overrun_into_live(void) {
   char *first = NULL, *second = NULL;
   neighbours(&first, &second);
+  announce(first);
   announce(second);
   overrun(first, second);
   free(second);

@@ -130,6 +130,14 @@ fn figures_are_json() {
     }
 }
 
+#[test]
+fn a_heap_profile_is_written() {
+    let out = case("heap_profile").out;
+    let first = out.lines().next().unwrap_or_default();
+    assert!(first.starts_with("heap"), "{out}");
+    assert!(out.contains("MAPPED_LIBRARIES"), "{out}");
+}
+
 /// What the shared library exports: each name that it promises, and no other.
 #[test]
 fn only_c_names_are_exported() {
@@ -153,7 +161,9 @@ fn only_c_names_are_exported() {
         _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t
         steppe_malloc_version steppe_malloc_profile steppe_malloc_set_profile steppe_malloc_trim
         steppe_malloc_on_idle steppe_malloc_owns steppe_malloc_stats steppe_malloc_stats_json
-        steppe_malloc_stats_json_file steppe_malloc_stats_json_fd";
+        steppe_malloc_stats_json_file steppe_malloc_stats_json_fd
+        steppe_malloc_heap_profile_start steppe_malloc_heap_profile_stop
+        steppe_malloc_heap_profile_write";
     let promised: BTreeSet<&str> = promised.split_whitespace().collect();
     assert_eq!(exported, promised);
 }

@@ -1,0 +1,170 @@
+//! Other targets: aarch64 under qemu, and musl, whose own allocator is slow. Long tier only, where their
+//! standard libraries, compilers and emulator are installed.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use steppe_testkit::{Scratch, skip};
+use support::{is_long, run, target_directory, testdata};
+
+const AARCH64: &str = "aarch64-unknown-linux-gnu";
+const MUSL: &str = "x86_64-unknown-linux-musl";
+/// Where Debian has the C library of aarch64.
+const AARCH64_ROOT: &str = "/usr/aarch64-linux-gnu";
+
+/// Whether the test runs: in the long tier, where the target and its programs are.
+fn runs(test: &str, target: &str, programs: &[&str]) -> bool {
+    if !is_long() {
+        skip(test, "takes long: STEPPE_LONG=1 runs it");
+        return false;
+    }
+    let query = ["--print", "target-libdir", "--target", target];
+    let directory = Command::new("rustc").args(query).output();
+    let directory = directory.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    if !directory.is_ok_and(|directory| Path::new(directory.trim()).exists()) {
+        skip(
+            test,
+            &format!("Rust's standard library for {target} is not installed"),
+        );
+        return false;
+    }
+    let is_missing = |name: &&&str| Command::new(name).arg("--version").output().is_err();
+    if let Some(missing) = programs.iter().find(is_missing) {
+        skip(test, &format!("{missing} is not installed"));
+        return false;
+    }
+    true
+}
+
+/// Builds for a target with the compiler of C that links for it; returns the target's folder.
+fn build(target: &str, arguments: &[&str]) -> PathBuf {
+    let folder = target_directory().join("malloc-targets");
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--package",
+            "steppe-malloc-abi",
+        ])
+        .args(["--target", target, "--target-dir"])
+        .arg(&folder)
+        .args(arguments)
+        .env(
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+            "aarch64-linux-gnu-gcc",
+        )
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    run(&mut command).succeeded();
+    folder.join(target)
+}
+
+fn qemu() -> Command {
+    let mut command = Command::new("qemu-aarch64");
+    command.args(["-L", AARCH64_ROOT]);
+    command
+}
+
+/// Left out is fork in a program of several threads: qemu's emulator does not survive that itself.
+#[test]
+fn aarch64_under_qemu() {
+    let programs = ["aarch64-linux-gnu-gcc", "qemu-aarch64"];
+    if !runs("aarch64_under_qemu", AARCH64, &programs) {
+        return;
+    }
+    let built = build(AARCH64, &["--profile", "release-malloc"]);
+    let library = built.join("release-malloc/libsteppe_malloc.so");
+    let scratch = Scratch::new("malloc-aarch64");
+    let compile = |source: &str| {
+        let program = scratch.join(source.trim_end_matches(".c"));
+        let mut command = Command::new("aarch64-linux-gnu-gcc");
+        command
+            .args([
+                "-O1",
+                "-w",
+                "-fno-builtin",
+                "-pthread",
+                "-D_GNU_SOURCE",
+                "-I",
+            ])
+            .arg(support::include_directory())
+            .arg("-o")
+            .arg(&program)
+            .arg(testdata(source))
+            .arg(&library);
+        run(&mut command).succeeded();
+        program
+    };
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let abi = compile("abi.c");
+    for case in CASES.split_whitespace() {
+        run(qemu().args(["-E", &preload]).arg(&abi).arg(case)).succeeded();
+    }
+    let threads = compile("refusals.c");
+    run(qemu().args(["-E", &preload]).arg(threads).arg("threads")).succeeded();
+}
+
+const CASES: &str =
+    "malloc every_size too_large products_that_overflow calloc realloc realloc_to_nothing
+    posix_memalign aligned_alloc memalign whole_pages usable_size free_keeps_errno sized_frees trim
+    figures info stats options profiles json whose the_c_library";
+
+#[test]
+fn a_rust_program_on_aarch64() {
+    let programs = ["aarch64-linux-gnu-gcc", "qemu-aarch64"];
+    if !runs("a_rust_program_on_aarch64", AARCH64, &programs) {
+        return;
+    }
+    let built = build(AARCH64, &["--example", "global_allocator"]);
+    let ended = run(qemu().arg(built.join("debug/examples/global_allocator"))).succeeded();
+    assert_eq!(ended.out, "400000\n");
+}
+
+/// Linked statically, where no C library's malloc is replaced: the allocator of Rust alone.
+#[test]
+fn a_rust_program_on_musl() {
+    if !runs("a_rust_program_on_musl", MUSL, &[]) {
+        return;
+    }
+    let built = build(MUSL, &["--example", "global_allocator"]);
+    let program = built.join("debug/examples/global_allocator");
+    assert_eq!(run(&mut Command::new(&program)).succeeded().out, "400000\n");
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "ulimit -v 300000; exec $0 exhaust"])
+        .arg(&program);
+    let ended = run(&mut shell).aborted();
+    assert!(ended.errors.contains("memory allocation of"), "{ended:#?}");
+}
+
+/// The static library in a program of C that musl's compiler links.
+#[test]
+fn a_c_program_on_musl() {
+    if !runs("a_c_program_on_musl", MUSL, &["musl-gcc"]) {
+        return;
+    }
+    let built = build(MUSL, &["--profile", "release-malloc"]);
+    let scratch = Scratch::new("malloc-musl");
+    let program = scratch.join("refusals");
+    let mut command = Command::new("musl-gcc");
+    command
+        .args([
+            "-static",
+            "-O1",
+            "-w",
+            "-fno-builtin",
+            "-D_GNU_SOURCE",
+            "-o",
+        ])
+        .arg(&program)
+        .arg(testdata("refusals.c"))
+        .arg(built.join("release-malloc/libsteppe_malloc.a"));
+    run(&mut command).succeeded();
+    let ended = run(Command::new(&program).arg("threads")).succeeded();
+    assert_eq!(ended.out, "done\n");
+}
