@@ -6,11 +6,16 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 # Further arguments, as in `make run ARGS='-c my.toml'`.
 ARGS ?=
+# Where `make install` puts libsteppe_malloc; a package is made below DESTDIR.
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DESTDIR ?=
 # How long `make test-all` fuzzes each target.
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all soak bench-http bench-malloc man deb image fmt
+.PHONY: help run test test-all soak bench-http bench-malloc man deb image install fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -27,7 +32,7 @@ test: ## everything a change must pass: lints, tests, licenses, short fuzzing
 	@cargo xtask test $(ARGS)
 
 test-all: ## make test, the long runs, and FUZZ_SECONDS of fuzzing a target
-	@scripts/setup.sh test
+	@scripts/setup.sh test-all
 	@cargo xtask test-all --fuzz-seconds $(FUZZ_SECONDS) $(ARGS)
 
 soak: ## run the lab's scenarios, half an hour; ARGS names some, e.g. ARGS=nginx
@@ -53,6 +58,26 @@ deb: ## build a Debian package in target/packaging/deb
 image: ## build the image `steppe`: a static binary and nothing else
 	@scripts/setup.sh image
 	@cargo xtask image
+
+# In the static library C++'s operators are weak, so that a program may have its own: the linker takes
+# an object whole, and ours is one.
+malloc_abi := crates/steppe-malloc-abi
+malloc_version = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+CARGO_TARGET_DIR ?= target
+install: ## install libsteppe_malloc, its header and its .pc; PREFIX=/usr/local DESTDIR=
+	@scripts/setup.sh run
+	@cargo build --locked --profile release-malloc --package steppe-malloc-abi
+	@install -d "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(INCLUDEDIR)"
+	@install -m 755 "$(CARGO_TARGET_DIR)/release-malloc/libsteppe_malloc.so" \
+	  "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.so.0"
+	@ln -sf libsteppe_malloc.so.0 "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.so"
+	@objcopy --wildcard --weaken-symbol='_Z*' "$(CARGO_TARGET_DIR)/release-malloc/libsteppe_malloc.a" \
+	  "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.a"
+	@chmod 644 "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.a"
+	@install -m 644 $(malloc_abi)/include/steppe_malloc.h "$(DESTDIR)$(INCLUDEDIR)/"
+	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+	  -e 's|@VERSION@|$(malloc_version)|' $(malloc_abi)/steppe_malloc.pc.in \
+	  > "$(DESTDIR)$(LIBDIR)/pkgconfig/steppe_malloc.pc"
 
 fmt: ## format everything
 	@scripts/setup.sh run

@@ -28,6 +28,10 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
             "steppe-node",
             "--package",
             "steppe-lab",
+            "--package",
+            "steppe-malloc",
+            "--package",
+            "steppe-malloc-abi",
             "--no-fail-fast",
         ];
         let mut command = process::cargo(&args);
