@@ -3,6 +3,7 @@
 //! cargo-fuzz asks for a nightly compiler, for the address sanitizer. The parsers that are fuzzed
 //! here forbid `unsafe`, so a panic, a failed property, a time limit and a memory limit say all
 //! there is to say, and LLVM's coverage pass is reachable from a stable compiler by its own name.
+//! The allocator is no parser; its target writes and reads whatever it is handed, and compares.
 //! What is left out: sanitizers.
 //!
 //! Seeds are committed in `fuzz/corpus/<target>/`. What a run finds goes to the target directory,

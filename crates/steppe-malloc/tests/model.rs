@@ -61,11 +61,22 @@ fn run(seed: u64, ops: &[Op], post: &Post) {
     world.finish();
 }
 
+/// Operations of a program. Miri takes a thousand times as long for each.
+const OPS: usize = if cfg!(miri) { 40 } else { 600 };
+/// Sizes that are tried one by one are this far apart.
+const STEP_BYTES: usize = if cfg!(miri) { 1_000 } else { 8 };
+/// The largest alignment that is tried, as its `log2`.
+const SHIFTS: u8 = if cfg!(miri) { 21 } else { 48 };
+
 /// Few programs in the first tier: each page that one touches is given back and comes again.
 fn config() -> ProptestConfig {
     let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
     ProptestConfig {
-        cases: if is_long { 512 } else { 24 },
+        cases: match is_long {
+            _ if cfg!(miri) => 3,
+            true => 512,
+            false => 24,
+        },
         failure_persistence: None,
         max_shrink_iters: 4096,
         ..ProptestConfig::default()
@@ -76,14 +87,14 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_program_gets_what_it_was_promised(ops in ops(600)) {
+    fn a_program_gets_what_it_was_promised(ops in ops(OPS)) {
         let _books = books();
         run(1, &ops, &Post::default());
         world::assert_empty(&world::settle());
     }
 
     #[test]
-    fn a_program_of_one_thread_does_too(ops in ops(600)) {
+    fn a_program_of_one_thread_does_too(ops in ops(OPS)) {
         let _books = books();
         let ops: Vec<Op> = ops.into_iter().map(|op| Op { thread: 0, ..op }).collect();
         run(1, &ops, &Post::default());
@@ -91,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn programs_at_once_exchange_blocks(scripts in prop::collection::vec(ops(400), 2..5)) {
+    fn programs_at_once_exchange_blocks(scripts in prop::collection::vec(ops(OPS), 2..5)) {
         let _books = books();
         let post = Post::default();
         std::thread::scope(|scope| {
@@ -109,8 +120,8 @@ proptest! {
 fn blocks_of_each_size_are_whole() {
     let _books = books();
     let mut world = World::new(7, &Post::default());
-    for bytes in (0..40_000).step_by(8) {
-        let slot = u8::try_from(bytes / 8 % world::SLOTS).unwrap();
+    for bytes in (0..40_000).step_by(STEP_BYTES) {
+        let slot = u8::try_from(bytes / STEP_BYTES % world::SLOTS).unwrap();
         for bytes in [bytes, bytes + 1] {
             let action = if slot % 2 == 0 {
                 Action::Allocate(bytes)
@@ -131,7 +142,7 @@ fn blocks_of_each_size_are_whole() {
 #[test]
 fn each_alignment_is_kept_or_refused() {
     let _books = books();
-    for shift in 0..48_u8 {
+    for shift in 0..SHIFTS {
         let align = 1_usize << shift;
         for bytes in [0, 1, 100, 5_000, 70_000] {
             let block = raw::allocate_aligned(align, bytes);

@@ -95,10 +95,22 @@ pub fn size(kind: u8, number: u16) -> usize {
 /// Blocks on their way between worlds.
 pub type Post = Arc<Mutex<Vec<Block>>>;
 
+/// A pointer that any thread may use: whose it is, the world knows.
+#[derive(Debug, Clone, Copy)]
+struct Pointer(*mut u8);
+// SAFETY: a block is used by whoever has it, one thread at a time.
+unsafe impl Send for Pointer {}
+
+impl Pointer {
+    fn get(self) -> *mut u8 {
+        self.0
+    }
+}
+
 /// A block that a world has.
 #[derive(Debug)]
 pub struct Block {
-    address: usize,
+    start: Pointer,
     asked_bytes: usize,
     usable_bytes: usize,
     align: usize,
@@ -161,12 +173,15 @@ impl World {
                 }
             }
             Action::Trim => {
-                self.crew.run(thread, || usize::from(raw::trim()));
+                self.crew.run(thread, || {
+                    raw::trim();
+                    NOTHING
+                });
             }
             Action::Idle => {
                 self.crew.run(thread, || {
                     raw::on_idle();
-                    0
+                    NOTHING
                 });
             }
             Action::Profile(profile) => profile::set(profile),
@@ -191,10 +206,10 @@ impl World {
         self.free(thread, slot);
         let bytes = self.affordable(bytes);
         let align = 1_usize << shift;
-        let address = self.crew.run(thread, move || {
-            call_allocate(bytes, align, content).expose_provenance()
+        let start = self.crew.run(thread, move || {
+            Pointer(call_allocate(bytes, align, content))
         });
-        let block = self.new_block(address, bytes, align);
+        let block = self.new_block(start, bytes, align);
         if content == Content::Zeros {
             assert!(block.is_zero(), "not zeroed: {block:x?}");
         }
@@ -207,18 +222,18 @@ impl World {
         };
         old.check();
         let bytes = self.affordable(bytes);
-        let (address, asked, align) = (old.address, old.asked_bytes, old.align);
-        let address = self.crew.run(thread, move || {
-            call_reallocate(address, asked, align, bytes).expose_provenance()
+        let (start, asked, align) = (old.start, old.asked_bytes, old.align);
+        let start = self.crew.run(thread, move || {
+            Pointer(call_reallocate(start, asked, align, bytes))
         });
-        let new = self.new_block(address, bytes, align);
+        let new = self.new_block(start, bytes, align);
         // Through the face for Rust, what was asked for is kept; through C's, what was usable.
         let before = if align > raw::ALIGN {
             old.asked_bytes
         } else {
             old.usable_bytes
         };
-        old.check_at(new.address, before.min(bytes));
+        old.check_at(new.start, before.min(bytes));
         self.enter(slot, new);
     }
 
@@ -228,44 +243,52 @@ impl World {
         };
         block.check();
         self.crew.run(thread, move || {
+            let start = block.start;
             // SAFETY: the block lives, and left the world's slots.
-            unsafe { raw::free(pointer(block.address)) };
-            0
+            unsafe { raw::free(start.get()) };
+            NOTHING
         });
     }
 
     fn ask_for_too_much(&mut self, thread: usize, slot: usize, excess: usize) {
         let bytes = (isize::MAX as usize).saturating_add(1 + excess);
-        let block = self.slots[slot].as_ref().map_or(0, |block| block.address);
+        let block = self.slots[slot]
+            .as_ref()
+            .map_or(NOTHING, |block| block.start);
         let given = self.crew.run(thread, move || {
             let (plain, zeroed) = (raw::allocate(bytes), raw::allocate_zeroed(bytes));
             let aligned = raw::allocate_aligned(1 << 12, bytes);
             // SAFETY: null, or a block that lives; null is returned, so it still does.
-            let moved = unsafe { raw::reallocate(pointer(block), bytes) };
-            plain.addr() | zeroed.addr() | aligned.addr() | moved.addr()
+            let moved = unsafe { raw::reallocate(block.get(), bytes) };
+            let given = [plain, zeroed, aligned, moved];
+            Pointer(given.into_iter().fold(
+                NOTHING.get(),
+                |any, one| if any.is_null() { one } else { any },
+            ))
         });
-        assert_eq!(given, 0, "more than there can be: {bytes}");
+        assert!(given.get().is_null(), "more than there can be: {bytes}");
         if let Some(block) = &self.slots[slot] {
             block.check();
         }
     }
 
-    fn new_block(&mut self, address: usize, asked_bytes: usize, align: usize) -> Block {
+    fn new_block(&mut self, start: Pointer, asked_bytes: usize, align: usize) -> Block {
+        let address = start.get().addr();
         assert_ne!(address, 0, "no memory for {asked_bytes} bytes at {align}");
         assert!(
             address.is_multiple_of(align.max(raw::ALIGN)),
             "{address:x} for {align}"
         );
         // SAFETY: just handed out.
-        let usable_bytes = unsafe { raw::usable_size(pointer(address)) };
+        let usable_bytes = unsafe { raw::usable_size(start.get()) };
         assert!(
             usable_bytes >= asked_bytes,
             "{usable_bytes} for {asked_bytes}"
         );
-        assert!(raw::owns(pointer(address)), "not owned: {address:x}");
+        assert!(raw::owns(start.get()), "not owned: {address:x}");
         let seed = self.next_seed();
         Block {
-            address,
+            start,
             asked_bytes,
             usable_bytes,
             align,
@@ -275,7 +298,8 @@ impl World {
 
     /// Puts a block into a slot, after a look at what lies beside it.
     fn enter(&mut self, slot: usize, block: Block) {
-        let (start, end) = (block.address, block.address + block.usable_bytes);
+        let start = block.start.get().addr();
+        let end = start + block.usable_bytes;
         if let Some((_, &before_end)) = self.spans.range(..end).next_back() {
             assert!(before_end <= start, "overlap at {start:x}");
         }
@@ -287,7 +311,7 @@ impl World {
 
     fn leave(&mut self, slot: usize) -> Option<Block> {
         let block = self.slots[slot].take()?;
-        self.spans.remove(&block.address);
+        self.spans.remove(&block.start.get().addr());
         self.live_bytes -= block.usable_bytes;
         Some(block)
     }
@@ -335,25 +359,24 @@ fn call_allocate(bytes: usize, align: usize, content: Content) -> *mut u8 {
 }
 
 /// Resizes by the face that keeps the alignment, where there is one.
-fn call_reallocate(address: usize, asked: usize, align: usize, bytes: usize) -> *mut u8 {
+fn call_reallocate(start: Pointer, asked: usize, align: usize, bytes: usize) -> *mut u8 {
     if align <= raw::ALIGN {
         // SAFETY: the block lives, and left the world's slots.
-        return unsafe { raw::reallocate(pointer(address), bytes) };
+        return unsafe { raw::reallocate(start.get(), bytes) };
     }
     let layout = Layout::from_size_align(asked, align).expect("as it was asked for");
     // SAFETY: as above, with the layout that it has.
-    unsafe { SteppeMalloc.realloc(pointer(address), layout, bytes) }
+    unsafe { SteppeMalloc.realloc(start.get(), layout, bytes) }
 }
 
-fn pointer(address: usize) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut(address)
-}
+/// What work returns that has no pointer to return.
+const NOTHING: Pointer = Pointer(std::ptr::null_mut());
 
 impl Block {
     fn fill(&self) {
         for offset in self.offsets(self.usable_bytes) {
             // SAFETY: eight bytes at a multiple of eight, within the block.
-            let word = unsafe { pointer(self.address).add(offset).cast::<u64>() };
+            let word = unsafe { self.start.get().add(offset).cast::<u64>() };
             // SAFETY: as above; nobody else has the block.
             unsafe { word.write(self.word(offset)) };
         }
@@ -361,14 +384,14 @@ impl Block {
 
     /// Whether all of it is as it was filled.
     fn check(&self) {
-        self.check_at(self.address, self.usable_bytes);
+        self.check_at(self.start, self.usable_bytes);
     }
 
-    /// Whether the first `bytes` at `address`, where they may have moved, are as they were filled.
-    fn check_at(&self, address: usize, bytes: usize) {
+    /// Whether the first `bytes` at `start`, where they may have moved, are as they were filled.
+    fn check_at(&self, start: Pointer, bytes: usize) {
         for offset in self.offsets(bytes) {
             // SAFETY: eight bytes at a multiple of eight, within the block.
-            let word = unsafe { pointer(address).add(offset).cast::<u64>() };
+            let word = unsafe { start.get().add(offset).cast::<u64>() };
             // SAFETY: as above, and initialized by `fill`.
             let found = unsafe { word.read() };
             assert_eq!(
@@ -381,7 +404,7 @@ impl Block {
 
     fn is_zero(&self) -> bool {
         // SAFETY: the block lives and has as many bytes, all of which were zeroed.
-        let bytes = unsafe { std::slice::from_raw_parts(pointer(self.address), self.asked_bytes) };
+        let bytes = unsafe { std::slice::from_raw_parts(self.start.get(), self.asked_bytes) };
         bytes.iter().all(|&byte| byte == 0)
     }
 
@@ -406,7 +429,7 @@ impl Block {
     }
 }
 
-type Work = Box<dyn FnOnce() -> usize + Send>;
+type Work = Box<dyn FnOnce() -> Pointer + Send>;
 
 /// The threads of a world: started when they are first named.
 #[derive(Default)]
@@ -416,13 +439,13 @@ struct Crew {
 
 struct Worker {
     work: SyncSender<Work>,
-    results: Receiver<usize>,
+    results: Receiver<Pointer>,
     thread: JoinHandle<()>,
 }
 
 impl Crew {
     /// Has a thread do some work; number 0 is the calling one.
-    fn run(&mut self, thread: usize, work: impl FnOnce() -> usize + Send + 'static) -> usize {
+    fn run(&mut self, thread: usize, work: impl FnOnce() -> Pointer + Send + 'static) -> Pointer {
         if thread == 0 {
             return work();
         }
