@@ -7,6 +7,7 @@
 
 pub mod server;
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -111,10 +112,10 @@ pub fn include_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
 }
 
-/// A compiled program of `testdata/`, removed with this value.
+/// A compiled program of `testdata/`. It stays in the target directory, where the next run of the
+/// tests puts it again: a test binary's statics are never dropped.
 pub struct Program {
     path: PathBuf,
-    scratch: Scratch,
 }
 
 impl Program {
@@ -127,8 +128,6 @@ impl Program {
     pub fn compile_with(source: &str, arguments: &[impl AsRef<OsStr>]) -> Self {
         let is_cxx = source.ends_with(".cc");
         let compiler = if is_cxx { "c++" } else { "cc" };
-        let scratch = Scratch::new("malloc");
-        let path = scratch.join("program");
         let mut command = Command::new(compiler);
         command
             // No builtins: the compiler may not take out an allocation that nobody uses.
@@ -139,16 +138,19 @@ impl Program {
             .arg(if is_cxx { "-std=c++17" } else { "-std=c11" })
             .arg("-I")
             .arg(include_directory())
-            .arg("-o")
-            .arg(&path)
             .arg(testdata(source))
             .args(arguments);
+        let path = program_path(source);
+        // A program that still runs can't be written to.
+        let _ = std::fs::remove_file(&path);
         let output = command
+            .arg("-o")
+            .arg(&path)
             .output()
             .unwrap_or_else(|error| panic!("can't run {compiler}: {error}"));
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{source}:\n{errors}");
-        Self { path, scratch }
+        Self { path }
     }
 
     /// Compiles a shared library.
@@ -161,15 +163,24 @@ impl Program {
         &self.path
     }
 
-    /// A path beside it.
-    pub fn beside(&self, name: &str) -> PathBuf {
-        self.scratch.join(name)
-    }
-
     /// It, with the library preloaded.
     pub fn preloaded(&self) -> Command {
         preloaded(&self.path)
     }
+}
+
+/// Where a program goes: a place of its own for each that a test compiles.
+fn program_path(source: &str) -> PathBuf {
+    thread_local! {
+        static COUNT: Cell<u32> = const { Cell::new(0) };
+    }
+    let number = COUNT.replace(COUNT.get() + 1);
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("main");
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(concat!("malloc-", env!("CARGO_CRATE_NAME")));
+    std::fs::create_dir_all(&folder).expect("the target directory can be written");
+    folder.join(format!("{test}-{number}-{source}"))
 }
 
 /// Any program, with the library preloaded.
