@@ -97,8 +97,15 @@ fn build(wanted: &[&Soak]) -> Result<()> {
     process::run(process::cargo(&release).args(["steppe-node", "--package", "steppe-lab"]))?;
     process::run(process::cargo(&release).args(["steppe-lab", "--examples"]))?;
     if wanted.iter().any(|soak| soak.name.starts_with("malloc-")) {
-        let programs = ["steppe-malloc-abi", "--package", "steppe-malloc-load"];
-        process::run(process::cargo(&release).args(programs))?;
+        process::run(process::cargo(&release).arg("steppe-malloc-load"))?;
+        let library = [
+            "build",
+            "--locked",
+            "--profile",
+            "release-malloc",
+            "--package",
+        ];
+        process::run(process::cargo(&library).arg("steppe-malloc-abi"))?;
     }
     if wanted.iter().any(|soak| soak.command == "leaks") {
         // Memcheck sees what goes through the system's allocator.

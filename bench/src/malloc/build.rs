@@ -34,10 +34,16 @@ pub fn steppe(named: Option<&Path>) -> Result<(PathBuf, String)> {
         Some(path) => path.to_owned(),
         None => {
             cargo(
-                &["build", "--release", "--package", "steppe-malloc-abi"],
+                &[
+                    "build",
+                    "--profile",
+                    "release-malloc",
+                    "--package",
+                    "steppe-malloc-abi",
+                ],
                 &root(),
             )?;
-            target_dir()?.join("release/libsteppe_malloc.so")
+            target_dir()?.join("release-malloc/libsteppe_malloc.so")
         }
     };
     let library = library
