@@ -8,13 +8,13 @@
 
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use crate::depot;
 use crate::large::LARGE;
 use crate::pool::POOL;
 use crate::profile;
-use crate::sync::Lock;
+use crate::sync::{AtomicU32, Lock};
 use crate::sys;
 
 /// What has to wait before a thread is started for it: small programs stay of one thread.

@@ -563,6 +563,9 @@ fn low_u8(number: usize) -> u8 {
     number as u8
 }
 
+#[cfg(all(loom, test))]
+mod modeled;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -409,3 +409,6 @@ impl Heap {
         })
     }
 }
+
+#[cfg(all(loom, test))]
+mod modeled;

@@ -4,10 +4,14 @@
 //! on somebody else, and taken in the order of `fork`'s list.
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, Ordering};
+pub mod modeled;
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU32, Ordering};
+pub use core::sync::atomic::AtomicU32;
+#[cfg(loom)]
+pub use modeled::{AtomicU32, futex_wait, futex_wake};
+
+use core::sync::atomic::Ordering;
 
 use crate::sys;
 
@@ -17,7 +21,7 @@ const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 
 /// Looks at a held lock before sleeping: about as long as a section is held.
-const SPINS: u32 = 64;
+const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// A mutual exclusion of four bytes that sleeps in the kernel.
 ///
@@ -36,18 +40,8 @@ pub struct Guard<'lock> {
 
 impl Lock {
     /// An open lock.
-    #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            state: AtomicU32::new(OPEN),
-        }
-    }
-
-    /// An open lock.
-    #[cfg(loom)]
-    #[must_use]
-    pub fn new() -> Self {
         Self {
             state: AtomicU32::new(OPEN),
         }
@@ -113,7 +107,6 @@ impl Drop for Guard<'_> {
     }
 }
 
-#[cfg(not(loom))]
 impl Default for Lock {
     fn default() -> Self {
         Self::new()

@@ -9,6 +9,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 
+#[cfg(not(loom))]
 use crate::sync::AtomicU32;
 
 /// A page of 4 KiB is the unit of books whatever the machine's pages are.
@@ -267,12 +268,7 @@ pub fn futex_wake(word: &AtomicU32, sleepers: c_int) {
 }
 
 #[cfg(loom)]
-pub fn futex_wait(_word: &AtomicU32, _value: u32, _timeout_ms: Option<u32>) {
-    loom::thread::yield_now();
-}
-
-#[cfg(loom)]
-pub fn futex_wake(_word: &AtomicU32, _sleepers: c_int) {}
+pub use crate::sync::{futex_wait, futex_wake};
 
 /// A moment's rest in a loop.
 #[cfg(not(loom))]
