@@ -357,8 +357,8 @@ impl Depot {
                 word += 1;
                 continue;
             }
-            let bit = bits.trailing_zeros();
-            words[word].set(bits & (bits - 1));
+            let bit = pick(bits);
+            words[word].set(bits & !(1 << bit));
             batch[count] = low_u16(word * 64 + bit as usize);
             count += 1;
         }
@@ -476,6 +476,19 @@ impl Depot {
 const SLAB_UNITS: usize = if cfg!(feature = "hardened") { 2 } else { 1 };
 /// Blocks that are given at once at the most.
 const BATCH_MAX: usize = 128;
+
+/// The lowest of the bits, which are not 0 …
+#[cfg(not(feature = "hardened"))]
+fn pick(bits: u64) -> u32 {
+    bits.trailing_zeros()
+}
+
+/// … or any of them: whoever can have a block freed shall not know the next one's address.
+#[cfg(feature = "hardened")]
+fn pick(bits: u64) -> u32 {
+    let turn = crate::hardened::chance() % u64::BITS;
+    (bits.rotate_right(turn).trailing_zeros() + turn) % u64::BITS
+}
 
 /// The list for a slab: by quarters of its blocks that are out, none for a full one.
 fn bucket_of(slab: &Unit, class: usize) -> u8 {

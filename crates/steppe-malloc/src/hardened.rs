@@ -5,7 +5,7 @@
 //!   block, free                 │ mark │ mark │ …                │   live bit 0
 //! ```
 //! A free must find the block's live bit set and its fence whole, an allocation the marks as a free
-//! left them. Marks and fences are a secret of the process mixed with the address: a write past a
+//! left them. Which block of 64 is given next is left to chance. Marks and fences are a secret of the process mixed with the address: a write past a
 //! block's end breaks its fence, and one into a free block its marks. A unit that nobody may touch
 //! lies behind each slab.
 //!
@@ -31,6 +31,21 @@ fn mark(block: *mut u8) -> u64 {
         SECRET.store(secret, Ordering::Relaxed);
     }
     (block.addr() as u64 ^ secret).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A number that is hard to guess from outside. Two threads at once may get the same.
+pub(crate) fn chance() -> u32 {
+    static STATE: AtomicU64 = AtomicU64::new(0);
+    let mut state = STATE.load(Ordering::Relaxed);
+    if state == 0 {
+        state = sys::random() | 1;
+    }
+    // xorshift64 (Marsaglia 2003).
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    STATE.store(state, Ordering::Relaxed);
+    u32::try_from(state >> 32).unwrap_or(0)
 }
 
 /// Checks a block that is about to be handed out.
