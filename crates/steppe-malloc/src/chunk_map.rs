@@ -35,8 +35,10 @@ const ADDRESS_BITS: u32 = 48;
 const LEAF_CHUNKS: usize = 1 << 13;
 const LEAVES: usize = (1 << ADDRESS_BITS) / CHUNK_BYTES / LEAF_CHUNKS;
 
-/// Hints that were not followed in a row before the window is given up.
-const STRAY_HINTS_MAX: usize = 8;
+/// Hints that are tried for a mapping, each twice as far on as the one before: 2^12 places, 16 GiB.
+const STRAY_HINTS_MAX: usize = 12;
+/// Mappings in a row none of whose hints was followed before the window is given up: there is none.
+const STRAY_CALLS_MAX: usize = 4;
 /// Chunks that the first of a process may be away from the window's start: 2^14, chosen at random.
 const START_CHUNKS: usize = 1 << 14;
 
@@ -49,7 +51,7 @@ pub(crate) static CHUNK_MAP: ChunkMap = ChunkMap {
     lock: Lock::new(),
     start: Cell::new(usize::MAX),
     first_free: Cell::new(0),
-    stray_hints: Cell::new(0),
+    stray_calls: Cell::new(0),
     mapped_bytes: AtomicUsize::new(0),
     mapped_bytes_peak: AtomicUsize::new(0),
 };
@@ -76,7 +78,7 @@ pub(crate) struct ChunkMap {
     start: Cell<usize>,
     /// No place before this one is free.
     first_free: Cell<usize>,
-    stray_hints: Cell<usize>,
+    stray_calls: Cell<usize>,
     mapped_bytes: AtomicUsize,
     mapped_bytes_peak: AtomicUsize,
 }
@@ -240,7 +242,7 @@ impl ChunkMap {
             self.count(new, old);
             return Some(base);
         }
-        let place = self.find(new_places, 1)?;
+        let place = self.find(0, new_places, 1)?;
         let target = WINDOW_BASE + place * CHUNK_BYTES;
         // SAFETY: promised by the caller.
         if !unsafe { sys::relocate(base, old, new, target) } {
@@ -276,25 +278,39 @@ impl ChunkMap {
             self.start.set(start);
             self.first_free.set(start);
         }
-        let places = bytes.div_ceil(CHUNK_BYTES);
-        while self.stray_hints.get() < STRAY_HINTS_MAX {
-            let place = self.find(places, align.div_ceil(CHUNK_BYTES).max(1))?;
+        let (places, align) = (
+            bytes.div_ceil(CHUNK_BYTES),
+            align.div_ceil(CHUNK_BYTES).max(1),
+        );
+        if self.stray_calls.get() >= STRAY_CALLS_MAX {
+            return None;
+        }
+        let mut from = 0;
+        for stray_hints in 0..STRAY_HINTS_MAX {
+            let place = self.find(from, places, align)?;
             let wanted = WINDOW_BASE + place * CHUNK_BYTES;
             let base = sys::map(wanted, bytes)?;
             if base.addr() == wanted {
-                self.stray_hints.set(0);
+                self.stray_calls.set(0);
+                if places == 1 && stray_hints > 0 {
+                    // Somebody else's long mapping lies before it.
+                    self.first_free.set(place);
+                }
                 return Some(base);
             }
             // SAFETY: just mapped, not what was asked for.
             unsafe { sys::unmap(base, bytes) };
-            self.stray_hints.set(self.stray_hints.get() + 1);
-            WINDOW[place % WINDOW_CHUNKS].store(BLOCKED, Ordering::Relaxed);
+            if places == 1 {
+                WINDOW[place % WINDOW_CHUNKS].store(BLOCKED, Ordering::Relaxed);
+            }
+            from = place + places.max(1 << stray_hints);
         }
+        self.stray_calls.set(self.stray_calls.get() + 1);
         None
     }
 
-    /// The first of `places` free places in a row, at a multiple of `align` places.
-    fn find(&self, places: usize, align: usize) -> Option<usize> {
+    /// The first of `places` free places in a row from `from` on, at a multiple of `align` places.
+    fn find(&self, from: usize, places: usize, align: usize) -> Option<usize> {
         let is_free = |place: usize| {
             WINDOW
                 .get(place)
@@ -305,7 +321,7 @@ impl ChunkMap {
             first += 1;
         }
         self.first_free.set(first);
-        let mut start = first.next_multiple_of(align);
+        let mut start = first.max(from).next_multiple_of(align);
         'search: loop {
             for place in (start..start + places).rev() {
                 if !is_free(place)? {

@@ -1,8 +1,8 @@
 //! Decay: what was free for a while goes back to the system, whoever notices.
 //!
 //! Three notice: a thread that brings blocks back after the time has come (`tick`), a thread of our
-//! own that is started once enough waits (4 MiB) and sleeps for as long as nothing does, and the
-//! program (`trim`). In a child of a fork there is no such thread, and none is started.
+//! own that is started once enough waits (4 MiB, `start_if_wanted`) and sleeps for as long as nothing
+//! does, and the program (`trim`). In a child of a fork there is no such thread, and none is started.
 //!
 //! Invariant: while something waits, `DEADLINE` is set or a purge is under way.
 
@@ -57,13 +57,28 @@ pub(crate) fn tick() {
     if deadline == 0 || THREAD.load(Ordering::Relaxed) == STARTED {
         return;
     }
-    if WAITING_BYTES.load(Ordering::Relaxed) >= THREAD_BYTES && start() {
-        return;
-    }
     let now = sys::now_ms();
     if is_past(deadline, now) {
         purge(now, profile::decay_ms());
     }
+}
+
+/// Where memory is asked for, with no lock held: starts our thread if enough waits.
+///
+/// Never where memory is given back: the C library frees while it holds the lock of its list of
+/// stacks, which starting a thread takes.
+#[inline]
+pub(crate) fn start_if_wanted() {
+    let is_wanted = WAITING_BYTES.load(Ordering::Relaxed) >= THREAD_BYTES
+        && THREAD.load(Ordering::Relaxed) == NOT_STARTED;
+    if is_wanted {
+        start();
+    }
+}
+
+/// Whether nothing waits.
+pub(crate) fn is_idle() -> bool {
+    DEADLINE.load(Ordering::Relaxed) == 0
 }
 
 /// Gives back what has been free for `decay_ms`. Returns the bytes.
@@ -111,19 +126,15 @@ pub(crate) fn after_fork() {
     THREAD.store(NEVER, Ordering::Relaxed);
 }
 
-fn start() -> bool {
+#[cold]
+fn start() {
     if !IS_ALLOWED.load(Ordering::Relaxed) {
-        return false;
+        return;
     }
     let claim = THREAD.compare_exchange(NOT_STARTED, STARTED, Ordering::Relaxed, Ordering::Relaxed);
-    if claim.is_err() {
-        return false;
-    }
-    let is_started = sys::start_thread(run);
-    if !is_started {
+    if claim.is_ok() && !sys::start_thread(run) {
         THREAD.store(NEVER, Ordering::Relaxed);
     }
-    is_started
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {

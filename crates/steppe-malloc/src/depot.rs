@@ -19,13 +19,14 @@
 //! back to the system.
 
 use core::cell::Cell;
-use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::{ptr, slice};
 
 use crate::chunk::{AGING, Chunk, Kind, PARTIAL, UNIT_BYTES, UNITS, Unit, WORDS};
 use crate::chunk_map;
 use crate::decay;
 use crate::list::List;
+use crate::meta::META;
 use crate::pool::{POOL, Run};
 use crate::profile;
 use crate::report;
@@ -68,7 +69,9 @@ pub(crate) struct Depot {
     taken: Cell<u64>,
     /// A block was freed twice: a slab that looks empty may have one that is in use.
     has_misuse: Cell<bool>,
-    store: [Cell<*mut u8>; BLOCKS_MAX],
+    /// Slots for as many blocks as the profile wanted when the first block came.
+    store: Cell<*mut *mut u8>,
+    store_slots: Cell<usize>,
 }
 
 // SAFETY: cells are touched under the lock only.
@@ -188,7 +191,8 @@ impl Depot {
             given: Cell::new(0),
             taken: Cell::new(0),
             has_misuse: Cell::new(false),
-            store: [const { Cell::new(ptr::null_mut()) }; BLOCKS_MAX],
+            store: Cell::new(ptr::null_mut()),
+            store_slots: Cell::new(0),
         }
     }
 
@@ -204,9 +208,9 @@ impl Depot {
         let stored = self.stored.get();
         if stored > 0 {
             let count = wanted.min(stored);
-            for block in &self.store[..stored % (BLOCKS_MAX + 1)][stored - count..] {
-                bin(block.get());
-            }
+            self.stored_blocks()[stored - count..]
+                .iter()
+                .for_each(|&block| bin(block));
             self.stored.set(stored - count);
             self.given.set(self.given.get() + count as u64);
             return count;
@@ -221,20 +225,25 @@ impl Depot {
 
     /// Takes blocks back; what the store has no room for goes into slabs.
     fn take(&self, class: usize, blocks: impl ExactSizeIterator<Item = *mut u8>, place: Place) {
+        let guard = self.lock.lock();
         let capacity = match place {
-            Place::Store => profile::current().numbers().depot_capacity(class),
+            Place::Store => self.store_capacity(class),
             Place::Slabs => 0,
         };
-        let guard = self.lock.lock();
         self.taken.set(self.taken.get() + blocks.len() as u64);
         self.is_touched.store(true, Ordering::Relaxed);
         let mut blocks = blocks;
         while self.stored.get() < capacity {
-            let Some(block) = blocks.next() else { return };
-            self.store[self.stored.get() % BLOCKS_MAX].set(block);
+            let Some(block) = blocks.next() else { break };
+            // SAFETY: below the capacity there are slots, of this depot alone.
+            unsafe { self.store.get().add(self.stored.get()).write(block) };
             self.stored.set(self.stored.get() + 1);
         }
         if blocks.len() == 0 {
+            drop(guard);
+            if decay::is_idle() {
+                decay::note(sys::now_ms(), 0);
+            }
             return;
         }
         let now = sys::now_ms();
@@ -303,10 +312,31 @@ impl Depot {
 
     /// Puts the store's blocks into their slabs: they have aged already.
     fn empty_store(&self, class: usize) {
-        let stored = self.stored.replace(0);
-        for block in &self.store[..stored % (BLOCKS_MAX + 1)] {
-            self.put_back(class, block.get(), Age::Past);
+        for &block in self.stored_blocks() {
+            self.put_back(class, block, Age::Past);
         }
+        self.stored.set(0);
+    }
+
+    fn stored_blocks(&self) -> &[*mut u8] {
+        match self.stored.get() {
+            0 => &[],
+            // SAFETY: the first slots are filled, and only changed under the lock.
+            stored => unsafe { slice::from_raw_parts(self.store.get(), stored) },
+        }
+    }
+
+    /// How many blocks may be stored. The slots are a record that is made when they are first wanted:
+    /// most classes of most shards never are.
+    fn store_capacity(&self, class: usize) -> usize {
+        let wanted = profile::current().numbers().depot_capacity(class);
+        if self.store.get().is_null()
+            && let Some(slots) = META.allocate(wanted * size_of::<*mut u8>())
+        {
+            self.store.set(slots.cast());
+            self.store_slots.set(wanted);
+        }
+        wanted.min(self.store_slots.get())
     }
 
     fn fullest(&self) -> Option<&'static Unit> {
@@ -439,7 +469,8 @@ impl Depot {
             self.aging.remove(slab);
         }
         self.slabs.set(self.slabs.get() - 1);
-        let is_dirty = slab.dirty_pages.get() != 0;
+        // The unit behind a guarded slab may have been dirty before.
+        let is_dirty = slab.dirty_pages.get() != 0 || SLAB_UNITS > 1;
         chunk_map::set_class(slab.base().addr(), 0);
         slab.set(Kind::None, 0);
         let run = Run {

@@ -33,6 +33,8 @@ use crate::{sys, tls};
 
 /// Blocks that a bin gets the first time; each further batch is twice as large, up to half the bin.
 const FIRST_BATCH: u16 = 2;
+/// Blocks that a thread gives back before it gets a heap for that.
+const FREES_WITHOUT_HEAP: usize = 32;
 
 type Slot = *mut u8;
 
@@ -74,6 +76,7 @@ pub(crate) static HEAPS: Heaps = Heaps {
     free: Cell::new(None),
     count: AtomicUsize::new(0),
     key: Cell::new(None),
+    frees: Cell::new(None),
     is_ready: AtomicBool::new(false),
     is_registered: AtomicBool::new(false),
 };
@@ -85,6 +88,8 @@ pub(crate) struct Heaps {
     free: Cell<Option<&'static Heap>>,
     count: AtomicUsize,
     key: Cell<Option<libc::pthread_key_t>>,
+    /// Where a thread without a heap counts its frees.
+    frees: Cell<Option<libc::pthread_key_t>>,
     is_ready: AtomicBool,
     is_registered: AtomicBool,
 }
@@ -284,6 +289,17 @@ pub(crate) fn attach() -> Option<&'static Heap> {
     Some(heap_profile::look(heap))
 }
 
+/// The calling thread's heap, for a block that it gives back. A thread that only frees gets one with
+/// its [`FREES_WITHOUT_HEAP`]th block: the C library frees a few when a thread is past its destructors,
+/// and a heap that it got then would be nobody's for ever.
+#[cold]
+pub(crate) fn attach_to_free() -> Option<&'static Heap> {
+    if tls::has_heap() || HEAPS.count_free() {
+        return attach();
+    }
+    None
+}
+
 /// A second heap like [`EMPTY`]: of threads that gave theirs back and won't get another.
 static ENDED: Heap = Heap::empty();
 
@@ -314,7 +330,8 @@ impl Heaps {
         if !self.is_ready.load(Ordering::Relaxed) {
             settings::read();
             depot::set_processors(sys::processors());
-            self.key.set(sys::thread_key(end_of_thread));
+            self.key.set(sys::thread_key(Some(end_of_thread)));
+            self.frees.set(sys::thread_key(None));
             self.is_ready.store(true, Ordering::Relaxed);
         }
         let profile = profile::current();
@@ -379,6 +396,16 @@ impl Heaps {
             fork::register();
             settings::read_late();
         }
+    }
+
+    /// Counts a block that the calling thread gives back without a heap. True: it was one of many.
+    fn count_free(&self) -> bool {
+        let Some(key) = self.frees.get() else {
+            return true;
+        };
+        let frees = sys::thread_number(key) + 1;
+        sys::set_thread_value(key, ptr::without_provenance(frees));
+        frees >= FREES_WITHOUT_HEAP
     }
 
     /// Heaps there are, with and without a thread.

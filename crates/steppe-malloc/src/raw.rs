@@ -74,6 +74,7 @@ fn allocate_slowly(size: usize) -> *mut u8 {
         None => give_one(class),
     };
     let mut block = take();
+    decay::start_if_wanted();
     if block.is_null() && decay::purge(sys::now_ms(), 0) > 0 {
         block = take();
     }
@@ -105,6 +106,7 @@ fn allocate_large(size: usize, align: usize) -> Option<Block> {
     heap::attach();
     let block = LARGE.allocate(size, align);
     decay::tick();
+    decay::start_if_wanted();
     match block {
         Some(block) => heap_profile::on_large(block.pointer, size),
         None => _ = refuse(),
@@ -195,7 +197,7 @@ fn free_slowly(pointer: *mut u8) {
 }
 
 fn free_small(pointer: *mut u8, class: usize) {
-    match heap::attach() {
+    match heap::attach_to_free() {
         Some(heap) if heap.push(class, pointer) => {}
         Some(heap) => heap.overflow(class, pointer),
         None => depot::take_all(class, &mut [pointer], Place::Slabs),
@@ -384,6 +386,7 @@ pub fn on_idle() {
         heap.flush_all();
     }
     decay::tick();
+    decay::start_if_wanted();
 }
 
 /// Functions between a request and the heap profile.

@@ -97,6 +97,9 @@ static AT_LOAD: extern "C" fn() = read_at_load;
 
 #[cfg(not(any(miri, loom)))]
 extern "C" fn read_at_load() {
+    // The first block, and what is registered with it, before anybody can ask for one while the C
+    // library holds the lock of its list of handlers.
+    crate::heap::attach();
     take(PROFILE_HEAP, "a file that can be written", |path| {
         let mut mean_bytes = heap_profile::MEAN_BYTES;
         take(PROFILE_HEAP_BYTES, "bytes, with K, M or G", |value| {

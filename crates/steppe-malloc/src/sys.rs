@@ -281,13 +281,21 @@ pub fn spin_hint() {
     loom::thread::yield_now();
 }
 
-/// A key whose destructor runs when a thread ends that set a value for it.
-pub fn thread_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<libc::pthread_key_t> {
+/// A key for a value a thread; its destructor runs when a thread ends that set one.
+pub fn thread_key(
+    destructor: Option<unsafe extern "C" fn(*mut c_void)>,
+) -> Option<libc::pthread_key_t> {
     let mut key = 0;
     // SAFETY: `key` is written on success; the destructor is a function of this library, which is
     // never unloaded.
-    let refused = unsafe { libc::pthread_key_create(&raw mut key, Some(destructor)) };
+    let refused = unsafe { libc::pthread_key_create(&raw mut key, destructor) };
     (refused == 0).then_some(key)
+}
+
+/// The calling thread's value, as a number; 0 before it is set.
+pub fn thread_number(key: libc::pthread_key_t) -> usize {
+    // SAFETY: the key was made by `thread_key` and is never deleted.
+    unsafe { libc::pthread_getspecific(key) }.addr()
 }
 
 /// Sets the calling thread's value. May allocate.
