@@ -35,7 +35,13 @@ const BELOW: [(&str, &[&str]); 14] = [
     ("steppe-malloc-peers", &[]),
     (
         "steppe-fuzz",
-        &["steppe-mem", "steppe-net", "steppe-http", "steppe-node"],
+        &[
+            "steppe-malloc",
+            "steppe-mem",
+            "steppe-net",
+            "steppe-http",
+            "steppe-node",
+        ],
     ),
     ("xtask", &[]),
 ];
