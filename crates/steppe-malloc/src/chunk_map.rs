@@ -209,10 +209,17 @@ impl ChunkMap {
     /// It is that mapping, whole, and nobody uses it any more.
     pub unsafe fn unmap(&self, base: *mut u8, bytes: usize) {
         let _guard = self.lock.lock();
-        self.leave(base.addr(), bytes);
         // SAFETY: promised by the caller. Under the lock: nobody maps there in between.
-        unsafe { sys::unmap(base, bytes) };
-        self.count(0, bytes);
+        if unsafe { sys::unmap(base, bytes) } {
+            self.leave(base.addr(), bytes);
+            self.count(0, bytes);
+            return;
+        }
+        // The process has as many mappings as it may, and this would cut one in two: the place
+        // stays taken, its memory goes.
+        enter(base.addr(), BLOCKED);
+        // SAFETY: promised by the caller.
+        unsafe { sys::purge(base, bytes) };
     }
 
     /// Makes a single block's mapping `new` bytes long, where it stands or, if it has to, elsewhere
@@ -253,6 +260,22 @@ impl ChunkMap {
         self.block_rest(target, new);
         self.count(new, old);
         Some(base.with_addr(target))
+    }
+
+    /// Whether an address is in a chunk or a huge block.
+    pub fn contains(&self, address: usize) -> bool {
+        let _guard = self.lock.lock();
+        let mut start = address / CHUNK_BYTES * CHUNK_BYTES;
+        // A long mapping has its entry at its start, and blocks the places behind it.
+        while entry(start).is_some_and(|entry| entry.load(Ordering::Acquire) == BLOCKED) {
+            start -= CHUNK_BYTES;
+        }
+        let bytes = match owner(start) {
+            Owner::Chunk(chunk) => chunk.mapped_bytes.get(),
+            Owner::Huge(huge) => huge.mapped_bytes(),
+            Owner::Nobody => 0,
+        };
+        address - start < bytes
     }
 
     /// Bytes mapped now, and at most so far.

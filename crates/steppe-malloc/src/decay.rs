@@ -31,6 +31,14 @@ static IS_ALLOWED: AtomicBool = AtomicBool::new(true);
 static PURGED_BYTES: AtomicU64 = AtomicU64::new(0);
 static PURGES: AtomicU64 = AtomicU64::new(0);
 
+/// Looks in a row that gave nothing back.
+static FRUITLESS: AtomicU32 = AtomicU32::new(0);
+/// So many are as frequent as any: what is young is not due yet.
+const FRUITLESS_FREE: u32 = 4;
+const FRUITLESS_MAX: u32 = 12;
+/// The longest wait between looks while something waits.
+const LOOK_MS_MAX: u32 = 60_000;
+
 const NOT_STARTED: u8 = 0;
 const STARTED: u8 = 1;
 /// Not wanted, not possible, or a child's.
@@ -45,8 +53,9 @@ pub(crate) fn note(now: u32, bytes: usize) {
 }
 
 fn set_deadline(at: u32) {
-    let was = DEADLINE.compare_exchange(0, at | 1, Ordering::Release, Ordering::Relaxed);
-    if was.is_ok() && THREAD.load(Ordering::Relaxed) == STARTED {
+    // Sequentially consistent, as `start` and `run`: either this sees the thread or it the deadline.
+    let was = DEADLINE.compare_exchange(0, at | 1, Ordering::SeqCst, Ordering::SeqCst);
+    if was.is_ok() && THREAD.load(Ordering::SeqCst) == STARTED {
         sys::futex_wake(&DEADLINE, 1);
     }
 }
@@ -58,8 +67,13 @@ pub(crate) fn tick() {
         return;
     }
     let now = sys::now_ms();
-    if is_past(deadline, now) {
-        purge(now, profile::decay_ms());
+    let decay_ms = profile::decay_ms();
+    // Further ahead than it is ever set: the clock went round while nobody looked.
+    let is_lost = deadline.wrapping_sub(now) > decay_ms.saturating_mul(2).max(2 * LOOK_MS_MAX);
+    if (is_past(deadline, now) || is_lost)
+        && let Some(_guard) = PURGE.try_lock()
+    {
+        purge(now, decay_ms);
     }
 }
 
@@ -81,11 +95,21 @@ pub(crate) fn is_idle() -> bool {
     DEADLINE.load(Ordering::Relaxed) == 0
 }
 
-/// Gives back what has been free for `decay_ms`. Returns the bytes.
-pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
-    let Some(_guard) = PURGE.try_lock() else {
-        return 0;
-    };
+/// Gives back everything that is free, after whoever is at it. Returns the bytes.
+pub(crate) fn purge_all() -> usize {
+    let _guard = PURGE.lock();
+    purge(sys::now_ms(), 0)
+}
+
+/// Whether `decay_ms` have passed since a stamp. Stamps may be later than `now`, which is read once a
+/// look: the difference then is almost 2^32.
+pub(crate) fn has_passed(stamp: u32, now: u32, decay_ms: u32) -> bool {
+    let age = now.wrapping_sub(stamp);
+    decay_ms == 0 || (decay_ms..u32::MAX / 2).contains(&age)
+}
+
+/// Gives back what has been free for `decay_ms`, with [`PURGE`] held. Returns the bytes.
+fn purge(now: u32, decay_ms: u32) -> usize {
     WAITING_BYTES.store(0, Ordering::Relaxed);
     DEADLINE.store(0, Ordering::Relaxed);
     let mut purged: usize = depot::all()
@@ -100,7 +124,16 @@ pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
         && LARGE.retained_bytes() == 0
         && depot::all().all(|(_, depot)| !depot.has_aging());
     if !is_done {
-        set_deadline(now.wrapping_add((decay_ms / 2).max(10)));
+        // What the kernel does not take (locked memory) is offered more and more seldom.
+        let fruitless = match purged {
+            0 => FRUITLESS.fetch_add(1, Ordering::Relaxed).min(FRUITLESS_MAX),
+            _ => {
+                FRUITLESS.store(0, Ordering::Relaxed);
+                0
+            }
+        };
+        let wait = (decay_ms / 2).max(10) << fruitless.saturating_sub(FRUITLESS_FREE);
+        set_deadline(now.wrapping_add(wait.min(LOOK_MS_MAX.max(decay_ms))));
     }
     purged
 }
@@ -131,7 +164,7 @@ fn start() {
     if !IS_ALLOWED.load(Ordering::Relaxed) {
         return;
     }
-    let claim = THREAD.compare_exchange(NOT_STARTED, STARTED, Ordering::Relaxed, Ordering::Relaxed);
+    let claim = THREAD.compare_exchange(NOT_STARTED, STARTED, Ordering::SeqCst, Ordering::SeqCst);
     if claim.is_ok() && !sys::start_thread(run) {
         THREAD.store(NEVER, Ordering::Relaxed);
     }
@@ -142,13 +175,14 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // Never woken: a place to sleep for a time.
     static SLEEP: AtomicU32 = AtomicU32::new(0);
     while THREAD.load(Ordering::Relaxed) == STARTED {
-        let deadline = DEADLINE.load(Ordering::Acquire);
+        let deadline = DEADLINE.load(Ordering::SeqCst);
         if deadline == 0 {
             sys::futex_wait(&DEADLINE, 0, None);
             continue;
         }
         let now = sys::now_ms();
         if is_past(deadline, now) {
+            let _guard = PURGE.lock();
             purge(now, profile::decay_ms());
         } else {
             sys::futex_wait(&SLEEP, 0, Some(deadline.wrapping_sub(now)));

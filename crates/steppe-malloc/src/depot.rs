@@ -263,10 +263,13 @@ impl Depot {
             self.empty_store(class);
         }
         let mut purged = 0;
+        // Each is looked at once: a busy class goes on adding.
+        let mut looks = self.slabs.get();
         while let Some(slab) = self.aging.first() {
-            if now.wrapping_sub(slab.stamp.get()) < decay_ms {
+            if looks == 0 || !decay::has_passed(slab.stamp.get(), now, decay_ms) {
                 break;
             }
+            looks -= 1;
             self.aging.remove(slab);
             slab.is_aging.set(false);
             let pages = whole_pages(free_pages(slab, class) & slab.dirty_pages.get());
@@ -276,6 +279,7 @@ impl Depot {
             // Off the lists nobody takes blocks from it; blocks that come back only set bits.
             self.unlist(slab);
             slab.bucket.set(PURGING);
+            let used = slab.used.get();
             drop(guard);
             let gone = purge_pages(slab, pages);
             guard = self.lock.lock();
@@ -285,6 +289,10 @@ impl Depot {
                 self.release(slab);
             } else {
                 self.relist(slab, class);
+                if slab.used.get() < used {
+                    slab.is_aging.set(true);
+                    self.age(slab, Age::Since(sys::now_ms()));
+                }
             }
         }
         purged
@@ -456,7 +464,7 @@ impl Depot {
                 self.aging.push_back(slab);
             }
             Age::Past => {
-                slab.stamp.set(sys::now_ms().wrapping_sub(u32::MAX / 2));
+                slab.stamp.set(sys::now_ms().wrapping_sub(u32::MAX / 4));
                 self.aging.push_front(slab);
             }
         }

@@ -60,6 +60,9 @@ pub(crate) fn on_allocate(block: *mut u8, class: usize) {
             class,
         );
     }
+    // The program may show what it finds in a block, and marks are made of the secret.
+    // SAFETY: as above.
+    unsafe { block.cast::<[u64; 2]>().write([0, 0]) };
     if let Some((bits, bit)) = place(block, class) {
         bits.fetch_or(bit, Ordering::Relaxed);
     }

@@ -334,6 +334,8 @@ impl Heaps {
             self.frees.set(sys::thread_key(None));
             self.is_ready.store(true, Ordering::Relaxed);
         }
+        // Without a key nobody says when a thread ends, and its heap would be lost.
+        self.key.get()?;
         let profile = profile::current();
         let heap = match self.take_free(profile) {
             Some(heap) => heap,

@@ -90,9 +90,10 @@ impl Large {
             return None;
         }
         let block = self.try_allocate(bytes, align);
-        if block.is_some() || decay::purge(sys::now_ms(), 0) == 0 {
+        if block.is_some() {
             return block;
         }
+        decay::purge_all();
         // What was kept for later is enough, perhaps.
         self.try_allocate(bytes, align)
     }
@@ -202,7 +203,7 @@ impl Large {
             let Some(huge) = next else { break };
             next = <List<Huge, 0>>::next(huge);
             let mapped = huge.mapped_bytes.get();
-            let fits = mapped >= bytes / 2 && mapped <= bytes + slack;
+            let fits = mapped >= bytes / 2 && mapped <= bytes.saturating_add(slack);
             // All lie at multiples of a chunk's size, and where one grows to is no more than that.
             let is_aligned = align <= CHUNK_BYTES
                 || mapped >= bytes && huge.base.get().addr().is_multiple_of(align);
@@ -310,7 +311,7 @@ impl Large {
             let Some(oldest) = self.retained.last() else {
                 return purged;
             };
-            if now.wrapping_sub(oldest.stamp.get()) < decay_ms {
+            if !decay::has_passed(oldest.stamp.get(), now, decay_ms) {
                 return purged;
             }
             self.retained.remove(oldest);
@@ -343,6 +344,11 @@ impl Large {
 }
 
 impl Huge {
+    /// Bytes of its mapping.
+    pub fn mapped_bytes(&self) -> usize {
+        self.mapped_bytes.get()
+    }
+
     /// Bytes that may be used at `pointer`, its block's start; 0 for anything else.
     pub fn usable_bytes(&self, pointer: *const u8) -> usize {
         let is_live = self.state.load(Ordering::Relaxed) == LIVE;

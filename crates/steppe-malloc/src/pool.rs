@@ -37,6 +37,7 @@ pub(crate) static POOL: Pool = Pool {
     dirty_chunks: List::new(),
     dirty_units: AtomicUsize::new(0),
     chunks: AtomicUsize::new(0),
+    reserved_chunks: AtomicUsize::new(0),
 };
 
 /// Chunks by the length of a run that they have.
@@ -53,6 +54,7 @@ pub(crate) struct Pool {
     dirty_chunks: List<Chunk, DIRTY>,
     dirty_units: AtomicUsize,
     chunks: AtomicUsize,
+    reserved_chunks: AtomicUsize,
 }
 
 // SAFETY: cells are touched under the lock only.
@@ -162,12 +164,19 @@ impl Pool {
             chunk.free.set(chunk.free.get() | old);
             self.enter(chunk);
         }
-        self.unmap_empty();
+        drop(guard);
+        while let Some(chunk) = self.take_empty() {
+            // SAFETY: all of its units are free and it is in no list any more: nobody has a pointer
+            // into it. The books say how much was mapped.
+            unsafe { CHUNK_MAP.unmap(chunk.start(), chunk.mapped_bytes.get()) };
+        }
         purged
     }
 
     /// Maps chunks until `bytes` are free, or there is no memory.
     pub fn reserve(&self, bytes: usize) {
+        self.reserved_chunks
+            .store(bytes.div_ceil(CHUNK_BYTES), Ordering::Relaxed);
         for _ in 0..bytes.div_ceil(CHUNK_BYTES) {
             let Some(chunk) = new_chunk() else { return };
             let _guard = self.lock.lock();
@@ -242,30 +251,28 @@ impl Pool {
         }
     }
 
-    /// Unmaps chunks that are free and clean as a whole, but for a spare one.
-    fn unmap_empty(&self) {
-        let mut spare = 0;
-        let longest = UNITS - BOOK_UNITS;
-        for bucket in 1..=longest {
-            let list = &self.by_free.lists[bucket % UNITS];
+    /// Takes a chunk out that is free and clean as a whole, if there are more than are kept.
+    fn take_empty(&self) -> Option<&'static Chunk> {
+        let _guard = self.lock.lock();
+        let kept = SPARE_CHUNKS.max(self.reserved_chunks.load(Ordering::Relaxed));
+        let mut found = 0;
+        // Chunks that are cut short are empty with shorter runs.
+        for list in self.by_free.lists.iter().rev() {
             let mut next = list.first();
             while let Some(chunk) = next {
                 next = <List<Chunk, BY_FREE>>::next(chunk);
-                let is_empty = chunk.free.get() == chunk.usable.get() && chunk.dirty.get() == 0;
-                if !is_empty {
+                if chunk.free.get() != chunk.usable.get() || chunk.dirty.get() != 0 {
                     continue;
                 }
-                if spare < SPARE_CHUNKS {
-                    spare += 1;
-                    continue;
+                found += 1;
+                if found > kept {
+                    self.remove(chunk);
+                    self.chunks.fetch_sub(1, Ordering::Relaxed);
+                    return Some(chunk);
                 }
-                self.remove(chunk);
-                self.chunks.fetch_sub(1, Ordering::Relaxed);
-                // SAFETY: all of its units are free and it is in no list any more: nobody has a
-                // pointer into it. The books say how much was mapped.
-                unsafe { CHUNK_MAP.unmap(chunk.start(), chunk.mapped_bytes.get()) };
             }
         }
+        None
     }
 }
 
@@ -275,7 +282,7 @@ fn aged(chunk: &Chunk, now: u32, decay_ms: u32) -> u64 {
     let mut dirty = chunk.free.get() & chunk.dirty.get();
     while dirty != 0 {
         let unit = dirty.trailing_zeros() as usize;
-        if now.wrapping_sub(chunk.stamps[unit % UNITS].get()) >= decay_ms {
+        if decay::has_passed(chunk.stamps[unit % UNITS].get(), now, decay_ms) {
             old |= 1 << unit;
         }
         dirty &= dirty - 1;

@@ -9,7 +9,7 @@ use core::ops::Range;
 use core::ptr;
 
 use crate::chunk::{CHUNK_BYTES, Chunk, Kind, UNIT_BYTES};
-use crate::chunk_map::{self, Owner, class_at, class_in_window};
+use crate::chunk_map::{self, CHUNK_MAP, Owner, class_at, class_in_window};
 use crate::decay;
 use crate::depot::{self, Place};
 use crate::heap;
@@ -75,7 +75,8 @@ fn allocate_slowly(size: usize) -> *mut u8 {
     };
     let mut block = take();
     decay::start_if_wanted();
-    if block.is_null() && decay::purge(sys::now_ms(), 0) > 0 {
+    if block.is_null() {
+        decay::purge_all();
         block = take();
     }
     if block.is_null() {
@@ -351,23 +352,17 @@ pub unsafe fn usable_size(pointer: *mut u8) -> usize {
 /// Whether an address is in memory that this allocator hands blocks out of.
 #[must_use]
 pub fn owns(pointer: *const u8) -> bool {
-    !matches!(chunk_map::owner(pointer.addr()), Owner::Nobody)
+    CHUNK_MAP.contains(pointer.addr())
 }
 
 /// Whether memory that this allocator hands blocks out of lies in a range of addresses that is a
 /// mapping of the process, or several. A look for each 4 MiB of it.
 #[must_use]
 pub fn owns_any(mapping: Range<usize>) -> bool {
-    let chunk = mapping.start / CHUNK_BYTES * CHUNK_BYTES;
-    // What begins before the mapping may end before it.
-    let bytes_before = match chunk_map::owner(chunk) {
-        Owner::Chunk(chunk) => chunk.mapped_bytes.get(),
-        Owner::Huge(huge) => huge.usable_bytes(ptr::without_provenance(chunk)),
-        Owner::Nobody => 0,
-    };
-    let mut later = (mapping.start.next_multiple_of(CHUNK_BYTES)..mapping.end).step_by(CHUNK_BYTES);
-    chunk + bytes_before > mapping.start
-        || later.any(|chunk| !matches!(chunk_map::owner(chunk), Owner::Nobody))
+    let chunks = mapping.start.next_multiple_of(CHUNK_BYTES)..mapping.end;
+    core::iter::once(mapping.start)
+        .chain(chunks.step_by(CHUNK_BYTES))
+        .any(|address| CHUNK_MAP.contains(address))
 }
 
 /// Gives free memory back to the system now, that of the calling thread's bins too. True when any
@@ -376,7 +371,7 @@ pub fn trim() -> bool {
     if let Some(heap) = heap::current() {
         heap.flush_all();
     }
-    decay::purge(sys::now_ms(), 0) > 0
+    decay::purge_all() > 0
 }
 
 /// For an event loop that is about to sleep: brings what this thread keeps to the depots, so that it

@@ -71,14 +71,14 @@ fn map_with(hint: usize, bytes: usize, protection: c_int) -> Option<*mut u8> {
     (base != libc::MAP_FAILED).then(|| base.cast())
 }
 
-/// Gives mapped memory back, address and all.
+/// Gives mapped memory back, address and all. False: the kernel refused, and it is as it was.
 ///
 /// # Safety
 /// The pages are mapped by [`map`] and nobody uses them any more.
 #[cfg(not(miri))]
-pub unsafe fn unmap(base: *mut u8, bytes: usize) {
+pub unsafe fn unmap(base: *mut u8, bytes: usize) -> bool {
     // SAFETY: promised by the caller.
-    keeping_errno(|| unsafe { libc::munmap(base.cast(), bytes) });
+    keeping_errno(|| unsafe { libc::munmap(base.cast(), bytes) == 0 })
 }
 
 /// Zeroed memory of `bytes` at a multiple of `align`, anywhere.
@@ -196,9 +196,10 @@ mod in_miri {
         Some(base.cast())
     }
 
-    pub unsafe fn unmap(base: *mut u8, _bytes: usize) {
+    pub unsafe fn unmap(base: *mut u8, _bytes: usize) -> bool {
         // SAFETY: from `map_aligned`, whole: nothing is unmapped in parts here.
         unsafe { libc::free(base.cast()) };
+        true
     }
 
     pub unsafe fn purge(base: *mut u8, bytes: usize) -> bool {
@@ -400,10 +401,22 @@ pub fn write_error(text: &[u8]) {
     write(libc::STDERR_FILENO, text);
 }
 
-/// Writes to a file. False: nothing was written.
-pub fn write(file: c_int, text: &[u8]) -> bool {
+/// Writes to a file, all of it. False: it could not be.
+pub fn write(file: c_int, mut text: &[u8]) -> bool {
+    while !text.is_empty() {
+        match usize::try_from(write_some(file, text)) {
+            Ok(bytes @ 1..) => text = text.get(bytes..).unwrap_or_default(),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// By number, since the C library's `write` is a place where a thread may be cancelled, and `free` is
+/// none.
+fn write_some(file: c_int, text: &[u8]) -> libc::c_long {
     // SAFETY: the bytes outlive the call.
-    keeping_errno(|| unsafe { libc::write(file, text.as_ptr().cast(), text.len()) }) > 0
+    keeping_errno(|| unsafe { libc::syscall(libc::SYS_write, file, text.as_ptr(), text.len()) })
 }
 
 /// Opens a file for writing, emptied. `path` ends with a nul.
@@ -484,20 +497,24 @@ pub fn unwinder() -> Option<[usize; 3]> {
     None
 }
 
-/// Eight bytes that the kernel chose for this process.
+/// A number that nobody knows: the kernel's, or where it has none yet, the address of the stack.
+///
+/// Not of `AT_RANDOM`: the C library makes its own secrets of these bytes.
 #[must_use]
 pub fn random() -> u64 {
+    let mut number = 0_u64;
     #[cfg(not(miri))]
     {
-        // SAFETY: takes a constant.
-        let address = unsafe { libc::getauxval(libc::AT_RANDOM) };
-        let bytes = ptr::with_exposed_provenance::<u64>(usize::try_from(address).unwrap_or(0));
-        if !bytes.is_null() {
-            // SAFETY: the kernel puts 16 bytes there before the program starts.
-            return unsafe { bytes.read_unaligned() };
-        }
+        let (to, bytes) = ((&raw mut number).cast::<c_void>(), size_of::<u64>());
+        // SAFETY: `number` has as many bytes as are asked for.
+        keeping_errno(|| unsafe {
+            libc::syscall(libc::SYS_getrandom, to, bytes, libc::GRND_NONBLOCK)
+        });
     }
-    0x9e37_79b9_7f4a_7c15
+    if number == 0 {
+        number = ((&raw const number).addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    number
 }
 
 /// Ends the process by SIGABRT.
