@@ -470,9 +470,39 @@ pub fn process_id() -> u32 {
     u32::try_from(unsafe { libc::getpid() }).unwrap_or(0)
 }
 
+// A static program has no `dlsym` that finds anything; its linker fills these in, or leaves 0.
+#[cfg(all(target_env = "musl", not(miri)))]
+core::arch::global_asm!(
+    ".weak _Unwind_Backtrace",
+    ".weak _Unwind_GetIP",
+    ".weak _Unwind_GetRegionStart",
+    ".pushsection .data.rel.ro.steppe_malloc_unwinder,\"aw\",@progbits",
+    ".p2align 3",
+    ".globl steppe_malloc_unwinder",
+    ".hidden steppe_malloc_unwinder",
+    "steppe_malloc_unwinder:",
+    ".quad _Unwind_Backtrace",
+    ".quad _Unwind_GetIP",
+    ".quad _Unwind_GetRegionStart",
+    ".popsection",
+);
+
+/// Addresses of the unwinder's `_Unwind_Backtrace`, `_Unwind_GetIP` and `_Unwind_GetRegionStart`.
+/// `None`: the program was linked without one.
+#[cfg(all(target_env = "musl", not(miri)))]
+#[must_use]
+pub fn unwinder() -> Option<[usize; 3]> {
+    unsafe extern "C" {
+        static steppe_malloc_unwinder: [usize; 3];
+    }
+    // SAFETY: defined above, as large, and written by the loader only.
+    let found = unsafe { steppe_malloc_unwinder };
+    (!found.contains(&0)).then_some(found)
+}
+
 /// Addresses of the unwinder's `_Unwind_Backtrace`, `_Unwind_GetIP` and `_Unwind_GetRegionStart`.
 /// Allocates, and may load a library. `None`: there is none.
-#[cfg(not(miri))]
+#[cfg(not(any(target_env = "musl", miri)))]
 #[must_use]
 pub fn unwinder() -> Option<[usize; 3]> {
     let find = |library: *mut c_void| {

@@ -4,7 +4,7 @@
 //! by its tables. It is looked up while the program runs: most have it already, and the library must
 //! not ask for more than libc. Since glibc 2.35 it takes no lock and allocates nothing on the way.
 //!
-//! Leaves out: static programs without `dlsym`.
+//! Leaves out: programs that were linked without an unwinder and can't load one.
 
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
