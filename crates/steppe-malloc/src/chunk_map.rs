@@ -18,7 +18,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use crate::chunk::{CHUNK_BYTES, Chunk, UNIT_BYTES};
-use crate::large::Huge;
+use crate::huge::Huge;
 use crate::meta::META;
 use crate::sync::Lock;
 use crate::sys;

@@ -4,12 +4,15 @@
 //! own that is started once enough waits (4 MiB, `start_if_wanted`) and sleeps for as long as nothing
 //! does, and the program (`trim`). In a child of a fork there is no such thread, and none is started.
 //!
-//! Invariant: while something waits, `DEADLINE` is set or a purge is under way.
+//! Invariant: while something waits, the deadline is set or a purge is under way.
 
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::deadline::{
+    DEADLINE, NEVER, NOT_STARTED, STARTED, THREAD, WAITING_BYTES, is_past, set as set_deadline,
+};
 use crate::depot;
 use crate::large::LARGE;
 use crate::pool::POOL;
@@ -22,43 +25,17 @@ const THREAD_BYTES: usize = 4 << 20;
 
 /// Held while memory is given back: two at once would only wait for each other.
 pub(crate) static PURGE: Lock = Lock::new();
-/// When to look next, in milliseconds with the lowest bit set; 0: nothing waits.
-static DEADLINE: AtomicU32 = AtomicU32::new(0);
-/// What came back since the last look.
-static WAITING_BYTES: AtomicUsize = AtomicUsize::new(0);
-static THREAD: AtomicU8 = AtomicU8::new(NOT_STARTED);
 static IS_ALLOWED: AtomicBool = AtomicBool::new(true);
 static PURGED_BYTES: AtomicU64 = AtomicU64::new(0);
 static PURGES: AtomicU64 = AtomicU64::new(0);
 
 /// Looks in a row that gave nothing back.
-static FRUITLESS: AtomicU32 = AtomicU32::new(0);
+static FRUITLESS: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 /// So many are as frequent as any: what is young is not due yet.
 const FRUITLESS_FREE: u32 = 4;
 const FRUITLESS_MAX: u32 = 12;
 /// The longest wait between looks while something waits.
 const LOOK_MS_MAX: u32 = 60_000;
-
-const NOT_STARTED: u8 = 0;
-const STARTED: u8 = 1;
-/// Not wanted, not possible, or a child's.
-const NEVER: u8 = 2;
-
-/// Notes that memory came back: it decays from now on.
-pub(crate) fn note(now: u32, bytes: usize) {
-    WAITING_BYTES.fetch_add(bytes, Ordering::Relaxed);
-    if DEADLINE.load(Ordering::Relaxed) == 0 {
-        set_deadline(now.wrapping_add(profile::decay_ms()));
-    }
-}
-
-fn set_deadline(at: u32) {
-    // Sequentially consistent, as `start` and `run`: either this sees the thread or it the deadline.
-    let was = DEADLINE.compare_exchange(0, at | 1, Ordering::SeqCst, Ordering::SeqCst);
-    if was.is_ok() && THREAD.load(Ordering::SeqCst) == STARTED {
-        sys::futex_wake(&DEADLINE, 1);
-    }
-}
 
 /// At the end of a slow path, with no lock held: gives back what is due, if nobody else does.
 pub(crate) fn tick() {
@@ -90,22 +67,10 @@ pub(crate) fn start_if_wanted() {
     }
 }
 
-/// Whether nothing waits.
-pub(crate) fn is_idle() -> bool {
-    DEADLINE.load(Ordering::Relaxed) == 0
-}
-
 /// Gives back everything that is free, after whoever is at it. Returns the bytes.
 pub(crate) fn purge_all() -> usize {
     let _guard = PURGE.lock();
     purge(sys::now_ms(), 0)
-}
-
-/// Whether `decay_ms` have passed since a stamp. Stamps may be later than `now`, which is read once a
-/// look: the difference then is almost 2^32.
-pub(crate) fn has_passed(stamp: u32, now: u32, decay_ms: u32) -> bool {
-    let age = now.wrapping_sub(stamp);
-    decay_ms == 0 || (decay_ms..u32::MAX / 2).contains(&age)
 }
 
 /// Gives back what has been free for `decay_ms`, with [`PURGE`] held. Returns the bytes.
@@ -189,21 +154,4 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         }
     }
     ptr::null_mut()
-}
-
-/// Whether `now` is at or past `deadline`, modulo 2^32.
-fn is_past(deadline: u32, now: u32) -> bool {
-    now.wrapping_sub(deadline) < u32::MAX / 2
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_wraps() {
-        assert!(is_past(5, 5));
-        assert!(is_past(u32::MAX, 3));
-        assert!(!is_past(3, u32::MAX));
-    }
 }

@@ -24,19 +24,16 @@ use core::{ptr, slice};
 
 use crate::chunk::{AGING, Chunk, Kind, PARTIAL, UNIT_BYTES, UNITS, Unit, WORDS};
 use crate::chunk_map;
-use crate::decay;
+use crate::deadline;
 use crate::list::List;
 use crate::meta::META;
 use crate::pool::{POOL, Run};
 use crate::profile;
 use crate::report;
-use crate::settings;
 use crate::size_class::{BLOCK_BYTES, CLASSES, blocks_a_slab, index_in_slab};
 use crate::sync::Lock;
 use crate::sys::{self, PAGE_BYTES};
 
-/// Blocks that a store has room for, whatever the profile.
-pub const BLOCKS_MAX: usize = 256;
 /// Slabs with free blocks, by how full they are: quarters.
 const BUCKETS: usize = 4;
 /// In no bucket: full.
@@ -241,8 +238,8 @@ impl Depot {
         }
         if blocks.len() == 0 {
             drop(guard);
-            if decay::is_idle() {
-                decay::note(sys::now_ms(), 0);
+            if deadline::is_idle() {
+                deadline::note(sys::now_ms(), 0);
             }
             return;
         }
@@ -252,7 +249,7 @@ impl Depot {
             self.put_back(class, block, Age::Since(now));
         }
         drop(guard);
-        decay::note(now, freed);
+        deadline::note(now, freed);
     }
 
     /// Gives back the pages of free blocks of slabs that have aged for `decay_ms`; the store too if
@@ -266,7 +263,7 @@ impl Depot {
         // Each is looked at once: a busy class goes on adding.
         let mut looks = self.slabs.get();
         while let Some(slab) = self.aging.first() {
-            if looks == 0 || !decay::has_passed(slab.stamp.get(), now, decay_ms) {
+            if looks == 0 || !deadline::has_passed(slab.stamp.get(), now, decay_ms) {
                 break;
             }
             looks -= 1;
@@ -564,7 +561,7 @@ fn free_pages(slab: &Unit, class: usize) -> u16 {
 
 /// Those of `pages` that make up whole pages of the system.
 fn whole_pages(pages: u16) -> u16 {
-    let step = (settings::page_bytes() / PAGE_BYTES).clamp(1, 16);
+    let step = (sys::page_bytes() / PAGE_BYTES).clamp(1, 16);
     let group = u16::MAX >> (16 - step);
     (0..16).step_by(step).fold(0, |whole, first| {
         let wanted = group << first;

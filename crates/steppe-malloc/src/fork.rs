@@ -18,8 +18,11 @@ use crate::pool::POOL;
 use crate::sync::Lock;
 use crate::sys;
 
+/// Held while the environment is read.
+pub(crate) static START: Lock = Lock::new();
+
 fn locks() -> impl DoubleEndedIterator<Item = &'static Lock> {
-    [&PURGE, &HEAPS.lock]
+    [&PURGE, &START, &HEAPS.lock]
         .into_iter()
         .chain(depot::all().map(|(_, depot)| &depot.lock))
         .chain([&POOL.lock, &LARGE.lock, &CHUNK_MAP.lock])

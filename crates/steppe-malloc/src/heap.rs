@@ -20,13 +20,10 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use crate::decay;
 use crate::depot::{self, Place};
-use crate::fork;
 use crate::heap_profile::{self, Sampler};
 use crate::meta::META;
 use crate::profile::{self, Numbers, Profile};
-use crate::settings;
 use crate::size_class::{CLASS_OF_GRANULES, CLASSES, GRANULE_BYTES, GRANULES, TABLE_BYTES_MAX};
 use crate::sync::Lock;
 use crate::{sys, tls};
@@ -77,8 +74,6 @@ pub(crate) static HEAPS: Heaps = Heaps {
     count: AtomicUsize::new(0),
     key: Cell::new(None),
     frees: Cell::new(None),
-    is_ready: AtomicBool::new(false),
-    is_registered: AtomicBool::new(false),
 };
 
 /// All heaps.
@@ -90,8 +85,6 @@ pub(crate) struct Heaps {
     key: Cell<Option<libc::pthread_key_t>>,
     /// Where a thread without a heap counts its frees.
     frees: Cell<Option<libc::pthread_key_t>>,
-    is_ready: AtomicBool,
-    is_registered: AtomicBool,
 }
 
 // SAFETY: cells are touched under the lock only (the key is written once, before it is read).
@@ -282,22 +275,26 @@ pub(crate) fn attach() -> Option<&'static Heap> {
         let heap = tls::heap();
         return (!is_ended(heap)).then(|| heap_profile::look(heap));
     }
+    // Without a key nobody says when a thread ends, and its heap would be lost.
+    HEAPS.key.get()?;
     let heap = HEAPS.take()?;
     tls::set_heap(heap);
-    // From here on this thread may allocate, so the following may.
+    // From here on this thread may allocate, and the following does.
     HEAPS.register(heap);
     Some(heap_profile::look(heap))
 }
 
-/// The calling thread's heap, for a block that it gives back. A thread that only frees gets one with
-/// its [`FREES_WITHOUT_HEAP`]th block: the C library frees a few when a thread is past its destructors,
-/// and a heap that it got then would be nobody's for ever.
-#[cold]
-pub(crate) fn attach_to_free() -> Option<&'static Heap> {
-    if tls::has_heap() || HEAPS.count_free() {
-        return attach();
-    }
-    None
+/// Before the first heap: keys of threads.
+pub(crate) fn prepare() {
+    HEAPS.key.set(sys::thread_key(Some(end_of_thread)));
+    HEAPS.frees.set(sys::thread_key(None));
+}
+
+/// Counts a block that a thread without a heap gives back. True: it was one of many, and a heap is
+/// worth its while. The C library frees a few when a thread is past its destructors, and a heap that it
+/// got then would be nobody's for ever.
+pub(crate) fn is_one_of_many_frees() -> bool {
+    HEAPS.count_free()
 }
 
 /// A second heap like [`EMPTY`]: of threads that gave theirs back and won't get another.
@@ -320,22 +317,12 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
     sys::keeping_errno(|| {
         heap.flush_all();
         HEAPS.put(heap);
-        decay::tick();
     });
 }
 
 impl Heaps {
     fn take(&self) -> Option<&'static Heap> {
         let _guard = self.lock.lock();
-        if !self.is_ready.load(Ordering::Relaxed) {
-            settings::read();
-            depot::set_processors(sys::processors());
-            self.key.set(sys::thread_key(Some(end_of_thread)));
-            self.frees.set(sys::thread_key(None));
-            self.is_ready.store(true, Ordering::Relaxed);
-        }
-        // Without a key nobody says when a thread ends, and its heap would be lost.
-        self.key.get()?;
         let profile = profile::current();
         let heap = match self.take_free(profile) {
             Some(heap) => heap,
@@ -394,16 +381,12 @@ impl Heaps {
         if let Some(key) = self.key.get() {
             sys::set_thread_value(key, ptr::from_ref(heap).cast());
         }
-        if !self.is_registered.swap(true, Ordering::Relaxed) {
-            fork::register();
-            settings::read_late();
-        }
     }
 
     /// Counts a block that the calling thread gives back without a heap. True: it was one of many.
     fn count_free(&self) -> bool {
         let Some(key) = self.frees.get() else {
-            return true;
+            return false;
         };
         let frees = sys::thread_number(key) + 1;
         sys::set_thread_value(key, ptr::without_provenance(frees));

@@ -9,19 +9,17 @@
 //!
 //! Invariant: a record is live (one block), retained (in the list, nobody's) or spare (no mapping).
 
-use core::cell::Cell;
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::chunk::{CHUNK_BYTES, Chunk, Kind, UNIT_BYTES, Unit};
 use crate::chunk_map::{CHUNK_MAP, ChunkMap};
-use crate::decay;
-use crate::heap_profile;
-use crate::list::{Link, Linked, List};
+use crate::deadline;
+use crate::huge::{Huge, LIVE, RETAINED, SPARE};
+use crate::list::List;
 use crate::meta::META;
 use crate::pool::{POOL, Run};
 use crate::profile;
 use crate::report;
-use crate::settings;
 use crate::sync::Lock;
 use crate::sys;
 
@@ -40,23 +38,6 @@ pub(crate) static LARGE: Large = Large {
     huge_bytes: AtomicUsize::new(0),
     run_bytes: AtomicUsize::new(0),
 };
-
-const SPARE: u8 = 0;
-const LIVE: u8 = 1;
-const RETAINED: u8 = 2;
-
-/// The record of a mapping that is one block.
-pub(crate) struct Huge {
-    base: Cell<*mut u8>,
-    mapped_bytes: Cell<usize>,
-    state: AtomicU8,
-    stamp: Cell<u32>,
-    /// Whether it reads as zeros.
-    is_clean: Cell<bool>,
-    /// The record of a sampled block, else 0; see `heap_profile`.
-    pub sample: Cell<u32>,
-    link: Link<Huge>,
-}
 
 /// What came of a request: the block, and whether it reads as zeros.
 #[derive(Clone, Copy)]
@@ -77,28 +58,12 @@ pub(crate) struct Large {
 // SAFETY: cells and lists are touched under the lock only.
 unsafe impl Sync for Large {}
 
-impl Linked<0> for Huge {
-    fn link(&self) -> &Link<Self> {
-        &self.link
-    }
-}
-
 impl Large {
     /// A block of `bytes` at a multiple of `align`, a power of two. `None`: no memory.
     pub fn allocate(&self, bytes: usize, align: usize) -> Option<Block> {
         if bytes > BYTES_MAX || align > BYTES_MAX / 2 {
             return None;
         }
-        let block = self.try_allocate(bytes, align);
-        if block.is_some() {
-            return block;
-        }
-        decay::purge_all();
-        // What was kept for later is enough, perhaps.
-        self.try_allocate(bytes, align)
-    }
-
-    fn try_allocate(&self, bytes: usize, align: usize) -> Option<Block> {
         if bytes <= RUN_BYTES_MAX && align <= RUN_BYTES_MAX {
             let units = bytes.div_ceil(UNIT_BYTES).max(1);
             if let Some(block) = self.allocate_run(units, align.div_ceil(UNIT_BYTES).max(1)) {
@@ -154,9 +119,7 @@ impl Large {
     }
 
     fn allocate_huge(&self, bytes: usize, align: usize) -> Option<Block> {
-        let bytes = bytes
-            .max(1)
-            .checked_next_multiple_of(settings::page_bytes())?;
+        let bytes = bytes.max(1).checked_next_multiple_of(sys::page_bytes())?;
         if let Some(huge) = self.take_retained(bytes, align) {
             if huge.mapped_bytes.get() >= bytes || self.grow_retained(huge, bytes) {
                 return Some(self.hand_out(huge));
@@ -262,7 +225,6 @@ impl Large {
             report::misuse("double free", pointer, 0);
             return;
         }
-        heap_profile::on_free(&huge.sample);
         let bytes = huge.mapped_bytes.get();
         self.huge_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let limit = profile::current().numbers().huge_retained_bytes;
@@ -277,12 +239,12 @@ impl Large {
         self.retained.push_front(huge);
         self.retained_bytes.fetch_add(bytes, Ordering::Relaxed);
         drop(guard);
-        decay::note(now, bytes);
+        deadline::note(now, bytes);
     }
 
     /// Makes a mapping `bytes` long. Its place then; `None`: nothing changed.
     pub fn resize_huge(&self, huge: &'static Huge, bytes: usize) -> Option<*mut u8> {
-        let page = settings::page_bytes();
+        let page = sys::page_bytes();
         let old = huge.mapped_bytes.get();
         let exact = bytes.checked_next_multiple_of(page)?;
         // Whoever grows a block grows it again: an eighth more costs address space, no memory.
@@ -311,7 +273,7 @@ impl Large {
             let Some(oldest) = self.retained.last() else {
                 return purged;
             };
-            if !decay::has_passed(oldest.stamp.get(), now, decay_ms) {
+            if !deadline::has_passed(oldest.stamp.get(), now, decay_ms) {
                 return purged;
             }
             self.retained.remove(oldest);
@@ -340,24 +302,6 @@ impl Large {
     pub fn live_bytes(&self) -> (usize, usize) {
         let huge = self.huge_bytes.load(Ordering::Relaxed);
         (huge, self.run_bytes.load(Ordering::Relaxed))
-    }
-}
-
-impl Huge {
-    /// Bytes of its mapping.
-    pub fn mapped_bytes(&self) -> usize {
-        self.mapped_bytes.get()
-    }
-
-    /// Bytes that may be used at `pointer`, its block's start; 0 for anything else.
-    pub fn usable_bytes(&self, pointer: *const u8) -> usize {
-        let is_live = self.state.load(Ordering::Relaxed) == LIVE;
-        let is_start = core::ptr::eq(pointer, self.base.get());
-        if is_live && is_start {
-            self.mapped_bytes.get()
-        } else {
-            0
-        }
     }
 }
 

@@ -21,7 +21,8 @@
 //! request; `heap` a thread's bins, with `tls`, where it finds them; `depot` what threads share of a
 //! class, where blocks change threads and slabs their blocks; `chunk` how memory is cut and where its
 //! books are; `pool` free units and their decay; `chunk_map` whose an address is; `large` what has no
-//! class. Beside them: `decay` who gives back, [`profile`] the numbers, `settings`, [`stats`],
+//! class, with `huge`. Beside them: `decay` who gives back, and `deadline` when; [`profile`] the
+//! numbers, `start` the first block, `settings`, [`stats`],
 //! [`heap_profile`], `hardened`, `fork`; and at the bottom `list`, `meta`, `sync`, `report`, `sys`.
 //! [`raw`] joins them.
 //!
@@ -67,13 +68,16 @@
 
 mod chunk;
 mod chunk_map;
+mod deadline;
 mod decay;
 mod depot;
+mod file;
 mod fork;
 #[cfg(feature = "hardened")]
 mod hardened;
 mod heap;
 pub mod heap_profile;
+mod huge;
 mod large;
 mod list;
 mod meta;
@@ -83,6 +87,7 @@ pub mod raw;
 mod report;
 mod settings;
 pub mod size_class;
+mod start;
 pub mod stats;
 mod sync;
 mod sys;

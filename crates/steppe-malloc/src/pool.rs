@@ -19,7 +19,7 @@ use crate::chunk::{
     BOOK_UNITS, BY_DIRTY, BY_FREE, CHUNK_BYTES, Chunk, DIRTY, UNIT_BYTES, UNITS, span,
 };
 use crate::chunk_map::CHUNK_MAP;
-use crate::decay;
+use crate::deadline;
 use crate::list::{Linked, List};
 use crate::profile;
 use crate::sync::Lock;
@@ -131,7 +131,7 @@ impl Pool {
         self.enter(run.chunk);
         drop(guard);
         if is_dirty {
-            decay::note(now, run.units * UNIT_BYTES);
+            deadline::note(now, run.units * UNIT_BYTES);
         }
     }
 
@@ -282,7 +282,7 @@ fn aged(chunk: &Chunk, now: u32, decay_ms: u32) -> u64 {
     let mut dirty = chunk.free.get() & chunk.dirty.get();
     while dirty != 0 {
         let unit = dirty.trailing_zeros() as usize;
-        if decay::has_passed(chunk.stamps[unit % UNITS].get(), now, decay_ms) {
+        if deadline::has_passed(chunk.stamps[unit % UNITS].get(), now, decay_ms) {
             old |= 1 << unit;
         }
         dirty &= dirty - 1;

@@ -8,6 +8,9 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::size_class::{BLOCK_BYTES, CLASSES};
 
+/// Blocks that a depot keeps of a class at the most, whatever the profile.
+const DEPOT_BLOCKS_MAX: usize = 256;
+
 /// What the allocator trades memory for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
@@ -158,7 +161,7 @@ impl Numbers {
     /// How many blocks of a class a depot keeps.
     #[must_use]
     pub fn depot_capacity(&self, class: usize) -> usize {
-        capacity(class, self.depot_bytes, crate::depot::BLOCKS_MAX)
+        capacity(class, self.depot_bytes, DEPOT_BLOCKS_MAX)
     }
 }
 

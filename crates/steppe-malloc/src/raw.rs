@@ -17,7 +17,7 @@ use crate::heap_profile;
 use crate::large::{BYTES_MAX, Block, LARGE};
 use crate::report;
 use crate::size_class::{BLOCK_BYTES, CLASSES, SMALL_BYTES_MAX, TABLE_BYTES_MAX, class_of};
-use crate::{sys, tls};
+use crate::{start, sys, tls};
 
 /// Every block is aligned to this, in bytes.
 pub const ALIGN: usize = 16;
@@ -65,7 +65,7 @@ fn allocate_medium(size: usize) -> *mut u8 {
 #[inline(never)]
 fn allocate_slowly(size: usize) -> *mut u8 {
     let class = class_of(size + FENCE_BYTES);
-    let heap = heap::attach();
+    let heap = start::heap();
     if let Some(block) = heap_profile::on_small(size) {
         return block;
     }
@@ -104,8 +104,12 @@ fn give_one(class: usize) -> *mut u8 {
 #[cold]
 fn allocate_large(size: usize, align: usize) -> Option<Block> {
     // So that the environment was read, and a thread's first block may be a large one.
-    heap::attach();
-    let block = LARGE.allocate(size, align);
+    start::heap();
+    let block = LARGE.allocate(size, align).or_else(|| {
+        // What was kept for later is enough, perhaps.
+        decay::purge_all();
+        LARGE.allocate(size, align)
+    });
     decay::tick();
     decay::start_if_wanted();
     match block {
@@ -198,7 +202,7 @@ fn free_slowly(pointer: *mut u8) {
 }
 
 fn free_small(pointer: *mut u8, class: usize) {
-    match heap::attach_to_free() {
+    match start::heap_to_free() {
         Some(heap) if heap.push(class, pointer) => {}
         Some(heap) => heap.overflow(class, pointer),
         None => depot::take_all(class, &mut [pointer], Place::Slabs),
@@ -233,7 +237,12 @@ fn free_other(pointer: *mut u8) {
                 }
             }
         }
-        Owner::Huge(huge) => LARGE.free_huge(huge, pointer),
+        Owner::Huge(huge) => {
+            if huge.usable_bytes(pointer) > 0 {
+                heap_profile::on_free(&huge.sample);
+            }
+            LARGE.free_huge(huge, pointer);
+        }
         Owner::Nobody => {
             report::misuse(
                 "free of a pointer that is not from here, or long free",

@@ -15,11 +15,11 @@
 //! another's rights read none of these (`secure_getenv`).
 
 use core::ffi::CStr;
-use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use core::fmt::Write;
+use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::decay;
-use crate::heap_profile;
+use crate::file::{self, File};
 use crate::pool::POOL;
 use crate::profile::{self, Profile};
 use crate::report;
@@ -32,24 +32,12 @@ const BACKGROUND: &CStr = c"STEPPE_MALLOC_BACKGROUND";
 const THP: &CStr = c"STEPPE_MALLOC_THP";
 const RESERVE: &CStr = c"STEPPE_MALLOC_RESERVE";
 const STATS: &CStr = c"STEPPE_MALLOC_STATS";
-const PROFILE_HEAP: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP";
-const PROFILE_HEAP_BYTES: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP_BYTES";
 
-/// A longer path is not a path of Linux.
-pub(crate) const PATH_BYTES_MAX: usize = 4096;
-
-static PAGE_BYTES: AtomicUsize = AtomicUsize::new(sys::PAGE_BYTES);
 /// Where statistics go at exit.
 static STATS_FILE: AtomicI32 = AtomicI32::new(-1);
 
-/// The system's page, in bytes.
-pub(crate) fn page_bytes() -> usize {
-    PAGE_BYTES.load(Ordering::Relaxed)
-}
-
 /// Reads the environment. Allocates nothing.
 pub(crate) fn read() {
-    PAGE_BYTES.store(sys::page_bytes(), Ordering::Relaxed);
     take(PROFILE, "speed, balanced, lean", |value| {
         profile::set(Profile::from_name(value)?);
         Some(())
@@ -80,7 +68,7 @@ pub(crate) fn read_late() {
         let file = match value {
             b"1" => sys::duplicate_error()?,
             b"0" | b"" => return None,
-            _ => create(value)?,
+            _ => file::create(value)?,
         };
         STATS_FILE.store(file, Ordering::Relaxed);
         sys::at_exit(write_stats);
@@ -88,30 +76,8 @@ pub(crate) fn read_late() {
     });
 }
 
-/// When the program starts, or whatever library this is in is loaded. What looks for functions of
-/// other libraries can't be done within somebody's request for memory.
-#[cfg(not(any(miri, loom)))]
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AT_LOAD: extern "C" fn() = read_at_load;
-
-#[cfg(not(any(miri, loom)))]
-extern "C" fn read_at_load() {
-    // The first block, and what is registered with it, before anybody can ask for one while the C
-    // library holds the lock of its list of handlers.
-    crate::heap::attach();
-    take(PROFILE_HEAP, "a file that can be written", |path| {
-        let mut mean_bytes = heap_profile::MEAN_BYTES;
-        take(PROFILE_HEAP_BYTES, "bytes, with K, M or G", |value| {
-            mean_bytes = bytes(value).filter(|&bytes| bytes > 0)?;
-            Some(())
-        });
-        let is_path = !path.is_empty() && heap_profile::write_at_exit(path);
-        (is_path && heap_profile::start(mean_bytes)).then_some(())
-    });
-}
-
-fn take(name: &'static CStr, known: &str, understand: impl FnOnce(&[u8]) -> Option<()>) {
+/// Reads a variable, and says so if it is not understood.
+pub(crate) fn take(name: &'static CStr, known: &str, understand: impl FnOnce(&[u8]) -> Option<()>) {
     if let Some(value) = sys::environment(name)
         && understand(value).is_none()
     {
@@ -131,7 +97,8 @@ fn number(digits: &[u8]) -> Option<usize> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-fn bytes(value: &[u8]) -> Option<usize> {
+/// A number of bytes, with a unit or without.
+pub(crate) fn bytes(value: &[u8]) -> Option<usize> {
     let (digits, shift) = match value {
         [digits @ .., b'K' | b'k'] => (digits, 10),
         [digits @ .., b'M' | b'm'] => (digits, 20),
@@ -141,34 +108,10 @@ fn bytes(value: &[u8]) -> Option<usize> {
     number(digits)?.checked_mul(1 << shift)
 }
 
-fn create(path: &[u8]) -> Option<i32> {
-    let mut terminated = [0; PATH_BYTES_MAX];
-    let len = path.len();
-    if len + 1 >= PATH_BYTES_MAX {
-        return None;
-    }
-    for (to, from) in terminated.iter_mut().zip(path) {
-        *to = *from;
-    }
-    sys::create(&terminated[..=len])
-}
-
 extern "C" fn write_stats() {
     let file = STATS_FILE.load(Ordering::Relaxed);
     let _ = stats::write_json(&mut File(file));
     let _ = File(file).write_str("\n");
-}
-
-/// Text to a file, as it comes.
-pub(crate) struct File(pub i32);
-
-impl Write for File {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        match text.is_empty() || sys::write(self.0, text.as_bytes()) {
-            true => Ok(()),
-            false => Err(fmt::Error),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(not(loom))]
 use crate::sync::AtomicU32;
@@ -15,9 +16,21 @@ use crate::sync::AtomicU32;
 /// A page of 4 KiB is the unit of books whatever the machine's pages are.
 pub const PAGE_BYTES: usize = 4 << 10;
 
-/// The system's own page, in bytes: 4, 16 or 64 KiB.
+/// The system's own page, in bytes: 4, 16 or 64 KiB. Asked for once.
 #[must_use]
 pub fn page_bytes() -> usize {
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let bytes = ask_page_bytes();
+            KNOWN.store(bytes, Ordering::Relaxed);
+            bytes
+        }
+        known => known,
+    }
+}
+
+fn ask_page_bytes() -> usize {
     // SAFETY: takes a constant, returns a number.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).unwrap_or(PAGE_BYTES)

@@ -32,8 +32,7 @@ impl Shared {
             free: Cell::new(None),
             count: AtomicUsize::new(0),
             key: Cell::new(None),
-            is_ready: AtomicBool::new(true),
-            is_registered: AtomicBool::new(true),
+            frees: Cell::new(None),
         };
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         let heap = *kept.get_or_insert_with(|| Heap::new(profile::current()).expect("memory"));

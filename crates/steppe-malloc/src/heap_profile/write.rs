@@ -14,8 +14,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use super::table::{self, StackRecord};
 use super::{Gathered, mean_bytes};
+use crate::file::{File, PATH_BYTES_MAX};
 use crate::meta::META;
-use crate::settings::{self, File};
 use crate::sys;
 
 /// Where the profile goes at exit, and whose exit it is.
@@ -103,7 +103,7 @@ extern "C" fn at_exit() {
 #[must_use]
 pub fn write_file(path: &[u8]) -> bool {
     let mut full = Path {
-        bytes: [0; settings::PATH_BYTES_MAX],
+        bytes: [0; PATH_BYTES_MAX],
         len: 0,
     };
     let mut rest = path;
@@ -137,7 +137,7 @@ pub fn write_file(path: &[u8]) -> bool {
 
 /// A path in the making; a nul follows it.
 struct Path {
-    bytes: [u8; settings::PATH_BYTES_MAX],
+    bytes: [u8; PATH_BYTES_MAX],
     len: usize,
 }
 

@@ -1,0 +1,67 @@
+//! When to look for what has decayed: what `decay` waits for, and those who bring memory back set.
+//!
+//! Invariant: 0 is no deadline; every other has its lowest bit set.
+
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use crate::profile;
+use crate::sync::AtomicU32;
+use crate::sys;
+
+/// When to look next, in milliseconds with the lowest bit set; 0: nothing waits.
+pub(crate) static DEADLINE: AtomicU32 = AtomicU32::new(0);
+/// What came back since the last look.
+pub(crate) static WAITING_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// The state of the thread that waits for the deadline.
+pub(crate) static THREAD: AtomicU8 = AtomicU8::new(NOT_STARTED);
+
+pub(crate) const NOT_STARTED: u8 = 0;
+pub(crate) const STARTED: u8 = 1;
+/// Not wanted, not possible, or a child's.
+pub(crate) const NEVER: u8 = 2;
+
+/// Notes that memory came back: it decays from now on.
+pub(crate) fn note(now: u32, bytes: usize) {
+    WAITING_BYTES.fetch_add(bytes, Ordering::Relaxed);
+    if DEADLINE.load(Ordering::Relaxed) == 0 {
+        set(now.wrapping_add(profile::decay_ms()));
+    }
+}
+
+/// Sets the deadline if there is none.
+pub(crate) fn set(at: u32) {
+    // Sequentially consistent, as `start` and `run`: either this sees the thread or it the deadline.
+    let was = DEADLINE.compare_exchange(0, at | 1, Ordering::SeqCst, Ordering::SeqCst);
+    if was.is_ok() && THREAD.load(Ordering::SeqCst) == STARTED {
+        sys::futex_wake(&DEADLINE, 1);
+    }
+}
+
+/// Whether nothing waits.
+pub(crate) fn is_idle() -> bool {
+    DEADLINE.load(Ordering::Relaxed) == 0
+}
+
+/// Whether `decay_ms` have passed since a stamp. Stamps may be later than `now`, which is read once a
+/// look: the difference then is almost 2^32.
+pub(crate) fn has_passed(stamp: u32, now: u32, decay_ms: u32) -> bool {
+    let age = now.wrapping_sub(stamp);
+    decay_ms == 0 || (decay_ms..u32::MAX / 2).contains(&age)
+}
+
+/// Whether `now` is at or past `deadline`, modulo 2^32.
+pub(crate) fn is_past(deadline: u32, now: u32) -> bool {
+    now.wrapping_sub(deadline) < u32::MAX / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_wraps() {
+        assert!(is_past(5, 5));
+        assert!(is_past(u32::MAX, 3));
+        assert!(!is_past(3, u32::MAX));
+    }
+}

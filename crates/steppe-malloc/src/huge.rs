@@ -1,0 +1,50 @@
+//! The record of a mapping that is one block.
+//!
+//! Invariant: it is live (one block), retained (in `large`'s list, nobody's) or spare (no mapping), and
+//! a record is never unmapped: whoever finds one in the map of chunks may read it.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use crate::list::{Link, Linked};
+
+pub(crate) const SPARE: u8 = 0;
+pub(crate) const LIVE: u8 = 1;
+pub(crate) const RETAINED: u8 = 2;
+
+/// The record of a mapping that is one block.
+pub(crate) struct Huge {
+    pub base: Cell<*mut u8>,
+    pub mapped_bytes: Cell<usize>,
+    pub state: AtomicU8,
+    pub stamp: Cell<u32>,
+    /// Whether it reads as zeros.
+    pub is_clean: Cell<bool>,
+    /// The record of a sampled block, else 0; see `heap_profile`.
+    pub sample: Cell<u32>,
+    pub link: Link<Huge>,
+}
+
+impl Linked<0> for Huge {
+    fn link(&self) -> &Link<Self> {
+        &self.link
+    }
+}
+
+impl Huge {
+    /// Bytes of its mapping.
+    pub fn mapped_bytes(&self) -> usize {
+        self.mapped_bytes.get()
+    }
+
+    /// Bytes that may be used at `pointer`, its block's start; 0 for anything else.
+    pub fn usable_bytes(&self, pointer: *const u8) -> usize {
+        let is_live = self.state.load(Ordering::Relaxed) == LIVE;
+        let is_start = core::ptr::eq(pointer, self.base.get());
+        if is_live && is_start {
+            self.mapped_bytes.get()
+        } else {
+            0
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The first block of a process, and what has to be there before it and right after it.
+//!
+//! Invariant: the environment is read before the first heap is made; what may allocate is registered
+//! once its thread has a heap.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fork::{self, START};
+use crate::heap::{self, Heap};
+use crate::heap_profile;
+use crate::settings::{self, bytes, take};
+use crate::{depot, sys, tls};
+
+const PROFILE_HEAP: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP";
+const PROFILE_HEAP_BYTES: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP_BYTES";
+
+static IS_READY: AtomicBool = AtomicBool::new(false);
+static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// The calling thread's heap; it gets one if it has none. `None`: no memory, or the thread is at its
+/// end and gave its heap back.
+pub(crate) fn heap() -> Option<&'static Heap> {
+    if !tls::has_heap() {
+        prepare();
+    }
+    let heap = heap::attach()?;
+    if !IS_REGISTERED.swap(true, Ordering::Relaxed) {
+        fork::register();
+        settings::read_late();
+    }
+    Some(heap)
+}
+
+/// The same for a block that the thread gives back.
+pub(crate) fn heap_to_free() -> Option<&'static Heap> {
+    match tls::has_heap() || heap::is_one_of_many_frees() {
+        true => heap(),
+        false => None,
+    }
+}
+
+fn prepare() {
+    if IS_READY.load(Ordering::Acquire) {
+        return;
+    }
+    let _guard = START.lock();
+    if !IS_READY.load(Ordering::Relaxed) {
+        settings::read();
+        depot::set_processors(sys::processors());
+        heap::prepare();
+        IS_READY.store(true, Ordering::Release);
+    }
+}
+
+/// When the program starts, or whatever library this is in is loaded. What looks for functions of
+/// other libraries can't be done within somebody's request for memory.
+#[cfg(not(any(miri, loom)))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+#[cfg(not(any(miri, loom)))]
+extern "C" fn at_load() {
+    // The first heap, and what is registered with it, before anybody can ask for a block while the C
+    // library holds the lock of its list of handlers.
+    heap();
+    take(PROFILE_HEAP, "a file that can be written", |path| {
+        let mut mean_bytes = heap_profile::MEAN_BYTES;
+        take(PROFILE_HEAP_BYTES, "bytes, with K, M or G", |value| {
+            mean_bytes = bytes(value).filter(|&bytes| bytes > 0)?;
+            Some(())
+        });
+        let is_path = !path.is_empty() && heap_profile::write_at_exit(path);
+        (is_path && heap_profile::start(mean_bytes)).then_some(())
+    });
+}
