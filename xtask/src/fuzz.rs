@@ -47,7 +47,7 @@ pub struct Harness {
 impl Harness {
     /// Builds every target that `fuzz/Cargo.toml` names.
     pub fn build() -> Result<Self> {
-        let host = host_triple()?;
+        let host = process::host_triple()?;
         let directory = process::target_directory().join("fuzz");
         let args = [
             "build",
@@ -163,16 +163,6 @@ fn seeds_directory(target: &str) -> PathBuf {
 
 fn finds_directory(target: &str) -> PathBuf {
     process::target_directory().join("fuzz/finds").join(target)
-}
-
-fn host_triple() -> Result<String> {
-    let version = process::output(
-        Command::new("rustc")
-            .arg("-vV")
-            .current_dir(process::root()),
-    )?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc -vV names no host")?.to_owned())
 }
 
 fn targets_of(manifest: &str) -> Result<Vec<String>> {

@@ -7,6 +7,7 @@ mod deny;
 mod fuzz;
 mod package;
 mod process;
+mod proofs;
 mod report;
 mod soak;
 mod tidy;
@@ -43,6 +44,8 @@ enum Task {
     },
     /// Fuzz parsers with libFuzzer, on the stable toolchain
     Fuzz(FuzzArgs),
+    /// The allocator under loom, Miri and ThreadSanitizer
+    Prove,
     /// Run the lab's scenarios, about 35 minutes in all
     Soak {
         /// Scenarios, as the files of scenarios/ are called; all but the allocator's when none is named
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Task::Test { fuzz_seconds } => tiers::test(fuzz_seconds),
         Task::TestAll { fuzz_seconds } => tiers::test_all(fuzz_seconds),
         Task::Fuzz(args) => fuzz_command(&args),
+        Task::Prove => proofs::command(),
         Task::Soak { names } => soak::command(&names),
         Task::Man => package::man(),
         Task::Deb => package::deb(),

@@ -29,6 +29,13 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// What this machine's compiler builds for.
+pub fn host_triple() -> Result<String> {
+    let version = output(Command::new("rustc").arg("-vV").current_dir(root()))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc -vV names no host")?.to_owned())
+}
+
 /// Runs a command whose output goes where ours goes.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail, ensure};
 
 use crate::report::{Outcome, Report, TestCounts};
-use crate::{deny, fuzz, process, tidy};
+use crate::{deny, fuzz, process, proofs, tidy};
 
 /// What every change must pass.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -41,6 +41,7 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
         cargo_test(&mut command)
     });
     note_skipped(&mut report);
+    proofs::long_steps(&mut report);
     Ok(report.finish())
 }
 
@@ -78,6 +79,7 @@ fn first_tier(report: &mut Report, fuzz_seconds: u64) {
         ]))
     });
     note_skipped(report);
+    proofs::first_steps(report);
     deny::steps(report);
     fuzz_steps(report, fuzz_seconds);
 }
@@ -96,7 +98,7 @@ fn note_skipped(report: &mut Report) {
 }
 
 /// Runs `cargo test` and counts what it ran. No test at all is a failure.
-fn cargo_test(command: &mut std::process::Command) -> Result<Outcome> {
+pub fn cargo_test(command: &mut std::process::Command) -> Result<Outcome> {
     let mut counts = TestCounts::default();
     command.env("STEPPE_SKIPPED", skipped_file());
     let succeeded = process::run_and_watch(command, |line| counts.add_result_line(line))?;

@@ -46,3 +46,6 @@ unsafe extern "C" fn child() {
     locks().rev().for_each(Lock::reset);
     decay::after_fork();
 }
+
+#[cfg(all(test, not(any(miri, loom))))]
+mod tests;

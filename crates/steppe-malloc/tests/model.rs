@@ -62,7 +62,9 @@ fn run(seed: u64, ops: &[Op], post: &Post) {
 }
 
 /// Operations of a program. Miri takes a thousand times as long for each.
-const OPS: usize = if cfg!(miri) { 40 } else { 600 };
+const OPS: usize = if cfg!(miri) { 25 } else { 600 };
+/// Programs at once.
+const WORLDS: std::ops::Range<usize> = if cfg!(miri) { 2..3 } else { 2..5 };
 /// Sizes that are tried one by one are this far apart.
 const STEP_BYTES: usize = if cfg!(miri) { 1_000 } else { 8 };
 /// The largest alignment that is tried, as its `log2`.
@@ -73,12 +75,12 @@ fn config() -> ProptestConfig {
     let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
     ProptestConfig {
         cases: match is_long {
-            _ if cfg!(miri) => 3,
+            _ if cfg!(miri) => 2,
             true => 512,
             false => 24,
         },
         failure_persistence: None,
-        max_shrink_iters: 4096,
+        max_shrink_iters: 500,
         ..ProptestConfig::default()
     }
 }
@@ -102,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn programs_at_once_exchange_blocks(scripts in prop::collection::vec(ops(OPS), 2..5)) {
+    fn programs_at_once_exchange_blocks(scripts in prop::collection::vec(ops(OPS), WORLDS)) {
         let _books = books();
         let post = Post::default();
         std::thread::scope(|scope| {
