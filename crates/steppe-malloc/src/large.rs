@@ -94,7 +94,11 @@ impl Large {
         unit.set(Kind::None, 0);
         self.run_bytes
             .fetch_sub(units * UNIT_BYTES, Ordering::Relaxed);
-        POOL.put(run_of(unit, 0, units), true);
+        let run = run_of(unit, 0, units);
+        let goes_back = units * UNIT_BYTES >= profile::current().numbers().kept_run_bytes_max;
+        // SAFETY: the program has given the block back, and the pool does not have it yet.
+        let is_clean = goes_back && unsafe { sys::purge(run.base(), units * UNIT_BYTES) };
+        POOL.put(run, !is_clean);
     }
 
     /// Makes a run `bytes` long where it stands. False: it can't be, and nothing changed.
@@ -156,9 +160,9 @@ impl Large {
     }
 
     /// The retained mapping that fits best: the smallest that is large enough and not too large, or
-    /// else the largest that is at least half as large, to be grown. Its pages are resident already.
+    /// else the largest that is at least a quarter as large, to be grown. Its pages are resident already.
     fn take_retained(&self, bytes: usize, align: usize) -> Option<&'static Huge> {
-        let slack = bytes / 16 * profile::current().numbers().huge_slack_16ths;
+        let slack = (bytes / 16).saturating_mul(profile::current().numbers().huge_slack_16ths);
         let _guard = self.lock.lock();
         let mut best: Option<&'static Huge> = None;
         let mut next = self.retained.first();
@@ -166,7 +170,7 @@ impl Large {
             let Some(huge) = next else { break };
             next = <List<Huge, 0>>::next(huge);
             let mapped = huge.mapped_bytes.get();
-            let fits = mapped >= bytes / 2 && mapped <= bytes.saturating_add(slack);
+            let fits = mapped >= bytes / 4 && mapped <= bytes.saturating_add(slack);
             // All lie at multiples of a chunk's size, and where one grows to is no more than that.
             let is_aligned = align <= CHUNK_BYTES
                 || mapped >= bytes && huge.base.get().addr().is_multiple_of(align);

@@ -37,6 +37,8 @@ pub struct Numbers {
     pub decay_ms: u32,
     /// Free mappings of single blocks that are kept, in bytes.
     pub huge_retained_bytes: usize,
+    /// Runs of at least so many bytes go back to the system when they are freed.
+    pub kept_run_bytes_max: usize,
     /// How much larger than asked for a kept mapping may be, as a part of 16 of the request.
     pub huge_slack_16ths: usize,
     /// Whether the kernel may use huge pages.
@@ -78,7 +80,8 @@ static SPEED: Numbers = Numbers {
     depot_bytes: 256 << 10,
     decay_ms: 10_000,
     huge_retained_bytes: 1 << 30,
-    huge_slack_16ths: 16,
+    kept_run_bytes_max: usize::MAX,
+    huge_slack_16ths: 256,
     huge_pages: true,
 };
 static BALANCED: Numbers = Numbers {
@@ -88,7 +91,8 @@ static BALANCED: Numbers = Numbers {
     depot_bytes: 16 << 10,
     decay_ms: 1_000,
     huge_retained_bytes: 256 << 20,
-    huge_slack_16ths: 4,
+    kept_run_bytes_max: usize::MAX,
+    huge_slack_16ths: 8,
     huge_pages: false,
 };
 static LEAN: Numbers = Numbers {
@@ -97,7 +101,8 @@ static LEAN: Numbers = Numbers {
     bin_blocks: 32,
     depot_bytes: 2 << 10,
     decay_ms: 100,
-    huge_retained_bytes: 16 << 20,
+    huge_retained_bytes: 0,
+    kept_run_bytes_max: 128 << 10,
     huge_slack_16ths: 2,
     huge_pages: false,
 };
