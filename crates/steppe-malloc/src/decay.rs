@@ -8,7 +8,7 @@
 
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::deadline::{
     DEADLINE, NEVER, NOT_STARTED, STARTED, THREAD, WAITING_BYTES, is_past, set as set_deadline,
@@ -25,15 +25,13 @@ const THREAD_BYTES: usize = 4 << 20;
 
 /// Held while memory is given back: two at once would only wait for each other.
 pub(crate) static PURGE: Lock = Lock::new();
-static IS_ALLOWED: AtomicBool = AtomicBool::new(true);
 static PURGED_BYTES: AtomicU64 = AtomicU64::new(0);
 static PURGES: AtomicU64 = AtomicU64::new(0);
 
-/// Looks in a row that gave nothing back.
-static FRUITLESS: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
-/// So many are as frequent as any: what is young is not due yet.
-const FRUITLESS_FREE: u32 = 4;
-const FRUITLESS_MAX: u32 = 12;
+/// Looks in a row at which the kernel took nothing of what it was offered.
+static REFUSED_LOOKS: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+/// Each doubles the wait for the next look, so often at the most.
+const REFUSED_LOOKS_MAX: u32 = 12;
 /// The longest wait between looks while something waits.
 const LOOK_MS_MAX: u32 = 60_000;
 
@@ -75,6 +73,7 @@ pub(crate) fn purge_all() -> usize {
 
 /// Gives back what has been free for `decay_ms`, with [`PURGE`] held. Returns the bytes.
 fn purge(now: u32, decay_ms: u32) -> usize {
+    let refusals = sys::refusals();
     WAITING_BYTES.store(0, Ordering::Relaxed);
     DEADLINE.store(0, Ordering::Relaxed);
     let mut purged: usize = depot::all()
@@ -89,18 +88,23 @@ fn purge(now: u32, decay_ms: u32) -> usize {
         && LARGE.retained_bytes() == 0
         && depot::all().all(|(_, depot)| !depot.has_aging());
     if !is_done {
-        // What the kernel does not take (locked memory) is offered more and more seldom.
-        let fruitless = match purged {
-            0 => FRUITLESS.fetch_add(1, Ordering::Relaxed).min(FRUITLESS_MAX),
-            _ => {
-                FRUITLESS.store(0, Ordering::Relaxed);
-                0
-            }
+        let is_refused = purged == 0 && sys::refusals() != refusals;
+        let looks = match is_refused {
+            true => (REFUSED_LOOKS.load(Ordering::Relaxed) + 1).min(REFUSED_LOOKS_MAX),
+            false => 0,
         };
-        let wait = (decay_ms / 2).max(10) << fruitless.saturating_sub(FRUITLESS_FREE);
-        set_deadline(now.wrapping_add(wait.min(LOOK_MS_MAX.max(decay_ms))));
+        REFUSED_LOOKS.store(looks, Ordering::Relaxed);
+        set_deadline(now.wrapping_add(wait_ms(decay_ms, looks)));
     }
     purged
+}
+
+/// How long until the next look. What the kernel does not take (locked memory) is offered more and
+/// more seldom; what is only young, or in use again, is looked at as often as ever.
+fn wait_ms(decay_ms: u32, refused_looks: u32) -> u32 {
+    let wait = (decay_ms / 2).max(10);
+    wait.saturating_mul(1 << refused_looks)
+        .min(LOOK_MS_MAX.max(wait))
 }
 
 /// Bytes given back so far, and in how many looks.
@@ -116,7 +120,8 @@ pub(crate) fn has_thread() -> bool {
 
 /// Has no thread started from now on.
 pub(crate) fn forbid_thread() {
-    IS_ALLOWED.store(false, Ordering::Relaxed);
+    // One that runs goes on.
+    let _ = THREAD.compare_exchange(NOT_STARTED, NEVER, Ordering::SeqCst, Ordering::SeqCst);
 }
 
 /// In the child of a fork: the thread is not there, and what waits is left to `tick`.
@@ -126,9 +131,6 @@ pub(crate) fn after_fork() {
 
 #[cold]
 fn start() {
-    if !IS_ALLOWED.load(Ordering::Relaxed) {
-        return;
-    }
     let claim = THREAD.compare_exchange(NOT_STARTED, STARTED, Ordering::SeqCst, Ordering::SeqCst);
     if claim.is_ok() && !sys::start_thread(run) {
         THREAD.store(NEVER, Ordering::Relaxed);
@@ -154,4 +156,39 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         }
     }
     ptr::null_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw;
+
+    /// Blocks go to and fro through a store for many looks, and there is nothing to give back. Then
+    /// what is freed has to be seen in time.
+    #[test]
+    fn looks_that_find_nothing_do_not_get_rarer() {
+        const DECAY_MS: u32 = 1_000;
+        for _ in 0..40 {
+            let blocks = [(); 200].map(|()| raw::allocate(64));
+            for block in blocks {
+                // SAFETY: allocated above.
+                unsafe { raw::free(block) };
+            }
+            let _guard = PURGE.lock();
+            let now = sys::now_ms();
+            purge(now, DECAY_MS);
+            let deadline = DEADLINE.load(Ordering::Relaxed);
+            assert_ne!(deadline, 0, "the store has blocks");
+            let ahead = deadline.wrapping_sub(now);
+            assert!(ahead <= DECAY_MS, "{ahead} ms");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_offered_more_seldom() {
+        let waits = [0, 1, 2, 3, REFUSED_LOOKS_MAX].map(|looks| wait_ms(1_000, looks));
+        assert_eq!(waits, [500, 1_000, 2_000, 4_000, LOOK_MS_MAX]);
+        assert_eq!(wait_ms(600_000, REFUSED_LOOKS_MAX), 300_000);
+        assert_eq!(wait_ms(u32::MAX, REFUSED_LOOKS_MAX), u32::MAX / 2);
+    }
 }

@@ -13,6 +13,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use crate::sync::AtomicU32;
 
+static REFUSALS: AtomicUsize = AtomicUsize::new(0);
+
 /// A page of 4 KiB is the unit of books whatever the machine's pages are.
 pub const PAGE_BYTES: usize = 4 << 10;
 
@@ -121,7 +123,18 @@ pub fn map_aligned(bytes: usize, align: usize) -> Option<*mut u8> {
 #[cfg(not(miri))]
 pub unsafe fn purge(base: *mut u8, bytes: usize) -> bool {
     // SAFETY: promised by the caller.
-    keeping_errno(|| unsafe { libc::madvise(base.cast(), bytes, libc::MADV_DONTNEED) == 0 })
+    let is_gone =
+        keeping_errno(|| unsafe { libc::madvise(base.cast(), bytes, libc::MADV_DONTNEED) == 0 });
+    if !is_gone {
+        REFUSALS.fetch_add(1, Ordering::Relaxed);
+    }
+    is_gone
+}
+
+/// How often the kernel did not take pages back.
+#[must_use]
+pub fn refusals() -> usize {
+    REFUSALS.load(Ordering::Relaxed)
 }
 
 /// Says whether the kernel may back the pages with huge ones.
