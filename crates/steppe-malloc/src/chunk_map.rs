@@ -242,19 +242,13 @@ impl ChunkMap {
                 new_places - old_places,
             );
         // SAFETY: promised by the caller.
-        if has_room && unsafe { sys::resize(base, old, new) } {
-            self.leave(base.addr(), old);
-            enter(base.addr(), Self::huge_entry(huge));
-            self.block_rest(base.addr(), new);
-            self.count(new, old);
-            return Some(base);
-        }
-        let place = self.find(0, new_places, 1)?;
-        let target = WINDOW_BASE + place * CHUNK_BYTES;
-        // SAFETY: promised by the caller.
-        if !unsafe { sys::relocate(base, old, new, target) } {
-            return None;
-        }
+        let target = if has_room && unsafe { sys::resize(base, old, new) } {
+            base.addr()
+        } else {
+            let target = WINDOW_BASE + self.find(0, new_places, 1)? * CHUNK_BYTES;
+            // SAFETY: promised by the caller.
+            unsafe { sys::relocate(base, old, new, target) }.then_some(target)?
+        };
         self.leave(base.addr(), old);
         enter(target, Self::huge_entry(huge));
         self.block_rest(target, new);
@@ -272,7 +266,7 @@ impl ChunkMap {
         }
         let bytes = match owner(start) {
             Owner::Chunk(chunk) => chunk.mapped_bytes.get(),
-            Owner::Huge(huge) => huge.mapped_bytes(),
+            Owner::Huge(huge) => huge.mapped_bytes.get(),
             Owner::Nobody => 0,
         };
         address - start < bytes

@@ -140,7 +140,7 @@ pub(crate) fn shards() -> usize {
 
 /// Once, before there is a second thread: a shard a processor.
 pub(crate) fn set_processors(processors: usize) {
-    SHARDS.store((processors).clamp(1, SHARDS_MAX), Ordering::Relaxed);
+    SHARDS.store(processors.clamp(1, SHARDS_MAX), Ordering::Relaxed);
 }
 
 /// The shard of the slab that a block is in.
@@ -486,7 +486,7 @@ impl Depot {
         };
         #[cfg(feature = "hardened")]
         crate::hardened::guard(run, false);
-        POOL.put(run, is_dirty);
+        POOL.put(run);
     }
 
     fn unlist(&self, slab: &'static Unit) {

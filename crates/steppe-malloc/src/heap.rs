@@ -294,7 +294,12 @@ pub(crate) fn prepare() {
 /// worth its while. The C library frees a few when a thread is past its destructors, and a heap that it
 /// got then would be nobody's for ever.
 pub(crate) fn is_one_of_many_frees() -> bool {
-    HEAPS.count_free()
+    let Some(key) = HEAPS.frees.get() else {
+        return false;
+    };
+    let frees = sys::thread_number(key) + 1;
+    sys::set_thread_value(key, ptr::without_provenance(frees));
+    frees >= FREES_WITHOUT_HEAP
 }
 
 /// A second heap like [`EMPTY`]: of threads that gave theirs back and won't get another.
@@ -355,13 +360,11 @@ impl Heaps {
     }
 
     fn add(&self, heap: &'static Heap) -> &'static Heap {
-        // Few slabs that are partly used, or few threads that wait for each other.
-        let is_shared = heap.profile.get() == Profile::Lean;
-        heap.shard.set(if is_shared {
-            0
-        } else {
-            self.count() % depot::shards()
-        });
+        let shards = match heap.profile.get().numbers().is_sharded {
+            true => depot::shards(),
+            false => 1,
+        };
+        heap.shard.set(self.count() % shards);
         heap.next
             .store(self.first.load(Ordering::Relaxed), Ordering::Relaxed);
         self.first
@@ -381,16 +384,6 @@ impl Heaps {
         if let Some(key) = self.key.get() {
             sys::set_thread_value(key, ptr::from_ref(heap).cast());
         }
-    }
-
-    /// Counts a block that the calling thread gives back without a heap. True: it was one of many.
-    fn count_free(&self) -> bool {
-        let Some(key) = self.frees.get() else {
-            return false;
-        };
-        let frees = sys::thread_number(key) + 1;
-        sys::set_thread_value(key, ptr::without_provenance(frees));
-        frees >= FREES_WITHOUT_HEAP
     }
 
     /// Heaps there are, with and without a thread.

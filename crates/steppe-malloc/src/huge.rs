@@ -15,6 +15,7 @@ pub(crate) const RETAINED: u8 = 2;
 /// The record of a mapping that is one block.
 pub(crate) struct Huge {
     pub base: Cell<*mut u8>,
+    /// Bytes of its mapping.
     pub mapped_bytes: Cell<usize>,
     pub state: AtomicU8,
     pub stamp: Cell<u32>,
@@ -22,7 +23,7 @@ pub(crate) struct Huge {
     pub is_clean: Cell<bool>,
     /// The record of a sampled block, else 0; see `heap_profile`.
     pub sample: Cell<u32>,
-    pub link: Link<Huge>,
+    link: Link<Huge>,
 }
 
 impl Linked<0> for Huge {
@@ -32,11 +33,6 @@ impl Linked<0> for Huge {
 }
 
 impl Huge {
-    /// Bytes of its mapping.
-    pub fn mapped_bytes(&self) -> usize {
-        self.mapped_bytes.get()
-    }
-
     /// Bytes that may be used at `pointer`, its block's start; 0 for anything else.
     pub fn usable_bytes(&self, pointer: *const u8) -> usize {
         let is_live = self.state.load(Ordering::Relaxed) == LIVE;

@@ -7,7 +7,7 @@
 //! A mapping that is freed is kept for the decay time, up to a limit, for the next block of about its
 //! size; it grows by `mremap`, so its content is not copied.
 //!
-//! Invariant: a record is live (one block), retained (in the list, nobody's) or spare (no mapping).
+//! Invariant: a record of `huge` that is retained or spare is in that list; a live one is in none.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -94,11 +94,11 @@ impl Large {
         unit.set(Kind::None, 0);
         self.run_bytes
             .fetch_sub(units * UNIT_BYTES, Ordering::Relaxed);
-        let run = run_of(unit, 0, units);
+        let mut run = run_of(unit, 0, units);
         let goes_back = units * UNIT_BYTES >= profile::current().numbers().kept_run_bytes_max;
         // SAFETY: the program has given the block back, and the pool does not have it yet.
-        let is_clean = goes_back && unsafe { sys::purge(run.base(), units * UNIT_BYTES) };
-        POOL.put(run, !is_clean);
+        run.is_clean = goes_back && unsafe { sys::purge(run.base(), units * UNIT_BYTES) };
+        POOL.put(run);
     }
 
     /// Makes a run `bytes` long where it stands. False: it can't be, and nothing changed.
@@ -117,7 +117,7 @@ impl Large {
         self.run_bytes
             .fetch_sub(old * UNIT_BYTES, Ordering::Relaxed);
         if new < old {
-            POOL.put(run_of(unit, new, old - new), true);
+            POOL.put(run_of(unit, new, old - new));
         }
         true
     }
@@ -125,7 +125,7 @@ impl Large {
     fn allocate_huge(&self, bytes: usize, align: usize) -> Option<Block> {
         let bytes = bytes.max(1).checked_next_multiple_of(sys::page_bytes())?;
         if let Some(huge) = self.take_retained(bytes, align) {
-            if huge.mapped_bytes.get() >= bytes || self.grow_retained(huge, bytes) {
+            if huge.mapped_bytes.get() >= bytes || self.remap(huge, bytes) {
                 return Some(self.hand_out(huge));
             }
             self.unmap(huge);
@@ -192,17 +192,16 @@ impl Large {
         Some(best)
     }
 
-    fn grow_retained(&self, huge: &'static Huge, bytes: usize) -> bool {
+    /// Makes a mapping `bytes` long, in whole pages. False: nothing changed.
+    fn remap(&self, huge: &'static Huge, bytes: usize) -> bool {
         let old = huge.mapped_bytes.get();
-        // SAFETY: the record's own mapping, which is in no list and has no block.
-        match unsafe { CHUNK_MAP.resize(huge.base.get(), old, bytes, huge) } {
-            Some(base) => {
-                huge.base.set(base);
-                huge.mapped_bytes.set(bytes);
-                true
-            }
-            None => false,
+        // SAFETY: the record's own mapping; whoever had its block gave it up for the result.
+        let base = unsafe { CHUNK_MAP.resize(huge.base.get(), old, bytes, huge) };
+        if let Some(base) = base {
+            huge.base.set(base);
+            huge.mapped_bytes.set(bytes);
         }
+        base.is_some()
     }
 
     fn spare_record(&self) -> Option<&'static Huge> {
@@ -254,19 +253,13 @@ impl Large {
         // Whoever grows a block grows it again: an eighth more costs address space, no memory.
         let generous = (bytes + bytes / 8).checked_next_multiple_of(page)?;
         let wanted = if exact > old { generous } else { exact };
-        let resize = |new: usize| {
-            // SAFETY: the record's own mapping; the caller gave the block up for the result.
-            unsafe { CHUNK_MAP.resize(huge.base.get(), old, new, huge) }
-        };
-        let (base, new) = match resize(wanted) {
-            Some(base) => (base, wanted),
-            None => (resize(exact)?, exact),
-        };
-        huge.base.set(base);
-        huge.mapped_bytes.set(new);
+        if !self.remap(huge, wanted) && !self.remap(huge, exact) {
+            return None;
+        }
+        let new = huge.mapped_bytes.get();
         self.huge_bytes.fetch_add(new, Ordering::Relaxed);
         self.huge_bytes.fetch_sub(old, Ordering::Relaxed);
-        Some(base)
+        Some(huge.base.get())
     }
 
     /// Unmaps what has been retained for `decay_ms`. Returns the bytes.

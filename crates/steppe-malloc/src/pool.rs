@@ -66,7 +66,7 @@ pub(crate) struct Run {
     pub chunk: &'static Chunk,
     pub first: usize,
     pub units: usize,
-    /// Whether all of it reads as zeros.
+    /// Whether all of it reads as zeros: none of its pages is resident.
     pub is_clean: bool,
 }
 
@@ -116,8 +116,8 @@ impl Pool {
         true
     }
 
-    /// Puts units back; `is_dirty`: some of their pages may be resident.
-    pub fn put(&self, run: Run, is_dirty: bool) {
+    /// Puts units back.
+    pub fn put(&self, run: Run) {
         let now = sys::now_ms();
         let guard = self.lock.lock();
         self.remove(run.chunk);
@@ -125,12 +125,12 @@ impl Pool {
             run.chunk.stamps[unit % UNITS].set(now);
         }
         run.chunk.free.set(run.chunk.free.get() | run.mask());
-        if is_dirty {
+        if !run.is_clean {
             run.chunk.dirty.set(run.chunk.dirty.get() | run.mask());
         }
         self.enter(run.chunk);
         drop(guard);
-        if is_dirty {
+        if !run.is_clean {
             deadline::note(now, run.units * UNIT_BYTES);
         }
     }

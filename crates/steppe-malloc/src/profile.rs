@@ -43,6 +43,9 @@ pub struct Numbers {
     pub huge_slack_16ths: usize,
     /// Whether the kernel may use huge pages.
     pub huge_pages: bool,
+    /// Whether threads are spread over shards: they wait less for each other, and more slabs are
+    /// partly used.
+    pub is_sharded: bool,
 }
 
 impl Profile {
@@ -83,6 +86,7 @@ static SPEED: Numbers = Numbers {
     kept_run_bytes_max: usize::MAX,
     huge_slack_16ths: 256,
     huge_pages: true,
+    is_sharded: true,
 };
 static BALANCED: Numbers = Numbers {
     name: "balanced",
@@ -94,6 +98,7 @@ static BALANCED: Numbers = Numbers {
     kept_run_bytes_max: usize::MAX,
     huge_slack_16ths: 8,
     huge_pages: false,
+    is_sharded: true,
 };
 static LEAN: Numbers = Numbers {
     name: "lean",
@@ -105,6 +110,7 @@ static LEAN: Numbers = Numbers {
     kept_run_bytes_max: 128 << 10,
     huge_slack_16ths: 2,
     huge_pages: false,
+    is_sharded: false,
 };
 
 static CURRENT: AtomicU8 = AtomicU8::new(Profile::Balanced.code());

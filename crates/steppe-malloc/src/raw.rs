@@ -8,11 +8,11 @@
 use core::ops::Range;
 use core::ptr;
 
-use crate::chunk::{CHUNK_BYTES, Chunk, Kind, UNIT_BYTES};
+use crate::chunk::{CHUNK_BYTES, Kind, UNIT_BYTES};
 use crate::chunk_map::{self, CHUNK_MAP, Owner, class_at, class_in_window};
 use crate::decay;
 use crate::depot::{self, Place};
-use crate::heap;
+use crate::heap::{self, Heap};
 use crate::heap_profile;
 use crate::large::{BYTES_MAX, Block, LARGE};
 use crate::report;
@@ -36,14 +36,7 @@ pub fn allocate(size: usize) -> *mut u8 {
         return allocate_medium(size);
     }
     let heap = tls::heap();
-    let class = heap.class_of(size + FENCE_BYTES);
-    let block = heap.pop(class);
-    if block.is_null() {
-        return allocate_slowly(size);
-    }
-    #[cfg(feature = "hardened")]
-    crate::hardened::on_allocate(block, class);
-    block
+    allocate_small(heap, heap.class_of(size + FENCE_BYTES), size)
 }
 
 #[inline(never)]
@@ -51,8 +44,12 @@ fn allocate_medium(size: usize) -> *mut u8 {
     if size > SMALL_REQUEST_MAX {
         return allocate_large(size, ALIGN).map_or(ptr::null_mut(), |block| block.pointer);
     }
-    let class = class_of(size + FENCE_BYTES);
-    let block = tls::heap().pop(class);
+    allocate_small(tls::heap(), class_of(size + FENCE_BYTES), size)
+}
+
+#[inline(always)]
+fn allocate_small(heap: &Heap, class: usize, size: usize) -> *mut u8 {
+    let block = heap.pop(class);
     if block.is_null() {
         return allocate_slowly(size);
     }
@@ -405,5 +402,3 @@ pub(crate) fn long_ways() -> [usize; 7] {
         resize_in_place as *const () as usize,
     ]
 }
-
-const _: () = assert!(size_of::<Chunk>() <= 2 * UNIT_BYTES);

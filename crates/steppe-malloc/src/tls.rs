@@ -9,7 +9,7 @@
 
 use crate::heap::{EMPTY, Heap};
 
-#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+#[cfg(not(any(miri, loom)))]
 core::arch::global_asm!(
     ".pushsection .tdata.steppe_malloc_heap,\"awT\",@progbits",
     ".p2align 3",
@@ -18,21 +18,7 @@ core::arch::global_asm!(
     ".type steppe_malloc_heap, @object",
     ".size steppe_malloc_heap, 8",
     "steppe_malloc_heap:",
-    ".quad {empty}",
-    ".popsection",
-    empty = sym EMPTY,
-);
-
-#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-core::arch::global_asm!(
-    ".pushsection .tdata.steppe_malloc_heap,\"awT\",@progbits",
-    ".p2align 3",
-    ".globl steppe_malloc_heap",
-    ".hidden steppe_malloc_heap",
-    ".type steppe_malloc_heap, @object",
-    ".size steppe_malloc_heap, 8",
-    "steppe_malloc_heap:",
-    ".xword {empty}",
+    ".8byte {empty}",
     ".popsection",
     empty = sym EMPTY,
 );
