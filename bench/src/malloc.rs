@@ -13,6 +13,7 @@ mod run;
 mod soak;
 mod targets;
 mod trace;
+mod unit;
 
 use anyhow::{Result, ensure};
 use clap::Args;

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use super::peer::{Contestant, Peer};
 use super::record::Ratio;
-use super::report::{megabytes, rate, small};
 use super::run::Launcher;
+use super::unit::{megabytes, rate, small};
 use crate::syscalls::Tracer;
 use crate::table::{Table, figure};
 use crate::{machine, stats};

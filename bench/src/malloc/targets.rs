@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::case::Case;
 use super::peer::Peer;
 use super::record::{Record, Records};
-use super::report::megabytes;
+use super::unit::megabytes;
 
 /// A line of the summary.
 pub struct Target {

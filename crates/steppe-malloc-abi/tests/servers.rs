@@ -53,16 +53,15 @@ fn redis_under_redis_benchmark() {
         return;
     }
     let _one = heavy();
-    let mut redis = Server::start("malloc-redis", |folder, address| {
-        let mut command = preloaded("redis-server");
-        command
-            .args(["--bind", "127.0.0.1", "--port", &address.port().to_string()])
-            // Saving forks, and the child reads all memory while the parent goes on.
-            .args(["--save", "1 1", "--maxmemory", "200mb", "--dir"])
-            .arg(folder)
-            .args(["--maxmemory-policy", "allkeys-lru"]);
-        command
-    });
+    // Saving forks, and the child reads all memory while the parent goes on.
+    let mut redis = redis(&[
+        "--save",
+        "1 1",
+        "--maxmemory",
+        "200mb",
+        "--maxmemory-policy",
+        "allkeys-lru",
+    ]);
     let port = redis.address().port().to_string();
     let kinds = "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange,mset";
     let mut benchmark = preloaded("redis-benchmark");
@@ -86,6 +85,24 @@ fn redis_under_redis_benchmark() {
     redis.has_library();
 }
 
+/// A preloaded Redis on a port and in a folder of its own.
+fn redis(settings: &[&str]) -> Server {
+    Server::start("malloc-redis", |folder, address| {
+        let mut command = preloaded("redis-server");
+        command
+            .args([
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                &address.port().to_string(),
+                "--dir",
+            ])
+            .arg(folder)
+            .args(settings);
+        command
+    })
+}
+
 /// Values of many sizes come and go; then all are checked.
 #[test]
 fn redis_keeps_what_it_was_given() {
@@ -96,14 +113,7 @@ fn redis_keeps_what_it_was_given() {
         return;
     }
     let _one = heavy();
-    let mut redis = Server::start("malloc-redis", |folder, address| {
-        let mut command = preloaded("redis-server");
-        command
-            .args(["--bind", "127.0.0.1", "--port", &address.port().to_string()])
-            .args(["--save", "", "--dir"])
-            .arg(folder);
-        command
-    });
+    let mut redis = redis(&["--save", ""]);
     let port = redis.address().port().to_string();
     let script = "for round = 1, 20 do for i = 1, 2000 do \
          redis.call('set', 'k' .. i, string.rep(tostring(i % 10), (i * 37 * round) % 9000)) \
