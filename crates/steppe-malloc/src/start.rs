@@ -60,7 +60,10 @@ fn prepare() {
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
-#[cfg(not(any(miri, loom)))]
+#[cfg_attr(
+    any(miri, loom),
+    expect(dead_code, reason = "models call what they try")
+)]
 extern "C" fn at_load() {
     // The first heap, and what is registered with it, before anybody can ask for a block while the C
     // library holds the lock of its list of handlers.
