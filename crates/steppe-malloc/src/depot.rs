@@ -14,9 +14,12 @@
 //! Invariant: `Unit::used` is the number of clear bits of a slab, and those blocks are in bins, in
 //! stores or with the program. A slab with used 0 is the last of its depot, and goes when it has aged.
 //!
-//! Pages: `dirty_pages` of a slab has each page that a block was taken from. A slab that got blocks
-//! back enters the list of aging ones; when the decay has passed, pages whose blocks are all free go
-//! back to the system.
+//! A slab that got blocks back enters the list of aging ones; when the decay has passed, pages whose
+//! blocks are all free go back to the system (`pages.rs`).
+
+#[cfg(all(loom, test))]
+mod modeled;
+mod pages;
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,6 +36,7 @@ use crate::report;
 use crate::size_class::{BLOCK_BYTES, CLASSES, blocks_a_slab, index_in_slab};
 use crate::sync::Lock;
 use crate::sys::{self, PAGE_BYTES};
+use pages::{free_pages, low_bits, pages_of, purge_pages, whole_pages};
 
 /// Slabs with free blocks, by how full they are: quarters.
 const BUCKETS: usize = 4;
@@ -535,67 +539,6 @@ fn bucket_of(slab: &Unit, class: usize) -> u8 {
     low_u8(used * BUCKETS / blocks.max(1))
 }
 
-/// The pages that bytes of a slab lie in.
-fn pages_of(offset: usize, bytes: usize) -> u16 {
-    let (first, last) = (offset / PAGE_BYTES, (offset + bytes - 1) / PAGE_BYTES);
-    u16::MAX << first & u16::MAX >> (15 - last.min(15))
-}
-
-/// The pages of a slab on which every block is free.
-fn free_pages(slab: &Unit, class: usize) -> u16 {
-    let (blocks, block_bytes) = (blocks_a_slab(class), BLOCK_BYTES[class % CLASSES]);
-    let mut used = 0;
-    for (word, bits) in slab.bits().iter().enumerate() {
-        let mut out = !bits.get() & low_bits(blocks.saturating_sub(word * 64));
-        while out != 0 {
-            let index = word * 64 + out.trailing_zeros() as usize;
-            used |= pages_of(index * block_bytes, block_bytes);
-            out &= out - 1;
-        }
-        if used == u16::MAX {
-            break;
-        }
-    }
-    !used
-}
-
-/// Those of `pages` that make up whole pages of the system.
-fn whole_pages(pages: u16) -> u16 {
-    let step = (sys::page_bytes() / PAGE_BYTES).clamp(1, 16);
-    let group = u16::MAX >> (16 - step);
-    (0..16).step_by(step).fold(0, |whole, first| {
-        let wanted = group << first;
-        whole | if pages & wanted == wanted { wanted } else { 0 }
-    })
-}
-
-/// Gives pages of a slab back. Returns those that the kernel took.
-fn purge_pages(slab: &Unit, mut pages: u16) -> u16 {
-    let mut gone = 0;
-    while pages != 0 {
-        let first = pages.trailing_zeros() as usize;
-        let length = (pages >> first).trailing_ones() as usize;
-        let span = pages_of(first * PAGE_BYTES, length * PAGE_BYTES);
-        // SAFETY: the pages lie within the slab.
-        let start = unsafe { slab.base().add(first * PAGE_BYTES) };
-        // SAFETY: whole pages of a slab on which no block is out, and which is in no list.
-        if unsafe { sys::purge(start, length * PAGE_BYTES) } {
-            gone |= span;
-        }
-        pages &= !span;
-    }
-    gone
-}
-
-/// The lowest `count` bits, at most all.
-fn low_bits(count: usize) -> u64 {
-    match count {
-        0 => 0,
-        64.. => u64::MAX,
-        _ => (1 << count) - 1,
-    }
-}
-
 #[expect(
     clippy::cast_possible_truncation,
     reason = "blocks of a slab: at most 4,096"
@@ -610,29 +553,4 @@ fn low_u16(number: usize) -> u16 {
 )]
 fn low_u8(number: usize) -> u8 {
     number as u8
-}
-
-#[cfg(all(loom, test))]
-mod modeled;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_are_those_that_bytes_touch() {
-        assert_eq!(pages_of(0, 16), 0b1);
-        assert_eq!(pages_of(4080, 32), 0b11);
-        assert_eq!(pages_of(4096, 4096), 0b10);
-        assert_eq!(pages_of(0, UNIT_BYTES), u16::MAX);
-        assert_eq!(pages_of(UNIT_BYTES - 16, 16), 1 << 15);
-    }
-
-    #[test]
-    fn low_bits_are_as_many_as_asked_for() {
-        assert_eq!(low_bits(0), 0);
-        assert_eq!(low_bits(3), 0b111);
-        assert_eq!(low_bits(64), u64::MAX);
-        assert_eq!(low_bits(1000), u64::MAX);
-    }
 }
