@@ -357,6 +357,7 @@ pub fn at_exit(function: extern "C" fn()) {
 }
 
 /// The stack of the thread that gives memory back, in bytes, besides what its kind of program adds.
+#[cfg(not(miri))]
 const STACK_BYTES: usize = 256 << 10;
 
 /// Starts a detached thread that takes no signals. Allocates. False: refused.

@@ -31,8 +31,9 @@ const LIVE_BYTES_MAX: usize = if cfg!(miri) { 3 << 20 } else { 48 << 20 };
 /// Every word of blocks up to this size is written; of larger ones, some on every page.
 const DENSE_BYTES: usize = 4 << 10;
 const SPARSE_STEP_BYTES: usize = 512;
-/// How long the allocator's own thread may be in the way of a trim.
-const SETTLE_TIME: Duration = Duration::from_millis(500);
+/// How long the allocator's own thread may be in the way of a trim, and a thread that is done takes to
+/// end: a scope waits for its work, not for its destructors.
+const SETTLE_TIME: Duration = Duration::from_secs(if cfg!(miri) { 30 } else { 2 });
 
 /// Something that a program does.
 #[derive(Debug, Clone, Copy)]
@@ -503,7 +504,8 @@ pub fn settle() -> Stats {
     loop {
         raw::trim();
         let stats = stats::read();
-        let is_settled = stats.retained_bytes == 0 && stats.dirty_bytes == 0 && stats.chunks <= 1;
+        let held = stats.binned_bytes + stats.retained_bytes + stats.dirty_bytes;
+        let is_settled = held == 0 && stats.chunks <= 1;
         if is_settled || Instant::now() > end {
             return stats;
         }
