@@ -78,14 +78,14 @@ impl Case {
     pub fn units(self, scale: f64) -> u64 {
         let (units, least) = match self {
             Self::Random400 | Self::Random8192 | Self::Random100000 => (20_000_000, 100_000),
-            Self::Larson => (20_000_000, 100_000),
-            Self::Handover => (10_000_000, 10_000),
-            Self::Realloc => (100_000, 548),
+            Self::Larson => (60_000_000, 100_000),
+            Self::Handover => (20_000_000, 10_000),
+            Self::Realloc => (300_000, 548),
             // Requests a thread, in four waves.
             Self::Server => (96, 8),
             Self::Churn => (20_000, 800),
             Self::Freeing => (5_000_000, 100_000),
-            Self::Large => (200, 20),
+            Self::Large => (1_000, 20),
         };
         scaled(units, scale).max(least)
     }

@@ -27,6 +27,9 @@ use crate::sys;
 pub const RUN_BYTES_MAX: usize = 1 << 20;
 /// Requests above this are refused (`PTRDIFF_MAX`): differences of pointers would not fit.
 pub const BYTES_MAX: usize = isize::MAX as usize;
+/// Of runs in use: this part may be free and resident besides what the profile lets be, so that a
+/// program that frees and asks again pays for few page faults however much it holds.
+const IN_USE_SHARE: usize = 8;
 /// Retained mappings that are looked at for a request.
 const LOOKS_MAX: usize = 64;
 
@@ -91,13 +94,14 @@ impl Large {
     /// Takes a run back.
     pub fn free_run(&self, unit: &'static Unit) {
         let units = usize::from(unit.run_units.get());
+        let bytes = units * UNIT_BYTES;
         unit.set(Kind::None, 0);
-        self.run_bytes
-            .fetch_sub(units * UNIT_BYTES, Ordering::Relaxed);
+        let in_use = self.run_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+        let free_max = profile::current().numbers().free_bytes_max;
+        let goes_back = POOL.dirty_bytes() + bytes > free_max.saturating_add(in_use / IN_USE_SHARE);
         let mut run = run_of(unit, 0, units);
-        let goes_back = units * UNIT_BYTES >= profile::current().numbers().kept_run_bytes_max;
         // SAFETY: the program has given the block back, and the pool does not have it yet.
-        run.is_clean = goes_back && unsafe { sys::purge(run.base(), units * UNIT_BYTES) };
+        run.is_clean = goes_back && unsafe { sys::purge(run.base(), bytes) };
         POOL.put(run);
     }
 
@@ -141,10 +145,7 @@ impl Large {
             self.spare.push_front(huge);
             return None;
         }
-        if !profile::huge_pages() {
-            // Otherwise as the kernel likes: asked for, they cost more than they save here.
-            sys::advise_huge_pages(huge.base.get(), bytes, false);
-        }
+        sys::advise_huge_pages(huge.base.get(), bytes, profile::huge_pages());
         huge.is_clean.set(true);
         Some(self.hand_out(huge))
     }

@@ -37,11 +37,12 @@ pub struct Numbers {
     pub decay_ms: u32,
     /// Free mappings of single blocks that are kept, in bytes.
     pub huge_retained_bytes: usize,
-    /// Runs of at least so many bytes go back to the system when they are freed.
-    pub kept_run_bytes_max: usize,
+    /// A run goes back to the system when it is freed if more than this would be free and resident,
+    /// in bytes, and an eighth of what runs are in use.
+    pub free_bytes_max: usize,
     /// How much larger than asked for a kept mapping may be, as a part of 16 of the request.
     pub huge_slack_16ths: usize,
-    /// Whether the kernel may use huge pages.
+    /// Whether huge pages are asked for, or none wanted.
     pub huge_pages: bool,
     /// Whether threads are spread over shards: they wait less for each other, and more slabs are
     /// partly used.
@@ -83,7 +84,7 @@ static SPEED: Numbers = Numbers {
     depot_bytes: 256 << 10,
     decay_ms: 10_000,
     huge_retained_bytes: 1 << 30,
-    kept_run_bytes_max: usize::MAX,
+    free_bytes_max: usize::MAX,
     huge_slack_16ths: 256,
     huge_pages: true,
     is_sharded: true,
@@ -95,7 +96,7 @@ static BALANCED: Numbers = Numbers {
     depot_bytes: 16 << 10,
     decay_ms: 1_000,
     huge_retained_bytes: 256 << 20,
-    kept_run_bytes_max: usize::MAX,
+    free_bytes_max: usize::MAX,
     huge_slack_16ths: 8,
     huge_pages: false,
     is_sharded: true,
@@ -107,7 +108,7 @@ static LEAN: Numbers = Numbers {
     depot_bytes: 2 << 10,
     decay_ms: 100,
     huge_retained_bytes: 0,
-    kept_run_bytes_max: 128 << 10,
+    free_bytes_max: 64 << 10,
     huge_slack_16ths: 2,
     huge_pages: false,
     is_sharded: false,
@@ -148,7 +149,7 @@ pub fn set_decay_ms(decay_ms: u32) {
     DECAY_MS_PLUS_1.store(decay_ms.saturating_add(1), Ordering::Relaxed);
 }
 
-/// Whether the kernel may use huge pages for what is mapped from now on.
+/// Whether huge pages are asked for, for what is mapped from now on.
 #[must_use]
 pub fn huge_pages() -> bool {
     match HUGE_PAGES.load(Ordering::Relaxed) {

@@ -5,7 +5,7 @@
 //! | `STEPPE_MALLOC_PROFILE` | `speed`, `balanced`, `lean` | `balanced` |
 //! | `STEPPE_MALLOC_PURGE_MS` | milliseconds that free memory stays resident | the profile's |
 //! | `STEPPE_MALLOC_BACKGROUND` | `0`: no thread of our own, `1` | `1` |
-//! | `STEPPE_MALLOC_THP` | `0`: no huge pages, `1`: wherever the kernel likes | the profile's |
+//! | `STEPPE_MALLOC_THP` | `0`: no huge pages, `1`: asked for wherever they fit | the profile's |
 //! | `STEPPE_MALLOC_RESERVE` | bytes to map at the start, with `K`, `M` or `G` | `0` |
 //! | `STEPPE_MALLOC_STATS` | `1`: JSON to standard error at exit, or a file | none |
 //! | `STEPPE_MALLOC_PROFILE_HEAP` | the file of a heap profile at exit; `%p`: the process's number | none |

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
 use steppe_malloc::profile::{self, Profile};
-use steppe_malloc::raw;
+use steppe_malloc::{raw, stats};
 use world::{Action, Op, Post, World};
 
 /// One test at a time: the books are the process's.
@@ -138,6 +138,34 @@ fn blocks_of_each_size_are_whole() {
         }
     }
     world.finish();
+    world::assert_empty(&world::settle());
+}
+
+/// What a server's bodies leave is no more than an eighth of what they were.
+#[test]
+fn lean_keeps_little_of_large_blocks() {
+    const BYTES: usize = 512 << 10;
+    const BLOCKS: u8 = 16;
+    let _books = books();
+    let _ = world::settle();
+    profile::set(Profile::Lean);
+    let mut world = World::new(9, &Post::default());
+    for action in [Action::Allocate(BYTES), Action::Free] {
+        for slot in 0..BLOCKS {
+            world.apply(Op {
+                thread: 0,
+                slot,
+                action,
+            });
+        }
+    }
+    let dirty_bytes = stats::read().dirty_bytes;
+    profile::set(Profile::Balanced);
+    world.finish();
+    assert!(
+        dirty_bytes <= BYTES * usize::from(BLOCKS) / 8 + (128 << 10),
+        "{dirty_bytes} bytes"
+    );
     world::assert_empty(&world::settle());
 }
 
