@@ -1,7 +1,7 @@
 //! `steppe-bench http`: the HTTP/1.1 gateway beside its peers, in interleaved rounds.
 //!
 //! All proxies are started once and stay up, idle but for the one that is measured; a round runs
-//! every proxy through each phase, in an order that rotates, so that a slow minute of the machine
+//! every proxy through each phase, in an order that changes, so that a slow minute of the machine
 //! hits all of them. System calls are counted after the rounds, and idle connections on servers
 //! started anew, since neither may touch the timings.
 
@@ -220,7 +220,7 @@ async fn run_round(
         Phase::Download,
         Phase::Upload,
     ] {
-        for index in stats::rotation(contestants.len(), round) {
+        for index in stats::order(contestants.len(), round) {
             let (contestant, results) = (&mut contestants[index], &mut results[index]);
             contestant.server.ensure_alive()?;
             eprint!(

@@ -1,8 +1,9 @@
 //! `steppe-bench malloc`: the allocator beside its peers, preloaded into the same programs.
 //!
 //! A round runs every case under every allocator, each in a fresh process, in an order that
-//! rotates, so that a slow minute of the machine hits all of them. Instructions and system calls
-//! are counted after the rounds, since neither may touch the timings.
+//! changes, so that a slow minute of the machine hits all of them, and nobody always finds the
+//! memory that the same other one left. Instructions and system calls are counted after the rounds,
+//! since neither may touch the timings.
 
 mod build;
 mod case;
@@ -165,7 +166,7 @@ async fn run_round(
     round: usize,
 ) {
     for &case in &plan.cases {
-        for index in stats::rotation(contestants.len(), round) {
+        for index in stats::order(contestants.len(), round) {
             let contestant = &contestants[index];
             eprint!(
                 "round {} of {}: {:<14} {:<16} ",

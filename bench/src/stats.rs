@@ -92,9 +92,18 @@ pub fn variation(values: &[f64]) -> f64 {
     (squares / (count - 1.0)).sqrt() / mean
 }
 
-/// `round`'s order of `count` proxies: each is first once in `count` rounds.
-pub fn rotation(count: usize, round: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |position| (position + round) % count)
+/// `round`'s order of `count` contestants: each is first once in `count` rounds, and comes after
+/// another one than the round before, whose warm or cold memory and caches it finds.
+pub fn order(count: usize, round: usize) -> impl Iterator<Item = usize> {
+    let strides: Vec<usize> = (1..count.max(2))
+        .filter(|&stride| gcd(stride, count) == 1)
+        .collect();
+    let stride = strides[round % strides.len()];
+    (0..count).map(move |position| (round + position * stride) % count)
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
@@ -139,8 +148,29 @@ mod tests {
 
     #[test]
     fn every_proxy_is_first_once() {
-        let firsts: Vec<_> = (0..3).map(|round| rotation(3, round).next()).collect();
+        let firsts: Vec<_> = (0..3).map(|round| order(3, round).next()).collect();
         assert_eq!(firsts, [Some(0), Some(1), Some(2)]);
-        assert_eq!(rotation(3, 4).collect::<Vec<_>>(), [1, 2, 0]);
+        for count in 1..14 {
+            for round in 0..20 {
+                let mut all: Vec<_> = order(count, round).collect();
+                all.sort_unstable();
+                assert!(all.into_iter().eq(0..count), "{count} in round {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_contestant_comes_after_another_one_each_round() {
+        let before = |round| {
+            let all: Vec<_> = order(13, round).collect();
+            let at = all
+                .iter()
+                .position(|&index| index == 5)
+                .expect("it is there");
+            at.checked_sub(1).map(|at| all[at])
+        };
+        for round in 1..12 {
+            assert_ne!(before(round), before(round - 1), "round {round}");
+        }
     }
 }

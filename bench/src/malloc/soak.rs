@@ -64,7 +64,7 @@ pub async fn run(launcher: &Launcher, contestants: &[Contestant], length: &Lengt
     let end = Instant::now() + Duration::from_secs_f64(length.minutes * 60.0);
     let mut round = 0;
     while round == 0 || Instant::now() < end {
-        for index in stats::rotation(all.len(), round) {
+        for index in stats::order(all.len(), round) {
             let soaked = &mut all[index];
             let turn = soaked.turn(length.epoch_seconds).await?;
             soaked.turns.push(turn);
