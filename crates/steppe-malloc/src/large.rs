@@ -29,7 +29,7 @@ pub const RUN_BYTES_MAX: usize = 1 << 20;
 pub const BYTES_MAX: usize = isize::MAX as usize;
 /// Of runs in use: this part may be free and resident besides what the profile lets be, so that a
 /// program that frees and asks again pays for few page faults however much it holds.
-const IN_USE_SHARE: usize = 8;
+const IN_USE_SHARE: usize = 10;
 /// Retained mappings that are looked at for a request.
 const LOOKS_MAX: usize = 64;
 

@@ -38,7 +38,7 @@ pub struct Numbers {
     /// Free mappings of single blocks that are kept, in bytes.
     pub huge_retained_bytes: usize,
     /// A run goes back to the system when it is freed if more than this would be free and resident,
-    /// in bytes, and an eighth of what runs are in use.
+    /// in bytes, and a tenth of what runs are in use.
     pub free_bytes_max: usize,
     /// How much larger than asked for a kept mapping may be, as a part of 16 of the request.
     pub huge_slack_16ths: usize,
