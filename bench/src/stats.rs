@@ -92,18 +92,19 @@ pub fn variation(values: &[f64]) -> f64 {
     (squares / (count - 1.0)).sqrt() / mean
 }
 
-/// `round`'s order of `count` contestants: each is first once in `count` rounds, and comes after
-/// another one than the round before, whose warm or cold memory and caches it finds.
+/// `round`'s order of `count` contestants: each has each place once in `count` rounds, and comes
+/// after another one than the round before, whose warm or cold memory and caches it finds.
+///
+/// Williams, "Experimental designs balanced for the estimation of residual effects" (1949): a first
+/// row of 0, 1, n - 1, 2, n - 2, …, to which each next row adds one.
 pub fn order(count: usize, round: usize) -> impl Iterator<Item = usize> {
-    let strides: Vec<usize> = (1..count.max(2))
-        .filter(|&stride| gcd(stride, count) == 1)
-        .collect();
-    let stride = strides[round % strides.len()];
-    (0..count).map(move |position| (round + position * stride) % count)
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
+    (0..count).map(move |place| {
+        let step = match place % 2 {
+            0 => count - place / 2,
+            _ => place.div_ceil(2),
+        };
+        (round + step) % count
+    })
 }
 
 #[cfg(test)]
@@ -147,14 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn every_proxy_is_first_once() {
-        let firsts: Vec<_> = (0..3).map(|round| order(3, round).next()).collect();
-        assert_eq!(firsts, [Some(0), Some(1), Some(2)]);
+    fn everybody_has_each_place_once() {
         for count in 1..14 {
-            for round in 0..20 {
-                let mut all: Vec<_> = order(count, round).collect();
+            let rounds: Vec<Vec<_>> = (0..count)
+                .map(|round| order(count, round).collect())
+                .collect();
+            for place in 0..count {
+                let mut there: Vec<_> = rounds.iter().map(|all| all[place]).collect();
+                there.sort_unstable();
+                assert!(there.into_iter().eq(0..count), "place {place} of {count}");
+            }
+            for mut all in rounds {
                 all.sort_unstable();
-                assert!(all.into_iter().eq(0..count), "{count} in round {round}");
+                assert!(all.into_iter().eq(0..count), "{count}");
             }
         }
     }
@@ -169,7 +175,7 @@ mod tests {
                 .expect("it is there");
             at.checked_sub(1).map(|at| all[at])
         };
-        for round in 1..12 {
+        for round in 1..20 {
             assert_ne!(before(round), before(round - 1), "round {round}");
         }
     }

@@ -96,7 +96,7 @@ impl Large {
         let units = usize::from(unit.run_units.get());
         let bytes = units * UNIT_BYTES;
         unit.set(Kind::None, 0);
-        let in_use = self.run_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+        let in_use = self.run_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let free_max = profile::current().numbers().free_bytes_max;
         let goes_back = POOL.dirty_bytes() + bytes > free_max.saturating_add(in_use / IN_USE_SHARE);
         let mut run = run_of(unit, 0, units);
@@ -251,7 +251,8 @@ impl Large {
         let page = sys::page_bytes();
         let old = huge.mapped_bytes.get();
         let exact = bytes.checked_next_multiple_of(page)?;
-        // Whoever grows a block grows it again: an eighth more costs address space, no memory.
+        // Whoever grows a block grows it again: an eighth more costs address space, and
+        // memory only where the last huge page is.
         let generous = (bytes + bytes / 8).checked_next_multiple_of(page)?;
         let wanted = if exact > old { generous } else { exact };
         if !self.remap(huge, wanted) && !self.remap(huge, exact) {

@@ -137,7 +137,7 @@ pub fn refusals() -> usize {
     REFUSALS.load(Ordering::Relaxed)
 }
 
-/// Says whether the kernel may back the pages with huge ones.
+/// Asks the kernel to back the pages with huge ones, or not to.
 #[cfg(not(miri))]
 pub fn advise_huge_pages(base: *mut u8, bytes: usize, wanted: bool) {
     let advice = match wanted {
