@@ -168,14 +168,19 @@ fn strace_counts_the_calls_of_a_running_server() {
     assert!((100..=205).contains(&received), "{counts:?}");
 }
 
+/// nginx listens before it has a worker.
 fn worker_of(master: u32) -> u32 {
     let path = format!("/proc/{master}/task/{master}/children");
-    let children = std::fs::read_to_string(path).expect("the master runs");
-    children
-        .split(' ')
-        .next()
-        .and_then(|child| child.parse().ok())
-        .expect("it has a worker")
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let children = std::fs::read_to_string(&path).expect("the master runs");
+        let first = children.split(' ').next();
+        if let Some(worker) = first.and_then(|child| child.parse().ok()) {
+            return worker;
+        }
+        assert!(Instant::now() < until, "it has no worker");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
