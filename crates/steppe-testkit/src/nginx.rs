@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::peer::PATIENCE;
-use crate::{Namespace, Port, Process, Scratch};
+use crate::{Namespace, Port, Process, Scratch, eventually};
 
 /// nginx in the foreground, one worker, in a directory of its own.
 #[derive(Debug)]
@@ -78,9 +78,10 @@ impl Nginx {
     /// Kills master and worker at once, as a crash of the machine's software does: what clients
     /// have open is reset.
     pub fn kill(&mut self) {
+        let workers = self.workers();
         // A worker that ends alone is replaced by its master.
         self.process.signal(Signal::STOP);
-        self.signal_workers(Signal::KILL);
+        send(&workers, Signal::KILL);
         self.process.signal(Signal::KILL);
         self.process.wait(PATIENCE);
     }
@@ -101,25 +102,29 @@ impl Nginx {
 
     /// Stops the worker where it stands: its sockets stay, and nobody answers.
     pub fn hang(&self) {
-        self.signal_workers(Signal::STOP);
+        send(&self.workers(), Signal::STOP);
     }
 
     /// Lets it go on after [`Nginx::hang`].
     pub fn go_on(&self) {
-        self.signal_workers(Signal::CONT);
+        send(&self.workers(), Signal::CONT);
     }
 
-    /// Signals the worker, which accepts and answers: its master only watches.
+    /// The ids of its workers, which accept and answer: its master only watches. It listens before it
+    /// has one, so this waits.
     ///
     /// # Panics
-    /// When it has none.
-    fn signal_workers(&self, signal: Signal) {
+    /// When it gets none.
+    pub fn workers(&self) -> Vec<u32> {
         let list = format!("/proc/{0}/task/{0}/children", self.id());
-        let children = std::fs::read_to_string(list).expect("the kernel lists children");
-        let ids = children.split_whitespace().map(str::parse);
-        for pid in ids.map(|id| id.ok().and_then(Pid::from_raw)) {
-            kill_process(pid.expect("an id of a process"), signal).expect("it runs");
-        }
+        let mut workers = Vec::new();
+        eventually("nginx has a worker", || {
+            let children = std::fs::read_to_string(&list).expect("the kernel lists children");
+            let ids = children.split_whitespace().map(str::parse);
+            workers = ids.collect::<Result<_, _>>().expect("ids are numbers");
+            !workers.is_empty()
+        });
+        workers
     }
 
     /// Writes a file under its root.
@@ -205,5 +210,12 @@ fn await_listener(process: &mut Process, address: SocketAddr) {
             process.said()
         );
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn send(processes: &[u32], signal: Signal) {
+    for &id in processes {
+        let id = i32::try_from(id).ok().and_then(Pid::from_raw);
+        kill_process(id.expect("an id of a process"), signal).expect("it runs");
     }
 }

@@ -149,8 +149,7 @@ fn the_meter_sees_a_peak_that_has_passed() {
 #[test]
 fn strace_counts_the_calls_of_a_running_server() {
     let origin = Nginx::start("return 200 ok;");
-    let worker = worker_of(origin.id());
-    let strace = match Strace::attach(worker) {
+    let strace = match Strace::attach(origin.workers()[0]) {
         Ok(strace) => strace,
         Err(reason) => return skip("strace_counts_the_calls_of_a_running_server", &reason),
     };
@@ -166,21 +165,6 @@ fn strace_counts_the_calls_of_a_running_server() {
     let counts = strace.finish();
     let received = counts.get("recvfrom").copied().unwrap_or(0);
     assert!((100..=205).contains(&received), "{counts:?}");
-}
-
-/// nginx listens before it has a worker.
-fn worker_of(master: u32) -> u32 {
-    let path = format!("/proc/{master}/task/{master}/children");
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let children = std::fs::read_to_string(&path).expect("the master runs");
-        let first = children.split(' ').next();
-        if let Some(worker) = first.and_then(|child| child.parse().ok()) {
-            return worker;
-        }
-        assert!(Instant::now() < until, "it has no worker");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]
