@@ -6,15 +6,18 @@
 //! Workers draw bytes in chunks into a lease of their own, so that a
 //! reservation is one compare-and-swap on a cache line that only its worker
 //! writes. Chunks that lie free are reclaimed from every worker before anybody
-//! is refused.
+//! is refused, and while somebody waits for bytes no lease keeps any.
+//!
+//! Lock order: children or slots of an account, then the queues of its tree.
+//! Nothing is called that could lock while children or slots are locked.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
-use crate::waiters::Waiters;
+use crate::waiters::{Queue, Waiter, Waiting};
 
 /// The account of the whole node: the root of the tree.
 #[derive(Debug, Clone)]
@@ -62,7 +65,7 @@ pub struct AccountReport {
 }
 
 #[derive(Debug)]
-struct Node {
+pub(crate) struct Node {
     name: String,
     /// `u64::MAX`: none of its own.
     limit_bytes: u64,
@@ -74,9 +77,9 @@ struct Node {
     children: Mutex<Vec<Weak<Node>>>,
     slots: Mutex<Vec<Weak<Slot>>>,
     /// Tasks that this account refused.
-    waiters: Waiters,
-    /// Tasks in all queues of the tree: only the root's is used.
-    waiting: AtomicUsize,
+    queue: Queue,
+    /// Everybody who waits in the tree.
+    waiting: Arc<Waiting>,
 }
 
 /// Aligned so that no two workers write the same pair of cache lines.
@@ -87,6 +90,7 @@ struct Slot {
     free_bytes: AtomicU64,
     account: Account,
     root: Account,
+    waiting: Arc<Waiting>,
 }
 
 impl Budget {
@@ -141,6 +145,7 @@ impl Account {
             free_bytes: AtomicU64::new(0),
             account: self.clone(),
             root: root.clone(),
+            waiting: Arc::clone(&self.0.waiting),
         });
         let mut slots = lock(&self.0.slots);
         slots.retain(|slot| slot.strong_count() > 0);
@@ -177,25 +182,24 @@ impl Account {
         self.ancestry().map(left).min().unwrap_or(0)
     }
 
-    /// Wakes the longest waiting task of every account of this tree, by its root.
-    ///
-    /// Releases wake tasks; this makes up for a wake-up that went to a task that
-    /// no longer wanted it. Workers call it from their housekeeping.
-    pub fn wake_waiting(&self) {
-        self.wake_below(&self.0.waiting);
-    }
-
-    fn wake_below(&self, total: &AtomicUsize) {
-        self.0.waiters.wake_one(total);
-        self.children()
-            .iter()
-            .for_each(|child| child.wake_below(total));
-    }
-
-    /// Tasks that wait for bytes anywhere in the tree of this root account.
+    /// Tasks that wait for bytes anywhere in the tree of this account.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.0.waiting.load(Ordering::Relaxed)
+        self.0.waiting.count()
+    }
+
+    pub(crate) fn waiting_tasks(&self) -> &Waiting {
+        &self.0.waiting
+    }
+
+    /// Accounts from this one up to the root, both counted.
+    pub(crate) fn depth(&self) -> usize {
+        self.ancestry().count()
+    }
+
+    /// The account `level` above this one: itself at 0.
+    pub(crate) fn node_above(&self, level: usize) -> &Node {
+        self.ancestry().nth(level).expect("a level below the depth")
     }
 
     fn report(&self) -> AccountReport {
@@ -221,20 +225,13 @@ impl Account {
             .collect()
     }
 
-    fn slots(&self) -> Vec<Arc<Slot>> {
-        lock(&self.0.slots)
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect()
-    }
-
     fn free_bytes(&self) -> u64 {
-        let own: u64 = self
-            .slots()
-            .iter()
-            .map(|slot| slot.free_bytes.load(Ordering::Relaxed))
-            .sum();
-        own + self.children().iter().map(Self::free_bytes).sum::<u64>()
+        let mut bytes = 0;
+        each(&self.0.slots, |slot| {
+            bytes += slot.free_bytes.load(Ordering::Relaxed);
+        });
+        each(&self.0.children, |child| bytes += Self(child).free_bytes());
+        bytes
     }
 
     /// Charges `bytes` here and to every account above.
@@ -242,6 +239,20 @@ impl Account {
     /// # Errors
     /// How many accounts up the one stands that has no room.
     fn draw(&self, bytes: u64) -> Result<(), usize> {
+        self.draw_unseen(bytes).inspect_err(|&level| {
+            // What was charged for a moment may have refused somebody who now waits.
+            if self
+                .ancestry()
+                .take(level)
+                .any(|node| !node.queue.is_empty())
+            {
+                self.0.waiting.grant(self);
+            }
+        })
+    }
+
+    /// [`Account::draw`] for whoever has locked the queues.
+    pub(crate) fn draw_unseen(&self, bytes: u64) -> Result<(), usize> {
         for (level, node) in self.ancestry().enumerate() {
             if !node.charge(bytes) {
                 self.ancestry()
@@ -253,54 +264,61 @@ impl Account {
         Ok(())
     }
 
-    fn give_back(&self, bytes: u64) {
+    /// Takes `bytes` off here and every account above, and grants them to who waits.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
         self.ancestry().for_each(|node| node.discharge(bytes));
+        self.grant_waiting();
+    }
+
+    /// Grants what is free here and above to who waits for it.
+    pub(crate) fn grant_waiting(&self) {
+        if self.ancestry().any(|node| !node.queue.is_empty()) {
+            self.0.waiting.grant(self);
+        }
     }
 
     /// Gives back what lies free in the leases of this account and below it.
-    fn reclaim(&self) {
-        for slot in self.slots() {
-            let free = slot.free_bytes.swap(0, Ordering::AcqRel);
-            self.give_back(free);
-        }
-        self.children().iter().for_each(Self::reclaim);
+    pub(crate) fn reclaim(&self) {
+        each(&self.0.slots, |slot| slot.flush());
+        each(&self.0.children, |child| Self(child).reclaim());
     }
 
     /// Draws just `bytes`, after free chunks were taken back from everybody
     /// below the account that refused.
-    ///
-    /// # Errors
-    /// The account that has no room all the same.
-    fn draw_after_reclaim(&self, bytes: u64) -> Result<(), Self> {
+    fn draw_after_reclaim(&self, bytes: u64) -> bool {
         let mut reclaimed = None;
         loop {
             let Err(level) = self.draw(bytes) else {
-                return Ok(());
+                return true;
             };
-            let refusing = self.above(level);
             // Room was made there, and somebody was quicker, or the rest is in use.
-            if reclaimed.is_some_and(|reclaimed| level <= reclaimed) {
-                return Err(refusing);
+            let is_reclaimed = reclaimed.is_some_and(|reclaimed| level <= reclaimed);
+            // While somebody waits, no lease keeps free bytes.
+            if is_reclaimed || self.0.waiting.is_any() {
+                return false;
             }
-            refusing.reclaim();
+            self.above(level).reclaim();
             reclaimed = Some(level);
         }
     }
 
     fn above(&self, level: usize) -> Self {
-        let mut account = self.clone();
+        let mut account = self;
         for _ in 0..level {
-            let Some(parent) = account.0.parent.clone() else {
-                break;
-            };
-            account = parent;
+            account = account.0.parent.as_ref().expect("a level below the depth");
         }
-        account
+        account.clone()
     }
 }
 
 impl Node {
     fn new(name: String, limit_bytes: u64, parent: Option<Account>) -> Self {
+        let waiting = parent
+            .as_ref()
+            .map_or_else(Arc::default, |parent| Arc::clone(&parent.0.waiting));
         Self {
             name,
             limit_bytes,
@@ -310,15 +328,19 @@ impl Node {
             parent,
             children: Mutex::default(),
             slots: Mutex::default(),
-            waiters: Waiters::default(),
-            waiting: AtomicUsize::new(0),
+            queue: Queue::default(),
+            waiting,
         }
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
     }
 
     fn charge(&self, bytes: u64) -> bool {
         let charged = self
             .drawn_bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |drawn| {
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |drawn| {
                 drawn
                     .checked_add(bytes)
                     .filter(|&drawn| drawn <= self.limit_bytes)
@@ -330,7 +352,7 @@ impl Node {
     }
 
     fn discharge(&self, bytes: u64) {
-        let before = self.drawn_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        let before = self.drawn_bytes.fetch_sub(bytes, Ordering::SeqCst);
         debug_assert!(
             before >= bytes,
             "{} gives back {bytes} of {before}",
@@ -346,42 +368,42 @@ impl Lease {
     /// [`OverBudget`] where the account, or one above it, has no room; it is
     /// counted as a refusal.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, OverBudget> {
-        if self.0.take(bytes as u64).is_ok() {
-            return Ok(Reservation {
-                lease: self.clone(),
-                bytes,
+        self.reserve(bytes).ok_or_else(|| {
+            self.0.account.ancestry().for_each(|node| {
+                node.refused.fetch_add(1, Ordering::Relaxed);
             });
-        }
-        self.0.account.ancestry().for_each(|node| {
-            node.refused.fetch_add(1, Ordering::Relaxed);
-        });
-        Err(OverBudget {
-            bytes: bytes as u64,
+            OverBudget {
+                bytes: bytes as u64,
+            }
         })
     }
 
-    /// Reserves `bytes`, or wakes the task when somebody gave some back.
+    /// Reserves `bytes` where there is room for them.
+    pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
+        self.0
+            .take(bytes as u64)
+            .then(|| Reservation::new(self, bytes))
+    }
+
+    /// Reserves `bytes`, or queues the task, which is woken once they are drawn for it.
+    ///
+    /// `waiter` is its place in the queue: the task passes the same at every poll, and
+    /// drops it when it no longer waits. A poll in between costs one lock; one with other
+    /// bytes than before keeps the place's age.
     ///
     /// # Cancel safety
-    /// A task that stops polling loses nothing.
-    pub fn poll_reserve(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<Reservation> {
-        let Err(refusing) = self.0.take(bytes as u64) else {
-            return Poll::Ready(Reservation {
-                lease: self.clone(),
-                bytes,
-            });
-        };
-        let total = &self.0.root.0.waiting;
-        refusing.0.waiters.push(cx.waker(), total);
-        // Bytes that came back before the queue had us would wake nobody.
-        if self.0.take(bytes as u64).is_ok() {
-            refusing.0.waiters.wake_one(total);
-            return Poll::Ready(Reservation {
-                lease: self.clone(),
-                bytes,
-            });
+    /// A task that stops polling and drops its `waiter` loses nothing, for itself or others.
+    pub fn poll_reserve(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: usize,
+        waiter: &mut Waiter,
+    ) -> Poll<Reservation> {
+        if !waiter.is_waiting() && self.0.take_cached(bytes as u64) {
+            return Poll::Ready(Reservation::new(self, bytes));
         }
-        Poll::Pending
+        ready!(waiter.poll(self, bytes as u64, cx.waker()));
+        Poll::Ready(Reservation::new(self, bytes))
     }
 
     /// The root of the tree that this lease belongs to.
@@ -395,28 +417,34 @@ impl Lease {
     pub fn account(&self) -> &Account {
         &self.0.account
     }
+
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.0.waiting
+    }
+
+    /// Whether both are the same share.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl Slot {
     /// Takes `bytes` out of what is free, or out of what can be drawn.
-    ///
-    /// # Errors
-    /// The account that has no room.
-    fn take(&self, bytes: u64) -> Result<(), Account> {
-        if self.take_free(bytes) {
-            return Ok(());
-        }
-        let chunk = bytes.max(DRAW_BYTES);
-        if !self.is_wanted() && self.account.draw(chunk).is_ok() {
-            self.free_bytes.fetch_add(chunk - bytes, Ordering::AcqRel);
-            return Ok(());
-        }
-        self.account.draw_after_reclaim(bytes)
+    fn take(&self, bytes: u64) -> bool {
+        self.take_cached(bytes) || self.account.draw_after_reclaim(bytes)
     }
 
-    /// Somebody in the tree waits for bytes.
-    fn is_wanted(&self) -> bool {
-        self.root.0.waiting.load(Ordering::SeqCst) > 0
+    /// Takes `bytes` out of what is free, or draws a chunk for them where nobody waits.
+    fn take_cached(&self, bytes: u64) -> bool {
+        if self.take_free(bytes) {
+            return true;
+        }
+        let chunk = bytes.max(DRAW_BYTES);
+        if self.waiting.is_any() || self.account.draw(chunk).is_err() {
+            return false;
+        }
+        self.keep(chunk - bytes);
+        true
     }
 
     fn take_free(&self, bytes: u64) -> bool {
@@ -428,21 +456,33 @@ impl Slot {
     }
 
     fn give_back(&self, bytes: u64) {
-        let free = self.free_bytes.fetch_add(bytes, Ordering::AcqRel) + bytes;
-        let wanted = self.is_wanted();
-        if free <= LEASE_FREE_BYTES_MAX && !wanted {
+        if bytes == 0 {
             return;
         }
-        let keep = if wanted { 0 } else { DRAW_BYTES };
-        let free = self.free_bytes.swap(0, Ordering::AcqRel);
-        let kept = free.min(keep);
-        self.free_bytes.fetch_add(kept, Ordering::AcqRel);
-        self.account.give_back(free - kept);
-        if wanted {
-            let total = &self.root.0.waiting;
+        if self.keep(bytes) > LEASE_FREE_BYTES_MAX {
+            let free = self.free_bytes.swap(0, Ordering::SeqCst);
+            let kept = free.min(DRAW_BYTES);
+            self.account.give_back(free - kept);
+            self.keep(kept);
+        }
+    }
+
+    /// Keeps `bytes` free, unless somebody waits: how much is free then.
+    fn keep(&self, bytes: u64) -> u64 {
+        let free = self.free_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        // In this order: whoever starts to wait makes it known before it looks here.
+        if self.waiting.is_any() {
+            self.flush();
+            return 0;
+        }
+        free
+    }
+
+    /// Gives back all that is free.
+    fn flush(&self) {
+        if self.free_bytes.load(Ordering::SeqCst) > 0 {
             self.account
-                .ancestry()
-                .for_each(|node| node.waiters.wake_one(total));
+                .give_back(self.free_bytes.swap(0, Ordering::SeqCst));
         }
     }
 }
@@ -454,6 +494,14 @@ impl Drop for Slot {
 }
 
 impl Reservation {
+    /// For bytes that are drawn.
+    fn new(lease: &Lease, bytes: usize) -> Self {
+        Self {
+            lease: lease.clone(),
+            bytes,
+        }
+    }
+
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -471,7 +519,7 @@ impl Reservation {
     /// # Errors
     /// [`OverBudget`]; what was held is kept.
     pub fn try_grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
-        if self.lease.0.take(bytes as u64).is_err() {
+        if !self.lease.0.take(bytes as u64) {
             return Err(OverBudget {
                 bytes: bytes as u64,
             });
@@ -497,9 +545,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.lease.0.give_back(self.bytes as u64);
-        }
+        self.lease.0.give_back(self.bytes as u64);
     }
 }
 
@@ -513,159 +559,23 @@ impl fmt::Display for Account {
 }
 
 /// A panic while a list of weak handles was edited leaves it usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicBool;
-    use std::task::{Wake, Waker};
-    use std::thread;
-
-    use super::*;
-
-    const MIB: u64 = 1 << 20;
-
-    #[derive(Default)]
-    struct Flag(AtomicBool);
-
-    impl Wake for Flag {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::SeqCst);
+/// Calls `visit` with whatever is left of `list`, unlocked, and without an allocation.
+///
+/// From the end: entries only ever move to the front, so that none is missed.
+fn each<T>(list: &Mutex<Vec<Weak<T>>>, mut visit: impl FnMut(Arc<T>)) {
+    let mut index = lock(list).len();
+    while index > 0 {
+        index -= 1;
+        let item = lock(list).get(index).and_then(Weak::upgrade);
+        if let Some(item) = item {
+            visit(item);
         }
-    }
-
-    #[test]
-    fn a_reservation_is_seen_in_every_account_above_and_given_back() {
-        let budget = Budget::new(MIB);
-        let listener = budget.root().child("listener", None);
-        let route = listener.child("route", Some(MIB / 2));
-        let held = route.lease().try_reserve(1000).expect("there is room");
-        assert_eq!(route.reserved_bytes(), 1000);
-        assert_eq!(listener.reserved_bytes(), 1000);
-        assert_eq!(budget.root().reserved_bytes(), 1000);
-        drop(held);
-        assert_eq!(budget.root().reserved_bytes(), 0);
-        assert_eq!(
-            budget.root().0.drawn_bytes.load(Ordering::SeqCst),
-            0,
-            "the lease is gone too"
-        );
-    }
-
-    #[test]
-    fn the_limit_of_each_level_holds() {
-        let budget = Budget::new(MIB);
-        let small = budget.root().child("small", Some(300_000)).lease();
-        let large = budget.root().child("large", None).lease();
-        let held = small.try_reserve(300_000).expect("just its limit");
-        assert_eq!(small.try_reserve(1).err(), Some(OverBudget { bytes: 1 }));
-        let rest = MIB - 300_000;
-        let _rest = large
-            .try_reserve(usize::try_from(rest).expect("64 bits"))
-            .expect("the rest");
-        assert!(large.try_reserve(1).is_err());
-        drop(held);
-        assert!(large.try_reserve(300_000).is_ok());
-        assert_eq!(budget.report().refused, 2);
-        assert_eq!(budget.report().peak_bytes, MIB);
-    }
-
-    #[test]
-    fn free_chunks_of_other_workers_are_reclaimed_before_a_refusal() {
-        let budget = Budget::new(2 * DRAW_BYTES);
-        let account = budget.root().child("bodies", None);
-        let (first, second) = (account.lease(), account.lease());
-        let a = first.try_reserve(1).expect("draws a chunk");
-        let b = second.try_reserve(1).expect("draws the other");
-        let most = usize::try_from(2 * DRAW_BYTES - 2).expect("small");
-        let c = second.try_reserve(most).expect("reclaims what lies free");
-        assert!(first.try_reserve(1).is_err(), "every byte is in use");
-        drop((a, b, c));
-        assert_eq!(budget.root().reserved_bytes(), 0);
-    }
-
-    #[test]
-    fn a_waiting_task_is_woken_by_a_release() {
-        let budget = Budget::new(DRAW_BYTES);
-        let lease = budget.root().child("bodies", None).lease();
-        let all = lease
-            .try_reserve(usize::try_from(DRAW_BYTES).expect("small"))
-            .expect("room");
-        let flag = Arc::new(Flag::default());
-        let waker = Waker::from(flag.clone());
-        let mut cx = Context::from_waker(&waker);
-        assert!(lease.poll_reserve(&mut cx, 10).is_pending());
-        assert!(lease.poll_reserve(&mut cx, 10).is_pending(), "queued once");
-        assert_eq!(budget.root().waiting(), 1);
-        drop(all);
-        assert!(flag.0.load(Ordering::SeqCst));
-        assert!(lease.poll_reserve(&mut cx, 10).is_ready());
-    }
-
-    #[test]
-    fn a_full_account_keeps_no_wake_up_from_another() {
-        let budget = Budget::new(4 * MIB);
-        let full = budget.root().child("full", Some(MIB)).lease();
-        let other = budget.root().child("other", None).lease();
-        let mib = usize::try_from(MIB).expect("small");
-        let (_kept, given_back) = (full.try_reserve(mib), other.try_reserve(3 * mib));
-        let flags = [(); 5].map(|()| Arc::new(Flag::default()));
-        let wakers = flags.clone().map(Waker::from);
-        for waker in &wakers[..4] {
-            assert!(
-                full.poll_reserve(&mut Context::from_waker(waker), 1)
-                    .is_pending()
-            );
-        }
-        assert!(
-            other
-                .poll_reserve(&mut Context::from_waker(&wakers[4]), 1)
-                .is_pending()
-        );
-        drop(given_back);
-        assert!(
-            flags[4].0.load(Ordering::SeqCst),
-            "those of the full account stay asleep"
-        );
-    }
-
-    #[test]
-    fn many_threads_never_exceed_the_limit_and_leave_nothing_behind() {
-        let budget = Budget::new(MIB);
-        let account = budget.root().child("bodies", None);
-        thread::scope(|scope| {
-            for worker in 0..4usize {
-                let (lease, budget) = (account.lease(), &budget);
-                scope.spawn(move || {
-                    let mut held = std::collections::VecDeque::new();
-                    for round in 0..20_000usize {
-                        held.extend(lease.try_reserve(1 + (round * 7919 + worker) % 50_000).ok());
-                        if held.len() > 40 {
-                            held.pop_front();
-                        }
-                        assert!(budget.root().0.drawn_bytes.load(Ordering::SeqCst) <= MIB);
-                    }
-                });
-            }
-        });
-        assert_eq!(budget.root().0.drawn_bytes.load(Ordering::SeqCst), 0);
-        assert!(
-            budget.report().refused > 0,
-            "the test must press against the limit"
-        );
-    }
-
-    #[test]
-    fn shrinking_and_growing_keep_the_account_exact() {
-        let budget = Budget::new(MIB);
-        let lease = budget.root().child("queue", None).lease();
-        let mut held = lease.try_reserve(100).expect("room");
-        held.try_grow(50).expect("room");
-        held.shrink(120);
-        assert_eq!((held.bytes(), budget.root().reserved_bytes()), (30, 30));
-        assert!(held.try_grow(usize::try_from(MIB).expect("small")).is_err());
-        assert_eq!(held.bytes(), 30);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::account::{Lease, OverBudget, Reservation};
 use crate::pool::{self, Storage};
 use crate::size_class::SizeClass;
+use crate::waiters::Waiter;
 
 /// Bytes in pooled memory: `[consumed | filled | spare]`.
 ///
@@ -63,20 +64,25 @@ impl Buffer {
         Ok(Self::new(class, charge))
     }
 
-    /// Like [`Buffer::take`], but waits for room.
+    /// Like [`Buffer::take`], but waits for room, as [`Lease::poll_reserve`] does.
     ///
     /// # Cancel safety
-    /// A task that stops polling loses nothing.
-    pub fn poll_take(cx: &mut Context<'_>, lease: &Lease, bytes: usize) -> Poll<Self> {
+    /// A task that stops polling and drops its `waiter` loses nothing, for itself or others.
+    pub fn poll_take(
+        cx: &mut Context<'_>,
+        lease: &Lease,
+        bytes: usize,
+        waiter: &mut Waiter,
+    ) -> Poll<Self> {
         let class = SizeClass::holding(bytes);
-        let charge = match lease.poll_reserve(cx, class.bytes()) {
-            Poll::Ready(charge) => charge,
-            Poll::Pending => {
-                // What this thread keeps for later is the first thing to go.
-                pool::drain();
-                ready!(lease.poll_reserve(cx, class.bytes()))
+        if !waiter.is_waiting() {
+            if let Some(charge) = lease.reserve(class.bytes()) {
+                return Poll::Ready(Self::new(class, charge));
             }
-        };
+            // What this thread keeps for later is the first thing to go.
+            pool::drain();
+        }
+        let charge = ready!(lease.poll_reserve(cx, class.bytes(), waiter));
         Poll::Ready(Self::new(class, charge))
     }
 

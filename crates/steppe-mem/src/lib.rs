@@ -18,3 +18,4 @@ mod waiters;
 pub use account::{Account, AccountReport, Budget, Lease, OverBudget, Reservation};
 pub use buffer::{Buffer, Full};
 pub use size_class::SizeClass;
+pub use waiters::Waiter;

@@ -12,6 +12,13 @@ pub const LEASE_FREE_BYTES_MAX: u64 = 4 * DRAW_BYTES;
 /// What a thread's stock may be charged beyond what lies in it.
 pub const CHARGE_SLACK_BYTES: usize = 256 << 10;
 
+/// Tasks woken with one lock of the queues: their wakers are held on the stack.
+pub const WAKES_MAX: usize = 16;
+
+/// Memory that a task in the queue for bytes takes at most, to be charged by
+/// whoever charges the task.
+pub const WAITER_BYTES: usize = 128;
+
 /// The smallest budget that a node can work under.
 pub const BUDGET_BYTES_MIN: u64 = 8 << 20;
 

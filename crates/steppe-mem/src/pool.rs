@@ -94,7 +94,8 @@ pub fn install(stock: &Stock) {
     });
 }
 
-/// Frees the buffers of the calling thread that were idle since the last call.
+/// Frees the buffers of the calling thread that were idle since the last call; all
+/// that are idle, while somebody waits for bytes.
 pub fn trim() {
     LOCAL.with_borrow_mut(LocalPool::trim);
 }
@@ -205,6 +206,9 @@ impl LocalPool {
     fn put(&mut self, class: SizeClass, block: Box<Block>) {
         let index = class.index();
         Counts::add(&self.counts.in_use[index], -1);
+        if self.is_wanted() {
+            return self.drain();
+        }
         let idle_bytes = self.idle_bytes + class.bytes();
         if idle_bytes <= self.idle_bytes_max && self.cover(idle_bytes) {
             self.idle_bytes = idle_bytes;
@@ -222,7 +226,16 @@ impl LocalPool {
         covered >= idle_bytes || charge.try_grow(idle_bytes - covered).is_ok()
     }
 
+    /// Whether somebody waits for what lies idle.
+    fn is_wanted(&self) -> bool {
+        let charge = self.charge.as_ref();
+        charge.is_some_and(|charge| charge.lease().waiting().is_any())
+    }
+
     fn trim(&mut self) {
+        if self.is_wanted() {
+            return self.drain();
+        }
         for class in SizeClass::all() {
             let index = class.index();
             let unused = self.idle_count_min[index].min(self.idle[index].len());
@@ -234,7 +247,9 @@ impl LocalPool {
     }
 
     fn drain(&mut self) {
-        self.free_all();
+        if self.idle_bytes > 0 {
+            self.free_all();
+        }
         if let Some(charge) = &mut self.charge {
             charge.shrink(charge.bytes());
         }

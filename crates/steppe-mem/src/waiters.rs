@@ -1,36 +1,500 @@
-//! Who waits for bytes of an account: woken in the order of arrival.
+//! Tasks that wait for bytes of an account, and who gets them.
 //!
-//! A task waits at the account that refused it. A waker may belong to a task
-//! that has gone since, so workers wake the first now and then all the same
-//! ([`crate::Account::wake_waiting`]).
+//! Bytes that come back are drawn for a waiting task before it is woken, so that
+//! it is woken once and nobody takes them meanwhile. A task is queued at the
+//! account that refused it, by size; each queue is first in, first out. A request
+//! that does not fit lets smaller ones pass: a peer may choose its size, and one
+//! large request would stop everybody.
+//!
+//! Invariant: for the first task of each queue there is no room. Two rules keep it:
+//! - Whoever gives bytes back to an account looks at its queue afterwards, and
+//!   whoever queues tries to draw again afterwards, so one of them sees the other.
+//! - A queue of which the first task moved to an account above is looked at again
+//!   when that task got its bytes, left, or moved down.
+//!
+//! Cost: all queues of a tree share one lock, which is only taken while somebody
+//! waits. A release tries the first task of each size, a refusal none.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::task::Waker;
+use std::sync::{Mutex, MutexGuard};
+use std::task::{Poll, Waker};
 
+use crate::account::{Account, Lease, Node, lock};
+use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, WAITER_BYTES, WAKES_MAX};
+
+/// A task's place in the queue for bytes: empty until it has to wait.
+///
+/// Whoever waits keeps it between polls and drops it when it no longer waits;
+/// bytes that were meant for it go to the next then. One that is kept without
+/// being polled may hold bytes back.
 #[derive(Debug, Default)]
-pub(crate) struct Waiters(Mutex<VecDeque<Waker>>);
+pub struct Waiter(Option<Place>);
 
-impl Waiters {
-    /// Queues `waker` unless the same task is queued already; `total` counts all queues of a tree.
-    pub(crate) fn push(&self, waker: &Waker, total: &AtomicUsize) {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !queue.iter().any(|queued| queued.will_wake(waker)) {
-            queue.push_back(waker.clone());
-            total.fetch_add(1, Ordering::SeqCst);
+#[derive(Debug)]
+struct Place {
+    lease: Lease,
+    index: u32,
+}
+
+/// Everybody who waits in one tree of accounts.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// Tasks that are queued, or about to be.
+    count: AtomicUsize,
+    entries: Mutex<Entries>,
+}
+
+/// The tasks that one account refused.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    count: AtomicUsize,
+    /// Locked only by whoever has locked [`Waiting::entries`].
+    lists: Mutex<[List; SIZES]>,
+}
+
+/// A list through [`Entries`].
+#[derive(Debug, Clone, Copy)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+/// A slab: places are reused, so that waiting again allocates nothing.
+#[derive(Debug)]
+struct Entries {
+    slab: Vec<Entry>,
+    /// Free entries, linked by `next`.
+    free: u32,
+    in_use: usize,
+    next_ticket: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    account: Option<Account>,
+    waker: Option<Waker>,
+    /// Wanted, or drawn for it once it is granted.
+    bytes: u64,
+    /// Smaller for who came earlier.
+    ticket: u64,
+    prev: u32,
+    next: u32,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In no queue.
+    Free,
+    /// In the queue of the account so many levels above its own.
+    Queued { level: u8 },
+    /// Its bytes are drawn.
+    Granted,
+}
+
+/// What became of an attempt to draw for somebody.
+enum Attempt {
+    Granted,
+    /// The account where it was queued has no room.
+    Stayed,
+    /// An account above that one has none, and it is queued there now.
+    MovedUp,
+    /// An account below that one has none, and it is queued there now.
+    MovedDown,
+}
+
+/// A task that leaves its place.
+struct Left {
+    waker: Option<Waker>,
+    ticket: u64,
+    /// Drawn for it.
+    granted_bytes: Option<u64>,
+}
+
+/// Sizes that are queued apart: powers of two from the smallest to the largest buffer.
+const SIZES: usize = (BUFFER_BYTES_MAX.ilog2() - BUFFER_BYTES_MIN.ilog2()) as usize + 1;
+const NONE: u32 = u32::MAX;
+
+// The slab doubles when it grows.
+const _: () = assert!(2 * size_of::<Entry>() <= WAITER_BYTES);
+const _: () = assert!(size_of::<Waiter>() <= 16);
+
+impl Waiter {
+    /// Whether it has a place in a queue, or bytes that were drawn for it.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Polls for `bytes` that the task waits for, from its place if it has one.
+    pub(crate) fn poll(&mut self, lease: &Lease, bytes: u64, waker: &Waker) -> Poll<()> {
+        let Some(place) = &self.0 else {
+            return self.register(lease, bytes, waker, None);
+        };
+        if place.lease.is(lease) {
+            match lease.waiting().poll(place.index, bytes, waker) {
+                Some(Poll::Pending) => return Poll::Pending,
+                Some(Poll::Ready(granted)) => {
+                    self.0 = None;
+                    lease.account().give_back(granted - bytes);
+                    return Poll::Ready(());
+                }
+                None => {}
+            }
+        }
+        // It wants something else than it waits for.
+        let ticket = self.leave();
+        self.register(lease, bytes, waker, ticket)
+    }
+
+    fn register(
+        &mut self,
+        lease: &Lease,
+        bytes: u64,
+        waker: &Waker,
+        ticket: Option<u64>,
+    ) -> Poll<()> {
+        let index = lease.waiting().register(lease, bytes, waker, ticket);
+        self.0 = index.map(|index| Place {
+            lease: lease.clone(),
+            index,
+        });
+        if index.is_some() {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
         }
     }
 
-    pub(crate) fn wake_one(&self, total: &AtomicUsize) {
-        let waker = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front();
-        if let Some(waker) = waker {
-            total.fetch_sub(1, Ordering::SeqCst);
-            waker.wake();
+    /// Gives its place up, and its bytes to the next.
+    fn leave(&mut self) -> Option<u64> {
+        let Place { lease, index } = self.0.take()?;
+        let left = lease.waiting().entries().remove(index);
+        match left.granted_bytes {
+            Some(bytes) => lease.account().give_back(bytes),
+            // Others may have waited behind it.
+            None => lease.account().grant_waiting(),
         }
+        drop(left.waker);
+        Some(left.ticket)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Waiting {
+    /// Whether somebody waits, anywhere in the tree. While it is so, no lease keeps free bytes.
+    pub(crate) fn is_any(&self) -> bool {
+        self.count() > 0
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        lock(&self.entries)
+    }
+
+    /// Draws `bytes`, or queues the task: its index then.
+    fn register(
+        &self,
+        lease: &Lease,
+        bytes: u64,
+        waker: &Waker,
+        ticket: Option<u64>,
+    ) -> Option<u32> {
+        // From here on nobody keeps free bytes. What was kept before is given back by the
+        // first who waits; those who come meanwhile are in the queue when it is.
+        if self.count.fetch_add(1, Ordering::SeqCst) == 0 {
+            lease.root().reclaim();
+        }
+        let mut entries = self.entries();
+        let index = entries.insert(lease.account(), bytes, waker, ticket);
+        let left = entries
+            .draw_or_queue(index)
+            .then(|| entries.remove(index).waker);
+        drop(entries);
+        self.count.fetch_sub(1, Ordering::SeqCst);
+        left.is_none().then_some(index)
+    }
+
+    /// The bytes that were drawn for it, at least `bytes`. `None` where it waits for another
+    /// amount.
+    fn poll(&self, index: u32, bytes: u64, waker: &Waker) -> Option<Poll<u64>> {
+        let mut entries = self.entries();
+        let entry = entries.at(index);
+        // A waker may own what locks this: it is dropped after the lock.
+        let (polled, dropped) = if entry.state == State::Granted && entry.bytes >= bytes {
+            let granted = entry.bytes;
+            (Poll::Ready(granted), entries.remove(index).waker)
+        } else if entry.state != State::Granted && entry.bytes == bytes {
+            let is_same = entry.waker.as_ref().is_some_and(|old| old.will_wake(waker));
+            let old = if is_same {
+                None
+            } else {
+                entry.waker.replace(waker.clone())
+            };
+            (Poll::Pending, old)
+        } else {
+            return None;
+        };
+        drop(entries);
+        drop(dropped);
+        Some(polled)
+    }
+
+    /// Gives room of `account`, and of those above it, to who waits for it.
+    pub(crate) fn grant(&self, account: &Account) {
+        let mut account = account.clone();
+        loop {
+            let mut wakers = [const { None }; WAKES_MAX];
+            let is_done = self.entries().grant(&mut account, &mut wakers);
+            wakers.into_iter().flatten().for_each(Waker::wake);
+            if is_done {
+                return;
+            }
+        }
+    }
+}
+
+impl Queue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::SeqCst) == 0
+    }
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self {
+            first: NONE,
+            last: NONE,
+        }
+    }
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self {
+            slab: Vec::new(),
+            free: NONE,
+            in_use: 0,
+            next_ticket: 0,
+        }
+    }
+}
+
+impl Entries {
+    fn at(&mut self, index: u32) -> &mut Entry {
+        &mut self.slab[index as usize]
+    }
+
+    fn insert(&mut self, account: &Account, bytes: u64, waker: &Waker, ticket: Option<u64>) -> u32 {
+        let ticket = ticket.unwrap_or(self.next_ticket);
+        self.next_ticket += 1;
+        self.in_use += 1;
+        let entry = Entry {
+            account: Some(account.clone()),
+            waker: Some(waker.clone()),
+            bytes,
+            ticket,
+            prev: NONE,
+            next: NONE,
+            state: State::Free,
+        };
+        if self.free == NONE {
+            let index = u32::try_from(self.slab.len()).expect("fewer tasks than 2^32");
+            self.slab.push(entry);
+            return index;
+        }
+        let index = self.free;
+        self.free = self.at(index).next;
+        *self.at(index) = entry;
+        index
+    }
+
+    fn remove(&mut self, index: u32) -> Left {
+        self.unlink(index);
+        let free = self.free;
+        let entry = self.at(index);
+        let left = Left {
+            waker: entry.waker.take(),
+            ticket: entry.ticket,
+            granted_bytes: (entry.state == State::Granted).then_some(entry.bytes),
+        };
+        entry.account = None;
+        entry.state = State::Free;
+        entry.next = free;
+        self.free = index;
+        self.in_use -= 1;
+        if self.in_use == 0 {
+            // What a crowd needed is not kept once it has gone.
+            self.free = NONE;
+            self.slab.clear();
+            self.slab.shrink_to(WAKES_MAX);
+        }
+        left
+    }
+
+    /// Grants what fits, until nothing more does: true then. False once `wakers` is full;
+    /// the caller wakes them, outside of the lock, and calls again.
+    fn grant(&mut self, account: &mut Account, wakers: &mut [Option<Waker>]) -> bool {
+        let mut wakers = wakers.iter_mut();
+        'path: loop {
+            for level in 0..account.depth() {
+                match self.grant_at(account, level) {
+                    None => {}
+                    Some((moved, waker)) => {
+                        // Others may have waited behind it, at any account above its own.
+                        *account = moved;
+                        if let Some(waker) = waker {
+                            let place = wakers.next().expect("it returns when they are full");
+                            *place = Some(waker);
+                            if wakers.len() == 0 {
+                                return false;
+                            }
+                        }
+                        continue 'path;
+                    }
+                }
+            }
+            return true;
+        }
+    }
+
+    /// Grants the oldest that fits, of those queued at the account `level` above `account`:
+    /// its own account, and whom to wake. No waker for one that moved to an account below.
+    fn grant_at(&mut self, account: &Account, level: usize) -> Option<(Account, Option<Waker>)> {
+        let node = account.node_above(level);
+        let mut sizes = SIZES;
+        while !node.queue().is_empty() {
+            let (size, index) = self.oldest(node, sizes)?;
+            match self.attempt(index) {
+                // There is no room for this much: neither for more.
+                Attempt::Stayed | Attempt::MovedUp => sizes = size,
+                Attempt::MovedDown => return Some((self.account(index), None)),
+                Attempt::Granted => {
+                    let waker = self.at(index).waker.take();
+                    return Some((self.account(index), waker));
+                }
+            }
+        }
+        None
+    }
+
+    /// Who came first among the smallest `sizes`.
+    fn oldest(&self, node: &Node, sizes: usize) -> Option<(usize, u32)> {
+        let lists = lock(&node.queue().lists);
+        (0..sizes)
+            .map(|size| (size, lists[size].first))
+            .filter(|&(_, first)| first != NONE)
+            .min_by_key(|&(_, first)| self.slab[first as usize].ticket)
+    }
+
+    fn attempt(&mut self, index: u32) -> Attempt {
+        let before = self.at(index).state;
+        if self.draw_or_queue(index) {
+            self.at(index).state = State::Granted;
+            return Attempt::Granted;
+        }
+        match (before, self.at(index).state) {
+            (State::Queued { level: before }, State::Queued { level }) if level < before => {
+                Attempt::MovedDown
+            }
+            (before, after) if before == after => Attempt::Stayed,
+            _ => Attempt::MovedUp,
+        }
+    }
+
+    /// Draws for `index` and takes it out of its queue, or leaves it in the queue of the
+    /// account that refuses.
+    fn draw_or_queue(&mut self, index: u32) -> bool {
+        let (account, bytes) = (self.account(index), self.at(index).bytes);
+        // Nobody may think meanwhile that nobody waits.
+        account.waiting_tasks().count.fetch_add(1, Ordering::SeqCst);
+        let is_drawn = loop {
+            let Err(level) = account.draw_unseen(bytes) else {
+                self.unlink(index);
+                break true;
+            };
+            let state = State::Queued {
+                level: u8::try_from(level).expect("accounts are few levels deep"),
+            };
+            if self.at(index).state == state {
+                break false;
+            }
+            // Bytes that came back before it was queued there woke nobody: it tries again.
+            self.unlink(index);
+            self.link(index, &account, level);
+        };
+        account.waiting_tasks().count.fetch_sub(1, Ordering::SeqCst);
+        is_drawn
+    }
+
+    fn account(&mut self, index: u32) -> Account {
+        let account = self.at(index).account.as_ref();
+        account.expect("whoever waits has one").clone()
+    }
+
+    /// Queues it at the account `level` above its own: first where it is the oldest, else last.
+    fn link(&mut self, index: u32, account: &Account, level: usize) {
+        let queue = account.node_above(level).queue();
+        let mut lists = lock(&queue.lists);
+        let list = &mut lists[self.at(index).size()];
+        let ticket = self.at(index).ticket;
+        let is_oldest = list.first != NONE && ticket < self.at(list.first).ticket;
+        let (prev, next) = if is_oldest {
+            (NONE, list.first)
+        } else {
+            (list.last, NONE)
+        };
+        self.join(list, prev, index);
+        self.join(list, index, next);
+        self.at(index).state = State::Queued {
+            level: u8::try_from(level).expect("accounts are few levels deep"),
+        };
+        queue.count.fetch_add(1, Ordering::SeqCst);
+        account.waiting_tasks().count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Takes it out of its queue, where it is in one.
+    fn unlink(&mut self, index: u32) {
+        let State::Queued { level } = self.at(index).state else {
+            return;
+        };
+        let account = self.account(index);
+        let queue = account.node_above(usize::from(level)).queue();
+        let mut lists = lock(&queue.lists);
+        let list = &mut lists[self.at(index).size()];
+        let (prev, next) = (self.at(index).prev, self.at(index).next);
+        self.join(list, prev, next);
+        let entry = self.at(index);
+        (entry.prev, entry.next, entry.state) = (NONE, NONE, State::Free);
+        queue.count.fetch_sub(1, Ordering::SeqCst);
+        account.waiting_tasks().count.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Makes `next` follow `prev`; [`NONE`] is the list's end.
+    fn join(&mut self, list: &mut List, prev: u32, next: u32) {
+        match prev {
+            NONE => list.first = next,
+            _ => self.at(prev).next = next,
+        }
+        match next {
+            NONE => list.last = prev,
+            _ => self.at(next).prev = prev,
+        }
+    }
+}
+
+impl Entry {
+    /// Which of [`SIZES`] it is queued with.
+    fn size(&self) -> usize {
+        let log2 = self.bytes.max(1).next_power_of_two().ilog2();
+        (log2.saturating_sub(BUFFER_BYTES_MIN.ilog2()) as usize).min(SIZES - 1)
     }
 }

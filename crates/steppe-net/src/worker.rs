@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, LocalOptions};
 
 use crate::deadline::Deadlines;
 use crate::drain::Drain;
-use crate::limits::{BLOCKING_THREADS_MAX, DEADLINE_TICK};
+use crate::limits::BLOCKING_THREADS_MAX;
 
 /// What every task of a worker can reach.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ where
             });
             let deadlines = worker.deadlines.clone();
             tokio::task::spawn_local(async move { deadlines.run().await });
-            tokio::task::spawn_local(keep_house(plan.stock, plan.keep_house, beating.clone()));
+            tokio::task::spawn_local(keep_house(plan.keep_house, beating.clone()));
             serve(worker).await;
             beating.rest();
         });
@@ -102,25 +102,13 @@ where
     })
 }
 
-/// Trims the pool, and wakes tasks that wait for budget where a wake-up was lost.
-async fn keep_house(stock: Stock, other: fn(), pulse: Pulse) {
-    let mut until_trim = TRIM_EVERY;
+/// Trims the pool, and does what else is due every second.
+async fn keep_house(other: fn(), pulse: Pulse) {
     loop {
-        // Ticking is only worth its wake-ups while somebody waits.
-        let pause = if stock.lease.root().waiting() > 0 {
-            DEADLINE_TICK
-        } else {
-            TRIM_EVERY
-        };
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(TRIM_EVERY).await;
         pulse.beat();
-        stock.lease.root().wake_waiting();
-        until_trim = until_trim.saturating_sub(pause);
-        if until_trim.is_zero() {
-            pool::trim();
-            other();
-            until_trim = TRIM_EVERY;
-        }
+        pool::trim();
+        other();
     }
 }
 

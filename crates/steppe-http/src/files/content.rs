@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
-use steppe_mem::{Buffer, Lease};
+use steppe_mem::{Buffer, Lease, Waiter};
 use steppe_net::{File, Reading};
 
 use super::multipart::Multipart;
@@ -31,6 +31,7 @@ pub(super) struct FileContent {
     source: Source,
     /// What is sent now.
     range: Range<u64>,
+    waiter: Waiter,
     /// What comes after it.
     parts: Option<Box<Multipart>>,
 }
@@ -71,6 +72,7 @@ impl FileContent {
         Self {
             source: Source::Here(file),
             range,
+            waiter: Waiter::default(),
             parts: None,
         }
     }
@@ -113,7 +115,7 @@ impl FileContent {
         if let Source::Here(file) = &mut self.source {
             let left = self.range.end - self.range.start;
             let bytes = content_room(lease).min(usize::try_from(left).unwrap_or(usize::MAX));
-            let taken = Buffer::poll_take(cx, lease, bytes);
+            let taken = Buffer::poll_take(cx, lease, bytes, &mut self.waiter);
             *is_starved = taken.is_pending();
             let mut buffer = ready!(taken);
             match file.try_read(&mut buffer, bytes, self.range.start) {

@@ -7,7 +7,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use steppe_mem::{Buffer, Lease};
+use steppe_mem::{Buffer, Lease, Waiter};
 use steppe_net::Stream;
 
 use crate::metrics::WorkerMetrics;
@@ -26,6 +26,7 @@ pub(crate) struct Wire {
     pub(crate) pending: Option<Buffer>,
     /// The last fill waits for budget.
     pub(crate) is_starved: bool,
+    waiter: Waiter,
     side: Side,
     metrics: Rc<WorkerMetrics>,
 }
@@ -36,6 +37,7 @@ impl Wire {
             stream,
             pending: None,
             is_starved: false,
+            waiter: Waiter::default(),
             side,
             metrics,
         }
@@ -51,7 +53,7 @@ impl Wire {
     ) -> Poll<io::Result<usize>> {
         debug_assert!(self.pending.is_none(), "it would be lost");
         ready!(self.stream.poll_read_ready(cx))?;
-        let Poll::Ready(mut buffer) = Buffer::poll_take(cx, lease, bytes) else {
+        let Poll::Ready(mut buffer) = Buffer::poll_take(cx, lease, bytes, &mut self.waiter) else {
             self.is_starved = true;
             return Poll::Pending;
         };
@@ -79,7 +81,8 @@ impl Wire {
         }
         if pending.spare() == 0 {
             let bytes = (pending.capacity() * 2).min(bytes_max.max(pending.capacity() + 1));
-            let Poll::Ready(mut larger) = Buffer::poll_take(cx, pending.lease(), bytes) else {
+            let taken = Buffer::poll_take(cx, pending.lease(), bytes, &mut self.waiter);
+            let Poll::Ready(mut larger) = taken else {
                 self.is_starved = true;
                 return Poll::Pending;
             };

@@ -1,0 +1,93 @@
+use std::thread;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_reservation_is_seen_in_every_account_above_and_given_back() {
+    let budget = Budget::new(MIB);
+    let listener = budget.root().child("listener", None);
+    let route = listener.child("route", Some(MIB / 2));
+    let held = route.lease().try_reserve(1000).expect("there is room");
+    assert_eq!(route.reserved_bytes(), 1000);
+    assert_eq!(listener.reserved_bytes(), 1000);
+    assert_eq!(budget.root().reserved_bytes(), 1000);
+    drop(held);
+    assert_eq!(budget.root().reserved_bytes(), 0);
+    assert_eq!(
+        budget.root().0.drawn_bytes.load(Ordering::SeqCst),
+        0,
+        "the lease is gone too"
+    );
+}
+
+#[test]
+fn the_limit_of_each_level_holds() {
+    let budget = Budget::new(MIB);
+    let small = budget.root().child("small", Some(300_000)).lease();
+    let large = budget.root().child("large", None).lease();
+    let held = small.try_reserve(300_000).expect("just its limit");
+    assert_eq!(small.try_reserve(1).err(), Some(OverBudget { bytes: 1 }));
+    let rest = MIB - 300_000;
+    let _rest = large
+        .try_reserve(usize::try_from(rest).expect("64 bits"))
+        .expect("the rest");
+    assert!(large.try_reserve(1).is_err());
+    drop(held);
+    assert!(large.try_reserve(300_000).is_ok());
+    assert_eq!(budget.report().refused, 2);
+    assert_eq!(budget.report().peak_bytes, MIB);
+}
+
+#[test]
+fn free_chunks_of_other_workers_are_reclaimed_before_a_refusal() {
+    let budget = Budget::new(2 * DRAW_BYTES);
+    let account = budget.root().child("bodies", None);
+    let (first, second) = (account.lease(), account.lease());
+    let a = first.try_reserve(1).expect("draws a chunk");
+    let b = second.try_reserve(1).expect("draws the other");
+    let most = usize::try_from(2 * DRAW_BYTES - 2).expect("small");
+    let c = second.try_reserve(most).expect("reclaims what lies free");
+    assert!(first.try_reserve(1).is_err(), "every byte is in use");
+    drop((a, b, c));
+    assert_eq!(budget.root().reserved_bytes(), 0);
+}
+
+#[test]
+fn many_threads_never_exceed_the_limit_and_leave_nothing_behind() {
+    let budget = Budget::new(MIB);
+    let account = budget.root().child("bodies", None);
+    thread::scope(|scope| {
+        for worker in 0..4usize {
+            let (lease, budget) = (account.lease(), &budget);
+            scope.spawn(move || {
+                let mut held = std::collections::VecDeque::new();
+                for round in 0..20_000usize {
+                    held.extend(lease.try_reserve(1 + (round * 7919 + worker) % 50_000).ok());
+                    if held.len() > 40 {
+                        held.pop_front();
+                    }
+                    assert!(budget.root().0.drawn_bytes.load(Ordering::SeqCst) <= MIB);
+                }
+            });
+        }
+    });
+    assert_eq!(budget.root().0.drawn_bytes.load(Ordering::SeqCst), 0);
+    assert!(
+        budget.report().refused > 0,
+        "the test must press against the limit"
+    );
+}
+
+#[test]
+fn shrinking_and_growing_keep_the_account_exact() {
+    let budget = Budget::new(MIB);
+    let lease = budget.root().child("queue", None).lease();
+    let mut held = lease.try_reserve(100).expect("room");
+    held.try_grow(50).expect("room");
+    held.shrink(120);
+    assert_eq!((held.bytes(), budget.root().reserved_bytes()), (30, 30));
+    assert!(held.try_grow(usize::try_from(MIB).expect("small")).is_err());
+    assert_eq!(held.bytes(), 30);
+}
