@@ -234,6 +234,114 @@ fn a_full_account_keeps_no_wake_up_from_another() {
 }
 
 #[test]
+fn of_those_that_fit_the_oldest_is_first() {
+    let budget = Budget::new(64 * KIB as u64);
+    let lease = budget.root().lease();
+    let _held = fill(&lease).split_off(2);
+    let mut held = lease.try_reserve(8 * KIB).expect("the first two went");
+    let mut tasks = Task::crowd(&lease, 3);
+    tasks[0].must_wait(8 * KIB);
+    tasks[1].must_wait(4 * KIB);
+    tasks[2].must_wait(4 * KIB);
+    held.shrink(8 * KIB);
+    let woken: Vec<usize> = tasks.iter().map(Task::wakes).collect();
+    assert_eq!(woken, [1, 0, 0]);
+}
+
+#[test]
+fn free_bytes_of_another_lease_are_found_before_waiting() {
+    let budget = Budget::new(64 * KIB as u64);
+    let (first, second) = (budget.root().lease(), budget.root().lease());
+    let _kept = first.try_reserve(KIB);
+    let mut task = Task::new(&second);
+    task.must_get(32 * KIB);
+    task.must_wait(64 * KIB);
+}
+
+#[test]
+fn pools_keep_nothing_while_somebody_waits() {
+    let budget = Budget::new(64 * KIB as u64);
+    let idle = budget.root().child("pool", None);
+    pool::install(&Stock {
+        lease: idle.lease(),
+        idle_bytes_max: 1 << 20,
+    });
+    let lease = budget.root().child("bodies", None).lease();
+    let take = || Buffer::take(&lease, 4 * KIB).ok();
+    let buffers: Vec<Buffer> = std::iter::from_fn(take).collect();
+    let mut task = Task::new(&lease);
+    task.must_wait(64 * KIB);
+    drop(buffers);
+    assert_eq!((idle.reserved_bytes(), task.wakes()), (0, 1));
+}
+
+#[test]
+fn who_waited_behind_one_that_leaves_is_tried() {
+    let budget = Budget::new(64 * KIB as u64);
+    let lease = budget.root().lease();
+    let mut held = fill(&lease);
+    let mut tasks = Task::crowd(&lease, 2);
+    tasks[0].must_wait(16 * KIB);
+    tasks[1].must_wait(12 * KIB);
+    held.truncate(held.len() - 3);
+    assert_eq!(wakes(&tasks), 0, "they are of one queue");
+    tasks.remove(0);
+    assert_eq!(wakes(&tasks), 1);
+}
+
+/// A route that had no room, and has some now that its budget has none.
+struct Squeezed {
+    /// All of the budget that the route does not hold.
+    other: Reservation,
+    route: Account,
+    leases: [Lease; 2],
+}
+
+/// `tasks` wait for 16 KiB each, and the first of them for the budget by the end.
+fn squeeze(budget: &Budget, tasks: impl FnOnce(&[Lease; 2]) -> Vec<Task>) -> (Squeezed, Vec<Task>) {
+    let route = budget.root().child("route", Some(32 * KIB as u64));
+    let leases = [Some(16 * KIB as u64), None].map(|limit| route.child("part", limit).lease());
+    let mut held = fill(&leases[1]);
+    let mut other = budget.root().lease().try_reserve(32 * KIB).expect("room");
+    let tasks = tasks(&leases);
+    while held.pop_front().is_some() {
+        if held.len() > 1 {
+            other.try_grow(4 * KIB).expect("it came back");
+        }
+    }
+    let squeezed = Squeezed {
+        other,
+        route,
+        leases,
+    };
+    (squeezed, tasks)
+}
+
+fn two_that_wait(leases: &[Lease; 2]) -> Vec<Task> {
+    let mut tasks: Vec<Task> = leases.iter().map(Task::new).collect();
+    tasks.iter_mut().for_each(|task| task.must_wait(16 * KIB));
+    tasks
+}
+
+#[test]
+fn who_waits_at_a_route_sees_what_comes_back_elsewhere() {
+    let budget = Budget::new(64 * KIB as u64);
+    let (squeezed, tasks) = squeeze(&budget, two_that_wait);
+    assert_eq!((squeezed.route.reserved_bytes(), wakes(&tasks)), (0, 0));
+    drop(squeezed.other);
+    assert_eq!([0, 1].map(|index| tasks[index].wakes()), [1, 1]);
+}
+
+#[test]
+fn who_waits_at_a_route_is_not_held_up_by_one_whose_own_account_is_full() {
+    let budget = Budget::new(64 * KIB as u64);
+    let (squeezed, tasks) = squeeze(&budget, two_that_wait);
+    let _full = squeezed.leases[0].try_reserve(4 * KIB).expect("room");
+    drop(squeezed.other);
+    assert_eq!([0, 1].map(|index| tasks[index].wakes()), [0, 1]);
+}
+
+#[test]
 fn a_large_waiting_crowd_is_forgotten_once_it_has_gone() {
     let budget = Budget::new(64 * KIB as u64);
     let lease = budget.root().lease();
