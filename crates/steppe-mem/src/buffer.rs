@@ -93,12 +93,21 @@ impl Buffer {
         Self(Some(block))
     }
 
+    /// The buffer, out of a place that is overwritten or dropped next.
+    pub(crate) fn take_out(&mut self) -> Self {
+        Self(self.0.take())
+    }
+
     fn block(&self) -> &Block {
-        self.0.as_ref().expect("only gone while it is dropped")
+        self.0
+            .as_ref()
+            .expect("only gone while it is dropped or replaced")
     }
 
     fn block_mut(&mut self) -> &mut Block {
-        self.0.as_mut().expect("only gone while it is dropped")
+        self.0
+            .as_mut()
+            .expect("only gone while it is dropped or replaced")
     }
 
     /// The bytes that were filled in and not consumed.
