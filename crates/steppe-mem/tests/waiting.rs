@@ -289,55 +289,59 @@ fn who_waited_behind_one_that_leaves_is_tried() {
     assert_eq!(wakes(&tasks), 1);
 }
 
-/// A route that had no room, and has some now that its budget has none.
+/// Two tasks at a route that was full, and has room now that the budget has none.
 struct Squeezed {
     /// All of the budget that the route does not hold.
     other: Reservation,
-    route: Account,
-    leases: [Lease; 2],
+    _route: Reservation,
+    /// The first has an account of its own below the route, of 16 KiB.
+    tasks: Vec<Task>,
 }
 
-/// `tasks` wait for 16 KiB each, and the first of them for the budget by the end.
-fn squeeze(budget: &Budget, tasks: impl FnOnce(&[Lease; 2]) -> Vec<Task>) -> (Squeezed, Vec<Task>) {
+/// The tasks wait for `wanted`; the route gives `given_back` in two steps, of which
+/// others take the first.
+fn squeeze(wanted: [usize; 2], given_back: [usize; 2]) -> Squeezed {
+    let budget = Budget::new(64 * KIB as u64);
     let route = budget.root().child("route", Some(32 * KIB as u64));
     let leases = [Some(16 * KIB as u64), None].map(|limit| route.child("part", limit).lease());
-    let mut held = fill(&leases[1]);
+    let mut held = leases[1].try_reserve(32 * KIB).expect("room");
     let mut other = budget.root().lease().try_reserve(32 * KIB).expect("room");
-    let tasks = tasks(&leases);
-    while held.pop_front().is_some() {
-        if held.len() > 1 {
-            other.try_grow(4 * KIB).expect("it came back");
-        }
-    }
-    let squeezed = Squeezed {
-        other,
-        route,
-        leases,
-    };
-    (squeezed, tasks)
-}
-
-fn two_that_wait(leases: &[Lease; 2]) -> Vec<Task> {
     let mut tasks: Vec<Task> = leases.iter().map(Task::new).collect();
-    tasks.iter_mut().for_each(|task| task.must_wait(16 * KIB));
-    tasks
+    for (task, wanted) in tasks.iter_mut().zip(wanted) {
+        task.must_wait(wanted);
+    }
+    held.shrink(given_back[0]);
+    other.try_grow(given_back[0]).expect("it came back");
+    held.shrink(given_back[1]);
+    assert_eq!(wakes(&tasks), 0);
+    Squeezed {
+        other,
+        _route: held,
+        tasks,
+    }
 }
 
 #[test]
-fn who_waits_at_a_route_sees_what_comes_back_elsewhere() {
-    let budget = Budget::new(64 * KIB as u64);
-    let (squeezed, tasks) = squeeze(&budget, two_that_wait);
-    assert_eq!((squeezed.route.reserved_bytes(), wakes(&tasks)), (0, 0));
-    drop(squeezed.other);
+fn who_waits_behind_one_that_gets_its_bytes_elsewhere_is_tried() {
+    // The first waits for the budget by now, the second behind it at the route.
+    let Squeezed {
+        other,
+        _route,
+        tasks,
+    } = squeeze([13 * KIB, 9 * KIB], [12 * KIB, 10 * KIB]);
+    drop(other);
     assert_eq!([0, 1].map(|index| tasks[index].wakes()), [1, 1]);
 }
 
 #[test]
-fn who_waits_at_a_route_is_not_held_up_by_one_whose_own_account_is_full() {
-    let budget = Budget::new(64 * KIB as u64);
-    let (squeezed, tasks) = squeeze(&budget, two_that_wait);
-    let _full = squeezed.leases[0].try_reserve(4 * KIB).expect("room");
-    drop(squeezed.other);
+fn who_waits_behind_one_whose_own_account_is_full_is_tried() {
+    let Squeezed {
+        other,
+        _route,
+        tasks,
+    } = squeeze([16 * KIB, 12 * KIB], [8 * KIB, 8 * KIB]);
+    let _full = tasks[0].lease.try_reserve(4 * KIB).expect("room");
+    drop(other);
     assert_eq!([0, 1].map(|index| tasks[index].wakes()), [0, 1]);
 }
 
