@@ -20,14 +20,14 @@ use crate::waiters::Waiter;
 /// points to is pooled along with the memory.
 pub struct Buffer(Option<Box<Block>>);
 
-/// Memory of one buffer, in use or in stock.
+/// Memory of one buffer, in use or idle.
 #[derive(Debug)]
 pub(crate) struct Block {
     storage: Storage,
     start: usize,
     end: usize,
     class: SizeClass,
-    /// `None` in stock.
+    /// `None` while it is idle.
     charge: Option<Reservation>,
 }
 
@@ -255,7 +255,7 @@ impl Drop for Buffer {
         let Some(mut block) = self.0.take() else {
             return;
         };
-        // The charge goes first, so that the stock can take it over.
+        // The charge goes first, so that the pool can take it over.
         block.charge = None;
         pool::put(block.class, block);
     }

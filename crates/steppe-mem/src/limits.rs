@@ -9,7 +9,7 @@ pub const DRAW_BYTES: u64 = 64 << 10;
 /// Free bytes of a lease above which it gives back all but [`DRAW_BYTES`].
 pub const LEASE_FREE_BYTES_MAX: u64 = 4 * DRAW_BYTES;
 
-/// What a thread's stock may be charged beyond what lies in it.
+/// What a thread's pool may be charged beyond what lies idle in it.
 pub const CHARGE_SLACK_BYTES: usize = 256 << 10;
 
 /// Tasks woken with one lock of the queues: their wakers are held on the stack.

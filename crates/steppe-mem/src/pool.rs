@@ -1,6 +1,6 @@
-//! Each thread's stock of idle buffers, by size class.
+//! Each thread's pool of idle buffers, by size class.
 //!
-//! A buffer returns to the stock of the thread that drops it, without a lock.
+//! A buffer returns to the pool of the thread that drops it, without a lock.
 //! What lies idle is charged to the pool's account, is capped, and goes back
 //! to the system when it was not needed between two [`trim`]s.
 
@@ -15,7 +15,7 @@ use crate::buffer::Block;
 use crate::limits::CHARGE_SLACK_BYTES;
 use crate::size_class::SizeClass;
 
-/// What a thread's stock may hold.
+/// What a thread's pool may keep idle.
 #[derive(Debug, Clone)]
 pub struct Stock {
     /// The account that idle buffers are charged to.
@@ -38,7 +38,7 @@ pub struct ClassReport {
     pub class_bytes: usize,
     /// Buffers that somebody holds.
     pub in_use_count: usize,
-    /// Buffers in stock.
+    /// Idle buffers in a pool.
     pub idle_count: usize,
 }
 
@@ -63,7 +63,7 @@ struct LocalPool {
     idle_bytes: usize,
     idle_bytes_max: usize,
     /// At least `idle_bytes`, at most [`CHARGE_SLACK_BYTES`] more, so that a buffer
-    /// that comes and goes charges nothing. `None` on threads without a stock.
+    /// that comes and goes charges nothing. `None` on threads that keep none.
     charge: Option<Reservation>,
     counts: Arc<Counts>,
 }
@@ -84,7 +84,7 @@ thread_local! {
     static LOCAL: RefCell<LocalPool> = RefCell::new(LocalPool::new());
 }
 
-/// Gives the calling thread a stock. Without one its buffers are not kept.
+/// Lets the calling thread keep idle buffers. Without it they are freed at once.
 pub fn install(stock: &Stock) {
     let charge = stock.lease.try_reserve(0).expect("nothing always fits");
     LOCAL.with_borrow_mut(|local| {
@@ -105,7 +105,7 @@ pub fn drain() {
     LOCAL.with_borrow_mut(LocalPool::drain);
 }
 
-/// Buffers in use and in stock, of all threads.
+/// Buffers in use and idle, of all threads.
 #[must_use]
 pub fn report() -> PoolReport {
     let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,7 +264,7 @@ impl LocalPool {
         }
     }
 
-    /// Accounts for `count` buffers that left the stock.
+    /// Accounts for `count` buffers that left the pool.
     fn forget(&mut self, class: SizeClass, count: usize) {
         if count == 0 {
             return;
@@ -277,7 +277,7 @@ impl LocalPool {
                 charge.shrink(slack);
             }
         }
-        let count = i64::try_from(count).expect("a stock is bounded");
+        let count = i64::try_from(count).expect("a pool is bounded");
         Counts::add(&self.counts.idle[class.index()], -count);
     }
 }

@@ -1,3 +1,5 @@
+//! Limits of a tree of accounts, and that what was reserved comes back.
+
 use std::thread;
 
 use super::*;
