@@ -155,6 +155,33 @@ fn half_heads_delay_no_probe() {
 }
 
 #[test]
+fn pages_of_other_sites_open_no_event_stream_and_open_ones_lock_nobody_out() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let events = |fields: &str| {
+        let host = node.admin();
+        let mut peer = Peer::connect(host);
+        peer.send(format!(
+            "GET /events HTTP/1.1\r\nhost: {host}\r\n{fields}\r\n"
+        ));
+        let status = peer.head().expect("is answered").status();
+        (peer, status)
+    };
+    for site in ["cross-site", "same-site"] {
+        let (_, status) = events(&format!("sec-fetch-site: {site}\r\n"));
+        assert_eq!(status, 403, "{site}");
+    }
+    let open: Vec<(Peer, u16)> = (0..12)
+        .map(|_| events("sec-fetch-site: same-origin\r\n"))
+        .collect();
+    let served = open.iter().filter(|(_, status)| *status == 200).count();
+    assert_eq!(served, 8, "as many as docs/operations.md says");
+    for path in ["/", "/page.js", "/metrics", "/healthz"] {
+        assert_eq!(node.admin_get(path).status(), 200, "{path}");
+    }
+}
+
+#[test]
 fn a_token_guards_everything_but_the_probes() {
     let origin = RawOrigin::answering(OK);
     let toml = Steppe::PLAIN.replace(

@@ -170,3 +170,13 @@ async fn streams_keep_their_places_however_many_others_come() {
         events.next("snapshot").await;
     }
 }
+
+#[tokio::test]
+async fn a_page_of_another_site_gets_no_stream() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    for _ in 0..2 * limits::EVENT_STREAMS_MAX {
+        let response = get_with(&admin, "/events", "Sec-Fetch-Site: cross-site\r\n").await;
+        check(&response, "403", &[]);
+    }
+    Events::open(&admin).await.next("history").await;
+}
