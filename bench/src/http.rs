@@ -6,13 +6,15 @@
 //! started anew, since neither may touch the timings.
 
 mod measure;
+mod pairs;
 mod report;
+mod targets;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use self::measure::{Contestant, Results};
 use crate::load::transfer::Direction;
@@ -44,9 +46,12 @@ pub struct Options {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "nginx,haproxy,envoy,caddy"
+        default_value = "floor,nginx,haproxy,envoy,caddy"
     )]
     peers: Vec<Proxy>,
+    /// What each round measures [default: all]
+    #[arg(long, value_delimiter = ',')]
+    phases: Vec<Phase>,
     /// The steppe to run, instead of building one
     #[arg(long, value_name = "PATH")]
     steppe: Option<PathBuf>,
@@ -65,7 +70,8 @@ const EXAMPLES: &str = "\
 Examples:
   steppe-bench http                          the whole table, under 15 minutes
   steppe-bench http --quick --peers nginx    a first impression
-  steppe-bench http --rounds 9 --seconds 10  narrower spread
+  steppe-bench http --rounds 10 --peers nginx,floor --phases saturation
+                                             CPU a request alone, in pairs to tell 2 % apart
   steppe-bench http --steppe target/release/steppe
                                              a binary that is there already
   steppe-bench http --rate 5000              the open loop at one rate for all
@@ -80,6 +86,7 @@ struct Plan {
     transfer: Duration,
     idle: usize,
     rate: Option<f64>,
+    phases: Vec<Phase>,
     script: PathBuf,
 }
 
@@ -129,6 +136,10 @@ impl Options {
             transfer: Duration::from_secs(self.transfer_seconds.unwrap_or(transfer).into()),
             idle: self.idle.unwrap_or(idle),
             rate: self.rate,
+            phases: match self.phases.is_empty() {
+                true => Phase::value_variants().to_vec(),
+                false => self.phases.clone(),
+            },
             script: PathBuf::new(),
         }
     }
@@ -214,12 +225,7 @@ async fn run_round(
     round: usize,
 ) -> Result<()> {
     ensure!(!contestants.is_empty(), "no proxy to run");
-    for phase in [
-        Phase::Saturation,
-        Phase::OpenLoop,
-        Phase::Download,
-        Phase::Upload,
-    ] {
+    for phase in &plan.phases {
         for index in stats::order(contestants.len(), round) {
             let (contestant, results) = (&mut contestants[index], &mut results[index]);
             contestant.server.ensure_alive()?;
@@ -244,9 +250,11 @@ async fn run_round(
     Ok(())
 }
 
-#[derive(Clone, Copy)]
+/// What a round measures, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Phase {
     Saturation,
+    /// At half of the rate of saturation, which it needs unless `--rate` names one.
     OpenLoop,
     Download,
     Upload,
@@ -275,6 +283,13 @@ mod tests {
         let plan = options(&["--quick", "--rounds", "3"]).plan();
         assert_eq!((plan.rounds, plan.seconds, plan.idle), (3, 2, 2_000));
         assert!(options(&[]).plan().rounds >= 5);
+    }
+
+    #[test]
+    fn phases_are_all_unless_some_are_named() {
+        assert_eq!(options(&[]).plan().phases, Phase::value_variants());
+        let plan = options(&["--phases", "saturation", "--rounds", "10"]).plan();
+        assert_eq!((plan.phases, plan.rounds), (vec![Phase::Saturation], 10));
     }
 
     #[test]

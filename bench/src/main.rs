@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod floor;
 mod http;
 mod load;
 mod machine;
@@ -36,6 +37,8 @@ enum Bench {
     Http(http::Options),
     /// The allocator, preloaded, against glibc, mimalloc, jemalloc, tcmalloc and others.
     Malloc(malloc::Options),
+    /// The least proxy that forwards, which `http` starts as the floor.
+    FloorProxy(floor::Options),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -63,6 +66,7 @@ async fn run(bench: &Bench) -> anyhow::Result<bool> {
     match bench {
         Bench::Http(options) => http::run(options).await,
         Bench::Malloc(options) => malloc::run(options).await,
+        Bench::FloorProxy(options) => floor::run(options).await,
     }
 }
 

@@ -5,7 +5,9 @@
 //! what else differs from a proxy's defaults says why, next to the setting.
 
 mod caddy;
+mod cargo;
 mod envoy;
+mod floor;
 mod haproxy;
 mod nginx;
 pub mod origin;
@@ -30,6 +32,8 @@ pub enum Proxy {
     /// The same with an access log.
     #[value(skip)]
     SteppeLog,
+    /// The least that forwards.
+    Floor,
     Nginx,
     Haproxy,
     Envoy,
@@ -57,6 +61,7 @@ impl Proxy {
         match self {
             Self::Steppe => "steppe",
             Self::SteppeLog => steppe::WITH_LOG,
+            Self::Floor => "floor",
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
             Self::Envoy => "envoy",
@@ -73,6 +78,7 @@ impl Proxy {
             Self::Envoy => 28083,
             Self::Caddy => 28084,
             Self::SteppeLog => 28085,
+            Self::Floor => 28086,
         })
     }
 
@@ -84,6 +90,7 @@ impl Proxy {
         match self {
             Self::Steppe => steppe::prepare(setup),
             Self::SteppeLog => steppe::prepare_with_log(setup),
+            Self::Floor => floor::prepare(setup),
             Self::Nginx => nginx::prepare(setup),
             Self::Haproxy => haproxy::prepare(setup),
             Self::Envoy => envoy::prepare(setup),

@@ -214,7 +214,7 @@ pub async fn syscalls(
     plan: &Plan,
     run_dir: &Path,
 ) -> Result<()> {
-    eprint!("system calls: {:<8} ", results.name);
+    eprint!("system calls: {:<10} ", results.name);
     load(&contestant.launch, results, plan, WARM_UP_SECONDS).await?;
     match traced(contestant, results, plan, run_dir).await {
         Ok(syscalls) => {
@@ -239,7 +239,7 @@ pub async fn idle(
     plan: &Plan,
     run_dir: &Path,
 ) -> Result<()> {
-    eprint!("idle connections: {:<8} ", results.name);
+    eprint!("idle connections: {:<10} ", results.name);
     let mut server = Server::start(&launch, run_dir).await?;
     load(&launch, results, plan, WARM_UP_SECONDS).await?;
     tokio::time::sleep(SETTLE).await;

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::measure::{Results, Saturation, Transfer};
-use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS};
+use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS, pairs, targets};
 use crate::load::open_loop::Latencies;
 use crate::peer::steppe::WITH_LOG;
 use crate::stats::{extremes, median, ratio};
@@ -14,7 +14,7 @@ use crate::table::{Table, figure};
 use crate::{machine, syscalls};
 
 /// Whom the ratios are taken to.
-const REFERENCE: &str = "nginx";
+pub const REFERENCE: &str = "nginx";
 
 /// A figure that every round has.
 struct Metric {
@@ -92,8 +92,12 @@ pub fn print(results: &[Results], skipped: &[String], plan: &Plan, machine: &str
     print!("{}", bodies_table(results));
     println!("\nRatios to {REFERENCE} (within each round, then the median)");
     print!("{}", ratio_table(results));
+    println!("\nCPU a request, pair by pair within each round");
+    print!("{}", pairs::table(&pairs::all(results)));
     print_log_cost(results);
     print_details(results);
+    println!("\nTargets (information: nothing depends on them)");
+    print!("{}", targets::table(&targets::all(results)));
     for reason in skipped {
         println!("skipped {reason}");
     }
@@ -118,7 +122,7 @@ fn print_log_cost(results: &[Results]) {
     );
 }
 
-fn saturated(results: &Results, figure: fn(&Saturation) -> f64) -> Vec<f64> {
+pub fn saturated(results: &Results, figure: fn(&Saturation) -> f64) -> Vec<f64> {
     results.saturation.iter().map(figure).collect()
 }
 
@@ -237,7 +241,7 @@ fn print_details(results: &[Results]) {
     for result in results {
         if let Some(counted) = &result.syscalls {
             println!(
-                "{:<8} {}",
+                "{:<10} {}",
                 result.name,
                 syscalls::describe(&counted.counts, counted.requests)
             );
@@ -245,7 +249,7 @@ fn print_details(results: &[Results]) {
     }
     println!("\nVersions");
     for result in results {
-        println!("{:<8} {}", result.name, result.version);
+        println!("{:<10} {}", result.name, result.version);
     }
     for note in results.iter().flat_map(|result| &result.notes) {
         println!("note: {note}");
@@ -269,6 +273,7 @@ fn summary(results: &[Results], machine: &str, date: &str) -> Value {
         .collect();
     let cpu_us = |result: &Results| median(&saturated(result, |s| s.cpu_us));
     let rss = |result: &Results| median(&saturated(result, |s| s.rss_bytes as f64));
+    summary.insert("cpu_pairs".into(), pairs::to_json(&pairs::all(results)));
     summary.insert("idle_bytes".into(), by_name(results, 0, idle_bytes));
     summary.insert(
         "syscalls_per_request".into(),
@@ -307,7 +312,7 @@ fn by_name(results: &[Results], digits: i32, read: impl Fn(&Results) -> f64) -> 
 }
 
 /// `null` where nothing was measured.
-fn rounded(value: f64, digits: i32) -> Value {
+pub fn rounded(value: f64, digits: i32) -> Value {
     let scale = 10_f64.powi(digits);
     if value.is_finite() {
         json!((value * scale).round() / scale)
@@ -316,7 +321,7 @@ fn rounded(value: f64, digits: i32) -> Value {
     }
 }
 
-fn idle_bytes(result: &Results) -> f64 {
+pub fn idle_bytes(result: &Results) -> f64 {
     result
         .idle
         .as_ref()
@@ -335,11 +340,11 @@ fn mebibytes(bytes: u64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::measure::{Idle, Syscalls};
     use super::*;
 
-    fn result(name: &'static str, cpu_us: [f64; 3]) -> Results {
+    pub fn result(name: &'static str, cpu_us: [f64; 3]) -> Results {
         let saturation = |cpu_us| Saturation {
             requests_per_second: 1e6 / cpu_us,
             cpu_us,

@@ -2,12 +2,10 @@
 //! the file that is measured.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Proxy, Setup, origin, version, write_config};
+use super::{Proxy, Setup, cargo, origin, version, write_config};
 use crate::server::{Launch, ensure_free};
 
 /// What the second one is called.
@@ -41,7 +39,7 @@ fn launch(
     let program = match &setup.steppe {
         Some(program) => fs::canonicalize(program)
             .with_context(|| format!("no program at {}", program.display()))?,
-        None => built(setup)?,
+        None => cargo::built(setup, "steppe-node")?,
     };
     ensure_free(super::loopback(admin_port), "steppe's admin")?;
     let example = setup.root.join("examples/gateway-bench-h1.toml");
@@ -73,26 +71,3 @@ fn launch(
 
 const ADMIN_PORT: u16 = 28900;
 const ADMIN_PORT_WITH_LOG: u16 = 28901;
-
-/// Builds the release binary and returns where it is.
-fn built(setup: &Setup) -> Result<PathBuf> {
-    eprintln!("building steppe (cargo build --release -p steppe-node)");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "-p", "steppe-node"])
-        .current_dir(&setup.root)
-        .status()
-        .context("cannot run cargo")?;
-    ensure!(
-        status.success(),
-        "cargo build of steppe ended with {status}"
-    );
-    Ok(target_dir(setup).join("release/steppe"))
-}
-
-fn target_dir(setup: &Setup) -> PathBuf {
-    let parent = setup.cache_dir.parent();
-    parent
-        .expect("the cache is a folder of the target folder")
-        .to_owned()
-}

@@ -7,12 +7,17 @@
 //! without a token, and no answer contains a secret. Connections, heads, bodies
 //! and time are bounded ([`limits`]).
 //!
-//! Invariant: what changes the node is a POST or DELETE that no page of another
-//! site can send: servers taken out of service and back, and reloads.
+//! Invariant: no request that a page of another site makes a browser send gets
+//! more than a refusal, and what changes the node is a POST or DELETE: servers
+//! taken out of service and back, and reloads.
+//!
+//! Invariant: silent and slow peers delay nobody: when all places are taken, one
+//! of them loses its place.
 //!
 //! Leaves out TLS: beyond the machine it belongs behind a listener that has it.
 
 mod access;
+mod connections;
 mod endpoints;
 mod heap_profile;
 pub mod limits;

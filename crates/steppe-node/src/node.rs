@@ -44,9 +44,6 @@ const IDLE_SHARE: u64 = 16;
 /// A reload waits for the one before: more than this queues only for a stuck worker.
 const CHANGES_MAX: usize = 4;
 
-/// Reloads that may wait to be asked for; admin has fewer connections.
-const ASKS_MAX: usize = 64;
-
 /// Runs the node until it is told to stop.
 ///
 /// # Errors
@@ -104,7 +101,7 @@ async fn serve(
     let gateway = Gateway::new(http, &node.budget, &names, Arc::clone(&metrics), access);
     let mut watch = Watch::new(file.clone());
     let status = Status::new(&node.config, file);
-    let (ask, mut asked) = tokio::sync::mpsc::channel(ASKS_MAX);
+    let (ask, mut asked) = tokio::sync::mpsc::channel(admin::limits::RELOADS_QUEUED_MAX);
     let figures = Figures {
         metrics: &metrics,
         upstreams: gateway.upstreams(),

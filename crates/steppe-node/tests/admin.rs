@@ -132,6 +132,55 @@ fn probes_can_stand_alone() {
     );
 }
 
+/// Opens a connection to admin and sends half a head on it.
+fn half_head(node: &Steppe) -> Peer {
+    let mut peer = Peer::connect(node.admin());
+    peer.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n");
+    peer
+}
+
+#[test]
+fn half_heads_delay_no_probe() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    for count in [64, 1_000] {
+        let mut half: Vec<Peer> = (0..count).map(|_| half_head(&node)).collect();
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            assert_eq!(node.admin_get(path).status(), 200, "{path} beside {count}");
+        }
+        // The youngest wait still: no deadline had to pass first. Its request can be ended.
+        let last = half.last_mut().expect("there are some");
+        assert_eq!(last.send("\r\n").response().status(), 200, "of {count}");
+    }
+}
+
+#[test]
+fn pages_of_other_sites_open_no_event_stream_and_open_ones_lock_nobody_out() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let events = |fields: &str| {
+        let host = node.admin();
+        let mut peer = Peer::connect(host);
+        peer.send(format!(
+            "GET /events HTTP/1.1\r\nhost: {host}\r\n{fields}\r\n"
+        ));
+        let status = peer.head().expect("is answered").status();
+        (peer, status)
+    };
+    for site in ["cross-site", "same-site"] {
+        let (_, status) = events(&format!("sec-fetch-site: {site}\r\n"));
+        assert_eq!(status, 403, "{site}");
+    }
+    let open: Vec<(Peer, u16)> = (0..12)
+        .map(|_| events("sec-fetch-site: same-origin\r\n"))
+        .collect();
+    let served = open.iter().filter(|(_, status)| *status == 200).count();
+    assert_eq!(served, 8, "as many as docs/operations.md says");
+    for path in ["/", "/page.js", "/metrics", "/healthz"] {
+        assert_eq!(node.admin_get(path).status(), 200, "{path}");
+    }
+}
+
 #[test]
 fn a_token_guards_everything_but_the_probes() {
     let origin = RawOrigin::answering(OK);

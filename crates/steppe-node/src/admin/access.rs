@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, StatusCode, Uri, uri::Authority};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, uri::Authority};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -25,15 +25,24 @@ pub(super) enum Access {
 
 /// Lets a request through, or answers it.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
-    if !request.method().is_safe() && is_from_elsewhere(request.headers()) {
-        let why = "a page of another site may change nothing here\n";
-        return (StatusCode::FORBIDDEN, why).into_response();
-    }
     match access.refusal(request.headers(), request.uri()) {
         None => next.run(request).await,
         Some(refusal) => refusal,
     }
 }
+
+/// Refuses what a page of another site makes a browser send, reads included: a page that cannot
+/// see an answer still takes a connection and an event stream with it.
+pub(super) async fn refuse_other_sites(request: Request, next: Next) -> Response {
+    let fields = request.headers();
+    if is_from_other_site(fields) || !is_origin_ours(fields) {
+        return (StatusCode::FORBIDDEN, OTHER_SITE).into_response();
+    }
+    next.run(request).await
+}
+
+const OTHER_SITE: &str = "admin answers no request that comes from a page of another site; \
+    to open the admin page, type its address or use a bookmark\n";
 
 impl Access {
     /// For what holds no data: the page itself, which asks for the token and shows it.
@@ -68,12 +77,28 @@ fn shows(token: &Token, headers: &HeaderMap) -> bool {
     first && values.next().is_none()
 }
 
-/// Browsers name the page that sends whatever is not GET or HEAD (Fetch §3.2), and let any page
-/// send a POST without content: it must be one of ours.
-fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).map(HeaderValue::as_bytes);
-    let mut origins = headers.get_all(ORIGIN).iter();
-    !origins.all(|origin| {
+/// Whether the browser says that a page of another site, or of another port of this host, is
+/// behind a request ([Fetch Metadata][] §2.4). Whoever sends no such field is no browser, or one
+/// from before 2023: of those, `Origin` tells, where they send it.
+///
+/// [Fetch Metadata]: https://www.w3.org/TR/fetch-metadata/
+fn is_from_other_site(fields: &HeaderMap) -> bool {
+    let mut sites = fields.get_all(SEC_FETCH_SITE).iter();
+    // `none`: the user typed the address or opened a bookmark.
+    !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
+}
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Whether the page that sends a request, if one is named, is one of ours.
+///
+/// Browsers name it with whatever is not GET or HEAD, and with reads that want to see an answer of
+/// another origin, as event streams do (Fetch §3.2). A POST without content needs no consent of
+/// the server's, hence this check.
+fn is_origin_ours(fields: &HeaderMap) -> bool {
+    let host = fields.get(HOST).map(HeaderValue::as_bytes);
+    let mut origins = fields.get_all(ORIGIN).iter();
+    origins.all(|origin| {
         let origin = origin.as_bytes();
         let authority = origin
             .strip_prefix(b"http://")
@@ -105,20 +130,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pages_of_ours_may_change_something() {
-        let is_refused = |origin: Option<&'static str>| {
+    fn only_pages_of_ours_are_answered() {
+        let is_ours = |origin: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             headers.append(HOST, HeaderValue::from_static("127.0.0.1:9900"));
             if let Some(origin) = origin {
                 headers.append(ORIGIN, HeaderValue::from_static(origin));
             }
-            is_from_elsewhere(&headers)
+            is_origin_ours(&headers)
         };
-        assert!(!is_refused(None), "not a browser");
-        assert!(!is_refused(Some("http://127.0.0.1:9900")));
+        assert!(is_ours(None), "not a browser");
+        assert!(is_ours(Some("http://127.0.0.1:9900")));
         for elsewhere in ["http://127.0.0.1:9901", "https://attacker.example", "null"] {
-            assert!(is_refused(Some(elsewhere)), "{elsewhere}");
+            assert!(!is_ours(Some(elsewhere)), "{elsewhere}");
         }
+    }
+
+    #[test]
+    fn the_browser_tells_whether_another_site_asks() {
+        let is_refused = |sites: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for site in sites {
+                headers.append(SEC_FETCH_SITE, HeaderValue::from_static(site));
+            }
+            is_from_other_site(&headers)
+        };
+        assert!(!is_refused(&[]), "not a browser");
+        assert!(!is_refused(&["same-origin"]) && !is_refused(&["none"]));
+        for site in [
+            "cross-site",
+            "same-site",
+            "",
+            "Same-Origin",
+            "something-new",
+        ] {
+            assert!(is_refused(&[site]), "{site}");
+        }
+        assert!(is_refused(&["same-origin", "cross-site"]));
     }
 
     fn passes(hosts: &[&'static str], uri: &str) -> bool {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use steppe_telemetry::encode;
 use tokio::sync::oneshot;
 
-use super::access::{Access, guard};
+use super::access::{Access, guard, refuse_other_sites};
 use super::live::{self, Live};
 use super::{Content, heap_profile, page, readiness, upstreams};
 use crate::memory;
@@ -67,7 +67,7 @@ pub(super) fn probes(content: Arc<Content>) -> Router {
 }
 
 fn probe_routes() -> Router<Arc<Content>> {
-    // No guard: an orchestrator's probe has no token, and learns a word.
+    // No token: an orchestrator's probe has none, and learns a word.
     Router::new()
         .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
@@ -76,6 +76,7 @@ fn probe_routes() -> Router<Arc<Content>> {
 fn bounded(router: Router<Arc<Content>>) -> Router<Arc<Content>> {
     router
         .layer(from_fn(refuse_content))
+        .layer(from_fn(refuse_other_sites))
         .layer(from_fn(add_fields))
 }
 

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-/// Connections open at once, a listener. Scrapers, probes and a few people.
+/// Connections open at once, a listener. Scrapers, probes and a few people. One
+/// more takes the place of the one that has waited longest for its peer.
 pub const CONNECTIONS_MAX: usize = 64;
 
 /// For a request's head, and between two requests. Below the usual scrape
@@ -44,6 +45,12 @@ pub const EVENT_STREAM_TIME_MAX: Duration = Duration::from_secs(240);
 /// bytes), and an event.
 pub const EVENT_STREAM_BYTES: usize = 64 << 10;
 
-const _: () = assert!(EVENT_STREAMS_MAX < CONNECTIONS_MAX);
+/// Reloads that wait for the one before. A person and a tool or two ask for
+/// them; more is a mistake, and gets 429.
+pub const RELOADS_QUEUED_MAX: usize = 16;
+
+// Requests in flight keep their places whoever comes. All others are answered
+// at once, so half of the places can always be taken.
+const _: () = assert!(EVENT_STREAMS_MAX + RELOADS_QUEUED_MAX < CONNECTIONS_MAX / 2);
 // A stream ends by itself rather than in the middle of an event.
 const _: () = assert!(EVENT_STREAM_TIME_MAX.as_secs() < LAST_RESPONSE_TIME_MAX.as_secs());

@@ -2,19 +2,19 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use steppe_net::limits::ACCEPT_PAUSE;
 use steppe_net::{BoundListener, Listener, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use super::connections::{Activity, Connections};
 use super::limits::{
     CONNECTION_TIME_MAX, CONNECTIONS_MAX, HEADER_BYTES_MAX, HEADER_COUNT_MAX, HEADER_TIMEOUT,
     LAST_RESPONSE_TIME_MAX, WRITE_STALL_TIME_MAX,
@@ -27,7 +27,6 @@ use super::{AdminError, socket_error};
 pub(super) struct Server {
     listener: Listener,
     router: Router,
-    places: Arc<Semaphore>,
 }
 
 impl Server {
@@ -40,28 +39,21 @@ impl Server {
         let listener = bound
             .into_listener()
             .map_err(|source| socket_error(key, &address, source))?;
-        Ok(Self {
-            listener,
-            router,
-            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-        })
+        Ok(Self { listener, router })
     }
 
     /// Accepts for ever. Connections end with this future.
     pub(super) async fn run(self) {
-        let mut connections = JoinSet::new();
+        let mut connections = Connections::new(CONNECTIONS_MAX);
         loop {
-            // What finds no place waits in the listener's queue.
-            let place = Arc::clone(&self.places).acquire_owned().await;
-            let place = place.expect("nobody closes the semaphore");
-            while connections.try_join_next().is_some() {}
             match poll_fn(|cx| self.listener.poll_accept(cx)).await {
                 Ok((stream, _)) => {
                     let router = self.router.clone();
-                    connections.spawn(async move {
-                        serve(stream, router).await;
-                        drop(place);
-                    });
+                    connections.make_room().await;
+                    connections.spawn(|activity| serve(stream, router, activity));
+                    // The new one reads what it was sent before a newer one can take its place,
+                    // even if hundreds wait in the listener's queue.
+                    yield_now().await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "admin cannot accept");
@@ -72,19 +64,27 @@ impl Server {
     }
 }
 
-async fn serve(stream: Stream, router: Router) {
+async fn serve(stream: Stream, router: Router, activity: Activity) {
     match stream {
-        Stream::Tcp(stream) => serve_io(stream, router).await,
-        Stream::Unix(stream) => serve_io(stream, router).await,
+        Stream::Tcp(stream) => serve_io(stream, router, activity).await,
+        Stream::Unix(stream) => serve_io(stream, router, activity).await,
     }
 }
 
-async fn serve_io<I>(io: I, router: Router)
+async fn serve_io<I>(io: I, router: Router, activity: Activity)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = TowerToHyperService::new(router);
-    let io = TokioIo::new(StallBound::new(io, WRITE_STALL_TIME_MAX));
+    let io = TokioIo::new(StallBound::new(io, WRITE_STALL_TIME_MAX, activity.clone()));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request| {
+        let in_flight = activity.begin_request();
+        let response = router.call(request);
+        async move {
+            let response = response.await;
+            response.map(|response| response.map(|content| in_flight.with_content(content)))
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)

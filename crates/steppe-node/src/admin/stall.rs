@@ -13,6 +13,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::connections::Activity;
+
 /// Transport with a bound on each write.
 #[derive(Debug)]
 pub(super) struct StallBound<I> {
@@ -20,14 +22,17 @@ pub(super) struct StallBound<I> {
     time_max: Duration,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
+    activity: Activity,
 }
 
 impl<I> StallBound<I> {
-    pub(super) fn new(io: I, time_max: Duration) -> Self {
+    /// `activity` is told while a write waits.
+    pub(super) fn new(io: I, time_max: Duration, activity: Activity) -> Self {
         Self {
             io,
             time_max,
             waiting: None,
+            activity,
         }
     }
 
@@ -38,13 +43,16 @@ impl<I> StallBound<I> {
         outcome: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            self.waiting = None;
+            if self.waiting.take().is_some() {
+                self.activity.unblock_write();
+            }
             return outcome;
         }
-        let time_max = self.time_max;
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(sleep(time_max)));
+        let (time_max, activity) = (self.time_max, &self.activity);
+        let waiting = self.waiting.get_or_insert_with(|| {
+            activity.block_write();
+            Box::pin(sleep(time_max))
+        });
         ready!(waiting.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -103,7 +111,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_stops_reading_fails_the_write() {
         let (ours, mut peer) = tokio::io::duplex(8);
-        let mut bound = StallBound::new(ours, Duration::from_millis(20));
+        let mut bound = StallBound::new(ours, Duration::from_millis(20), Activity::default());
         bound.write_all(b"12345678").await.expect("there is room");
         let stalled = bound.write_all(b"9").await.expect_err("nobody reads");
         assert_eq!(stalled.kind(), io::ErrorKind::TimedOut);
@@ -114,7 +122,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_reads_in_time_gets_everything() {
         let (ours, mut peer) = tokio::io::duplex(8);
-        let mut bound = StallBound::new(ours, Duration::from_secs(600));
+        let mut bound = StallBound::new(ours, Duration::from_secs(600), Activity::default());
         let sent = [7; 1_000];
         let mut read = Vec::new();
         let write = async {

@@ -68,6 +68,9 @@ fn content(readiness: &Readiness) -> Content {
     }
 }
 
+/// After which a test fails instead of waiting for an answer that never ends.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// Serves on this runtime until it ends.
 fn start(settings: &Settings, readiness: &Readiness) -> (ListenAddress, Option<ListenAddress>) {
     let admin = Admin::bind(settings, &Inherited::default()).expect("loopback can be bound");
@@ -90,10 +93,9 @@ async fn exchange(address: &ListenAddress, request: &str) -> String {
 async fn talk(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.expect("is read");
     let mut response = Vec::new();
-    stream
-        .read_to_end(&mut response)
-        .await
-        .expect("is answered");
+    let read = stream.read_to_end(&mut response);
+    let read = tokio::time::timeout(PATIENCE, read).await;
+    read.expect("the response ends").expect("is answered");
     String::from_utf8(response).expect("text")
 }
 
@@ -256,31 +258,144 @@ async fn a_unix_socket_is_its_owners_and_takes_any_host() {
     check(&exchange(&admin, request).await, "200", &[]);
 }
 
-#[tokio::test]
-async fn connections_beyond_the_limit_wait_for_a_place() {
-    let (admin, _) = start(&settings(), &Readiness::default());
-    let ListenAddress::Tcp(address) = &admin else {
+/// A connection on which `bytes` were sent.
+async fn open(address: &ListenAddress, bytes: &str) -> TcpStream {
+    let ListenAddress::Tcp(address) = address else {
         panic!("a TCP listener")
     };
+    let mut stream = TcpStream::connect(address).await.expect("listens");
+    stream.write_all(bytes.as_bytes()).await.expect("is read");
+    stream
+}
+
+#[tokio::test]
+async fn a_connection_beyond_the_limit_takes_the_place_that_was_idle_for_longest() {
+    let (admin, _) = start(&settings(), &Readiness::default());
     let mut idle = Vec::new();
+    let mut start = [0; 8];
     for _ in 0..limits::CONNECTIONS_MAX {
-        let mut stream = TcpStream::connect(address).await.expect("listens");
-        let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        stream.write_all(request).await.expect("is read");
-        let mut start = [0; 8];
+        let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let mut stream = open(&admin, request).await;
         stream.read_exact(&mut start).await.expect("has a place");
         idle.push(stream);
     }
-    let mut waiting = Box::pin(get(&admin, "/healthz"));
-    for _ in 0..100 {
-        tokio::select! {
-            biased;
-            response = &mut waiting => panic!("no place was free: {response}"),
-            () = tokio::task::yield_now() => {}
+    check(&get(&admin, "/healthz").await, "200", &[]);
+    let again = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    for (index, stream) in idle.iter_mut().enumerate().rev() {
+        let _ = stream.write_all(again).await;
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+        let answers = String::from_utf8_lossy(&rest).matches("ok\n").count();
+        assert_eq!(
+            answers,
+            if index == 0 { 1 } else { 2 },
+            "connection {index}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn half_heads_delay_nobody() {
+    let apart = Settings {
+        probes: Some(loopback()),
+        ..settings()
+    };
+    let (main, probes) = start(&apart, &Readiness::default());
+    let (together, _) = start(&settings(), &Readiness::default());
+    for (address, target) in [
+        (&probes.expect("was asked for"), "/healthz"),
+        (&together, "/healthz"),
+        (&main, "/metrics"),
+    ] {
+        for count in [limits::CONNECTIONS_MAX, 1_000] {
+            let mut half = Vec::new();
+            for _ in 0..count {
+                half.push(open(address, "GET /healthz HTTP/1.1\r\n").await);
+            }
+            check(&get(address, target).await, "200", &[]);
+            // It was not their end by the deadline that made room.
+            let kept = half.iter().filter(|stream| is_open(stream)).count();
+            assert_eq!(kept, limits::CONNECTIONS_MAX - 1, "of {count} at {target}");
         }
     }
-    drop(idle.pop());
-    check(&waiting.await, "200", &[]);
+}
+
+#[tokio::test]
+async fn a_probe_among_hundreds_that_come_at_once_keeps_its_place_until_it_is_answered() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    let ListenAddress::Tcp(address) = admin else {
+        panic!("a TCP listener")
+    };
+    // Blocking: the node accepts none of them before all are in the listener's queue.
+    let queue = |bytes: &str| {
+        let mut stream = std::net::TcpStream::connect(address).expect("listens");
+        std::io::Write::write_all(&mut stream, bytes.as_bytes()).expect("is queued");
+        stream
+    };
+    let half = "GET / HTTP/1.1\r\n";
+    let before: Vec<_> = (0..300).map(|_| queue(half)).collect();
+    let probe = queue("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let after: Vec<_> = (0..300).map(|_| queue(half)).collect();
+    probe.set_nonblocking(true).expect("a socket");
+    let probe = TcpStream::from_std(probe).expect("within a runtime");
+    check(&talk(probe, "").await, "200", &[]);
+    drop((before, after));
+}
+
+/// Whether the node has neither answered nor closed.
+fn is_open(stream: &TcpStream) -> bool {
+    let read = stream.try_read(&mut [0]);
+    matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+#[tokio::test]
+async fn requests_from_pages_of_other_sites_are_refused_everywhere() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    let probes = Settings {
+        probes: Some(loopback()),
+        ..settings()
+    };
+    let (_, probes) = start(&probes, &Readiness::default());
+    let probes = probes.expect("was asked for");
+    let all = [
+        "/",
+        "/page.css",
+        "/page.js",
+        "/metrics",
+        "/memory",
+        "/memory/profile",
+        "/config",
+        "/reload",
+        "/upstreams",
+        "/events",
+        "/healthz",
+        "/readyz",
+        "/nothing",
+    ];
+    let at_probes = ["/healthz", "/readyz", "/nothing"];
+    let endpoints = all.map(|target| (&admin, target)).into_iter();
+    for (address, target) in endpoints.chain(at_probes.map(|target| (&probes, target))) {
+        for fields in [
+            "Sec-Fetch-Site: cross-site\r\n",
+            "Sec-Fetch-Site: same-site\r\n",
+            "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n",
+            "Origin: http://attacker.example\r\n",
+        ] {
+            let response = get_with(address, target, fields).await;
+            check(&response, "403", &["a page of another site"]);
+        }
+        if target == "/events" {
+            continue;
+        }
+        let plain = get(address, target).await;
+        let status = &plain["HTTP/1.1 ".len()..][..3];
+        for fields in [
+            "Sec-Fetch-Site: same-origin\r\n",
+            "Sec-Fetch-Site: none\r\n",
+        ] {
+            check(&get_with(address, target, fields).await, status, &[]);
+        }
+    }
 }
 
 #[test]

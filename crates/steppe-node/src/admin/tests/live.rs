@@ -113,6 +113,10 @@ async fn streams_beyond_the_limit_are_refused_and_a_place_comes_free() {
         open.push(Events::open(&admin).await);
     }
     check(&get(&admin, "/events").await, "503", &["streams"]);
+    // They leave places to whoever wants anything else.
+    for target in ["/", "/metrics", "/healthz"] {
+        check(&get(&admin, target).await, "200", &[]);
+    }
     drop(open.pop());
     // The place comes free when the node notices, at the latest with the next event.
     for _ in 0..100 {
@@ -151,4 +155,28 @@ async fn a_budget_without_room_refuses_streams() {
     check(&get(&address, "/events").await, "503", &["budget"]);
     drop(held);
     Events::open(&address).await.next("history").await;
+}
+
+#[tokio::test]
+async fn streams_keep_their_places_however_many_others_come() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    let mut events = Events::open(&admin).await;
+    let mut half = Vec::new();
+    for _ in 0..2 * limits::CONNECTIONS_MAX {
+        half.push(open(&admin, "GET / HTTP/1.1\r\n").await);
+    }
+    check(&get(&admin, "/healthz").await, "200", &[]);
+    for _ in 0..3 {
+        events.next("snapshot").await;
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_gets_no_stream() {
+    let (admin, _) = start(&settings(), &Readiness::default());
+    for _ in 0..2 * limits::EVENT_STREAMS_MAX {
+        let response = get_with(&admin, "/events", "Sec-Fetch-Site: cross-site\r\n").await;
+        check(&response, "403", &[]);
+    }
+    Events::open(&admin).await.next("history").await;
 }

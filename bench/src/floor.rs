@@ -1,0 +1,260 @@
+//! `steppe-bench floor-proxy`: the least tokio proxy that forwards correctly formed requests.
+//!
+//! It is the floor that Steppe is measured against: two receives and two sends a request on one
+//! thread, a buffer a connection that is allocated once, one line added to the head. Whatever a
+//! proxy costs beyond it is that proxy's own work, and not the kernel's or the runtime's.
+//!
+//! Non-goals: everything else. It routes, checks and limits nothing, knows no chunked coding and no
+//! interim response, has no timeout, and drops a connection at whatever it does not expect. Nobody
+//! should run it for anything but this bench.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Where from, where to.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Where it listens
+    #[arg(long)]
+    listen: SocketAddr,
+    /// Where it forwards to
+    #[arg(long)]
+    upstream: SocketAddr,
+}
+
+/// A head with its added line, or a piece of a body.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// Idle upstream connections that are kept: as many as the other proxies keep.
+const IDLE_MAX: usize = 256;
+
+thread_local! {
+    /// The last one in is the first one out: its memory is the warmest.
+    static IDLE: RefCell<Vec<TcpStream>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Forwards until the process is stopped.
+///
+/// # Errors
+/// When the address can't be listened on.
+pub async fn run(options: &Options) -> Result<bool> {
+    let (listen, upstream) = (options.listen, options.upstream);
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("cannot listen on {listen}"))?;
+    loop {
+        let (client, address) = listener.accept().await.context("cannot accept")?;
+        let line = format!("X-Forwarded-For: {}\r\n\r\n", address.ip());
+        tokio::spawn(async move {
+            // A peer that leaves, or sends what this proxy does not know, ends its connection.
+            let _ = serve(client, upstream, line.as_bytes()).await;
+        });
+    }
+}
+
+/// Requests of a connection one after another; `line` and an empty one replace
+/// the empty line of each head.
+async fn serve(mut client: TcpStream, address: SocketAddr, line: &[u8]) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    while let Some(request) =
+        Message::read(&mut client, &mut buffer[..BUFFER_BYTES - line.len()]).await?
+    {
+        let mut upstream = match IDLE.with_borrow_mut(Vec::pop) {
+            Some(idle) => idle,
+            None => connect(address).await?,
+        };
+        let empty_line_at = request.head_bytes - EMPTY_LINE.len();
+        buffer.copy_within(
+            request.head_bytes..request.filled_bytes,
+            empty_line_at + line.len(),
+        );
+        buffer[empty_line_at..][..line.len()].copy_from_slice(line);
+        let sent = request.filled_bytes - EMPTY_LINE.len() + line.len();
+        upstream.write_all(&buffer[..sent]).await?;
+        pass(&mut client, &mut upstream, request.remaining, &mut buffer).await?;
+        let response = Message::read(&mut upstream, &mut buffer).await?;
+        let response = response.ok_or(ErrorKind::UnexpectedEof)?;
+        client.write_all(&buffer[..response.filled_bytes]).await?;
+        pass(&mut upstream, &mut client, response.remaining, &mut buffer).await?;
+        IDLE.with_borrow_mut(|idle| {
+            if idle.len() < IDLE_MAX {
+                idle.push(upstream);
+            }
+        });
+    }
+    Ok(())
+}
+
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// What stands at the start of a buffer: a head, and as much content as came with it.
+#[derive(Debug, PartialEq)]
+struct Message {
+    head_bytes: usize,
+    /// Head and content.
+    filled_bytes: usize,
+    /// Content that is still to come.
+    remaining: usize,
+}
+
+impl Message {
+    /// `None` at the end of the connection.
+    async fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<Option<Self>> {
+        let mut filled = 0;
+        loop {
+            // A full buffer reads nothing: the connection ends as if its peer had left.
+            let count = stream.read(&mut buffer[filled..]).await?;
+            if count == 0 {
+                return Ok(None);
+            }
+            filled += count;
+            if let Some(message) = Self::of(&buffer[..filled])? {
+                return Ok(Some(message));
+            }
+        }
+    }
+
+    /// `None` while the head is incomplete.
+    fn of(bytes: &[u8]) -> io::Result<Option<Self>> {
+        let Some(end) = bytes.windows(END.len()).position(|window| window == END) else {
+            return Ok(None);
+        };
+        let head_bytes = end + END.len();
+        let came = bytes.len() - head_bytes;
+        let remaining = content_length(&bytes[..end])?.checked_sub(came);
+        Ok(Some(Self {
+            head_bytes,
+            filled_bytes: bytes.len(),
+            // A second request behind the first: nobody pipelines here.
+            remaining: remaining.ok_or(ErrorKind::InvalidData)?,
+        }))
+    }
+}
+
+const END: &[u8] = b"\r\n\r\n";
+const EMPTY_LINE: &[u8] = b"\r\n";
+
+/// 0 where the head names none.
+fn content_length(head: &[u8]) -> io::Result<usize> {
+    let lines = head.split(|&byte| byte == b'\n');
+    let mut values = lines.filter_map(|line| {
+        let (name, value) = line.split_at_checked(CONTENT_LENGTH.len())?;
+        name.eq_ignore_ascii_case(CONTENT_LENGTH).then_some(value)
+    });
+    let Some(value) = values.next() else {
+        return Ok(0);
+    };
+    let value = std::str::from_utf8(value).map_err(|_| ErrorKind::InvalidData)?;
+    Ok(value.trim().parse().map_err(|_| ErrorKind::InvalidData)?)
+}
+
+const CONTENT_LENGTH: &[u8] = b"content-length:";
+
+/// Passes `remaining` bytes on as they come.
+async fn pass(
+    from: &mut TcpStream,
+    to: &mut TcpStream,
+    mut remaining: usize,
+    buffer: &mut [u8],
+) -> io::Result<()> {
+    while remaining > 0 {
+        let part = remaining.min(buffer.len());
+        let count = from.read(&mut buffer[..part]).await?;
+        if count == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        to.write_all(&buffer[..count]).await?;
+        remaining -= count;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_its_head_and_the_content_that_came() {
+        let message = |text: &str| Message::of(text.as_bytes());
+        let head = "POST / HTTP/1.1\r\nHost: a\r\ncontent-length: 5\r\n\r\n";
+        let expected = Message {
+            head_bytes: head.len(),
+            filled_bytes: head.len() + 2,
+            remaining: 3,
+        };
+        let came = message(&format!("{head}ab")).expect("it is formed well");
+        assert_eq!(came, Some(expected));
+        assert_eq!(message(&head[..head.len() - 1]).expect("so far"), None);
+        let without = message("GET / HTTP/1.1\r\n\r\n").expect("it is formed well");
+        assert_eq!(without.map(|message| message.remaining), Some(0));
+        assert!(
+            message(&format!("{head}abcdef")).is_err(),
+            "a second message"
+        );
+        assert!(message("GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n").is_err());
+    }
+
+    /// Reads a message and its content.
+    async fn read_whole(stream: &mut TcpStream) -> String {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let message = Message::read(stream, &mut buffer).await.expect("is open");
+        let message = message.expect("a message came");
+        buffer.truncate(message.filled_bytes);
+        let mut rest = vec![0; message.remaining];
+        stream.read_exact(&mut rest).await.expect("the rest comes");
+        buffer.extend_from_slice(&rest);
+        String::from_utf8(buffer).expect("text")
+    }
+
+    #[tokio::test]
+    async fn requests_are_forwarded_with_a_line_more_over_one_upstream_connection() {
+        let origin = TcpListener::bind("127.0.0.1:0").await.expect("is free");
+        let upstream = origin.local_addr().expect("it is bound");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("is free");
+        let listen = listener.local_addr().expect("it is bound");
+        tokio::spawn(async move {
+            let (client, _) = listener.accept().await.expect("somebody comes");
+            serve(client, upstream, b"X-Forwarded-For: 127.0.0.1\r\n\r\n").await
+        });
+        let mut client = TcpStream::connect(listen).await.expect("it listens");
+        let content = "x".repeat(3 * BUFFER_BYTES);
+        let head = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n", content.len());
+        let mut kept = None;
+        for _ in 0..3 {
+            let request = format!("{head}\r\n{content}");
+            let send = client.write_all(request.as_bytes());
+            let answer = async {
+                if kept.is_none() {
+                    kept = Some(origin.accept().await.expect("the proxy comes").0);
+                }
+                let stream = kept.as_mut().expect("was just accepted");
+                let got = read_whole(stream).await;
+                let expected = format!("{head}X-Forwarded-For: 127.0.0.1\r\n\r\n{content}");
+                assert_eq!(got, expected);
+                let response = format!(
+                    "HTTP/1.1 200 OK\r\n{}",
+                    &request["POST / HTTP/1.1\r\n".len()..]
+                );
+                stream
+                    .write_all(response.as_bytes())
+                    .await
+                    .expect("it reads");
+                response
+            };
+            let (sent, response) = tokio::join!(send, answer);
+            sent.expect("the proxy reads");
+            assert_eq!(read_whole(&mut client).await, response);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the gateway is meant to reach, beside what a run measured.
+//!
+//! Invariant: nothing depends on it; a bench prints figures and never fails on them.
+
+use super::measure::Results;
+use super::pairs::pair;
+use super::report::{REFERENCE, idle_bytes};
+use crate::table::Table;
+
+/// CPU a request to the reference's.
+const CPU_TO_REFERENCE_MAX: f64 = 0.88;
+/// CPU a request to the floor's: what a gateway adds to forwarding.
+const CPU_TO_FLOOR_MAX: f64 = 1.2;
+/// Memory of a kept-alive connection that does nothing.
+const IDLE_BYTES_MAX: f64 = 2_000.0;
+/// A receive and a send on either side.
+const CALLS_EACH_MAX: f64 = 2.0;
+/// wrk does not count the requests in flight at its end, and new connections are among the calls.
+const CALLS_TOLERANCE: f64 = 0.05;
+
+const RECEIVES: &[&str] = &["read", "readv", "recvfrom", "recvmsg"];
+const SENDS: &[&str] = &["write", "writev", "sendto", "sendmsg"];
+
+/// A line of the summary.
+pub struct Target {
+    name: &'static str,
+    most: f64,
+    digits: usize,
+    /// `None` where the run lacks it.
+    measured: Option<f64>,
+    tolerance: f64,
+}
+
+/// All of them, of Steppe without an access log.
+pub fn all(results: &[Results]) -> [Target; 5] {
+    let steppe = results.iter().find(|result| result.name == "steppe");
+    let cpu = |to| pair(results, "steppe", to).map(|pair| pair.median());
+    let calls = |names: &[&str]| {
+        let counted = steppe?.syscalls.as_ref()?;
+        let counts = names.iter().filter_map(|name| counted.counts.get(*name));
+        Some(counts.sum::<u64>() as f64 / counted.requests.max(1) as f64)
+    };
+    let target = |name, most, digits, measured| Target {
+        name,
+        most,
+        digits,
+        measured,
+        tolerance: 0.0,
+    };
+    let call = |name, measured| Target {
+        tolerance: CALLS_TOLERANCE,
+        ..target(name, CALLS_EACH_MAX, 2, measured)
+    };
+    let idle = steppe.map(idle_bytes).filter(|bytes| bytes.is_finite());
+    [
+        target(
+            "CPU a request ÷ nginx",
+            CPU_TO_REFERENCE_MAX,
+            2,
+            cpu(REFERENCE),
+        ),
+        target("CPU a request ÷ floor", CPU_TO_FLOOR_MAX, 2, cpu("floor")),
+        call("receives a request", calls(RECEIVES)),
+        call("sends a request", calls(SENDS)),
+        target("bytes an idle connection", IDLE_BYTES_MAX, 0, idle),
+    ]
+}
+
+impl Target {
+    fn verdict(&self) -> &'static str {
+        match self.measured {
+            Some(measured) if measured <= self.most + self.tolerance => "held",
+            Some(_) => "short",
+            None => "-",
+        }
+    }
+}
+
+pub fn table(targets: &[Target]) -> Table {
+    let mut table = Table::new(&["target", "at most", "measured", ""]);
+    for target in targets {
+        let shown = |value| format!("{value:.digits$}", digits = target.digits);
+        table.row(vec![
+            target.name.to_owned(),
+            shown(target.most),
+            target.measured.map_or_else(|| "-".to_owned(), shown),
+            target.verdict().to_owned(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measure::{Idle, Syscalls};
+    use super::super::report::tests::result;
+    use super::*;
+
+    #[test]
+    fn each_target_stands_beside_its_figure() {
+        let mut steppe = result("steppe", [8.0, 9.0, 8.0]);
+        steppe.idle = Some(Idle {
+            connections: 10,
+            bytes_each: 2_965.4,
+        });
+        let counts = [("recvfrom", 2_004), ("writev", 2_500), ("epoll_wait", 90)];
+        steppe.syscalls = Some(Syscalls {
+            counts: counts.map(|(name, count)| (name.to_owned(), count)).into(),
+            requests: 1_000,
+        });
+        let results = [
+            steppe,
+            result("nginx", [10.0; 3]),
+            result("floor", [6.0; 3]),
+        ];
+        let verdicts = all(&results).map(|target| target.verdict());
+        assert_eq!(verdicts, ["held", "short", "held", "short", "short"]);
+        let text = table(&all(&results)).to_string();
+        assert!(text.contains("2000") && text.contains("2965"), "{text}");
+        assert_eq!(all(&[]).map(|target| target.verdict()), ["-"; 5]);
+    }
+}
