@@ -41,6 +41,11 @@ pub const HEADER_BYTES_MAX: usize = 256 << 10;
 /// See [`HEADER_BYTES_MAX`].
 pub const HEADER_COUNT_MAX: usize = 1000;
 
+/// Options of `Connection` that are compared with every line of a head: clients send one or two
+/// that name a field. From more on the lines are sorted first, or a head of a peer's choice would
+/// cost the product of its options and its lines.
+pub const CONNECTION_OPTIONS_COMPARED_MAX: usize = 4;
+
 /// Bytes of a response's head. Origins set many cookies; clients have limits of their own.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
 
@@ -151,5 +156,9 @@ pub const FILE_SETTLES: std::time::Duration = std::time::Duration::from_secs(2);
 
 const _: () = assert!(PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
+const _: () = assert!(
+    HEADER_COUNT_MAX <= u16::MAX as usize,
+    "indexes of lines are 16 bits wide"
+);
 const _: () = assert!(CHUNK_BYTES_MIN <= CHUNK_BYTES_MAX);
 const _: () = assert!(SOCKET_BUFFER_BYTES_MIN < SOCKET_BUFFER_BYTES_TUNED);
