@@ -117,6 +117,7 @@ impl From<steppe_mem::OverBudget> for GatewayError {
 impl From<ParseError> for GatewayError {
     fn from(error: ParseError) -> Self {
         let (reason, status) = match error {
+            ParseError::OverBudget => return Self::over_budget(),
             ParseError::Version => (CloseReason::Unsupported, 505),
             ParseError::TargetTooLong => (CloseReason::UriTooLong, 414),
             ParseError::TooLarge | ParseError::TooManyFields => (CloseReason::HeaderTooLarge, 431),

@@ -4,14 +4,12 @@
 //! span lies within them. Nothing borrows from it across a change: an edit
 //! appends bytes and moves offsets. Spec: RFC 9110 §5.
 
+mod list;
 mod strip;
-
-use std::cell::RefCell;
-use std::ops::{Deref, DerefMut};
 
 use steppe_mem::{Buffer, Lease, OverBudget};
 
-use crate::limits::IDLE_FIELD_LISTS_MAX;
+pub use list::FieldList;
 
 /// Offsets of some bytes within their block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,15 +58,6 @@ pub enum FieldId {
 pub struct FieldBlock {
     bytes: Buffer,
     fields: FieldList,
-}
-
-/// A list of field lines whose memory goes back to its thread: reading a head
-/// allocates only where the thread has never had as many under way.
-#[derive(Debug, Default)]
-pub struct FieldList(Vec<Field>);
-
-thread_local! {
-    static LISTS: RefCell<Vec<Vec<Field>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Span {
@@ -258,7 +247,7 @@ impl FieldBlock {
     /// Adds a line at the end. `name` and `value` are valid (RFC 9110 §5.1, §5.5).
     ///
     /// # Errors
-    /// [`OverBudget`] where the bytes need more room than the budget has.
+    /// [`OverBudget`] where the line needs more room than the budget has.
     pub fn append(&mut self, name: &[u8], value: &[u8]) -> Result<(), OverBudget> {
         self.append_known(FieldId::of(name), name, value)
     }
@@ -275,13 +264,13 @@ impl FieldBlock {
     ) -> Result<(), OverBudget> {
         let name = self.put(name)?;
         let value = self.put(value)?;
-        self.fields.push(Field {
+        let field = Field {
             id,
             name,
             value,
             is_dropped: false,
-        });
-        Ok(())
+        };
+        self.fields.try_push(field, self.bytes.lease())
     }
 
     /// Replaces every line named `name` by one.
@@ -332,42 +321,6 @@ impl FieldBlock {
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.filled_mut()
-    }
-}
-
-impl FieldList {
-    /// An empty list.
-    #[must_use]
-    pub fn take() -> Self {
-        Self(LISTS.with_borrow_mut(Vec::pop).unwrap_or_default())
-    }
-}
-
-impl Drop for FieldList {
-    fn drop(&mut self) {
-        let mut list = std::mem::take(&mut self.0);
-        list.clear();
-        // The thread may be ending: then the list goes with it.
-        let _ = LISTS.try_with(|lists| {
-            let mut lists = lists.borrow_mut();
-            if list.capacity() > 0 && lists.len() < IDLE_FIELD_LISTS_MAX {
-                lists.push(list);
-            }
-        });
-    }
-}
-
-impl Deref for FieldList {
-    type Target = Vec<Field>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for FieldList {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
     }
 }
 

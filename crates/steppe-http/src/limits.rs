@@ -81,8 +81,13 @@ pub const COPIED_PART_BYTES_MAX: usize = 4 << 10;
 /// Content of a `respond` upstream.
 pub const RESPOND_BYTES_MAX: usize = 16 << 10;
 
-/// Field lists that a thread keeps for later heads.
-pub const IDLE_FIELD_LISTS_MAX: usize = 256;
+/// Lines of a head that a list has room for at first. Browsers send some twenty, and the gateway
+/// adds five. Its 960 bytes are part of what a connection is charged; a larger list is charged
+/// for itself.
+pub const FIELD_LIST_LINES: usize = 48;
+
+/// Field lists that a thread keeps for later heads: 120 KiB.
+pub const IDLE_FIELD_LISTS_MAX: usize = 128;
 
 /// How long a connection that was accepted before a drain may still bring its first request.
 pub const FIRST_REQUEST_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
@@ -121,6 +126,10 @@ pub const RETRIES_MIN_PER_SECOND: u64 = 3;
 
 /// Bytes of a probe's response that are read for its head.
 pub const PROBE_BYTES_MAX: usize = 8 << 10;
+
+/// Memory of the list of a probe's field lines: as many as a response may have, and the smaller
+/// list that it grows from.
+pub const PROBE_LIST_BYTES_MAX: u64 = 16 << 10;
 
 /// Memory of what an access log copies of a request. Nearly all fit; what doesn't is given
 /// more, and not kept.

@@ -12,7 +12,7 @@ impl FieldBlock {
     /// Removes the hop-by-hop fields: those that always are, and those that `Connection` names,
     /// unless they are [kept from it](FieldId::is_kept_from_connection).
     pub(crate) fn strip_hop_by_hop(&mut self) {
-        drop_connection_options(&mut self.fields, self.bytes.filled());
+        drop_connection_options(self.fields.as_mut_slice(), self.bytes.filled());
         self.fields
             .retain(|field| !field.is_dropped && !field.id.is_hop_by_hop());
     }

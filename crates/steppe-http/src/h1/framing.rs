@@ -268,7 +268,7 @@ mod tests {
             bytes: 4096,
             fields: 100,
         };
-        parse::trailers(bytes.filled(), limits, &mut list)
+        parse::trailers(bytes.filled(), limits, &mut list, bytes.lease())
             .expect("valid")
             .expect("whole");
         FieldBlock::new(bytes, list)

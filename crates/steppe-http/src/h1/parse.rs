@@ -9,7 +9,9 @@
 //! One empty line before a request is skipped, as RFC 9112 §2.2 asks for; more
 //! are refused.
 
-use crate::field::{Field, Span};
+use steppe_mem::{Lease, OverBudget};
+
+use crate::field::{Field, FieldList, Span};
 use crate::head::Version;
 
 /// What a head may take.
@@ -74,16 +76,27 @@ pub enum ParseError {
     /// More field lines than there may be: 431.
     #[error("too many fields")]
     TooManyFields,
+    /// The budget has no room for the list of field lines: 503.
+    #[error("over budget")]
+    OverBudget,
 }
 
-/// A request's head, or `None` while more bytes are needed. `fields` is filled in.
+impl From<OverBudget> for ParseError {
+    fn from(_: OverBudget) -> Self {
+        Self::OverBudget
+    }
+}
+
+/// A request's head, or `None` while more bytes are needed. `fields` is filled in, and what it
+/// needs beyond its usual room is charged to `lease`.
 ///
 /// # Errors
 /// As soon as it is certain that no further bytes can make it valid.
 pub fn request(
     bytes: &[u8],
     limits: HeadLimits,
-    fields: &mut Vec<Field>,
+    fields: &mut FieldList,
+    lease: &Lease,
 ) -> Result<Option<RequestLine>, ParseError> {
     let mut lines = Lines {
         bytes,
@@ -102,7 +115,7 @@ pub fn request(
     if lines.at > limits.bytes {
         return Err(ParseError::TargetTooLong);
     }
-    match lines.field_lines(limits.fields, fields)? {
+    match lines.field_lines(limits.fields, fields, lease)? {
         Some(head_bytes) if head_bytes <= limits.bytes => Ok(Some(RequestLine {
             method,
             target,
@@ -121,7 +134,8 @@ pub fn request(
 pub fn response(
     bytes: &[u8],
     limits: HeadLimits,
-    fields: &mut Vec<Field>,
+    fields: &mut FieldList,
+    lease: &Lease,
 ) -> Result<Option<StatusLine>, ParseError> {
     let mut lines = Lines { bytes, at: 0 };
     let too_large = || {
@@ -134,7 +148,7 @@ pub fn response(
     let Some((version, status, reason)) = lines.status_line()? else {
         return too_large();
     };
-    match lines.field_lines(limits.fields, fields)? {
+    match lines.field_lines(limits.fields, fields, lease)? {
         Some(head_bytes) if head_bytes <= limits.bytes => Ok(Some(StatusLine {
             version,
             status,
@@ -154,10 +168,11 @@ pub fn response(
 pub fn trailers(
     bytes: &[u8],
     limits: HeadLimits,
-    fields: &mut Vec<Field>,
+    fields: &mut FieldList,
+    lease: &Lease,
 ) -> Result<Option<usize>, ParseError> {
     let mut lines = Lines { bytes, at: 0 };
-    match lines.field_lines(limits.fields, fields)? {
+    match lines.field_lines(limits.fields, fields, lease)? {
         Some(section_bytes) if section_bytes <= limits.bytes => Ok(Some(section_bytes)),
         Some(_) => Err(ParseError::TooLarge),
         None if bytes.len() >= limits.bytes => Err(ParseError::TooLarge),
@@ -332,7 +347,12 @@ impl Lines<'_> {
     }
 
     /// Field lines up to the empty line; the offset after it.
-    fn field_lines(&mut self, count_max: usize, fields: &mut Vec<Field>) -> Found<usize> {
+    fn field_lines(
+        &mut self,
+        count_max: usize,
+        fields: &mut FieldList,
+        lease: &Lease,
+    ) -> Found<usize> {
         fields.clear();
         loop {
             match self.bytes.get(self.at) {
@@ -343,7 +363,7 @@ impl Lines<'_> {
                 Some(b' ' | b'\t') => return Err(ParseError::Folding),
                 Some(_) if fields.len() == count_max => return Err(ParseError::TooManyFields),
                 Some(_) => match self.field_line()? {
-                    Some(field) => fields.push(field),
+                    Some(field) => fields.try_push(field, lease)?,
                     None => return Ok(None),
                 },
             }
@@ -449,6 +469,8 @@ fn trimmed(bytes: &[u8], start: usize, end: usize) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use steppe_mem::Budget;
+
     use super::*;
 
     const LIMITS: HeadLimits = HeadLimits {
@@ -456,15 +478,23 @@ mod tests {
         fields: 3,
     };
 
+    fn lease() -> Lease {
+        Budget::new(1 << 20).root().lease()
+    }
+
     fn request_of(text: &str) -> Result<Option<RequestLine>, ParseError> {
-        request(text.as_bytes(), LIMITS, &mut Vec::new())
+        request(text.as_bytes(), LIMITS, &mut FieldList::take(), &lease())
+    }
+
+    fn response_of(text: &str) -> Result<Option<StatusLine>, ParseError> {
+        response(text.as_bytes(), LIMITS, &mut FieldList::take(), &lease())
     }
 
     #[test]
     fn a_head_is_read_and_what_follows_is_left() {
         let text = b"GET /a?b HTTP/1.1\r\nHost:  x \r\nEmpty:\r\n\r\nnext";
-        let mut fields = Vec::new();
-        let line = request(text, LIMITS, &mut fields)
+        let mut fields = FieldList::take();
+        let line = request(text, LIMITS, &mut fields, &lease())
             .expect("valid")
             .expect("whole");
         assert_eq!(line.method.of(text), b"GET");
@@ -488,8 +518,7 @@ mod tests {
         assert!(may_be_complete(text.as_bytes(), text.len() - 1));
         let text = "HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
         for end in 0..text.len() {
-            let found = response(&text.as_bytes()[..end], LIMITS, &mut Vec::new());
-            assert_eq!(found, Ok(None), "{:?}", &text[..end]);
+            assert_eq!(response_of(&text[..end]), Ok(None), "{:?}", &text[..end]);
         }
     }
 
@@ -539,10 +568,7 @@ mod tests {
 
     #[test]
     fn status_lines_are_read_and_refused() {
-        let status = |text: &str| {
-            response(text.as_bytes(), LIMITS, &mut Vec::new())
-                .map(|line| line.map(|line| line.status))
-        };
+        let status = |text: &str| response_of(text).map(|line| line.map(|line| line.status));
         assert_eq!(status("HTTP/1.1 204\r\n\r\n"), Ok(Some(204)));
         assert_eq!(status("HTTP/1.0 404 Not Found\r\n\r\n"), Ok(Some(404)));
         for text in [
@@ -575,11 +601,30 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_lines_that_finds_no_room_refuses_the_head() {
+        let limits = HeadLimits {
+            bytes: 64 << 10,
+            fields: 1000,
+        };
+        let text = format!("GET / HTTP/1.1\r\n{}\r\n", "a:\r\n".repeat(991));
+        let read = |budget_bytes| {
+            let lease = Budget::new(budget_bytes).root().lease();
+            let mut fields = FieldList::take();
+            request(text.as_bytes(), limits, &mut fields, &lease).map(|line| line.is_some())
+        };
+        assert_eq!(read(16 << 10), Err(ParseError::OverBudget));
+        assert_eq!(read(128 << 10), Ok(true));
+    }
+
+    #[test]
     fn trailers_end_with_an_empty_line() {
-        let mut fields = Vec::new();
-        assert_eq!(trailers(b"\r\nrest", LIMITS, &mut fields), Ok(Some(2)));
-        assert_eq!(trailers(b"A: b\r\n\r\n", LIMITS, &mut fields), Ok(Some(8)));
-        assert_eq!(fields.len(), 1);
-        assert_eq!(trailers(b"A: b\r\n", LIMITS, &mut fields), Ok(None));
+        let mut fields = FieldList::take();
+        let mut read = |text: &[u8]| {
+            let read = trailers(text, LIMITS, &mut fields, &lease());
+            (read, fields.len())
+        };
+        assert_eq!(read(b"\r\nrest"), (Ok(Some(2)), 0));
+        assert_eq!(read(b"A: b\r\n\r\n"), (Ok(Some(8)), 1));
+        assert_eq!(read(b"A: b\r\n").0, Ok(None));
     }
 }

@@ -172,7 +172,8 @@ impl Reader {
                 .pending
                 .as_mut()
                 .expect("trailers begin with what is pending");
-            let section = parse::trailers(pending.filled(), TRAILER_LIMITS, &mut fields);
+            let (bytes, lease) = (pending.filled(), pending.lease());
+            let section = parse::trailers(bytes, TRAILER_LIMITS, &mut fields, lease);
             if let Some(section_bytes) = section.map_err(ReadError::from)? {
                 let mut bytes = wire.pending.take().expect("as above");
                 wire.pending = split(&mut bytes, section_bytes, section_bytes)?;
@@ -222,6 +223,7 @@ impl From<ParseError> for ReadError {
     fn from(error: ParseError) -> Self {
         match error {
             ParseError::TooLarge | ParseError::TooManyFields => Self::TrailersTooLarge,
+            ParseError::OverBudget => Self::OverBudget,
             _ => Self::Malformed,
         }
     }

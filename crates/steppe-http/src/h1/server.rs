@@ -293,7 +293,8 @@ impl ServerConnection {
             fields: limits.header_count,
         };
         let mut fields = FieldList::take();
-        let Some(line) = parse::request(pending.filled(), head_limits, &mut fields)? else {
+        let (head, lease) = (pending.filled(), pending.lease());
+        let Some(line) = parse::request(head, head_limits, &mut fields, lease)? else {
             return Ok(None);
         };
         let mut bytes = self.wire.pending.take().expect("it was there");
