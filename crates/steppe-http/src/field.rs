@@ -10,6 +10,7 @@ mod strip;
 use steppe_mem::{Buffer, Lease, OverBudget};
 
 pub use list::FieldList;
+pub use strip::UnderscoreRefused;
 
 /// Offsets of some bytes within their block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,12 +27,16 @@ pub struct Field {
     name: Span,
     value: Span,
     is_dropped: bool,
+    has_underscore: bool,
 }
 
 /// Names that mean something to a gateway; everything else is passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the field of that name")]
 pub enum FieldId {
+    /// `X-Real-IP`, `X-Client-IP` or `True-Client-IP`: the client's address, to those who
+    /// believe it.
+    ClientIp,
     Connection,
     ContentLength,
     ContentType,
@@ -50,6 +55,8 @@ pub enum FieldId {
     XForwardedFor,
     XForwardedHost,
     XForwardedProto,
+    /// Every other `X-Forwarded-*`: port, prefix, server, whatever comes up.
+    XForwardedOther,
     Other,
 }
 
@@ -102,6 +109,15 @@ impl Field {
             name,
             value,
             is_dropped: false,
+            has_underscore: false,
+        }
+    }
+
+    /// A line whose name has an underscore in it.
+    pub(crate) fn with_underscore(self) -> Self {
+        Self {
+            has_underscore: true,
+            ..self
         }
     }
 
@@ -135,11 +151,13 @@ impl FieldId {
             4 => is("host", Self::Host).or_else(|| is("date", Self::Date)),
             6 => is("expect", Self::Expect),
             7 => is("upgrade", Self::Upgrade).or_else(|| is("trailer", Self::Trailer)),
-            9 => is("forwarded", Self::Forwarded),
+            9 => is("forwarded", Self::Forwarded).or_else(|| is("x-real-ip", Self::ClientIp)),
             10 => is("connection", Self::Connection).or_else(|| is("keep-alive", Self::KeepAlive)),
+            11 => is("x-client-ip", Self::ClientIp),
             12 => is("content-type", Self::ContentType),
             14 => is("content-length", Self::ContentLength)
-                .or_else(|| is("http2-settings", Self::Http2Settings)),
+                .or_else(|| is("http2-settings", Self::Http2Settings))
+                .or_else(|| is("true-client-ip", Self::ClientIp)),
             15 => is("x-forwarded-for", Self::XForwardedFor),
             16 => is("proxy-connection", Self::ProxyConnection)
                 .or_else(|| is("x-forwarded-host", Self::XForwardedHost)),
@@ -147,7 +165,13 @@ impl FieldId {
                 .or_else(|| is("x-forwarded-proto", Self::XForwardedProto)),
             _ => None,
         };
-        id.unwrap_or(Self::Other)
+        id.unwrap_or_else(|| {
+            if is_x_forwarded(name) {
+                Self::XForwardedOther
+            } else {
+                Self::Other
+            }
+        })
     }
 
     /// Fields that end at the next hop, whatever `Connection` names (RFC 9110 §7.6.1).
@@ -169,17 +193,32 @@ impl FieldId {
     /// message, and those that the gateway itself vouches for.
     #[must_use]
     pub fn is_kept_from_connection(self) -> bool {
+        self.tells_of_client() || matches!(self, Self::ContentLength | Self::Host | Self::Via)
+    }
+
+    /// Fields that say who the client is and what it asked the first proxy for: worth what the
+    /// peer is trusted with.
+    #[must_use]
+    pub fn tells_of_client(self) -> bool {
         matches!(
             self,
-            Self::ContentLength
+            Self::ClientIp
                 | Self::Forwarded
-                | Self::Host
-                | Self::Via
                 | Self::XForwardedFor
                 | Self::XForwardedHost
                 | Self::XForwardedProto
+                | Self::XForwardedOther
         )
     }
+}
+
+/// Whether `name` begins with `X-Forwarded-`. Its first byte tells most others apart.
+fn is_x_forwarded(name: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"x-forwarded-";
+    matches!(name.first(), Some(b'x' | b'X'))
+        && name
+            .get(..PREFIX.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
 impl FieldBlock {
@@ -210,7 +249,11 @@ impl FieldBlock {
 
     /// Values of the lines of a field that the gateway knows.
     pub fn values(&self, id: FieldId) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
-        debug_assert_ne!(id, FieldId::Other, "other fields go by name");
+        let is_one = !matches!(
+            id,
+            FieldId::Other | FieldId::XForwardedOther | FieldId::ClientIp
+        );
+        debug_assert!(is_one, "these are several fields, which go by name");
         let bytes = self.bytes();
         self.fields
             .iter()
@@ -269,6 +312,7 @@ impl FieldBlock {
             name,
             value,
             is_dropped: false,
+            has_underscore: false,
         };
         self.fields.try_push(field, self.bytes.lease())
     }
@@ -358,7 +402,13 @@ mod tests {
             ("x-forwarded-for", FieldId::XForwardedFor),
             ("x-forwarded-host", FieldId::XForwardedHost),
             ("x-forwarded-proto", FieldId::XForwardedProto),
-            ("x-forwarded-port", FieldId::Other),
+            ("x-forwarded-port", FieldId::XForwardedOther),
+            ("X-Forwarded-By", FieldId::XForwardedOther),
+            ("x-forwarded-a-thing-unheard-of", FieldId::XForwardedOther),
+            ("x-forwarded", FieldId::Other),
+            ("X-Real-IP", FieldId::ClientIp),
+            ("x-client-ip", FieldId::ClientIp),
+            ("True-Client-IP", FieldId::ClientIp),
             ("", FieldId::Other),
         ] {
             assert_eq!(FieldId::of(name.as_bytes()), id, "{name}");

@@ -3,10 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use socket2::{Domain, Socket, Type};
-use steppe_testkit::{RawOrigin, Steppe, eventually};
+use steppe_testkit::{Head, RawOrigin, Steppe, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A node with these lines in its listener's table and in its upstream's.
 fn node(origin: SocketAddr, listener: &str, upstream: &str) -> Steppe {
@@ -15,9 +16,7 @@ fn node(origin: SocketAddr, listener: &str, upstream: &str) -> Steppe {
     let toml = Steppe::PLAIN
         .replace("protocols = [\"h1\"]\n", &listener)
         .replace("servers = [\"{origin}\"]\n", &upstream);
-    Steppe::builder(STEPPE)
-        .with("origin", origin)
-        .start(&toml)
+    Steppe::builder(STEPPE).with("origin", origin).start(&toml)
 }
 
 /// A listener whose queue is full: connections to it hang.
@@ -60,7 +59,10 @@ fn a_thousand_short_fields_are_charged_with_the_list_of_them() {
         memory["budget"]["reserved_bytes"].as_u64().expect("there")
     };
     let before = reserved();
-    let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "a:\r\n".repeat(FIELDS));
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
+        "a:\r\n".repeat(FIELDS)
+    );
     let _held: Vec<_> = (0..CLIENTS)
         .map(|_| {
             let mut peer = node.connect();
@@ -72,4 +74,99 @@ fn a_thousand_short_fields_are_charged_with_the_list_of_them() {
     eventually("each list is charged", || {
         reserved().saturating_sub(before) >= expected as u64
     });
+}
+
+/// What an origin gets to see of a request.
+fn forwarded(node: &Steppe, origin: &RawOrigin, request: &str) -> Head {
+    origin.forget();
+    assert_eq!(node.exchange(request).text(), "ok");
+    Head::parse(origin.received().as_bytes())
+}
+
+const CLIENT_FIELDS: [&str; 12] = [
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Port",
+    "x-forwarded-prefix",
+    "X-Forwarded-Server",
+    "X-Forwarded-Ssl",
+    "X-Forwarded-Scheme",
+    "X-FORWARDED-BY",
+    "X-Real-IP",
+    "X-Client-IP",
+    "True-Client-IP",
+];
+
+/// A request that says of itself where it comes from, in every field for that.
+fn spoofed() -> String {
+    let fields: String = CLIENT_FIELDS
+        .iter()
+        .map(|name| format!("{name}: 192.0.2.66\r\n"))
+        .collect();
+    format!(
+        "GET / HTTP/1.1\r\nHost: a\r\nForwarded: for=192.0.2.66\r\n{fields}X-Forwarded: kept\r\n\r\n"
+    )
+}
+
+#[test]
+fn nothing_that_an_untrusted_peer_says_of_the_client_is_forwarded() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let head = forwarded(&node, &origin, &spoofed());
+    assert_eq!(head.field("x-forwarded"), Some("kept"));
+    assert_eq!(head.field("x-forwarded-for"), Some("127.0.0.1"));
+    assert_eq!(head.field("x-forwarded-host"), Some("a"));
+    assert_eq!(head.field("x-forwarded-proto"), Some("http"));
+    assert!(!origin.received().contains("192.0.2.66"), "{head:?}");
+}
+
+#[test]
+fn what_a_trusted_proxy_says_of_the_client_is_forwarded() {
+    let origin = RawOrigin::answering(OK);
+    let toml = format!(
+        "{}\n[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n",
+        Steppe::PLAIN
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let head = forwarded(&node, &origin, &spoofed());
+    assert_eq!(head.field("x-forwarded-for"), Some("192.0.2.66, 127.0.0.1"));
+    for name in &CLIENT_FIELDS[3..] {
+        assert_eq!(head.all(name), ["192.0.2.66"], "{name}");
+    }
+}
+
+/// To a server that makes variables of fields, these two are the same.
+const UNDERSCORE: &str = "GET / HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 192.0.2.66\r\n\r\n";
+
+#[test]
+fn fields_with_an_underscore_are_dropped_passed_or_refused() {
+    let origin = RawOrigin::answering(OK);
+    let names = "X_Forwarded_For";
+    for (line, is_forwarded) in [("", false), ("underscores = \"pass\"", true)] {
+        let node = node(origin.address(), line, "");
+        let head = forwarded(&node, &origin, UNDERSCORE);
+        assert_eq!(head.field(names).is_some(), is_forwarded, "{line}");
+        assert_eq!(head.field("x-forwarded-for"), Some("127.0.0.1"));
+    }
+    let node = node(origin.address(), "underscores = \"refuse\"", "");
+    origin.forget();
+    assert_eq!(node.exchange(UNDERSCORE).status(), 400);
+    assert_eq!(origin.received(), "");
+    assert_eq!(node.exchange(GET).text(), "ok");
+}
+
+/// A server may merge trailers into the head.
+#[test]
+fn trailers_with_an_underscore_are_dropped() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\
+                   X_Forwarded_For: 192.0.2.66\r\nX-Real-IP: 192.0.2.66\r\nX-Sum: 1\r\n\r\n";
+    assert_eq!(node.exchange(request).text(), "ok");
+    let received = origin.received().to_ascii_lowercase();
+    assert!(received.contains("x-sum: 1"), "{received}");
+    assert!(!received.contains("192.0.2.66"), "{received}");
 }

@@ -19,6 +19,7 @@ pub struct FieldList {
     fields: Vec<Field>,
     /// Of the whole list, once it is larger than what is free.
     charge: Option<Reservation>,
+    has_underscore: bool,
 }
 
 thread_local! {
@@ -33,6 +34,7 @@ impl FieldList {
         Self {
             fields: kept.unwrap_or_else(|| Vec::with_capacity(FIELD_LIST_LINES)),
             charge: None,
+            has_underscore: false,
         }
     }
 
@@ -46,6 +48,7 @@ impl FieldList {
         if self.fields.len() == self.fields.capacity() {
             self.grow(lease)?;
         }
+        self.has_underscore |= field.has_underscore;
         self.fields.push(field);
         Ok(())
     }
@@ -68,6 +71,12 @@ impl FieldList {
     /// Removes every line.
     pub fn clear(&mut self) {
         self.fields.clear();
+        self.has_underscore = false;
+    }
+
+    /// Whether the name of any line may have an underscore in it.
+    pub(super) fn has_underscore(&self) -> bool {
+        self.has_underscore
     }
 
     pub(super) fn retain(&mut self, keep: impl FnMut(&Field) -> bool) {

@@ -1,11 +1,16 @@
 //! Fields that a message does not keep beyond this hop. Spec: RFC 9110 §7.6.1.
 //!
+//! Names with an underscore are valid (RFC 9110 §5.1) and dangerous: servers that hand fields on
+//! as variables (CGI, RFC 3875 §4.1.18) read `X_Forwarded_For` as `X-Forwarded-For`, which the
+//! gateway vouches for.
+//!
 //! Invariant: the cost is at most n log n in the size of the head, however many options `Connection`
 //! has and however many lines they name. A peer that chooses both must not buy n² comparisons.
 
 use std::cmp::Ordering;
 
 use super::{Field, FieldBlock, FieldId, elements};
+use crate::config::Underscores;
 use crate::limits::{CONNECTION_OPTIONS_COMPARED_MAX, HEADER_COUNT_MAX};
 
 impl FieldBlock {
@@ -16,7 +21,31 @@ impl FieldBlock {
         self.fields
             .retain(|field| !field.is_dropped && !field.id.is_hop_by_hop());
     }
+
+    /// Does with names that have an underscore what the listener asks for. The parser noted
+    /// whether there are any, so a usual head pays for one comparison.
+    ///
+    /// # Errors
+    /// [`UnderscoreRefused`] where there is one and it is to be refused.
+    pub(crate) fn apply_underscores(&mut self, rule: Underscores) -> Result<(), UnderscoreRefused> {
+        if !self.fields.has_underscore() {
+            return Ok(());
+        }
+        match rule {
+            Underscores::Pass => Ok(()),
+            Underscores::Refuse => Err(UnderscoreRefused),
+            Underscores::Drop => {
+                self.fields.retain(|field| !field.has_underscore);
+                Ok(())
+            }
+        }
+    }
 }
+
+/// A field's name has an underscore in it, and the listener refuses those: 400.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("underscore in a field name")]
+pub struct UnderscoreRefused;
 
 /// Marks the lines that `Connection` names.
 fn drop_connection_options(fields: &mut [Field], bytes: &[u8]) {
@@ -115,6 +144,7 @@ mod tests {
 
     use super::*;
     use crate::field::FieldList;
+    use crate::h1::parse::{self, HeadLimits};
 
     thread_local! {
         static STEPS: Cell<usize> = const { Cell::new(0) };
@@ -204,5 +234,30 @@ mod tests {
         let lines = [("connection", "keep-alive, Upgrade, TE"), ("host", "a")];
         assert_eq!(stripped(lines), ["host"]);
         assert_eq!(STEPS.get(), 0);
+    }
+
+    #[test]
+    fn names_with_an_underscore_are_dropped_passed_or_refused() {
+        let text = b"X-A: 1\r\nX_A: 2\r\n_: 3\r\n\r\n";
+        let left = |rule: Underscores, text: &[u8]| {
+            let budget = Budget::new(1 << 20);
+            let mut bytes = Buffer::take(&budget.root().lease(), 64).expect("room");
+            bytes.put(text).expect("room");
+            let mut list = FieldList::take();
+            let limits = HeadLimits {
+                bytes: 64,
+                fields: 8,
+            };
+            let read = parse::trailers(bytes.filled(), limits, &mut list, bytes.lease());
+            assert_eq!(read, Ok(Some(text.len())));
+            let mut fields = FieldBlock::new(bytes, list);
+            fields
+                .apply_underscores(rule)
+                .map(|()| fields.fields().len())
+        };
+        assert_eq!(left(Underscores::Drop, text), Ok(1));
+        assert_eq!(left(Underscores::Pass, text), Ok(3));
+        assert_eq!(left(Underscores::Refuse, text), Err(UnderscoreRefused));
+        assert_eq!(left(Underscores::Refuse, b"X-A: _\r\n\r\n"), Ok(1));
     }
 }

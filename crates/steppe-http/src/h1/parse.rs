@@ -55,7 +55,7 @@ pub enum ParseError {
     /// The first line is not of its form: 400.
     #[error("malformed first line")]
     FirstLine,
-    /// A version other than 1.0 and 1.1: 505.
+    /// A version whose major number is not 1: 505.
     #[error("unsupported version")]
     Version,
     /// A request line longer than a head may be: 414.
@@ -217,6 +217,7 @@ const fn is_target_byte(byte: u8) -> bool {
 const TOKEN: u8 = 1;
 const VALUE: u8 = 2;
 const TARGET: u8 = 4;
+const UNDERSCORE: u8 = 8;
 
 #[expect(clippy::cast_possible_truncation, reason = "0 to 255")]
 static CLASSES: [u8; 256] = {
@@ -232,6 +233,9 @@ static CLASSES: [u8; 256] = {
         }
         if is_target_byte(b) {
             class |= TARGET;
+        }
+        if b == b'_' {
+            class |= UNDERSCORE;
         }
         classes[byte] = class;
         byte += 1;
@@ -372,7 +376,7 @@ impl Lines<'_> {
 
     fn field_line(&mut self) -> Found<Field> {
         let start = self.at;
-        let end = self.skip(TOKEN);
+        let (end, classes) = self.skip_token();
         match self.bytes.get(end) {
             None => return Ok(None),
             Some(b':') if end > start => self.at += 1,
@@ -384,11 +388,24 @@ impl Lines<'_> {
         if !self.line_end(ParseError::Field)? {
             return Ok(None);
         }
-        Ok(Some(Field::new(
-            self.bytes,
-            name,
-            trimmed(self.bytes, start, end),
-        )))
+        let field = Field::new(self.bytes, name, trimmed(self.bytes, start, end));
+        Ok(Some(if classes & UNDERSCORE == 0 {
+            field
+        } else {
+            field.with_underscore()
+        }))
+    }
+
+    /// Goes past a token; where it ends, and the classes of all its bytes together.
+    fn skip_token(&mut self) -> (usize, u8) {
+        let mut classes = 0;
+        while let Some(&byte) = self.bytes.get(self.at)
+            && CLASSES[usize::from(byte)] & TOKEN != 0
+        {
+            classes |= CLASSES[usize::from(byte)];
+            self.at += 1;
+        }
+        (self.at, classes)
     }
 
     /// Goes on to the first byte that is not of `class`.

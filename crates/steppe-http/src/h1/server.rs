@@ -20,7 +20,7 @@ use super::target;
 use super::wire::{Side, Wire};
 use super::writer::Writer;
 use crate::access::{Capture, Record};
-use crate::config::{ListenerLimits, ListenerTimeouts};
+use crate::config::{ListenerLimits, ListenerTimeouts, Underscores};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Sink, Source};
 use crate::field::{FieldBlock, FieldId, FieldList, elements};
@@ -35,6 +35,8 @@ pub struct ServerSettings {
     pub limits: ListenerLimits,
     /// See the configuration.
     pub timeouts: ListenerTimeouts,
+    /// See the configuration.
+    pub underscores: Underscores,
     /// See the configuration.
     pub proxy_protocol: bool,
     /// Copies what the access log needs, where there is one.
@@ -321,6 +323,7 @@ impl ServerConnection {
             .flatten();
         let takes_trailers = takes_trailers(&fields);
         fields.strip_hop_by_hop();
+        fields.apply_underscores(self.settings.underscores)?;
         let parts = target::resolve(&line, upgrade, &mut fields)?;
         self.begin_content(&framing)?;
         self.request.keep_alive = framing.keep_alive;
@@ -493,9 +496,15 @@ impl Sink for ServerSide<'_> {
 
 impl Source for ServerSide<'_> {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
-        let part = self.reader.poll_part(cx, self.wire, self.lease);
-        if let Poll::Ready(Ok(Part::Chunk(chunk))) = &part {
-            self.request.moved.received += chunk.len() as u64;
+        let mut part = self.reader.poll_part(cx, self.wire, self.lease);
+        match &mut part {
+            Poll::Ready(Ok(Part::Chunk(chunk))) => {
+                self.request.moved.received += chunk.len() as u64;
+            }
+            Poll::Ready(Ok(Part::End(Some(trailers)))) => {
+                trailers.apply_underscores(self.settings.underscores)?;
+            }
+            _ => {}
         }
         part.map_err(|error| match error {
             ReadError::Cut => GatewayError::client_gone(),
