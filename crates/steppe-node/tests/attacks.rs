@@ -170,3 +170,29 @@ fn trailers_with_an_underscore_are_dropped() {
     assert!(received.contains("x-sum: 1"), "{received}");
     assert!(!received.contains("192.0.2.66"), "{received}");
 }
+
+/// To an origin that splits a list of hosts, or that a gateway writes one into, the first counts.
+#[test]
+fn a_list_of_hosts_is_refused() {
+    let origin = RawOrigin::answering(OK);
+    let toml = Steppe::PLAIN.replace(
+        "path = \"/{rest*}\"",
+        "host = \"*.wild.example\"\npath = \"/{rest*}\"",
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let get = |host: &str| {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        node.exchange(request).status()
+    };
+    for host in [
+        "evil.example,a.wild.example",
+        "a;b.wild.example",
+        "*.wild.example",
+    ] {
+        assert_eq!(get(host), 400, "{host}");
+    }
+    assert_eq!(origin.received(), "");
+    assert_eq!(get("a_b.wild.example"), 200);
+}
