@@ -196,3 +196,20 @@ fn a_list_of_hosts_is_refused() {
     assert_eq!(origin.received(), "");
     assert_eq!(get("a_b.wild.example"), 200);
 }
+
+/// Escaped or not, a `;` where a name should be gives an origin another path.
+#[test]
+fn parameters_of_no_name_have_one_verdict() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let get = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        node.exchange(request).status()
+    };
+    for path in ["/;/admin", "/%3B/admin", "/%3bx/admin", "/a/%3B/../b"] {
+        assert_eq!(get(path), 400, "{path}");
+    }
+    assert_eq!(origin.received(), "");
+    assert_eq!(get("/a%3Bb.txt"), 200);
+    assert!(origin.received().starts_with("GET /a%3Bb.txt HTTP/1.1"));
+}
