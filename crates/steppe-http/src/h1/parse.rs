@@ -197,6 +197,12 @@ pub fn may_be_complete(bytes: &[u8], seen: usize) -> bool {
     false
 }
 
+/// [`may_be_complete`] of a trailer section, which may be an empty line alone.
+#[must_use]
+pub fn section_may_be_complete(bytes: &[u8], seen: usize) -> bool {
+    seen < 2 || may_be_complete(bytes, seen)
+}
+
 /// RFC 9110 §5.6.2.
 const fn is_token_byte(byte: u8) -> bool {
     matches!(byte,
@@ -631,6 +637,27 @@ mod tests {
         };
         assert_eq!(read(16 << 10), Err(ParseError::OverBudget));
         assert_eq!(read(128 << 10), Ok(true));
+    }
+
+    #[test]
+    fn sections_that_come_byte_by_byte_are_parsed_a_few_times() {
+        let parses = |text: &str| {
+            let bytes = text.as_bytes();
+            let at = |end: &usize| section_may_be_complete(&bytes[..*end], end - 1);
+            let ends: Vec<_> = (1..=bytes.len()).filter(at).collect();
+            assert_eq!(
+                ends.last(),
+                Some(&bytes.len()),
+                "{text:?} is seen when it ends"
+            );
+            ends.len()
+        };
+        assert_eq!(parses("\r\n"), 2);
+        let few = parses("A: b\r\n\r\n");
+        assert_eq!(parses(&format!("{}\r\n", "A: b\r\n".repeat(30))), few);
+        // Also where part of the empty line comes with what is before it.
+        assert!(section_may_be_complete(b"A: b\r\n\r\n", 6));
+        assert!(section_may_be_complete(b"A: b\r\n\r\n", 7));
     }
 
     #[test]
