@@ -213,3 +213,36 @@ fn parameters_of_no_name_have_one_verdict() {
     assert_eq!(get("/a%3Bb.txt"), 200);
     assert!(origin.received().starts_with("GET /a%3Bb.txt HTTP/1.1"));
 }
+
+/// RFC 9110 §2.5: a message of a higher minor version is one of this version that can do more.
+#[test]
+fn a_higher_minor_version_is_served() {
+    let origin = RawOrigin::answering(OK.replace("HTTP/1.1", "HTTP/1.3"));
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let mut peer = node.connect();
+    // The connection stays open, as that of 1.1 does.
+    for _ in 0..2 {
+        let answer = peer.send("GET / HTTP/1.2\r\nHost: a\r\n\r\n").response();
+        assert_eq!((answer.status(), answer.text().as_str()), (200, "ok"));
+    }
+    assert!(origin.received().starts_with("GET / HTTP/1.1\r\n"));
+    assert_eq!(origin.accepted(), 1);
+    assert_eq!(
+        node.exchange("GET / HTTP/2.0\r\nHost: a\r\n\r\n").status(),
+        505
+    );
+}
+
+/// RFC 9110 §10.1.1: from HTTP/1.0 an expectation is ignored, so nobody further on may answer it.
+#[test]
+fn an_expectation_of_http_1_0_is_not_forwarded() {
+    let origin = RawOrigin::answering(OK);
+    let node = Steppe::in_front_of(STEPPE, origin.address());
+    for expectation in ["100-continue", "x"] {
+        let request = format!(
+            "POST / HTTP/1.0\r\nHost: a\r\nExpect: {expectation}\r\nContent-Length: 2\r\n\r\nhi"
+        );
+        let head = forwarded(&node, &origin, &request);
+        assert_eq!(head.field("expect"), None, "{expectation}");
+    }
+}

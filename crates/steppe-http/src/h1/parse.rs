@@ -348,8 +348,9 @@ impl Lines<'_> {
         };
         let version = match minor {
             b'0' => Version::Http10,
-            b'1' => Version::Http11,
-            b'2'..=b'9' => return Err(ParseError::Version),
+            // RFC 9110 §2.5: a higher minor version is that of a sender that can do more, in a
+            // message that this version can read.
+            b'1'..=b'9' => Version::Http11,
             _ => return Err(ParseError::FirstLine),
         };
         self.at += HTTP_1.len() + 1;
@@ -529,6 +530,26 @@ mod tests {
     }
 
     #[test]
+    fn a_higher_minor_version_is_read_as_1_1() {
+        for minor in 0..=9 {
+            let expected = match minor {
+                0 => Version::Http10,
+                _ => Version::Http11,
+            };
+            let line = request_of(&format!("GET / HTTP/1.{minor}\r\n\r\n"));
+            assert_eq!(
+                line.map(|line| line.map(|line| line.version)),
+                Ok(Some(expected))
+            );
+            let line = response_of(&format!("HTTP/1.{minor} 200 OK\r\n\r\n"));
+            assert_eq!(
+                line.map(|line| line.map(|line| line.version)),
+                Ok(Some(expected))
+            );
+        }
+    }
+
+    #[test]
     fn every_prefix_of_a_head_needs_more() {
         let text = "POST /a HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n";
         for end in 0..text.len() {
@@ -555,8 +576,8 @@ mod tests {
             ("GET /\r\n", ParseError::FirstLine),
             ("GET / x HTTP/1.1\r\n", ParseError::FirstLine),
             ("GET /\u{e9} HTTP/1.1\r\n", ParseError::FirstLine),
-            ("GET / HTTP/1.2\r\n", ParseError::Version),
             ("GET / HTTP/2.0\r\n", ParseError::Version),
+            ("GET / HTTP/0.9\r\n", ParseError::Version),
             ("GET / HTTP/1.11\r\n", ParseError::FirstLine),
             ("GET / HTTP/1.1\n", ParseError::LineEnd),
             ("\r\n\r\nGET / HTTP/1.1\r\n", ParseError::FirstLine),

@@ -323,6 +323,10 @@ impl ServerConnection {
             .flatten();
         let takes_trailers = takes_trailers(&fields);
         fields.strip_hop_by_hop();
+        if line.version == Version::Http10 {
+            // RFC 9110 §10.1.1: it is ignored, so no server is to act on it either.
+            fields.remove_where(|id| id == FieldId::Expect);
+        }
         fields.apply_underscores(self.settings.underscores)?;
         let parts = target::resolve(&line, upgrade, &mut fields)?;
         self.begin_content(&framing)?;
