@@ -52,6 +52,10 @@ pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
 /// Field lines of a response.
 pub const RESPONSE_FIELDS_MAX: usize = 200;
 
+/// Protocols that a 101 may name: one, and perhaps layers below it. Each is looked up in the list
+/// of those that were asked for, which is of the client's making.
+pub const UPGRADE_PROTOCOLS_MAX: usize = 4;
+
 /// Interim responses to one request, so that a server can't keep an exchange going with them.
 pub const INTERIM_RESPONSES_MAX: usize = 16;
 
