@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use socket2::{Domain, Socket, Type};
-use steppe_testkit::{Head, RawOrigin, Steppe, eventually};
+use steppe_testkit::{Head, RawOrigin, Steppe, TcpStates, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -58,22 +58,28 @@ fn a_thousand_short_fields_are_charged_with_the_list_of_them() {
         let memory = node.admin_json("/memory");
         memory["budget"]["reserved_bytes"].as_u64().expect("there")
     };
-    let before = reserved();
-    let head = format!(
-        "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
-        "a:\r\n".repeat(FIELDS)
-    );
-    let _held: Vec<_> = (0..CLIENTS)
-        .map(|_| {
+    let mut held = Vec::new();
+    // What is reserved once the requests of so many more clients wait for a connection.
+    let mut hold = |fields: &str| {
+        let before = reserved();
+        for _ in 0..CLIENTS {
             let mut peer = node.connect();
-            peer.send(&head);
-            peer
-        })
-        .collect();
-    let expected = CLIENTS * (head.len() + FIELDS * BYTES_PER_FIELD);
-    eventually("each list is charged", || {
-        reserved().saturating_sub(before) >= expected as u64
-    });
+            peer.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+            held.push(peer);
+        }
+        eventually("all wait for a connection", || {
+            TcpStates::of(node.id()).connecting() == held.len()
+        });
+        reserved().saturating_sub(before)
+    };
+    let short = "a:\r\n".repeat(FIELDS);
+    let plain = hold(&format!("a: {:b<1$}\r\n", "", short.len() - 5));
+    let listed = hold(&short);
+    let expected = CLIENTS * FIELDS * BYTES_PER_FIELD;
+    assert!(
+        listed >= plain + expected as u64,
+        "{CLIENTS} heads of one field reserve {plain} bytes, of {FIELDS} fields {listed}"
+    );
 }
 
 /// What an origin gets to see of a request.
