@@ -39,10 +39,44 @@ pub struct Listener {
     pub address: ListenAddress,
     /// Trusted proxies say first who they connect for; others are turned away.
     pub proxy_protocol: bool,
+    /// What becomes of fields whose name has an underscore.
+    pub underscores: Underscores,
     /// What one client may ask of it.
     pub limits: ListenerLimits,
     /// How long a client may take.
     pub timeouts: ListenerTimeouts,
+}
+
+/// What becomes of a request's fields whose name has an underscore: servers that hand fields on as
+/// variables take them for those with a hyphen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Underscores {
+    /// They are not forwarded.
+    #[default]
+    Drop,
+    /// They are forwarded.
+    Pass,
+    /// The request is refused: 400.
+    Refuse,
+}
+
+impl Underscores {
+    /// The rule of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::Drop, Self::Pass, Self::Refuse];
+        all.into_iter().find(|rule| rule.as_str() == name)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Pass => "pass",
+            Self::Refuse => "refuse",
+        }
+    }
 }
 
 /// Limits of a listener.

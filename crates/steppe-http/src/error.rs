@@ -1,6 +1,7 @@
 //! What goes wrong in an exchange: whose fault, what the client is told, and
 //! whether the request may be sent again.
 
+use crate::field::UnderscoreRefused;
 use crate::h1::framing::FramingError;
 use crate::h1::parse::ParseError;
 use crate::metrics::CloseReason;
@@ -117,6 +118,7 @@ impl From<steppe_mem::OverBudget> for GatewayError {
 impl From<ParseError> for GatewayError {
     fn from(error: ParseError) -> Self {
         let (reason, status) = match error {
+            ParseError::OverBudget => return Self::over_budget(),
             ParseError::Version => (CloseReason::Unsupported, 505),
             ParseError::TargetTooLong => (CloseReason::UriTooLong, 414),
             ParseError::TooLarge | ParseError::TooManyFields => (CloseReason::HeaderTooLarge, 431),
@@ -126,6 +128,12 @@ impl From<ParseError> for GatewayError {
             | ParseError::Folding => (CloseReason::BadRequest, 400),
         };
         Self::downstream(reason, status)
+    }
+}
+
+impl From<UnderscoreRefused> for GatewayError {
+    fn from(_: UnderscoreRefused) -> Self {
+        Self::downstream(CloseReason::BadRequest, 400)
     }
 }
 

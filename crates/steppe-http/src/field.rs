@@ -4,12 +4,13 @@
 //! span lies within them. Nothing borrows from it across a change: an edit
 //! appends bytes and moves offsets. Spec: RFC 9110 §5.
 
-use std::cell::RefCell;
-use std::ops::{Deref, DerefMut};
+mod list;
+mod strip;
 
 use steppe_mem::{Buffer, Lease, OverBudget};
 
-use crate::limits::IDLE_FIELD_LISTS_MAX;
+pub use list::FieldList;
+pub use strip::UnderscoreRefused;
 
 /// Offsets of some bytes within their block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,12 +27,16 @@ pub struct Field {
     name: Span,
     value: Span,
     is_dropped: bool,
+    has_underscore: bool,
 }
 
 /// Names that mean something to a gateway; everything else is passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the field of that name")]
 pub enum FieldId {
+    /// `X-Real-IP`, `X-Client-IP` or `True-Client-IP`: the client's address, to those who
+    /// believe it.
+    ClientIp,
     Connection,
     ContentLength,
     ContentType,
@@ -50,6 +55,8 @@ pub enum FieldId {
     XForwardedFor,
     XForwardedHost,
     XForwardedProto,
+    /// Every other `X-Forwarded-*`: port, prefix, server, whatever comes up.
+    XForwardedOther,
     Other,
 }
 
@@ -58,15 +65,6 @@ pub enum FieldId {
 pub struct FieldBlock {
     bytes: Buffer,
     fields: FieldList,
-}
-
-/// A list of field lines whose memory goes back to its thread: reading a head
-/// allocates only where the thread has never had as many under way.
-#[derive(Debug, Default)]
-pub struct FieldList(Vec<Field>);
-
-thread_local! {
-    static LISTS: RefCell<Vec<Vec<Field>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Span {
@@ -111,6 +109,15 @@ impl Field {
             name,
             value,
             is_dropped: false,
+            has_underscore: false,
+        }
+    }
+
+    /// A line whose name has an underscore in it.
+    pub(crate) fn with_underscore(self) -> Self {
+        Self {
+            has_underscore: true,
+            ..self
         }
     }
 
@@ -144,11 +151,13 @@ impl FieldId {
             4 => is("host", Self::Host).or_else(|| is("date", Self::Date)),
             6 => is("expect", Self::Expect),
             7 => is("upgrade", Self::Upgrade).or_else(|| is("trailer", Self::Trailer)),
-            9 => is("forwarded", Self::Forwarded),
+            9 => is("forwarded", Self::Forwarded).or_else(|| is("x-real-ip", Self::ClientIp)),
             10 => is("connection", Self::Connection).or_else(|| is("keep-alive", Self::KeepAlive)),
+            11 => is("x-client-ip", Self::ClientIp),
             12 => is("content-type", Self::ContentType),
             14 => is("content-length", Self::ContentLength)
-                .or_else(|| is("http2-settings", Self::Http2Settings)),
+                .or_else(|| is("http2-settings", Self::Http2Settings))
+                .or_else(|| is("true-client-ip", Self::ClientIp)),
             15 => is("x-forwarded-for", Self::XForwardedFor),
             16 => is("proxy-connection", Self::ProxyConnection)
                 .or_else(|| is("x-forwarded-host", Self::XForwardedHost)),
@@ -156,7 +165,13 @@ impl FieldId {
                 .or_else(|| is("x-forwarded-proto", Self::XForwardedProto)),
             _ => None,
         };
-        id.unwrap_or(Self::Other)
+        id.unwrap_or_else(|| {
+            if is_x_forwarded(name) {
+                Self::XForwardedOther
+            } else {
+                Self::Other
+            }
+        })
     }
 
     /// Fields that end at the next hop, whatever `Connection` names (RFC 9110 §7.6.1).
@@ -178,17 +193,32 @@ impl FieldId {
     /// message, and those that the gateway itself vouches for.
     #[must_use]
     pub fn is_kept_from_connection(self) -> bool {
+        self.tells_of_client() || matches!(self, Self::ContentLength | Self::Host | Self::Via)
+    }
+
+    /// Fields that say who the client is and what it asked the first proxy for: worth what the
+    /// peer is trusted with.
+    #[must_use]
+    pub fn tells_of_client(self) -> bool {
         matches!(
             self,
-            Self::ContentLength
+            Self::ClientIp
                 | Self::Forwarded
-                | Self::Host
-                | Self::Via
                 | Self::XForwardedFor
                 | Self::XForwardedHost
                 | Self::XForwardedProto
+                | Self::XForwardedOther
         )
     }
+}
+
+/// Whether `name` begins with `X-Forwarded-`. Its first byte tells most others apart.
+fn is_x_forwarded(name: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"x-forwarded-";
+    matches!(name.first(), Some(b'x' | b'X'))
+        && name
+            .get(..PREFIX.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
 impl FieldBlock {
@@ -219,7 +249,11 @@ impl FieldBlock {
 
     /// Values of the lines of a field that the gateway knows.
     pub fn values(&self, id: FieldId) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
-        debug_assert_ne!(id, FieldId::Other, "other fields go by name");
+        let is_one = !matches!(
+            id,
+            FieldId::Other | FieldId::XForwardedOther | FieldId::ClientIp
+        );
+        debug_assert!(is_one, "these are several fields, which go by name");
         let bytes = self.bytes();
         self.fields
             .iter()
@@ -256,7 +290,7 @@ impl FieldBlock {
     /// Adds a line at the end. `name` and `value` are valid (RFC 9110 §5.1, §5.5).
     ///
     /// # Errors
-    /// [`OverBudget`] where the bytes need more room than the budget has.
+    /// [`OverBudget`] where the line needs more room than the budget has.
     pub fn append(&mut self, name: &[u8], value: &[u8]) -> Result<(), OverBudget> {
         self.append_known(FieldId::of(name), name, value)
     }
@@ -273,13 +307,14 @@ impl FieldBlock {
     ) -> Result<(), OverBudget> {
         let name = self.put(name)?;
         let value = self.put(value)?;
-        self.fields.push(Field {
+        let field = Field {
             id,
             name,
             value,
             is_dropped: false,
-        });
-        Ok(())
+            has_underscore: false,
+        };
+        self.fields.try_push(field, self.bytes.lease())
     }
 
     /// Replaces every line named `name` by one.
@@ -308,21 +343,6 @@ impl FieldBlock {
         Ok(())
     }
 
-    /// Takes out what ends at this hop: the fields that always do, and those
-    /// that `Connection` names, unless they are not its to take (RFC 9110 §7.6.1).
-    pub(crate) fn strip_hop_by_hop(&mut self) {
-        let bytes = self.bytes.filled();
-        for index in 0..self.fields.len() {
-            let field = self.fields[index];
-            if field.id == FieldId::Connection {
-                let options = elements(field.value.of(bytes));
-                options.for_each(|option| drop_named(&mut self.fields, bytes, option));
-            }
-        }
-        self.fields
-            .retain(|field| !field.is_dropped && !field.id.is_hop_by_hop());
-    }
-
     /// Where the value of the first line of a field lies.
     pub(crate) fn value_span(&self, id: FieldId) -> Option<Span> {
         self.fields
@@ -345,53 +365,6 @@ impl FieldBlock {
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.filled_mut()
-    }
-}
-
-/// Marks the lines named `name`; the usual options of `Connection` name none.
-fn drop_named(fields: &mut [Field], bytes: &[u8], name: &[u8]) {
-    if name.eq_ignore_ascii_case(b"keep-alive") || name.eq_ignore_ascii_case(b"close") {
-        return;
-    }
-    for field in fields {
-        let is_named = field.name.of(bytes).eq_ignore_ascii_case(name);
-        field.is_dropped |= is_named && !field.id.is_kept_from_connection();
-    }
-}
-
-impl FieldList {
-    /// An empty list.
-    #[must_use]
-    pub fn take() -> Self {
-        Self(LISTS.with_borrow_mut(Vec::pop).unwrap_or_default())
-    }
-}
-
-impl Drop for FieldList {
-    fn drop(&mut self) {
-        let mut list = std::mem::take(&mut self.0);
-        list.clear();
-        // The thread may be ending: then the list goes with it.
-        let _ = LISTS.try_with(|lists| {
-            let mut lists = lists.borrow_mut();
-            if list.capacity() > 0 && lists.len() < IDLE_FIELD_LISTS_MAX {
-                lists.push(list);
-            }
-        });
-    }
-}
-
-impl Deref for FieldList {
-    type Target = Vec<Field>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for FieldList {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
     }
 }
 
@@ -429,11 +402,38 @@ mod tests {
             ("x-forwarded-for", FieldId::XForwardedFor),
             ("x-forwarded-host", FieldId::XForwardedHost),
             ("x-forwarded-proto", FieldId::XForwardedProto),
-            ("x-forwarded-port", FieldId::Other),
+            ("x-forwarded-port", FieldId::XForwardedOther),
+            ("X-Forwarded-By", FieldId::XForwardedOther),
+            ("x-forwarded-a-thing-unheard-of", FieldId::XForwardedOther),
+            ("x-forwarded", FieldId::Other),
+            ("X-Real-IP", FieldId::ClientIp),
+            ("x-client-ip", FieldId::ClientIp),
+            ("True-Client-IP", FieldId::ClientIp),
             ("", FieldId::Other),
         ] {
             assert_eq!(FieldId::of(name.as_bytes()), id, "{name}");
         }
+    }
+
+    #[test]
+    fn appended_lines_are_copied_a_few_times_however_many_there_are() {
+        let budget = steppe_mem::Budget::new(16 << 20);
+        let copies = |lines: usize| {
+            let bytes = Buffer::take(&budget.root().lease(), 1).expect("room");
+            let mut fields = FieldBlock::new(bytes, FieldList::take());
+            let mut copied = 0;
+            for _ in 0..lines {
+                let before = fields.bytes.capacity();
+                fields.append(b"x-name", &[b'v'; 100]).expect("room");
+                let has_moved = fields.bytes.capacity() != before;
+                copied += if has_moved { before } else { 0 };
+            }
+            copied
+        };
+        // 100 KiB, then twice that.
+        let (half, whole) = (copies(1000), copies(2000));
+        assert!(half > 0, "moves are counted");
+        assert!(whole * 2 < half * 5, "{half}, then {whole}");
     }
 
     #[test]

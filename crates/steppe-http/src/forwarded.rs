@@ -13,6 +13,10 @@
 //! only where there is no `X-Forwarded-For`. A trusted proxy that writes `Forwarded` alone must
 //! therefore remove the other.
 //!
+//! Every other `X-Forwarded-*` field, `X-Real-IP`, `X-Client-IP` and `True-Client-IP` pass from a
+//! trusted proxy and are removed from what anybody else sent. Nothing is put in their place: origins
+//! that read them stand behind a proxy that sets them.
+//!
 //! Left out: `by`, which tells origins about interfaces and which nobody reads; `Via` says that
 //! Steppe was there. Spec: RFC 7239; `X-Forwarded-*` has none.
 
@@ -23,6 +27,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
+use crate::field::FieldId;
 use crate::host::Authority;
 use crate::limits::{ADDRESS_TEXT_BYTES_MAX, FORWARDED_ELEMENTS_MAX};
 use element::{FromRight, forwarded_for, is_scheme, is_token, list_members, x_forwarded_for};
@@ -78,6 +83,19 @@ impl Peer {
     /// Whether it is one of the trusted proxies.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted
+    }
+
+    /// Whether a field of its requests goes no further: ours take its place, or nobody vouches
+    /// for it.
+    pub(crate) fn is_replaced(&self, id: FieldId) -> bool {
+        let is_ours = matches!(
+            id,
+            FieldId::Forwarded
+                | FieldId::XForwardedFor
+                | FieldId::XForwardedHost
+                | FieldId::XForwardedProto
+        );
+        is_ours || !self.is_trusted && id.tells_of_client()
     }
 }
 

@@ -248,6 +248,7 @@ mod tests {
                     ..config::ListenerLimits::default()
                 },
                 proxy_protocol: false,
+                underscores: config::Underscores::default(),
                 timeouts: config::ListenerTimeouts::default(),
             }],
             ..config::Gateway::default()

@@ -9,7 +9,7 @@ use crate::field::{FieldBlock, Span};
 pub enum Version {
     /// HTTP/1.0.
     Http10,
-    /// HTTP/1.1.
+    /// HTTP/1.1, or a higher minor version, which is read as that.
     Http11,
 }
 

@@ -24,6 +24,7 @@ pub mod head;
 pub mod host;
 pub mod limits;
 pub mod made;
+pub mod max_forwards;
 pub mod metrics;
 pub mod path;
 pub mod proxy_protocol;

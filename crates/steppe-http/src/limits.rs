@@ -41,11 +41,20 @@ pub const HEADER_BYTES_MAX: usize = 256 << 10;
 /// See [`HEADER_BYTES_MAX`].
 pub const HEADER_COUNT_MAX: usize = 1000;
 
+/// Options of `Connection` that are compared with every line of a head: clients send one or two
+/// that name a field. From more on the lines are sorted first, or a head of a peer's choice would
+/// cost the product of its options and its lines.
+pub const CONNECTION_OPTIONS_COMPARED_MAX: usize = 4;
+
 /// Bytes of a response's head. Origins set many cookies; clients have limits of their own.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Field lines of a response.
 pub const RESPONSE_FIELDS_MAX: usize = 200;
+
+/// Protocols that a 101 may name: one, and perhaps layers below it. Each is looked up in the list
+/// of those that were asked for, which is of the client's making.
+pub const UPGRADE_PROTOCOLS_MAX: usize = 4;
 
 /// Interim responses to one request, so that a server can't keep an exchange going with them.
 pub const INTERIM_RESPONSES_MAX: usize = 16;
@@ -76,8 +85,13 @@ pub const COPIED_PART_BYTES_MAX: usize = 4 << 10;
 /// Content of a `respond` upstream.
 pub const RESPOND_BYTES_MAX: usize = 16 << 10;
 
-/// Field lists that a thread keeps for later heads.
-pub const IDLE_FIELD_LISTS_MAX: usize = 256;
+/// Lines of a head that a list has room for at first. Browsers send some twenty, and the gateway
+/// adds five. Its 960 bytes are part of what a connection is charged; a larger list is charged
+/// for itself.
+pub const FIELD_LIST_LINES: usize = 48;
+
+/// Field lists that a thread keeps for later heads: 120 KiB.
+pub const IDLE_FIELD_LISTS_MAX: usize = 128;
 
 /// How long a connection that was accepted before a drain may still bring its first request.
 pub const FIRST_REQUEST_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
@@ -117,6 +131,10 @@ pub const RETRIES_MIN_PER_SECOND: u64 = 3;
 /// Bytes of a probe's response that are read for its head.
 pub const PROBE_BYTES_MAX: usize = 8 << 10;
 
+/// Memory of the list of a probe's field lines: as many as a response may have, and the smaller
+/// list that it grows from.
+pub const PROBE_LIST_BYTES_MAX: u64 = 16 << 10;
+
 /// Memory of what an access log copies of a request. Nearly all fit; what doesn't is given
 /// more, and not kept.
 pub const ACCESS_RECORD_BYTES: usize = 512;
@@ -151,5 +169,9 @@ pub const FILE_SETTLES: std::time::Duration = std::time::Duration::from_secs(2);
 
 const _: () = assert!(PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
+const _: () = assert!(
+    HEADER_COUNT_MAX <= u16::MAX as usize,
+    "indexes of lines are 16 bits wide"
+);
 const _: () = assert!(CHUNK_BYTES_MIN <= CHUNK_BYTES_MAX);
 const _: () = assert!(SOCKET_BUFFER_BYTES_MIN < SOCKET_BUFFER_BYTES_TUNED);

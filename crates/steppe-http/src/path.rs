@@ -112,7 +112,7 @@ pub(crate) const fn is_unreserved(byte: u8) -> bool {
 }
 
 /// RFC 3986 §2.2.
-pub(crate) const fn is_sub_delim(byte: u8) -> bool {
+const fn is_sub_delim(byte: u8) -> bool {
     matches!(
         byte,
         b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'='

@@ -191,6 +191,7 @@ fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
         listeners: vec![Listener {
             address: ListenAddress::Tcp(address),
             proxy_protocol: false,
+            underscores: config::Underscores::default(),
             limits: config::ListenerLimits::default(),
             timeouts: config::ListenerTimeouts::default(),
         }],

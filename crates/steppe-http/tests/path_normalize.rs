@@ -26,7 +26,7 @@ fn oracle(path: &[u8]) -> Option<Vec<u8>> {
         let has_parameters = name.len() != delimited.len();
         match name {
             "." | ".." if has_parameters => return None,
-            "" if segment.starts_with(';') && index != last => return None,
+            "" if delimited.starts_with(';') && index != last => return None,
             ".." => drop(kept.pop()),
             "." => {}
             _ if segment.is_empty() => {}
@@ -201,6 +201,8 @@ fn attacks_get_the_verdict_of_admin_or_400() {
         ("/public/..%3b/admin", "400"),
         ("/.;/admin", "400"),
         ("/;/admin", "400"),
+        ("/%3B/admin", "400"),
+        ("/%3bx/admin", "400"),
         ("/admin%00", "400"),
         ("/admin%00.css", "400"),
         ("/admin%", "400"),

@@ -81,6 +81,7 @@ fn the_benchmark_of_h1_is_fine() {
                   "h1"
                 ],
                 "proxy_protocol": false,
+                "underscores": "drop",
                 "limits": {
                   "header_bytes": "16KiB",
                   "header_count": 100,
@@ -187,6 +188,7 @@ trusted_proxies = ["10.0.0.0/8", "::1"]
 listen = "[::]:8080"
 protocols = ["h1"]
 proxy_protocol = true
+underscores = "refuse"
 limits = { header_bytes = "8KiB", header_count = 50, body_bytes = "0", connections = 5 }
 timeouts = { header = "1s", idle = "2s", write_stall = "3s" }
 [http.upstream.a]

@@ -151,7 +151,6 @@ const HEADS: &[Case] = &[
     ("a parenthesis in the method", b"G(T / HTTP/1.1\r\nHost: a\r\n\r\n", REFUSED),
     ("a version in lower case", b"GET / http/1.1\r\nHost: a\r\n\r\n", VERSION),
     ("HTTP/2.0", b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", VERSION),
-    ("HTTP/1.2", b"GET / HTTP/1.2\r\nHost: a\r\n\r\n", VERSION),
     ("HTTP/0.9 with a version", b"GET / HTTP/0.9\r\nHost: a\r\n\r\n", VERSION),
     ("HTTP/1.10", b"GET / HTTP/1.10\r\nHost: a\r\n\r\n", VERSION),
     ("HTTP/01.1", b"GET / HTTP/01.1\r\nHost: a\r\n\r\n", VERSION),

@@ -37,6 +37,11 @@ impl TcpStates {
         self.0.get(&ESTABLISHED).map_or(0, BTreeSet::len)
     }
 
+    /// How many wait for their peer to accept them.
+    pub fn connecting(&self) -> usize {
+        self.0.get(&SYN_SENT).map_or(0, BTreeSet::len)
+    }
+
     /// How many the peer has ended, and the process `pid` not yet.
     ///
     /// Every connection that its peer ends is in this state until the process has read so; one
@@ -58,6 +63,7 @@ impl TcpStates {
 
 // include/net/tcp_states.h.
 const ESTABLISHED: u8 = 1;
+const SYN_SENT: u8 = 2;
 const CLOSE_WAIT: u8 = 8;
 
 /// The inodes of the sockets that it has.

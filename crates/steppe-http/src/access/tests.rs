@@ -39,7 +39,7 @@ fn logged_within(format: AccessFormat, request: &[u8], budget_bytes: u64) -> Vec
     let mut bytes = Buffer::take(&lease, request.len()).expect("room");
     bytes.put(request).expect("room");
     let mut fields = FieldList::take();
-    let line = parse::request(bytes.filled(), LIMITS, &mut fields).expect("valid");
+    let line = parse::request(bytes.filled(), LIMITS, &mut fields, bytes.lease()).expect("valid");
     let record = line.and_then(|line| capture.take(&line, &FieldBlock::new(bytes, fields)));
     access.ended(Ended {
         peer: &Peer::new(CLIENT, &[]),

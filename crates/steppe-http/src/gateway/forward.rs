@@ -17,7 +17,7 @@ use crate::error::GatewayError;
 use crate::exchange::Upstream;
 use crate::field::{FieldBlock, FieldId};
 use crate::files::FileResponder;
-use crate::forwarded::{Forwarding, Incoming, Received};
+use crate::forwarded::{Forwarding, Incoming, Peer, Received};
 use crate::h1::ServerConnection;
 use crate::h1::encode::{self, Encoder};
 use crate::head::{RequestHead, ResponseHead, Version};
@@ -150,13 +150,18 @@ fn set_forwarding(
     let mut encoder = Encoder::new(&mut room);
     let ends = write_forwarding(gateway, connection, head, &mut encoder);
     if encoder.finish().is_some() {
-        return replace_forwarding(&mut head.fields, &room, ends);
+        return replace_forwarding(&connection.peer, &mut head.fields, &room, ends);
     }
     let ends = Cell::new([0; FORWARDING_LINES]);
     let values = Encoder::encode(lease, 2 * head.fields.bytes().len(), |out| {
         ends.set(write_forwarding(gateway, connection, head, out));
     })?;
-    replace_forwarding(&mut head.fields, values.filled(), ends.get())
+    replace_forwarding(
+        &connection.peer,
+        &mut head.fields,
+        values.filled(),
+        ends.get(),
+    )
 }
 
 const FORWARDING_LINES: usize = 4;
@@ -212,6 +217,7 @@ fn forwarding<'a>(
 }
 
 fn replace_forwarding(
+    peer: &Peer,
     fields: &mut FieldBlock,
     values: &[u8],
     ends: [usize; FORWARDING_LINES],
@@ -222,7 +228,7 @@ fn replace_forwarding(
         (FieldId::XForwardedProto, b"x-forwarded-proto"),
         (FieldId::XForwardedHost, b"x-forwarded-host"),
     ];
-    fields.remove_where(|id| NAMES.iter().any(|&(name, _)| name == id));
+    fields.remove_where(|id| peer.is_replaced(id));
     let mut start = 0;
     for ((id, name), end) in NAMES.into_iter().zip(ends) {
         // A request that names no host has nothing to say in the last one.

@@ -113,6 +113,7 @@ impl WorkerGateway {
             limits: config.limits,
             timeouts: config.timeouts,
             proxy_protocol: config.proxy_protocol,
+            underscores: config.underscores,
             capture: self.access.as_ref().map(|access| access.capture()),
             lease: self.gateway.accounts.listeners[index].lease(),
             drain,

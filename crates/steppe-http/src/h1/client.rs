@@ -7,7 +7,7 @@ use steppe_mem::{Buffer, Lease};
 use steppe_net::Stream;
 
 use super::framing;
-use super::parse::{self, HeadLimits};
+use super::parse::{self, HeadLimits, ParseError};
 use super::reader::{ReadError, Reader};
 use super::wire::{Side, Wire};
 use super::writer::Writer;
@@ -156,8 +156,8 @@ impl ClientConnection {
             return Ok(None);
         }
         let mut fields = FieldList::take();
-        let parsed = parse::response(pending.filled(), LIMITS, &mut fields);
-        let Some(line) = parsed.map_err(|_| GatewayError::bad_response())? else {
+        let parsed = parse::response(pending.filled(), LIMITS, &mut fields, pending.lease());
+        let Some(line) = parsed.map_err(refusal_of)? else {
             self.seen = pending.len();
             return Ok(None);
         };
@@ -286,6 +286,14 @@ impl Upstream for ClientConnection {
         self.keep_alive = false;
         self.reader = Reader::new(BodyLength::UntilEnd, u64::MAX);
         self.writer.start_tunnel();
+    }
+}
+
+/// Whatever is wrong with a response, it can't be used; but for want of memory it is not wrong.
+fn refusal_of(error: ParseError) -> GatewayError {
+    match error {
+        ParseError::OverBudget => GatewayError::over_budget(),
+        _ => GatewayError::bad_response(),
     }
 }
 

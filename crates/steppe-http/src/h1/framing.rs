@@ -9,6 +9,7 @@
 
 use crate::field::{FieldBlock, FieldId, elements};
 use crate::head::{BodyLength, Version};
+use crate::limits::UPGRADE_PROTOCOLS_MAX;
 
 /// What a request's fields say of its connection and content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,6 +235,34 @@ fn asks_for_other_than_http(fields: &FieldBlock) -> bool {
     protocols.peek().is_some() && !protocols.any(is_http)
 }
 
+/// Whether a 101 goes on as what the client asked for: each protocol that the `answered` value of
+/// `Upgrade` names was named in `asked` (RFC 9110 §7.8). Names count in any case; a version counts
+/// where both sides give one.
+#[must_use]
+pub fn upgrade_matches(asked: &[u8], answered: &[u8]) -> bool {
+    let is_asked_for = |protocol| elements(asked).any(|wish| is_same_protocol(wish, protocol));
+    let mut count = 0;
+    elements(answered).all(|protocol| {
+        count += 1;
+        count <= UPGRADE_PROTOCOLS_MAX && is_asked_for(protocol)
+    }) && count > 0
+}
+
+/// RFC 9110 §7.8: `protocol = protocol-name [ "/" protocol-version ]`.
+fn is_same_protocol(asked: &[u8], answered: &[u8]) -> bool {
+    let split = |protocol| match memchr::memchr(b'/', protocol) {
+        Some(slash) => (&protocol[..slash], Some(&protocol[slash + 1..])),
+        None => (protocol, None),
+    };
+    let (asked_name, asked_version): (&[u8], Option<&[u8]>) = split(asked);
+    let (name, version) = split(answered);
+    let is_same_version = match (asked_version, version) {
+        (Some(asked), Some(answered)) => asked.eq_ignore_ascii_case(answered),
+        _ => true,
+    };
+    asked_name.eq_ignore_ascii_case(name) && is_same_version
+}
+
 fn expects_continue(version: Version, fields: &FieldBlock) -> Result<bool, FramingError> {
     // RFC 9110 §10.1.1: from HTTP/1.0 it is ignored.
     if version == Version::Http10 {
@@ -268,7 +297,7 @@ mod tests {
             bytes: 4096,
             fields: 100,
         };
-        parse::trailers(bytes.filled(), limits, &mut list)
+        parse::trailers(bytes.filled(), limits, &mut list, bytes.lease())
             .expect("valid")
             .expect("whole");
         FieldBlock::new(bytes, list)
@@ -365,6 +394,39 @@ mod tests {
         assert!(!upgrade(
             "Connection: Upgrade\r\nUpgrade: x\r\nContent-Length: 3\r\n"
         ));
+    }
+
+    #[test]
+    fn an_upgrade_is_what_was_asked_for() {
+        for (asked, answered) in [
+            ("websocket", "websocket"),
+            ("websocket", "WebSocket"),
+            ("a, websocket", "websocket"),
+            ("foo/2, foo/1", "FOO/1"),
+            ("foo", "foo/1"),
+            ("foo/1", "foo"),
+            ("tls/1.0, irc/6.9", "TLS/1.0, IRC/6.9"),
+            ("websocket", ", websocket,"),
+        ] {
+            let is_match = upgrade_matches(asked.as_bytes(), answered.as_bytes());
+            assert!(is_match, "{asked}, then {answered}");
+        }
+        for (asked, answered) in [
+            ("websocket", ""),
+            ("websocket", ","),
+            ("", "websocket"),
+            ("", ""),
+            ("websocket", "h2c"),
+            ("websocket", "websocket, h2c"),
+            ("foo/1", "foo/2"),
+            ("websocket", "web"),
+            ("web", "websocket"),
+            // A list of this length is no answer, and what it costs is bounded.
+            ("a", "a,a,a,a,a"),
+        ] {
+            let is_match = upgrade_matches(asked.as_bytes(), answered.as_bytes());
+            assert!(!is_match, "{asked}, then {answered}");
+        }
     }
 
     #[test]

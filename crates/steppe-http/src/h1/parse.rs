@@ -9,7 +9,9 @@
 //! One empty line before a request is skipped, as RFC 9112 §2.2 asks for; more
 //! are refused.
 
-use crate::field::{Field, Span};
+use steppe_mem::{Lease, OverBudget};
+
+use crate::field::{Field, FieldList, Span};
 use crate::head::Version;
 
 /// What a head may take.
@@ -53,7 +55,7 @@ pub enum ParseError {
     /// The first line is not of its form: 400.
     #[error("malformed first line")]
     FirstLine,
-    /// A version other than 1.0 and 1.1: 505.
+    /// A version whose major number is not 1: 505.
     #[error("unsupported version")]
     Version,
     /// A request line longer than a head may be: 414.
@@ -74,16 +76,27 @@ pub enum ParseError {
     /// More field lines than there may be: 431.
     #[error("too many fields")]
     TooManyFields,
+    /// The budget has no room for the list of field lines: 503.
+    #[error("over budget")]
+    OverBudget,
 }
 
-/// A request's head, or `None` while more bytes are needed. `fields` is filled in.
+impl From<OverBudget> for ParseError {
+    fn from(_: OverBudget) -> Self {
+        Self::OverBudget
+    }
+}
+
+/// A request's head, or `None` while more bytes are needed. `fields` is filled in, and what it
+/// needs beyond its usual room is charged to `lease`.
 ///
 /// # Errors
 /// As soon as it is certain that no further bytes can make it valid.
 pub fn request(
     bytes: &[u8],
     limits: HeadLimits,
-    fields: &mut Vec<Field>,
+    fields: &mut FieldList,
+    lease: &Lease,
 ) -> Result<Option<RequestLine>, ParseError> {
     let mut lines = Lines {
         bytes,
@@ -102,7 +115,7 @@ pub fn request(
     if lines.at > limits.bytes {
         return Err(ParseError::TargetTooLong);
     }
-    match lines.field_lines(limits.fields, fields)? {
+    match lines.field_lines(limits.fields, fields, lease)? {
         Some(head_bytes) if head_bytes <= limits.bytes => Ok(Some(RequestLine {
             method,
             target,
@@ -121,7 +134,8 @@ pub fn request(
 pub fn response(
     bytes: &[u8],
     limits: HeadLimits,
-    fields: &mut Vec<Field>,
+    fields: &mut FieldList,
+    lease: &Lease,
 ) -> Result<Option<StatusLine>, ParseError> {
     let mut lines = Lines { bytes, at: 0 };
     let too_large = || {
@@ -134,7 +148,7 @@ pub fn response(
     let Some((version, status, reason)) = lines.status_line()? else {
         return too_large();
     };
-    match lines.field_lines(limits.fields, fields)? {
+    match lines.field_lines(limits.fields, fields, lease)? {
         Some(head_bytes) if head_bytes <= limits.bytes => Ok(Some(StatusLine {
             version,
             status,
@@ -154,10 +168,11 @@ pub fn response(
 pub fn trailers(
     bytes: &[u8],
     limits: HeadLimits,
-    fields: &mut Vec<Field>,
+    fields: &mut FieldList,
+    lease: &Lease,
 ) -> Result<Option<usize>, ParseError> {
     let mut lines = Lines { bytes, at: 0 };
-    match lines.field_lines(limits.fields, fields)? {
+    match lines.field_lines(limits.fields, fields, lease)? {
         Some(section_bytes) if section_bytes <= limits.bytes => Ok(Some(section_bytes)),
         Some(_) => Err(ParseError::TooLarge),
         None if bytes.len() >= limits.bytes => Err(ParseError::TooLarge),
@@ -182,6 +197,12 @@ pub fn may_be_complete(bytes: &[u8], seen: usize) -> bool {
     false
 }
 
+/// [`may_be_complete`] of a trailer section, which may be an empty line alone.
+#[must_use]
+pub fn section_may_be_complete(bytes: &[u8], seen: usize) -> bool {
+    seen < 2 || may_be_complete(bytes, seen)
+}
+
 /// RFC 9110 §5.6.2.
 const fn is_token_byte(byte: u8) -> bool {
     matches!(byte,
@@ -202,6 +223,7 @@ const fn is_target_byte(byte: u8) -> bool {
 const TOKEN: u8 = 1;
 const VALUE: u8 = 2;
 const TARGET: u8 = 4;
+const UNDERSCORE: u8 = 8;
 
 #[expect(clippy::cast_possible_truncation, reason = "0 to 255")]
 static CLASSES: [u8; 256] = {
@@ -217,6 +239,9 @@ static CLASSES: [u8; 256] = {
         }
         if is_target_byte(b) {
             class |= TARGET;
+        }
+        if b == b'_' {
+            class |= UNDERSCORE;
         }
         classes[byte] = class;
         byte += 1;
@@ -323,8 +348,9 @@ impl Lines<'_> {
         };
         let version = match minor {
             b'0' => Version::Http10,
-            b'1' => Version::Http11,
-            b'2'..=b'9' => return Err(ParseError::Version),
+            // RFC 9110 §2.5: a higher minor version is that of a sender that can do more, in a
+            // message that this version can read.
+            b'1'..=b'9' => Version::Http11,
             _ => return Err(ParseError::FirstLine),
         };
         self.at += HTTP_1.len() + 1;
@@ -332,7 +358,12 @@ impl Lines<'_> {
     }
 
     /// Field lines up to the empty line; the offset after it.
-    fn field_lines(&mut self, count_max: usize, fields: &mut Vec<Field>) -> Found<usize> {
+    fn field_lines(
+        &mut self,
+        count_max: usize,
+        fields: &mut FieldList,
+        lease: &Lease,
+    ) -> Found<usize> {
         fields.clear();
         loop {
             match self.bytes.get(self.at) {
@@ -343,7 +374,7 @@ impl Lines<'_> {
                 Some(b' ' | b'\t') => return Err(ParseError::Folding),
                 Some(_) if fields.len() == count_max => return Err(ParseError::TooManyFields),
                 Some(_) => match self.field_line()? {
-                    Some(field) => fields.push(field),
+                    Some(field) => fields.try_push(field, lease)?,
                     None => return Ok(None),
                 },
             }
@@ -352,7 +383,7 @@ impl Lines<'_> {
 
     fn field_line(&mut self) -> Found<Field> {
         let start = self.at;
-        let end = self.skip(TOKEN);
+        let (end, classes) = self.skip_token();
         match self.bytes.get(end) {
             None => return Ok(None),
             Some(b':') if end > start => self.at += 1,
@@ -364,11 +395,24 @@ impl Lines<'_> {
         if !self.line_end(ParseError::Field)? {
             return Ok(None);
         }
-        Ok(Some(Field::new(
-            self.bytes,
-            name,
-            trimmed(self.bytes, start, end),
-        )))
+        let field = Field::new(self.bytes, name, trimmed(self.bytes, start, end));
+        Ok(Some(if classes & UNDERSCORE == 0 {
+            field
+        } else {
+            field.with_underscore()
+        }))
+    }
+
+    /// Goes past a token; where it ends, and the classes of all its bytes together.
+    fn skip_token(&mut self) -> (usize, u8) {
+        let mut classes = 0;
+        while let Some(&byte) = self.bytes.get(self.at)
+            && CLASSES[usize::from(byte)] & TOKEN != 0
+        {
+            classes |= CLASSES[usize::from(byte)];
+            self.at += 1;
+        }
+        (self.at, classes)
     }
 
     /// Goes on to the first byte that is not of `class`.
@@ -448,138 +492,4 @@ fn trimmed(bytes: &[u8], start: usize, end: usize) -> Span {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: HeadLimits = HeadLimits {
-        bytes: 200,
-        fields: 3,
-    };
-
-    fn request_of(text: &str) -> Result<Option<RequestLine>, ParseError> {
-        request(text.as_bytes(), LIMITS, &mut Vec::new())
-    }
-
-    #[test]
-    fn a_head_is_read_and_what_follows_is_left() {
-        let text = b"GET /a?b HTTP/1.1\r\nHost:  x \r\nEmpty:\r\n\r\nnext";
-        let mut fields = Vec::new();
-        let line = request(text, LIMITS, &mut fields)
-            .expect("valid")
-            .expect("whole");
-        assert_eq!(line.method.of(text), b"GET");
-        assert_eq!(line.target.of(text), b"/a?b");
-        assert_eq!(line.version, Version::Http11);
-        assert_eq!(&text[line.head_bytes..], b"next");
-        let values: Vec<&[u8]> = fields.iter().map(|field| field.value(text)).collect();
-        assert_eq!(values, [&b"x"[..], b""]);
-    }
-
-    #[test]
-    fn every_prefix_of_a_head_needs_more() {
-        let text = "POST /a HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n";
-        for end in 0..text.len() {
-            assert_eq!(request_of(&text[..end]), Ok(None), "{:?}", &text[..end]);
-            assert!(!may_be_complete(
-                &text.as_bytes()[..end],
-                end.saturating_sub(1)
-            ));
-        }
-        assert!(may_be_complete(text.as_bytes(), text.len() - 1));
-        let text = "HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
-        for end in 0..text.len() {
-            let found = response(&text.as_bytes()[..end], LIMITS, &mut Vec::new());
-            assert_eq!(found, Ok(None), "{:?}", &text[..end]);
-        }
-    }
-
-    #[test]
-    fn what_has_two_readings_is_refused() {
-        for (text, error) in [
-            ("GET  / HTTP/1.1\r\n", ParseError::FirstLine),
-            (" GET / HTTP/1.1\r\n", ParseError::FirstLine),
-            ("GET / HTTP/1.1 \r\n", ParseError::FirstLine),
-            ("GET / http/1.1\r\n", ParseError::FirstLine),
-            ("GET /\r\n", ParseError::FirstLine),
-            ("GET / x HTTP/1.1\r\n", ParseError::FirstLine),
-            ("GET /\u{e9} HTTP/1.1\r\n", ParseError::FirstLine),
-            ("GET / HTTP/1.2\r\n", ParseError::Version),
-            ("GET / HTTP/2.0\r\n", ParseError::Version),
-            ("GET / HTTP/1.11\r\n", ParseError::FirstLine),
-            ("GET / HTTP/1.1\n", ParseError::LineEnd),
-            ("\r\n\r\nGET / HTTP/1.1\r\n", ParseError::FirstLine),
-            ("GET / HTTP/1.1\r\nA : b\r\n", ParseError::Field),
-            ("GET / HTTP/1.1\r\n: b\r\n", ParseError::Field),
-            ("GET / HTTP/1.1\r\nA\r\n", ParseError::Field),
-            ("GET / HTTP/1.1\r\nA: b\r\n c\r\n", ParseError::Folding),
-            ("GET / HTTP/1.1\r\n A: b\r\n", ParseError::Folding),
-            ("GET / HTTP/1.1\r\nA: b\rc\r\n", ParseError::LineEnd),
-            ("GET / HTTP/1.1\r\nA: b\n", ParseError::LineEnd),
-            ("GET / HTTP/1.1\r\nA: b\0\r\n", ParseError::Field),
-            ("GET / HTTP/1.1\r\n\n", ParseError::LineEnd),
-            ("GET / HTTP/1.1\r\n\rX", ParseError::LineEnd),
-            (
-                "GET / HTTP/1.1\r\na:\r\nb:\r\nc:\r\nd:\r\n",
-                ParseError::TooManyFields,
-            ),
-        ] {
-            assert_eq!(request_of(text), Err(error), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn too_long_a_head_is_refused_by_the_part_that_is_too_long() {
-        let target = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(200));
-        assert_eq!(request_of(&target[..200]), Err(ParseError::TargetTooLong));
-        assert_eq!(request_of(&target), Err(ParseError::TargetTooLong));
-        let field = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(200));
-        assert_eq!(request_of(&field[..200]), Err(ParseError::TooLarge));
-        assert_eq!(request_of(&field), Err(ParseError::TooLarge));
-    }
-
-    #[test]
-    fn status_lines_are_read_and_refused() {
-        let status = |text: &str| {
-            response(text.as_bytes(), LIMITS, &mut Vec::new())
-                .map(|line| line.map(|line| line.status))
-        };
-        assert_eq!(status("HTTP/1.1 204\r\n\r\n"), Ok(Some(204)));
-        assert_eq!(status("HTTP/1.0 404 Not Found\r\n\r\n"), Ok(Some(404)));
-        for text in [
-            "HTTP/1.1 99 \r\n\r\n",
-            "HTTP/1.1 600 x\r\n\r\n",
-            "HTTP/1.1 2000\r\n\r\n",
-            "ICY 200 OK\r\n\r\n",
-            "HTTP/1.1  200 OK\r\n\r\n",
-        ] {
-            assert_eq!(status(text), Err(ParseError::FirstLine), "{text:?}");
-        }
-        assert_eq!(
-            status("HTTP/1.1 200 a\rb\r\n\r\n"),
-            Err(ParseError::LineEnd)
-        );
-    }
-
-    #[test]
-    fn words_of_bytes_are_skipped_as_single_bytes_are() {
-        let is_plain = |byte: u8| matches!(byte, 0x21..=0x7e);
-        for byte in 0..=u8::MAX {
-            for at in 0..20 {
-                let mut bytes = [b'a'; 20];
-                bytes[at] = byte;
-                let skipped = skip_plain(&bytes, 0);
-                let expected = if is_plain(byte) { 16 } else { at.min(16) };
-                assert_eq!(skipped, expected, "0x{byte:02x} at {at}");
-            }
-        }
-    }
-
-    #[test]
-    fn trailers_end_with_an_empty_line() {
-        let mut fields = Vec::new();
-        assert_eq!(trailers(b"\r\nrest", LIMITS, &mut fields), Ok(Some(2)));
-        assert_eq!(trailers(b"A: b\r\n\r\n", LIMITS, &mut fields), Ok(Some(8)));
-        assert_eq!(fields.len(), 1);
-        assert_eq!(trailers(b"A: b\r\n", LIMITS, &mut fields), Ok(None));
-    }
-}
+mod tests;

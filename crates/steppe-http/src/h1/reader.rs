@@ -24,7 +24,10 @@ pub(crate) struct Reader {
 enum State {
     Known(u64),
     Chunks(Decoder),
-    Trailers,
+    /// So many bytes of the section were parsed, and were not all of it.
+    Trailers {
+        seen: usize,
+    },
     UntilEnd,
     Done,
 }
@@ -76,7 +79,7 @@ impl Reader {
                     wire.pending = pending;
                     return Poll::Ready(Ok(Part::End(None)));
                 }
-                (State::Trailers, Some(pending)) => {
+                (State::Trailers { .. }, Some(pending)) => {
                     wire.pending = Some(pending);
                     let trailers = ready!(self.poll_trailers(cx, wire))?;
                     return Poll::Ready(Ok(Part::End(trailers)));
@@ -107,7 +110,7 @@ impl Reader {
                     .unwrap_or(usize::MAX)
                     .saturating_add(1),
             ),
-            State::Trailers => CHUNK_BYTES_MIN,
+            State::Trailers { .. } => CHUNK_BYTES_MIN,
             _ => room,
         }
     }
@@ -147,12 +150,12 @@ impl Reader {
                     .decode(pending.filled_mut())
                     .map_err(ReadError::from)?;
                 if decoded.is_last {
-                    self.state = State::Trailers;
+                    self.state = State::Trailers { seen: 0 };
                 }
                 wire.pending = split(&mut pending, decoded.content, decoded.consumed)?;
                 decoded.content
             }
-            State::Trailers | State::Done => unreachable!("these take no content"),
+            State::Trailers { .. } | State::Done => unreachable!("these take no content"),
         };
         self.allowed = self
             .allowed
@@ -161,19 +164,38 @@ impl Reader {
         Ok((content > 0).then_some(pending))
     }
 
+    /// The section that `pending` begins with, and its bytes. A section that comes byte by byte is
+    /// not parsed as often as it has bytes.
+    fn parse_trailers(
+        &mut self,
+        pending: &Buffer,
+    ) -> Result<Option<(usize, FieldList)>, ReadError> {
+        let State::Trailers { seen } = &mut self.state else {
+            unreachable!("only where they come");
+        };
+        let bytes = pending.filled();
+        let is_worth_it =
+            bytes.len() >= TRAILER_LIMITS.bytes || parse::section_may_be_complete(bytes, *seen);
+        *seen = bytes.len();
+        if !is_worth_it {
+            return Ok(None);
+        }
+        let mut fields = FieldList::take();
+        let section = parse::trailers(bytes, TRAILER_LIMITS, &mut fields, pending.lease())?;
+        Ok(section.map(|section_bytes| (section_bytes, fields)))
+    }
+
     fn poll_trailers(
         &mut self,
         cx: &mut Context<'_>,
         wire: &mut Wire,
     ) -> Poll<Result<Option<FieldBlock>, ReadError>> {
-        let mut fields = FieldList::take();
         loop {
             let pending = wire
                 .pending
                 .as_mut()
                 .expect("trailers begin with what is pending");
-            let section = parse::trailers(pending.filled(), TRAILER_LIMITS, &mut fields);
-            if let Some(section_bytes) = section.map_err(ReadError::from)? {
+            if let Some((section_bytes, fields)) = self.parse_trailers(pending)? {
                 let mut bytes = wire.pending.take().expect("as above");
                 wire.pending = split(&mut bytes, section_bytes, section_bytes)?;
                 self.state = State::Done;
@@ -222,6 +244,7 @@ impl From<ParseError> for ReadError {
     fn from(error: ParseError) -> Self {
         match error {
             ParseError::TooLarge | ParseError::TooManyFields => Self::TrailersTooLarge,
+            ParseError::OverBudget => Self::OverBudget,
             _ => Self::Malformed,
         }
     }

@@ -20,7 +20,7 @@ use super::target;
 use super::wire::{Side, Wire};
 use super::writer::Writer;
 use crate::access::{Capture, Record};
-use crate::config::{ListenerLimits, ListenerTimeouts};
+use crate::config::{ListenerLimits, ListenerTimeouts, Underscores};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Sink, Source};
 use crate::field::{FieldBlock, FieldId, FieldList, elements};
@@ -35,6 +35,8 @@ pub struct ServerSettings {
     pub limits: ListenerLimits,
     /// See the configuration.
     pub timeouts: ListenerTimeouts,
+    /// See the configuration.
+    pub underscores: Underscores,
     /// See the configuration.
     pub proxy_protocol: bool,
     /// Copies what the access log needs, where there is one.
@@ -293,7 +295,8 @@ impl ServerConnection {
             fields: limits.header_count,
         };
         let mut fields = FieldList::take();
-        let Some(line) = parse::request(pending.filled(), head_limits, &mut fields)? else {
+        let (head, lease) = (pending.filled(), pending.lease());
+        let Some(line) = parse::request(head, head_limits, &mut fields, lease)? else {
             return Ok(None);
         };
         let mut bytes = self.wire.pending.take().expect("it was there");
@@ -320,6 +323,11 @@ impl ServerConnection {
             .flatten();
         let takes_trailers = takes_trailers(&fields);
         fields.strip_hop_by_hop();
+        if line.version == Version::Http10 {
+            // RFC 9110 §10.1.1: it is ignored, so no server is to act on it either.
+            fields.remove_where(|id| id == FieldId::Expect);
+        }
+        fields.apply_underscores(self.settings.underscores)?;
         let parts = target::resolve(&line, upgrade, &mut fields)?;
         self.begin_content(&framing)?;
         self.request.keep_alive = framing.keep_alive;
@@ -492,9 +500,15 @@ impl Sink for ServerSide<'_> {
 
 impl Source for ServerSide<'_> {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
-        let part = self.reader.poll_part(cx, self.wire, self.lease);
-        if let Poll::Ready(Ok(Part::Chunk(chunk))) = &part {
-            self.request.moved.received += chunk.len() as u64;
+        let mut part = self.reader.poll_part(cx, self.wire, self.lease);
+        match &mut part {
+            Poll::Ready(Ok(Part::Chunk(chunk))) => {
+                self.request.moved.received += chunk.len() as u64;
+            }
+            Poll::Ready(Ok(Part::End(Some(trailers)))) => {
+                trailers.apply_underscores(self.settings.underscores)?;
+            }
+            _ => {}
         }
         part.map_err(|error| match error {
             ReadError::Cut => GatewayError::client_gone(),

@@ -63,7 +63,7 @@ pub enum PathError {
     /// `..;x` and the like: a dot segment to origins that drop parameters first.
     #[error("dot segment with parameters in the path")]
     DotParameters,
-    /// `/;x/`: an empty segment to origins that drop parameters first.
+    /// `/;x/` or `/%3Bx/`: an empty segment to origins that drop parameters first.
     #[error("empty segment with parameters in the path")]
     EmptyParameters,
 }
@@ -140,7 +140,8 @@ fn scan(path: &[u8]) -> Result<bool, PathError> {
 /// name, or perhaps a dot segment.
 fn begins_suspiciously(segment: &[u8]) -> bool {
     let after_dots = match segment {
-        [b'/' | b';', ..] => return true,
+        [b'/', ..] => return true,
+        _ if begins_parameters(segment) => return true,
         [b'.', b'.', after @ ..] | [b'.', after @ ..] => after,
         _ => return false,
     };
@@ -239,17 +240,22 @@ impl SegmentKind {
             [] => Self::Empty,
             b"." => Self::Dot,
             b".." => Self::DotDot,
-            [b';', ..] => Self::EmptyParameters,
-            // `%3B` is not a delimiter (RFC 3986 §2.2), but an origin that decodes before it looks
-            // for parameters would leave this path for another directory.
-            [b'.', b'.', after @ ..] | [b'.', after @ ..]
-                if after.starts_with(b";") || after.starts_with(b"%3B") =>
-            {
+            _ if begins_parameters(segment) => Self::EmptyParameters,
+            [b'.', b'.', after @ ..] | [b'.', after @ ..] if begins_parameters(after) => {
                 Self::DotParameters
             }
             _ => Self::Named,
         }
     }
+}
+
+/// Whether `bytes` begin with what an origin may take for the `;` before parameters.
+///
+/// `%3B` is not a delimiter (RFC 3986 §2.2), but an origin that decodes before it looks for
+/// parameters would leave this path for another directory. Behind a name, as in `a%3Bb.txt`, it is
+/// part of that name.
+fn begins_parameters(bytes: &[u8]) -> bool {
+    bytes.starts_with(b";") || bytes.starts_with(b"%3B")
 }
 
 /// What a byte is to [`scan`].
@@ -474,10 +480,15 @@ mod tests {
                 "/..%3bx/admin",
                 "/.%3B",
                 "/;x/admin",
+                "/%3Bx/admin",
+                "/%3b/admin",
+                "/a/%3B/../b",
                 "/a//;x/b",
                 "/;jsessionid=1",
                 "/a/;x",
                 "/a//;x",
+                "/a/%3bx",
+                "/a%3B/b",
                 "/...;x/a",
             ],
             expect![[r#"
@@ -488,10 +499,15 @@ mod tests {
                 /..%3bx/admin -> 400 dot segment with parameters in the path
                 /.%3B -> 400 dot segment with parameters in the path
                 /;x/admin -> 400 empty segment with parameters in the path
+                /%3Bx/admin -> 400 empty segment with parameters in the path
+                /%3b/admin -> 400 empty segment with parameters in the path
+                /a/%3B/../b -> 400 empty segment with parameters in the path
                 /a//;x/b -> 400 empty segment with parameters in the path
                 /;jsessionid=1 -> clean
                 /a/;x -> clean
                 /a//;x -> /a/;x
+                /a/%3bx -> /a/%3Bx
+                /a%3B/b -> clean
                 /...;x/a -> clean
             "#]],
         );

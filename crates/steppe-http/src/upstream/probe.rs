@@ -12,6 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use steppe_mem::Budget;
 use steppe_net::ServerAddress;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -25,7 +26,7 @@ use super::target::{ProbeFailure, TargetState};
 use crate::config::Health;
 use crate::field::FieldList;
 use crate::h1::parse::{self, HeadLimits};
-use crate::limits::{PROBE_BYTES_MAX, RESPONSE_FIELDS_MAX};
+use crate::limits::{PROBE_BYTES_MAX, PROBE_LIST_BYTES_MAX, RESPONSE_FIELDS_MAX};
 use crate::proxy_protocol::EncodedHeader;
 
 /// Probes of the upstreams that have `health`, for as long as it lives.
@@ -180,9 +181,11 @@ fn final_status(mut bytes: &[u8]) -> Result<Option<u16>, ProbeFailure> {
         bytes: PROBE_BYTES_MAX,
         fields: RESPONSE_FIELDS_MAX,
     };
+    // The budget is that of peers' exchanges; what a probe may hold is bounded here.
+    let lease = Budget::new(PROBE_LIST_BYTES_MAX).root().lease();
     loop {
         let mut fields = FieldList::take();
-        let line = parse::response(bytes, LIMITS, &mut fields);
+        let line = parse::response(bytes, LIMITS, &mut fields, &lease);
         match line.map_err(|_| ProbeFailure::Garbage)? {
             None => return Ok(None),
             Some(line) if line.status >= 200 => return Ok(Some(line.status)),
@@ -213,6 +216,11 @@ mod tests {
         assert_eq!(
             status(&format!("{interim}HTTP/1.1 503 No\r\n\r\n")),
             Ok(Some(503))
+        );
+        let many = "a:\r\n".repeat(RESPONSE_FIELDS_MAX);
+        assert_eq!(
+            status(&format!("HTTP/1.1 200\r\n{many}\r\n")),
+            Ok(Some(200))
         );
         assert_eq!(status("SSH-2.0-x\r\n\r\n"), Err(ProbeFailure::Garbage));
     }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
     Coding, FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
-    ListenerTimeouts, Respond, Route, Server, Servers, Target, Transform, Upstream, UpstreamKind,
-    UpstreamTimeouts,
+    ListenerTimeouts, Respond, Route, Server, Servers, Target, Transform, Underscores, Upstream,
+    UpstreamKind, UpstreamTimeouts,
 };
 use steppe_net::ServerAddress;
 use steppe_telemetry::Destination;
@@ -129,6 +129,7 @@ fn listener(listener: &Fields) -> Option<Listener> {
     Some(Listener {
         address: listener.take("listen")?,
         proxy_protocol: listener.take("proxy_protocol")?,
+        underscores: Underscores::named(listener.take("underscores")?)?,
         limits: ListenerLimits {
             header_bytes: limits.take("header_bytes")?,
             header_count: limits.take("header_count")?,

@@ -163,6 +163,7 @@ fn listener(listener: &Listener) -> Value {
         "listen": listener.address.to_string(),
         "protocols": ["h1"],
         "proxy_protocol": listener.proxy_protocol,
+        "underscores": listener.underscores.as_str(),
         "limits": {
             "header_bytes": size_text(limits.header_bytes as u64),
             "header_count": limits.header_count,

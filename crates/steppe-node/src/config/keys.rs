@@ -194,6 +194,17 @@ static LISTENER: Table = Table {
             "Whether trusted proxies say first whom they connect for; others are turned away.",
         )
         .absent(Absent::No),
+        Key::new(
+            "underscores",
+            Kind::Choice(&[
+                Choice::served("drop"),
+                Choice::served("pass"),
+                Choice::served("refuse"),
+            ]),
+            "What becomes of fields whose name has an underscore: CGI-like servers take them for \
+             those with a hyphen.",
+        )
+        .absent(Absent::Text("drop")),
         Key::new("limits", Kind::Table(&LISTENER_LIMITS), LISTENER_LIMITS.doc)
             .absent(Absent::Table),
         Key::new(
