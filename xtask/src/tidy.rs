@@ -6,6 +6,7 @@
 
 mod adrs;
 mod arrows;
+mod booleans;
 mod circles;
 mod glossary;
 mod leftovers;
@@ -14,6 +15,7 @@ mod machine_names;
 mod markdown;
 mod modules;
 mod names;
+mod places;
 mod rust_files;
 mod rust_text;
 mod tree;
@@ -25,7 +27,7 @@ use anyhow::Result;
 
 use tree::Tree;
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 9] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
     rust_files::check,
     unsafe_list::check,
     leftovers::check,
@@ -35,12 +37,13 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 9] = [
     machine_names::check,
     adrs::check,
     circles::check,
+    booleans::check,
 ];
 
-/// The crates whose code the rule about circles judges.
+/// The crates whose code the rules about circles and booleans judge.
 const CRATES: [&str; 3] = ["steppe-net", "steppe-http", "steppe-node"];
 
-/// Why most of what breaks that rule is listed still.
+/// Why most of what breaks those rules is listed still.
 const REBUILT: &str = "rebuilt by the change that follows";
 
 /// Something that a rule has to say about a line of a file.
