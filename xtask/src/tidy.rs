@@ -8,6 +8,7 @@ mod adrs;
 mod arrows;
 mod booleans;
 mod circles;
+mod clock;
 mod glossary;
 mod leftovers;
 mod links;
@@ -27,7 +28,7 @@ use anyhow::Result;
 
 use tree::Tree;
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
     rust_files::check,
     unsafe_list::check,
     leftovers::check,
@@ -38,9 +39,10 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
     adrs::check,
     circles::check,
     booleans::check,
+    clock::check,
 ];
 
-/// The crates whose code the rules about circles and booleans judge.
+/// The crates whose code the rules about circles, booleans and the clock judge.
 const CRATES: [&str; 3] = ["steppe-net", "steppe-http", "steppe-node"];
 
 /// Why most of what breaks those rules is listed still.
