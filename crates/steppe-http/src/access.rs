@@ -10,26 +10,24 @@
 //! when a drain ran out of time. Spec: nginx's and Apache's `combined`; RFC 8259.
 
 mod clock;
+mod ended;
 mod escape;
 mod field;
 mod format;
 mod record;
 
 use std::cell::RefCell;
-use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 use steppe_mem::Lease;
 use steppe_telemetry::{LineLog, LineWriter};
 
 use crate::field::FieldBlock;
-use crate::forwarded::Peer;
 use crate::h1::parse::RequestLine;
-use crate::metrics::CloseReason;
 use clock::Clock;
 use record::{Needs, Records};
 
+pub(crate) use ended::Ended;
 pub use field::AccessField;
 pub use format::AccessFormat;
 pub(crate) use record::Record;
@@ -48,27 +46,6 @@ pub(crate) struct WorkerAccess {
     writer: RefCell<LineWriter>,
     records: Rc<Records>,
     clock: RefCell<Clock>,
-}
-
-/// An exchange that is over.
-#[derive(Debug)]
-pub(crate) struct Ended<'a> {
-    pub(crate) peer: &'a Peer,
-    /// As far as trusted proxies vouch for it.
-    pub(crate) client: IpAddr,
-    /// `None` where the request could not be read.
-    pub(crate) record: Option<Record>,
-    pub(crate) status: u16,
-    /// Content, without heads and chunk sizes.
-    pub(crate) sent_bytes: u64,
-    pub(crate) received_bytes: u64,
-    pub(crate) duration: Duration,
-    pub(crate) route: Option<&'a str>,
-    pub(crate) upstream: Option<&'a str>,
-    /// The server that was asked last.
-    pub(crate) server: Option<&'a str>,
-    /// Why it ended before its time.
-    pub(crate) reason: Option<CloseReason>,
 }
 
 /// Copies what lines need of requests.

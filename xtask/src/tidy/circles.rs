@@ -27,13 +27,6 @@ struct Listed {
 const LISTED: &[Listed] = &[
     Listed {
         files: &[
-            "steppe-http/src/access.rs",
-            "steppe-http/src/access/format.rs",
-        ],
-        reason: REBUILT,
-    },
-    Listed {
-        files: &[
             "steppe-http/src/config.rs",
             "steppe-http/src/config/upstream.rs",
         ],
@@ -59,31 +52,9 @@ const LISTED: &[Listed] = &[
     },
     Listed {
         files: &[
-            "steppe-http/src/metrics.rs",
-            "steppe-http/src/metrics/cells.rs",
-            "steppe-http/src/metrics/collector.rs",
-        ],
-        reason: REBUILT,
-    },
-    Listed {
-        files: &[
-            "steppe-http/src/router.rs",
-            "steppe-http/src/router/predicates.rs",
-        ],
-        reason: REBUILT,
-    },
-    Listed {
-        files: &[
             "steppe-http/src/upstream.rs",
             "steppe-http/src/upstream/idle.rs",
             "steppe-http/src/upstream/selection.rs",
-        ],
-        reason: REBUILT,
-    },
-    Listed {
-        files: &[
-            "steppe-http/src/upstream/latency.rs",
-            "steppe-http/src/upstream/target.rs",
         ],
         reason: REBUILT,
     },
@@ -96,21 +67,6 @@ const LISTED: &[Listed] = &[
             "steppe-node/src/admin/live/snapshot.rs",
             "steppe-node/src/admin/server.rs",
             "steppe-node/src/admin/upstreams.rs",
-        ],
-        reason: REBUILT,
-    },
-    Listed {
-        files: &[
-            "steppe-node/src/allocator.rs",
-            "steppe-node/src/allocator/steppe.rs",
-        ],
-        reason: REBUILT,
-    },
-    Listed {
-        files: &[
-            "steppe-node/src/cli.rs",
-            "steppe-node/src/cli/health.rs",
-            "steppe-node/src/cli/manual.rs",
         ],
         reason: REBUILT,
     },
@@ -142,14 +98,6 @@ const LISTED: &[Listed] = &[
             "steppe-node/src/config/tree/toml.rs",
         ],
         reason: "a type and the parsers behind its one constructor, a file for each format",
-    },
-    Listed {
-        files: &[
-            "steppe-node/src/memory.rs",
-            "steppe-node/src/memory/holders.rs",
-            "steppe-node/src/memory/mapping.rs",
-        ],
-        reason: REBUILT,
     },
     Listed {
         files: &["steppe-node/src/node.rs", "steppe-node/src/node/banner.rs"],

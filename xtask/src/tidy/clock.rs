@@ -14,12 +14,12 @@ const LISTED: &[Place] = &[
     Place {
         file: "steppe-net/src/deadline.rs",
         function: "run",
-        reason: REBUILT,
+        reason: "the one task of a worker that finds late deadlines",
     },
     Place {
         file: "steppe-net/src/names.rs",
         function: "resolve",
-        reason: REBUILT,
+        reason: "an answer's time to live counts from its arrival",
     },
     Place {
         file: "steppe-http/src/files.rs",
@@ -162,9 +162,9 @@ const LISTED: &[Place] = &[
         reason: REBUILT,
     },
     Place {
-        file: "steppe-http/src/upstream/target.rs",
+        file: "steppe-http/src/upstream/uptime.rs",
         function: "millis",
-        reason: REBUILT,
+        reason: "the origin of all times that are kept as milliseconds",
     },
     Place {
         file: "steppe-node/src/admin/live.rs",
@@ -194,17 +194,17 @@ const LISTED: &[Place] = &[
     Place {
         file: "steppe-node/src/cli/health.rs",
         function: "ask",
-        reason: REBUILT,
+        reason: "the command's timeout begins",
     },
     Place {
         file: "steppe-node/src/cli/health.rs",
         function: "exchange",
-        reason: REBUILT,
+        reason: "a blocking loop ends at the command's timeout",
     },
     Place {
         file: "steppe-node/src/demo/answers.rs",
         function: "events",
-        reason: REBUILT,
+        reason: "the demo origin sends an event a second",
     },
     Place {
         file: "steppe-node/src/node.rs",

@@ -6,9 +6,10 @@ use std::time::Duration;
 use steppe_telemetry::Line;
 
 use super::clock::{Now, digits};
+use super::ended::Ended;
+use super::escape;
 use super::field::AccessField;
 use super::record::{Captured, Needs};
-use super::{Ended, escape};
 use crate::forwarded::AddressText;
 use crate::head::Version;
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use steppe_telemetry::{Counter, Gauge, Histogram};
 
-use super::{CloseReason, Labels};
+use super::close_reason::CloseReason;
+use super::labels::Labels;
 
 /// Labels of the status classes, 1xx first.
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];

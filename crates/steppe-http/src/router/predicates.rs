@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::RouteQuery;
+use super::query::RouteQuery;
 use crate::config::Route;
 use crate::path::{compare_decoded, escaped_byte};
 

@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::target::millis;
+use super::uptime::millis;
 use crate::limits::LATENCY_DECAY;
 
 /// An average in nanoseconds, and when it was moved.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::target::millis;
+use super::uptime::millis;
 use crate::limits::{RETRIES_MIN_PER_SECOND, RETRY_WINDOW_S};
 
 const SLOTS: usize = 10;

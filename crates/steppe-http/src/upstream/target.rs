@@ -7,13 +7,13 @@
 //! Leaves out who decides: ejection is `state.rs`'s, probes are `probe.rs`'s.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use steppe_net::ServerAddress;
 
 use super::latency::Latency;
+use super::uptime::millis;
 
 /// A server at one of its addresses, as all workers share it.
 #[derive(Debug)]
@@ -143,13 +143,6 @@ impl Condition {
             Self::Draining => "draining",
         }
     }
-}
-
-/// Milliseconds since the process began, never 0.
-pub(super) fn millis(at: Instant) -> u64 {
-    static BEGAN_AT: LazyLock<Instant> = LazyLock::new(Instant::now);
-    let since = at.saturating_duration_since(*BEGAN_AT).as_millis();
-    u64::try_from(since).unwrap_or(u64::MAX).saturating_add(1)
 }
 
 fn address_text(server: &ServerAddress, ip: IpAddr) -> Box<str> {

@@ -4,17 +4,14 @@
 //! gateway answers itself has a series a status class once that happened.
 
 use std::fmt;
-use std::sync::Arc;
 
 use steppe_telemetry::encode::Family;
-use steppe_telemetry::{Collector, DescriptorEncoder, HistogramSum};
+use steppe_telemetry::{DescriptorEncoder, HistogramSum};
 
 use super::cells::{ByteCells, CLASSES, OpenSum, RouteCells, TotalCells, UpstreamCells};
-use super::{CloseReason, Generation, HttpMetrics, NONE};
-
-/// Writes the gateway's metrics.
-#[derive(Debug)]
-pub struct HttpCollector(pub(super) Arc<HttpMetrics>);
+use super::close_reason::CloseReason;
+use super::generation::Generation;
+use super::labels::NONE;
 
 const REQUESTS: Family = Family::new("steppe_http_requests", "Requests answered");
 const DURATION: Family = Family::seconds(
@@ -59,14 +56,8 @@ const TUNNELS_OPENED: Family = Family::new(
     "Connections that were upgraded",
 );
 
-impl Collector for HttpCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.0.generation().encode(&mut encoder)
-    }
-}
-
 impl Generation {
-    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         self.requests(encoder)?;
         self.durations(encoder)?;
         self.connections(encoder)?;
