@@ -1,14 +1,14 @@
-//! What the gateway counts.
+//! The gateway's metrics.
 //!
-//! Each worker has cells of its own, laid out at start for every listener, route
-//! and upstream: to count is an index, a load and a store, without an allocation
-//! or a lock. A scrape sums the workers.
+//! Each worker has cells of its own, allocated at start for every listener, route and
+//! upstream: an increment is an index, a load and a store, without an allocation or a
+//! lock. A scrape sums the workers.
 //!
-//! Invariant: the number of series is fixed by the configuration. Nothing that a
-//! peer sends becomes a label. A reload makes a new generation of cells, which
-//! shares those of every name that stays: no count starts again.
+//! Invariant: the configuration determines the number of series. No data of a peer
+//! becomes a label. A reload makes a new generation of cells, which shares the cells of
+//! names that stay, so no counter is reset.
 //!
-//! Leaves out budget and process metrics, which are the node's.
+//! Non-goals: budget and process metrics, which are the node's.
 
 mod cells;
 mod close_reason;
@@ -29,7 +29,7 @@ pub use generation::Generation;
 pub use labels::{Labels, NONE, RouteLabels};
 pub use worker::WorkerMetrics;
 
-/// Counts of the gateway, of all workers.
+/// The metrics of all workers of a gateway.
 #[derive(Debug)]
 pub struct HttpMetrics {
     generation: RwLock<Arc<Generation>>,
@@ -44,9 +44,9 @@ pub struct HttpCollector(Arc<HttpMetrics>);
 pub struct Connections {
     /// From clients.
     pub downstream: u64,
-    /// To servers, with an exchange or a tunnel on them.
+    /// To servers, in use by an exchange or a tunnel.
     pub upstream_active: u64,
-    /// To servers, kept for the next request.
+    /// To servers, idle in a pool.
     pub upstream_idle: u64,
 }
 
@@ -59,15 +59,15 @@ impl HttpMetrics {
         })
     }
 
-    /// What is counted now.
+    /// The current generation of cells.
     #[must_use]
     pub fn generation(&self) -> Arc<Generation> {
         let generation = self.generation.read();
         Arc::clone(&generation.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes over the names of a new configuration. Counts of names that stay go on;
-    /// those of names that go end, but for connections that are still open.
+    /// Switches to the names of a new configuration. Series of names that stay continue; those
+    /// of removed names end, except for connections that are still open.
     pub fn relabel(&self, labels: Labels) -> Arc<Generation> {
         let next = Arc::new(self.generation().relabeled(labels));
         let mut generation = self
@@ -81,20 +81,20 @@ impl HttpMetrics {
     /// The cells that worker `index` writes; see [`Generation::worker`].
     ///
     /// # Panics
-    /// As that.
+    /// As [`Generation::worker`] does.
     #[must_use]
     pub fn worker(&self, index: usize) -> WorkerMetrics {
         self.generation().worker(index)
     }
 
-    /// What to register for scraping.
+    /// A collector of these metrics, for registration.
     #[must_use]
     pub fn collector(self: &Arc<Self>) -> Box<HttpCollector> {
         Box::new(HttpCollector(Arc::clone(self)))
     }
 
-    /// Connections open now. Workers count on meanwhile, so this is as exact as
-    /// any moment is.
+    /// Open connections. Workers update their cells concurrently, so this is a snapshot without
+    /// a common moment.
     #[must_use]
     pub fn connections(&self) -> Connections {
         let generation = self.generation();
@@ -118,7 +118,7 @@ impl HttpMetrics {
             .sum(|cells| cells.routes.iter().map(|route| route.requests()).sum())
     }
 
-    /// How long all requests took, of all routes.
+    /// The durations of all requests of all routes.
     #[must_use]
     pub fn latencies(&self) -> HistogramSum {
         let generation = self.generation();
@@ -126,7 +126,7 @@ impl HttpMetrics {
         HistogramSum::of(routes.map(|route| &route.latency))
     }
 
-    /// Tunnels open now.
+    /// Open tunnels.
     #[must_use]
     pub fn tunnels(&self) -> u64 {
         let generation = self.generation();
@@ -287,7 +287,7 @@ mod tests {
         next.upstreams.reverse();
         next.routes[0].upstream = Some(0);
         let new = metrics.relabel(next).worker(0);
-        // One request was still under way when the configuration changed.
+        // One request was in flight when the configuration changed.
         old.request(Some(0), Some(1), 200, Duration::ZERO);
         new.request(Some(0), Some(0), 200, Duration::ZERO);
         check(

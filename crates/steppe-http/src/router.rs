@@ -12,8 +12,8 @@
 //! Invariant: a lookup allocates nothing and takes no lock; it visits each host table and each
 //! node of a host's path trie at most once.
 //!
-//! Left out: `GET` does not imply `HEAD`, since a route that names methods means them; captures
-//! are not handed out. Spec: RFC 9110 §7.4 (rejecting misdirected requests is the caller's),
+//! Non-goals: `GET` does not imply `HEAD`, since a route's methods are an exact list; the values
+//! of captures are not exposed. Spec: RFC 9110 §7.4 (rejecting misdirected requests is the caller's),
 //! §15.5.6 (405 and `Allow`).
 
 mod hosts;

@@ -1,4 +1,4 @@
-//! What the access log is told about an exchange that has ended.
+//! The data of an ended exchange that the access log formats.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use super::record::Record;
 use crate::forwarded::Peer;
 use crate::metrics::CloseReason;
 
-/// An exchange that is over.
+/// An exchange that ended.
 #[derive(Debug)]
 pub(crate) struct Ended<'a> {
     pub(crate) peer: &'a Peer,
-    /// As far as trusted proxies vouch for it.
+    /// The client's address, by trusted proxies' forwarding fields.
     pub(crate) client: IpAddr,
-    /// `None` where the request could not be read.
+    /// `None` if the request's head could not be parsed.
     pub(crate) record: Option<Record>,
     pub(crate) status: u16,
-    /// Content, without heads and chunk sizes.
+    /// Bytes of content, without heads and chunked framing.
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
     pub(crate) duration: Duration,
     pub(crate) route: Option<&'a str>,
     pub(crate) upstream: Option<&'a str>,
-    /// The server that was asked last.
+    /// The server of the last attempt.
     pub(crate) server: Option<&'a str>,
-    /// Why it ended before its time.
+    /// Why it was aborted.
     pub(crate) reason: Option<CloseReason>,
 }

@@ -8,7 +8,7 @@ use super::cells::{Cells, OpenSum};
 use super::labels::Labels;
 use super::worker::WorkerMetrics;
 
-/// Cells as one configuration names them.
+/// The cells of all workers for one configuration.
 #[derive(Debug)]
 pub struct Generation {
     pub(super) labels: Labels,
@@ -24,11 +24,11 @@ impl Generation {
 
     /// The cells that worker `index` writes.
     ///
-    /// A worker may hold those of several generations: it is one thread.
+    /// A worker may hold cells of several generations at once, since it is one thread.
     ///
     /// # Panics
-    /// Where there is no such worker or another holds its cells: two writers
-    /// would lose counts.
+    /// When there is no such worker, or its cells have a writer: two writers would lose
+    /// increments.
     #[must_use]
     pub fn worker(&self, index: usize) -> WorkerMetrics {
         let cells = self.workers.writer(index);

@@ -19,14 +19,14 @@ pub struct Labels {
 /// Names of one route.
 #[derive(Debug, Clone)]
 pub struct RouteLabels {
-    /// The route's own.
+    /// The route's name.
     pub name: String,
-    /// Index of its upstream, where it has one.
+    /// Index of its upstream, if it has one.
     pub upstream: Option<usize>,
 }
 
 impl Labels {
-    /// What tells routes' series apart: the names of the route and of its upstream.
+    /// The identity of each route's series: the names of the route and of its upstream.
     pub(super) fn route_keys(&self) -> Vec<(&str, Option<&str>)> {
         let upstream = |index: usize| self.upstreams.get(index).map(String::as_str);
         let routes = self.routes.iter();

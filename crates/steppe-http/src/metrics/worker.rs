@@ -1,4 +1,4 @@
-//! What one worker counts of its requests and connections.
+//! The metrics that one worker writes.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use steppe_telemetry::Writer;
 use super::cells::{Cells, class_index};
 use super::close_reason::CloseReason;
 
-/// The cells of one worker, for its thread alone.
+/// The cells of one worker, written by its thread only.
 ///
-/// Indexes are those of the configuration; one that does not exist is a bug of
-/// the caller and panics, in a worker's first request rather than unnoticed.
+/// Indexes are those of the configuration. An index out of range is a bug of the caller and
+/// panics.
 #[derive(Debug)]
 pub struct WorkerMetrics {
     cells: Writer<Cells>,
@@ -21,10 +21,10 @@ impl WorkerMetrics {
         Self { cells }
     }
 
-    /// A request was answered with `status`, `elapsed` after its first byte.
+    /// A request was responded to with `status`, `elapsed` after its first byte.
     ///
-    /// `upstream` is the one that answered: the route's, or `None` where the
-    /// gateway answered itself (no route, a limit, a refusal).
+    /// `upstream` is the route's if it responded, and `None` if the gateway did (no route, a
+    /// limit, a refusal).
     #[inline]
     pub fn request(
         &self,
@@ -52,7 +52,7 @@ impl WorkerMetrics {
             .increment();
     }
 
-    /// A client's connection ended.
+    /// A client's connection was closed.
     #[inline]
     pub fn connection_closed(&self, listener: usize) {
         self.cells.listeners[listener]
@@ -61,7 +61,7 @@ impl WorkerMetrics {
             .increment();
     }
 
-    /// A connection to an upstream's server stands.
+    /// A connection to an upstream's server was established.
     #[inline]
     pub fn upstream_opened(&self, upstream: usize) {
         self.cells.upstreams[upstream]
@@ -70,7 +70,7 @@ impl WorkerMetrics {
             .increment();
     }
 
-    /// A connection to an upstream's server ended.
+    /// A connection to an upstream's server was closed.
     #[inline]
     pub fn upstream_closed(&self, upstream: usize) {
         self.cells.upstreams[upstream]
@@ -79,19 +79,19 @@ impl WorkerMetrics {
             .increment();
     }
 
-    /// A connection to an upstream's server did not come to stand.
+    /// A connection to an upstream's server could not be established.
     #[inline]
     pub fn upstream_connect_failed(&self, upstream: usize) {
         self.cells.upstreams[upstream].connect_failures.increment();
     }
 
-    /// A request went out again, its first connection having died idle.
+    /// A request was sent again because its idle connection had been closed.
     #[inline]
     pub fn upstream_replayed(&self, upstream: usize) {
         self.cells.upstreams[upstream].replays.increment();
     }
 
-    /// How many connections this worker keeps idle to an upstream's servers.
+    /// Sets the number of idle connections of this worker to an upstream's servers.
     #[inline]
     pub fn upstream_idle(&self, upstream: usize, count: usize) {
         self.cells.upstreams[upstream].idle.set(count as u64);
@@ -109,7 +109,7 @@ impl WorkerMetrics {
         self.cells.totals.upstream.count(read, written);
     }
 
-    /// An exchange or a connection ended before its time.
+    /// An exchange or a connection was aborted.
     #[inline]
     pub fn closed(&self, reason: CloseReason) {
         self.cells.totals.closed[reason.index()].increment();

@@ -1,6 +1,6 @@
 //! The parts of a request that routing reads.
 
-/// What routing looks at in a request.
+/// The parts of a request that routes are matched against.
 #[derive(Clone, Copy)]
 pub struct RouteQuery<'a> {
     /// Without a port, in any case; empty when the request names none.
