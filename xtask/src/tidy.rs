@@ -6,11 +6,17 @@
 
 mod adrs;
 mod arrows;
+mod booleans;
+mod circles;
+mod clock;
 mod glossary;
 mod leftovers;
 mod links;
 mod machine_names;
 mod markdown;
+mod modules;
+mod names;
+mod places;
 mod rust_files;
 mod rust_text;
 mod tree;
@@ -22,7 +28,7 @@ use anyhow::Result;
 
 use tree::Tree;
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 8] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
     rust_files::check,
     unsafe_list::check,
     leftovers::check,
@@ -31,7 +37,16 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 8] = [
     links::check,
     machine_names::check,
     adrs::check,
+    circles::check,
+    booleans::check,
+    clock::check,
 ];
+
+/// The crates whose code the rules about circles, booleans and the clock judge.
+const CRATES: [&str; 3] = ["steppe-net", "steppe-http", "steppe-node"];
+
+/// Why most of what breaks those rules is listed still.
+const REBUILT: &str = "rebuilt by the change that follows";
 
 /// Something that a rule has to say about a line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

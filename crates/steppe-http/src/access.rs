@@ -1,47 +1,45 @@
-//! The access log: a line for each exchange.
+//! The access log: one line per exchange.
 //!
-//! What a line needs of a request is copied when its head was read, before anything is
-//! changed or dropped; the line is made when the exchange is over.
+//! The request's values are captured when its head was parsed, before filters change it; the
+//! line is formatted when the exchange ends.
 //!
-//! Invariant: a peer's bytes can neither end a line nor leave the value they stand in.
-//! While the log is off, nothing of it runs.
+//! Invariant: a peer's bytes can neither end a line nor the value that they are part of.
+//! While the log is off, none of this code runs.
 //!
-//! Leaves out the file and its thread ([`LineLog`]), and exchanges that were dropped
-//! when a drain ran out of time. Spec: nginx's and Apache's `combined`; RFC 8259.
+//! Non-goals: the file and its thread ([`LineLog`]), and exchanges dropped when a drain
+//! timed out. Spec: nginx's and Apache's `combined`; RFC 8259.
 
 mod clock;
+mod ended;
 mod escape;
 mod field;
 mod format;
 mod record;
 
 use std::cell::RefCell;
-use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 use steppe_mem::Lease;
 use steppe_telemetry::{LineLog, LineWriter};
 
 use crate::field::FieldBlock;
-use crate::forwarded::Peer;
 use crate::h1::parse::RequestLine;
-use crate::metrics::CloseReason;
 use clock::Clock;
 use record::{Needs, Records};
 
+pub(crate) use ended::Ended;
 pub use field::AccessField;
 pub use format::AccessFormat;
 pub(crate) use record::Record;
 
-/// What is logged, and where to.
+/// The format and the destination of an access log.
 #[derive(Debug)]
 pub struct AccessLog {
     format: AccessFormat,
     lines: LineLog,
 }
 
-/// One worker's end of it.
+/// The access log of one worker.
 #[derive(Debug)]
 pub(crate) struct WorkerAccess {
     format: AccessFormat,
@@ -50,28 +48,7 @@ pub(crate) struct WorkerAccess {
     clock: RefCell<Clock>,
 }
 
-/// An exchange that is over.
-#[derive(Debug)]
-pub(crate) struct Ended<'a> {
-    pub(crate) peer: &'a Peer,
-    /// As far as trusted proxies vouch for it.
-    pub(crate) client: IpAddr,
-    /// `None` where the request could not be read.
-    pub(crate) record: Option<Record>,
-    pub(crate) status: u16,
-    /// Content, without heads and chunk sizes.
-    pub(crate) sent_bytes: u64,
-    pub(crate) received_bytes: u64,
-    pub(crate) duration: Duration,
-    pub(crate) route: Option<&'a str>,
-    pub(crate) upstream: Option<&'a str>,
-    /// The server that was asked last.
-    pub(crate) server: Option<&'a str>,
-    /// Why it ended before its time.
-    pub(crate) reason: Option<CloseReason>,
-}
-
-/// Copies what lines need of requests.
+/// Captures the values of requests that the format needs.
 #[derive(Debug, Clone)]
 pub struct Capture {
     needs: Needs,
@@ -79,13 +56,13 @@ pub struct Capture {
 }
 
 impl AccessLog {
-    /// Logs exchanges to `lines`.
+    /// An access log that writes to `lines`.
     #[must_use]
     pub fn new(format: AccessFormat, lines: LineLog) -> Self {
         Self { format, lines }
     }
 
-    /// A worker's end, charged to `lease`.
+    /// The log of one worker, its memory charged to `lease`.
     pub(crate) fn worker(&self, lease: &Lease) -> WorkerAccess {
         WorkerAccess {
             format: self.format.clone(),
@@ -97,7 +74,7 @@ impl AccessLog {
 }
 
 impl WorkerAccess {
-    /// For connections, which see requests first.
+    /// The capture for the worker's connections.
     pub(crate) fn capture(&self) -> Capture {
         Capture {
             needs: self.format.needs(),
@@ -105,7 +82,7 @@ impl WorkerAccess {
         }
     }
 
-    /// Writes the line of an exchange.
+    /// Writes the line of an exchange that ended.
     pub(crate) fn ended(&self, ended: Ended<'_>) {
         let mut clock = self.clock.borrow_mut();
         let now = clock.now();
@@ -117,14 +94,14 @@ impl WorkerAccess {
         }
     }
 
-    /// Hands over what there is.
+    /// Queues the buffered lines for the writer thread.
     pub(crate) fn flush(&self) {
         self.writer.borrow_mut().flush();
     }
 }
 
 impl Capture {
-    /// Copies what is needed of a request that was just read. `None`: there is no memory.
+    /// Captures the values of a request that was just parsed. `None`: the budget refused memory.
     pub(crate) fn take(&self, line: &RequestLine, fields: &FieldBlock) -> Option<Record> {
         self.records.take(self.needs, line, fields)
     }

@@ -1,5 +1,5 @@
-//! Times of day: the `Date` field's value, made once a second, and others as they
-//! come. Spec: RFC 9110 §5.6.7, §6.6.1.
+//! HTTP dates: the value of `Date`, formatted once a second, and others on demand.
+//! Spec: RFC 9110 §5.6.7, §6.6.1.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -12,13 +12,13 @@ thread_local! {
     static LAST: RefCell<(u64, [u8; DATE_BYTES])> = const { RefCell::new((u64::MAX, [b' '; DATE_BYTES])) };
 }
 
-/// The present second as an IMF-fixdate.
+/// The current time as an IMF-fixdate.
 #[must_use]
 pub fn now() -> [u8; DATE_BYTES] {
     at(since_epoch().as_secs())
 }
 
-/// How long after 1970 it is.
+/// The current time since the Unix epoch.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
@@ -30,7 +30,7 @@ pub fn since_epoch() -> Duration {
         .unwrap_or_default()
 }
 
-/// A second after 1970, of a year that has four digits, as an IMF-fixdate.
+/// A Unix time in seconds, before the year 10000, as an IMF-fixdate.
 #[must_use]
 pub fn of(second: u64) -> [u8; DATE_BYTES] {
     let mut text = [b' '; DATE_BYTES];
@@ -39,7 +39,7 @@ pub fn of(second: u64) -> [u8; DATE_BYTES] {
     text
 }
 
-/// The second after 1970 that a date in any of its three formats stands for.
+/// The Unix time of a date in any of the three formats of RFC 9110.
 #[must_use]
 pub fn parse(text: &[u8]) -> Option<u64> {
     let date = httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()?;

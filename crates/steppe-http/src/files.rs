@@ -1,11 +1,11 @@
-//! Files of a folder, served as an origin does.
+//! Static files: serves the files of a folder as an origin server.
 //!
-//! Invariant: a worker never waits for a disk: what the page cache has not is looked up and
-//! read by a thread that may. Each piece of content is charged before it is read.
+//! Invariant: a worker never blocks on a disk: what is not in the page cache is looked up and
+//! read on a blocking thread. Each chunk of content is charged before it is read.
 //!
-//! Leaves out: listings of folders, and any method but GET and HEAD. Which files can be had
-//! is `lookup`'s to say; that none lies outside of the folder, `steppe-net`'s. Spec: RFC 9110
-//! §8, §13, §14.
+//! Non-goals: directory listings, and methods other than GET and HEAD. `lookup` decides which
+//! paths are served; `steppe-net` guarantees that no file outside of the folder is opened.
+//! Spec: RFC 9110 §8, §13, §14.
 
 mod answer;
 mod coding;
@@ -38,17 +38,17 @@ use coding::Accepted;
 use content::Content;
 use lookup::{Found, Lookup};
 
-/// A folder of a route, as one worker has it.
+/// The folder that a route serves, on one worker.
 #[derive(Debug)]
 pub struct Served {
     folder: Folder,
     index: String,
     precompressed: Vec<Coding>,
-    /// Segments of the route's path in front of its `{rest*}`.
+    /// Number of segments of the route's path before its `{rest*}`.
     skipped: usize,
 }
 
-/// The response to one request for a file, on its way.
+/// The response to one request for a file.
 #[derive(Debug)]
 pub struct FileResponder<'a> {
     lease: &'a Lease,
@@ -59,16 +59,16 @@ pub struct FileResponder<'a> {
 
 #[derive(Debug)]
 enum State<'a> {
-    /// A thread looks for the file.
-    Looking(RequestHead, Asked<'a>, DiskTask<io::Result<Found>>),
-    /// This is the response.
+    /// A blocking thread looks up the file.
+    LookingUp(RequestHead, Asked<'a>, DiskTask<io::Result<Found>>),
+    /// The head is ready.
     Answered(ResponseHead),
-    /// The head has been taken.
+    /// The head was taken; content follows.
     Sending,
 }
 
 impl Served {
-    /// What a route with `path` serves of `files`.
+    /// Serves `files` for a route with `path`.
     #[must_use]
     pub fn new(files: &Files, path: &PathPattern) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl<'a> FileResponder<'a> {
     /// The response to `head`, charged to `lease`.
     ///
     /// # Errors
-    /// Where the budget has no room, or the file can't be opened.
+    /// When the budget refuses memory, or the file can't be opened.
     pub fn new(head: RequestHead, served: &Served, lease: &'a Lease) -> Result<Self, GatewayError> {
         let asked = Asked {
             is_head: head.method() == b"HEAD",
@@ -113,7 +113,7 @@ impl<'a> FileResponder<'a> {
         let task = task.map_err(|error| GatewayError::file(&error))?;
         Ok(Self::at(
             lease,
-            State::Looking(head, asked, task),
+            State::LookingUp(head, asked, task),
             Content::Nothing,
         ))
     }
@@ -143,7 +143,7 @@ fn answer(
         Ok(Found::Folder) => answer::redirect(asked, head),
         Ok(Found::Nothing) => answer::words(asked, 404, &[]),
         Err(error) => match error.kind() {
-            // The folder itself has gone.
+            // The folder itself does not exist.
             io::ErrorKind::NotFound => answer::words(asked, 404, &[]),
             io::ErrorKind::PermissionDenied => answer::words(asked, 403, &[]),
             _ => return Err(GatewayError::file(&error)),
@@ -154,7 +154,7 @@ fn answer(
 
 impl Make for FileResponder<'_> {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
-        if let State::Looking(head, asked, task) = &mut self.state {
+        if let State::LookingUp(head, asked, task) = &mut self.state {
             let found = ready!(task.poll(cx)).and_then(|found| found);
             let Answer { head, content } = answer(*asked, head, found)?;
             self.content = content;

@@ -1,107 +1,52 @@
-//! What the gateway counts.
+//! The gateway's metrics.
 //!
-//! Each worker has cells of its own, laid out at start for every listener, route
-//! and upstream: to count is an index, a load and a store, without an allocation
-//! or a lock. A scrape sums the workers.
+//! Each worker has cells of its own, allocated at start for every listener, route and
+//! upstream: an increment is an index, a load and a store, without an allocation or a
+//! lock. A scrape sums the workers.
 //!
-//! Invariant: the number of series is fixed by the configuration. Nothing that a
-//! peer sends becomes a label. A reload makes a new generation of cells, which
-//! shares those of every name that stays: no count starts again.
+//! Invariant: the configuration determines the number of series. No data of a peer
+//! becomes a label. A reload makes a new generation of cells, which shares the cells of
+//! names that stay, so no counter is reset.
 //!
-//! Leaves out budget and process metrics, which are the node's.
+//! Non-goals: budget and process metrics, which are the node's.
 
 mod cells;
 mod close_reason;
-mod collector;
+mod generation;
+mod labels;
+mod series;
+mod worker;
 
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
-use steppe_telemetry::{HistogramSum, PerWorker, Writer};
+use steppe_telemetry::{Collector, DescriptorEncoder, HistogramSum};
 
-use crate::config::Gateway;
-use cells::{Cells, OpenSum};
+use cells::OpenSum;
 
 pub use close_reason::CloseReason;
-pub use collector::HttpCollector;
+pub use generation::Generation;
+pub use labels::{Labels, NONE, RouteLabels};
+pub use worker::WorkerMetrics;
 
-/// The label of a request that matched no route or reached no upstream.
-pub const NONE: &str = "-";
-
-/// Counts of the gateway, of all workers.
+/// The metrics of all workers of a gateway.
 #[derive(Debug)]
 pub struct HttpMetrics {
     generation: RwLock<Arc<Generation>>,
 }
 
-/// Cells as one configuration names them.
+/// Writes the gateway's series into a scrape.
 #[derive(Debug)]
-pub struct Generation {
-    labels: Labels,
-    workers: PerWorker<Cells>,
-}
-
-/// Names that series carry, by index as in the configuration.
-#[derive(Debug, Clone, Default)]
-pub struct Labels {
-    /// Addresses of listeners.
-    pub listeners: Vec<String>,
-    /// Routes.
-    pub routes: Vec<RouteLabels>,
-    /// Names of upstreams.
-    pub upstreams: Vec<String>,
-}
-
-/// Names of one route.
-#[derive(Debug, Clone)]
-pub struct RouteLabels {
-    /// The route's own.
-    pub name: String,
-    /// Index of its upstream, where it has one.
-    pub upstream: Option<usize>,
-}
-
-impl Labels {
-    /// What tells routes' series apart: the names of the route and of its upstream.
-    fn route_keys(&self) -> Vec<(&str, Option<&str>)> {
-        let upstream = |index: usize| self.upstreams.get(index).map(String::as_str);
-        let routes = self.routes.iter();
-        routes
-            .map(|route| (route.name.as_str(), route.upstream.and_then(upstream)))
-            .collect()
-    }
-
-    /// The names in a configuration.
-    #[must_use]
-    pub fn of(gateway: &Gateway) -> Self {
-        let route = |route: &crate::config::Route| RouteLabels {
-            name: route.name.clone(),
-            upstream: route.target.upstream(),
-        };
-        Self {
-            listeners: gateway
-                .listeners
-                .iter()
-                .map(|listener| listener.address.to_string())
-                .collect(),
-            routes: gateway.routes.iter().map(route).collect(),
-            upstreams: gateway
-                .upstreams
-                .iter()
-                .map(|upstream| upstream.name.clone())
-                .collect(),
-        }
-    }
-}
+pub struct HttpCollector(Arc<HttpMetrics>);
 
 /// Connections of all workers at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Connections {
     /// From clients.
     pub downstream: u64,
-    /// To servers, with an exchange or a tunnel on them.
+    /// To servers, in use by an exchange or a tunnel.
     pub upstream_active: u64,
-    /// To servers, kept for the next request.
+    /// To servers, idle in a pool.
     pub upstream_idle: u64,
 }
 
@@ -109,28 +54,22 @@ impl HttpMetrics {
     /// Cells at zero for `workers`.
     #[must_use]
     pub fn new(labels: Labels, workers: usize) -> Arc<Self> {
-        let workers = PerWorker::new(workers, || Cells::new(&labels));
         Arc::new(Self {
-            generation: RwLock::new(Arc::new(Generation { labels, workers })),
+            generation: RwLock::new(Arc::new(Generation::new(labels, workers))),
         })
     }
 
-    /// What is counted now.
+    /// The current generation of cells.
     #[must_use]
     pub fn generation(&self) -> Arc<Generation> {
         let generation = self.generation.read();
         Arc::clone(&generation.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes over the names of a new configuration. Counts of names that stay go on;
-    /// those of names that go end, but for connections that are still open.
-    pub fn relabel(&self, mut labels: Labels) -> Arc<Generation> {
-        let known = self.generation();
-        labels.keep_open(&known);
-        let cells = known.workers.cells();
-        let relabeled = cells.map(|cells| cells.relabeled(&known.labels, &labels));
-        let workers = PerWorker::of(relabeled);
-        let next = Arc::new(Generation { labels, workers });
+    /// Switches to the names of a new configuration. Series of names that stay continue; those
+    /// of removed names end, except for connections that are still open.
+    pub fn relabel(&self, labels: Labels) -> Arc<Generation> {
+        let next = Arc::new(self.generation().relabeled(labels));
         let mut generation = self
             .generation
             .write()
@@ -142,20 +81,20 @@ impl HttpMetrics {
     /// The cells that worker `index` writes; see [`Generation::worker`].
     ///
     /// # Panics
-    /// As that.
+    /// As [`Generation::worker`] does.
     #[must_use]
     pub fn worker(&self, index: usize) -> WorkerMetrics {
         self.generation().worker(index)
     }
 
-    /// What to register for scraping.
+    /// A collector of these metrics, for registration.
     #[must_use]
     pub fn collector(self: &Arc<Self>) -> Box<HttpCollector> {
         Box::new(HttpCollector(Arc::clone(self)))
     }
 
-    /// Connections open now. Workers count on meanwhile, so this is as exact as
-    /// any moment is.
+    /// Open connections. Workers update their cells concurrently, so this is a snapshot without
+    /// a common moment.
     #[must_use]
     pub fn connections(&self) -> Connections {
         let generation = self.generation();
@@ -179,7 +118,7 @@ impl HttpMetrics {
             .sum(|cells| cells.routes.iter().map(|route| route.requests()).sum())
     }
 
-    /// How long all requests took, of all routes.
+    /// The durations of all requests of all routes.
     #[must_use]
     pub fn latencies(&self) -> HistogramSum {
         let generation = self.generation();
@@ -187,7 +126,7 @@ impl HttpMetrics {
         HistogramSum::of(routes.map(|route| &route.latency))
     }
 
-    /// Tunnels open now.
+    /// Open tunnels.
     #[must_use]
     pub fn tunnels(&self) -> u64 {
         let generation = self.generation();
@@ -201,171 +140,16 @@ impl HttpMetrics {
     }
 }
 
-impl Generation {
-    /// The cells that worker `index` writes.
-    ///
-    /// A worker may hold those of several generations: it is one thread.
-    ///
-    /// # Panics
-    /// Where there is no such worker or another holds its cells: two writers
-    /// would lose counts.
-    #[must_use]
-    pub fn worker(&self, index: usize) -> WorkerMetrics {
-        let cells = self.workers.writer(index);
-        WorkerMetrics {
-            cells: cells.expect("each worker takes its own cells, once"),
-        }
-    }
-
-    /// Connections of a listener, of all workers.
-    fn listener(&self, index: usize) -> OpenSum {
-        let cells = self.workers.cells();
-        OpenSum::of(cells.map(|cells| &cells.listeners[index].connections))
-    }
-
-    /// Connections to an upstream, of all workers.
-    fn upstream(&self, index: usize) -> OpenSum {
-        let cells = self.workers.cells();
-        OpenSum::of(cells.map(|cells| &cells.upstreams[index].connections))
-    }
-}
-
-impl Labels {
-    /// Adds what `known` has connections of: they are still to be counted out.
-    fn keep_open(&mut self, known: &Generation) {
-        let leftover = |names: &[String], known: &[String], is_open: &dyn Fn(usize) -> bool| {
-            let gone = |&(index, name): &(usize, &String)| !names.contains(name) && is_open(index);
-            let gone = known.iter().enumerate().filter(gone);
-            gone.map(|(_, name)| name.clone()).collect::<Vec<_>>()
-        };
-        let is_open = |index| known.listener(index).open() > 0;
-        let listeners = leftover(&self.listeners, &known.labels.listeners, &is_open);
-        let is_open = |index| known.upstream(index).open() > 0;
-        let upstreams = leftover(&self.upstreams, &known.labels.upstreams, &is_open);
-        self.listeners.extend(listeners);
-        self.upstreams.extend(upstreams);
-    }
-}
-
-/// The cells of one worker, for its thread alone.
-///
-/// Indexes are those of the configuration; one that does not exist is a bug of
-/// the caller and panics, in a worker's first request rather than unnoticed.
-#[derive(Debug)]
-pub struct WorkerMetrics {
-    cells: Writer<Cells>,
-}
-
-impl WorkerMetrics {
-    /// A request was answered with `status`, `elapsed` after its first byte.
-    ///
-    /// `upstream` is the one that answered: the route's, or `None` where the
-    /// gateway answered itself (no route, a limit, a refusal).
-    #[inline]
-    pub fn request(
-        &self,
-        route: Option<usize>,
-        upstream: Option<usize>,
-        status: u16,
-        elapsed: Duration,
-    ) {
-        let route = &self.cells.routes[route.map_or(0, |index| index + 1)];
-        let by_class = if upstream.is_some() {
-            &route.forwarded
-        } else {
-            &route.answered
-        };
-        by_class[cells::class_index(status)].increment();
-        route.latency.observe(elapsed);
-    }
-
-    /// A client connected to a listener.
-    #[inline]
-    pub fn connection_opened(&self, listener: usize) {
-        self.cells.listeners[listener]
-            .connections
-            .opened
-            .increment();
-    }
-
-    /// A client's connection ended.
-    #[inline]
-    pub fn connection_closed(&self, listener: usize) {
-        self.cells.listeners[listener]
-            .connections
-            .closed
-            .increment();
-    }
-
-    /// A connection to an upstream's server stands.
-    #[inline]
-    pub fn upstream_opened(&self, upstream: usize) {
-        self.cells.upstreams[upstream]
-            .connections
-            .opened
-            .increment();
-    }
-
-    /// A connection to an upstream's server ended.
-    #[inline]
-    pub fn upstream_closed(&self, upstream: usize) {
-        self.cells.upstreams[upstream]
-            .connections
-            .closed
-            .increment();
-    }
-
-    /// A connection to an upstream's server did not come to stand.
-    #[inline]
-    pub fn upstream_connect_failed(&self, upstream: usize) {
-        self.cells.upstreams[upstream].connect_failures.increment();
-    }
-
-    /// A request went out again, its first connection having died idle.
-    #[inline]
-    pub fn upstream_replayed(&self, upstream: usize) {
-        self.cells.upstreams[upstream].replays.increment();
-    }
-
-    /// How many connections this worker keeps idle to an upstream's servers.
-    #[inline]
-    pub fn upstream_idle(&self, upstream: usize, count: usize) {
-        self.cells.upstreams[upstream].idle.set(count as u64);
-    }
-
-    /// Bytes that came from and went to clients.
-    #[inline]
-    pub fn downstream_bytes(&self, read: usize, written: usize) {
-        self.cells.totals.downstream.count(read, written);
-    }
-
-    /// Bytes that came from and went to servers.
-    #[inline]
-    pub fn upstream_bytes(&self, read: usize, written: usize) {
-        self.cells.totals.upstream.count(read, written);
-    }
-
-    /// An exchange or a connection ended before its time.
-    #[inline]
-    pub fn closed(&self, reason: CloseReason) {
-        self.cells.totals.closed[reason.index()].increment();
-    }
-
-    /// An exchange became a tunnel.
-    #[inline]
-    pub fn tunnel_opened(&self) {
-        self.cells.totals.tunnels.opened.increment();
-    }
-
-    /// A tunnel ended.
-    #[inline]
-    pub fn tunnel_closed(&self) {
-        self.cells.totals.tunnels.closed.increment();
+impl Collector for HttpCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.0.generation().encode(&mut encoder)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn labels() -> Labels {
@@ -503,7 +287,7 @@ mod tests {
         next.upstreams.reverse();
         next.routes[0].upstream = Some(0);
         let new = metrics.relabel(next).worker(0);
-        // One request was still under way when the configuration changed.
+        // One request was in flight when the configuration changed.
         old.request(Some(0), Some(1), 200, Duration::ZERO);
         new.request(Some(0), Some(0), 200, Duration::ZERO);
         check(

@@ -5,7 +5,7 @@
 //! escapes as the bytes they stand for, but never sees another sequence of segments than the
 //! origin gets.
 //!
-//! Left out: the query (it begins at the first `?`, which the caller finds), `*` of `OPTIONS`, and
+//! Non-goals: the query (it begins at the first `?`, which the caller finds), `*` of `OPTIONS`, and
 //! the authority of `CONNECT`. Spec: RFC 3986 §3.3, §5.2.4, §6.2.2; RFC 9110 §4.2.3.
 
 mod normalize;

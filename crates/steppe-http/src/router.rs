@@ -12,12 +12,13 @@
 //! Invariant: a lookup allocates nothing and takes no lock; it visits each host table and each
 //! node of a host's path trie at most once.
 //!
-//! Left out: `GET` does not imply `HEAD`, since a route that names methods means them; captures
-//! are not handed out. Spec: RFC 9110 §7.4 (rejecting misdirected requests is the caller's),
+//! Non-goals: `GET` does not imply `HEAD`, since a route's methods are an exact list; the values
+//! of captures are not exposed. Spec: RFC 9110 §7.4 (rejecting misdirected requests is the caller's),
 //! §15.5.6 (405 and `Allow`).
 
 mod hosts;
 mod predicates;
+mod query;
 mod trie;
 
 use std::cmp::Reverse;
@@ -27,27 +28,7 @@ use hosts::HostTable;
 use predicates::{Predicates, Verdict};
 use trie::PathTrie;
 
-/// What routing looks at in a request.
-#[derive(Clone, Copy)]
-pub struct RouteQuery<'a> {
-    /// Without a port, in any case; empty when the request names none.
-    pub host: &'a [u8],
-    /// In normal form, with its `;parameters`: [`crate::path::normalize`].
-    pub path: &'a [u8],
-    /// Case-sensitive (RFC 9110 §9.1).
-    pub method: &'a [u8],
-    /// What follows the first `?` of the target.
-    pub query: Option<&'a [u8]>,
-    /// The request's fields.
-    pub fields: &'a dyn FieldLookup,
-}
-
-/// Finds field lines by name.
-pub trait FieldLookup {
-    /// Whether `accept` is true of the value of any field line called `name`, which is in lower
-    /// case. Lines are not split at commas.
-    fn any_value(&self, name: &str, accept: &mut dyn FnMut(&[u8]) -> bool) -> bool;
-}
+pub use query::{FieldLookup, RouteQuery};
 
 /// Why a request has no route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! What the kernel may hold of connections, sized from the budget.
+//! Sizes the kernel's socket buffers from the budget.
 //!
-//! Buffers of sockets count against a container too, and the kernel's own
-//! tuning lets each grow to megabytes. The more connections there are, the less
-//! each new one gets.
+//! A container's memory limit includes socket buffers, and the kernel's autotuning
+//! grows each to megabytes. The more connections are open, the smaller the buffers of
+//! a new one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ use steppe_net::Stream;
 
 use crate::limits::{SOCKET_BUFFER_BYTES_MIN, SOCKET_BUFFER_BYTES_TUNED, SOCKET_BUFFER_SHARE};
 
-/// Sizes the buffers of one gateway's sockets.
+/// The sizes of the socket buffers of one gateway.
 #[derive(Debug)]
 pub struct SocketBuffers {
     budget_bytes: u64,
@@ -18,7 +18,7 @@ pub struct SocketBuffers {
 }
 
 impl SocketBuffers {
-    /// Buffers under a budget, with no connection yet.
+    /// Sizes for a budget, with no connection yet.
     #[must_use]
     pub fn new(budget_bytes: u64) -> Self {
         Self {
@@ -27,23 +27,23 @@ impl SocketBuffers {
         }
     }
 
-    /// One client more.
+    /// Counts a client's connection that was opened.
     pub fn opened(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One client less.
+    /// Counts a client's connection that was closed.
     pub fn closed(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Clients that there are.
+    /// Connections of clients that are open.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Sizes the buffers of a new connection, to a client or to a server.
+    /// Sets the buffer sizes of a new connection, of a client or to a server.
     pub fn fit(&self, stream: &Stream) {
         if let Some(bytes) = self.bytes_each()
             && let Err(error) = stream.set_buffer_bytes(bytes)
@@ -52,7 +52,7 @@ impl SocketBuffers {
         }
     }
 
-    /// `None` where the kernel's own tuning will do.
+    /// The size for each; `None` while the kernel's autotuning fits the budget.
     fn bytes_each(&self) -> Option<usize> {
         let connections = self.connections().next_power_of_two();
         let share = self.budget_bytes / SOCKET_BUFFER_SHARE / connections as u64;

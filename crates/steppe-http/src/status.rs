@@ -1,6 +1,6 @@
-//! Status codes and their phrases. Spec: RFC 9110 §15, RFC 6585.
+//! Reason phrases of status codes. Spec: RFC 9110 §15, RFC 6585.
 
-/// The phrase that goes with a status code; empty for those that have none.
+/// The reason phrase of a status code; empty for an unknown code.
 #[must_use]
 pub fn reason(status: u16) -> &'static str {
     match status {

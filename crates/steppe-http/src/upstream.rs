@@ -19,6 +19,7 @@ mod selection;
 mod state;
 mod sticky;
 mod target;
+mod uptime;
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;

@@ -1,14 +1,14 @@
 //! Sockets that the service manager opened before this process began (socket activation).
 //!
-//! A connection that comes while nobody serves waits in such a socket's queue, over a restart too,
-//! and the process needs no right to low ports.
+//! While no process accepts, as during a restart, connections wait in the socket's accept queue,
+//! and the process needs no privilege to bind low ports.
 //!
-//! Invariant: descriptors are taken once, by the process that they are meant for, and stay open for
-//! as long as [`Inherited`] lives, so that a listener that goes may come back. The file of an
-//! inherited Unix socket is the manager's, and never removed here.
+//! Invariant: descriptors are adopted once, by the process that `LISTEN_PID` names, and stay open
+//! until [`Inherited`] is dropped, so that a reload can remove a listener and add it again. The
+//! file of an inherited Unix socket belongs to the manager, and is never removed here.
 //!
-//! Leaves out: connections instead of listeners (`Accept=yes`), and datagram sockets; both are
-//! told by [`Inherited::unwanted`].
+//! Non-goals: accepted connections (`Accept=yes`) and datagram sockets; [`Inherited::unused`]
+//! lists both.
 //!
 //! Spec: `sd_listen_fds(3)`.
 
@@ -24,7 +24,7 @@ use socket2::{Domain, Socket, Type};
 use crate::address::ListenAddress;
 use crate::listener::{BindError, BoundListener, bind};
 
-/// What this process inherited. Clones share it.
+/// The sockets that this process inherited. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Inherited(Arc<[InheritedSocket]>);
 
@@ -33,16 +33,16 @@ struct InheritedSocket {
     /// Its name in the manager's configuration, for people.
     name: String,
     socket: Socket,
-    /// Where it listens; `None`: it is nothing that a listener could be.
+    /// `None` if it is not a listening stream socket.
     address: Option<ListenAddress>,
-    is_wanted: AtomicBool,
+    is_used: AtomicBool,
 }
 
 impl Inherited {
-    /// Takes what the environment names, and clears those variables, so that nobody takes it again.
+    /// Adopts the descriptors that the environment names, and removes those variables, so that no
+    /// child process adopts them too.
     ///
-    /// To be called first, while the process has a single thread: the environment is left as it is
-    /// otherwise.
+    /// Call it before any thread is started: otherwise the variables stay.
     #[must_use]
     pub fn take() -> Self {
         let variable = |name: &str| std::env::var(name).ok();
@@ -59,26 +59,28 @@ impl Inherited {
                 name: names.next().unwrap_or_else(|| "unknown".to_owned()),
                 address: listen_address(&socket),
                 socket,
-                is_wanted: AtomicBool::new(false),
+                is_used: AtomicBool::new(false),
             });
         let inherited = Self(sockets.collect());
         sys::clear_variables(&["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"]);
         inherited
     }
 
-    /// Like [`bind`], but for an inherited socket where there is one of this address.
+    /// Like [`bind`], but uses inherited sockets of this address if there are any.
     ///
-    /// Workers share a single socket; several of one address (`ReusePort=yes`) are dealt round.
+    /// Workers share a single socket; several of one address (`ReusePort=yes`) are assigned to
+    /// workers round robin.
     ///
     /// # Errors
-    /// [`BindError`]; more sockets than workers would leave clients in a queue that nobody serves.
+    /// [`BindError`]; with more sockets than workers, some would queue connections that no worker
+    /// accepts.
     pub fn bind(
         &self,
         address: &ListenAddress,
         workers: usize,
     ) -> Result<Vec<BoundListener>, BindError> {
-        let is_meant = |socket: &&InheritedSocket| socket.address.as_ref() == Some(address);
-        let sockets: Vec<_> = self.0.iter().filter(is_meant).collect();
+        let is_here = |socket: &&InheritedSocket| socket.address.as_ref() == Some(address);
+        let sockets: Vec<_> = self.0.iter().filter(is_here).collect();
         if sockets.is_empty() {
             return bind(address, workers);
         }
@@ -97,23 +99,23 @@ impl Inherited {
         sockets.iter().cycle().take(workers).map(share).collect()
     }
 
-    /// Sockets that nothing was bound to so far: name and address of each.
+    /// Sockets that no listener uses: name and address of each.
     #[must_use]
     pub fn unwanted(&self) -> Vec<String> {
-        let is_unwanted = |socket: &&InheritedSocket| !socket.is_wanted.load(Ordering::Relaxed);
+        let is_unwanted = |socket: &&InheritedSocket| !socket.is_used.load(Ordering::Relaxed);
         let unwanted = self.0.iter().filter(is_unwanted);
         unwanted.map(ToString::to_string).collect()
     }
 }
 
 impl InheritedSocket {
-    /// One more descriptor of it, for one worker.
+    /// Duplicates its descriptor for one worker.
     fn share(&self, address: &ListenAddress) -> io::Result<BoundListener> {
-        self.is_wanted.store(true, Ordering::Relaxed);
+        self.is_used.store(true, Ordering::Relaxed);
         let socket = self.socket.try_clone()?;
         socket.set_nonblocking(true)?;
         if matches!(address, ListenAddress::Tcp(_)) {
-            // As for sockets of our own: accepted ones inherit it.
+            // Accepted sockets inherit it, as from sockets that the node binds.
             socket.set_tcp_nodelay(true)?;
         }
         Ok(BoundListener::inherited(socket, address.clone()))
@@ -129,7 +131,7 @@ impl fmt::Display for InheritedSocket {
     }
 }
 
-/// How many sockets are meant for the process `id`.
+/// The number of sockets passed to the process `id`.
 fn announced(listen_pid: Option<&str>, listen_fds: Option<&str>, id: u32) -> u16 {
     let is_ours = listen_pid.and_then(|pid| pid.parse().ok()) == Some(id);
     let count = listen_fds.and_then(|count| count.parse().ok());
@@ -161,7 +163,7 @@ mod tests {
             name: "web".to_owned(),
             address: listen_address(&socket),
             socket,
-            is_wanted: AtomicBool::new(false),
+            is_used: AtomicBool::new(false),
         });
         Inherited(sockets.collect())
     }
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_worker_shares_the_inherited_socket_which_then_is_wanted() {
+    fn every_worker_shares_the_inherited_socket_which_then_is_used() {
         let (socket, address) = listening();
         let inherited = inherited([socket]);
         assert_eq!(inherited.unwanted(), [format!("web ({address})")]);

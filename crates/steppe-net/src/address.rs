@@ -1,10 +1,10 @@
-//! Addresses as a configuration writes them.
+//! Listen and server addresses, as written in a configuration.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where to listen. `[::]:PORT` is dual stack.
+/// An address to listen on. `[::]:PORT` is dual stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListenAddress {
     /// TCP on IPv4 or IPv6.
@@ -18,7 +18,7 @@ pub enum ListenAddress {
 pub enum ServerAddress {
     /// An IP address and port.
     Ip(SocketAddr),
-    /// A name that is resolved again by its records' TTL.
+    /// A name, re-resolved when the TTL of its records expires.
     Name {
         /// Host name, in lower case.
         host: String,

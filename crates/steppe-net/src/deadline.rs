@@ -1,9 +1,9 @@
-//! Deadlines of connections, cheap to move.
+//! Deadlines of connections that are cheap to reset.
 //!
-//! A runtime's timer costs a lock and a place in a wheel each time it is set,
-//! and a connection moves its deadline several times a request. Here a move is
-//! one store; a sweep every [`DEADLINE_TICK`] looks at all of them and wakes
-//! the tasks that are late.
+//! A runtime's timer takes a lock and a slot of the timer wheel each time it is
+//! set, and a connection resets its deadline several times a request. Here a reset
+//! is one store; a sweep every [`DEADLINE_TICK`] scans all deadlines and wakes the
+//! tasks whose deadline has passed.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::limits::DEADLINE_TICK;
 #[derive(Debug, Clone, Default)]
 pub struct Deadlines(Rc<Table>);
 
-/// One task's deadline; unset at first.
+/// The deadline of one task; unset at first.
 #[derive(Debug)]
 pub struct Deadline {
     entry: Rc<Entry>,
@@ -28,22 +28,22 @@ pub struct Deadline {
 #[derive(Debug, Default)]
 struct Table {
     entries: RefCell<Vec<Rc<Entry>>>,
-    /// Told when the first entry comes, so that nothing ticks without one.
+    /// Notified when the table is no longer empty: an empty table needs no sweeps.
     occupied: Notify,
 }
 
 #[derive(Debug)]
 struct Entry {
     at: Cell<Option<Instant>>,
-    /// The sweep found it late, and it was not moved since.
+    /// A sweep found that it has passed, and it was not reset since.
     is_late: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    /// Where it stands in the table.
+    /// Its index in the table.
     index: Cell<usize>,
 }
 
 impl Deadlines {
-    /// A deadline for the calling task.
+    /// Adds a deadline for one task.
     #[must_use]
     pub fn add(&self) -> Deadline {
         let mut entries = self.0.entries.borrow_mut();
@@ -63,7 +63,7 @@ impl Deadlines {
         }
     }
 
-    /// Wakes late tasks, for as long as the worker lives.
+    /// Sweeps until the worker ends.
     pub async fn run(&self) {
         loop {
             if self.0.entries.borrow().is_empty() {
@@ -74,7 +74,7 @@ impl Deadlines {
         }
     }
 
-    /// Wakes every task that waits for its deadline: something else has changed.
+    /// Wakes every task with a deadline, to let it see that the node drains.
     pub fn wake_all(&self) {
         for entry in self.0.entries.borrow().iter() {
             if let Some(waker) = &*entry.waker.borrow() {
@@ -97,33 +97,33 @@ impl Deadlines {
 }
 
 impl Deadline {
-    /// Sets it `after` from `now`, in place of what it was.
+    /// Sets it to `now + after`.
     pub fn set(&self, now: Instant, after: Duration) {
         self.set_at(now.checked_add(after));
     }
 
-    /// Sets it to a moment, or to none.
+    /// Sets it, or clears it.
     pub fn set_at(&self, at: Option<Instant>) {
-        // The same moment again is no move: what the sweep found stays found.
+        // Setting the same instant again must not undo what the sweep found.
         if self.entry.at.replace(at) != at {
             self.entry.is_late.set(false);
         }
     }
 
-    /// Never, from now on.
+    /// Clears it: it never passes.
     pub fn clear(&self) {
         self.set_at(None);
     }
 
-    /// The moment that it is set to.
+    /// The instant that it is set to.
     #[must_use]
     pub fn at(&self) -> Option<Instant> {
         self.entry.at.get()
     }
 
-    /// Ready once the sweep found that it has passed: at most a tick late.
+    /// Ready once a sweep found that it has passed: at most a tick late.
     ///
-    /// Reads no clock, so that a task that something else woke may ask for nothing.
+    /// Does not read the clock, so it is cheap to call on every poll of a task.
     pub fn poll_passed(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.entry.is_late.get() {
             return Poll::Ready(());
@@ -149,7 +149,7 @@ impl Drop for Deadline {
         if let Some(moved) = entries.get(index) {
             moved.index.set(index);
         }
-        // A crowd that has gone leaves no room behind.
+        // After a peak of connections the table shrinks again.
         if entries.len() * 4 < entries.capacity() {
             let room = entries.len() * 2;
             entries.shrink_to(room);

@@ -1,8 +1,8 @@
-//! Work that may wait for a disk, on threads of its own.
+//! Disk I/O on blocking threads.
 //!
-//! Invariant: a worker never waits for a disk, and what waits for it is bounded,
-//! whatever clients do: those that leave take their place in the queue along only
-//! when their turn has come.
+//! Invariant: a worker never blocks on a disk, and the number of queued tasks is
+//! bounded whatever clients do: the task of a client that left keeps its place in
+//! the queue until it is dequeued.
 
 use std::io;
 use std::pin::Pin;
@@ -13,21 +13,21 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::limits::DISK_TASKS_MAX;
 
-/// Work under way, or queued. Work that did not begin yet never does once this is dropped.
+/// A task that is queued or running. Dropping it cancels a task that has not started.
 #[derive(Debug)]
 pub struct DiskTask<T>(JoinHandle<T>);
 
-/// Of all workers.
+/// Tasks of all workers.
 static TASKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts a task for as long as it is there.
+/// Counts a task in [`TASKS`] until it is dropped.
 struct Counted;
 
 impl<T: Send + 'static> DiskTask<T> {
-    /// Starts `work`.
+    /// Queues `work`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] where [`DISK_TASKS_MAX`] are waiting already.
+    /// [`io::ErrorKind::ResourceBusy`] when [`DISK_TASKS_MAX`] tasks are queued or running.
     pub(crate) fn start(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
         let before = TASKS.fetch_add(1, Ordering::Relaxed);
         let counted = Counted;
@@ -41,10 +41,10 @@ impl<T: Send + 'static> DiskTask<T> {
         })))
     }
 
-    /// Ready with what came of it.
+    /// Ready with the result of the task.
     ///
     /// # Errors
-    /// When its thread ended without an answer.
+    /// When the task panicked or was cancelled.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         Future::poll(Pin::new(&mut self.0), cx).map_err(io::Error::other)
     }

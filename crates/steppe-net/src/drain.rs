@@ -1,22 +1,22 @@
-//! Going down without dropping anybody: a phase that every task can watch.
+//! Graceful shutdown: a phase that every task can watch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-/// What a node is about.
+/// The node's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Accepts and serves.
+    /// Accepts connections and serves requests.
     Serving,
-    /// Accepts nothing new; what is under way goes on.
+    /// Accepts no new connections; exchanges in flight complete.
     Draining,
-    /// Out of patience: what is still under way is dropped.
+    /// The drain timeout expired: what is still in flight is dropped.
     Stopped,
 }
 
-/// The node's phase. Clones watch the same one.
+/// The current phase of the node. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Drain {
     phase: Arc<watch::Sender<Phase>>,
@@ -34,7 +34,7 @@ impl Default for Drain {
 }
 
 impl Drain {
-    /// Enters `phase`, unless it has passed.
+    /// Enters `phase`; an earlier phase than the current one is ignored.
     pub fn enter(&self, phase: Phase) {
         self.draining
             .store(phase > Phase::Serving, Ordering::Release);
@@ -45,16 +45,16 @@ impl Drain {
         });
     }
 
-    /// Whether the node no longer accepts. One load, for hot paths.
+    /// Whether the node has stopped accepting. One atomic load, for hot paths.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Waits until `phase` was entered.
+    /// Waits until `phase` or a later one was entered.
     ///
     /// # Cancel safety
-    /// Safe: a later call sees the phase that is.
+    /// Safe: it keeps no state, and the next call reads the current phase.
     pub async fn reached(&self, phase: Phase) {
         let mut watched = self.phase.subscribe();
         // The sender lives in `self`, so the wait cannot fail.

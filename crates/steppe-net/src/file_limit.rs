@@ -1,10 +1,10 @@
-//! The process's limit on open files, raised as far as it may be.
+//! The process's limit on open files (`RLIMIT_NOFILE`).
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::limits::DESCRIPTORS_KEPT;
 
-/// How many descriptors the process may have open.
+/// How many descriptors the process may open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLimit {
     /// The limit in force.
@@ -21,14 +21,14 @@ impl FileLimit {
     }
 }
 
-/// Raises the limit to what `connections` need, or as far as it may be raised,
-/// and says what is in force then.
+/// Raises the soft limit to what `connections` need, at most to the hard limit unless the
+/// process is privileged, and returns the limit in force.
 #[must_use]
 pub fn raise_file_limit(connections: usize) -> FileLimit {
     let limit = getrlimit(Resource::Nofile);
     let wanted = 2 * connections as u64 + DESCRIPTORS_KEPT;
     let hard = limit.maximum.map(|hard| hard.max(wanted));
-    // Only a privileged process may go beyond the hard limit; others get up to it.
+    // Only a privileged process may raise the hard limit.
     let raised = setrlimit(
         Resource::Nofile,
         Rlimit {

@@ -1,13 +1,13 @@
-//! Files below a folder, opened and read without holding up a worker.
+//! Files below a folder, opened and read without blocking a worker.
 //!
-//! Invariant: nothing outside of the folder is ever opened, whatever links are
-//! swapped meanwhile: the kernel resolves the path in one step from a descriptor
-//! of the folder, and what is known of a file comes from its own descriptor.
+//! Invariant: no file outside of the folder is opened, even if symbolic links are
+//! replaced concurrently: the kernel resolves the path with one `openat2` from the
+//! folder's descriptor, and a file's metadata is read from its own descriptor.
 //!
-//! What lies in the page cache is opened and read where it is asked for. The rest
-//! waits for a disk, as a [`DiskTask`].
+//! Lookups and reads that the dentry and page caches can serve run on the worker
+//! (`RESOLVE_CACHED`, `RWF_NOWAIT`); all others run as a [`DiskTask`].
 //!
-//! Leaves out: names of users (a path is bytes), and what a file means.
+//! Non-goals: character encodings (a path is bytes) and media types.
 
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -25,14 +25,14 @@ use steppe_mem::Buffer;
 use crate::disk::DiskTask;
 use crate::limits::{FOLDER_KEPT, FOLDER_TRIES_MAX};
 
-/// A folder, and what is below it. It belongs to one worker.
+/// A folder from which one worker serves files.
 pub struct Folder {
     path: Arc<Path>,
-    /// Opened again now and then: a folder may be replaced by another of its name.
+    /// Reopened after [`FOLDER_KEPT`]: another folder may have been renamed to its path.
     held: RefCell<Option<(Instant, Arc<OwnedFd>)>>,
 }
 
-/// A folder that stands open.
+/// An open descriptor of a folder, to look up paths below it.
 #[derive(Debug)]
 pub struct Root {
     handle: Arc<OwnedFd>,
@@ -41,20 +41,20 @@ pub struct Root {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lookup {
-    /// In what the kernel remembers of the file system.
+    /// From the dentry cache only; never blocks.
     Cached,
-    /// Wherever it takes.
-    Waiting,
+    /// From disk if need be; may block.
+    Blocking,
 }
 
-/// What a path led to.
+/// What a path resolved to.
 #[derive(Debug)]
 pub enum Opened {
     /// A regular file.
     File(File),
     /// A folder.
     Folder,
-    /// Nothing that is served: no such file, one outside of the folder, or no file at all.
+    /// Nothing that is served: no such file, a path that leaves the folder, or a special file.
     Nothing,
 }
 
@@ -62,49 +62,49 @@ pub enum Opened {
 #[derive(Debug)]
 pub struct File {
     handle: OwnedFd,
-    /// What it was when it was opened.
+    /// Its metadata when it was opened.
     pub status: FileStatus,
-    way: Way,
+    mode: ReadMode,
 }
 
-/// What a file is, apart from its bytes.
+/// A file's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStatus {
-    /// Bytes in it.
+    /// Its size.
     pub bytes: u64,
-    /// Nanoseconds from 1970 to when it was changed last; earlier times count as 0.
+    /// Modification time in nanoseconds since 1970; earlier times count as 0.
     pub modified_ns: u64,
-    /// Its number in its file system.
+    /// Inode number.
     pub inode: u64,
 }
 
-/// How a worker reads a file.
+/// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// The kernel says when it would take a disk.
+enum ReadMode {
+    /// On the worker with `RWF_NOWAIT`, which fails rather than block.
     NoWait,
-    /// It can't tell, and there is no disk.
-    Memory,
-    /// It can't tell: not here.
-    Away,
+    /// On the worker: the file system knows no `RWF_NOWAIT`, but is in memory.
+    InMemory,
+    /// On a blocking thread: the file system knows no `RWF_NOWAIT`.
+    Blocking,
 }
 
-/// A read that waits for a disk, and has what it needs with it.
+/// A read on a blocking thread, which gives back the file and the buffer.
 pub type Reading = DiskTask<(File, Buffer, io::Result<usize>)>;
 
 impl Folder {
-    /// The folder at `path`, which is looked at when something in it is asked for.
+    /// The folder at `path`, which is opened by the first lookup.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         let (path, held) = (path.into(), RefCell::default());
         Self { path, held }
     }
 
-    /// Looks for something below the folder, if that takes no disk.
+    /// Looks up a file below the folder without blocking.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where it does: [`Folder::find`] waits. Others as
-    /// [`Root::open`] has them.
+    /// [`io::ErrorKind::WouldBlock`] if the lookup would block: use [`Folder::find`]. Others
+    /// are those of [`Root::open`].
     pub fn try_find<T>(
         &self,
         now: Instant,
@@ -116,10 +116,10 @@ impl Folder {
         })
     }
 
-    /// Looks for something below the folder, on a thread that may wait for it.
+    /// Looks up a file below the folder on a blocking thread.
     ///
     /// # Errors
-    /// Where too many wait already.
+    /// [`io::ErrorKind::ResourceBusy`] if too many disk tasks are queued.
     pub fn find<T: Send + 'static>(
         &self,
         now: Instant,
@@ -132,7 +132,7 @@ impl Folder {
                 Some(handle) => handle,
                 None => Arc::new(open_root(&path, ResolveFlags::empty())?),
             };
-            let lookup = Lookup::Waiting;
+            let lookup = Lookup::Blocking;
             find(&Root { handle, lookup })
         })
     }
@@ -144,9 +144,9 @@ impl Folder {
         {
             return Ok(Arc::clone(root));
         }
-        // One that is gone is not served from its last descriptor.
+        // A folder that was removed is not served from its old descriptor.
         *held = None;
-        let root = open_root(&self.path, ResolveFlags::CACHED).map_err(not_here)?;
+        let root = open_root(&self.path, ResolveFlags::CACHED).map_err(cached_lookup_error)?;
         let root = Arc::new(root);
         *held = Some((now, Arc::clone(&root)));
         Ok(root)
@@ -160,17 +160,17 @@ impl fmt::Debug for Folder {
 }
 
 impl Root {
-    /// Opens what is at `path` below the folder.
+    /// Opens `path` below the folder.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] within [`Folder::try_find`] only;
-    /// [`io::ErrorKind::ResourceBusy`] where there are no descriptors;
-    /// others as the system reports them.
+    /// [`io::ErrorKind::ResourceBusy`] if the process is out of descriptors or memory;
+    /// others are the system's.
     pub fn open(&self, path: &CStr) -> io::Result<Opened> {
         let root = self.handle.as_fd();
         let opened = match self.lookup {
             Lookup::Cached => open_below(root, path, ResolveFlags::CACHED),
-            Lookup::Waiting => open_waiting(root, path),
+            Lookup::Blocking => open_blocking(root, path),
         };
         match opened {
             Ok(opened) => Ok(opened),
@@ -186,15 +186,15 @@ impl Root {
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
                 Err(io::ErrorKind::ResourceBusy.into())
             }
-            Err(error) if self.lookup == Lookup::Cached => Err(not_here(error)),
+            Err(error) if self.lookup == Lookup::Cached => Err(cached_lookup_error(error)),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Linux before 5.12 can't tell what takes a disk, and some sandboxes know nothing of
-/// the whole call: a thread that may wait can do without.
-fn not_here(error: Errno) -> io::Error {
+/// Linux before 5.12 has no `RESOLVE_CACHED`, and some sandboxes refuse `openat2`: both need
+/// the lookup on a blocking thread.
+fn cached_lookup_error(error: Errno) -> io::Error {
     match error {
         Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM => {
             io::ErrorKind::WouldBlock.into()
@@ -204,24 +204,24 @@ fn not_here(error: Errno) -> io::Error {
 }
 
 impl File {
-    /// Reads up to `bytes` into the spare room of `buffer`, if that takes no disk; 0 is
-    /// the end of the file.
+    /// Reads up to `bytes` into the spare capacity of `buffer` without blocking; 0 is the
+    /// end of the file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where it does: [`File::read`] waits. Others as
-    /// the system reports them.
+    /// [`io::ErrorKind::WouldBlock`] if the read would block: use [`File::read`]. Others are
+    /// the system's.
     pub fn try_read(
         &mut self,
         buffer: &mut Buffer,
         bytes: usize,
         offset: u64,
     ) -> io::Result<usize> {
-        let room = room(buffer, bytes);
-        if self.way == Way::NoWait {
-            let mut rooms = [IoSliceMut::new(&mut *room)];
+        let spare = spare(buffer, bytes);
+        if self.mode == ReadMode::NoWait {
+            let mut slices = [IoSliceMut::new(&mut *spare)];
             let flags = ReadWriteFlags::NOWAIT;
-            match rustix::io::preadv2(&self.handle, &mut rooms, offset, flags) {
-                Err(Errno::OPNOTSUPP) => self.way = self.way_without_flag(),
+            match rustix::io::preadv2(&self.handle, &mut slices, offset, flags) {
+                Err(Errno::OPNOTSUPP) => self.mode = self.mode_without_flag(),
                 read => {
                     let count = read?;
                     buffer.advance(count);
@@ -229,21 +229,21 @@ impl File {
                 }
             }
         }
-        if self.way == Way::Away {
+        if self.mode == ReadMode::Blocking {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let count = rustix::io::pread(&self.handle, room, offset)?;
+        let count = rustix::io::pread(&self.handle, spare, offset)?;
         buffer.advance(count);
         Ok(count)
     }
 
-    /// Reads up to `bytes` into the spare room of `buffer`, on a thread that may wait for it.
+    /// Reads up to `bytes` into the spare capacity of `buffer` on a blocking thread.
     ///
     /// # Errors
-    /// Where too many wait already.
+    /// [`io::ErrorKind::ResourceBusy`] if too many disk tasks are queued.
     pub fn read(self, mut buffer: Buffer, bytes: usize, offset: u64) -> io::Result<Reading> {
         DiskTask::start(move || {
-            let read = rustix::io::pread(&self.handle, room(&mut buffer, bytes), offset);
+            let read = rustix::io::pread(&self.handle, spare(&mut buffer, bytes), offset);
             if let Ok(count) = read {
                 buffer.advance(count);
             }
@@ -251,25 +251,26 @@ impl File {
         })
     }
 
-    /// How to read where the file system does not know the flag: network file systems
-    /// and stacked ones don't, and for long tmpfs did not.
-    fn way_without_flag(&self) -> Way {
+    /// How to read from a file system without `RWF_NOWAIT`: network and stacked file systems,
+    /// and tmpfs of older kernels.
+    fn mode_without_flag(&self) -> ReadMode {
         let system = rustix::fs::fstatfs(&self.handle).map(|system| system.f_type);
         if system.is_ok_and(|system| system == libc::TMPFS_MAGIC) {
-            Way::Memory
+            ReadMode::InMemory
         } else {
-            Way::Away
+            ReadMode::Blocking
         }
     }
 }
 
-fn room(buffer: &mut Buffer, bytes: usize) -> &mut [u8] {
-    let room = buffer.spare_mut();
-    let bytes = bytes.min(room.len());
-    &mut room[..bytes]
+fn spare(buffer: &mut Buffer, bytes: usize) -> &mut [u8] {
+    let spare = buffer.spare_mut();
+    let bytes = bytes.min(spare.len());
+    &mut spare[..bytes]
 }
 
-/// Without a controlling terminal, and without waiting for the other end of a FIFO.
+/// `NOCTTY`: a terminal does not become the controlling one; `NONBLOCK`: opening a FIFO does
+/// not wait for a writer.
 const FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
@@ -283,29 +284,29 @@ fn open_root(path: &Path, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
 }
 
-fn open_waiting(root: BorrowedFd<'_>, path: &CStr) -> Result<Opened, Errno> {
+fn open_blocking(root: BorrowedFd<'_>, path: &CStr) -> Result<Opened, Errno> {
     for _ in 0..FOLDER_TRIES_MAX {
         match open_below(root, path, ResolveFlags::empty()) {
-            // A folder was moved while `..` in a link was followed: the kernel asks to look again.
+            // A concurrent rename while `..` of a link was resolved: the kernel asks for a retry.
             Err(Errno::AGAIN) => {}
-            // Linux before 5.6, and sandboxes that do not know the call.
+            // Linux before 5.6, or a sandbox that refuses `openat2`.
             Err(Errno::NOSYS | Errno::PERM) => return opened_as(open_by_steps(root, path)?),
             opened => return opened,
         }
     }
-    // Whoever moves folders about for that long may be up to something.
+    // So many concurrent renames may be an attack on the path's resolution.
     Ok(Opened::Nothing)
 }
 
-/// `BENEATH` and not `IN_ROOT`: a link to `/etc/motd` means that file, which is not in the
-/// folder, and none of the same name below it.
+/// `BENEATH` rather than `IN_ROOT`: an absolute link to `/etc/motd` names that file, which is
+/// outside, and not `etc/motd` below the folder.
 fn open_below(root: BorrowedFd<'_>, path: &CStr, further: ResolveFlags) -> Result<Opened, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | further;
     let opened = rustix::fs::openat2(root, path, FLAGS, Mode::empty(), resolve);
     opened_as(opened?)
 }
 
-/// One component after the other, following no link at all.
+/// Opens one component after the other and follows no links.
 fn open_by_steps(root: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
     const STEP: OFlags = OFlags::PATH
         .union(OFlags::DIRECTORY)
@@ -328,14 +329,14 @@ fn open_by_steps(root: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(from, name, FLAGS | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// Neither devices nor FIFOs nor sockets are served.
+/// Classifies what was opened: devices, FIFOs and sockets are not served.
 fn opened_as(handle: OwnedFd) -> Result<Opened, Errno> {
     let status = rustix::fs::fstat(&handle)?;
     Ok(match FileType::from_raw_mode(status.st_mode) {
         FileType::RegularFile => Opened::File(File {
             handle,
             status: FileStatus::of(&status),
-            way: Way::NoWait,
+            mode: ReadMode::NoWait,
         }),
         FileType::Directory => Opened::Folder,
         _ => Opened::Nothing,

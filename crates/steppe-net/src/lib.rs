@@ -1,7 +1,7 @@
-//! Sockets and threads: workers, listeners, inherited sockets, connections to
-//! servers, names, files, deadlines, drain.
+//! Sockets and threads: workers, listeners, socket activation, outgoing
+//! connections, name resolution, file reads, deadlines, drain.
 //!
-//! Leaves out: every protocol above the byte stream.
+//! Non-goals: protocols above the byte stream.
 
 mod activation;
 mod address;

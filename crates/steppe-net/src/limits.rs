@@ -2,51 +2,51 @@
 
 use std::time::Duration;
 
-/// How often deadlines are looked at: a deadline fires at most this much late.
+/// Interval of the deadline sweep: a deadline fires at most this much late.
 ///
-/// Looking at 10,000 deadlines takes some 20 µs, so this costs a worker less
-/// than a thousandth of its time.
+/// A sweep over 10,000 deadlines takes some 20 µs, so this costs a worker less
+/// than a thousandth of its CPU time.
 pub const DEADLINE_TICK: Duration = Duration::from_millis(50);
 
-/// Connections that the kernel may hold before they are accepted. The kernel
-/// caps it at `net.core.somaxconn`.
+/// Length of a listener's accept queue. The kernel caps it at
+/// `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
 
-/// Connections accepted before other tasks of the worker get their turn.
+/// Connections accepted in a row before the worker runs its other tasks.
 pub const ACCEPT_BATCH: usize = 64;
 
-/// Pause after `accept` failed for want of descriptors or memory: retrying at
-/// once would spin, since the connection stays in the queue.
+/// Pause after `accept` failed with `EMFILE`, `ENFILE` or `ENOMEM`: an immediate
+/// retry would spin, since the connection stays in the queue.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A name is asked again no sooner, whatever its TTL says.
+/// Lower bound of a name's TTL.
 pub const NAME_TTL_MIN: Duration = Duration::from_secs(1);
 
-/// A name is asked again no later, whatever its TTL says.
+/// Upper bound of a name's TTL.
 pub const NAME_TTL_MAX: Duration = Duration::from_secs(300);
 
-/// A name that failed is asked again after this long; its last addresses are kept.
+/// Delay before a failed lookup is retried; the last addresses stay in use.
 pub const NAME_RETRY: Duration = Duration::from_secs(2);
 
-/// Addresses of one name that are used; the rest is ignored, and it is said.
+/// Addresses used of one name; further ones are ignored with a warning.
 pub const NAME_ADDRESSES_MAX: usize = 64;
 
-/// Descriptors kept for everything but connections: listeners, logs, admin, epoll.
+/// Descriptors reserved for everything but connections: listeners, logs, admin, epoll.
 pub const DESCRIPTORS_KEPT: u64 = 128;
 
-/// How long the descriptor of a folder is used before it is opened again: a
-/// folder that was replaced by another of its name is served this much later.
+/// How long a folder's descriptor is cached before the folder is opened again:
+/// after a folder was replaced, the old one is served for at most this long.
 pub const FOLDER_KEPT: Duration = Duration::from_secs(1);
 
-/// Lookups of one path that folders moved meanwhile made void, before there is
-/// nothing at it.
+/// Attempts to open a path while concurrent renames make `openat2` fail with
+/// `EAGAIN`; after that the path counts as not found.
 pub const FOLDER_TRIES_MAX: usize = 8;
 
-/// Threads of a worker that may wait for a disk. One of them keeps a disk busy;
-/// a few keep small reads from queueing behind large ones.
+/// Blocking threads of a worker, for disk I/O. One keeps a disk busy; a few more
+/// keep small reads from queueing behind large ones.
 pub const BLOCKING_THREADS_MAX: usize = 4;
 
-/// Lookups and reads that wait for a disk, of the whole node: more than that and
-/// a disk is stuck, or asked for what it can't give. Each holds a buffer, which is
-/// charged, and a place in a queue, which is not.
+/// Disk tasks queued or running, of the whole node: beyond that a disk is stuck
+/// or overloaded. Each holds a buffer, which is charged to the budget, and a queue
+/// entry, which is not.
 pub const DISK_TASKS_MAX: usize = 4096;

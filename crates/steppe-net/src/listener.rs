@@ -1,4 +1,4 @@
-//! Listening sockets: one a worker for TCP, one shared for a Unix path.
+//! Listening sockets: one per worker for TCP (`SO_REUSEPORT`), one shared for a Unix path.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::address::ListenAddress;
 use crate::limits::BACKLOG;
 use crate::stream::{PeerAddress, Stream};
 
-/// A socket that listens, to be taken over by a worker's runtime.
+/// A listening socket that no runtime polls yet.
 #[derive(Debug)]
 pub struct BoundListener {
     socket: Socket,
@@ -22,7 +22,7 @@ pub struct BoundListener {
     path: Option<Arc<SocketPath>>,
 }
 
-/// A listener within a runtime.
+/// A listening socket registered with a worker's runtime.
 #[derive(Debug)]
 pub struct Listener {
     kind: Kind,
@@ -35,20 +35,20 @@ enum Kind {
     Unix(UnixListener),
 }
 
-/// Removes the socket's file when the last worker has let go of it.
+/// Removes the socket's file when the last worker has closed it.
 #[derive(Debug)]
 struct SocketPath(PathBuf);
 
-/// Why an address can't be listened on.
+/// Why an address can't be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody else listens there.
+    /// Another process listens there.
     #[error("{0} is taken by another process")]
     Taken(ListenAddress),
     /// The path exists and is no socket: removing it could lose a file.
     #[error("{} exists and is not a socket", .0.display())]
     NotASocket(PathBuf),
-    /// Some of them would have clients in their queues, and nobody to serve them.
+    /// Some of the sockets would queue connections that no worker accepts.
     #[error("{sockets} inherited sockets listen on {address}, more than the {workers} workers")]
     MoreInherited {
         /// Where.
@@ -58,12 +58,12 @@ pub enum BindError {
         /// How many workers.
         workers: usize,
     },
-    /// Anything else that the system says.
+    /// Any other error of the system.
     #[error("cannot listen on {address}: {source}")]
     System {
         /// Where.
         address: ListenAddress,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -71,7 +71,7 @@ pub enum BindError {
 /// Binds `address` once for each of `workers`.
 ///
 /// # Errors
-/// [`BindError`]; nothing stays bound then.
+/// [`BindError`]; no socket stays bound then.
 pub fn bind(address: &ListenAddress, workers: usize) -> Result<Vec<BoundListener>, BindError> {
     let bound = match address {
         ListenAddress::Tcp(tcp) => bind_tcp(*tcp, workers),
@@ -87,15 +87,15 @@ pub fn bind(address: &ListenAddress, workers: usize) -> Result<Vec<BoundListener
 }
 
 fn bind_tcp(address: SocketAddr, workers: usize) -> io::Result<Vec<BoundListener>> {
-    // Sockets that share a port are told apart by nobody: without this probe a
-    // second node of the same user would take half of the first one's clients.
-    drop(tcp_socket(address, false)?);
-    let first = tcp_socket(address, true)?;
-    // Port 0 becomes a number with the first socket; the others share it.
+    // SO_REUSEPORT lets any process of the same user share the port: without this
+    // probe a second node would take half of the first one's connections.
+    drop(tcp_socket(address, Port::Exclusive)?);
+    let first = tcp_socket(address, Port::Shared)?;
+    // The system chooses port 0 for the first socket; the others share its choice.
     let address = first.local_addr()?.as_socket().unwrap_or(address);
     let mut sockets = vec![first];
     for _ in 1..workers {
-        sockets.push(tcp_socket(address, true)?);
+        sockets.push(tcp_socket(address, Port::Shared)?);
     }
     let listen = |socket: Socket| {
         socket.listen(BACKLOG)?;
@@ -108,7 +108,14 @@ fn bind_tcp(address: SocketAddr, workers: usize) -> io::Result<Vec<BoundListener
     sockets.into_iter().map(listen).collect()
 }
 
-fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+/// Whether other sockets may listen on the same port.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Port {
+    Shared,
+    Exclusive,
+}
+
+fn tcp_socket(address: SocketAddr, port: Port) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -118,13 +125,13 @@ fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(shared)?;
+    socket.set_reuse_port(port == Port::Shared)?;
     socket.set_nonblocking(true)?;
-    // Accepted sockets inherit it: one system call less a connection.
+    // Accepted sockets inherit it, which saves a system call per connection.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
-    if !shared {
-        // With SO_REUSEADDR alone, only listening tells whether somebody listens.
+    if port == Port::Exclusive {
+        // With SO_REUSEADDR, bind succeeds beside a listener; only listen fails.
         socket.listen(1)?;
     }
     Ok(socket)
@@ -139,7 +146,7 @@ fn bind_unix(path: &Path, workers: usize) -> Result<io::Result<Vec<BoundListener
         Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
             return Err(BindError::Taken(address));
         }
-        // Left behind by a process that was killed.
+        // A stale file of a process that was killed.
         Ok(_) => drop(std::fs::remove_file(path)),
         Err(_) => {}
     }
@@ -163,7 +170,7 @@ fn bind_unix(path: &Path, workers: usize) -> Result<io::Result<Vec<BoundListener
 }
 
 impl BoundListener {
-    /// A socket that listens already; its file, if it has one, is somebody else's.
+    /// A socket that listens already; its file, if any, belongs to the service manager.
     pub(crate) fn inherited(socket: Socket, address: ListenAddress) -> Self {
         Self {
             socket,
@@ -172,16 +179,16 @@ impl BoundListener {
         }
     }
 
-    /// Where it listens, with the port that the system chose for port 0.
+    /// The address it listens on, with the port that the system chose for port 0.
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
         &self.address
     }
 
-    /// Hands it to the runtime of the calling thread.
+    /// Registers it with the runtime of the calling thread.
     ///
     /// # Errors
-    /// When the runtime has no room for it.
+    /// When it can't be registered.
     pub fn into_listener(self) -> io::Result<Listener> {
         let kind = match self.address {
             ListenAddress::Tcp(_) => Kind::Tcp(TcpListener::from_std(self.socket.into())?),
@@ -195,10 +202,10 @@ impl BoundListener {
 }
 
 impl Listener {
-    /// The next connection.
+    /// Accepts the next connection.
     ///
     /// # Errors
-    /// As the system reports them; `EMFILE` and its like leave the connection queued.
+    /// The system's; after `EMFILE` and the like the connection stays queued.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, PeerAddress)>> {
         let accepted = match &self.kind {
             Kind::Tcp(listener) => {
@@ -216,7 +223,7 @@ impl Listener {
 
 impl Drop for SocketPath {
     fn drop(&mut self) {
-        // Somebody may have cleaned up before us.
+        // The file may be gone already.
         let _ = std::fs::remove_file(&self.0);
     }
 }

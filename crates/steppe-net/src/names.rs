@@ -1,7 +1,8 @@
-//! Server names, resolved on the control thread and again by TTL.
+//! Name resolution: server names are resolved on the control thread, and again
+//! when their TTL expires.
 //!
-//! Workers never wait for a name: they read the addresses that were found
-//! last. A lookup that fails leaves those in place.
+//! Workers never wait for a lookup: they read the addresses of the last one that
+//! succeeded. A failed lookup leaves those in place.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -16,10 +17,10 @@ use crate::address::ServerAddress;
 use crate::limits::{NAME_ADDRESSES_MAX, NAME_RETRY, NAME_TTL_MAX, NAME_TTL_MIN};
 use crate::stream::PeerAddress;
 
-/// Addresses of a name, for some time.
+/// The addresses of a name and their TTL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// At least one.
+    /// IPv4 and IPv6; a lookup may succeed without any.
     pub addresses: Vec<IpAddr>,
     /// How long they may be used.
     pub ttl: Duration,
@@ -31,31 +32,31 @@ pub struct Resolved {
 pub struct NameError {
     /// The name.
     pub host: String,
-    /// What the resolver said.
+    /// The resolver's message.
     pub reason: String,
 }
 
-/// Looks names up.
+/// Resolves host names.
 pub trait Resolve: Send + Sync {
-    /// Addresses of `host`, IPv4 and IPv6.
+    /// Looks up the addresses of `host`, IPv4 and IPv6.
     fn resolve<'a>(
         &'a self,
         host: &'a str,
     ) -> Pin<Box<dyn Future<Output = Result<Resolved, NameError>> + Send + 'a>>;
 }
 
-/// Resolves as the system is set up to: `/etc/hosts`, `/etc/resolv.conf`, search domains.
+/// Resolves with the system's settings: `/etc/hosts`, `/etc/resolv.conf`, search domains.
 #[derive(Debug)]
 pub struct SystemResolver(TokioResolver);
 
-/// Names that are kept resolved.
+/// The names in use; one task for each keeps its addresses up to date.
 #[derive(Clone)]
 pub struct Names {
     resolver: Arc<dyn Resolve>,
     known: Arc<Mutex<Vec<Known>>>,
 }
 
-/// Where a server can be reached now.
+/// The addresses at which a server can be reached now.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
     server: ServerAddress,
@@ -71,7 +72,7 @@ impl SystemResolver {
     /// Reads the system's settings.
     ///
     /// # Errors
-    /// Where they can't be read.
+    /// When they can't be read.
     pub fn new() -> Result<Self, NameError> {
         let failed = |error: hickory_resolver::net::NetError| NameError {
             host: "/etc/resolv.conf".to_owned(),
@@ -104,7 +105,7 @@ impl Resolve for SystemResolver {
 }
 
 impl Names {
-    /// Names that `resolver` looks up.
+    /// No names yet; `resolver` does the lookups.
     #[must_use]
     pub fn new(resolver: Arc<dyn Resolve>) -> Self {
         Self {
@@ -113,9 +114,9 @@ impl Names {
         }
     }
 
-    /// Endpoints of `server`, resolved for as long as somebody holds them.
+    /// The endpoints of `server`; its name is re-resolved until the last clone is dropped.
     ///
-    /// Must be called within a runtime, which does the looking up.
+    /// Must be called within a runtime, which runs the lookups.
     #[must_use]
     pub fn endpoints(&self, server: &ServerAddress) -> Endpoints {
         let addresses = match server {
@@ -136,7 +137,7 @@ impl Names {
             return name.addresses.clone();
         }
         let (found, addresses) = watch::channel(Arc::from([]));
-        // The task ends when every receiver but the list's own has gone.
+        // The task ends once only the list's own receiver is left.
         tokio::spawn(keep_resolved(self.resolver.clone(), host.to_owned(), found));
         known.push(Known {
             host: host.to_owned(),
@@ -168,13 +169,13 @@ async fn keep_resolved(
 }
 
 fn publish(host: &str, resolved: &Resolved, found: &watch::Sender<Arc<[IpAddr]>>) {
-    // A lookup may succeed without an address, as of an alias that leads nowhere.
+    // A lookup may succeed without an address: a CNAME to a name that has none.
     if resolved.addresses.is_empty() {
         tracing::warn!(host, kept = found.borrow().len(), "name has no addresses");
         return;
     }
     let mut addresses = resolved.addresses.clone();
-    // A resolver rotates its answers; the order here must not change with them.
+    // Resolvers rotate the order of addresses; a changed order must not count as a change.
     addresses.sort_unstable();
     addresses.dedup();
     if addresses.len() > NAME_ADDRESSES_MAX {
@@ -203,13 +204,13 @@ impl Endpoints {
         &self.server
     }
 
-    /// The addresses found last; none where the name has not been resolved yet.
+    /// The addresses of the last successful lookup; none before the first one.
     #[must_use]
     pub fn addresses(&self) -> Arc<[IpAddr]> {
         self.addresses.borrow().clone()
     }
 
-    /// Where to connect to, at one of its addresses; `None` for a Unix socket.
+    /// The socket address of one of its IP addresses; `None` for a Unix socket.
     #[must_use]
     pub fn socket_address(&self, ip: IpAddr) -> Option<SocketAddr> {
         match &self.server {

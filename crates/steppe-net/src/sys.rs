@@ -1,29 +1,29 @@
-//! What the kernel holds for this process's sockets.
+//! Kernel memory of this process's socket buffers.
 //!
-//! Socket buffers are kernel memory: no RSS shows them, and a container's limit
-//! counts them. `SO_MEMINFO` (Linux 4.12) tells them socket by socket.
-#![expect(unsafe_code, reason = "no safe crate asks for SO_MEMINFO")]
+//! Socket buffers are not part of RSS, but a container's memory limit includes
+//! them. `SO_MEMINFO` (Linux 4.12) reports them for each socket.
+#![expect(unsafe_code, reason = "no safe crate wraps SO_MEMINFO")]
 
 use std::io;
 use std::os::fd::RawFd;
 
-/// Kernel memory behind sockets.
+/// Kernel memory of sockets, summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SocketMemory {
-    /// Sockets that answered.
+    /// Sockets that support `SO_MEMINFO`.
     pub sockets: u64,
-    /// Received and not read yet, with the kernel's overhead.
+    /// Received and not read yet, with the kernel's overhead (`RMEM_ALLOC`, `BACKLOG`).
     pub receive_bytes: u64,
-    /// Written and not acknowledged yet, with what the kernel keeps allocated ahead.
+    /// Written and not acknowledged yet, with forward-allocated memory (`FWD_ALLOC`).
     pub send_bytes: u64,
 }
 
-/// Entries of `SO_MEMINFO` up to the one for drops, the last that is known here.
+/// The entries of `SO_MEMINFO` up to `DROPS`, the last one that is known here.
 type MemInfo = [u32; libc::SK_MEMINFO_DROPS as usize + 1];
 
-/// Asks for every socket among this process's descriptors.
+/// Sums the memory of every socket among this process's descriptors.
 ///
-/// Costs a system call a descriptor: for reports, not for requests.
+/// Takes a system call for each descriptor: for reports, not for the request path.
 ///
 /// # Errors
 /// When the list of descriptors can't be read.
@@ -31,7 +31,7 @@ pub fn socket_memory() -> io::Result<SocketMemory> {
     let mut sum = SocketMemory::default();
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let name = entry?.file_name();
-        // Every entry is a number; one that isn't has no descriptor to ask.
+        // Every entry is a descriptor's number; anything else is skipped.
         let descriptor = name.to_str().and_then(|name| name.parse().ok());
         if let Some(info) = descriptor.and_then(memory_info) {
             sum.add(&info);
@@ -48,14 +48,14 @@ impl SocketMemory {
         };
         self.sockets += 1;
         self.receive_bytes += bytes(libc::SK_MEMINFO_RMEM_ALLOC) + bytes(libc::SK_MEMINFO_BACKLOG);
-        // A TCP sender counts what it queued under WMEM_QUEUED; Unix sockets,
-        // which have no queue of their own, under WMEM_ALLOC.
+        // TCP counts queued data in WMEM_QUEUED; Unix sockets, which have no send
+        // queue, count it in WMEM_ALLOC.
         let queued = bytes(libc::SK_MEMINFO_WMEM_QUEUED).max(bytes(libc::SK_MEMINFO_WMEM_ALLOC));
         self.send_bytes += queued + bytes(libc::SK_MEMINFO_FWD_ALLOC);
     }
 }
 
-/// `None` where `descriptor` is no socket, or is closed by now.
+/// `None` if `descriptor` is not a socket or was closed meanwhile.
 fn memory_info(descriptor: RawFd) -> Option<MemInfo> {
     let mut info = MemInfo::default();
     let mut length = libc::socklen_t::try_from(size_of::<MemInfo>()).expect("36 bytes");

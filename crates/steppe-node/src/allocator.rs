@@ -5,6 +5,7 @@
 //! does: whoever adds one to the default wants it, and who adds `alloc-system`
 //! counts allocations or runs a sanitizer.
 
+mod figures;
 #[cfg(all(
     feature = "alloc-steppe",
     not(any(feature = "alloc-mimalloc", feature = "alloc-system"))
@@ -34,6 +35,7 @@ use steppe as chosen;
 use sys as chosen;
 
 pub use chosen::{AllocatorView, NAME};
+pub use figures::Figures;
 
 /// The whole program's allocator.
 #[global_allocator]
@@ -44,21 +46,6 @@ static ALLOCATOR: steppe_mem::alloc::Counted<chosen::Allocator> =
 const ALLOCATIONS_AT_REST: u64 = 64;
 
 const REST_EVERY: Duration = Duration::from_secs(1);
-
-/// What an allocator says of its own memory. No byte is in two of them.
-#[derive(Debug, Clone, Copy)]
-pub struct Figures {
-    /// Handed out, rounded up to size classes.
-    pub live_bytes: u64,
-    /// Free blocks among live ones. Not all of it is resident.
-    pub retained_bytes: u64,
-    /// Free, resident, and given back when its time has come.
-    pub dirty_bytes: u64,
-    /// Its own books.
-    pub meta_bytes: u64,
-    /// Given back to the system so far.
-    pub purged_bytes: u64,
-}
 
 /// What the allocator says of its memory, if it says anything.
 #[must_use]

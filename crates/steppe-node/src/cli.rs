@@ -4,11 +4,12 @@
 //! error, and the exit code is one of [`Code`]. Left out: running the node, which the caller of
 //! [`main`] does.
 
+mod code;
+mod console;
 mod health;
 mod manual;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,26 +21,11 @@ use steppe_http::config::UpstreamKind;
 use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::allocator;
-use crate::config::{self, Config, DEFAULT, DEFAULT_NAME, Drawing, Outcome, Report};
+use crate::config::{self, Config, DEFAULT, DEFAULT_NAME};
 use crate::top;
+use console::{complain, load, print, say};
 
-/// Exit codes, the same for every command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Code {
-    /// Done.
-    Ok = 0,
-    /// The configuration is invalid or can't be read.
-    Configuration = 1,
-    /// The command line is wrong.
-    Usage = 2,
-    /// The node could not start.
-    Start = 3,
-    /// The node stopped, and dropped connections that did not end within `drain_timeout`.
-    Dropped = 4,
-    /// No node answers, or not as one.
-    NoAnswer = 5,
-}
+pub use code::Code;
 
 /// What `steppe run` is to run.
 #[derive(Debug)]
@@ -238,12 +224,6 @@ pub fn main_with(
     }
 }
 
-impl From<Code> for ExitCode {
-    fn from(code: Code) -> Self {
-        Self::from(code as u8)
-    }
-}
-
 fn run(options: Run, run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -> ExitCode {
     let file = options.config;
     let outcome = match &file {
@@ -291,13 +271,6 @@ fn top(options: Top) -> ExitCode {
     }
 }
 
-fn load(path: &Path) -> Result<Outcome, Code> {
-    config::load(path).map_err(|error| {
-        say(&format!("steppe: can't read {}: {error}\n", path.display()));
-        Code::Configuration
-    })
-}
-
 /// Listeners, routes, upstreams and budget in one line.
 fn summary(config: &Config) -> String {
     let count = |number: usize, what: &str| match number {
@@ -340,30 +313,4 @@ pub fn version() -> &'static str {
         )
     });
     &VERSION
-}
-
-fn complain(report: &Report) {
-    let is_colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let drawing = match is_colored {
-        true => Drawing::Color,
-        false => Drawing::Plain,
-    };
-    say(&report.render(drawing));
-}
-
-fn say(text: &str) {
-    // Standard error may be closed; there is nobody left to tell.
-    _ = io::stderr().write_all(text.as_bytes());
-}
-
-fn print(text: &str) -> ExitCode {
-    match io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => Code::Ok.into(),
-        // `steppe schema | head`: the reader has what it wanted.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Ok.into(),
-        Err(error) => {
-            say(&format!("steppe: can't write: {error}\n"));
-            ExitCode::FAILURE
-        }
-    }
 }

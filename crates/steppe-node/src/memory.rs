@@ -21,21 +21,25 @@
 //! Leaves out kernel memory but for socket buffers, and the page cache.
 
 mod collector;
+mod error;
 mod holders;
 mod mapping;
 mod overhead;
+mod pooled;
 mod stack;
 
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 use steppe_http::metrics::HttpMetrics;
-use steppe_mem::{AccountReport, Budget, SizeClass, pool};
+use steppe_mem::{AccountReport, Budget, pool};
 use steppe_net::sys::socket_memory;
 
 use crate::allocator;
+use pooled::is_mapped;
 
 pub use collector::MemoryCollector;
+pub use error::ReportError;
 pub use holders::{Holders, Part};
 pub use overhead::Overhead;
 pub use stack::StackMark;
@@ -47,22 +51,6 @@ pub struct Sources {
     pub budget: Budget,
     /// The gateway's counts.
     pub http: Arc<HttpMetrics>,
-}
-
-/// Why there is no report.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// The kernel does not tell: no `/proc`, or one without `smaps`.
-    #[error("cannot read /proc/self/{file}: {source}")]
-    Proc {
-        /// Which file.
-        file: &'static str,
-        /// What `procfs` says.
-        source: procfs::ProcError,
-    },
-    /// The descriptors can't be listed.
-    #[error("cannot list /proc/self/fd: {0}")]
-    Descriptors(#[from] std::io::Error),
 }
 
 /// The report, as JSON.
@@ -131,19 +119,6 @@ fn pool_classes() -> Vec<Value> {
 
 fn part(part: &Part) -> Value {
     json!({ "name": part.name, "bytes": part.bytes })
-}
-
-fn is_mapped(class_bytes: usize) -> bool {
-    SizeClass::holding(class_bytes).is_mapped()
-}
-
-/// Bytes of pooled buffers that are mappings of their own.
-fn pool_mapped_bytes() -> u64 {
-    let mapped = |class: &pool::ClassReport| {
-        let count = class.in_use_count + class.idle_count;
-        is_mapped(class.class_bytes).then_some((class.class_bytes * count) as u64)
-    };
-    pool::report().classes.iter().filter_map(mapped).sum()
 }
 
 #[cfg(test)]

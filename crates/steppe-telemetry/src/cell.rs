@@ -1,14 +1,14 @@
-//! Cells of one writer and many readers.
+//! Single-writer counters and gauges, read by any thread.
 //!
-//! Invariant: at any time at most one thread writes a cell, which [`Writer`]
-//! guards. So an addition is a relaxed load and a relaxed store: no lock prefix,
-//! a quarter of the price of `fetch_add` on x86-64, and no count is lost.
+//! Invariant: at any time at most one thread writes a cell; [`Writer`] enforces it.
+//! So an increment is a relaxed load and a relaxed store, without a lock prefix: a
+//! quarter of the cost of `fetch_add` on x86-64, and no increment is lost.
 //!
 //! [`Writer`]: crate::Writer
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A count that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -19,20 +19,20 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds `count`. Only the cell's one writer may call this.
+    /// Adds `count`. Only the cell's writer may call this.
     #[inline]
     pub fn add(&self, count: u64) {
         let sum = self.0.load(Ordering::Relaxed).wrapping_add(count);
         self.0.store(sum, Ordering::Relaxed);
     }
 
-    /// Adds one. Only the cell's one writer may call this.
+    /// Adds one. Only the cell's writer may call this.
     #[inline]
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// The count so far.
+    /// The current count.
     #[inline]
     #[must_use]
     pub fn value(&self) -> u64 {
@@ -40,7 +40,7 @@ impl Counter {
     }
 }
 
-/// A quantity that goes up and down.
+/// A value that goes up and down.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
@@ -51,13 +51,13 @@ impl Gauge {
         Self(AtomicU64::new(0))
     }
 
-    /// Replaces the quantity. Only the cell's one writer may call this.
+    /// Sets the value. Only the cell's writer may call this.
     #[inline]
-    pub fn set(&self, quantity: u64) {
-        self.0.store(quantity, Ordering::Relaxed);
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The quantity now.
+    /// The current value.
     #[inline]
     #[must_use]
     pub fn value(&self) -> u64 {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gauge_keeps_the_last_quantity() {
+    fn a_gauge_keeps_the_last_value() {
         let gauge = Gauge::new();
         gauge.set(7);
         gauge.set(3);

@@ -1,6 +1,6 @@
-//! Families of metrics in OpenMetrics text, through `prometheus-client`.
+//! Metric families as OpenMetrics text, encoded by `prometheus-client`.
 //!
-//! A family is its name, its help and one sample a label set. Names follow the
+//! A family is a name, a help text and one sample per label set. Names follow the
 //! encoder's rules: a counter gets its `_total`, a unit becomes part of the name.
 
 use std::fmt;
@@ -13,13 +13,13 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::HistogramSum;
 
-/// What a response that carries [`exposition`] says of itself.
+/// The media type of [`exposition`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Every metric of `registry` as one OpenMetrics text.
+/// Encodes every metric of `registry` as OpenMetrics text.
 ///
 /// # Errors
-/// A collector that fails.
+/// When a collector fails.
 pub fn exposition(registry: &Registry) -> Result<String, fmt::Error> {
     let mut text = String::new();
     text::encode(&mut text, registry)?;

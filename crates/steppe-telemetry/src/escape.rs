@@ -1,14 +1,14 @@
-//! A peer's bytes, made fit for a log line.
+//! Escapes a peer's bytes for log lines.
 //!
-//! Invariant: what comes out is printable ASCII on one line, at most four
-//! characters a byte, so a peer can neither forge a line nor steer a terminal.
+//! Invariant: the output is printable ASCII on one line, at most four characters
+//! per byte, so a peer can neither inject a line nor a terminal escape sequence.
 
 use std::fmt::{self, Write};
 
-/// Bytes shown of a peer's text unless told otherwise.
+/// Bytes shown by [`Escaped::new`].
 const SHOWN_BYTES_MAX: usize = 128;
 
-/// Displays bytes escaped and cut.
+/// Displays bytes escaped and truncated.
 ///
 /// ```
 /// use steppe_telemetry::Escaped;

@@ -1,34 +1,34 @@
 //! A histogram of durations in fixed log-linear buckets.
 //!
 //! Bucket bounds double every [`STEPS`] buckets and are evenly spaced between
-//! two doublings: 32 µs, 48 µs, 64 µs, 96 µs, 128 µs … 67 s. An index takes a few
-//! shifts, a quantile read from the buckets is off by a quarter at most after
-//! interpolation, and one histogram is less than 400 bytes.
+//! two doublings: 32 µs, 48 µs, 64 µs, 96 µs, 128 µs … 67 s. Computing an index takes
+//! a few shifts, an interpolated quantile is off by a quarter at most, and a
+//! histogram takes less than 400 bytes.
 //!
-//! Leaves out exemplars and native (sparse) histograms.
+//! Non-goals: exemplars and native (sparse) histograms.
 
 use std::time::Duration;
 
 use crate::cell::Counter;
 
-/// Buckets a doubling.
+/// Buckets per doubling.
 const STEPS: usize = 1 << STEP_BITS;
 const STEP_BITS: u32 = 1;
 /// The first bucket holds everything up to 2^5 µs = 32 µs.
 const FIRST_EXPONENT: u32 = 5;
-/// The last bound is 2^26 µs = 67.1 s; what is longer is counted as `+Inf`.
+/// The last bound is 2^26 µs = 67.1 s; longer durations are counted as `+Inf`.
 const LAST_EXPONENT: u32 = 26;
 const BOUNDED: usize = (LAST_EXPONENT - FIRST_EXPONENT) as usize * STEPS + 1;
-/// Bounded buckets and the one without a bound.
+/// The bounded buckets and `+Inf`.
 const BUCKETS: usize = BOUNDED + 1;
 
 const _: () = assert!(size_of::<Histogram>() <= 1 << 10);
 
-/// Durations seen by one writer.
+/// A histogram with one writer.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [Counter; BUCKETS],
-    /// 584 years of them.
+    /// Overflows after 584 years.
     sum_ns: Counter,
 }
 
@@ -39,7 +39,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// A histogram without a duration.
+    /// An empty histogram.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Histogram {
         }
     }
 
-    /// Counts one duration. Only the one writer may call this.
+    /// Records one duration. Only the histogram's writer may call this.
     #[inline]
     pub fn observe(&self, elapsed: Duration) {
         let whole_ns = elapsed.as_secs().saturating_mul(1_000_000_000);
@@ -58,7 +58,7 @@ impl Histogram {
     }
 }
 
-/// Durations of all writers, added up for a scrape.
+/// The sum of several histograms, for a scrape.
 #[derive(Debug)]
 pub struct HistogramSum {
     buckets: [u64; BUCKETS],
@@ -66,7 +66,7 @@ pub struct HistogramSum {
 }
 
 impl HistogramSum {
-    /// Adds up `histograms`.
+    /// Sums `histograms`.
     pub fn of<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
         let mut sum = Self {
             buckets: [0; BUCKETS],
@@ -81,14 +81,14 @@ impl HistogramSum {
         sum
     }
 
-    /// How many durations. Derived from the buckets, so that `+Inf` never
-    /// disagrees with it, whatever a worker adds meanwhile.
+    /// The number of durations. Computed from the buckets, so that it agrees with `+Inf` even
+    /// if a worker records concurrently.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// All durations together, in seconds.
+    /// The sum of all durations in seconds.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -98,7 +98,7 @@ impl HistogramSum {
         self.sum_ns as f64 / 1e9
     }
 
-    /// What was added since `earlier`, a sum of the same histograms.
+    /// The difference to `earlier`, a sum of the same histograms.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let added = |index: usize| self.buckets[index].saturating_sub(earlier.buckets[index]);
@@ -108,9 +108,9 @@ impl HistogramSum {
         }
     }
 
-    /// The duration in seconds that a share of all, 0 to 1, does not exceed: evenly spread between
-    /// the bounds of its bucket, so off by a quarter at most. `None` where there is none. Beyond
-    /// the last bound, that bound.
+    /// The quantile `share`, 0 to 1, in seconds, interpolated linearly within its bucket and so off
+    /// by a quarter at most. `None` for an empty histogram. A quantile beyond the last bound is
+    /// reported as that bound.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts are below 2^53")]
     pub fn quantile_seconds(&self, share: f64) -> Option<f64> {

@@ -1,10 +1,10 @@
 //! Metrics and logs.
 //!
-//! Metrics are cells that one thread writes and everybody reads: a worker pays a
-//! plain load and store for a count, and a scrape sums the workers' cells. Their
-//! text is OpenMetrics, written by `prometheus-client`.
+//! Metrics are cells with a single writer: a worker increments a counter with a
+//! plain load and store, and a scrape sums the workers' cells. `prometheus-client`
+//! encodes them as OpenMetrics text.
 //!
-//! Leaves out: what is counted (each crate has its own cells), and serving it.
+//! Non-goals: which metrics exist (each crate defines its own), and serving them.
 
 mod cell;
 pub mod encode;

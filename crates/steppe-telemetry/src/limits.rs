@@ -2,27 +2,26 @@
 
 use std::time::Duration;
 
-/// Bytes of one buffer of a line log. A write this large costs its system call once for
-/// some hundreds of lines.
+/// Size of a line log's buffer. One `write` of this size takes some hundreds of lines.
 pub const LINE_BUFFER_BYTES: usize = 64 << 10;
 
-/// Buffers that one worker may have filled, or on their way to the file. A disk that
-/// stands still for this long at 50,000 lines a second loses none: some 100 ms.
+/// Buffers of one worker, empty, being filled or queued for the writer thread. At 50,000
+/// lines a second they absorb a disk stall of some 100 ms without a lost line.
 pub const LINE_BUFFERS_MAX: usize = 16;
 
-/// Empty buffers that a worker keeps; more of them go back at its next flush.
+/// Empty buffers that a worker keeps for reuse; its next flush frees the others.
 pub const LINE_BUFFERS_IDLE_MAX: usize = 2;
 
-/// Orders to the writer that may wait: to reopen, and to stop.
-pub const LINE_ORDERS_MAX: usize = 16;
+/// Reopen and close commands that may be queued for the writer thread.
+pub const LINE_COMMANDS_MAX: usize = 16;
 
-/// How long a writer waits before it tries a pipe again whose reader is slow.
+/// Delay before a write to a full pipe is retried.
 pub const LINE_PIPE_PAUSE: Duration = Duration::from_millis(5);
 
-/// How often a log that can't be written is spoken of.
-pub const LINE_TROUBLE_EVERY: Duration = Duration::from_secs(60);
+/// Least interval between reports that a log can't be written.
+pub const LINE_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A line fits into a buffer, whatever its peer sent, since it is cut to this.
+/// Longest line; a longer one is dropped, so every line fits a buffer.
 pub const LINE_BYTES_MAX: usize = 56 << 10;
 
 const _: () = assert!(LINE_BYTES_MAX < LINE_BUFFER_BYTES);

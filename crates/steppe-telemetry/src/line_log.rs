@@ -1,14 +1,14 @@
-//! A log of lines that many workers write and one thread puts into a file.
+//! An asynchronous line log: workers fill buffers, one thread writes them to a file.
 //!
-//! A worker appends to a buffer of its own and hands it over when it is full, or
-//! when it is asked to flush. The thread writes it, and gives it back to be filled
-//! again. Lines of one worker keep their order; those of several interleave.
+//! A worker appends to a buffer of its own and queues it for the writer thread when it
+//! is full or flushed. The thread writes it and returns it for reuse. Lines of one
+//! worker keep their order; those of several interleave.
 //!
-//! Invariant: a worker never waits. Where all its buffers are on their way, or the
-//! budget has no room for another, the line is dropped and counted.
+//! Invariant: a worker never blocks. If all its buffers are queued, or the budget
+//! refuses another, the line is dropped and counted.
 //!
-//! Leaves out what a line says, and when a file has to be changed for another:
-//! whoever rotates it says so by [`LineLog::reopen`].
+//! Non-goals: the content of a line, and when to rotate: whoever rotates the file
+//! calls [`LineLog::reopen`].
 
 mod sink;
 mod writer;
@@ -25,74 +25,74 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::encode::Family;
-use crate::limits::{LINE_BUFFERS_MAX, LINE_ORDERS_MAX, LINE_PIPE_PAUSE};
+use crate::limits::{LINE_BUFFERS_MAX, LINE_COMMANDS_MAX, LINE_PIPE_PAUSE};
 use sink::Sink;
 
 pub use writer::{Line, LineWriter};
 
-/// Where lines go.
+/// Where lines are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// Standard output.
     Stdout,
-    /// Appended to a file, which is made if there is none.
+    /// Appended to a file, which is created if need be.
     File(PathBuf),
 }
 
-/// A log of lines. Clones write to the same.
+/// A line log. Clones write to the same destination.
 #[derive(Debug, Clone)]
 pub struct LineLog(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    to_thread: SyncSender<Order>,
+    to_thread: SyncSender<Command>,
     counts: Arc<Counts>,
     ended: Mutex<Receiver<()>>,
 }
 
-/// What became of lines.
+/// Lines written and lost.
 #[derive(Debug, Default)]
 struct Counts {
     written: AtomicU64,
     dropped: AtomicU64,
     write_errors: AtomicU64,
-    /// Nobody waits for a slow reader any more.
+    /// Set at shutdown: the thread no longer waits for a slow reader.
     is_ending: AtomicBool,
 }
 
-/// What the thread is to do.
+/// A command to the writer thread.
 #[derive(Debug)]
-enum Order {
+enum Command {
     Write(Filled),
     Reopen,
     End,
 }
 
-/// Whole lines, and where their buffer goes when they are written.
+/// A buffer of whole lines, and the channel that returns it to its worker.
 #[derive(Debug)]
 struct Filled {
     bytes: Vec<u8>,
     lines: u64,
-    home: SyncSender<Vec<u8>>,
+    returns: SyncSender<Vec<u8>>,
 }
 
 impl LineLog {
-    /// Opens `destination` for `workers`, and starts the thread that writes it.
+    /// Opens `destination` for `workers`, and starts the writer thread.
     ///
     /// # Errors
-    /// Where it can't be opened, or no thread be started.
+    /// When the destination can't be opened or the thread can't be started.
     pub fn open(destination: Destination, workers: usize) -> io::Result<Self> {
         let sink = Sink::open(destination)?;
         let counts = Arc::new(Counts::default());
-        // Buffers are bounded by their number, so sending one never fails for want of room.
-        let (to_thread, orders) = sync_channel(workers * LINE_BUFFERS_MAX + LINE_ORDERS_MAX);
+        // The channel holds every buffer that may exist, so sending one never fails.
+        let (to_thread, commands) = sync_channel(workers * LINE_BUFFERS_MAX + LINE_COMMANDS_MAX);
         let (end, ended) = sync_channel(1);
         let of_thread = Arc::clone(&counts);
         std::thread::Builder::new()
             .name("access-log".to_owned())
             .spawn(move || {
-                write(sink, &orders, &of_thread);
-                // Nobody may have waited.
+                write(sink, &commands, &of_thread);
+                // The receiver may be gone.
                 let _ = end.try_send(());
             })?;
         Ok(Self(Arc::new(Shared {
@@ -102,20 +102,19 @@ impl LineLog {
         })))
     }
 
-    /// Writes to a new file of the same name from the next buffer on: the old one was
-    /// moved away.
+    /// Reopens the file by its name before the next buffer, after it was rotated.
     pub fn reopen(&self) {
-        if self.0.to_thread.try_send(Order::Reopen).is_err() {
+        if self.0.to_thread.try_send(Command::Reopen).is_err() {
             tracing::error!("the access log is stuck, and was not opened again");
         }
     }
 
-    /// Waits until everything that was handed over is written, `timeout` at most.
-    /// Whether it was.
+    /// Waits until all queued buffers are written, for at most `timeout`. Returns whether they
+    /// were.
     pub fn close(&self, timeout: Duration) -> bool {
         let ends_at = Instant::now() + timeout;
-        // A slow file may have left no room for the order itself.
-        while let Err(TrySendError::Full(_)) = self.0.to_thread.try_send(Order::End)
+        // With a slow disk the queue may be full.
+        while let Err(TrySendError::Full(_)) = self.0.to_thread.try_send(Command::End)
             && Instant::now() < ends_at
         {
             std::thread::sleep(LINE_PIPE_PAUSE);
@@ -126,13 +125,13 @@ impl LineLog {
         result != Err(RecvTimeoutError::Timeout)
     }
 
-    /// Lines that reached their destination.
+    /// Lines written.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.0.counts.written.load(Ordering::Relaxed)
     }
 
-    /// Lines that did not, and never will.
+    /// Lines lost.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.0.counts.dropped.load(Ordering::Relaxed)
@@ -144,45 +143,45 @@ impl LineLog {
         self.0.counts.write_errors.load(Ordering::Relaxed)
     }
 
-    /// Its counts, for registration.
+    /// A collector of its counts, for registration.
     #[must_use]
     pub fn collector(&self) -> Box<dyn Collector> {
         Box::new(LineLogCollector(self.clone()))
     }
 }
 
-fn write(mut sink: Sink, orders: &Receiver<Order>, counts: &Counts) {
-    for order in orders {
-        match order {
-            Order::Write(filled) => {
+fn write(mut sink: Sink, commands: &Receiver<Command>, counts: &Counts) {
+    for command in commands {
+        match command {
+            Command::Write(filled) => {
                 let Filled {
                     mut bytes,
                     lines,
-                    home,
+                    returns,
                 } = filled;
                 sink.write(&bytes, lines, counts);
                 bytes.clear();
-                // Its worker may be gone.
-                let _ = home.try_send(bytes);
+                // The worker may be gone.
+                let _ = returns.try_send(bytes);
             }
-            Order::Reopen => sink.reopen(counts),
-            Order::End => return,
+            Command::Reopen => sink.reopen(counts),
+            Command::End => return,
         }
     }
 }
 
-/// Writes what became of lines.
+/// Encodes the counts of a line log.
 #[derive(Debug)]
 struct LineLogCollector(LineLog);
 
 const LINES: Family = Family::new("steppe_access_log_lines", "Lines of the access log written");
 const DROPPED: Family = Family::new(
     "steppe_access_log_dropped",
-    "Lines of the access log lost: written too slowly, or not at all",
+    "Lines of the access log lost: the file was too slow, or a write failed",
 );
 const WRITE_ERRORS: Family = Family::new(
     "steppe_access_log_write_errors",
-    "Writes of the access log that failed",
+    "Failed writes of the access log",
 );
 
 impl Collector for LineLogCollector {

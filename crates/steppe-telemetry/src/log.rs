@@ -1,10 +1,9 @@
-//! Structured logs, one event a line, to standard error.
+//! Structured logs, one event per line, to standard error.
 //!
-//! Steppe's own crates log at the level that is set; the libraries below them
-//! are heard from `warn` upwards only.
+//! Steppe's own crates log at the configured level, libraries at `warn` and above.
 //!
-//! Leaves out the access log, rotation (the supervisor's), and escaping: whoever
-//! logs a peer's bytes wraps them in [`Escaped`](crate::Escaped).
+//! Non-goals: the access log, rotation (the supervisor's task), and escaping: a
+//! caller that logs a peer's bytes wraps them in [`Escaped`](crate::Escaped).
 
 use std::io;
 
@@ -17,34 +16,34 @@ use tracing_subscriber::{Layer, Registry, fmt};
 
 use crate::recent::{Recent, WarningsAndErrors};
 
-/// The least important events that are logged.
+/// The lowest severity that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
-    /// What stops service.
+    /// Failures that stop service.
     Error,
-    /// What wants attention.
+    /// Conditions that need attention.
     Warn,
     /// Starts, stops, reloads.
     #[default]
     Info,
-    /// What each connection does.
+    /// Events of single connections.
     Debug,
 }
 
-/// How an event is written.
+/// The format of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// One JSON object a line.
+    /// One JSON object per line.
     #[default]
     Json,
-    /// For people.
+    /// Human-readable text.
     Text,
 }
 
-/// Logs every event from here on, and keeps the last warnings and errors.
+/// Installs the process's log, which also keeps the last warnings and errors.
 ///
 /// # Errors
-/// Somebody was faster: a process has one log.
+/// When a log is installed already.
 pub fn init(level: Level, format: Format) -> Result<Recent, TryInitError> {
     let recent = Recent::default();
     let kept = recent.clone().with_filter(WarningsAndErrors);

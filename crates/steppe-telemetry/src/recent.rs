@@ -1,11 +1,11 @@
 //! The last warnings and errors of the log, for the admin page.
 //!
 //! Invariant: at most [`EVENTS_MAX`] events of at most [`TEXT_BYTES_MAX`] bytes are kept, without
-//! control characters, so that neither a peer nor a storm of errors makes it grow. An event that
-//! repeats the last one is counted there.
+//! control characters, so that neither a peer nor a burst of errors makes it grow. An event equal
+//! to the last one increments its count.
 //!
-//! Leaves out what is below a warning, and the libraries' spans. It shows what the log shows:
-//! secrets are kept out of both where events are made.
+//! Non-goals: events below `warn`, and spans. It shows what the log shows: code that emits events
+//! leaves secrets out of them.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
@@ -18,27 +18,27 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Events kept. Enough for a look back; the log has the rest.
+/// Events kept; the log has all of them.
 pub const EVENTS_MAX: usize = 50;
 
 /// Bytes kept of an event's text.
 pub const TEXT_BYTES_MAX: usize = 512;
 
-/// Most bytes that all events together hold.
+/// Upper bound of the memory of all events.
 pub const BYTES_MAX: usize = EVENTS_MAX * (size_of::<RecentEvent>() + TEXT_BYTES_MAX);
 
 /// A warning or an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentEvent {
-    /// When it happened last, in milliseconds since the Unix epoch.
+    /// Time of its last occurrence, in milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// `warn` or `error`.
     pub level: &'static str,
-    /// The module that says it.
+    /// The module that emitted it.
     pub target: &'static str,
-    /// Message and fields, cut, without control characters.
+    /// Message and fields, truncated, without control characters.
     pub text: String,
-    /// How often it happened in a row.
+    /// Consecutive occurrences.
     pub count: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct RecentEvent {
 pub struct Recent(Arc<Mutex<VecDeque<RecentEvent>>>);
 
 impl Recent {
-    /// What is kept, the newest last.
+    /// The events, oldest first.
     #[must_use]
     pub fn events(&self) -> Vec<RecentEvent> {
         self.lock().iter().cloned().collect()
@@ -67,7 +67,7 @@ impl Recent {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<RecentEvent>> {
-        // Whoever panicked left a whole queue behind: nothing between its changes can.
+        // A poisoned lock guards a consistent queue: no operation on it can panic halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -93,7 +93,7 @@ impl<S: Subscriber> Layer<S> for Recent {
     }
 }
 
-/// Lets warnings and errors through, whatever level the log is set to.
+/// Passes warnings and errors, whatever the log's level.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WarningsAndErrors;
 
@@ -116,7 +116,7 @@ fn level_name(level: Level) -> &'static str {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "an event is shown with the time of day at which it happened"
+    reason = "an event is shown with its wall-clock time"
 )]
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -134,7 +134,7 @@ struct Text {
 
 impl Text {
     fn joined(mut self) -> String {
-        // A full buffer takes no more; that the text was cut shows in it.
+        // A full buffer ignores the rest and records that it was truncated.
         _ = self.message.write_str(&self.fields.text);
         if self.message.is_cut || self.fields.is_cut {
             self.message.mark_cut();
@@ -150,7 +150,7 @@ impl Visit for Text {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // What does not fit is cut, which is no error.
+        // Truncation is not an error.
         _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
             name => write!(self.fields, " {name}={value:?}"),
@@ -158,7 +158,7 @@ impl Visit for Text {
     }
 }
 
-/// Text that takes no more than [`TEXT_BYTES_MAX`], and no control character.
+/// Text of at most [`TEXT_BYTES_MAX`] bytes, without control characters.
 #[derive(Debug, Default)]
 struct Bounded {
     text: String,

@@ -1,7 +1,7 @@
-//! One set of cells a worker, on cache lines of its own.
+//! One shard of cells per worker, on cache lines of its own.
 //!
-//! Invariant: a shard has at most one [`Writer`], and a writer is used by one
-//! thread at a time, so the cells' single-writer rule holds by construction.
+//! Invariant: a shard has at most one [`Writer`], and one thread at a time uses it,
+//! so the single-writer rule of the cells holds by construction.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -9,13 +9,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Cells of type `T` for each worker.
+/// A shard of cells `T` for each worker.
 #[derive(Debug)]
 pub struct PerWorker<T> {
     shards: Box<[Arc<Shard<T>>]>,
 }
 
-/// Two lines: the adjacent-line prefetcher pulls pairs.
+/// Aligned to two cache lines: the adjacent-line prefetcher loads pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard<T> {
@@ -23,21 +23,21 @@ struct Shard<T> {
     cells: T,
 }
 
-/// The right to write one worker's cells; given back on drop.
+/// Exclusive write access to one worker's cells, released on drop.
 #[derive(Debug)]
 pub struct Writer<T> {
     shard: Arc<Shard<T>>,
-    /// May move to a thread, may not be shared between two.
+    /// `Send` and not `Sync`.
     not_sync: PhantomData<Cell<()>>,
 }
 
 impl<T> PerWorker<T> {
-    /// A set of cells for each of `workers`.
+    /// Makes cells for each of `workers`.
     pub fn new(workers: usize, make: impl Fn() -> T) -> Self {
         Self::of((0..workers).map(|_| make()))
     }
 
-    /// These cells, one set a worker.
+    /// Shards with these cells, one per worker.
     pub fn of(cells: impl Iterator<Item = T>) -> Self {
         let shard = |cells| {
             Arc::new(Shard {
@@ -50,12 +50,12 @@ impl<T> PerWorker<T> {
         }
     }
 
-    /// The writer of worker `index`. `None`: no such worker, or its writer is out.
+    /// The writer of worker `index`. `None` if there is no such worker, or its writer exists.
     #[must_use]
     pub fn writer(&self, index: usize) -> Option<Writer<T>> {
         let shard = self.shards.get(index)?;
-        // Acquire pairs with the release of the last writer's drop: its last
-        // counts are seen before this one adds to them.
+        // Acquire pairs with the release in the last writer's drop: this writer sees
+        // the last one's counts.
         let already_taken = shard.taken.swap(true, Ordering::Acquire);
         (!already_taken).then(|| Writer {
             shard: Arc::clone(shard),
@@ -63,12 +63,12 @@ impl<T> PerWorker<T> {
         })
     }
 
-    /// Every worker's cells, for reading.
+    /// The cells of every worker, for reading.
     pub fn cells(&self) -> impl Iterator<Item = &T> {
         self.shards.iter().map(|shard| &shard.cells)
     }
 
-    /// The sum of one count over all workers.
+    /// Sums a count over all workers.
     pub fn sum(&self, count: impl Fn(&T) -> u64) -> u64 {
         self.cells().map(count).fold(0, u64::wrapping_add)
     }

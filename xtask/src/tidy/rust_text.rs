@@ -100,6 +100,60 @@ fn is_character(rest: &str) -> bool {
     chars.next() == Some('\'') && (chars.next() == Some('\\') || chars.next() == Some('\''))
 }
 
+/// Code without its items under `#[cfg(test)]`, and the modules in files that they declare.
+///
+/// The code is what [`code_of`] returned; line breaks stay.
+pub fn without_tests(code: &str) -> (String, Vec<String>) {
+    const MARK: &str = "#[cfg(test)]";
+    let mut shipped = String::with_capacity(code.len());
+    let mut modules = Vec::new();
+    let mut rest = code;
+    while let Some(start) = rest.find(MARK) {
+        shipped.push_str(&rest[..start]);
+        let item = &rest[start..];
+        let end = MARK.len() + item_len(&item[MARK.len()..]);
+        modules.extend(declared_module(&item[MARK.len()..end]));
+        shipped.extend(item[..end].chars().filter(|&c| c == '\n'));
+        rest = &item[end..];
+    }
+    shipped.push_str(rest);
+    (shipped, modules)
+}
+
+/// Length of the item at the start of `rest`: to its closing brace, `;`, or, for a field or an
+/// argument, `,`.
+fn item_len(rest: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut inside_braces = false;
+    for (at, c) in rest.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            '{' => {
+                depth += 1;
+                inside_braces |= depth == 1;
+            }
+            // The end of what the item stands in.
+            ')' | ']' | '}' if depth == 0 => return at,
+            ')' | ']' | '}' => {
+                depth -= 1;
+                if depth == 0 && c == '}' && inside_braces {
+                    return at + 1;
+                }
+            }
+            ';' | ',' if depth == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// The name in `mod name;`.
+fn declared_module(item: &str) -> Option<String> {
+    let mut words = item.trim().strip_suffix(';')?.split_whitespace();
+    words.find(|word| *word == "mod")?;
+    words.next().map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,5 +191,21 @@ mod tests {
         for text in ["\"a", "/* a", "r#\"a", "'\\", "// a"] {
             assert_eq!(words(text), Vec::<String>::new(), "{text}");
         }
+    }
+
+    #[test]
+    fn tests_are_cut_and_their_files_named() {
+        let code = "a\n#[cfg(test)]\nmod x;\nb\n#[cfg(test)]\npub mod y { c { d } }\ne";
+        let (shipped, modules) = without_tests(code);
+        assert_eq!(
+            shipped.split_whitespace().collect::<Vec<_>>(),
+            ["a", "b", "e"]
+        );
+        assert_eq!(shipped.lines().count(), code.lines().count());
+        assert_eq!(modules, ["x"]);
+        let code =
+            "struct S { #[cfg(test)] a: u8, b: u8 } #[cfg(test)] fn f(a: u8, b: u8) { g; } h";
+        let (shipped, _) = without_tests(code);
+        assert_eq!(shipped, "struct S {  b: u8 }  h");
     }
 }

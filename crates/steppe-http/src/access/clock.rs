@@ -1,5 +1,5 @@
-//! The time of day as lines have it, made anew once a second. Always UTC: a node knows
-//! no other zone, and lines of two nodes compare.
+//! Timestamps of lines, formatted once a second. Always UTC, so that the lines of two
+//! nodes compare.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,14 +16,14 @@ pub(super) struct Clock {
     rfc3339: [u8; RFC3339_BYTES],
 }
 
-/// A moment, as text.
+/// A point in time as text.
 #[derive(Debug)]
 pub(super) struct Now<'a> {
-    /// As `combined` has it.
+    /// In the format of `combined`.
     pub(super) combined: &'a [u8],
     /// RFC 3339, up to the second.
     pub(super) rfc3339: &'a [u8],
-    /// Of the second.
+    /// Milliseconds of the second.
     pub(super) millis: u32,
 }
 
@@ -101,7 +101,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// As many digits of `number` as there is room for, the last ones.
+/// Writes the last digits of `number`, as many as fit, with leading zeros.
 pub(super) fn digits(room: &mut [u8], mut number: u64) {
     for digit in room.iter_mut().rev() {
         *digit = b'0' + u8::try_from(number % 10).expect("a digit");

@@ -1,13 +1,13 @@
-//! What a line in JSON may have.
+//! The fields of the JSON format.
 
 /// One member of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AccessField {
     /// When the exchange ended, RFC 3339 in UTC, with milliseconds.
     Time,
-    /// The client's address, as far as trusted proxies vouch for it.
+    /// The client's address, by trusted proxies' forwarding fields.
     Client,
-    /// The address at the other end of the connection, or what PROXY protocol says it is.
+    /// The address of the connection's peer, or the one of its PROXY protocol header.
     Peer,
     /// The method.
     Method,
@@ -33,7 +33,7 @@ pub enum AccessField {
     Route,
     /// The name of the route's upstream.
     Upstream,
-    /// The server that was asked last.
+    /// The server of the last attempt.
     Server,
     /// The `User-Agent` field.
     UserAgent,
@@ -43,7 +43,7 @@ pub enum AccessField {
     RequestId,
     /// The `X-Forwarded-For` field, as it was sent, whoever sent it.
     ForwardedFor,
-    /// Why the exchange ended before its time: a `reason` of `steppe_http_closed_total`.
+    /// Why the exchange was aborted: a `reason` of `steppe_http_closed_total`.
     CloseReason,
 }
 
@@ -73,7 +73,7 @@ impl AccessField {
         (Self::CloseReason, "close_reason"),
     ];
 
-    /// What a line has where nobody chooses.
+    /// The default fields.
     pub const DEFAULT: [Self; 18] = [
         Self::Time,
         Self::Client,

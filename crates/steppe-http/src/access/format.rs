@@ -1,4 +1,4 @@
-//! How a line is written.
+//! Formats the lines of the access log.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use steppe_telemetry::Line;
 
 use super::clock::{Now, digits};
+use super::ended::Ended;
+use super::escape;
 use super::field::AccessField;
 use super::record::{Captured, Needs};
-use super::{Ended, escape};
 use crate::forwarded::AddressText;
 use crate::head::Version;
 
-/// What a line has, and how.
+/// The format of the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessFormat {
     /// `client - - [time] "request" status bytes "referer" "user agent"`, as nginx and
     /// Apache have it.
     Combined,
-    /// One JSON object, with these fields in their order. What an exchange does not have
-    /// is left out.
+    /// One JSON object with these fields in this order. Fields without a value are omitted.
     Json(Vec<AccessField>),
 }
 
 impl AccessFormat {
-    /// What is copied of a request.
+    /// The values of a request to capture.
     pub(super) fn needs(&self) -> Needs {
         match self {
             Self::Combined => [
@@ -47,7 +47,7 @@ impl AccessFormat {
     }
 }
 
-/// Where a field's value comes from, if it is the client's own words.
+/// The captured value that a field shows, if it is one of the request.
 fn captured(field: AccessField) -> Option<Captured> {
     match field {
         AccessField::Method => Some(Captured::Method),

@@ -1,7 +1,7 @@
-//! What is copied of a request for its line, in memory that is used again.
+//! Records: the captured values of a request, in memory that is reused.
 //!
-//! Invariant: a record's memory is charged for as long as it lives; there are as many as
-//! exchanges were under way at once, but for a few that wait for the next.
+//! Invariant: a record's memory is charged while it exists; there is one for each exchange in
+//! flight, and a few idle ones.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ use crate::limits::{
     ACCESS_RECORD_BYTES, ACCESS_RECORDS_IDLE_MAX, ACCESS_TARGET_BYTES_MAX, ACCESS_VALUE_BYTES_MAX,
 };
 
-/// A part of a request that may be copied.
+/// A value of a request that may be captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Captured {
     Method,
@@ -28,21 +28,21 @@ pub(super) enum Captured {
 
 const PARTS: usize = 7;
 
-/// A set of them.
+/// A set of [`Captured`] values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Needs(u8);
 
-/// Parts of one request.
+/// The captured values of one request.
 #[derive(Debug)]
 pub(crate) struct Record {
     bytes: Vec<u8>,
-    /// Where each part lies. `None`: the request has none, or it is not needed.
+    /// Start and end of each value. `None`: the request has none, or the format needs none.
     parts: [Option<(u16, u16)>; PARTS],
     version: Version,
     charge: Reservation,
 }
 
-/// Where records come from, and go back to.
+/// The pool of records of one worker.
 #[derive(Debug)]
 pub(super) struct Records {
     lease: Lease,
@@ -69,7 +69,7 @@ impl Records {
         }
     }
 
-    /// Copies what is needed. `None`: the budget has no room.
+    /// Captures the values that are needed. `None`: the budget refused memory.
     pub(super) fn take(
         &self,
         needs: Needs,
@@ -90,7 +90,7 @@ impl Records {
 
     pub(super) fn put_back(&self, record: Record) {
         let mut idle = self.idle.borrow_mut();
-        // One that has grown is rare, and would keep its size.
+        // Grown records are rare, and would keep their memory.
         let is_usual = record.bytes.capacity() <= ACCESS_RECORD_BYTES;
         if is_usual && idle.len() < ACCESS_RECORDS_IDLE_MAX {
             idle.push(record);
@@ -127,7 +127,7 @@ impl Record {
         }
         for (id, name, value) in fields.iter() {
             let part = part_of(id, name).filter(|&part| needs.has(part));
-            // Of several lines the first counts.
+            // The first of several field lines is logged.
             if let Some(part) = part.filter(|&part| self.parts[part as usize].is_none()) {
                 self.add(part, value)?;
             }
@@ -153,7 +153,7 @@ impl Record {
         Some(())
     }
 
-    /// A part, if the request has it and it was needed.
+    /// A captured value, if the request has it and the format needs it.
     pub(super) fn value(&self, part: Captured) -> Option<&[u8]> {
         let (start, end) = self.parts[part as usize]?;
         Some(&self.bytes[usize::from(start)..usize::from(end)])

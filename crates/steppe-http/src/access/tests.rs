@@ -1,8 +1,9 @@
 //! Lines of both formats, and what peers can't do to them.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use steppe_mem::{Budget, Buffer};
@@ -10,7 +11,9 @@ use steppe_telemetry::Destination;
 
 use super::*;
 use crate::field::FieldList;
+use crate::forwarded::Peer;
 use crate::h1::parse::{self, HeadLimits};
+use crate::metrics::CloseReason;
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes: 64 << 10,

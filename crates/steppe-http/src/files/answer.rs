@@ -1,4 +1,4 @@
-//! Heads of responses about files: what is said, before any of it is read.
+//! Response heads for files.
 //!
 //! Spec: RFC 9110 §8, §10.2.2, §14.4, §15.
 
@@ -22,26 +22,26 @@ use crate::h1::encode::Encoder;
 use crate::head::{BodyLength, RequestHead, ResponseHead, Version};
 use crate::status;
 
-/// A response: its head, and what is to follow.
+/// A response: its head and its content.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) head: ResponseHead,
     pub(super) content: Content,
 }
 
-/// Bytes that nearly all heads have room in.
+/// Initial size of a head's buffer; nearly all heads fit.
 const HEAD_BYTES: usize = 1024;
 
-/// Who is answered, and on whose account.
+/// What the head depends on beside the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) is_head: bool,
-    /// Others may be sent another form of the same file.
+    /// The representation depends on `Accept-Encoding`.
     pub(super) varies: bool,
     pub(super) lease: &'a Lease,
 }
 
-/// A head that is being written.
+/// A head under construction.
 struct Draft<'a> {
     asked: Asked<'a>,
     fields: FieldBlock,
@@ -49,7 +49,7 @@ struct Draft<'a> {
     reason: Span,
 }
 
-/// A status, and a word about it.
+/// A response with a status and its reason phrase as content.
 pub(super) fn words(
     asked: Asked<'_>,
     status: u16,
@@ -62,7 +62,8 @@ pub(super) fn words(
     draft.words()
 }
 
-/// To the folder's own path: relative references in its index count from there.
+/// A redirect to the folder's path with a slash: relative references of its index resolve
+/// against that.
 pub(super) fn redirect(asked: Asked<'_>, head: &RequestHead) -> Result<Answer, OverBudget> {
     let mut location = head.path().to_vec();
     location.push(b'/');
@@ -73,7 +74,7 @@ pub(super) fn redirect(asked: Asked<'_>, head: &RequestHead) -> Result<Answer, O
     words(asked, 301, &[(b"location", &location)])
 }
 
-/// The file that was found, or as much of it as `head` asks for.
+/// A response with the file, or with the ranges that `head` asks for.
 pub(super) fn file(
     asked: Asked<'_>,
     head: &RequestHead,
@@ -168,7 +169,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// A field whose value is short: of numbers, dates and names of ours.
+    /// Appends a field with a short value: numbers, dates, and names of this crate.
     fn line(&mut self, name: &[u8], value: fmt::Arguments<'_>) -> Result<(), OverBudget> {
         let mut text = [0; VALUE_BYTES_MAX];
         let mut room = &mut text[..];
@@ -200,7 +201,7 @@ impl<'a> Draft<'a> {
         self.content(length, || Content::Words(words))
     }
 
-    /// With content of `length`, which is only spoken of where the client wants no more.
+    /// Finishes with content of `length`; to HEAD, only the field is sent.
     fn content(
         mut self,
         length: u64,
@@ -228,5 +229,5 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The longest is a media type: the registry's longest has 93 bytes, and parameters.
+/// Longest value: a media type; the longest registered one has 93 bytes without parameters.
 const VALUE_BYTES_MAX: usize = 160;

@@ -1,12 +1,12 @@
-//! Which encoded form of a file a client would rather have. Spec: RFC 9110 §12.4.2, §12.5.3.
+//! Content negotiation by `Accept-Encoding`. Spec: RFC 9110 §12.4.2, §12.5.3.
 //!
-//! Leaves out 406: a client that refuses every form that is there is sent the plain one,
-//! which RFC 9110 §12.5.3 lets a server do.
+//! Non-goals: 406. A client that refuses every available coding is sent the identity coding,
+//! as RFC 9110 §12.5.3 permits.
 
 use crate::config::Coding;
 use crate::field::FieldBlock;
 
-/// Codings that a client takes, the dearest first.
+/// The codings that a client accepts, most preferred first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Accepted([Option<Coding>; Coding::COUNT]);
 
@@ -14,8 +14,8 @@ pub(super) struct Accepted([Option<Coding>; Coding::COUNT]);
 pub type Quality = u16;
 
 impl Accepted {
-    /// Those of `offered` that `fields` accept and the plain form is not preferred to; of two
-    /// that are as dear, the one that is offered first.
+    /// Those of `offered` that `fields` accept with at least the quality of the identity coding;
+    /// equal qualities keep the order of `offered`.
     pub(super) fn of(fields: &FieldBlock, offered: &[Coding]) -> Self {
         if offered.is_empty() {
             return Self::default();
@@ -41,7 +41,7 @@ impl Accepted {
     }
 }
 
-/// What is said of a coding; `None`: nothing.
+/// The quality of a coding; `None` if the field does not name it.
 fn quality(fields: &FieldBlock, coding: &str) -> Option<Quality> {
     let values = fields.values_named(b"accept-encoding");
     let mut elements = values.flat_map(|value| value.split(|&byte| byte == b','));
@@ -54,13 +54,13 @@ fn quality(fields: &FieldBlock, coding: &str) -> Option<Quality> {
     })
 }
 
-/// RFC 9110 §8.4.1.3: `x-gzip` is the same.
+/// Compares names of codings. RFC 9110 §8.4.1.3: `x-gzip` is `gzip`.
 fn is_named(name: &[u8], coding: &str) -> bool {
     name.eq_ignore_ascii_case(coding.as_bytes())
         || coding == "gzip" && name.eq_ignore_ascii_case(b"x-gzip")
 }
 
-/// The quality that `q=0.5` stands for; what can't be read is not wanted.
+/// Parses a weight like `q=0.5`; a malformed one is 0.
 #[must_use]
 pub fn weight(text: &[u8]) -> Quality {
     const MOST: Quality = 1000;

@@ -1,23 +1,23 @@
 //! Conditional requests for a file. Spec: RFC 9110 §13, in the order of §13.2.2.
 //!
-//! Leaves out: `If-*` fields that can't be read, which say nothing (§13.1).
+//! Malformed `If-*` fields are ignored (§13.1).
 
 use super::validators::Validators;
 use crate::date;
 use crate::field::FieldBlock;
 
-/// What a request's conditions make of it.
+/// The result of a request's preconditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is served.
+    /// They hold: the file is served.
     Proceed,
-    /// The client has it: 304.
+    /// The client's copy is current: 304.
     NotModified,
-    /// The client thinks of another state: 412.
+    /// A precondition failed: 412.
     Failed,
 }
 
-/// Judges a GET or HEAD for the file that `validators` are of.
+/// Evaluates the preconditions of a GET or HEAD for the file with `validators`.
 pub(super) fn check(fields: &FieldBlock, validators: &Validators) -> Verdict {
     let is_current = match tags(fields, b"if-match") {
         Some(tags) => tags.any(|tag| validators.is_strongly(tag)),
@@ -43,7 +43,7 @@ pub(super) fn check(fields: &FieldBlock, validators: &Validators) -> Verdict {
     }
 }
 
-/// RFC 9110 §13.1.5: whether parts of the file go with those that the client has.
+/// Evaluates `If-Range` (RFC 9110 §13.1.5): whether ranges of this version may be sent.
 pub(super) fn allows_ranges(fields: &FieldBlock, validators: &Validators) -> bool {
     let mut values = fields.values_named(b"if-range");
     let Some(value) = values.next() else {
@@ -55,11 +55,11 @@ pub(super) fn allows_ranges(fields: &FieldBlock, validators: &Validators) -> boo
     if value.starts_with(b"\"") || value.starts_with(b"W/") {
         return validators.is_strongly(value);
     }
-    // Just this date, and only where it tells states apart.
+    // An exact match of a strong validator (§13.1.5).
     validators.is_strong && date::parse(value) == Some(validators.modified)
 }
 
-/// The one value of a date; several have more than one reading.
+/// The value of a date field; several lines are ambiguous and count as none.
 fn date_of(fields: &FieldBlock, name: &[u8]) -> Option<u64> {
     let mut values = fields.values_named(name);
     let value = values.next()?;
@@ -69,7 +69,7 @@ fn date_of(fields: &FieldBlock, name: &[u8]) -> Option<u64> {
     date::parse(value)
 }
 
-/// The tags of a field; `None` where it is not there.
+/// The entity tags of a field; `None` if the request does not have it.
 fn tags<'a>(fields: &'a FieldBlock, name: &'a [u8]) -> Option<Tags<'a>> {
     fields.values_named(name).next()?;
     Some(Tags { fields, name })
@@ -81,15 +81,15 @@ struct Tags<'a> {
 }
 
 impl Tags<'_> {
-    /// Whether one of them is accepted, or `*` stands for any.
+    /// Whether one of them is accepted; `*` always is.
     fn any(&self, accept: impl Fn(&[u8]) -> bool) -> bool {
         let mut values = self.fields.values_named(self.name);
         values.any(|value| value == b"*" || any_tag(value, &accept))
     }
 }
 
-/// Whether `accept` holds for one of the entity tags of `list`, up to what is none. Tags may
-/// have commas in them (RFC 9110 §8.8.3).
+/// Whether `accept` holds for one of the entity tags of `list`; parsing ends at the first
+/// malformed one. Tags may contain commas (RFC 9110 §8.8.3).
 pub fn any_tag(list: &[u8], accept: impl Fn(&[u8]) -> bool) -> bool {
     let mut rest = list;
     loop {

@@ -1,7 +1,7 @@
-//! Bytes of a file on their way, in pieces.
+//! The content of a file, read in chunks.
 //!
-//! Invariant: what was announced is sent, or the exchange fails: a file that got
-//! shorter is cut, never padded, and what was added to one is not sent.
+//! Invariant: exactly the announced length is sent, or the exchange fails: a truncated file
+//! is never padded, and bytes appended to a file are not sent.
 
 use std::io;
 use std::ops::Range;
@@ -17,19 +17,19 @@ use crate::exchange::{Part, content_room};
 /// Content of a response.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// There is none, or no more.
+    /// No content, or all of it was sent.
     Nothing,
-    /// A few words.
+    /// Text that is in memory.
     Words(Buffer),
     /// Bytes of a file.
     File(FileContent),
 }
 
-/// Bytes of a file that are still to be sent.
+/// The rest of a file's content.
 #[derive(Debug)]
 pub(super) struct FileContent {
     source: Source,
-    /// What is sent now.
+    /// The range being sent.
     range: Range<u64>,
     waiter: Waiter,
     /// What comes after it.
@@ -38,16 +38,16 @@ pub(super) struct FileContent {
 
 #[derive(Debug)]
 enum Source {
-    /// It can be read from.
-    Here(File),
-    /// A thread reads from it.
-    Away(Reading),
-    /// It failed.
-    Gone,
+    /// The worker reads it.
+    Open(File),
+    /// A blocking thread reads it.
+    Reading(Reading),
+    /// A read failed.
+    Failed,
 }
 
 impl Content {
-    /// The next part. `is_starved` tells whether it waits for budget.
+    /// The next chunk. `is_starved` is set while it waits for budget.
     pub(super) fn poll_part(
         &mut self,
         cx: &mut Context<'_>,
@@ -67,17 +67,17 @@ impl Content {
 }
 
 impl FileContent {
-    /// `range` of `file`.
+    /// The content of `range` of `file`.
     pub(super) fn range(file: File, range: Range<u64>) -> Self {
         Self {
-            source: Source::Here(file),
+            source: Source::Open(file),
             range,
             waiter: Waiter::default(),
             parts: None,
         }
     }
 
-    /// Several ranges of `file`, as `parts` have them.
+    /// Several ranges of `file` as `multipart/byteranges`.
     pub(super) fn parts(file: File, parts: Multipart) -> Self {
         Self {
             parts: Some(Box::new(parts)),
@@ -112,7 +112,7 @@ impl FileContent {
         lease: &Lease,
         is_starved: &mut bool,
     ) -> Poll<io::Result<Buffer>> {
-        if let Source::Here(file) = &mut self.source {
+        if let Source::Open(file) = &mut self.source {
             let left = self.range.end - self.range.start;
             let bytes = content_room(lease).min(usize::try_from(left).unwrap_or(usize::MAX));
             let taken = Buffer::poll_take(cx, lease, bytes, &mut self.waiter);
@@ -123,21 +123,21 @@ impl FileContent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
-            let Source::Here(file) = std::mem::replace(&mut self.source, Source::Gone) else {
+            let Source::Open(file) = std::mem::replace(&mut self.source, Source::Failed) else {
                 unreachable!("it was read from above");
             };
-            self.source = Source::Away(file.read(buffer, bytes, self.range.start)?);
+            self.source = Source::Reading(file.read(buffer, bytes, self.range.start)?);
         }
-        let Source::Away(reading) = &mut self.source else {
+        let Source::Reading(reading) = &mut self.source else {
             return Poll::Ready(Err(io::ErrorKind::Other.into()));
         };
         let (file, buffer, count) = ready!(reading.poll(cx))?;
-        self.source = Source::Here(file);
+        self.source = Source::Open(file);
         Poll::Ready(some(buffer, count?))
     }
 }
 
-/// The end of a file where there should be more is a failure.
+/// An early end of file is an error.
 fn some(buffer: Buffer, count: usize) -> io::Result<Buffer> {
     match count {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -1,9 +1,9 @@
-//! From a request's path to a file below a folder.
+//! Maps a request's path to a file below a folder.
 //!
-//! Invariant: what is looked up has no segment that is empty, hidden, or stands for
-//! another folder; and it is the sequence of segments that the route was chosen by.
+//! Invariant: the path that is opened has no empty, hidden or dot segment, and consists of
+//! the segments that the route was matched with.
 //!
-//! Leaves out: listings of folders.
+//! Non-goals: directory listings.
 
 use std::ffi::CStr;
 use std::io;
@@ -21,42 +21,42 @@ use crate::path::{SegmentNames, decoded};
 #[derive(Debug)]
 pub(super) struct Lookup {
     path: Buffer,
-    /// Where the path of the plain file ends.
+    /// End of the path without a suffix for a coding.
     plain_end: usize,
     accepted: Accepted,
-    /// It ended with a slash: the index of that folder is wanted.
+    /// It ended with a slash: the folder's index is requested.
     is_folder: bool,
 }
 
-/// What a path stands for.
+/// The result of a lookup.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// This file.
+    /// A file.
     File(Representation),
-    /// A folder, asked for as if it were a file.
+    /// A folder, requested without a trailing slash.
     Folder,
-    /// Nothing that is served.
+    /// Nothing that may be served.
     Nothing,
 }
 
-/// A file, and what it is a form of.
+/// A representation of a resource (RFC 9110 §3.2).
 #[derive(Debug)]
 pub(super) struct Representation {
     pub(super) file: File,
     pub(super) media_type: &'static str,
-    /// `None`: the plain form.
+    /// `None`: identity.
     pub(super) coding: Option<Coding>,
 }
 
-/// The longest that is put behind a path: a suffix, and the NUL that ends it.
+/// Most bytes appended to a path: a coding's suffix and the terminating NUL.
 const END_BYTES: usize = 5;
 
-/// Names that begin with a dot are not served, but for this one at the top (RFC 8615).
+/// Dotfiles are not served, except for this folder at the top (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
 impl Lookup {
-    /// What is asked for by `path`, which is normalized, behind its first `skipped`
-    /// segments, plain or `accepted`. `None`: nothing that is served.
+    /// The lookup of the normalized `path` without its first `skipped` segments, for the
+    /// identity coding or one of `accepted`. `None`: the path is never served.
     pub(super) fn new(
         (path, skipped): (&[u8], usize),
         index: &str,
@@ -113,7 +113,7 @@ impl Lookup {
         }
     }
 
-    /// Looks it up: of a file that is there, the dearest form beside it.
+    /// Opens the file in the most preferred coding that exists beside it.
     pub(super) fn find(&mut self, root: &Root) -> io::Result<Found> {
         let plain = match self.open(root, "")? {
             Opened::File(file) => file,
@@ -126,7 +126,7 @@ impl Lookup {
                     return Ok(Found::File(self.representation(file, Some(coding))));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
-                // It is there to save bytes, and the plain one is there too.
+                // A larger encoded file saves nothing: the identity coding is sent.
                 Ok(_) | Err(_) => {}
             }
         }

@@ -1,8 +1,8 @@
-//! `Content-Type` by the end of a file's name. Spec: RFC 9110 §8.3.
+//! `Content-Type` by file name extension. Spec: RFC 9110 §8.3.
 
 use std::path::Path;
 
-/// What is said of names that tell nothing.
+/// The type of an unknown extension.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of the file at `path`, without parameters.
@@ -10,13 +10,13 @@ pub(super) fn of(path: &[u8]) -> &'static str {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let name = std::str::from_utf8(name).unwrap_or_default();
     match mime_guess::from_path(Path::new(name)).first_raw() {
-        // RFC 9239 §6: one name for all of it.
+        // RFC 9239 §6: the one registered type.
         Some("application/javascript") => "text/javascript",
         guess => guess.unwrap_or(UNKNOWN),
     }
 }
 
-/// What follows the type: text is UTF-8 these days, and a browser that is not told guesses.
+/// The type's parameters: text is declared as UTF-8, since browsers guess otherwise.
 pub(super) fn parameters(media_type: &str) -> &'static str {
     if media_type.starts_with("text/") {
         "; charset=utf-8"

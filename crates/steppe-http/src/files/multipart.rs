@@ -1,34 +1,34 @@
-//! Several ranges of a file in one content. Spec: RFC 9110 §14.6, RFC 2046 §5.1.
+//! `multipart/byteranges`: several ranges of a file as one content. Spec: RFC 9110 §14.6, RFC 2046 §5.1.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
-/// What stands around the ranges, and which is next.
+/// The delimiters and part headers of the ranges, and the next range.
 #[derive(Debug)]
 pub(super) struct Multipart {
     boundary: String,
-    /// Value of each part's `Content-Type`.
+    /// `Content-Type` of each part.
     media_type: String,
     ranges: VecDeque<Range<u64>>,
-    /// Bytes of the whole file.
+    /// Size of the file.
     bytes: u64,
     state: State,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No part was begun.
+    /// No part was sent.
     First,
     Further,
-    /// The last delimiter is out.
+    /// The closing delimiter was sent.
     Done,
 }
 
 impl Multipart {
-    /// For `ranges` of a file of `bytes`.
+    /// The parts for `ranges` of a file of `bytes`.
     pub(super) fn new(ranges: Vec<Range<u64>>, bytes: u64, media_type: String) -> Self {
-        // Nobody who wrote the file can have known the key of a hash that is made now.
+        // The boundary is a keyed hash, so a file can't contain it on purpose.
         let boundary = format!("{:016x}", RandomState::new().hash_one(bytes));
         Self {
             boundary,
@@ -44,7 +44,7 @@ impl Multipart {
         format!("multipart/byteranges; boundary={}", self.boundary)
     }
 
-    /// Bytes of it all.
+    /// The length of the whole content.
     pub(super) fn content_length(&self) -> u64 {
         let mut left = Self {
             boundary: self.boundary.clone(),
@@ -59,7 +59,8 @@ impl Multipart {
         sum
     }
 
-    /// What stands in front of the next range, and the range; the last one is empty.
+    /// The delimiter and part headers before the next range, and the range, which is empty after
+    /// the closing delimiter.
     pub(super) fn next(&mut self) -> Option<(String, Range<u64>)> {
         let line_end = match self.state {
             State::First => "",

@@ -1,26 +1,26 @@
-//! Which bytes of a file are asked for. Spec: RFC 9110 §14.1 and §14.2.
+//! Parses `Range`. Spec: RFC 9110 §14.1 and §14.2.
 //!
-//! A server may ignore `Range`, and where it is malformed, or asks for more than
-//! [`RANGES_MAX`] parts or the same bytes twice, this one does.
+//! A server may ignore `Range`. This one ignores a malformed field, more than [`RANGES_MAX`]
+//! ranges, and ranges that overlap.
 
 use std::ops::Range;
 
 use crate::limits::RANGES_MAX;
 
-/// What a request asks for of a file.
+/// The part of a file that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// All of it.
     Whole,
-    /// These bytes; not empty.
+    /// One range, not empty.
     One(Range<u64>),
-    /// Two or more ranges, none empty, none with bytes of another.
+    /// Two or more ranges, none empty, which do not overlap.
     Several(Vec<Range<u64>>),
-    /// Bytes that it does not have: 416.
+    /// No range lies within the file: 416.
     Unsatisfiable,
 }
 
-/// What the value of a `Range` field asks for of a file of `bytes`.
+/// Parses the value of a `Range` field for a file of `bytes`.
 #[must_use]
 pub fn wanted(value: &[u8], bytes: u64) -> Wanted {
     const UNIT: &[u8] = b"bytes=";
@@ -36,7 +36,7 @@ pub fn wanted(value: &[u8], bytes: u64) -> Wanted {
     several(set, bytes).unwrap_or(Wanted::Whole)
 }
 
-/// Nearly every request asks for one range: without a list, and without its memory.
+/// Nearly every request has a single range; it needs no allocation.
 fn single(set: &[u8], bytes: u64) -> Option<Wanted> {
     if memchr::memchr(b',', set).is_some() {
         return None;
@@ -53,7 +53,7 @@ fn one(range: Range<u64>, bytes: u64) -> Wanted {
     Wanted::One(range)
 }
 
-/// `None` where the list is to be ignored.
+/// `None` if the field is to be ignored.
 fn several(set: &[u8], bytes: u64) -> Option<Wanted> {
     let mut ranges = Vec::new();
     let elements = set.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
@@ -83,7 +83,7 @@ fn has_overlap(ranges: &[Range<u64>]) -> bool {
     sorted.windows(2).any(|pair| pair[0].end > pair[1].start)
 }
 
-/// One range, cut to what there is: empty where that is nothing. `None`: malformed.
+/// One range, clamped to the file; empty if it lies beyond. `None`: malformed.
 fn range(text: &[u8], bytes: u64) -> Option<Range<u64>> {
     let dash = memchr::memchr(b'-', text)?;
     let (first, last) = (&text[..dash], &text[dash + 1..]);
@@ -104,7 +104,7 @@ fn range(text: &[u8], bytes: u64) -> Option<Range<u64>> {
     Some(first.min(end)..end)
 }
 
-/// Numbers beyond all files are as large as can be.
+/// Parses a number; overflow saturates.
 fn number(digits: &[u8]) -> Option<u64> {
     let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
     let add = |number: u64, byte: &u8| Some(number.saturating_mul(10).saturating_add(digit(byte)?));

@@ -1,13 +1,13 @@
-//! What tells one state of a file from another. Spec: RFC 9110 §8.8.
+//! Validators of a file: `ETag` and `Last-Modified`. Spec: RFC 9110 §8.8.
 //!
-//! The entity tag is made of the time of the last change in nanoseconds, size and inode: a
-//! file that is replaced has another inode, one that is written in place another time. The
-//! kernel's clock for that moves in steps, and some file systems keep whole or even seconds,
-//! so a file may be written twice within one: until it has [settled](FILE_SETTLES), its tag
-//! is weak, and no part of it is put together with parts that a client has.
+//! The entity tag consists of the modification time in nanoseconds, the size and the inode: a
+//! replaced file has another inode, one written in place another time. The kernel's coarse
+//! clock advances in ticks, and some file systems store whole or even seconds, so a file may
+//! be modified twice within one timestamp: until it has [settled](FILE_SETTLES), its tag is
+//! weak, and its ranges are not combined with those that a client has.
 //!
-//! Leaves out: hashes of content, which would read a file for its first byte, and files
-//! whose times were set back by hand.
+//! Non-goals: hashes of content, which would need to read the whole file first, and files
+//! whose modification time was set back by hand.
 
 use std::io::Write;
 use std::time::Duration;
@@ -20,18 +20,18 @@ use crate::limits::FILE_SETTLES;
 /// `W/"`, three numbers of 16 digits, two dashes, `"`.
 const TAG_BYTES_MAX: usize = 54;
 
-/// Validators of a file as it is at some moment.
+/// The validators of a file at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Validators {
     tag: [u8; TAG_BYTES_MAX],
     tag_end: usize,
-    /// Second after 1970.
+    /// Unix time in seconds.
     pub(super) modified: u64,
     pub(super) is_strong: bool,
 }
 
 impl Validators {
-    /// Those of a file that is as `status` says, `now` after 1970.
+    /// The validators of a file with `status`, at `now` since the Unix epoch.
     pub(super) fn of(status: FileStatus, now: Duration) -> Self {
         let modified = Duration::from_nanos(status.modified_ns);
         let age = now.checked_sub(modified);
@@ -61,12 +61,12 @@ impl Validators {
         date::of(self.modified)
     }
 
-    /// RFC 9110 §8.8.3.2: whether `tag` is this one for sure.
+    /// Strong comparison with `tag` (RFC 9110 §8.8.3.2).
     pub(super) fn is_strongly(&self, tag: &[u8]) -> bool {
         self.is_strong && tag == self.tag()
     }
 
-    /// RFC 9110 §8.8.3.2: whether `tag` is as good as this one.
+    /// Weak comparison with `tag` (RFC 9110 §8.8.3.2).
     pub(super) fn is_weakly(&self, tag: &[u8]) -> bool {
         opaque(tag) == opaque(self.tag())
     }

@@ -1,13 +1,14 @@
-//! The cells of one worker, grouped so that what one request touches lies together.
+//! The cells of one worker, grouped so that those of one request share cache lines.
 //!
-//! Series belong to a name, not to a configuration: the cells of a name that a
-//! reload keeps are handed over, and go on counting.
+//! A series belongs to a name, not to a configuration: a reload passes the cells of names
+//! that stay to the next generation.
 
 use std::sync::Arc;
 
 use steppe_telemetry::{Counter, Gauge, Histogram};
 
-use super::{CloseReason, Labels};
+use super::close_reason::CloseReason;
+use super::labels::Labels;
 
 /// Labels of the status classes, 1xx first.
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -15,13 +16,13 @@ pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 #[derive(Debug)]
 pub(super) struct Cells {
     pub(super) listeners: Box<[Arc<ListenerCells>]>,
-    /// Requests without a route first, then the routes.
+    /// The cells of requests without a route, then those of the routes.
     pub(super) routes: Box<[Arc<RouteCells>]>,
     pub(super) upstreams: Box<[Arc<UpstreamCells>]>,
     pub(super) totals: Arc<TotalCells>,
 }
 
-/// What has no name of the configuration on it.
+/// Cells without a name of the configuration.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct TotalCells {
@@ -31,8 +32,8 @@ pub(super) struct TotalCells {
     pub(super) tunnels: OpenCells,
 }
 
-/// What is open is what was opened less what was closed: two counters that never
-/// go down, so that workers may open and close on each other's behalf.
+/// A gauge as two monotonic counters: a connection may be opened on one worker and closed on
+/// another, and each worker writes its own cells only.
 #[derive(Debug, Default)]
 pub(super) struct OpenCells {
     pub(super) opened: Counter,
@@ -52,8 +53,8 @@ pub(super) struct ByteCells {
     pub(super) written: Counter,
 }
 
-/// Aligned like the rest that hangs off a worker's shard by pointer: the
-/// allocator may put two workers' boxes side by side.
+/// Aligned like everything that a worker's shard points to: the allocator may place boxes
+/// of two workers side by side.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct ListenerCells {
@@ -89,7 +90,7 @@ impl Cells {
         }
     }
 
-    /// Cells for `labels`, those of them that `self` has under `known` being the same.
+    /// Cells for `labels`, which shares the cells that `self` has for the same names in `known`.
     pub(super) fn relabeled(&self, known: &Labels, labels: &Labels) -> Self {
         let routes = kept(&self.routes[1..], &known.route_keys(), &labels.route_keys());
         Self {
@@ -107,7 +108,7 @@ fn fresh<T: Default>(count: usize) -> Box<[Arc<T>]> {
     std::iter::repeat_with(Arc::default).take(count).collect()
 }
 
-/// The cells of each of `names`: those that it had among `known`, or new ones.
+/// The cells of `names`: the existing ones of names in `known`, new ones for the others.
 fn kept<T: Default, N: PartialEq>(cells: &[Arc<T>], known: &[N], names: &[N]) -> Box<[Arc<T>]> {
     let cells_of = |name: &N| {
         let at = known.iter().position(|other| other == name);
@@ -117,8 +118,8 @@ fn kept<T: Default, N: PartialEq>(cells: &[Arc<T>], known: &[N], names: &[N]) ->
 }
 
 impl OpenSum {
-    /// Reads `closed` first: what opens and closes in between is then missed
-    /// whole rather than counted as closed only.
+    /// Reads `closed` first: a connection that opens and closes in between is then missed
+    /// entirely rather than counted as closed only.
     pub(super) fn of<'a>(cells: impl Iterator<Item = &'a OpenCells>) -> Self {
         cells.fold(Self::default(), |sum, cells| {
             let closed = sum.closed + cells.closed.value();
@@ -129,8 +130,7 @@ impl OpenSum {
         })
     }
 
-    /// Open now. Workers close on each other's behalf, so a sum that is read
-    /// meanwhile may have more closed than opened.
+    /// The difference. Workers update concurrently, so a sum may have more closed than opened.
     pub(super) fn open(&self) -> u64 {
         self.opened.saturating_sub(self.closed)
     }
@@ -175,8 +175,8 @@ impl ByteCells {
     }
 }
 
-/// Place of a status in its class; what no class knows counts as 5xx, since only
-/// a broken server sends it.
+/// Index of a status's class. A status beyond 5xx counts as 5xx: only a broken server sends
+/// it.
 #[inline]
 pub(super) const fn class_index(status: u16) -> usize {
     match status {

@@ -1,26 +1,26 @@
-//! Why an exchange or a connection ended before its time.
+//! Why an exchange or a connection was aborted.
 
-/// A deadline, a limit or a peer's doing. Each is a value of the label `reason`
-/// of `steppe_http_closed_total`.
+/// A deadline, a limit or a peer's failure. Each is a value of the label `reason` of
+/// `steppe_http_closed_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CloseReason {
-    /// A request's head did not end in time: 408.
+    /// A request's head was not complete in time: 408.
     HeaderTimeout,
-    /// Nothing came between requests.
+    /// No request came on an idle connection.
     IdleTimeout,
-    /// Nothing came within a request's body: 408.
+    /// A request's body stalled: 408.
     BodyTimeout,
-    /// A client took nothing of its response.
+    /// A client did not read its response.
     WriteStall,
     /// No connection to a server in time: 504.
     ConnectTimeout,
     /// No response from a server in time: 504.
     FirstByteTimeout,
-    /// A server stopped in the middle of a message.
+    /// A server's response stalled.
     UpstreamIdleTimeout,
     /// The exchange took longer than its route allows: 504.
     TotalTimeout,
-    /// Nothing moved through a tunnel.
+    /// A tunnel was idle.
     TunnelIdleTimeout,
     /// Content above `body_bytes`: 413.
     BodyTooLarge,
@@ -30,26 +30,26 @@ pub enum CloseReason {
     UriTooLong,
     /// More clients than `connections`: 503.
     ConnectionLimit,
-    /// The memory budget had nothing left: 503, or a cut where a response had begun.
+    /// The memory budget was exhausted: 503, or an aborted response if its head was sent.
     OverBudget,
-    /// A request with two readings, or none: 400.
+    /// A malformed or ambiguous request: 400.
     BadRequest,
-    /// A method, version or coding that is not served: 417, 501, 505.
+    /// An unsupported method, version, coding or expectation: 417, 501, 505.
     Unsupported,
-    /// The client left before its response was whole.
+    /// The client disconnected before its response was complete.
     ClientGone,
-    /// No server took the connection: 502.
+    /// No connection to a server could be established: 502.
     ConnectFailed,
-    /// A server closed in the middle of an exchange.
+    /// A server closed its connection during an exchange.
     UpstreamReset,
-    /// A server's response could not be read in one way only: 502.
+    /// A server's response was malformed or ambiguous: 502.
     BadResponse,
-    /// No header of the PROXY protocol came first, or not from a trusted proxy.
+    /// The PROXY protocol header is missing or malformed, or its sender is not trusted.
     ProxyProtocol,
-    /// A file could not be opened or read, or got shorter while it was sent: 500, or 503
-    /// where descriptors or disk are short.
+    /// A file could not be opened or read, or was truncated while it was sent: 500, or 503
+    /// if descriptors or disk tasks ran out.
     FileFailed,
-    /// The node stopped, and `drain_timeout` was over.
+    /// The node's `drain_timeout` expired.
     Drain,
 }
 
@@ -81,13 +81,13 @@ impl CloseReason {
         Self::Drain,
     ];
 
-    /// Its place among the cells.
+    /// Its index among the cells.
     #[inline]
     pub(super) const fn index(self) -> usize {
         self as usize
     }
 
-    /// Its word in metrics and logs.
+    /// Its label in metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -3,7 +3,7 @@
 //! Invariant: a pattern that parses can match some normalized path, and matches whole segments
 //! only: `/v1/` never matches `/v10`.
 //!
-//! Left out: regular expressions, and captures within a segment.
+//! Non-goals: regular expressions, and captures within a segment.
 
 use std::cmp::Ordering;
 use std::fmt;

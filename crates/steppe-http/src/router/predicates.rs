@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::RouteQuery;
+use super::query::RouteQuery;
 use crate::config::Route;
 use crate::path::{compare_decoded, escaped_byte};
 
-/// What a route asks of a request beside host and path.
+/// The conditions of a route beside host and path.
 #[derive(Debug)]
 pub(super) struct Predicates {
     methods: Vec<String>,
@@ -14,7 +14,7 @@ pub(super) struct Predicates {
     query: Vec<(String, String)>,
 }
 
-/// How a request stands to a route.
+/// The result of checking a request against a route's predicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Every predicate holds.
@@ -67,8 +67,8 @@ fn has_field(request: &RouteQuery<'_>, (name, value): &(String, String)) -> bool
 
 /// Whether any parameter has just that name and value; without `=`, its value is empty.
 ///
-/// Escapes are read as the bytes they stand for. `+` is a plus sign: that it means a space is a
-/// rule of HTML forms, not of URIs. A parameter with an invalid escape is none.
+/// Percent-encoded bytes are decoded. `+` is a plus sign: that it encodes a space is a rule of HTML
+/// forms, not of URIs. A parameter with an invalid escape matches nothing.
 fn has_parameter(query: Option<&[u8]>, (name, value): &(String, String)) -> bool {
     let Some(query) = query else { return false };
     query.split(|&byte| byte == b'&').any(|parameter| {

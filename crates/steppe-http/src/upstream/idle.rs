@@ -1,9 +1,10 @@
-//! Connections of a pool on which nothing is under way.
+//! The idle connections of a pool.
 //!
-//! Invariant: one that its server ends is closed as soon as the runtime is told, not when somebody
-//! wants it: until then it would take a descriptor, its charge, and a socket in CLOSE_WAIT.
+//! Invariant: a connection that its server closes is closed here as soon as the runtime reports
+//! it, not at the next checkout: until then it would hold a descriptor, its charge, and a socket
+//! in CLOSE_WAIT.
 //!
-//! Leaves out which are worth keeping otherwise: that is the pool's.
+//! Non-goals: idle timeouts and limits, which are the pool's.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -17,11 +18,11 @@ use tokio::task::spawn_local;
 use super::Connected;
 use super::target::TargetState;
 
-/// Idle connections, the one used last at the end.
+/// Idle connections, the most recently used last.
 #[derive(Debug)]
 pub(super) struct IdleConnections {
     kept: RefCell<Vec<Idle>>,
-    /// Told when something came on one of them.
+    /// Notified when one of them becomes readable.
     moved: Arc<Moved>,
     waker: Waker,
 }
@@ -32,8 +33,8 @@ struct Idle {
     since: Instant,
 }
 
-/// Wakes the task that looks after the connections: one waker for all, so that to watch one more
-/// allocates nothing.
+/// Wakes the task that watches the connections. All share one waker, so that watching another one
+/// does not allocate.
 #[derive(Debug, Default)]
 struct Moved(Notify);
 
@@ -48,7 +49,7 @@ impl Wake for Moved {
 }
 
 impl IdleConnections {
-    /// None yet, and a task that looks after them. Must be called on a worker.
+    /// No connections, and a task that watches them. Must be called on a worker.
     pub(super) fn new() -> Rc<Self> {
         let moved = Arc::new(Moved::default());
         let idle = Rc::new(Self {
@@ -60,7 +61,7 @@ impl IdleConnections {
         idle
     }
 
-    /// Keeps one more, `most` of them at once; says how many there are then.
+    /// Adds a connection, keeps at most `most`, and returns their number.
     pub(super) fn put(&self, connected: Box<Connected>, most: usize, now: Instant) -> usize {
         let mut kept = self.kept.borrow_mut();
         if self.is_quiet(&connected) {
@@ -75,7 +76,7 @@ impl IdleConnections {
         kept.len()
     }
 
-    /// Takes the one that was used last: the others may close for want of use.
+    /// Takes the most recently used one, so that surplus ones reach their idle timeout.
     pub(super) fn take(&self, state: &Arc<TargetState>) -> Option<Box<Connected>> {
         let mut kept = self.kept.borrow_mut();
         loop {
@@ -89,7 +90,7 @@ impl IdleConnections {
         }
     }
 
-    /// Closes those that have ended, or that `is_kept` is not for; says how many are left.
+    /// Closes those that their server closed or that `is_kept` rejects; returns how many are left.
     pub(super) fn sweep(&self, is_kept: impl Fn(&Connected, Instant) -> bool) -> usize {
         let mut kept = self.kept.borrow_mut();
         kept.retain(|idle| is_kept(&idle.connected, idle.since) && self.is_quiet(&idle.connected));
@@ -109,7 +110,7 @@ impl IdleConnections {
         self.kept.borrow().len()
     }
 
-    /// Whether nothing has come; what comes later will be noticed.
+    /// Whether it is not readable; registers the waker otherwise.
     fn is_quiet(&self, connected: &Connected) -> bool {
         connected.connection.is_quiet(&self.waker)
     }
@@ -117,7 +118,7 @@ impl IdleConnections {
 
 impl Drop for IdleConnections {
     fn drop(&mut self) {
-        // The task finds nothing to look after, and ends.
+        // The task finds the connections dropped, and ends.
         self.moved.0.notify_one();
     }
 }

@@ -1,24 +1,23 @@
-//! What a server takes of late: a peak-sensitive, exponentially weighted average.
+//! A server's latency: a peak-sensitive, exponentially weighted moving average (peak EWMA).
 //!
-//! A latency above the average replaces it, one below moves it by what time has
-//! passed: w = e^(-t/τ), average = average · w + latency · (1 - w). The idea is
-//! that of Finagle's `p2c` with peak EWMA: slow to trust, quick to flee. Where nothing is asked
-//! of a server, what is known of it fades all the same: else one that was slow for a moment would
-//! never be asked again.
+//! A sample above the average replaces it; one below is weighted by the time that passed:
+//! w = e^(-t/τ), average = average · w + sample · (1 - w). This is the peak EWMA of Finagle's
+//! `p2c`: it reacts to a rise at once and to a fall slowly. The average of a server without
+//! requests decays too: otherwise a server that was slow once would never be chosen again.
 //!
-//! Invariant: a reader sees some average that held; two writers at once may lose
-//! one of two latencies, which the next makes good.
+//! Invariant: a reader sees an average that was stored; of two concurrent samples one may be
+//! lost, which the next sample corrects.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::target::millis;
+use super::uptime::millis;
 use crate::limits::LATENCY_DECAY;
 
-/// An average in nanoseconds, and when it was moved.
+/// An average in nanoseconds, and the time of its last sample.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
-    /// Bits of an `f64`; 0: nothing was seen yet.
+    /// Bits of an `f64`; 0: no sample yet.
     average_ns: AtomicU64,
     moved_at: AtomicU64,
 }
@@ -32,7 +31,7 @@ impl Latency {
         let average = if average == 0.0 || sample >= average {
             sample.max(1.0)
         } else {
-            let w = faded(now.saturating_sub(moved_at).max(1));
+            let w = decay(now.saturating_sub(moved_at).max(1));
             average * w + sample * (1.0 - w)
         };
         self.average_ns.store(average.to_bits(), Ordering::Relaxed);
@@ -44,20 +43,20 @@ impl Latency {
         (average > 0.0).then(|| Duration::from_secs_f64(average / 1e9))
     }
 
-    /// What one more request would cost beside `active` others. A server that nothing
-    /// is known of is asked once, and then avoided until it has answered.
+    /// The cost of one more request beside `active` others. A server without a sample is sent one
+    /// request, and avoided until it has responded.
     pub(super) fn cost(&self, active: u64, now: Instant) -> f64 {
         const UNKNOWN_NS: f64 = 1e12;
         let average = f64::from_bits(self.average_ns.load(Ordering::Relaxed));
-        #[expect(clippy::cast_precision_loss, reason = "requests under way are few")]
+        #[expect(clippy::cast_precision_loss, reason = "requests in flight are few")]
         let waiting = active as f64;
         if average == 0.0 {
             return waiting * UNKNOWN_NS;
         }
-        // While it owes answers, silence is no good sign.
+        // No decay while responses are outstanding: the server may be stuck.
         let left = if active == 0 {
             let moved_at = self.moved_at.load(Ordering::Relaxed);
-            faded(millis(now).saturating_sub(moved_at))
+            decay(millis(now).saturating_sub(moved_at))
         } else {
             1.0
         };
@@ -65,8 +64,8 @@ impl Latency {
     }
 }
 
-/// The share of an average that is left after so many milliseconds.
-fn faded(passed_ms: u64) -> f64 {
+/// The factor by which an average decays in so many milliseconds.
+fn decay(passed_ms: u64) -> f64 {
     let passed = Duration::from_millis(passed_ms);
     (-passed.as_secs_f64() / LATENCY_DECAY.as_secs_f64()).exp()
 }

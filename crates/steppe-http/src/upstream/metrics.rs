@@ -1,7 +1,7 @@
-//! The series of servers, retries and probes.
+//! Metrics of servers, retries and probes.
 //!
-//! Invariant: the number of series is fixed by the configuration: servers are
-//! labeled as they were configured, their addresses summed up.
+//! Invariant: the configuration determines the number of series: servers are labeled as
+//! configured, and their addresses are summed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,37 +13,37 @@ use steppe_telemetry::{Collector, DescriptorEncoder};
 use super::state::{UpstreamState, Upstreams};
 use super::target::{Condition, TargetState};
 
-/// Writes the metrics of servers.
+/// Encodes the metrics of upstreams' servers.
 #[derive(Debug)]
 pub struct UpstreamsCollector(Arc<Upstreams>);
 
 const HEALTHY: Family = Family::new(
     "steppe_http_upstream_server_healthy",
-    "Addresses of a server that take requests: neither unhealthy, ejected nor draining",
+    "Addresses of a server that are sent requests: neither unhealthy, ejected nor draining",
 );
 const EJECTIONS: Family = Family::new(
     "steppe_http_upstream_server_ejections",
-    "Times that a server was left out because it failed",
+    "Ejections of a server after failures",
 );
 const REQUESTS: Family = Family::new(
     "steppe_http_upstream_server_requests",
-    "Requests that a server was sent, each try counted",
+    "Requests sent to a server, each attempt counted",
 );
 const FAILURES: Family = Family::new(
     "steppe_http_upstream_server_failures",
-    "Connections and requests that a server failed",
+    "Failed connections and requests of a server",
 );
 const RETRIES: Family = Family::new(
     "steppe_http_upstream_retries",
-    "Requests that were sent again, and those that the retry budget kept from it",
+    "Retries, and retries that the retry budget denied",
 );
 const PROBES: Family = Family::new(
     "steppe_http_upstream_probes",
-    "Health checks of servers by their result",
+    "Health checks of servers, by result",
 );
 
 impl Upstreams {
-    /// What to register for scraping.
+    /// A collector of these metrics, for registration.
     #[must_use]
     pub fn collector(self: &Arc<Self>) -> Box<UpstreamsCollector> {
         Box::new(UpstreamsCollector(Arc::clone(self)))
@@ -96,10 +96,10 @@ impl Collector for UpstreamsCollector {
     }
 }
 
-/// What is scraped of one upstream.
+/// The values of one upstream.
 struct Row {
     name: String,
-    /// By server as configured; one that is named twice has one row.
+    /// By server as configured; a server that is listed twice has one row.
     servers: Vec<(String, Vec<Arc<TargetState>>)>,
     retries: (u64, u64),
     is_probed: bool,

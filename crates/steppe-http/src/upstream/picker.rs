@@ -1,13 +1,13 @@
-//! Chooses the server of a request.
+//! Load balancing: chooses the server of a request.
 //!
-//! Invariant: a choice allocates nothing and takes no lock; a server that was
-//! tried already is chosen only where there is no other.
+//! Invariant: a choice allocates nothing and takes no lock; a server in [`Wanted::tried`] is
+//! never chosen.
 //!
-//! Smooth weighted round-robin is nginx's (commit 52327e0, 2012). Least-request
-//! and the two choices compare requests under way of the whole node. `ring-hash`
-//! is weighted rendezvous hashing (Thaler and Ravishankar 1998; Schindelhauer and
-//! Schomaker 2005): a server that leaves takes only its own keys along, and the
-//! shares follow the weights exactly, for the price of looking at every server.
+//! Smooth weighted round-robin is nginx's (commit 52327e0, 2012). Least-request and the
+//! power of two choices compare requests in flight of the whole node. `ring-hash` is
+//! weighted rendezvous hashing (Thaler and Ravishankar 1998; Schindelhauer and Schomaker
+//! 2005): when a server leaves, only its own keys move, and shares follow the weights
+//! exactly, at the cost of O(servers) for each choice.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use super::target::TargetState;
 use crate::config::Balance;
 use crate::limits::{LEAST_OF_ALL_MAX, WEIGHT_STEPS};
 
-/// Servers that may be chosen, as one worker sees them.
+/// The load balancer of one worker for one upstream.
 #[derive(Debug)]
 pub(super) struct Picker {
     balance: Balance,
@@ -27,7 +27,7 @@ pub(super) struct Picker {
     turn: usize,
 }
 
-/// A server at one of its addresses, and its share.
+/// A server at one of its addresses, and its weight.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) state: Arc<TargetState>,
@@ -35,11 +35,11 @@ pub(super) struct Candidate {
     pub(super) server: usize,
     /// In [`WEIGHT_STEPS`] of a weight of 1.
     weight: u64,
-    /// What smooth round-robin owes it.
-    owed: i64,
-    /// Which keys are its own.
+    /// Current weight of smooth weighted round-robin.
+    current_weight: i64,
+    /// Hash of its address, for rendezvous hashing.
     hash: u64,
-    /// The sticky cookie that stands for it.
+    /// Its token in the sticky cookie.
     pub(super) token: u64,
 }
 
@@ -50,21 +50,21 @@ impl Candidate {
             state,
             server,
             weight,
-            owed: 0,
+            current_weight: 0,
             hash: hash(name.as_bytes()),
             token: 0,
         }
     }
 }
 
-/// What a choice goes by.
+/// The input of a choice.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted<'a> {
     /// Hash of what `hash_on` names.
     pub(super) key: Option<u64>,
-    /// What the client's sticky cookie says.
+    /// The token of the client's sticky cookie.
     pub(super) token: Option<u64>,
-    /// Servers that were tried already.
+    /// Servers that were tried for this request.
     pub(super) tried: &'a [Arc<TargetState>],
 }
 
@@ -76,7 +76,7 @@ impl Wanted<'_> {
 }
 
 impl Picker {
-    /// `first` has the first turn, so that workers start at different servers.
+    /// Round-robin starts at `first`, so that workers start at different servers.
     pub(super) fn new(balance: Balance, first: usize, seed: u64) -> Self {
         Self {
             balance,
@@ -96,30 +96,30 @@ impl Picker {
         states.any(|known| Arc::ptr_eq(known, state))
     }
 
-    /// Takes over who may be chosen; those that stay keep what they are owed.
+    /// Replaces the candidates; those that stay keep their current weight.
     pub(super) fn replace(&mut self, mut candidates: Vec<Candidate>) {
         let is_first = self.candidates.is_empty();
         for candidate in &mut candidates {
             let mut known = self.candidates.iter();
             let known = known.find(|known| Arc::ptr_eq(&known.state, &candidate.state));
-            candidate.owed = known.map_or(0, |known| known.owed);
+            candidate.current_weight = known.map_or(0, |known| known.current_weight);
         }
         self.weight_total = candidates.iter().map(|candidate| candidate.weight).sum();
         self.candidates = candidates;
         if is_first && !self.candidates.is_empty() {
             for _ in 0..self.turn % self.candidates.len() {
-                self.in_turn();
+                self.round_robin();
             }
         }
     }
 
-    /// Whether there is a server that was not tried.
+    /// Whether some server was not tried.
     pub(super) fn has_untried(&self, wanted: Wanted<'_>) -> bool {
         let mut candidates = self.candidates.iter();
         candidates.any(|candidate| !wanted.is_tried(candidate))
     }
 
-    /// Index of the server to ask; `None` where there is none, or all were tried.
+    /// Index of the chosen server; `None` if there is none, or all were tried.
     pub(super) fn pick(&mut self, wanted: Wanted<'_>) -> Option<usize> {
         if let Some(at) = self.by_token(wanted) {
             return Some(at);
@@ -129,23 +129,23 @@ impl Picker {
             (_, 0) => return None,
             (_, 1) => 0,
             (Balance::RoundRobin, _) if !wanted.tried.is_empty() => {
-                return self.next_in_turn(wanted);
+                return self.next_untried(wanted);
             }
-            (Balance::RoundRobin, _) => self.in_turn(),
-            (Balance::LeastRequest, ..=LEAST_OF_ALL_MAX) => self.least_of_all(),
-            (Balance::LeastRequest, _) => self.better_of_two(|candidate| {
-                #[expect(clippy::cast_precision_loss, reason = "requests under way are few")]
+            (Balance::RoundRobin, _) => self.round_robin(),
+            (Balance::LeastRequest, ..=LEAST_OF_ALL_MAX) => self.least_requests(),
+            (Balance::LeastRequest, _) => self.better_of_two_random(|candidate| {
+                #[expect(clippy::cast_precision_loss, reason = "requests in flight are few")]
                 let active = candidate.state.active() as f64;
                 active + 1.0
             }),
             (Balance::P2cEwma, _) => {
                 let now = Instant::now();
-                self.better_of_two(|candidate| candidate.state.cost(now))
+                self.better_of_two_random(|candidate| candidate.state.cost(now))
             }
-            (Balance::Random, _) => self.at_random(),
+            (Balance::Random, _) => self.weighted_random(),
             (Balance::RingHash(_), _) => match wanted.key {
-                Some(key) => return self.by_hash(key, wanted),
-                None => self.at_random(),
+                Some(key) => return self.rendezvous(key, wanted),
+                None => self.weighted_random(),
             },
         };
         let mut others = (picked..count).chain(0..picked);
@@ -158,30 +158,31 @@ impl Picker {
         candidates.position(|known| known.token == token && !wanted.is_tried(known))
     }
 
-    /// Each in turn adds its weight to what it is owed; who is owed most pays for all.
-    fn in_turn(&mut self) -> usize {
+    /// Smooth weighted round-robin: each candidate's current weight grows by its weight; the
+    /// largest is chosen, and reduced by the sum of all weights.
+    fn round_robin(&mut self) -> usize {
         let (mut most, mut at) = (i64::MIN, 0);
         for (index, candidate) in self.candidates.iter_mut().enumerate() {
-            candidate.owed += signed(candidate.weight);
-            if candidate.owed > most {
-                (most, at) = (candidate.owed, index);
+            candidate.current_weight += signed(candidate.weight);
+            if candidate.current_weight > most {
+                (most, at) = (candidate.current_weight, index);
             }
         }
-        self.candidates[at].owed -= signed(self.weight_total);
+        self.candidates[at].current_weight -= signed(self.weight_total);
         at
     }
 
-    /// Who would be next of those that were not tried. It pays nothing: otherwise a server
-    /// that fails would be first again as soon as another one stood in for it.
-    fn next_in_turn(&self, wanted: Wanted<'_>) -> Option<usize> {
+    /// The untried candidate with the largest current weight, for a retry. Weights stay as they
+    /// are: otherwise a failing server would be chosen again right after the retry.
+    fn next_untried(&self, wanted: Wanted<'_>) -> Option<usize> {
         let candidates = self.candidates.iter().enumerate();
         let untried = candidates.filter(|(_, candidate)| !wanted.is_tried(candidate));
-        let next = untried.min_by_key(|(_, candidate)| std::cmp::Reverse(candidate.owed));
+        let next = untried.min_by_key(|(_, candidate)| std::cmp::Reverse(candidate.current_weight));
         next.map(|(at, _)| at)
     }
 
-    /// Among equals, each has its turn.
-    fn least_of_all(&mut self) -> usize {
+    /// The candidate with the fewest requests in flight; ties are broken in rotation.
+    fn least_requests(&mut self) -> usize {
         let count = self.candidates.len();
         let start = self.turn % count;
         self.turn = self.turn.wrapping_add(1);
@@ -194,7 +195,7 @@ impl Picker {
         best
     }
 
-    /// By requests under way with this one, for each share.
+    /// Compares requests in flight, this one included, per weight.
     fn is_less_busy(&self, one: usize, other: usize) -> bool {
         let (one, other) = (&self.candidates[one], &self.candidates[other]);
         let load = |of: &Candidate, by: &Candidate| {
@@ -203,7 +204,8 @@ impl Picker {
         load(one, other) < load(other, one)
     }
 
-    fn better_of_two(&self, cost: impl Fn(&Candidate) -> f64) -> usize {
+    /// The power of two choices: the cheaper of two random candidates.
+    fn better_of_two_random(&self, cost: impl Fn(&Candidate) -> f64) -> usize {
         let one = self.random.index(self.candidates.len());
         let further = 1 + self.random.index(self.candidates.len() - 1);
         let other = (one + further) % self.candidates.len();
@@ -220,7 +222,7 @@ impl Picker {
         }
     }
 
-    fn at_random(&self) -> usize {
+    fn weighted_random(&self) -> usize {
         let mut left = self.random.below(self.weight_total);
         let mut candidates = self.candidates.iter();
         let found = candidates.position(|candidate| {
@@ -231,8 +233,9 @@ impl Picker {
         found.expect("the weights sum up to the bound")
     }
 
-    /// The server with the highest score: -weight / ln(u), u of server and key in (0, 1).
-    fn by_hash(&self, key: u64, wanted: Wanted<'_>) -> Option<usize> {
+    /// The candidate with the highest score -weight / ln(u), where u in (0, 1) is the hash of
+    /// server and key.
+    fn rendezvous(&self, key: u64, wanted: Wanted<'_>) -> Option<usize> {
         let score = |candidate: &Candidate| {
             #[expect(clippy::cast_precision_loss, reason = "53 bits of the hash are used")]
             let unit = ((mix(candidate.hash ^ key) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
@@ -247,6 +250,7 @@ impl Picker {
     }
 }
 
+/// A weight as a summand of current weights.
 fn signed(weight: u64) -> i64 {
     i64::try_from(weight).expect("weights are small")
 }

@@ -1,12 +1,12 @@
-//! Asks servers whether they are well.
+//! Active health checks of servers.
 //!
-//! Each server is asked at each of its addresses, over a connection of the probe's
-//! own, by a task of the runtime that starts it: workers have no part in it. Times
-//! between two requests vary by a tenth, so that nodes do not ask in step.
+//! Each address of each server is probed by a task of its own, over a connection of the
+//! probe's own, on the runtime that starts it and not on the workers. Intervals are jittered
+//! by a tenth, so that nodes do not probe in step.
 //!
 //! Invariant: the tasks end when the value that started them is dropped.
 //!
-//! Leaves out: what a response says beyond its status. Spec: RFC 9110 §9.3.1.
+//! Non-goals: the content of a response; its status decides. Spec: RFC 9110 §9.3.1.
 
 use std::io;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use crate::h1::parse::{self, HeadLimits};
 use crate::limits::{PROBE_BYTES_MAX, PROBE_LIST_BYTES_MAX, RESPONSE_FIELDS_MAX};
 use crate::proxy_protocol::EncodedHeader;
 
-/// Probes of the upstreams that have `health`, for as long as it lives.
+/// The probe tasks of the upstreams that have `health`; dropping it stops them.
 #[derive(Debug)]
 pub struct Probes {
     _tasks: JoinSet<()>,
 }
 
 impl Probes {
-    /// Starts to ask. Must be called within a runtime.
+    /// Starts the tasks. Must be called within a runtime.
     #[must_use]
     pub fn start(upstreams: &Upstreams) -> Self {
         let mut tasks = JoinSet::new();
@@ -49,7 +49,7 @@ impl Probes {
     }
 }
 
-/// Has a task for every address that the servers have.
+/// Keeps one probe task for every address of the upstream's servers.
 async fn watch(upstream: Arc<UpstreamState>, health: Arc<Health>) {
     let mut tasks = JoinSet::new();
     let mut probed: Vec<(Target, tokio::task::AbortHandle)> = Vec::new();
@@ -69,7 +69,7 @@ async fn watch(upstream: Arc<UpstreamState>, health: Arc<Health>) {
                 probed.push((target, tasks.spawn(probe)));
             }
         }
-        // What was aborted has nothing to say.
+        // An aborted task has no result.
         while tasks.try_join_next().is_some() {}
         sleep(SWEEP_EVERY).await;
     }
@@ -82,7 +82,7 @@ async fn probe(upstream: Arc<UpstreamState>, health: Arc<Health>, target: Target
     loop {
         let result = timeout(health.timeout, ask(&upstream, &health, &target)).await;
         let result = result.unwrap_or(Err(ProbeFailure::Timeout));
-        let is_good = note(&target.state, &health, result);
+        let is_good = record(&target.state, &health, result);
         (good, bad) = if is_good {
             (good.saturating_add(1), 0)
         } else {
@@ -97,12 +97,12 @@ async fn probe(upstream: Arc<UpstreamState>, health: Arc<Health>, target: Target
     }
 }
 
-/// One of the twenty from `least` on.
+/// A random percentage from `least` to `least + 19`.
 fn percent(random: &Random, least: u32) -> u32 {
     least + u32::try_from(random.below(20)).expect("below 20")
 }
 
-fn note(state: &TargetState, health: &Health, result: Result<u16, ProbeFailure>) -> bool {
+fn record(state: &TargetState, health: &Health, result: Result<u16, ProbeFailure>) -> bool {
     let (is_good, last) = match result {
         Ok(status) => (health.expect.contains(status), status),
         Err(failure) => (false, failure as u16),
@@ -134,7 +134,7 @@ async fn ask(
          connection: close\r\n\r\n",
         health.path
     );
-    // A probe is made for nobody.
+    // The probe is on behalf of no client.
     let header = upstream.settings().proxy_protocol;
     let header = header.map(|version| EncodedHeader::new(version, None));
     let before = header.as_ref().map_or(&b""[..], EncodedHeader::as_bytes);
@@ -175,7 +175,7 @@ async fn exchange(
     }
 }
 
-/// `None` while more is needed.
+/// `None` while more bytes are needed.
 fn final_status(mut bytes: &[u8]) -> Result<Option<u16>, ProbeFailure> {
     const LIMITS: HeadLimits = HeadLimits {
         bytes: PROBE_BYTES_MAX,

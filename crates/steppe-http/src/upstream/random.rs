@@ -1,6 +1,6 @@
-//! Cheap numbers that look random, and hashes that are the same on every node.
+//! Fast pseudorandom numbers, and hashes that are the same on every node.
 //!
-//! Leaves out secrecy: who must not guess a number does not get one from here.
+//! Non-goals: secrecy. The numbers are predictable.
 
 use std::cell::Cell;
 
@@ -31,13 +31,13 @@ impl Random {
     }
 }
 
-/// Another one each time.
+/// A seed that differs from call to call.
 pub(super) fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0_u8)
 }
 
-/// The finalizer of SplitMix64: every bit of the input moves every bit of the output.
+/// The finalizer of SplitMix64: every bit of the input affects every bit of the output.
 pub(super) fn mix(bits: u64) -> u64 {
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,6 +1,6 @@
-//! What `/upstreams` says.
+//! The state of upstreams, for `/upstreams`.
 //!
-//! Leaves out how it is written down: admin's.
+//! Non-goals: its JSON encoding, which is admin's.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use super::state::{Target, UpstreamState};
 pub struct UpstreamReport {
     /// Its key in the configuration.
     pub name: String,
-    /// Which server is next, as a configuration writes it.
+    /// The balancing policy, as written in a configuration.
     pub balance: &'static str,
-    /// Requests that were sent again.
+    /// Retries.
     pub retries_tried: u64,
-    /// Requests that the budget kept from that.
+    /// Retries that the retry budget denied.
     pub retries_denied: u64,
     /// Its servers, each at each of its addresses.
     pub servers: Vec<ServerReport>,
@@ -27,43 +27,43 @@ pub struct UpstreamReport {
 pub struct ServerReport {
     /// As it was configured.
     pub server: String,
-    /// Where it is; empty where its name has no address yet.
+    /// Its socket address; empty while its name is not resolved.
     pub address: String,
-    /// Its share.
+    /// Its configured weight.
     pub weight: u32,
     /// `healthy`, `unhealthy`, `ejected`, `draining` or `unresolved`.
     pub state: &'static str,
-    /// Why; may be empty.
+    /// Why it is in this state; may be empty.
     pub reason: String,
-    /// For how long it has been so.
+    /// Time in this state.
     pub since: Duration,
-    /// How often it was left out.
+    /// Number of ejections.
     pub ejections: u64,
-    /// Requests under way.
+    /// Requests in flight.
     pub active: u64,
     /// Requests so far.
     pub requests: u64,
     /// Those that failed.
     pub failures: u64,
-    /// What a request takes of late.
+    /// Moving average of its latency.
     pub latency: Option<Duration>,
-    /// What probes found, where there are any.
+    /// Results of probes, if the upstream has health checks.
     pub probe: Option<ProbeReport>,
 }
 
-/// What probes found.
+/// Results of probes.
 #[derive(Debug, Clone)]
 pub struct ProbeReport {
-    /// Good answers.
+    /// Probes that passed.
     pub passed: u64,
-    /// Bad ones, or none.
+    /// Probes that failed.
     pub failed: u64,
-    /// The last one: a status, or what went wrong.
+    /// The last result: a status or a failure.
     pub last: String,
 }
 
 impl UpstreamState {
-    /// What it is like at `now`.
+    /// Its state at `now`.
     #[must_use]
     pub fn report(&self, now: Instant) -> UpstreamReport {
         let targets = self.targets();

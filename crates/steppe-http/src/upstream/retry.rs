@@ -1,14 +1,14 @@
-//! How many requests may be sent again: a share of those of the last seconds.
+//! The retry budget: retries are limited to a share of the requests of the last seconds.
 //!
-//! Invariant: in any window, retries never exceed the share of its requests or
-//! the small number that is always allowed, whichever is more. Counting a request
-//! is one atomic word; only a retry takes a lock.
+//! Invariant: in any window, retries never exceed that share of its requests or a small
+//! minimum, whichever is more. Counting a request is one atomic operation; only a retry takes
+//! a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::target::millis;
+use super::uptime::millis;
 use crate::limits::{RETRIES_MIN_PER_SECOND, RETRY_WINDOW_S};
 
 const SLOTS: usize = 10;
@@ -25,11 +25,11 @@ pub(super) struct RetryBudget {
     denied: AtomicU64,
 }
 
-/// Requests of a second that a word has room for: 2^32.
+/// Low bits of a word that count the requests of a second: up to 2^32.
 const COUNT_BITS: u32 = 32;
 
 impl RetryBudget {
-    /// A request came.
+    /// Counts a request.
     pub(super) fn count(&self, now: Instant) {
         let second = second(now);
         let slot = &self.requests[slot(second)];
@@ -45,7 +45,7 @@ impl RetryBudget {
         });
     }
 
-    /// Whether one more may be sent again now, at `share` of the requests.
+    /// Whether another retry is allowed now, at `share` of the requests.
     pub(super) fn allows(&self, share: f64, now: Instant) -> bool {
         let second = second(now);
         let mut retries = self.retries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +78,7 @@ impl RetryBudget {
         is_allowed
     }
 
-    /// Sent again so far, and kept from it by the budget.
+    /// Retries allowed and denied so far.
     pub(super) fn totals(&self) -> (u64, u64) {
         let load = |total: &AtomicU64| total.load(Ordering::Relaxed);
         (load(&self.tried), load(&self.denied))
@@ -96,7 +96,7 @@ fn allowed(share: f64, requests: u64) -> u64 {
     of_requests.max(RETRIES_MIN_PER_SECOND * RETRY_WINDOW_S)
 }
 
-/// The first second is not 0: slots begin there.
+/// The second of `now`, never 0: an empty slot has second 0.
 fn second(now: Instant) -> u64 {
     millis(now) / 1000 + RETRY_WINDOW_S
 }

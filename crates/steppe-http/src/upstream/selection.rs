@@ -1,6 +1,6 @@
-//! What one request asks of its upstream, and what was tried for it so far.
+//! Server selection of one request: affinity, hash key, and the servers tried so far.
 //!
-//! Invariant: as long as nothing fails, it allocates nothing.
+//! Invariant: it allocates nothing until an attempt fails.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::field::FieldBlock;
 use crate::h1::encode::Encoder;
 use crate::head::RequestHead;
 
-/// The way of one request through the servers of its upstream.
+/// The input and the attempts of one request's server selection.
 #[derive(Debug, Default)]
 pub struct Selection {
     key: Option<u64>,
@@ -33,7 +33,7 @@ impl Selection {
         }
     }
 
-    /// Whoever was tried may be asked again, but for the one that just `failed`.
+    /// Servers that were tried may be chosen again, except the one that just `failed`.
     pub(super) fn wanted_after<'a>(&'a self, failed: &'a Arc<TargetState>) -> Wanted<'a> {
         Wanted {
             tried: std::slice::from_ref(failed),
@@ -41,14 +41,14 @@ impl Selection {
         }
     }
 
-    /// A try was of no use: another server comes next.
+    /// Records a failed attempt: the next one goes to another server.
     pub fn failed_at(&mut self, connected: &Connected) {
         self.tried.push(Arc::clone(&connected.state));
     }
 }
 
 impl Pool {
-    /// Reads what the choice of a server goes by; `client` says who asks.
+    /// Reads the sticky cookie and the hash key of a request; `client` returns its address.
     pub fn select(&self, head: &RequestHead, client: impl FnOnce() -> IpAddr) -> Selection {
         let settings = self.settings();
         if settings.retry.is_some() {
@@ -67,10 +67,10 @@ impl Pool {
         }
     }
 
-    /// Adds the cookie that keeps the client at the server that answered, unless it has it.
+    /// Adds the affinity cookie of the server that responded, unless the client has sent it.
     ///
     /// # Errors
-    /// Where the budget has no room for it.
+    /// When the budget refuses memory for it.
     pub(crate) fn stick(
         &self,
         token: Option<u64>,
@@ -94,7 +94,7 @@ impl Pool {
         Ok(fields.append(b"set-cookie", &room[..written])?)
     }
 
-    /// `None` where the server may no longer be chosen: a client is not sent to it again.
+    /// `None` if the server is no candidate any more: clients get no affinity to it.
     fn token_of(&self, state: &Arc<TargetState>) -> Option<u64> {
         let picker = self.picker.borrow();
         let mut candidates = picker.candidates().iter();
@@ -104,7 +104,7 @@ impl Pool {
 }
 
 impl Selection {
-    /// What the client's cookie said.
+    /// The token of the client's cookie.
     pub(crate) fn token(&self) -> Option<u64> {
         self.token
     }

@@ -1,10 +1,10 @@
-//! One truth about the servers of each upstream, shared by all workers.
+//! The state of each upstream's servers, shared by all workers.
 //!
-//! Invariant: on the way of a request only atomics are touched; the lock is taken
-//! where a server's condition changes, once a second, and by admin.
+//! Invariant: the request path uses atomics only; the lock is taken when a server's condition
+//! changes, once a second, and by admin.
 //!
-//! A server's state outlives a change of the configuration where the upstream's
-//! name, the server and the address are the same.
+//! A server's state survives a reload if the upstream's name, the server and the address stay
+//! the same.
 
 use std::hash::RandomState;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use super::target::{Condition, Failure, TargetState};
 use crate::config::{Outlier, Servers, Upstream, UpstreamKind};
 use crate::limits::{SLOW_START_STEPS, WEIGHT_STEPS};
 
-/// The upstreams of the configuration that is in force.
+/// The upstreams of the current configuration.
 #[derive(Debug, Default)]
 pub struct Upstreams {
     current: RwLock<Vec<Arc<UpstreamState>>>,
@@ -33,16 +33,16 @@ pub struct UpstreamState {
     settings: Servers,
     endpoints: Vec<Endpoints>,
     targets: Mutex<Vec<Target>>,
-    /// Moves when what may be chosen changes.
+    /// Incremented when the candidates change.
     version: AtomicU64,
     kept: Arc<Kept>,
 }
 
-/// What a change of the configuration does not touch.
+/// State that survives a reload.
 #[derive(Debug, Default)]
 struct Kept {
     retries: RetryBudget,
-    /// Of the sticky cookies.
+    /// Key of the sticky cookies' tokens.
     secret: RandomState,
 }
 
@@ -55,8 +55,8 @@ pub(super) struct Target {
 }
 
 impl Upstreams {
-    /// Takes over a configuration whose servers are at `endpoints`: those that stay keep
-    /// their state. `None` stands where an upstream has no servers.
+    /// Switches to a configuration with these `endpoints`: servers that stay keep their state.
+    /// `None` stands for an upstream without servers.
     pub fn replace(
         &self,
         upstreams: &[Upstream],
@@ -88,8 +88,8 @@ impl Upstreams {
         current.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes a server of upstream `name` out of service, or back. `server` is as it was
-    /// configured, or an address of it with its port. `None`: there is none.
+    /// Drains a server of upstream `name`, or ends that. `server` is the server as configured, or
+    /// one of its addresses with the port. `None`: no such server.
     pub fn set_drained(&self, name: &str, server: &str, is_drained: bool) -> Option<()> {
         let current = self.current();
         let upstream = current.iter().find(|upstream| upstream.name == name)?;
@@ -112,10 +112,10 @@ impl UpstreamState {
             version: AtomicU64::new(1),
             kept: last.map_or_else(Arc::default, |last| Arc::clone(&last.kept)),
         };
-        // Without this an index could stand for another server than it did.
+        // Otherwise an index could refer to another server than before.
         state.rebuild(&mut state.lock(), Instant::now());
         if state.settings.health.is_none() {
-            // Nobody would ever find that it is well again.
+            // Without probes nothing would ever mark it healthy again.
             for target in state.targets() {
                 state.probed(&target.state, false);
             }
@@ -129,7 +129,7 @@ impl UpstreamState {
         &self.name
     }
 
-    /// What it was told.
+    /// Its configuration.
     #[must_use]
     pub fn settings(&self) -> &Servers {
         &self.settings
@@ -148,7 +148,7 @@ impl UpstreamState {
         self.lock().clone()
     }
 
-    /// Requests sent again, and kept from it by the budget.
+    /// Retries, and retries that the retry budget denied.
     #[must_use]
     pub fn retries(&self) -> (u64, u64) {
         self.kept.retries.totals()
@@ -158,7 +158,7 @@ impl UpstreamState {
         &self.kept.retries
     }
 
-    /// The value of the sticky cookie that stands for a server.
+    /// The token of a server in the sticky cookie.
     fn token(&self, state: &TargetState) -> u64 {
         sticky::token(&self.kept.secret, state)
     }
@@ -171,7 +171,7 @@ impl UpstreamState {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes over what names resolve to now, and lets servers back whose time has come.
+    /// Applies new addresses of names, and readmits servers whose ejection is over.
     pub(super) fn sync(&self, now: Instant) {
         let mut targets = self.lock();
         if !self.is_current(&targets) {
@@ -182,7 +182,7 @@ impl UpstreamState {
         for target in &*targets {
             if target.state.readmit(probation, now) {
                 has_changed = true;
-                self.say(&target.state, "server is back");
+                self.log_change(&target.state, "server is back");
             }
         }
         if has_changed {
@@ -223,7 +223,7 @@ impl UpstreamState {
         self.changed();
     }
 
-    /// Who may be chosen, with the weights of this moment; and whether these still grow.
+    /// The candidates with their current weights, and whether some are in slow start.
     pub(super) fn candidates(&self, now: Instant) -> (Vec<Candidate>, bool) {
         let targets = self.lock();
         let is_healthy = |target: &&Target| target.state.condition() == Condition::Healthy;
@@ -242,7 +242,7 @@ impl UpstreamState {
             .map(&mut candidate)
             .collect();
         if candidates.is_empty() {
-            // Where none is well, any may be: to ask is better than to refuse.
+            // If no server is available, all are candidates: an attempt is better than a 503.
             candidates = targets
                 .iter()
                 .filter(is_in_service)
@@ -256,7 +256,7 @@ impl UpstreamState {
         u64::from(self.settings.servers[server].weight) * WEIGHT_STEPS
     }
 
-    /// Grows from a tenth to the whole while a server that came back is slow to start.
+    /// Slow start: the weight of a readmitted server grows from a tenth to the whole.
     fn weight(&self, target: &Target, now: Instant) -> u64 {
         let (full, window) = (self.full_weight(target.server), self.settings.slow_start);
         let Some(back_for) = target
@@ -275,7 +275,7 @@ impl UpstreamState {
         self.settings.outlier.unwrap_or_default()
     }
 
-    /// A server did not do its part, `elapsed` after it was asked.
+    /// Records a failure of a server, `elapsed` after the request was sent.
     pub(crate) fn failed(&self, state: &TargetState, failure: Failure, elapsed: Duration) {
         let now = Instant::now();
         let in_a_row = state.failed(failure, elapsed, now);
@@ -302,7 +302,8 @@ impl UpstreamState {
         );
     }
 
-    /// The only server is never left out, and of several at least one may be.
+    /// Whether the limit of ejected servers allows another one: never the only server, and always
+    /// one of several.
     fn may_eject(&self, targets: &[Target]) -> bool {
         let ejected = targets.iter().filter(|target| target.state.is_ejected());
         #[expect(
@@ -315,7 +316,7 @@ impl UpstreamState {
         targets.len() > 1 && ejected.count() < most.max(1)
     }
 
-    /// What probes make of a server.
+    /// Applies the verdict of the probes.
     pub(super) fn probed(&self, state: &TargetState, is_unhealthy: bool) {
         if !state.set_unhealthy(is_unhealthy, Instant::now()) {
             return;
@@ -326,10 +327,10 @@ impl UpstreamState {
         } else {
             "server is healthy again"
         };
-        self.say(state, what);
+        self.log_change(state, what);
     }
 
-    fn say(&self, state: &TargetState, what: &str) {
+    fn log_change(&self, state: &TargetState, what: &str) {
         let last = state.probe.text();
         tracing::info!(upstream = self.name, server = %state.server, address = %state.ip,
             last_probe = last, "{what}");
@@ -349,7 +350,7 @@ impl UpstreamState {
         found
     }
 
-    /// Where a target is, as text: `unix:` and the path where it has no address.
+    /// A target's address as text: `unix:` and the path for a Unix socket.
     pub(super) fn address_of(&self, target: &Target) -> String {
         let address = self.endpoints[target.server].socket_address(target.state.ip);
         address.map_or_else(

@@ -1,11 +1,10 @@
-//! The cookie that keeps a client at its server, and the keys of `hash_on`.
+//! Session affinity by cookie, and the keys of `hash_on`.
 //!
-//! Invariant: a cookie tells nobody where a server is: its value is a keyed hash,
-//! and the key stays in the process. A value that stands for no server that may
-//! be chosen counts as none.
+//! Invariant: a cookie does not reveal a server's address: its value is a keyed hash, and the
+//! key stays in the process. A value that matches no candidate is ignored.
 //!
-//! Leaves out: several nodes. Each has a key of its own, so a client that comes
-//! to another node gets a new cookie there. Spec: RFC 6265bis §5.4 to §5.7.
+//! Non-goals: affinity across nodes. Each node has a key of its own, so a client that reaches
+//! another node gets a new cookie there. Spec: RFC 6265bis §5.4 to §5.7.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -21,12 +20,12 @@ use crate::head::RequestHead;
 /// Hexadecimal digits of a value.
 const DIGITS: usize = 16;
 
-/// The value that stands for a server.
+/// The token of a server: a keyed hash of its address.
 pub(super) fn token(secret: &RandomState, state: &TargetState) -> u64 {
     secret.hash_one((state.server.to_string(), state.ip))
 }
 
-/// What a client brought in its cookie.
+/// The token in a client's cookie.
 pub(super) fn read(fields: &FieldBlock, name: &str) -> Option<u64> {
     let value = cookie(fields, name.as_bytes())?;
     let text = std::str::from_utf8(value).ok()?;
@@ -54,7 +53,7 @@ fn cookie<'a>(fields: &'a FieldBlock, name: &[u8]) -> Option<&'a [u8]> {
     pairs.find_map(|pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
 }
 
-/// The hash of what `on` names; `None` where the request has no such thing.
+/// The hash of the request's value that `on` names; `None` if it has none.
 pub(super) fn key(on: &HashOn, head: &RequestHead, client: IpAddr) -> Option<u64> {
     let bytes = match on {
         HashOn::Header(name) => head.fields.values_named(name.as_bytes()).next()?,

@@ -1,28 +1,27 @@
-//! What the node knows of one server at one of its addresses.
+//! The state of one server at one of its addresses.
 //!
-//! Invariant: workers only add to counts and exchange words here: no lock on the
-//! way of a request. Times are milliseconds since the process began, so that one
-//! word holds them.
+//! Invariant: all fields are atomics, so the request path takes no lock. Times are
+//! milliseconds since the process started, which fit an atomic.
 //!
-//! Leaves out who decides: ejection is `state.rs`'s, probes are `probe.rs`'s.
+//! Non-goals: policy. `state.rs` decides about ejection, `probe.rs` about health.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use steppe_net::ServerAddress;
 
 use super::latency::Latency;
+use super::uptime::millis;
 
-/// A server at one of its addresses, as all workers share it.
+/// A server at one of its addresses, shared by all workers.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct TargetState {
     /// The server as it was configured.
     pub(super) server: ServerAddress,
     pub(super) ip: IpAddr,
-    /// Where it is, for people.
+    /// Its address as text.
     address: Box<str>,
     started: AtomicU64,
     ended: AtomicU64,
@@ -32,41 +31,41 @@ pub struct TargetState {
     in_a_row: AtomicU32,
     last_failure: AtomicU8,
     latency: Latency,
-    /// Until when it is left out. 0: it is not.
+    /// End of its ejection. 0: it is not ejected.
     ejected_until: AtomicU64,
     ejections: AtomicU64,
-    /// Ejections of which each followed soon after the one before.
+    /// Consecutive ejections, each soon after the one before.
     streak: AtomicU32,
     is_drained: AtomicBool,
     is_unhealthy: AtomicBool,
-    /// When it came back last. 0: it was never away.
+    /// Time of its last readmission. 0: it was never ejected.
     back_at: AtomicU64,
-    /// When its condition changed last.
+    /// Time of the last change of its condition.
     changed_at: AtomicU64,
     pub(super) probe: ProbeState,
 }
 
-/// What probes found.
+/// Results of probes.
 #[derive(Debug, Default)]
 pub(super) struct ProbeState {
     pub(super) passed: AtomicU64,
     pub(super) failed: AtomicU64,
-    /// A status, or a [`ProbeFailure`]; 0: there was none yet.
+    /// The last status or [`ProbeFailure`]; 0: no probe yet.
     pub(super) last: AtomicU16,
 }
 
-/// How a request to a server failed.
+/// A failure of a request to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// No connection.
+    /// The connection was refused or failed.
     Connect,
-    /// No connection in time.
+    /// The connect timeout expired.
     ConnectTimeout,
-    /// The connection ended early.
+    /// The connection was closed or reset before the response was complete.
     Reset,
-    /// Nothing came in time.
+    /// No response in time.
     Timeout,
-    /// What came is no response.
+    /// The response was malformed.
     Garbage,
     /// 502.
     BadGateway,
@@ -76,16 +75,16 @@ pub enum Failure {
     GatewayTimeout,
 }
 
-/// In what condition a server is.
+/// Whether a server is sent requests, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// It takes requests.
+    /// It is sent requests.
     Healthy,
-    /// Probes say that it is not well.
+    /// Its probes fail.
     Unhealthy,
-    /// It failed too often.
+    /// It was ejected after failures.
     Ejected,
-    /// It is being taken out of service.
+    /// The operator drains it.
     Draining,
 }
 
@@ -101,7 +100,7 @@ impl Failure {
         Self::GatewayTimeout,
     ];
 
-    /// The failure that a status is.
+    /// The failure that a response's status stands for, if it does.
     #[must_use]
     pub fn status(status: u16) -> Option<Self> {
         match status {
@@ -133,7 +132,7 @@ impl Failure {
 }
 
 impl Condition {
-    /// As `/upstreams` says it.
+    /// Its name in `/upstreams`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -143,13 +142,6 @@ impl Condition {
             Self::Draining => "draining",
         }
     }
-}
-
-/// Milliseconds since the process began, never 0.
-pub(super) fn millis(at: Instant) -> u64 {
-    static BEGAN_AT: LazyLock<Instant> = LazyLock::new(Instant::now);
-    let since = at.saturating_duration_since(*BEGAN_AT).as_millis();
-    u64::try_from(since).unwrap_or(u64::MAX).saturating_add(1)
 }
 
 fn address_text(server: &ServerAddress, ip: IpAddr) -> Box<str> {
@@ -183,35 +175,35 @@ impl TargetState {
         }
     }
 
-    /// Where it is: address and port, or the path of a Unix socket.
+    /// Its address and port, or the path of a Unix socket.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// A request begins.
+    /// Counts a request that begins.
     #[inline]
     pub fn begin(&self) {
         self.started.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request that [began](Self::begin) is over.
+    /// Counts the end of a request that [began](Self::begin).
     #[inline]
     pub fn end(&self) {
         self.ended.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request waits for a connection.
+    /// Counts a request that waits for a connection.
     pub(super) fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It has one, or gives up.
+    /// Counts the end of such a wait.
     pub(super) fn wait_over(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Requests under way, those that wait for a connection included.
+    /// Requests in flight, those that wait for a connection included.
     #[inline]
     #[must_use]
     pub fn active(&self) -> u64 {
@@ -239,34 +231,34 @@ impl TargetState {
         self.ejections.load(Ordering::Relaxed)
     }
 
-    /// What a request takes of late.
+    /// Moving average of its latency.
     #[must_use]
     pub fn latency(&self) -> Option<Duration> {
         self.latency.value()
     }
 
-    /// Its latency times the requests that would wait; less is better.
+    /// Its latency times the requests in flight; lower is better.
     #[inline]
     pub(super) fn cost(&self, now: Instant) -> f64 {
         self.latency.cost(self.active(), now)
     }
 
-    /// The head of a response came, `elapsed` after the request began.
+    /// Records a response's head, received `elapsed` after the request began.
     #[inline]
     pub(crate) fn answered(&self, elapsed: Duration, now: Instant) {
         self.latency.observe(elapsed, now);
     }
 
-    /// An exchange was whole.
+    /// Records a complete exchange.
     #[inline]
     pub(crate) fn succeeded(&self) {
-        // A load is cheap among workers, a store is not.
+        // A load of a shared cache line is cheap, a store is not.
         if self.in_a_row.load(Ordering::Relaxed) != 0 {
             self.in_a_row.store(0, Ordering::Relaxed);
         }
     }
 
-    /// It failed; says how often in a row.
+    /// Records a failure and returns the number of consecutive ones.
     pub(super) fn failed(&self, failure: Failure, elapsed: Duration, now: Instant) -> u32 {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.last_failure.store(failure as u8, Ordering::Relaxed);
@@ -279,7 +271,7 @@ impl TargetState {
         Failure::ALL[usize::from(self.last_failure.load(Ordering::Relaxed))]
     }
 
-    /// Leaves it out for `ejection`, doubled each time that follows soon.
+    /// Ejects it for `ejection`, doubled for each consecutive ejection; returns the duration.
     pub(super) fn eject(&self, ejection: Duration, now: Instant) -> Duration {
         let at = millis(now);
         let back_at = self.back_at.load(Ordering::Relaxed);
@@ -300,8 +292,8 @@ impl TargetState {
         self.ejected_until.load(Ordering::Relaxed) != 0
     }
 
-    /// Ends an ejection whose time has come; `probation` failures count as if they
-    /// had happened, so that another one is enough. Says whether one ended.
+    /// Ends an ejection that has expired, with `probation` consecutive failures on record, so that
+    /// one more ejects it again. Returns whether one ended.
     pub(super) fn readmit(&self, probation: u32, now: Instant) -> bool {
         let until = self.ejected_until.load(Ordering::Relaxed);
         if until == 0 || millis(now) < until {
@@ -319,12 +311,12 @@ impl TargetState {
         self.changed_at.store(now, Ordering::Relaxed);
     }
 
-    /// Takes it out of service, or back; says whether that changed anything.
+    /// Sets whether it is drained; returns whether that changed.
     pub(super) fn set_drained(&self, is_drained: bool, now: Instant) -> bool {
         Self::set(&self.is_drained, is_drained, self, now)
     }
 
-    /// Says what probes make of it; says whether that changed anything.
+    /// Sets whether its probes fail; returns whether that changed.
     pub(super) fn set_unhealthy(&self, is_unhealthy: bool, now: Instant) -> bool {
         Self::set(&self.is_unhealthy, is_unhealthy, self, now)
     }
@@ -343,7 +335,7 @@ impl TargetState {
         self.is_drained.load(Ordering::Relaxed)
     }
 
-    /// In what condition it is.
+    /// Its condition.
     #[must_use]
     pub fn condition(&self) -> Condition {
         if self.is_drained() {
@@ -357,7 +349,7 @@ impl TargetState {
         }
     }
 
-    /// Why it is in its condition; empty where there is nothing to say.
+    /// Why it is in its condition; may be empty.
     #[must_use]
     pub fn reason(&self, now: Instant) -> String {
         match self.condition() {
@@ -377,14 +369,14 @@ impl TargetState {
         }
     }
 
-    /// For how long it has been in its condition.
+    /// Time in its condition.
     #[must_use]
     pub fn since(&self, now: Instant) -> Duration {
         let changed_at = self.changed_at.load(Ordering::Relaxed);
         Duration::from_millis(millis(now).saturating_sub(changed_at))
     }
 
-    /// For how long it has been back; `None`: it was never away.
+    /// Time since its readmission; `None`: it was never ejected.
     pub(super) fn back_for(&self, now: Instant) -> Option<Duration> {
         let back_at = self.back_at.load(Ordering::Relaxed);
         (back_at != 0).then(|| Duration::from_millis(millis(now).saturating_sub(back_at)))
@@ -393,7 +385,7 @@ impl TargetState {
 
 const DOUBLINGS: u32 = crate::limits::EJECTION_DOUBLINGS_MAX;
 
-/// What a probe ends with where it is no status.
+/// Why a probe has no status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProbeFailure {
     Connect = 1,
@@ -403,7 +395,7 @@ pub(super) enum ProbeFailure {
 }
 
 impl ProbeState {
-    /// What the last one ended with.
+    /// The last result as text.
     pub(super) fn text(&self) -> String {
         match self.last.load(Ordering::Relaxed) {
             0 => "none yet".to_owned(),

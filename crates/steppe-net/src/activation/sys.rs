@@ -1,4 +1,4 @@
-//! Takes descriptors over by number, and variables out of the environment.
+//! Adopts inherited descriptors by number, and removes environment variables.
 #![expect(
     unsafe_code,
     reason = "no safe function owns a descriptor by its number, or changes the environment"
@@ -12,8 +12,7 @@ use socket2::Socket;
 /// The first descriptor that a service manager passes (`SD_LISTEN_FDS_START`).
 const FIRST: RawFd = 3;
 
-/// Takes over `count` descriptors from the first on. They are gone with the first call: whoever asks
-/// again gets none.
+/// Adopts `count` descriptors from [`FIRST`] on. Only the first call gets any.
 pub(super) fn take_sockets(count: u16) -> Vec<Socket> {
     static IS_TAKEN: AtomicBool = AtomicBool::new(false);
     if IS_TAKEN.swap(true, Ordering::AcqRel) {
@@ -23,7 +22,7 @@ pub(super) fn take_sockets(count: u16) -> Vec<Socket> {
     numbers.filter_map(take_socket).collect()
 }
 
-/// `None` where nothing was passed under this number.
+/// `None` if no descriptor of this number is open.
 fn take_socket(number: RawFd) -> Option<Socket> {
     // SAFETY: F_SETFD takes a number and an integer, and changes nothing where nothing is open.
     let result = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
@@ -36,7 +35,7 @@ fn take_socket(number: RawFd) -> Option<Socket> {
     Some(owned.into())
 }
 
-/// Removes `names` from the environment, unless other threads may be reading it.
+/// Removes `names` from the environment if no other thread can be reading it.
 pub(super) fn clear_variables(names: &[&str]) {
     if !is_single_threaded() {
         return;

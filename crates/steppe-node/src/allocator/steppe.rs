@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use steppe_malloc::heap_profile;
 use steppe_malloc::stats::{self, Stats};
 
-use super::Figures;
+use super::figures::Figures;
 
 /// What the reports call it.
 pub const NAME: &str = "steppe";

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::Figures;
+use super::figures::Figures;
 
 #[cfg(any(feature = "alloc-system", not(feature = "alloc-mimalloc")))]
 pub(super) use system::{ALLOCATOR, Allocator};

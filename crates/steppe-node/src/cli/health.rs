@@ -1,7 +1,7 @@
-//! `steppe health`: asks a running node whether it wants traffic, for containers and scripts.
+//! `steppe health`: asks a running node whether it is ready, for containers and scripts.
 //!
-//! Invariant: it ends within [`PATIENCE`] and reads a bounded answer, whatever answers there.
-//! Left out: everything but `/readyz`, which needs no token. Spec: RFC 9112.
+//! Invariant: it ends within [`TIMEOUT`] and reads a bounded response, whatever the peer sends.
+//! Non-goals: endpoints other than `/readyz`, which needs no token. Spec: RFC 9112.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use steppe_net::ListenAddress;
 
-use super::{Code, load, print, say};
+use super::code::Code;
+use super::console::{complain, load, print, say};
 
 /// The whole exchange may take this long: less than probes of containers wait.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// `/readyz` answers with a head of a few lines and a word.
 const ANSWER_BYTES_MAX: u64 = 8 << 10;
@@ -75,7 +76,7 @@ fn probed(options: Health) -> Result<ListenAddress, Code> {
     };
     let outcome = load(&file)?;
     let Some(config) = outcome.config else {
-        super::complain(&outcome.report);
+        complain(&outcome.report);
         return Err(Code::Configuration);
     };
     let Some(admin) = config.admin else {
@@ -116,17 +117,17 @@ impl fmt::Display for Answer {
 }
 
 fn ask(address: &ListenAddress) -> io::Result<Answer> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let answer = match address {
         ListenAddress::Tcp(tcp) => {
-            let stream = TcpStream::connect_timeout(tcp, PATIENCE)?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            let stream = TcpStream::connect_timeout(tcp, TIMEOUT)?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
             let wait = |limit| stream.set_read_timeout(Some(limit));
             exchange(&stream, &stream, &tcp.to_string(), wait, end)?
         }
         ListenAddress::Unix(path) => {
             let stream = UnixStream::connect(path)?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
             let wait = |limit| stream.set_read_timeout(Some(limit));
             exchange(&stream, &stream, "localhost", wait, end)?
         }

@@ -9,7 +9,8 @@ use std::{fs, io};
 
 use clap::{Args, Command};
 
-use super::{Code, print, say};
+use super::code::Code;
+use super::console::{print, say};
 use crate::config;
 
 #[derive(Debug, Args)]

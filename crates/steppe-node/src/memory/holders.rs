@@ -5,8 +5,10 @@
 //! count*: mapped pool buffers, which are alike to any other mapping; they get
 //! their count, and no more than what the mappings without an owner hold.
 
+use super::error::ReportError;
 use super::mapping::{self, Kind, Mapping};
-use super::{ReportError, pool_mapped_bytes, stack};
+use super::pooled::pool_mapped_bytes;
+use super::stack;
 use crate::allocator::AllocatorView;
 
 /// Anonymous memory, by holder.

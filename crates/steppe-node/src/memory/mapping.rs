@@ -2,7 +2,7 @@
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
-use super::ReportError;
+use super::error::ReportError;
 
 /// One mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! The file that lines end in.
+//! The file or pipe that a line log writes to.
 //!
-//! Invariant: a line that is not whole in the file is ended before the next one
-//! begins, so that one failure spoils one line.
+//! Invariant: after a partial write the line is terminated before the next one is
+//! written, so that a failure corrupts one line only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -14,9 +14,9 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 
 use super::{Counts, Destination};
-use crate::limits::{LINE_PIPE_PAUSE, LINE_TROUBLE_EVERY};
+use crate::limits::{LINE_PIPE_PAUSE, LINE_REPORT_INTERVAL};
 
-/// What others may do with a log: those of its group read it.
+/// Permissions of a new log file: its group may read it.
 const MODE: u32 = 0o640;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Sink {
     file: File,
     /// The last write ended within a line.
     is_within_line: bool,
-    spoken_at: Option<Instant>,
+    reported_at: Option<Instant>,
 }
 
 impl Sink {
@@ -38,11 +38,11 @@ impl Sink {
             destination,
             file,
             is_within_line: false,
-            spoken_at: None,
+            reported_at: None,
         })
     }
 
-    /// Opens the file again; where that fails the old one stays.
+    /// Reopens the file; if that fails, the old one stays in use.
     pub(super) fn reopen(&mut self, counts: &Counts) {
         let Destination::File(path) = &self.destination else {
             return;
@@ -59,7 +59,7 @@ impl Sink {
         }
     }
 
-    /// Writes `bytes`, which are `lines` whole lines.
+    /// Writes `bytes`, which hold `lines` whole lines.
     pub(super) fn write(&mut self, bytes: &[u8], lines: u64, counts: &Counts) {
         let result = self.end_line().and_then(|()| self.write_all(bytes, counts));
         let Err((written, error)) = result else {
@@ -73,7 +73,7 @@ impl Sink {
         let lost = lines.saturating_sub(whole);
         counts.dropped.fetch_add(lost, Ordering::Relaxed);
         counts.write_errors.fetch_add(1, Ordering::Relaxed);
-        self.speak(&error, lost);
+        self.report(&error, lost);
     }
 
     fn end_line(&mut self) -> Result<(), (usize, io::Error)> {
@@ -84,7 +84,7 @@ impl Sink {
         Ok(())
     }
 
-    /// On an error, how many bytes were written before.
+    /// Writes all of `bytes`; an error comes with the number of bytes written before it.
     fn write_all(&mut self, bytes: &[u8], counts: &Counts) -> Result<(), (usize, io::Error)> {
         let mut written = 0;
         while written < bytes.len() {
@@ -92,7 +92,7 @@ impl Sink {
                 Ok(0) => return Err((written, ErrorKind::WriteZero.into())),
                 Ok(count) => written += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A pipe whose reader is slow. Meanwhile workers fill the buffers they have.
+                // A full pipe. Meanwhile workers fill their remaining buffers.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if counts.is_ending.load(Ordering::Relaxed) {
                         return Err((written, error));
@@ -105,14 +105,14 @@ impl Sink {
         Ok(())
     }
 
-    /// Once in a while: a full disk fails every write.
-    fn speak(&mut self, error: &io::Error, lost: u64) {
+    /// Logs the error, rate-limited: on a full disk every write fails.
+    fn report(&mut self, error: &io::Error, lost: u64) {
         let now = Instant::now();
         let is_due = self
-            .spoken_at
-            .is_none_or(|at| now.saturating_duration_since(at) >= LINE_TROUBLE_EVERY);
+            .reported_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= LINE_REPORT_INTERVAL);
         if is_due {
-            self.spoken_at = Some(now);
+            self.reported_at = Some(now);
             let destination = match &self.destination {
                 Destination::Stdout => Path::new("standard output"),
                 Destination::File(path) => path,
@@ -125,7 +125,7 @@ impl Sink {
     }
 }
 
-/// A pipe is opened too, without waiting for its reader.
+/// Opens a file or FIFO for appending; `NONBLOCK`, so that it does not wait for a FIFO's reader.
 fn open(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("one bit of the lower ones");
     OpenOptions::new()

@@ -1,4 +1,4 @@
-//! What reaches the file, what does not, and what is counted.
+//! Which lines are written, which are lost, and how both are counted.
 
 use std::fs;
 use std::io::Read;
@@ -9,9 +9,9 @@ use steppe_mem::{Budget, Lease};
 use super::*;
 use crate::limits::{LINE_BUFFER_BYTES, LINE_BUFFERS_IDLE_MAX, LINE_BYTES_MAX};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A folder that is gone afterwards.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -66,7 +66,7 @@ fn every_line_of_every_worker_is_written_in_its_order() {
     for thread in threads {
         thread.join().expect("nothing panics");
     }
-    assert!(log.close(PATIENCE));
+    assert!(log.close(TIMEOUT));
     let text = fs::read_to_string(path).expect("a file");
     for name in ["a ", "b "] {
         let numbers = text.lines().filter_map(|line| line.strip_prefix(name));
@@ -91,7 +91,7 @@ fn a_file_that_was_moved_away_is_followed_by_a_new_one() {
     log.reopen();
     writer.line(|line| line.put(b"third"));
     drop(writer);
-    assert!(log.close(PATIENCE));
+    assert!(log.close(TIMEOUT));
     assert_eq!(
         fs::read_to_string(moved).expect("a file"),
         "first\nsecond\n"
@@ -109,7 +109,7 @@ fn what_exists_is_kept() {
     let mut writer = log.writer(lease);
     writer.line(|line| line.put(b"after"));
     drop(writer);
-    assert!(log.close(PATIENCE));
+    assert!(log.close(TIMEOUT));
     assert_eq!(fs::read_to_string(path).expect("a file"), "before\nafter\n");
 }
 
@@ -140,7 +140,7 @@ fn a_reader_that_stands_still_costs_lines_and_not_time() {
     writer.flush();
     reader.read_exact(&mut arrived).expect("whole lines");
     assert!(arrived.chunks(1024).all(|line| line[1023] == b'\n'));
-    assert!(log.close(PATIENCE));
+    assert!(log.close(TIMEOUT));
     assert_eq!(log.written() + log.dropped(), wanted as u64);
     assert_eq!(log.written(), kept);
 }
@@ -155,7 +155,7 @@ fn a_full_disk_is_counted_and_nothing_stops() {
         writer.flush();
     }
     drop(writer);
-    assert!(log.close(PATIENCE));
+    assert!(log.close(TIMEOUT));
     let counts = (log.written(), log.dropped(), log.write_errors());
     assert_eq!(counts, (0, 3, 3));
 }
@@ -168,7 +168,7 @@ fn a_budget_without_room_costs_lines() {
     let mut writer = log.writer(lease);
     writer.line(|line| line.put(b"lost"));
     drop(writer);
-    assert!(log.close(PATIENCE));
+    assert!(log.close(TIMEOUT));
     assert_eq!((log.written(), log.dropped()), (0, 1));
 }
 
@@ -182,7 +182,7 @@ fn a_line_that_fits_no_buffer_is_dropped_and_its_neighbors_are_not() {
     writer.line(|line| line.put(&long));
     writer.line(|line| line.put(b"after"));
     drop(writer);
-    assert!(log.close(PATIENCE));
+    assert!(log.close(TIMEOUT));
     assert_eq!(fs::read_to_string(path).expect("a file"), "before\nafter\n");
     assert_eq!(log.dropped(), 1);
 }

@@ -1,11 +1,11 @@
-//! A worker's end of a line log.
+//! A worker's buffers of a line log.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use steppe_mem::{Lease, Reservation};
 
-use super::{Filled, LineLog, Order};
+use super::{Command, Filled, LineLog};
 use crate::limits::{LINE_BUFFER_BYTES, LINE_BUFFERS_IDLE_MAX, LINE_BUFFERS_MAX, LINE_BYTES_MAX};
 
 /// Writes lines of one worker.
@@ -13,17 +13,17 @@ use crate::limits::{LINE_BUFFER_BYTES, LINE_BUFFERS_IDLE_MAX, LINE_BUFFERS_MAX, 
 pub struct LineWriter {
     log: LineLog,
     lease: Lease,
-    /// One for each buffer, wherever it is.
+    /// One for each buffer that exists.
     pub(super) charges: Vec<Reservation>,
-    /// Being filled.
+    /// The buffer being filled.
     filling: Option<Vec<u8>>,
     /// Whole lines in `filling`.
     lines: u64,
-    home: SyncSender<Vec<u8>>,
+    returns: SyncSender<Vec<u8>>,
     returned: Receiver<Vec<u8>>,
 }
 
-/// A line as it is written.
+/// A line being written.
 #[derive(Debug)]
 pub struct Line<'a> {
     bytes: &'a mut Vec<u8>,
@@ -32,27 +32,27 @@ pub struct Line<'a> {
 }
 
 impl LineLog {
-    /// A worker's end, its buffers charged to `lease`.
+    /// The writer of one worker, its buffers charged to `lease`.
     #[must_use]
     pub fn writer(&self, lease: Lease) -> LineWriter {
-        let (home, returned) = sync_channel(LINE_BUFFERS_MAX);
+        let (returns, returned) = sync_channel(LINE_BUFFERS_MAX);
         LineWriter {
             log: self.clone(),
             lease,
             charges: Vec::with_capacity(LINE_BUFFERS_MAX),
             filling: None,
             lines: 0,
-            home,
+            returns,
             returned,
         }
     }
 }
 
 impl LineWriter {
-    /// Adds a line: what `write` writes, and its end. `write` is asked again where the
-    /// buffer was nearly full.
+    /// Appends the line that `write` writes, and a line feed. `write` is called again with an
+    /// empty buffer if the line did not fit.
     pub fn line(&mut self, write: impl Fn(&mut Line<'_>)) {
-        // The second time into an empty buffer.
+        // The second attempt is into an empty buffer.
         for _ in 0..2 {
             let Some(bytes) = self.buffer() else { break };
             let start = bytes.len();
@@ -72,14 +72,14 @@ impl LineWriter {
             if start == 0 {
                 break;
             }
-            self.hand_over();
+            self.queue();
         }
         self.log.0.counts.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Hands over what there is, and lets go of buffers that nobody needs.
+    /// Queues the lines so far for the writer thread, and frees surplus empty buffers.
     pub fn flush(&mut self) {
-        self.hand_over();
+        self.queue();
         let mut kept = [const { None }; LINE_BUFFERS_IDLE_MAX];
         let mut count = 0;
         while let Ok(buffer) = self.returned.try_recv() {
@@ -90,19 +90,19 @@ impl LineWriter {
             count += 1;
         }
         for buffer in kept.into_iter().flatten() {
-            // There is room: it was just taken out.
-            let _ = self.home.try_send(buffer);
+            // The channel has room: the buffer was just taken out.
+            let _ = self.returns.try_send(buffer);
         }
     }
 
     fn buffer(&mut self) -> Option<&mut Vec<u8>> {
         if self.filling.is_none() {
-            self.filling = self.returned.try_recv().ok().or_else(|| self.another());
+            self.filling = self.returned.try_recv().ok().or_else(|| self.new_buffer());
         }
         self.filling.as_mut()
     }
 
-    fn another(&mut self) -> Option<Vec<u8>> {
+    fn new_buffer(&mut self) -> Option<Vec<u8>> {
         if self.charges.len() == LINE_BUFFERS_MAX {
             return None;
         }
@@ -111,7 +111,7 @@ impl LineWriter {
         Some(Vec::with_capacity(LINE_BUFFER_BYTES))
     }
 
-    fn hand_over(&mut self) {
+    fn queue(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         if lines == 0 {
             return;
@@ -122,10 +122,11 @@ impl LineWriter {
         let filled = Filled {
             bytes,
             lines,
-            home: self.home.clone(),
+            returns: self.returns.clone(),
         };
-        if self.log.0.to_thread.try_send(Order::Write(filled)).is_err() {
-            // The thread has ended: what it was to write is gone, and the buffer with it.
+        let command = Command::Write(filled);
+        if self.log.0.to_thread.try_send(command).is_err() {
+            // The thread has ended: the lines are lost, and the buffer is freed.
             self.charges.pop();
             let dropped = &self.log.0.counts.dropped;
             dropped.fetch_add(lines, Ordering::Relaxed);
@@ -135,12 +136,12 @@ impl LineWriter {
 
 impl Drop for LineWriter {
     fn drop(&mut self) {
-        self.hand_over();
+        self.queue();
     }
 }
 
 impl Line<'_> {
-    /// Adds `bytes`, which have no line end.
+    /// Appends `bytes`, which contain no line feed.
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
         if bytes.len() > self.end - self.bytes.len() {

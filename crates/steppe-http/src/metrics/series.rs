@@ -1,49 +1,43 @@
 //! The gateway's series, summed over workers when scraped.
 //!
-//! Series of what is configured are there from the start, at zero; what the
-//! gateway answers itself has a series a status class once that happened.
+//! Series of configured names exist from the start, at zero; a route's series without an
+//! upstream, of responses by the gateway itself, exist once such a response was sent.
 
 use std::fmt;
-use std::sync::Arc;
 
 use steppe_telemetry::encode::Family;
-use steppe_telemetry::{Collector, DescriptorEncoder, HistogramSum};
+use steppe_telemetry::{DescriptorEncoder, HistogramSum};
 
 use super::cells::{ByteCells, CLASSES, OpenSum, RouteCells, TotalCells, UpstreamCells};
-use super::{CloseReason, Generation, HttpMetrics, NONE};
+use super::close_reason::CloseReason;
+use super::generation::Generation;
+use super::labels::NONE;
 
-/// Writes the gateway's metrics.
-#[derive(Debug)]
-pub struct HttpCollector(pub(super) Arc<HttpMetrics>);
-
-const REQUESTS: Family = Family::new("steppe_http_requests", "Requests answered");
+const REQUESTS: Family = Family::new("steppe_http_requests", "Requests that were responded to");
 const DURATION: Family = Family::seconds(
     "steppe_http_request_duration",
-    "From a request's first byte to the last of its response",
+    "Time from a request's first byte to the last byte of its response",
 );
-const CONNECTIONS: Family = Family::new(
-    "steppe_http_connections",
-    "Connections of clients that are open",
-);
+const CONNECTIONS: Family = Family::new("steppe_http_connections", "Open connections of clients");
 const CONNECTIONS_OPENED: Family = Family::new(
     "steppe_http_connections_opened",
-    "Connections of clients that were accepted",
+    "Connections accepted from clients",
 );
 const UPSTREAM_CONNECTIONS: Family = Family::new(
     "steppe_http_upstream_connections",
-    "Connections to servers that are open",
+    "Open connections to servers",
 );
 const UPSTREAM_OPENED: Family = Family::new(
     "steppe_http_upstream_connections_opened",
-    "Connections to servers that came to stand",
+    "Connections established to servers",
 );
 const UPSTREAM_CONNECT_FAILURES: Family = Family::new(
     "steppe_http_upstream_connect_failures",
-    "Connections to servers that did not come to stand",
+    "Connection attempts to servers that failed",
 );
 const UPSTREAM_REPLAYS: Family = Family::new(
     "steppe_http_upstream_replays",
-    "Requests sent again because a kept connection had died",
+    "Requests sent again because an idle connection was closed by its server",
 );
 const DOWNSTREAM_BYTES: Family =
     Family::new("steppe_http_downstream_bytes", "Bytes from and to clients");
@@ -51,22 +45,13 @@ const UPSTREAM_BYTES: Family =
     Family::new("steppe_http_upstream_bytes", "Bytes from and to servers");
 const CLOSED: Family = Family::new(
     "steppe_http_closed",
-    "Exchanges and connections that ended before their time, by deadline, limit or cause",
+    "Exchanges and connections aborted, by deadline, limit or cause",
 );
-const TUNNELS: Family = Family::new("steppe_http_tunnels", "Upgraded connections that are open");
-const TUNNELS_OPENED: Family = Family::new(
-    "steppe_http_tunnels_opened",
-    "Connections that were upgraded",
-);
-
-impl Collector for HttpCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.0.generation().encode(&mut encoder)
-    }
-}
+const TUNNELS: Family = Family::new("steppe_http_tunnels", "Open upgraded connections");
+const TUNNELS_OPENED: Family = Family::new("steppe_http_tunnels_opened", "Connections upgraded");
 
 impl Generation {
-    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         self.requests(encoder)?;
         self.durations(encoder)?;
         self.connections(encoder)?;
@@ -172,8 +157,8 @@ impl Generation {
         TUNNELS_OPENED.counter(encoder, tunnels.opened)
     }
 
-    /// Index among the cells, name and upstream of each route, the one for
-    /// requests that match none included.
+    /// Cell index, name and upstream of each route, and of the pseudo route `-` of requests that
+    /// match none.
     fn route_names(&self) -> impl Iterator<Item = (usize, &str, Option<&str>)> {
         let labels = &self.labels;
         let routes = labels.routes.iter().map(|route| {

@@ -1,0 +1,74 @@
+//! The cells of all workers under the names of one configuration.
+//!
+//! A reload makes a new generation, which shares the cells of every name that stays.
+
+use steppe_telemetry::PerWorker;
+
+use super::cells::{Cells, OpenSum};
+use super::labels::Labels;
+use super::worker::WorkerMetrics;
+
+/// The cells of all workers for one configuration.
+#[derive(Debug)]
+pub struct Generation {
+    pub(super) labels: Labels,
+    pub(super) workers: PerWorker<Cells>,
+}
+
+impl Generation {
+    /// Cells at zero for `workers`.
+    pub(super) fn new(labels: Labels, workers: usize) -> Self {
+        let workers = PerWorker::new(workers, || Cells::new(&labels));
+        Self { labels, workers }
+    }
+
+    /// The cells that worker `index` writes.
+    ///
+    /// A worker may hold cells of several generations at once, since it is one thread.
+    ///
+    /// # Panics
+    /// When there is no such worker, or its cells have a writer: two writers would lose
+    /// increments.
+    #[must_use]
+    pub fn worker(&self, index: usize) -> WorkerMetrics {
+        let cells = self.workers.writer(index);
+        WorkerMetrics::new(cells.expect("each worker takes its own cells, once"))
+    }
+
+    /// Connections of a listener, of all workers.
+    pub(super) fn listener(&self, index: usize) -> OpenSum {
+        let cells = self.workers.cells();
+        OpenSum::of(cells.map(|cells| &cells.listeners[index].connections))
+    }
+
+    /// Connections to an upstream, of all workers.
+    pub(super) fn upstream(&self, index: usize) -> OpenSum {
+        let cells = self.workers.cells();
+        OpenSum::of(cells.map(|cells| &cells.upstreams[index].connections))
+    }
+
+    /// The generation of `labels`, which shares the cells of every name that stays. A listener or
+    /// an upstream that is gone keeps its cells while it has open connections.
+    pub(super) fn relabeled(&self, mut labels: Labels) -> Self {
+        self.keep_open(&mut labels);
+        let cells = self.workers.cells();
+        let relabeled = cells.map(|cells| cells.relabeled(&self.labels, &labels));
+        let workers = PerWorker::of(relabeled);
+        Self { labels, workers }
+    }
+
+    /// Adds to `labels` what has open connections: they are still to be counted out.
+    fn keep_open(&self, labels: &mut Labels) {
+        let leftover = |names: &[String], known: &[String], is_open: &dyn Fn(usize) -> bool| {
+            let gone = |&(index, name): &(usize, &String)| !names.contains(name) && is_open(index);
+            let gone = known.iter().enumerate().filter(gone);
+            gone.map(|(_, name)| name.clone()).collect::<Vec<_>>()
+        };
+        let is_open = |index| self.listener(index).open() > 0;
+        let listeners = leftover(&labels.listeners, &self.labels.listeners, &is_open);
+        let is_open = |index| self.upstream(index).open() > 0;
+        let upstreams = leftover(&labels.upstreams, &self.labels.upstreams, &is_open);
+        labels.listeners.extend(listeners);
+        labels.upstreams.extend(upstreams);
+    }
+}

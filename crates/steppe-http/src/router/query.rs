@@ -1,0 +1,23 @@
+//! The parts of a request that routing reads.
+
+/// The parts of a request that routes are matched against.
+#[derive(Clone, Copy)]
+pub struct RouteQuery<'a> {
+    /// Without a port, in any case; empty when the request names none.
+    pub host: &'a [u8],
+    /// In normal form, with its `;parameters`: [`crate::path::normalize`].
+    pub path: &'a [u8],
+    /// Case-sensitive (RFC 9110 §9.1).
+    pub method: &'a [u8],
+    /// What follows the first `?` of the target.
+    pub query: Option<&'a [u8]>,
+    /// The request's fields.
+    pub fields: &'a dyn FieldLookup,
+}
+
+/// Finds field lines by name.
+pub trait FieldLookup {
+    /// Whether `accept` is true of the value of any field line called `name`, which is in lower
+    /// case. Lines are not split at commas.
+    fn any_value(&self, name: &str, accept: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+}

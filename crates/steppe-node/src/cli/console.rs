@@ -1,0 +1,45 @@
+//! What commands write to standard output and standard error.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::code::Code;
+use crate::config::{self, Drawing, Outcome, Report};
+
+/// Reads a configuration file, or says why it cannot be read.
+pub(super) fn load(path: &Path) -> Result<Outcome, Code> {
+    config::load(path).map_err(|error| {
+        say(&format!("steppe: can't read {}: {error}\n", path.display()));
+        Code::Configuration
+    })
+}
+
+/// Writes what is wrong with a configuration to standard error.
+pub(super) fn complain(report: &Report) {
+    let is_colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let drawing = match is_colored {
+        true => Drawing::Color,
+        false => Drawing::Plain,
+    };
+    say(&report.render(drawing));
+}
+
+/// Writes to standard error.
+pub(super) fn say(text: &str) {
+    // Standard error may be closed; there is nobody left to tell.
+    _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Writes the output of a command; its exit code says whether that worked.
+pub(super) fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Code::Ok.into(),
+        // `steppe schema | head`: the reader has what it wanted.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Ok.into(),
+        Err(error) => {
+            say(&format!("steppe: can't write: {error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
