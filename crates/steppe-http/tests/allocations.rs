@@ -152,7 +152,7 @@ impl Running {
             index: 0,
             drain: drain.clone(),
             stock,
-            keep_house: || (),
+            housekeeping: || (),
         };
         let worker = spawn_worker(plan, serve).expect("a thread");
         Self {

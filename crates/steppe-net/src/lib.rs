@@ -27,4 +27,4 @@ pub use folder::{File, FileStatus, Folder, Opened, Reading, Root};
 pub use listener::{BindError, BoundListener, Listener, bind};
 pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
 pub use stream::{PeerAddress, Stream};
-pub use worker::{Pulse, Worker, WorkerPlan, WorkerThread, spawn_worker};
+pub use worker::{Heartbeat, Worker, WorkerPlan, WorkerThread, spawn_worker};

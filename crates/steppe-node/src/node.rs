@@ -118,8 +118,12 @@ async fn serve(
     let resting = AbortOnDrop(tokio::spawn(allocator::keep_resting()));
     let mut started = start_workers(&mut node, &gateway, &drain)?;
     readiness.set(State::Ready);
-    let pulses = started.workers.iter().map(WorkerThread::pulse).collect();
-    tokio::spawn(manager.clone().keep_watchdog(pulses));
+    let heartbeats = started
+        .workers
+        .iter()
+        .map(WorkerThread::heartbeat)
+        .collect();
+    tokio::spawn(manager.clone().keep_watchdog(heartbeats));
     manager.ready(format_args!("serving with {} workers", node.workers));
     print!(
         "{}",
@@ -160,7 +164,7 @@ async fn serve(
             _ = terminate.recv() => {}
         }
     };
-    let is_clean = go_down(started, &drain, timeout, again).await;
+    let is_clean = shut_down(started, &drain, timeout, again).await;
     close_access_log(access.as_ref());
     drop((admin, overhead, resting, node.demo));
     let code = if is_clean { Code::Ok } else { Code::Dropped };
@@ -197,8 +201,8 @@ fn open_access_log(
 /// Waits for what workers have handed over; a disk that stands still is not waited for.
 fn close_access_log(access: Option<&LineLog>) {
     /// The end of a drain is not the time to wait for long.
-    const PATIENCE: Duration = Duration::from_secs(3);
-    if access.is_some_and(|log| !log.close(PATIENCE)) {
+    const TIMEOUT: Duration = Duration::from_secs(3);
+    if access.is_some_and(|log| !log.close(TIMEOUT)) {
         tracing::error!("the access log takes no more lines: the last ones are lost");
     }
 }
@@ -395,7 +399,7 @@ fn start_workers(
             index,
             drain: drain.clone(),
             stock,
-            keep_house: allocator::rest,
+            housekeeping: allocator::rest,
         };
         let worker = spawn_worker(plan, move |worker| async move {
             let _stack = StackMark::here();
@@ -413,7 +417,7 @@ fn start_workers(
 }
 
 /// Drains, for as long as `timeout` and until `again`; says how it went.
-async fn go_down(
+async fn shut_down(
     started: Started,
     drain: &Drain,
     timeout: Duration,
