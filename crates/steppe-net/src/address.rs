@@ -1,4 +1,4 @@
-//! Addresses as a configuration writes them.
+//! Addresses as a configuration writes them, and the keys of sockets there.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,6 +11,24 @@ pub enum ListenAddress {
     Tcp(SocketAddr),
     /// A Unix stream socket at this path (`unix:PATH`).
     Unix(PathBuf),
+}
+
+/// How bytes arrive at a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// Connections: TCP, or a Unix stream socket.
+    Stream,
+    /// Datagrams: UDP.
+    Datagram,
+}
+
+/// What a service asks for a socket by: as configured, so port 0 stays 0.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SocketKey {
+    /// Where it is bound.
+    pub address: ListenAddress,
+    /// What it carries.
+    pub transport: Transport,
 }
 
 /// A server to connect to.
@@ -29,11 +47,45 @@ pub enum ServerAddress {
     Unix(PathBuf),
 }
 
+impl SocketKey {
+    /// A socket that accepts connections.
+    #[must_use]
+    pub fn stream(address: ListenAddress) -> Self {
+        Self {
+            address,
+            transport: Transport::Stream,
+        }
+    }
+
+    /// A socket that receives datagrams.
+    #[must_use]
+    pub fn datagram(address: SocketAddr) -> Self {
+        Self {
+            address: ListenAddress::Tcp(address),
+            transport: Transport::Datagram,
+        }
+    }
+
+    /// Whether each socket of this key gets a port of its own.
+    pub(crate) fn is_any_port(&self) -> bool {
+        matches!(self.address, ListenAddress::Tcp(address) if address.port() == 0)
+    }
+}
+
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for SocketKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.transport {
+            Transport::Stream => self.address.fmt(f),
+            Transport::Datagram => write!(f, "{} (UDP)", self.address),
         }
     }
 }
