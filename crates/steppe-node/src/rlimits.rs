@@ -5,7 +5,7 @@ use steppe_net::raise_file_limit;
 use crate::config::Config;
 
 /// Lowers what the process's limit on open files can't carry, all alike, and says so.
-pub fn connections(config: &mut Config) {
+pub fn fit_connections(config: &mut Config) {
     let listeners = &mut config.http.listeners;
     let wanted: usize = listeners
         .iter()
