@@ -14,4 +14,5 @@ pub mod node;
 pub mod notify;
 pub mod reload;
 mod rlimits;
+pub mod services;
 pub mod top;

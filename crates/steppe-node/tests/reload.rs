@@ -177,6 +177,69 @@ fn listeners_come_and_go_and_tunnels_stay() {
     );
 }
 
+/// The inodes of the sockets that listen on a port.
+fn listening(node: &Steppe, port: u16) -> Vec<String> {
+    const LISTEN: &str = "0A";
+    let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", node.id()));
+    let table = table.expect("the node runs");
+    let rows = table.lines().map(|line| line.split_whitespace().collect());
+    let is_meant = |row: &Vec<&str>| row[1].ends_with(&format!(":{port:04X}")) && row[3] == LISTEN;
+    let mut inodes: Vec<_> = rows.filter(is_meant).map(|row| row[9].to_owned()).collect();
+    inodes.sort();
+    inodes
+}
+
+#[test]
+fn listeners_that_change_places_keep_their_sockets_and_limits() {
+    let origin = RawOrigin::answering(OK);
+    let strict = Port::free();
+    let (before, other) = Steppe::PLAIN
+        .replace("workers = 1", "workers = 2")
+        .split_once("[[http.listener]]")
+        .map(|(before, other)| (before.to_owned(), other.to_owned()))
+        .expect("it has a listener");
+    let (lax, rest) = other.split_once("[http.upstream").expect("and an upstream");
+    let lax = format!("[[http.listener]]{lax}");
+    let strict_toml = format!(
+        "[[http.listener]]\nlisten = \"{}\"\nlimits = {{ body_bytes = \"1KiB\" }}\n",
+        strict.address()
+    );
+    let toml = format!("{before}{strict_toml}{lax}[http.upstream{rest}");
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let gateway = node.gateway();
+    let sockets = || {
+        let ports = [strict.number(), gateway.port()];
+        ports.map(|port| listening(&node, port))
+    };
+    let at_start = sockets();
+    assert_eq!(at_start.each_ref().map(Vec::len), [2, 2], "one a worker");
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2048\r\n\r\n";
+    let content = "x".repeat(2048);
+    let check = || {
+        let refused = steppe_testkit::Peer::connect(strict.address())
+            .send(post)
+            .response();
+        assert_eq!(refused.status(), 413);
+        let taken = node.connect().send(post).send(&content).response();
+        assert_eq!(taken.status(), 200);
+    };
+    check();
+    // In the file as the node has it: with addresses in place of names.
+    let strict_first = node.config();
+    let lax = lax.replace("{gateway}", &gateway.to_string());
+    let lax_first = strict_first
+        .replace(&lax, "")
+        .replace(&strict_toml, &format!("{lax}{strict_toml}"));
+    assert_ne!(lax_first, strict_first);
+    for toml in [&lax_first, &strict_first] {
+        reload(&node, toml);
+        check();
+        assert_eq!(sockets(), at_start, "nothing was bound again");
+    }
+}
+
 #[test]
 fn a_port_that_is_taken_refuses_the_whole_file() {
     let origin = RawOrigin::answering(OK);
