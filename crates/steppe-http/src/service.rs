@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steppe_mem::Budget;
 use steppe_net::{
-    BoundSockets, Changes, Drained, LocalFuture, Names, PrepareError, Prepared, Service,
+    BoundSockets, Changes, Drained, LocalFuture, Names, Phase, PrepareError, Prepared, Service,
     SocketBinder, SocketKey, Worker,
 };
 
@@ -124,8 +124,9 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
     fn serve(self: Arc<Self>, worker: Rc<Worker>) -> LocalFuture<Drained> {
         let mut changes = self.changes.take_receiver(worker.index);
         Box::pin(async move {
-            let Some(first) = changes.recv().await else {
-                return Drained::default();
+            let first = tokio::select! {
+                Some(first) = changes.recv() => first,
+                () = worker.drain.reached(Phase::Draining) => return Drained::default(),
             };
             // The sockets listen already: whoever connects now is in their queues.
             let _ = first.done.send(());

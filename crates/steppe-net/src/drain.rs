@@ -1,18 +1,18 @@
-//! Going down without dropping anybody: a phase that every task can watch.
+//! Graceful shutdown: a phase of the node that every task can watch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-/// What a node is about.
+/// Whether a node serves, drains or has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Accepts and serves.
     Serving,
-    /// Accepts nothing new; what is under way goes on.
+    /// Accepts nothing new; what is in flight goes on.
     Draining,
-    /// Out of patience: what is still under way is dropped.
+    /// The drain timed out: what is still in flight is dropped.
     Stopped,
 }
 

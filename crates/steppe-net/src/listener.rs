@@ -66,9 +66,12 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
-    /// Another listener has it, of another service or the same one.
-    #[error("{0} is asked for by two listeners; one that gave it up is gone after a reload")]
-    Claimed(SocketKey),
+    /// A configuration asks for it twice.
+    #[error("{0} is listened on twice")]
+    Duplicate(SocketKey),
+    /// Another service listens there, and gives it up by this change at the earliest.
+    #[error("{0} is another service's; reload once without it first")]
+    OfAnotherService(SocketKey),
     /// Datagrams are received by UDP alone.
     #[error("{}: datagrams over a Unix socket are not supported", .0.display())]
     UnixDatagram(PathBuf),

@@ -42,7 +42,7 @@ pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 ///    the sockets, by worker, that its `prepare` bound, and ends when every worker
 ///    serves the new configuration and sockets without a listener are closed. The
 ///    start of a node is its first change.
-/// 4. The drain is nobody's call: each `serve` watches for it ([`Worker::drain`])
+/// 4. The drain has no call: each `serve` watches for it ([`Worker::drain`])
 ///    and ends when nothing is open any more, or when the drain has timed out. No
 ///    `prepare` and no `change` follows.
 /// 5. The service is dropped when every `serve` has ended.
@@ -50,7 +50,7 @@ pub trait Service<C>: Send + Sync {
     /// Does everything of a configuration that can fail for want of a port, a file
     /// or memory, and starts nothing.
     ///
-    /// What is returned serves as `change`; dropped, it has changed nothing.
+    /// The result makes the change; dropped, it has changed nothing.
     ///
     /// # Errors
     /// Why the configuration can't be served.

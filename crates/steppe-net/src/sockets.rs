@@ -116,16 +116,16 @@ impl<'a> SocketBinder<'a> {
     /// Makes sure that each worker has the socket: binds it unless the service has it already.
     ///
     /// # Errors
-    /// [`BindError`]; also where another service has the address, which is free
-    /// for others only after a change.
+    /// [`BindError`]; also where another service has the address, even if it gives
+    /// it up by the same change: it closes its socket only after this one is bound.
     pub fn bind(&mut self, key: &SocketKey) -> Result<(), BindError> {
         let known = self.next.insert(key.clone(), self.service);
         if known.is_some() && !key.is_any_port() {
-            return Err(BindError::Claimed(key.clone()));
+            return Err(BindError::Duplicate(key.clone()));
         }
         match self.in_force.get(key) {
             Some(owner) if *owner == self.service => Ok(()),
-            Some(_) if !key.is_any_port() => Err(BindError::Claimed(key.clone())),
+            Some(_) if !key.is_any_port() => Err(BindError::OfAnotherService(key.clone())),
             _ => self.bind_new(key),
         }
     }
@@ -149,5 +149,69 @@ impl<'a> SocketBinder<'a> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const WORKERS: usize = 2;
+
+    fn any_port() -> SocketKey {
+        SocketKey::stream(ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()))
+    }
+
+    fn port_1() -> SocketKey {
+        SocketKey::stream(ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 1).into()))
+    }
+
+    #[test]
+    fn a_socket_of_the_service_stays_and_one_of_another_is_refused() {
+        let (inherited, in_force) = (Inherited::default(), [(port_1(), 0)].into());
+        let mut binder = SocketBinder::new(&inherited, WORKERS, &in_force);
+        binder.begin(0);
+        binder.bind(&port_1()).expect("it has it already");
+        assert!(binder.take_bound().iter().all(BoundSockets::is_empty));
+        let twice = binder.bind(&port_1()).expect_err("once is enough");
+        assert_eq!(twice.to_string(), "127.0.0.1:1 is listened on twice");
+        let mut binder = SocketBinder::new(&inherited, WORKERS, &in_force);
+        binder.begin(1);
+        let refused = binder.bind(&port_1()).expect_err("it is the first's");
+        assert!(matches!(refused, BindError::OfAnotherService(_)));
+    }
+
+    #[test]
+    fn each_listener_of_port_0_gets_a_port_of_its_own() {
+        let (inherited, in_force) = (Inherited::default(), SocketOwners::new());
+        let mut binder = SocketBinder::new(&inherited, WORKERS, &in_force);
+        binder.begin(0);
+        for _ in 0..2 {
+            binder.bind(&any_port()).expect("loopback");
+        }
+        let mut bound = binder.take_bound();
+        assert_eq!(bound.len(), WORKERS);
+        for worker in &mut bound {
+            let mut port = || worker.take_listener(&any_port().address);
+            let ports = [port(), port(), port()].map(|bound| Some(bound?.address().clone()));
+            assert!(ports[0] != ports[1] && ports[1].is_some(), "{ports:?}");
+            assert_eq!(ports[2], None);
+            assert!(worker.is_empty());
+        }
+    }
+
+    #[test]
+    fn datagrams_over_unix_sockets_are_refused() {
+        let (inherited, in_force) = (Inherited::default(), SocketOwners::new());
+        let mut binder = SocketBinder::new(&inherited, WORKERS, &in_force);
+        binder.begin(0);
+        let key = SocketKey {
+            address: ListenAddress::Unix("/nowhere".into()),
+            transport: Transport::Datagram,
+        };
+        let refused = binder.bind(&key).expect_err("it is not supported");
+        assert!(matches!(refused, BindError::UnixDatagram(_)));
     }
 }

@@ -448,7 +448,7 @@ fn one_address_serves_one_service_for_each_transport() {
         assert_eq!(echo(address), "one ping");
         config.greet.push((address, "hallo"));
         let twice = node.refusal(&config);
-        assert!(twice.contains("two listeners"), "{twice}");
+        assert!(twice.contains("listened on twice"), "{twice}");
         node.stop();
     });
 }
