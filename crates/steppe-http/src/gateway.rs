@@ -4,7 +4,7 @@
 //! immutable configuration, and atomics of the budget and of listeners.
 //!
 //! A [`Gateway`] is a snapshot: it never changes. A new configuration makes the
-//! [next](Gateway::next) one, which workers [change](Change) over to between
+//! [next](Gateway::next) one, which workers [change](Change) to between
 //! two requests of each connection.
 
 mod connection;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steppe_mem::{Account, Budget};
-use steppe_net::{BoundListener, ListenAddress, Names, Worker};
+use steppe_net::{BoundSockets, Change, Drained, ListenAddress, Names, Worker};
 use tokio::sync::mpsc;
 
 use crate::access::AccessLog;
@@ -26,8 +26,6 @@ use crate::metrics::{Generation, HttpMetrics, Labels};
 use crate::router::Router;
 use crate::socket_buffers::SocketBuffers;
 use crate::upstream::{UpstreamState, Upstreams};
-
-pub use worker::{Change, Drained};
 
 /// What all workers serve: immutable, but for counts.
 pub struct Gateway {
@@ -158,16 +156,16 @@ impl Gateway {
         &self.config
     }
 
-    /// Serves `listeners`, those of the configuration in order, until the node
-    /// has drained; says what became of the connections that were open then.
-    /// Meanwhile `changes` bring the snapshots that follow this one.
+    /// Serves the `sockets` of its listeners until the node has drained; says what
+    /// became of the connections that were open then. Meanwhile `changes` bring the
+    /// snapshots that follow this one.
     pub async fn serve(
         self: Arc<Self>,
         worker: std::rc::Rc<Worker>,
-        listeners: Vec<BoundListener>,
-        changes: mpsc::Receiver<Change>,
+        sockets: BoundSockets,
+        changes: mpsc::Receiver<Change<Self>>,
     ) -> Drained {
-        worker::serve(self, worker, listeners, changes).await
+        worker::serve(self, worker, sockets, changes).await
     }
 
     /// Counts a connection in, unless the listener has as many as it may.

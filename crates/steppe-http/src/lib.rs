@@ -31,8 +31,10 @@ pub mod proxy_protocol;
 pub mod relay;
 pub mod respond;
 pub mod router;
+pub mod service;
 pub mod socket_buffers;
 pub mod status;
 pub mod upstream;
 
 pub use gateway::Gateway;
+pub use service::{HttpContext, HttpService};

@@ -19,8 +19,8 @@ use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
 use steppe_mem::pool::Stock;
 use steppe_net::{
-    Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, WorkerPlan, bind,
-    spawn_worker,
+    BoundSockets, Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, WorkerPlan,
+    bind, spawn_worker,
 };
 use steppe_telemetry::{Destination, LineLog};
 use tokio::sync::{mpsc, oneshot};
@@ -123,10 +123,15 @@ struct Running {
 
 impl Running {
     fn start(servers: Servers, log: Option<AccessFormat>) -> Self {
-        let bound = bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), 1).expect("binds");
-        let ListenAddress::Tcp(address) = *bound[0].address() else {
+        let mut bound =
+            bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), 1).expect("binds");
+        let listener = bound.pop().expect("one for one worker");
+        let at = listener.address().clone();
+        let ListenAddress::Tcp(address) = at else {
             panic!("not TCP")
         };
+        let mut sockets = BoundSockets::default();
+        sockets.insert_listener(at, listener);
         let config = configuration(address, servers);
         let budget = Budget::new(64 << 20);
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
@@ -145,14 +150,14 @@ impl Running {
                 }
             });
             gateway
-                .serve(worker, bound, tokio::sync::mpsc::channel(1).1)
+                .serve(worker, sockets, tokio::sync::mpsc::channel(1).1)
                 .await;
         };
         let plan = WorkerPlan {
             index: 0,
             drain: drain.clone(),
             stock,
-            keep_house: || (),
+            housekeeping: || (),
         };
         let worker = spawn_worker(plan, serve).expect("a thread");
         Self {

@@ -1,10 +1,10 @@
-//! Listen and server addresses, as written in a configuration.
+//! Addresses as a configuration writes them, and the keys of sockets there.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// An address to listen on. `[::]:PORT` is dual stack.
+/// Where to listen. `[::]:PORT` is dual stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListenAddress {
     /// TCP on IPv4 or IPv6.
@@ -13,12 +13,30 @@ pub enum ListenAddress {
     Unix(PathBuf),
 }
 
+/// How bytes arrive at a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// Connections: TCP, or a Unix stream socket.
+    Stream,
+    /// Datagrams: UDP.
+    Datagram,
+}
+
+/// What a service asks for a socket by: as configured, so port 0 stays 0.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SocketKey {
+    /// Where it is bound.
+    pub address: ListenAddress,
+    /// What it carries.
+    pub transport: Transport,
+}
+
 /// A server to connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerAddress {
     /// An IP address and port.
     Ip(SocketAddr),
-    /// A name, re-resolved when the TTL of its records expires.
+    /// A name that is resolved again by its records' TTL.
     Name {
         /// Host name, in lower case.
         host: String,
@@ -29,11 +47,45 @@ pub enum ServerAddress {
     Unix(PathBuf),
 }
 
+impl SocketKey {
+    /// A socket that accepts connections.
+    #[must_use]
+    pub fn stream(address: ListenAddress) -> Self {
+        Self {
+            address,
+            transport: Transport::Stream,
+        }
+    }
+
+    /// A socket that receives datagrams.
+    #[must_use]
+    pub fn datagram(address: SocketAddr) -> Self {
+        Self {
+            address: ListenAddress::Tcp(address),
+            transport: Transport::Datagram,
+        }
+    }
+
+    /// Whether each socket of this key gets a port of its own.
+    pub(crate) fn is_any_port(&self) -> bool {
+        matches!(self.address, ListenAddress::Tcp(address) if address.port() == 0)
+    }
+}
+
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for SocketKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.transport {
+            Transport::Stream => self.address.fmt(f),
+            Transport::Datagram => write!(f, "{} (UDP)", self.address),
         }
     }
 }

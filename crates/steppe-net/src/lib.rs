@@ -1,10 +1,11 @@
-//! Sockets and threads: workers, listeners, socket activation, outgoing
-//! connections, name resolution, file reads, deadlines, drain.
+//! Sockets and threads: workers and the services that they run, listeners,
+//! inherited sockets, connections to servers, names, files, deadlines, drain.
 //!
 //! Non-goals: protocols above the byte stream.
 
 mod activation;
 mod address;
+mod datagram;
 mod deadline;
 mod disk;
 mod drain;
@@ -13,12 +14,15 @@ mod folder;
 pub mod limits;
 mod listener;
 mod names;
+mod service;
+mod sockets;
 mod stream;
 pub mod sys;
 mod worker;
 
 pub use activation::Inherited;
-pub use address::{ListenAddress, ServerAddress};
+pub use address::{ListenAddress, ServerAddress, SocketKey, Transport};
+pub use datagram::{BoundDatagram, bind_datagram};
 pub use deadline::{Deadline, Deadlines};
 pub use disk::DiskTask;
 pub use drain::{Drain, Phase};
@@ -26,5 +30,10 @@ pub use file_limit::{FileLimit, raise_file_limit};
 pub use folder::{File, FileStatus, Folder, Opened, Reading, Root};
 pub use listener::{BindError, BoundListener, Listener, bind};
 pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
+pub use service::{
+    Change, Changes, Drained, LocalFuture, PrepareError, Prepared, PreparedServices, Service,
+    ServiceSet, WorkerServices,
+};
+pub use sockets::{BoundSockets, SocketBinder};
 pub use stream::{PeerAddress, Stream};
-pub use worker::{Pulse, Worker, WorkerPlan, WorkerThread, spawn_worker};
+pub use worker::{Heartbeat, Worker, WorkerPlan, WorkerThread, spawn_worker};

@@ -50,3 +50,11 @@ pub const BLOCKING_THREADS_MAX: usize = 4;
 /// or overloaded. Each holds a buffer, which is charged to the budget, and a queue
 /// entry, which is not.
 pub const DISK_TASKS_MAX: usize = 4096;
+
+/// Changes that may wait for one worker: a reload waits for the one before, so
+/// more than this queues only for a worker that is stuck.
+pub const CHANGES_MAX: usize = 4;
+
+/// A worker that takes longer to change its configuration is stuck, and is named.
+/// A change closes listeners, which accept what is queued first: no wait for peers.
+pub const CHANGE_TIME_MAX: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::address::ListenAddress;
+use crate::address::{ListenAddress, SocketKey};
 use crate::limits::BACKLOG;
 use crate::stream::{PeerAddress, Stream};
 
@@ -66,6 +66,28 @@ pub enum BindError {
         /// The system's error.
         source: io::Error,
     },
+    /// A configuration asks for it twice.
+    #[error("{0} is listened on twice")]
+    Duplicate(SocketKey),
+    /// Another service listens there, and gives it up by this change at the earliest.
+    #[error("{0} is another service's; reload once without it first")]
+    OfAnotherService(SocketKey),
+    /// Datagrams are received by UDP alone.
+    #[error("{}: datagrams over a Unix socket are not supported", .0.display())]
+    UnixDatagram(PathBuf),
+}
+
+impl BindError {
+    /// What the system's refusal to bind `address` means.
+    pub(crate) fn of(address: &ListenAddress, source: io::Error) -> Self {
+        match source.kind() {
+            ErrorKind::AddrInUse => Self::Taken(address.clone()),
+            _ => Self::System {
+                address: address.clone(),
+                source,
+            },
+        }
+    }
 }
 
 /// Binds `address` once for each of `workers`.
@@ -77,13 +99,7 @@ pub fn bind(address: &ListenAddress, workers: usize) -> Result<Vec<BoundListener
         ListenAddress::Tcp(tcp) => bind_tcp(*tcp, workers),
         ListenAddress::Unix(path) => bind_unix(path, workers)?,
     };
-    bound.map_err(|source| match source.kind() {
-        ErrorKind::AddrInUse => BindError::Taken(address.clone()),
-        _ => BindError::System {
-            address: address.clone(),
-            source,
-        },
-    })
+    bound.map_err(|source| BindError::of(address, source))
 }
 
 fn bind_tcp(address: SocketAddr, workers: usize) -> io::Result<Vec<BoundListener>> {

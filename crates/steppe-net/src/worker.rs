@@ -36,24 +36,24 @@ pub struct WorkerPlan {
     /// What its pool may keep.
     pub stock: Stock,
     /// Called on its thread every second, after its pool was trimmed.
-    pub keep_house: fn(),
+    pub housekeeping: fn(),
 }
 
 /// A running worker.
 #[derive(Debug)]
 pub struct WorkerThread {
     handle: JoinHandle<()>,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
 }
 
-/// Shows whether a worker still gets to its tasks. Clones share it.
+/// Shows whether a worker still polls its tasks. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Pulse(Arc<AtomicU64>);
+pub struct Heartbeat(Arc<AtomicU64>);
 
-/// What a pulse shows once its worker has ended by itself.
+/// The count of a worker that has ended by itself.
 const ENDED: u64 = u64::MAX;
 
-/// Pool stocks are trimmed this often, and the rest of the house is kept.
+/// How often pool stocks are trimmed and the other housekeeping is done.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
 /// Starts a worker, whose tasks `serve` spawns; it ends when `serve` does.
@@ -69,8 +69,8 @@ where
     let mut runtime = Builder::new_current_thread();
     runtime.max_blocking_threads(BLOCKING_THREADS_MAX);
     let name = format!("worker-{index}");
-    let pulse = Pulse::default();
-    let beating = pulse.clone();
+    let heartbeat = Heartbeat::default();
+    let beating = heartbeat.clone();
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let mut runtime = runtime;
         let runtime = match runtime.enable_all().build_local(LocalOptions::default()) {
@@ -89,24 +89,24 @@ where
             });
             let deadlines = worker.deadlines.clone();
             tokio::task::spawn_local(async move { deadlines.run().await });
-            tokio::task::spawn_local(keep_house(plan.keep_house, beating.clone()));
+            tokio::task::spawn_local(housekeeping(plan.housekeeping, beating.clone()));
             serve(worker).await;
-            beating.rest();
+            beating.end();
         });
         // What still waits for a disk may do so for ever.
         runtime.shutdown_background();
     })?;
     Ok(WorkerThread {
         handle: thread,
-        pulse,
+        heartbeat,
     })
 }
 
 /// Trims the pool, and does what else is due every second.
-async fn keep_house(other: fn(), pulse: Pulse) {
+async fn housekeeping(other: fn(), heartbeat: Heartbeat) {
     loop {
         tokio::time::sleep(TRIM_EVERY).await;
-        pulse.beat();
+        heartbeat.beat();
         pool::trim();
         other();
     }
@@ -120,10 +120,10 @@ impl WorkerThread {
         }
     }
 
-    /// What tells whether it hangs.
+    /// Shows whether it hangs.
     #[must_use]
-    pub fn pulse(&self) -> Pulse {
-        self.pulse.clone()
+    pub fn heartbeat(&self) -> Heartbeat {
+        self.heartbeat.clone()
     }
 
     /// Whether it has ended.
@@ -133,8 +133,8 @@ impl WorkerThread {
     }
 }
 
-impl Pulse {
-    /// How often it has beaten: at least once a second while the worker gets to its tasks.
+impl Heartbeat {
+    /// How often it has beaten: at least once a second while the worker polls its tasks.
     #[must_use]
     pub fn beats(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -147,7 +147,7 @@ impl Pulse {
         now != before || now == ENDED
     }
 
-    fn rest(&self) {
+    fn end(&self) {
         self.0.store(ENDED, Ordering::Relaxed);
     }
 
@@ -161,13 +161,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pulse_tells_a_hung_worker_from_one_that_ended() {
-        let pulse = Pulse::default();
-        let before = pulse.beats();
-        assert!(!pulse.is_alive_since(before));
-        pulse.beat();
-        assert!(pulse.is_alive_since(before));
-        pulse.rest();
-        assert!(pulse.is_alive_since(pulse.beats()));
+    fn a_heartbeat_tells_a_hung_worker_from_one_that_ended() {
+        let heartbeat = Heartbeat::default();
+        let before = heartbeat.beats();
+        assert!(!heartbeat.is_alive_since(before));
+        heartbeat.beat();
+        assert!(heartbeat.is_alive_since(before));
+        heartbeat.end();
+        assert!(heartbeat.is_alive_since(heartbeat.beats()));
     }
 }

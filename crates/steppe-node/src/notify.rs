@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use steppe_net::Pulse;
+use steppe_net::Heartbeat;
 
 /// The manager's queue may be full for this long before a message is given up.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -78,29 +78,29 @@ impl ServiceManager {
         ));
     }
 
-    /// The node goes down, which may take `at_most`: the manager is asked for as much patience.
+    /// The node goes down, which may take `at_most`: the manager is asked to extend its timeout.
     pub fn stopping(&self, at_most: Duration) {
-        let patience = at_most.saturating_add(Duration::from_secs(5)).as_micros();
+        let timeout = at_most.saturating_add(Duration::from_secs(5)).as_micros();
         self.send(&format!(
-            "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC={patience}"
+            "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC={timeout}"
         ));
     }
 
     /// Keeps the manager's watchdog quiet while all of `workers` get to their tasks. Ends at once
     /// where no watchdog is asked for.
-    pub async fn keep_watchdog(self, workers: Vec<Pulse>) {
+    pub async fn keep_watchdog(self, workers: Vec<Heartbeat>) {
         let Some(period) = self.watchdog else { return };
         self.send("WATCHDOG=1");
-        let mut beats: Vec<_> = workers.iter().map(Pulse::beats).collect();
+        let mut beats: Vec<_> = workers.iter().map(Heartbeat::beats).collect();
         loop {
             // Twice in the period: one message may be late.
             tokio::time::sleep((period / 2).max(LOOK_EVERY_MIN)).await;
-            let hung = |(pulse, before): (&Pulse, &u64)| !pulse.is_alive_since(*before);
+            let hung = |(worker, before): (&Heartbeat, &u64)| !worker.is_alive_since(*before);
             match workers.iter().zip(&beats).position(hung) {
                 None => self.send("WATCHDOG=1"),
                 Some(worker) => tracing::error!(worker, "a worker hangs: no word to the watchdog"),
             }
-            beats = workers.iter().map(Pulse::beats).collect();
+            beats = workers.iter().map(Heartbeat::beats).collect();
         }
     }
 

@@ -3,31 +3,25 @@
 //! Invariant: everything that can fail does so before the first worker is told,
 //! so a file with a mistake, or a port that is taken, changes nothing.
 //!
-//! Leaves out what a running process can't change (threads, budget, admin's own
-//! sockets, the log): a file that changes those is refused by the key's name.
+//! Non-goals: what a running process can't change (threads, budget, admin's own
+//! sockets, the log). A file that changes those is refused by the key's name.
 
 mod collector;
 mod watch;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use steppe_http::Gateway;
-use steppe_http::gateway::Change;
-use steppe_http::upstream::Probes;
-use steppe_net::{BoundListener, Inherited, ListenAddress};
-use tokio::sync::{mpsc, oneshot};
+use steppe_net::{PreparedServices, ServiceSet};
+use tokio::sync::oneshot;
 
 use crate::config::{self, Config};
-use crate::fit;
+use crate::services;
 
 pub use collector::ReloadCollector;
 pub use watch::Watch;
-
-/// A worker that takes longer to change over is stuck, and is named.
-const CHANGE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// What a node knows of its configuration. Clones share it.
 #[derive(Debug, Clone)]
@@ -52,16 +46,9 @@ pub struct Ask(pub oneshot::Sender<Result<u64, String>>);
 /// Changes the configuration of a running node.
 pub struct Reloader {
     config: Config,
-    gateway: Arc<Gateway>,
-    workers: Vec<mpsc::Sender<Change>>,
-    inherited: Inherited,
-    /// They ask the servers of the configuration in force.
-    probes: Probes,
+    services: ServiceSet<Config>,
     status: Status,
 }
-
-/// Listeners that are new, for each worker.
-type Bound = Vec<Vec<(ListenAddress, BoundListener)>>;
 
 impl Status {
     /// Of a node that starts with `config`, out of `file`.
@@ -118,21 +105,12 @@ impl Status {
 }
 
 impl Reloader {
-    /// For a node that runs `config` as `gateway`, in `workers`.
+    /// For a node whose `services` serve `config`.
     #[must_use]
-    pub fn new(
-        config: Config,
-        gateway: Arc<Gateway>,
-        workers: Vec<mpsc::Sender<Change>>,
-        inherited: Inherited,
-        status: Status,
-    ) -> Self {
+    pub fn new(config: Config, services: ServiceSet<Config>, status: Status) -> Self {
         Self {
-            probes: Probes::start(gateway.upstreams()),
             config,
-            gateway,
-            workers,
-            inherited,
+            services,
             status,
         }
     }
@@ -148,22 +126,22 @@ impl Reloader {
     /// # Errors
     /// Why everything stays as it was.
     pub async fn reload(&mut self, reason: &'static str) -> Result<u64, String> {
-        let changed = match self.read() {
-            Ok((config, bound)) => Ok(self.change_over(config, bound).await),
+        let reloaded = match self.prepare() {
+            Ok((config, prepared)) => Ok(self.change(config, prepared).await),
             Err(why) => Err(why),
         };
-        match &changed {
+        match &reloaded {
             Ok(generation) => tracing::info!(reason, generation, "configuration reloaded"),
             Err(why) => {
                 self.status.refused(why);
                 tracing::error!(reason, %why, "configuration refused, nothing changed");
             }
         }
-        changed
+        reloaded
     }
 
     /// Everything that can fail.
-    fn read(&self) -> Result<(Config, Bound), String> {
+    fn prepare(&self) -> Result<(Config, PreparedServices), String> {
         let Some(path) = self.status.known().file.clone() else {
             return Err("the node runs its embedded default: there is no file".to_owned());
         };
@@ -179,49 +157,13 @@ impl Reloader {
                 "{keys}: cannot change while the node runs; restart it"
             ));
         }
-        fit::connections(&mut config);
-        let bound = self.bind_new(&config)?;
-        Ok((config, bound))
+        services::fit(&mut config);
+        let prepared = self.services.prepare(&config);
+        Ok((config, prepared.map_err(|error| error.to_string())?))
     }
 
-    fn bind_new(&self, config: &Config) -> Result<Bound, String> {
-        let mut by_worker: Bound = self.workers.iter().map(|_| Vec::new()).collect();
-        let known = &self.config.http.listeners;
-        for listener in &config.http.listeners {
-            if known.iter().any(|known| known.address == listener.address) {
-                continue;
-            }
-            let bound = self.inherited.bind(&listener.address, self.workers.len());
-            let bound = bound.map_err(|error| format!("http.listener.listen: {error}"))?;
-            for (worker, bound) in by_worker.iter_mut().zip(bound) {
-                worker.push((listener.address.clone(), bound));
-            }
-        }
-        Ok(by_worker)
-    }
-
-    async fn change_over(&mut self, config: Config, bound: Bound) -> u64 {
-        self.gateway = self.gateway.next(config.http.clone());
-        let changes = self.workers.iter().zip(bound).map(|(worker, listeners)| {
-            let (done, changed) = oneshot::channel();
-            let gateway = Arc::clone(&self.gateway);
-            // A worker that takes no change is named below.
-            let _ = worker.try_send(Change {
-                gateway,
-                listeners,
-                done,
-            });
-            changed
-        });
-        for (index, changed) in changes.collect::<Vec<_>>().into_iter().enumerate() {
-            if tokio::time::timeout(CHANGE_TIME_MAX, changed)
-                .await
-                .is_err()
-            {
-                tracing::error!(worker = index, "a worker does not change over");
-            }
-        }
-        self.probes = Probes::start(self.gateway.upstreams());
+    async fn change(&mut self, config: Config, prepared: PreparedServices) -> u64 {
+        self.services.change(prepared).await;
         let generation = self.status.loaded(config.effective());
         self.config = config;
         generation

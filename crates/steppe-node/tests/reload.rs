@@ -177,6 +177,73 @@ fn listeners_come_and_go_and_tunnels_stay() {
     );
 }
 
+/// The inodes of the sockets that listen on a port.
+fn listening(node: &Steppe, port: u16) -> Vec<String> {
+    const LISTEN: &str = "0A";
+    let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", node.id()));
+    let table = table.expect("the node runs");
+    let rows = table.lines().map(|line| line.split_whitespace().collect());
+    let is_meant = |row: &Vec<&str>| row[1].ends_with(&format!(":{port:04X}")) && row[3] == LISTEN;
+    let mut inodes: Vec<_> = rows.filter(is_meant).map(|row| row[9].to_owned()).collect();
+    inodes.sort();
+    inodes
+}
+
+#[test]
+fn listeners_that_change_places_keep_their_sockets_and_limits() {
+    let origin = RawOrigin::answering(OK);
+    let (strict, more) = (Port::free(), Port::free());
+    let strict_toml = |port: &Port| {
+        format!(
+            "[[http.listener]]\nlisten = \"{}\"\nlimits = {{ body_bytes = \"1KiB\" }}\n",
+            port.address()
+        )
+    };
+    let toml = Steppe::PLAIN
+        .replace("workers = 1", "workers = 2")
+        .replacen(
+            "[[http.listener]]",
+            &format!("{}[[http.listener]]", strict_toml(&strict)),
+            1,
+        );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let gateway = node.gateway();
+    let sockets = || [strict.number(), gateway.port()].map(|port| listening(&node, port));
+    let at_start = sockets();
+    assert_eq!(at_start.each_ref().map(Vec::len), [2, 2], "one a worker");
+    let post = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2048\r\n\r\n{}",
+        "x".repeat(2048)
+    );
+    let status = |address| {
+        let response = steppe_testkit::Peer::connect(address)
+            .send(&post)
+            .response();
+        response.status()
+    };
+    let strict_first = node.config();
+    let lax_first = strict_first.replace(&strict_toml(&strict), "").replace(
+        "[http.upstream",
+        &format!(
+            "{}{}[http.upstream",
+            strict_toml(&strict),
+            strict_toml(&more)
+        ),
+    );
+    for toml in [None, Some(&lax_first), Some(&strict_first)] {
+        toml.into_iter().for_each(|toml| reload(&node, toml));
+        assert_eq!(status(strict.address()), 413);
+        assert_eq!(status(gateway), 200);
+        assert_eq!(sockets(), at_start, "nothing was bound again");
+        if toml == Some(&lax_first) {
+            // Its socket is the only new one, and its listener the last.
+            assert_eq!(status(more.address()), 413);
+        }
+    }
+}
+
 #[test]
 fn a_port_that_is_taken_refuses_the_whole_file() {
     let origin = RawOrigin::answering(OK);

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use steppe_mem::{Account, Lease};
-use steppe_net::{BoundListener, Drain, ListenAddress, PeerAddress, Phase, Stream, Worker};
-use tokio::sync::{Notify, mpsc, oneshot};
+use steppe_net::{
+    BoundSockets, Change, Drain, Drained, ListenAddress, PeerAddress, Phase, Stream, Worker,
+};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
 
 use super::Gateway;
@@ -22,26 +24,6 @@ use crate::h1::{ServerConnection, ServerSettings};
 use crate::limits::CONNECTION_BYTES;
 use crate::metrics::{CloseReason, WorkerMetrics};
 use crate::upstream::{Pool, SWEEP_EVERY};
-
-/// What became of a worker's connections when the node went down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Drained {
-    /// Open when the drain began.
-    pub open: usize,
-    /// Still open when it had to end: dropped.
-    pub dropped: usize,
-}
-
-/// The next snapshot for a worker.
-pub struct Change {
-    /// What it is to serve from now on.
-    pub gateway: Arc<Gateway>,
-    /// Sockets of the listeners that are new, at any place.
-    pub listeners: Vec<(ListenAddress, BoundListener)>,
-    /// Told when new requests are served as the snapshot says, and sockets that
-    /// have no listener any more are closed.
-    pub done: oneshot::Sender<()>,
-}
 
 /// A snapshot as one worker has it.
 pub(super) struct WorkerGateway {
@@ -141,8 +123,8 @@ impl WorkerState {
 pub(super) async fn serve(
     gateway: Arc<Gateway>,
     worker: Rc<Worker>,
-    listeners: Vec<BoundListener>,
-    mut changes: mpsc::Receiver<Change>,
+    sockets: BoundSockets,
+    mut changes: mpsc::Receiver<Change<Gateway>>,
 ) -> Drained {
     let current = WorkerGateway::new(gateway, &worker, None);
     let state = Rc::new(WorkerState {
@@ -152,12 +134,8 @@ pub(super) async fn serve(
         closed: Notify::new(),
     });
     spawn_local(sweep_pools(Rc::clone(&state)));
-    let open = |(index, bound): (usize, BoundListener)| {
-        let address = current.gateway.config.listeners[index].address.clone();
-        let settings = |drain| current.listener_settings(index, drain);
-        Doorkeeper::open(&state, address, bound, settings)
-    };
-    let mut doors: Vec<_> = listeners.into_iter().enumerate().map(open).collect();
+    let mut doors = Vec::new();
+    open_doors(&state, &mut doors, &current, sockets);
     drop(current);
     let draining = state.worker.drain.reached(Phase::Draining);
     tokio::pin!(draining);
@@ -171,9 +149,13 @@ pub(super) async fn serve(
 }
 
 /// Serves what begins from now on as the next snapshot says.
-async fn change_over(state: &Rc<WorkerState>, doors: &mut Vec<Doorkeeper>, change: Change) {
+async fn change_over(
+    state: &Rc<WorkerState>,
+    doors: &mut Vec<Doorkeeper>,
+    change: Change<Gateway>,
+) {
     let last = state.current();
-    let next = WorkerGateway::new(change.gateway, &state.worker, Some(&last));
+    let next = WorkerGateway::new(change.next, &state.worker, Some(&last));
     *state.current.borrow_mut() = Rc::clone(&next);
     let listeners = &next.gateway.config.listeners;
     let index_of = |address: &ListenAddress| {
@@ -188,13 +170,7 @@ async fn change_over(state: &Rc<WorkerState>, doors: &mut Vec<Doorkeeper>, chang
         let index = index_of(&door.address).expect("it stays");
         door.set_settings(next.listener_settings(index, door.drain.clone()));
     }
-    for (address, bound) in change.listeners {
-        let Some(index) = index_of(&address) else {
-            continue;
-        };
-        let settings = |drain| next.listener_settings(index, drain);
-        doors.push(Doorkeeper::open(state, address, bound, settings));
-    }
+    open_doors(state, doors, &next, change.sockets);
     go.iter().for_each(Doorkeeper::close);
     // Connections that wait for a request look who they belong to now.
     state.worker.deadlines.wake_all();
@@ -215,6 +191,22 @@ async fn change_over(state: &Rc<WorkerState>, doors: &mut Vec<Doorkeeper>, chang
         .for_each(|pool| pool.retire());
     // Who asked may have stopped waiting.
     let _ = change.done.send(());
+}
+
+/// Opens the listeners of a snapshot that `sockets` has a socket for.
+fn open_doors(
+    state: &Rc<WorkerState>,
+    doors: &mut Vec<Doorkeeper>,
+    snapshot: &WorkerGateway,
+    mut sockets: BoundSockets,
+) {
+    for (index, listener) in snapshot.gateway.config.listeners.iter().enumerate() {
+        if let Some(bound) = sockets.take_listener(&listener.address) {
+            let settings = |drain| snapshot.listener_settings(index, drain);
+            let address = listener.address.clone();
+            doors.push(Doorkeeper::open(state, address, bound, settings));
+        }
+    }
 }
 
 async fn go_down(state: &Rc<WorkerState>, doors: Vec<Doorkeeper>) -> Drained {

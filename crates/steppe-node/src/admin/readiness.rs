@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What a node is about, as load balancers see it.
+/// Whether a node takes traffic, as load balancers see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Not everything listens yet.
     Starting,
     /// Serves.
     Ready,
-    /// Goes down: what is under way ends, nothing new should come.
+    /// Shuts down: what is in flight ends, nothing new should come.
     Draining,
 }
 

@@ -2,29 +2,26 @@
 
 use std::fmt::Write;
 
-use steppe_http::config::UpstreamKind;
-use steppe_mem::Budget;
+use steppe_net::ListenAddress;
 
-use super::reachable;
-use crate::config::Config;
+use super::prepare::Prepared;
+use crate::services::{self, Endpoint};
 
 /// The table, and three commands.
-pub(super) fn banner(config: &Config, budget: &Budget, workers: usize, is_default: bool) -> String {
+pub(super) fn banner(node: &Prepared) -> String {
     let mut text = String::new();
-    let mebibytes = budget.root().limit_bytes() >> 20;
+    let workers = node.workers;
+    let mebibytes = node.budget.root().limit_bytes() >> 20;
     let _ = writeln!(
         text,
         "steppe: {workers} workers, memory budget {mebibytes} MiB\n"
     );
-    for listener in &config.http.listeners {
-        row(
-            &mut text,
-            "gateway",
-            &listener.address.to_string(),
-            &routes(config),
-        );
+    let endpoints = services::endpoints(&node.config);
+    for endpoint in &endpoints {
+        let address = endpoint.address.to_string();
+        row(&mut text, endpoint.service, &address, &endpoint.serves);
     }
-    if let Some(admin) = &config.admin {
+    if let Some(admin) = &node.config.admin {
         row(
             &mut text,
             "admin",
@@ -35,17 +32,16 @@ pub(super) fn banner(config: &Config, budget: &Budget, workers: usize, is_defaul
             row(&mut text, "probes", &probes.to_string(), "/healthz /readyz");
         }
     }
-    if is_default {
-        for server in servers(config) {
-            row(
-                &mut text,
-                "demo origin",
-                &server,
-                "what stands behind the gateway",
-            );
-        }
+    if let Some(demo) = &node.demo {
+        let address = demo.address().to_string();
+        row(
+            &mut text,
+            "demo origin",
+            &address,
+            "what stands behind the gateway",
+        );
     }
-    try_this(&mut text, config, is_default);
+    try_this(&mut text, node, &endpoints);
     text
 }
 
@@ -53,47 +49,20 @@ fn row(text: &mut String, what: &str, address: &str, more: &str) {
     let _ = writeln!(text, "  {what:<12} {address:<22} {more}");
 }
 
-fn routes(config: &Config) -> String {
-    let routes = &config.http.routes;
-    match routes.as_slice() {
-        [only] => format!("route {} {}", only.name, only.path),
-        _ => format!("{} routes", routes.len()),
-    }
-}
-
-fn servers(config: &Config) -> Vec<String> {
-    let servers = |kind: &UpstreamKind| match kind {
-        UpstreamKind::Servers(servers) => {
-            let servers = servers.servers.iter();
-            servers.map(|server| server.address.to_string()).collect()
-        }
-        UpstreamKind::Respond(_) => Vec::new(),
-    };
-    config
-        .http
-        .upstreams
-        .iter()
-        .flat_map(|upstream| servers(&upstream.kind))
-        .collect()
-}
-
-fn try_this(text: &mut String, config: &Config, is_default: bool) {
-    let gateway = config
-        .http
-        .listeners
-        .first()
-        .map(|listener| reachable(&listener.address));
-    let admin = config.admin.as_ref().map(|admin| reachable(&admin.listen));
+fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
+    let is_demo = node.demo.is_some();
     let mut commands = Vec::new();
-    if let Some(gateway) = gateway {
+    if let Some(first) = endpoints.first() {
+        let gateway = reachable(&first.address);
         commands.push(curl(&gateway, "/"));
-        if is_default {
+        if is_demo {
             commands.push(format!("curl -N http://{gateway}/events"));
         }
     }
-    if let Some(admin) = admin {
+    if let Some(admin) = &node.config.admin {
+        let admin = reachable(&admin.listen);
         commands.push(curl(&admin, "/memory"));
-        if !is_default {
+        if !is_demo {
             commands.push(curl(&admin, "/metrics"));
         }
     }
@@ -108,5 +77,13 @@ fn curl(address: &str, path: &str) -> String {
     match address.strip_prefix("unix:") {
         Some(socket) => format!("curl --unix-socket {socket} http://localhost{path}"),
         None => format!("curl http://{address}{path}"),
+    }
+}
+
+/// Where a listener can be reached from this machine.
+fn reachable(address: &ListenAddress) -> String {
+    match address {
+        ListenAddress::Tcp(tcp) if tcp.ip().is_unspecified() => format!("127.0.0.1:{}", tcp.port()),
+        other => other.to_string(),
     }
 }

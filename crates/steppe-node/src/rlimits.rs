@@ -1,12 +1,11 @@
-//! A configuration made to fit what the process may have.
+//! Limits of a configuration, lowered to those of the process (`setrlimit(2)`).
 
+use steppe_http::config::Listener;
 use steppe_net::raise_file_limit;
 
-use crate::config::Config;
-
-/// Lowers what the process's limit on open files can't carry, all alike, and says so.
-pub fn connections(config: &mut Config) {
-    let listeners = &mut config.http.listeners;
+/// Raises the limit on open files to what the connections of all listeners need; where it can't
+/// be raised so far, lowers their limits, all alike, and says so.
+pub fn fit_connections(listeners: &mut [Listener]) {
     let wanted: usize = listeners
         .iter()
         .map(|listener| listener.limits.connections)

@@ -1,0 +1,146 @@
+//! The gateway as a service of the node.
+//!
+//! Invariant: there is one snapshot in force. Workers are told of the next one,
+//! and servers are probed as it says.
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use steppe_mem::Budget;
+use steppe_net::{
+    BoundSockets, Changes, Drained, LocalFuture, Names, Phase, PrepareError, Prepared, Service,
+    SocketBinder, SocketKey, Worker,
+};
+
+use crate::access::AccessLog;
+use crate::config;
+use crate::gateway::Gateway;
+use crate::metrics::{HttpMetrics, Labels};
+use crate::upstream::{Probes, Upstreams};
+
+/// What the gateway takes from its node.
+pub struct HttpContext<'a> {
+    /// Everything is charged below it.
+    pub budget: &'a Budget,
+    /// Resolves names of servers.
+    pub names: &'a Names,
+    /// How many workers will serve.
+    pub workers: usize,
+    /// `None`: exchanges are not logged.
+    pub access: Option<Arc<AccessLog>>,
+}
+
+/// The gateway, whatever its configuration. Clones share it.
+#[derive(Clone)]
+pub struct HttpService {
+    metrics: Arc<HttpMetrics>,
+    changes: Arc<Changes<Gateway>>,
+    in_force: Arc<Mutex<InForce>>,
+}
+
+struct InForce {
+    gateway: Arc<Gateway>,
+    probes: Option<Probes>,
+}
+
+/// A configuration whose sockets are bound.
+struct PreparedGateway {
+    service: HttpService,
+    config: config::Gateway,
+}
+
+impl HttpService {
+    /// A gateway without listeners, until the first configuration.
+    #[must_use]
+    pub fn new(context: HttpContext<'_>) -> Self {
+        let metrics = HttpMetrics::new(Labels::default(), context.workers);
+        let gateway = Gateway::new(
+            config::Gateway::default(),
+            context.budget,
+            context.names,
+            Arc::clone(&metrics),
+            context.access,
+        );
+        let in_force = InForce {
+            gateway,
+            probes: None,
+        };
+        Self {
+            metrics,
+            changes: Arc::new(Changes::new(context.workers)),
+            in_force: Arc::new(Mutex::new(in_force)),
+        }
+    }
+
+    /// What it counts, whatever the configuration.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<HttpMetrics> {
+        &self.metrics
+    }
+
+    /// What is known of servers, whatever the configuration.
+    #[must_use]
+    pub fn upstreams(&self) -> Arc<Upstreams> {
+        Arc::clone(self.in_force().gateway.upstreams())
+    }
+
+    fn in_force(&self) -> MutexGuard<'_, InForce> {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the snapshot of `config` the one in force.
+    fn replace(&self, config: config::Gateway) -> Arc<Gateway> {
+        let mut in_force = self.in_force();
+        in_force.gateway = in_force.gateway.next(config);
+        Arc::clone(&in_force.gateway)
+    }
+
+    fn probe(&self) {
+        let mut in_force = self.in_force();
+        in_force.probes = Some(Probes::start(in_force.gateway.upstreams()));
+    }
+}
+
+impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
+    fn prepare(
+        self: Arc<Self>,
+        config: &C,
+        sockets: &mut SocketBinder<'_>,
+    ) -> Result<Box<dyn Prepared>, PrepareError> {
+        let config = config.as_ref();
+        for listener in &config.listeners {
+            let bound = sockets.bind(&SocketKey::stream(listener.address.clone()));
+            bound.map_err(|cause| PrepareError::Bind {
+                key: "http.listener.listen",
+                cause,
+            })?;
+        }
+        Ok(Box::new(PreparedGateway {
+            service: HttpService::clone(&self),
+            config: config.clone(),
+        }))
+    }
+
+    fn serve(self: Arc<Self>, worker: Rc<Worker>) -> LocalFuture<Drained> {
+        let mut changes = self.changes.take_receiver(worker.index);
+        Box::pin(async move {
+            let first = tokio::select! {
+                Some(first) = changes.recv() => first,
+                () = worker.drain.reached(Phase::Draining) => return Drained::default(),
+            };
+            // The sockets listen already: whoever connects now is in their queues.
+            let _ = first.done.send(());
+            first.next.serve(worker, first.sockets, changes).await
+        })
+    }
+}
+
+impl Prepared for PreparedGateway {
+    fn change(self: Box<Self>, sockets: Vec<BoundSockets>) -> LocalFuture<()> {
+        Box::pin(async move {
+            let gateway = self.service.replace(self.config);
+            self.service.changes.send(&gateway, sockets).await;
+            self.service.probe();
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! How a service tells its workers which snapshot to serve.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::Change;
+use crate::limits::{CHANGE_TIME_MAX, CHANGES_MAX};
+use crate::sockets::BoundSockets;
+
+/// A channel to each worker of a service. `S` is a snapshot of what it serves.
+#[derive(Debug)]
+pub struct Changes<S> {
+    senders: Vec<mpsc::Sender<Change<S>>>,
+    /// By worker, until it takes its own.
+    receivers: Mutex<Vec<Option<mpsc::Receiver<Change<S>>>>>,
+}
+
+impl<S> Changes<S> {
+    /// Channels to `workers`.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        let channels = (0..workers).map(|_| mpsc::channel(CHANGES_MAX));
+        let (senders, receivers) = channels
+            .map(|(sender, receiver)| (sender, Some(receiver)))
+            .unzip();
+        Self {
+            senders,
+            receivers: Mutex::new(receivers),
+        }
+    }
+
+    /// The end of the worker of this index.
+    ///
+    /// # Panics
+    /// Where it was taken before, or there is no such worker.
+    pub fn take_receiver(&self, worker: usize) -> mpsc::Receiver<Change<S>> {
+        let mut receivers = self
+            .receivers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        receivers[worker]
+            .take()
+            .expect("a service serves once on each worker")
+    }
+
+    /// Tells every worker, and waits until each serves `next`. A worker that does
+    /// not is named in the log.
+    pub async fn send(&self, next: &Arc<S>, sockets: Vec<BoundSockets>) {
+        debug_assert_eq!(sockets.len(), self.senders.len(), "sockets for each worker");
+        let tell = |(sender, sockets): (&mpsc::Sender<Change<S>>, BoundSockets)| {
+            let (done, changed) = oneshot::channel();
+            let next = Arc::clone(next);
+            // A worker whose queue is full drops `done`, and is named below.
+            let change = Change {
+                next,
+                sockets,
+                done,
+            };
+            let _ = sender.try_send(change);
+            changed
+        };
+        let told: Vec<_> = self.senders.iter().zip(sockets).map(tell).collect();
+        // One deadline for all: several that are stuck do not add up.
+        let deadline = Instant::now() + CHANGE_TIME_MAX;
+        for (worker, changed) in told.into_iter().enumerate() {
+            if !matches!(timeout_at(deadline, changed).await, Ok(Ok(()))) {
+                tracing::error!(worker, "a worker does not change its configuration");
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Everything of a start that can fail for want of a port, a file or memory.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use steppe_mem::Budget;
+use steppe_mem::limits::BUDGET_BYTES_MIN;
+use steppe_net::{Inherited, PrepareError, PreparedServices, ServiceSet};
+
+use crate::admin::{self, Admin};
+use crate::cli::RunOptions;
+use crate::config::{Config, MemoryBudget, Workers};
+use crate::container::memory_limit;
+use crate::demo::{self, Demo};
+use crate::services::{self, Services};
+
+/// A node that has everything it needs, and serves nothing yet.
+pub(super) struct Prepared {
+    pub(super) config: Config,
+    /// Where it came from; `None`: the embedded default.
+    pub(super) file: Option<PathBuf>,
+    pub(super) budget: Budget,
+    pub(super) workers: usize,
+    pub(super) services: Services,
+    pub(super) set: ServiceSet<Config>,
+    /// The configuration, as all services have prepared it.
+    pub(super) first: PreparedServices,
+    pub(super) admin: Option<Admin>,
+    pub(super) demo: Option<Demo>,
+}
+
+/// Binds, opens and reserves what `options` ask for.
+///
+/// # Errors
+/// What there is not, by the key that asks for it.
+pub(super) fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Result<Prepared> {
+    let RunOptions { mut config, file } = options;
+    let budget = Budget::new(budget_bytes(config.node.memory_budget)?);
+    let workers = match config.node.workers {
+        Workers::Count(count) => count.get(),
+        // Follows affinity and the CPU quota of control groups.
+        Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    services::fit(&mut config);
+    let demo = match file {
+        Some(_) => None,
+        None => Some(start_demo(&config)?),
+    };
+    let admin = bind_admin(&config, &inherited);
+    let admin = admin.map_err(|error| explain_port(&error, file.as_deref()))?;
+    let services = Services::new(&config, &budget, workers)?;
+    let set = services.set(inherited, workers);
+    let first = set.prepare(&config).map_err(|error| match error {
+        PrepareError::Bind { .. } => explain_port(&error, file.as_deref()),
+        PrepareError::Other { .. } => error.into(),
+    })?;
+    for socket in set.unwanted_sockets() {
+        tracing::warn!(socket, "no listener wants this inherited socket");
+    }
+    Ok(Prepared {
+        config,
+        file,
+        budget,
+        workers,
+        services,
+        set,
+        first,
+        admin,
+        demo,
+    })
+}
+
+/// The budget in bytes, checked against what there is.
+fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
+    let limit = memory_limit().context("/proc/meminfo")?;
+    let bytes = match budget {
+        MemoryBudget::Bytes(bytes) => bytes,
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share of a positive number below 2^53"
+        )]
+        MemoryBudget::Share(share) => (limit.bytes as f64 * share) as u64,
+    };
+    if bytes > limit.bytes {
+        bail!(
+            "node.memory_budget: {bytes} bytes are more than {} of {}",
+            limit.source,
+            limit.bytes
+        );
+    }
+    if bytes < BUDGET_BYTES_MIN {
+        bail!("node.memory_budget: {bytes} bytes are less than the least of {BUDGET_BYTES_MIN}");
+    }
+    Ok(bytes)
+}
+
+fn bind_admin(config: &Config, inherited: &Inherited) -> Result<Option<Admin>, admin::AdminError> {
+    let Some(admin) = &config.admin else {
+        return Ok(None);
+    };
+    let settings = admin::Settings {
+        listen: admin.listen.clone(),
+        probes: admin.probes.clone(),
+        token_file: admin.token_file.clone(),
+    };
+    Admin::bind(&settings, inherited).map(Some)
+}
+
+/// Starts the demo origin where the embedded default expects it.
+fn start_demo(config: &Config) -> anyhow::Result<Demo> {
+    let address = services::first_server(config);
+    let address = address.context("the embedded default names its demo origin")?;
+    let started = std::net::TcpListener::bind(address).and_then(demo::spawn);
+    started.map_err(|error| explain_port(&format_args!("demo origin: {address}: {error}"), None))
+}
+
+/// Says what to do about a port that can't be had; `file`: of the configuration.
+fn explain_port(error: &dyn Display, file: Option<&Path>) -> anyhow::Error {
+    let help = match file {
+        None => {
+            "stop what listens there, or choose other ports with --listen, --admin and --demo, as \
+             in `steppe run --listen 127.0.0.1:8090` or `make run ARGS='--listen 127.0.0.1:8090'`"
+        }
+        Some(_) => "stop what listens there, or change the address in the configuration",
+    };
+    anyhow::anyhow!("{error}\n  help: {help}")
+}

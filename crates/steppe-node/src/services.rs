@@ -1,0 +1,174 @@
+//! The services of the node: which there are, and what each is told and asked.
+//!
+//! This is the only file of the node's life (`node.rs`, `reload.rs`) that names
+//! HTTP. A new service is made in [`Services::new`], gets its section of the
+//! configuration by an `AsRef`, and adds its metrics in [`Services::register`].
+//!
+//! Non-goals: the order of calls, which [`ServiceSet`] keeps.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use steppe_http::access::AccessLog;
+use steppe_http::config::UpstreamKind;
+use steppe_http::upstream::Upstreams;
+use steppe_http::{HttpContext, HttpService};
+use steppe_mem::Budget;
+use steppe_net::{
+    Inherited, ListenAddress, Names, ServerAddress, Service, ServiceSet, SystemResolver,
+};
+use steppe_telemetry::{Destination, LineLog, Registry};
+
+use crate::config::{self, Config};
+use crate::memory;
+use crate::rlimits;
+
+/// Every service of the node, by its own type.
+pub struct Services {
+    http: Arc<HttpService>,
+    /// Lines of the access log; `None`: off.
+    access: Option<LineLog>,
+}
+
+/// One address that is served, for people.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Which service listens.
+    pub service: &'static str,
+    /// Where.
+    pub address: ListenAddress,
+    /// What is behind it.
+    pub serves: String,
+}
+
+/// At the end of a drain, how long the disk has to take what was logged.
+const LOG_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
+impl AsRef<steppe_http::config::Gateway> for Config {
+    fn as_ref(&self) -> &steppe_http::config::Gateway {
+        &self.http
+    }
+}
+
+impl Services {
+    /// Makes them, for so many workers; nothing is served yet.
+    ///
+    /// Must be called within the control thread's runtime.
+    ///
+    /// # Errors
+    /// When the access log can't be opened, or names can't be resolved.
+    pub fn new(config: &Config, budget: &Budget, workers: usize) -> anyhow::Result<Self> {
+        let access = config.log.access.as_ref();
+        let access = access.map(|access| open_access_log(access, workers));
+        let (access, lines) = access.transpose()?.unzip();
+        let resolver = SystemResolver::new().context("name resolution")?;
+        let http = HttpService::new(HttpContext {
+            budget,
+            names: &Names::new(Arc::new(resolver)),
+            workers,
+            access,
+        });
+        Ok(Self {
+            http: Arc::new(http),
+            access: lines,
+        })
+    }
+
+    /// All of them, to be prepared, run and changed together.
+    #[must_use]
+    pub fn set(&self, inherited: Inherited, workers: usize) -> ServiceSet<Config> {
+        let http: Arc<dyn Service<Config>> = self.http.clone();
+        ServiceSet::new([http], inherited, workers)
+    }
+
+    /// Registers what they count.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(self.http.metrics().collector());
+        registry.register_collector(self.http.upstreams().collector());
+        if let Some(access) = &self.access {
+            registry.register_collector(access.collector());
+        }
+    }
+
+    /// What `/memory` is made from.
+    #[must_use]
+    pub fn memory_sources(&self, budget: &Budget) -> memory::Sources {
+        memory::Sources {
+            budget: budget.clone(),
+            http: Arc::clone(self.http.metrics()),
+        }
+    }
+
+    /// What `/upstreams` reports, and drains.
+    #[must_use]
+    pub fn upstreams(&self) -> Arc<Upstreams> {
+        self.http.upstreams()
+    }
+
+    /// Opens the access log anew: whoever moved it away asks for that.
+    pub fn reopen_logs(&self) {
+        self.access.iter().for_each(LineLog::reopen);
+    }
+
+    /// Waits for lines that workers have handed over, but not for a disk that hangs.
+    pub fn close_logs(&self) {
+        let access = self.access.as_ref();
+        if access.is_some_and(|log| !log.close(LOG_CLOSE_TIMEOUT)) {
+            tracing::error!("the access log takes no more lines: the last ones are lost");
+        }
+    }
+}
+
+/// Lowers limits of `config` to what the process may have.
+pub fn fit(config: &mut Config) {
+    rlimits::fit_connections(&mut config.http.listeners);
+}
+
+/// Every address that `config` serves, the most important first.
+#[must_use]
+pub fn endpoints(config: &Config) -> Vec<Endpoint> {
+    let serves = match config.http.routes.as_slice() {
+        [only] => format!("route {} {}", only.name, only.path),
+        routes => format!("{} routes", routes.len()),
+    };
+    let listeners = config.http.listeners.iter();
+    let endpoint = |listener: &steppe_http::config::Listener| Endpoint {
+        service: "gateway",
+        address: listener.address.clone(),
+        serves: serves.clone(),
+    };
+    listeners.map(endpoint).collect()
+}
+
+/// The first server that has an IP address: where the embedded default expects its demo origin.
+#[must_use]
+pub fn first_server(config: &Config) -> Option<SocketAddr> {
+    let servers = config
+        .http
+        .upstreams
+        .iter()
+        .filter_map(|upstream| match &upstream.kind {
+            UpstreamKind::Servers(servers) => servers.servers.first(),
+            UpstreamKind::Respond(_) => None,
+        });
+    let mut addresses = servers.filter_map(|server| match &server.address {
+        ServerAddress::Ip(address) => Some(*address),
+        ServerAddress::Name { .. } | ServerAddress::Unix(_) => None,
+    });
+    addresses.next()
+}
+
+fn open_access_log(
+    access: &config::Access,
+    workers: usize,
+) -> anyhow::Result<(Arc<AccessLog>, LineLog)> {
+    let lines = LineLog::open(access.destination.clone(), workers);
+    let lines = lines.with_context(|| match &access.destination {
+        Destination::Stdout => "log.access: standard output".to_owned(),
+        Destination::File(path) => format!("log.access.file: cannot open {}", path.display()),
+    })?;
+    let log = AccessLog::new(access.format.clone(), lines.clone());
+    Ok((Arc::new(log), lines))
+}
