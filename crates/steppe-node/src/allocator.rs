@@ -42,44 +42,42 @@ pub use figures::Figures;
 static ALLOCATOR: steppe_mem::alloc::Counted<chosen::Allocator> =
     steppe_mem::alloc::Counted(chosen::ALLOCATOR);
 
-/// A thread that allocated no more often than this in a second had little to do.
+/// A thread with no more allocations than this in a second counts as idle.
 const ALLOCATIONS_AT_REST: u64 = 64;
 
 const REST_EVERY: Duration = Duration::from_secs(1);
 
-/// What the allocator says of its memory, if it says anything.
+/// The allocator's statistics, if it has any.
 #[must_use]
 pub fn figures() -> Option<Figures> {
     chosen::figures()
 }
 
-/// The same by size class and thread, for `/memory`; `null` if it says nothing.
+/// The same by size class and thread, for `/memory`; `null` if it has none.
 #[must_use]
 pub fn details() -> Value {
     chosen::details()
 }
 
-/// Starts a sample of who allocates. False: this allocator, or this build, can't.
+/// Starts a heap profile. False: this allocator, or this build, has none.
 #[must_use]
 pub fn start_heap_profile() -> bool {
     chosen::start_heap_profile()
 }
 
-/// Takes no more samples.
+/// Stops the heap profile.
 pub fn stop_heap_profile() {
     chosen::stop_heap_profile();
 }
 
-/// Which call paths hold how many bytes, as text that `jeprof` and `pprof` read, while
-/// samples are taken.
+/// The heap profile in the text format of `jeprof` and `pprof`, while one is active.
 #[must_use]
 pub fn heap_profile() -> Option<String> {
     chosen::heap_profile()
 }
 
-/// For each thread that lives long, every second: where it had little to do, what
-/// the allocator keeps for this thread alone is left to all, so that it can go back
-/// to the system.
+/// To be called every second by long-lived threads: an idle thread flushes its caches in
+/// the allocator, so that their memory can be purged.
 pub fn rest() {
     thread_local! {
         static BEFORE: Cell<u64> = const { Cell::new(0) };

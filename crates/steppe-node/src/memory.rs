@@ -1,28 +1,27 @@
-//! Who holds the process's memory: the report that `/memory` serves.
+//! Memory attribution: the report that `/memory` serves.
 //!
-//! It answers two questions. *What is promised?* The budget tree, the pool and
-//! the connections, from the program's own books. *What is there?* Anonymous
-//! memory as the kernel counts it, mapping by mapping, each given to one holder:
+//! It has two parts. *What is reserved?* The budget tree, the pool and the
+//! connections, from the program's own counters. *What is resident?* Anonymous
+//! memory as the kernel counts it, each mapping attributed to one category:
 //!
-//! - `allocator_live`: bytes asked for and not freed (pooled buffers up to
+//! - `allocator_live`: bytes allocated and not freed (pooled buffers up to
 //!   256 KiB among them), counted by the allocator's wrapper;
-//! - `allocator_retained`: what else is resident in the allocator's mappings:
-//!   its tables, rounding up to size classes, and pages kept for reuse. Measured,
-//!   and named apart, because it is the allocator's to answer for, not ours;
+//! - `allocator_retained`: the rest of the allocator's resident memory: metadata,
+//!   rounding up to size classes, and retained pages;
 //! - `pool_mapped`: pooled buffers above 256 KiB, from the pool's counts;
 //! - `thread_stacks`: the mappings that hold a stack that was marked;
 //! - `program_data`: written pages of the program's and libraries' files, `.bss`;
 //! - `libc_heap`: the break segment, where the allocator does not use it.
 //!
-//! Invariant: no byte is given to two holders, and a holder gets no more than the
-//! kernel has resident for it, so the explained sum never exceeds anonymous RSS.
-//! Whatever nobody claims is `unexplained_bytes`, never shared out.
+//! Invariant: no byte is attributed to two categories, and none gets more than is
+//! resident for it, so the explained sum never exceeds anonymous RSS. Memory of no
+//! category is `unexplained_bytes`, and is never distributed among the others.
 //!
-//! Leaves out kernel memory but for socket buffers, and the page cache.
+//! Non-goals: kernel memory except socket buffers, and the page cache.
 
+mod attribution;
 mod collector;
 mod error;
-mod holders;
 mod mapping;
 mod overhead;
 mod pooled;
@@ -38,18 +37,18 @@ use steppe_net::sys::socket_memory;
 use crate::allocator;
 use pooled::is_mapped;
 
+pub use attribution::{Attribution, Category};
 pub use collector::MemoryCollector;
 pub use error::ReportError;
-pub use holders::{Holders, Part};
 pub use overhead::Overhead;
 pub use stack::StackMark;
 
-/// What the report is made from.
+/// The sources of the report.
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// The node's budget.
     pub budget: Budget,
-    /// The gateway's counts.
+    /// The gateway's metrics.
     pub http: Arc<HttpMetrics>,
 }
 
@@ -58,7 +57,7 @@ pub struct Sources {
 /// # Errors
 /// [`ReportError`]
 pub fn report(sources: &Sources) -> Result<Value, ReportError> {
-    let holders = Holders::now()?;
+    let attribution = Attribution::now()?;
     let sockets = socket_memory()?;
     let connections = sources.http.connections();
     Ok(json!({
@@ -70,9 +69,9 @@ pub fn report(sources: &Sources) -> Result<Value, ReportError> {
             "upstream_idle": connections.upstream_idle,
             "tunnels": sources.http.tunnels(),
         },
-        "rss_bytes": holders.rss_bytes,
-        "pss_bytes": holders.pss_bytes,
-        "anonymous_rss_bytes": holders.anonymous_bytes,
+        "rss_bytes": attribution.rss_bytes,
+        "pss_bytes": attribution.pss_bytes,
+        "anonymous_rss_bytes": attribution.anonymous_bytes,
         "socket_buffers": {
             "sockets": sockets.sockets,
             "receive_bytes": sockets.receive_bytes,
@@ -81,13 +80,13 @@ pub fn report(sources: &Sources) -> Result<Value, ReportError> {
         "allocator": {
             "name": allocator::NAME,
             "live_bytes": steppe_mem::alloc::live_bytes(),
-            "resident_bytes": holders.allocator_resident_bytes,
+            "resident_bytes": attribution.allocator_resident_bytes,
             "details": allocator::details(),
         },
-        "explained": holders.parts.iter().map(part).collect::<Vec<_>>(),
-        "explained_bytes": holders.explained_bytes(),
-        "unexplained_bytes": holders.unexplained_bytes(),
-        "explained_ratio": holders.explained_ratio(),
+        "explained": attribution.categories.iter().map(category).collect::<Vec<_>>(),
+        "explained_bytes": attribution.explained_bytes(),
+        "unexplained_bytes": attribution.unexplained_bytes(),
+        "explained_ratio": attribution.explained_ratio(),
     }))
 }
 
@@ -117,8 +116,8 @@ fn pool_classes() -> Vec<Value> {
     pool::report().classes.iter().map(class).collect()
 }
 
-fn part(part: &Part) -> Value {
-    json!({ "name": part.name, "bytes": part.bytes })
+fn category(category: &Category) -> Value {
+    json!({ "name": category.name, "bytes": category.bytes })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Budget, pool, allocator and process as metrics.
 //!
-//! Cheap enough for a scrape every second: no walk over mappings or descriptors'
-//! sockets, which are `/memory`'s.
+//! Cheap enough for a scrape every second: mappings and sockets are not walked, unlike for
+//! `/memory`.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use steppe_telemetry::{Collector, DescriptorEncoder};
 
 use crate::allocator::{self, Figures};
 
-/// Writes what the node holds.
+/// Encodes the metrics of memory and process.
 #[derive(Debug)]
 pub struct MemoryCollector {
     budget: Budget,
@@ -24,25 +24,25 @@ const RESERVED: Family = Family::new(
     "Bytes reserved in an account and below it",
 );
 const PEAK: Family = Family::new("steppe_budget_peak_bytes", "Most bytes drawn at once");
-const REFUSED: Family = Family::new("steppe_budget_refused", "Reservations that were refused");
+const REFUSED: Family = Family::new("steppe_budget_refused", "Refused reservations");
 const POOL: Family = Family::new("steppe_pool_bytes", "Bytes of pooled buffers");
 const LIVE: Family = Family::new(
     "steppe_allocator_live_bytes",
-    "Bytes asked of the allocator and not freed",
+    "Bytes allocated and not freed",
 );
 const HELD: Family = Family::new(
     "steppe_allocator_bytes",
-    "What the allocator holds, by its own books",
+    "The allocator's memory by its own statistics",
 );
 const PURGED: Family = Family::new(
     "steppe_allocator_purged_bytes",
-    "Bytes that the allocator gave back to the system",
+    "Bytes that the allocator returned to the system",
 );
 const RSS: Family = Family::new("process_resident_memory_bytes", "Resident memory");
 const CPU: Family = Family::seconds("process_cpu", "User and system time");
 const START: Family = Family::new(
     "process_start_time_seconds",
-    "When the process started, since the Unix epoch",
+    "Start time of the process since the Unix epoch",
 );
 const DESCRIPTORS: Family = Family::new("process_open_fds", "Open file descriptors");
 const THREADS: Family = Family::new("process_threads", "Threads");

@@ -1,4 +1,4 @@
-//! The process's mappings, as far as the report cares.
+//! The process's memory mappings, from `/proc/self/smaps`.
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
@@ -31,7 +31,7 @@ pub(super) enum Kind {
 
 /// Every mapping, by address.
 ///
-/// The walk counts pages: some milliseconds for a large process, so for reports.
+/// The kernel walks the page tables: some milliseconds for a large process, so for reports only.
 pub(super) fn all() -> Result<Vec<Mapping>, ReportError> {
     let smaps = Process::myself().and_then(|process| process.smaps());
     let smaps = smaps.map_err(|source| ReportError::Proc {

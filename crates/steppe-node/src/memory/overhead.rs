@@ -1,13 +1,13 @@
-//! Charges the budget with memory that nobody reserved.
+//! Charges the budget with the memory that reservations do not cover.
 //!
-//! Reservations count what was asked for. The allocator rounds up, keeps pages
-//! for reuse and leaves gaps, and the program has some memory of its own; under
-//! a crowd that was seen to be a quarter of the budget. So the node measures
-//! anonymous RSS, and reserves what of it is not reserved yet: buffers then get
-//! what is truly left, and RSS stays by the budget.
+//! Reservations count requested bytes. The allocator rounds up, retains pages and
+//! has fragmentation, and the program has memory of its own; with many connections
+//! that was measured to be a quarter of the budget. So the node measures anonymous
+//! RSS and reserves what exceeds all other reservations: buffers then get what is
+//! really left, and RSS stays near the budget.
 //!
-//! Invariant: at most [`SHARE_MAX`] of the budget is taken, and never more than
-//! lies free, so that a measurement refuses nobody by itself.
+//! Invariant: at most one part in [`SHARE_MAX`] of the budget is reserved, and only
+//! free bytes, so that a measurement by itself causes no refusal.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ pub const ACCOUNT: &str = "overhead";
 /// One part in so many of the budget, at most.
 const SHARE_MAX: u64 = 3;
 
-/// Often enough to be ahead of a crowd that fills the budget.
+/// Often enough to be ahead of connections that fill the budget.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// While less than half of the budget is reserved, nothing is at stake.
+/// Interval while less than half of the budget is reserved.
 const EVERY_AT_EASE: Duration = Duration::from_secs(1);
 
-/// What the budget holds for memory that nobody reserved.
+/// The reservation for memory that other reservations do not cover.
 #[derive(Debug)]
 pub struct Overhead {
     root: Account,
@@ -34,7 +34,7 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// Nothing yet, of `budget`.
+    /// No reservation yet, in `budget`.
     #[must_use]
     pub fn new(budget: &Budget) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Overhead {
         }
     }
 
-    /// Holds what `anonymous_bytes` exceed everybody else's reservations by.
+    /// Reserves what `anonymous_bytes` exceed all other reservations by.
     fn set(&mut self, anonymous_bytes: u64) {
         let held = self.held_bytes();
         let others = self.root.reserved_bytes().saturating_sub(held);
@@ -73,7 +73,7 @@ impl Overhead {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         match &mut self.held {
             Some(held) if less > 0 => held.shrink(bytes(less)),
-            // Somebody may have been quicker: there is a next time.
+            // The bytes may have been reserved meanwhile: the next measurement tries again.
             Some(held) => drop(held.try_grow(bytes(more))),
             None => self.held = self.account.lease().try_reserve(bytes(more)).ok(),
         }
@@ -84,7 +84,7 @@ impl Overhead {
     }
 }
 
-/// Resident memory without a file behind it.
+/// Resident memory that is not backed by a file.
 fn anonymous_rss_bytes() -> Result<u64, procfs::ProcError> {
     let pages = procfs::process::Process::myself()?.statm()?;
     Ok(pages.resident.saturating_sub(pages.shared) * procfs::page_size())

@@ -1,14 +1,14 @@
-//! Where threads have their stacks.
+//! The stacks of threads.
 //!
-//! The kernel names the first thread's stack only, so every other thread that
-//! wants its stack to have a holder marks it once.
+//! The kernel names the main thread's stack only, so every other thread marks its
+//! stack once to have it attributed.
 
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
 static MARKED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// The calling thread's stack is known while this lives. Stays on its thread.
+/// Marks the calling thread's stack until it is dropped. Stays on its thread.
 #[derive(Debug)]
 pub struct StackMark {
     address: usize,
@@ -20,8 +20,8 @@ impl StackMark {
     #[must_use]
     #[inline(never)]
     pub fn here() -> Self {
-        // Any address within the stack will do, and a local's is. In an async
-        // function too: this call has a frame, whatever holds the future.
+        // The address of a local lies within the stack, in an async function too: this
+        // call has a frame of its own.
         let local = 0_u8;
         let address = std::ptr::from_ref(std::hint::black_box(&local)).addr();
         MARKED

@@ -1,9 +1,9 @@
-//! Gives each anonymous byte to the one who holds it.
+//! Attributes anonymous memory to categories.
 //!
-//! Two kinds of evidence. *By mapping*: the kernel's page counts, where a mapping
-//! says whose it is: a file's, a stack's, or one that the allocator knows. *By
-//! count*: mapped pool buffers, which are alike to any other mapping; they get
-//! their count, and no more than what the mappings without an owner hold.
+//! By mapping: the kernel's page counts of mappings that can be identified: those
+//! of a file, of a stack, or of the allocator. By counter: mapped pool buffers,
+//! which can't be told from other mappings; they are attributed as many bytes as
+//! the pool counts, at most what unidentified mappings have resident.
 
 use super::error::ReportError;
 use super::mapping::{self, Kind, Mapping};
@@ -11,61 +11,61 @@ use super::pooled::pool_mapped_bytes;
 use super::stack;
 use crate::allocator::AllocatorView;
 
-/// Anonymous memory, by holder.
+/// Anonymous memory by category.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holders {
+pub struct Attribution {
     /// Resident memory, shared files included.
     pub rss_bytes: u64,
-    /// Resident memory, shared pages divided by those who share them.
+    /// Resident memory, shared pages divided among their processes.
     pub pss_bytes: u64,
-    /// Resident memory without a file behind it.
+    /// Resident memory that is not backed by a file.
     pub anonymous_bytes: u64,
-    /// What of it lies in the allocator's mappings.
+    /// The part of it in the allocator's mappings.
     pub allocator_resident_bytes: u64,
-    /// Who holds it.
-    pub parts: Vec<Part>,
+    /// Its categories.
+    pub categories: Vec<Category>,
 }
 
-/// One holder's share.
+/// The memory of one category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct Category {
     /// Its name.
     pub name: &'static str,
     /// Resident anonymous bytes.
     pub bytes: u64,
 }
 
-/// What the program's own books say.
+/// The program's own counters.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     allocator_live_bytes: u64,
-    /// Taken by an allocator that does not tell its mappings.
+    /// Mapped by an allocator that can't identify its mappings.
     allocator_taken_bytes: u64,
     pool_mapped_bytes: u64,
 }
 
-/// Anonymous bytes of mappings, by what the mapping itself tells.
+/// Anonymous bytes of mappings, by what identifies the mapping.
 #[derive(Debug, Default)]
 struct Claims {
     program: u64,
     stacks: u64,
     heap: u64,
     allocator: u64,
-    nobody: u64,
+    unidentified: u64,
 }
 
 /// A stack is smaller than this; a larger mapping around a mark was merged with
-/// a neighbor, whose bytes must not pass for a stack's.
+/// a neighbor, whose bytes must not be attributed to the stack.
 const STACK_BYTES_MAX: usize = 16 << 20;
 
-impl Holders {
-    /// Looks at the process as it is.
+impl Attribution {
+    /// Samples the process.
     ///
     /// # Errors
-    /// Where the kernel does not tell the mappings.
+    /// When its mappings can't be read.
     pub fn now() -> Result<Self, ReportError> {
         let view = AllocatorView;
-        // The books first: the walk takes longer, and allocates.
+        // The counters first: reading the mappings takes longer, and allocates.
         let counted = Counted {
             allocator_live_bytes: steppe_mem::alloc::live_bytes(),
             allocator_taken_bytes: view.taken_bytes(),
@@ -76,25 +76,25 @@ impl Holders {
             view.owns(mapping.start, mapping.end)
         });
         let total = |bytes: fn(&Mapping) -> u64| mappings.iter().map(bytes).sum();
-        let mut holders = Self::divide(&claims, counted);
-        holders.rss_bytes = total(|mapping| mapping.rss_bytes);
-        holders.pss_bytes = total(|mapping| mapping.pss_bytes);
-        Ok(holders)
+        let mut attribution = Self::divide(&claims, counted);
+        attribution.rss_bytes = total(|mapping| mapping.rss_bytes);
+        attribution.pss_bytes = total(|mapping| mapping.pss_bytes);
+        Ok(attribution)
     }
 
     fn divide(claims: &Claims, counted: Counted) -> Self {
-        let pool_mapped = counted.pool_mapped_bytes.min(claims.nobody);
-        let unclaimed = claims.nobody - pool_mapped;
+        let pool_mapped = counted.pool_mapped_bytes.min(claims.unidentified);
+        let unclaimed = claims.unidentified - pool_mapped;
         let allocator = claims.allocator + counted.allocator_taken_bytes.min(unclaimed);
-        // What was asked for and never touched is not resident.
+        // Memory that was allocated and never written is not resident.
         let live = counted.allocator_live_bytes.min(allocator);
-        let part = |name, bytes| Part { name, bytes };
+        let part = |name, bytes| Category { name, bytes };
         Self {
             rss_bytes: 0,
             pss_bytes: 0,
             anonymous_bytes: claims.total(),
             allocator_resident_bytes: allocator,
-            parts: vec![
+            categories: vec![
                 part("allocator_live", live),
                 part("allocator_retained", allocator - live),
                 part("pool_mapped", pool_mapped),
@@ -105,13 +105,13 @@ impl Holders {
         }
     }
 
-    /// Bytes that have a holder.
+    /// Bytes of all categories.
     #[must_use]
     pub fn explained_bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.bytes).sum()
+        self.categories.iter().map(|category| category.bytes).sum()
     }
 
-    /// Bytes that nobody claims.
+    /// Bytes of no category.
     #[must_use]
     pub fn unexplained_bytes(&self) -> u64 {
         self.anonymous_bytes.saturating_sub(self.explained_bytes())
@@ -124,13 +124,13 @@ impl Holders {
         self.explained_bytes() as f64 / self.anonymous_bytes.max(1) as f64
     }
 
-    /// The share of one holder.
+    /// The bytes of one category.
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<u64> {
-        self.parts
+        self.categories
             .iter()
-            .find(|part| part.name == name)
-            .map(|part| part.bytes)
+            .find(|category| category.name == name)
+            .map(|category| category.bytes)
     }
 }
 
@@ -150,7 +150,7 @@ impl Claims {
             if mapping.anonymous_bytes == 0 {
                 continue;
             }
-            let holder = match mapping.kind {
+            let category = match mapping.kind {
                 Kind::File => &mut claims.program,
                 Kind::Stack => &mut claims.stacks,
                 Kind::Break if allocator_owns_break => &mut claims.allocator,
@@ -158,17 +158,17 @@ impl Claims {
                 Kind::Mimalloc => &mut claims.allocator,
                 Kind::Anonymous if allocator_owns(mapping) => &mut claims.allocator,
                 Kind::Anonymous if mapping.holds_any(stacks) => &mut claims.stacks,
-                // The loader lays `.bss` right behind the file's data.
+                // The loader maps `.bss` right behind the file's data.
                 Kind::Anonymous if follows_data => &mut claims.program,
-                Kind::Anonymous => &mut claims.nobody,
+                Kind::Anonymous => &mut claims.unidentified,
             };
-            *holder += mapping.anonymous_bytes;
+            *category += mapping.anonymous_bytes;
         }
         claims
     }
 
     fn total(&self) -> u64 {
-        self.program + self.stacks + self.heap + self.allocator + self.nobody
+        self.program + self.stacks + self.heap + self.allocator + self.unidentified
     }
 }
 
@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn each_mapping_goes_to_one_holder() {
+    fn each_mapping_is_attributed_to_one_category() {
         let claims = claims(false);
         assert_eq!(claims.program, 21);
         assert_eq!(claims.heap, 300);
         assert_eq!(claims.stacks, 80_004_000);
         assert_eq!(claims.allocator, 7_050_000);
-        assert_eq!(claims.nobody, 900_600_000);
+        assert_eq!(claims.unidentified, 900_600_000);
         assert_eq!(claims.total(), 987_654_321);
     }
 
@@ -250,15 +250,18 @@ mod tests {
         };
         let claims = Claims {
             allocator: 600,
-            nobody: 300,
+            unidentified: 300,
             ..Claims::default()
         };
-        let holders = Holders::divide(&claims, counted);
-        assert_eq!(holders.bytes("allocator_live"), Some(600));
-        assert_eq!(holders.bytes("allocator_retained"), Some(0));
-        assert_eq!(holders.bytes("pool_mapped"), Some(300));
+        let attribution = Attribution::divide(&claims, counted);
+        assert_eq!(attribution.bytes("allocator_live"), Some(600));
+        assert_eq!(attribution.bytes("allocator_retained"), Some(0));
+        assert_eq!(attribution.bytes("pool_mapped"), Some(300));
         assert_eq!(
-            (holders.explained_bytes(), holders.unexplained_bytes()),
+            (
+                attribution.explained_bytes(),
+                attribution.unexplained_bytes()
+            ),
             (900, 0)
         );
     }
@@ -272,13 +275,13 @@ mod tests {
         };
         let claims = Claims {
             allocator: 600,
-            nobody: 300,
+            unidentified: 300,
             ..Claims::default()
         };
-        let holders = Holders::divide(&claims, counted);
-        assert_eq!(holders.bytes("allocator_live"), Some(400));
-        assert_eq!(holders.bytes("allocator_retained"), Some(200));
-        assert_eq!(holders.unexplained_bytes(), 200);
+        let attribution = Attribution::divide(&claims, counted);
+        assert_eq!(attribution.bytes("allocator_live"), Some(400));
+        assert_eq!(attribution.bytes("allocator_retained"), Some(200));
+        assert_eq!(attribution.unexplained_bytes(), 200);
     }
 
     #[test]
@@ -289,11 +292,11 @@ mod tests {
             pool_mapped_bytes: 50,
         };
         let claims = Claims {
-            nobody: 300,
+            unidentified: 300,
             ..Claims::default()
         };
-        let holders = Holders::divide(&claims, counted);
-        assert_eq!(holders.allocator_resident_bytes, 250);
-        assert_eq!(holders.unexplained_bytes(), 0);
+        let attribution = Attribution::divide(&claims, counted);
+        assert_eq!(attribution.allocator_resident_bytes, 250);
+        assert_eq!(attribution.unexplained_bytes(), 0);
     }
 }

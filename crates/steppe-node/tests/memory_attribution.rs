@@ -1,21 +1,21 @@
-//! Every byte of a process has a holder: one test, since it looks at all of them.
+//! Memory attribution of the whole process: one test, since it measures all of it.
 
 use steppe_mem::{Budget, Buffer};
-use steppe_node::memory::{Holders, StackMark};
+use steppe_node::memory::{Attribution, StackMark};
 
 const MIB: u64 = 1 << 20;
 
-fn now() -> Holders {
-    Holders::now().expect("/proc is mounted")
+fn now() -> Attribution {
+    Attribution::now().expect("/proc is mounted")
 }
 
 #[track_caller]
-fn bytes(holders: &Holders, name: &str) -> u64 {
-    holders.bytes(name).expect("a part of every report")
+fn bytes(attribution: &Attribution, name: &str) -> u64 {
+    attribution.bytes(name).expect("a part of every report")
 }
 
 #[test]
-fn nearly_all_anonymous_memory_has_a_holder() {
+fn nearly_all_anonymous_memory_is_attributed() {
     let _stack = StackMark::here();
     let heap: Vec<Vec<u8>> = (0..64).map(|_| vec![1; 256 << 10]).collect();
     let lease = Budget::new(64 * MIB).root().lease();
@@ -35,7 +35,7 @@ fn nearly_all_anonymous_memory_has_a_holder() {
     assert!(bytes(&empty, "allocator_live") < 16 * MIB, "{empty:#?}");
     assert_eq!(bytes(&empty, "pool_mapped"), 0, "{empty:#?}");
 
-    // A leak that no book knows of must not be shared out among the holders.
+    // A leak that no counter knows must not be distributed among the categories.
     let mut foreign = memmap2::MmapMut::map_anon(32 << 20).expect("memory");
     foreign.fill(1);
     let leaking = now();
