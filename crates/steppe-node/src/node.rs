@@ -33,10 +33,10 @@ use crate::cli::{Code, RunOptions};
 use crate::config::{self, Config, LogFormat, LogLevel, MemoryBudget, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Demo};
-use crate::fit;
 use crate::memory::{self, MemoryCollector, Overhead, StackMark};
 use crate::notify::ServiceManager;
 use crate::reload::{Ask, ReloadCollector, Reloader, Status, Watch};
+use crate::rlimits;
 
 /// Idle buffers that all workers together may keep, as a share of the budget.
 const IDLE_SHARE: u64 = 16;
@@ -212,7 +212,7 @@ fn prepare(options: RunOptions, inherited: &Inherited) -> anyhow::Result<Prepare
         // Follows affinity and the CPU quota of control groups.
         Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    fit::connections(&mut config);
+    rlimits::lower_connections(&mut config);
     let demo = is_default.then(|| start_demo(&config)).transpose()?;
     let admin = config.admin.as_ref().map(|admin| {
         let settings = admin::Settings {

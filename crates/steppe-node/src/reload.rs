@@ -21,7 +21,7 @@ use steppe_net::{BoundListener, Inherited, ListenAddress};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{self, Config};
-use crate::fit;
+use crate::rlimits;
 
 pub use collector::ReloadCollector;
 pub use watch::Watch;
@@ -179,7 +179,7 @@ impl Reloader {
                 "{keys}: cannot change while the node runs; restart it"
             ));
         }
-        fit::connections(&mut config);
+        rlimits::lower_connections(&mut config);
         let bound = self.bind_new(&config)?;
         Ok((config, bound))
     }
