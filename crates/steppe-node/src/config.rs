@@ -2,14 +2,17 @@
 //!
 //! Invariant: a [`Config`] is valid as it stands; nothing validates it again, and no key of its
 //! file was ignored. A file with mistakes gives a [`Report`] of all of them. Every key is described
-//! once, in `keys`: the reader, its suggestions and the [`schema`] follow from there.
+//! once, in `keys`: the reader, its suggestions, the [`schema`], the [`manual`](manual()) and
+//! `/config` follow from there.
 //!
-//! Left out: what only the machine can tell (whether an address can be bound, how much memory there
+//! Non-goals: what only the machine can tell (whether an address can be bound, how much memory there
 //! is), but for folders that are served, which [`load`] looks at; and the contents of the files that
 //! a configuration names.
 
+mod amend;
 mod build;
 mod check;
+mod defaults;
 mod effective;
 mod grammar;
 mod keys;
@@ -22,6 +25,7 @@ mod table;
 mod tree;
 mod typed;
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,6 +36,7 @@ use steppe_http::config::Gateway;
 use steppe_net::ListenAddress;
 use steppe_telemetry::Destination;
 
+use self::grammar::{percent_text, size_text};
 use self::limits::FILE_BYTES_MAX;
 pub use self::manual::manual;
 pub use self::mistake::{Drawing, Mistake, Report, Span};
@@ -56,6 +61,8 @@ pub struct Config {
     pub log: Log,
     /// `[http]`.
     pub http: Gateway,
+    /// What all of this was built from, and what `/config` prints.
+    file: Fields,
 }
 
 /// `[node]`: threads and memory of the process.
@@ -85,6 +92,15 @@ pub enum MemoryBudget {
     Bytes(u64),
     /// Above 0 and at most 1: of the container's limit, else of the machine.
     Share(f64),
+}
+
+impl fmt::Display for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match self {
+            Self::Bytes(bytes) => size_text(*bytes),
+            Self::Share(share) => percent_text(*share),
+        })
+    }
 }
 
 /// `[admin]`.
@@ -194,7 +210,7 @@ fn read_text(
     let file = read::read(text, base, &tree, mistakes);
     check::check(&tree, &file, mistakes);
     look(&file, mistakes);
-    build::config(&file)
+    build::config(file)
 }
 
 /// Reads a configuration; never panics, whatever the text.

@@ -12,7 +12,7 @@ use crate::config::Config;
 /// Where the limit cannot be raised far enough, every listener's `connections` is lowered by the
 /// same factor, and a warning names the listener.
 pub fn lower_connections(config: &mut Config) {
-    let listeners = &mut config.http.listeners;
+    let listeners = &config.http.listeners;
     let wanted: usize = listeners
         .iter()
         .map(|listener| listener.limits.connections)
@@ -22,16 +22,17 @@ pub fn lower_connections(config: &mut Config) {
     if wanted <= allowed {
         return;
     }
-    for listener in listeners {
+    config.set_connections(|listener| {
         let limit = listener.limits.connections;
         let lowered = u128::from(limit as u64) * allowed as u128 / wanted as u128;
-        listener.limits.connections = usize::try_from(lowered).unwrap_or(limit).max(1);
+        let lowered = usize::try_from(lowered).unwrap_or(limit).max(1);
         tracing::warn!(
             listener = %listener.address,
             wanted = limit,
-            lowered_to = listener.limits.connections,
+            lowered_to = lowered,
             open_files = files.descriptors,
             "connection limit lowered to what the limit on open files carries",
         );
-    }
+        lowered
+    });
 }

@@ -173,6 +173,11 @@ pub(super) fn duration_text(duration: Duration) -> String {
     }
 }
 
+/// A share as a percentage, to a millionth.
+pub(super) fn percent_text(share: f64) -> String {
+    format!("{}%", (share * 1e8).round() / 1e6)
+}
+
 /// The shortest text that [`size`] reads as this.
 pub(super) fn size_text(bytes: u64) -> String {
     match SIZE_UNITS

@@ -48,18 +48,16 @@ fn respond(upstream: &Fields, mistakes: &mut Vec<Mistake>) {
     let (Some(at), Some(respond)) = (upstream.given("respond"), upstream.table("respond")) else {
         return;
     };
-    for field in &upstream.fields {
-        if let Some(given) = field.given.filter(|_| field.name != "respond") {
-            mistakes.push(
-                Mistake::new(
-                    given,
-                    format!("`{}` says nothing beside `respond`", field.name),
-                )
-                .label("no server is asked")
-                .also(at, "the response is made here")
-                .help("take one of them out"),
-            );
-        }
+    for field in upstream.given.iter().filter(|each| !each.key.is_exclusive) {
+        mistakes.push(
+            Mistake::new(
+                field.span,
+                format!("`{}` says nothing beside `respond`", field.key.name),
+            )
+            .label("no server is asked")
+            .also(at, "the response is made here")
+            .help("take one of them out"),
+        );
     }
     respond_body(respond, mistakes);
     for entry in respond.map("headers") {
