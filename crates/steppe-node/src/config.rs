@@ -19,6 +19,7 @@ mod keys;
 pub mod limits;
 pub mod manual;
 mod mistake;
+mod mistakes;
 mod read;
 mod schema;
 mod table;
@@ -40,6 +41,7 @@ use self::grammar::{percent_text, size_text};
 use self::limits::FILE_BYTES_MAX;
 pub use self::manual::manual;
 pub use self::mistake::{Drawing, Mistake, Report, Span};
+use self::mistakes::Mistakes;
 pub use self::schema::schema;
 use self::tree::{Syntax, Value};
 use self::typed::Fields;
@@ -176,8 +178,8 @@ pub fn read(name: &str, text: &str) -> Outcome {
 }
 
 /// Reads a configuration; `look` adds what the text alone can't tell.
-fn read_with(name: &str, text: &str, look: impl FnOnce(&Fields, &mut Vec<Mistake>)) -> Outcome {
-    let mut mistakes = Vec::new();
+fn read_with(name: &str, text: &str, look: impl FnOnce(&Fields, &mut Mistakes)) -> Outcome {
+    let mut mistakes = Mistakes::default();
     let config = read_text(name, text, look, &mut mistakes);
     let report = Report::new(name, text, mistakes);
     let config = config.filter(|_| report.errors() == 0);
@@ -191,24 +193,19 @@ fn read_with(name: &str, text: &str, look: impl FnOnce(&Fields, &mut Vec<Mistake
 fn read_text(
     name: &str,
     text: &str,
-    look: impl FnOnce(&Fields, &mut Vec<Mistake>),
-    mistakes: &mut Vec<Mistake>,
+    look: impl FnOnce(&Fields, &mut Mistakes),
+    mistakes: &mut Mistakes,
 ) -> Option<Config> {
     if text.len() > FILE_BYTES_MAX {
         let message = format!("{} bytes are more than {FILE_BYTES_MAX}", text.len());
         mistakes.push(Mistake::new(Span::at(0), message));
         return None;
     }
-    let tree = match Value::parse(Syntax::of(name, text), text) {
-        Ok(tree) => tree,
-        Err(errors) => {
-            mistakes.extend(errors);
-            return None;
-        }
-    };
+    let tree = Value::parse(Syntax::of(name, text), text, mistakes)?;
     let base = Path::new(name).parent().unwrap_or(Path::new(""));
     let file = read::read(text, base, &tree, mistakes);
     check::check(&tree, &file, mistakes);
+    drop(tree);
     look(&file, mistakes);
     build::config(file)
 }

@@ -186,7 +186,7 @@ fn limits_have_the_values_that_the_page_tells() {
             BACKLOG NAME_ADDRESSES_MAX BLOCKING_THREADS_MAX DISK_TASKS_MAX DESCRIPTORS_KEPT
         }
         "admin" admin::limits { CONNECTIONS_MAX HEADER_BYTES_MAX HEADER_COUNT_MAX TOKEN_BYTES_MAX }
-        "config" config::limits { FILE_BYTES_MAX NAME_BYTES_MAX MISTAKES_SHOWN_MAX }
+        "config" config::limits { FILE_BYTES_MAX TOKENS_MAX NAME_BYTES_MAX MISTAKES_SHOWN_MAX }
     };
     let page = rows("Limits")
         .into_iter()

@@ -302,6 +302,7 @@ mod tests {
 
     use super::*;
     use crate::config::keys::ROOT;
+    use crate::config::mistakes::Mistakes;
     use crate::config::table::{Support, Table};
     use crate::config::tree::{Syntax, Value};
     use crate::config::typed::taken;
@@ -339,10 +340,11 @@ mod tests {
     }
 
     fn fields(name: &str, text: &str) -> Fields {
-        let tree = Value::parse(Syntax::of(name, text), text).expect("valid syntax");
-        let mut mistakes = Vec::new();
+        let mut mistakes = Mistakes::default();
+        let tree = Value::parse(Syntax::of(name, text), text, &mut mistakes);
+        let tree = tree.expect("valid syntax");
         let fields = read::read(text, Path::new(""), &tree, &mut mistakes);
-        assert_eq!(mistakes, [], "{name}");
+        assert_eq!(mistakes.finish().0, [], "{name}");
         fields
     }
 

@@ -3,7 +3,8 @@
 //! Invariant: every key and value of the file is either in the result or named by a mistake, and
 //! one cause gives one mistake. Left out: what several keys say together, which `check` judges.
 
-use std::collections::HashSet;
+use std::cell::LazyCell;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use steppe_http::config::HostPattern;
@@ -12,12 +13,13 @@ use steppe_http::path::PathPattern;
 use super::grammar::{self, Refusal};
 use super::keys::ROOT;
 use super::mistake::{Mistake, Span, shown};
+use super::mistakes::Mistakes;
 use super::table::{Absent, Choice, Form, Key, Kind, Support, Table, Tagged};
 use super::tree::{Entry, Value, ValueKind};
 use super::typed::{Field, Fields, FromNode, Named, Node, Typed};
 
 /// Reads a whole file.
-pub(super) fn read(text: &str, base: &Path, root: &Value, mistakes: &mut Vec<Mistake>) -> Fields {
+pub(super) fn read(text: &str, base: &Path, root: &Value, mistakes: &mut Mistakes) -> Fields {
     let mut reader = Reader {
         text,
         base,
@@ -33,7 +35,7 @@ struct Reader<'a> {
     text: &'a str,
     /// What relative paths count from.
     base: &'a Path,
-    mistakes: &'a mut Vec<Mistake>,
+    mistakes: &'a mut Mistakes,
 }
 
 impl Reader<'_> {
@@ -55,19 +57,19 @@ impl Reader<'_> {
                 Some(key) => given.extend(self.field(table, key, entry)),
             }
         }
-        // A mistyped key that has been named is not missing as well.
+        // A mistyped key that has been named is not missing as well. Few tables ask.
         let meant = |entry: &Entry| match table.key(&entry.name) {
             Some(key) => Some(key.name),
             None => closest(&entry.name, table.keys.iter().map(|key| key.name)),
         };
-        let there: HashSet<&str> = entries.iter().filter_map(meant).collect();
-        let is_there = |name: &str| there.contains(name);
-        for key in table.keys.iter().filter(|key| !is_there(key.name)) {
-            if key.is_required() {
-                self.missing(table, key, span);
-            }
+        let there: LazyCell<HashSet<&str>, _> =
+            LazyCell::new(|| entries.iter().filter_map(meant).collect());
+        let required = table.keys.iter().filter(|key| key.is_required());
+        for key in required.filter(|key| !there.contains(key.name)) {
+            self.missing(table, key, span);
         }
-        let has_one = table.one_of.is_empty() || table.one_of.iter().any(|name| is_there(name));
+        let has_one =
+            table.one_of.is_empty() || table.one_of.iter().any(|name| there.contains(name));
         if !has_one {
             self.none_of(table, span);
         }
@@ -219,6 +221,7 @@ impl Reader<'_> {
 
     fn map(&mut self, form: Form, item: &'static Kind, entries: &[Entry]) -> Vec<Named> {
         let mut named: Vec<Named> = Vec::new();
+        let mut seen: HashMap<String, Span> = HashMap::new();
         for entry in entries {
             let value = self.value(&entry.name, item, &entry.value);
             let name = match read_text(form, &entry.name, self.base) {
@@ -235,12 +238,13 @@ impl Reader<'_> {
                 }
             };
             // Field names that differ in case are one name.
-            if let Some(first) = named.iter().find(|earlier| earlier.name == name) {
-                let mistake = Mistake::new(entry.name_span, format!("`{name}` is named twice"));
-                let mistake = mistake.label("again here").also(first.span, "first here");
-                self.mistakes.push(mistake);
+            if let Some(&first) = seen.get(&name) {
+                let message = format!("`{}` is named twice", shown(&name));
+                let mistake = Mistake::new(entry.name_span, message).label("again here");
+                self.mistakes.push(mistake.also(first, "first here"));
                 continue;
             }
+            seen.insert(name.clone(), entry.name_span);
             named.push(Named {
                 name,
                 span: entry.name_span,
@@ -378,18 +382,20 @@ impl Reader<'_> {
     }
 
     fn unknown_key(&mut self, table: &Table, entry: &Entry, tag: Option<&str>) {
-        let place = match table.name {
-            "" => "a configuration".to_owned(),
-            name => format!("`{name}`"),
-        };
-        let message = format!("{place} has no key `{}`", shown(&entry.name));
-        let names = || table.keys.iter().map(|key| key.name).chain(tag);
-        let help = match closest(&entry.name, names()) {
-            Some(closest) => format!("did you mean `{closest}`?"),
-            None => format!("its keys are {}", names().collect::<Vec<_>>().join(", ")),
-        };
-        let mistake = Mistake::new(entry.name_span, message).label("unknown key");
-        self.mistakes.push(mistake.help(help));
+        self.mistakes.error_at(entry.name_span, || {
+            let place = match table.name {
+                "" => "a configuration".to_owned(),
+                name => format!("`{name}`"),
+            };
+            let message = format!("{place} has no key `{}`", shown(&entry.name));
+            let names = || table.keys.iter().map(|key| key.name).chain(tag);
+            let help = match closest(&entry.name, names()) {
+                Some(closest) => format!("did you mean `{closest}`?"),
+                None => format!("its keys are {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            let mistake = Mistake::new(entry.name_span, message).label("unknown key");
+            mistake.help(help)
+        });
     }
 }
 
@@ -413,7 +419,7 @@ pub(super) fn default(key: &'static Key) -> Option<Node> {
         }
         Absent::Table => ValueKind::Table(Vec::new()),
     };
-    let mut mistakes = Vec::new();
+    let mut mistakes = Mistakes::default();
     let mut reader = Reader {
         text: "",
         base: Path::new(""),
