@@ -5,11 +5,12 @@
 //! once, in `keys`: the reader, its suggestions, the [`schema`], the [`manual`](manual()) and
 //! `/config` follow from there.
 //!
-//! Non-goals: what only the machine can tell (whether an address can be bound, how much memory there
-//! is), but for folders that are served, which [`load`] looks at; and the contents of the files that
-//! a configuration names.
+//! Non-goals: what only the machine can tell (whether an address can be bound), but for folders that
+//! are served and the memory that there is, which [`load`] looks at; and the contents of the files
+//! that a configuration names.
 
 mod amend;
+mod budget;
 mod build;
 mod check;
 mod defaults;
@@ -37,6 +38,9 @@ use steppe_http::config::Gateway;
 use steppe_net::ListenAddress;
 use steppe_telemetry::Destination;
 
+use crate::container::memory_limit;
+
+pub use self::budget::BudgetError;
 use self::grammar::{percent_text, size_text};
 use self::limits::FILE_BYTES_MAX;
 pub use self::manual::manual;
@@ -219,12 +223,31 @@ pub fn parse(name: &str, text: &str) -> Result<Config, Box<Report>> {
     config.ok_or_else(|| Box::new(report))
 }
 
-/// Reads the file at `path`, and looks whether the folders that it serves are there.
+/// Reads the file at `path`, and looks whether the folders that it serves are there, and the memory.
 ///
 /// # Errors
 /// When it can't be read, is longer than [`FILE_BYTES_MAX`], or is not UTF-8. What is wrong with a
 /// file that could be read is in the outcome.
 pub fn load(path: &Path) -> io::Result<Outcome> {
+    load_with(path, |file, mistakes| {
+        check::check_folders(file, mistakes);
+        // Where nobody knows the limit, `run` says so.
+        if let Ok(limit) = memory_limit() {
+            budget::check(file, limit, mistakes);
+        }
+    })
+}
+
+/// Reads the file at `path` for a node that runs: its memory budget is what it started with,
+/// whatever became of the machine's limit since, and is not held against that again.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_again(path: &Path) -> io::Result<Outcome> {
+    load_with(path, check::check_folders)
+}
+
+fn load_with(path: &Path, look: impl FnOnce(&Fields, &mut Mistakes)) -> io::Result<Outcome> {
     use io::Read as _;
     let mut bytes = Vec::new();
     let most = FILE_BYTES_MAX as u64 + 1;
@@ -235,5 +258,5 @@ pub fn load(path: &Path) -> io::Result<Outcome> {
     }
     let text = String::from_utf8(bytes).map_err(|error| invalid(error.utf8_error().to_string()))?;
     let name = path.to_string_lossy();
-    Ok(read_with(&name, &text, check::check_folders))
+    Ok(read_with(&name, &text, look))
 }

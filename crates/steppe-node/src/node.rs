@@ -10,14 +10,13 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use steppe_http::Gateway;
 use steppe_http::access::AccessLog;
 use steppe_http::gateway::{Change, Drained};
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_http::upstream::Upstreams;
 use steppe_mem::Budget;
-use steppe_mem::limits::BUDGET_BYTES_MIN;
 use steppe_mem::pool::Stock;
 use steppe_net::{
     BoundListener, Drain, Inherited, ListenAddress, Names, Phase, ServerAddress, SystemResolver,
@@ -30,7 +29,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::admin::{self, Admin, Readiness, State};
 use crate::allocator;
 use crate::cli::{Code, RunOptions};
-use crate::config::{self, Config, LogFormat, LogLevel, MemoryBudget, Workers};
+use crate::config::{self, Config, LogFormat, LogLevel, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Demo};
 use crate::memory::{self, MemoryCollector, Overhead, StackMark};
@@ -206,7 +205,9 @@ fn close_access_log(access: Option<&LineLog>) {
 fn prepare(options: RunOptions, inherited: &Inherited) -> anyhow::Result<Prepared> {
     let is_default = options.is_default();
     let mut config = options.config;
-    let budget = Budget::new(budget_bytes(config.node.memory_budget)?);
+    let limit = memory_limit().context("/proc/meminfo")?;
+    let bytes = config.node.memory_budget.bytes(limit);
+    let budget = Budget::new(bytes.context("node.memory_budget")?);
     let workers = match config.node.workers {
         Workers::Count(count) => count.get(),
         // Follows affinity and the CPU quota of control groups.
@@ -238,32 +239,6 @@ fn prepare(options: RunOptions, inherited: &Inherited) -> anyhow::Result<Prepare
         admin,
         demo,
     })
-}
-
-/// The budget in bytes, checked against what there is.
-fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
-    let limit = memory_limit().context("/proc/meminfo")?;
-    let bytes = match budget {
-        MemoryBudget::Bytes(bytes) => bytes,
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share of a positive number below 2^53"
-        )]
-        MemoryBudget::Share(share) => (limit.bytes as f64 * share) as u64,
-    };
-    if bytes > limit.bytes {
-        bail!(
-            "node.memory_budget: {bytes} bytes are more than {} of {}",
-            limit.source,
-            limit.bytes
-        );
-    }
-    if bytes < BUDGET_BYTES_MIN {
-        bail!("node.memory_budget: {bytes} bytes are less than the least of {BUDGET_BYTES_MIN}");
-    }
-    Ok(bytes)
 }
 
 /// Starts the demo origin where the embedded default expects it.

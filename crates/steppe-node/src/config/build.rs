@@ -52,16 +52,22 @@ fn node(node: &Fields) -> Option<Node> {
         Typed::Number(count) => Workers::Count(NonZeroUsize::new(usize::try_from(*count).ok()?)?),
         _ => return None,
     };
-    let memory_budget = match &node.node("memory_budget")?.typed {
-        Typed::Share(share) => MemoryBudget::Share(*share),
-        Typed::Size(bytes) => MemoryBudget::Bytes(*bytes),
-        _ => return None,
-    };
     Some(Node {
         workers,
-        memory_budget,
+        memory_budget: MemoryBudget::of(node.node("memory_budget")?)?,
         drain_timeout: node.take("drain_timeout")?,
     })
+}
+
+impl MemoryBudget {
+    /// A budget that was read; `None` when it is invalid.
+    pub(super) fn of(read: &Read) -> Option<Self> {
+        match &read.typed {
+            Typed::Share(share) => Some(Self::Share(*share)),
+            Typed::Size(bytes) => Some(Self::Bytes(*bytes)),
+            _ => None,
+        }
+    }
 }
 
 fn admin(admin: &Fields) -> Option<Admin> {
