@@ -8,6 +8,7 @@ use expect_test::expect;
 use steppe_http::config::{
     FilterKind, ListenerLimits, ListenerTimeouts, Outlier, Servers, Target, UpstreamKind,
 };
+use steppe_net::{ListenAddress, ServerAddress};
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
 
 fn example(name: &str) -> PathBuf {
@@ -208,6 +209,29 @@ fn the_effective_configuration_reads_back() {
         let again = valid("/etc/steppe.json", &effective.to_string());
         assert_eq!(again.effective(), effective);
     }
+}
+
+/// A command line moves addresses, and the limit on open files lowers connections.
+#[test]
+fn what_the_process_changes_is_in_force_and_shown() {
+    let mut config = valid(DEFAULT_NAME, DEFAULT);
+    config.set_listen_address(ListenAddress::Tcp(([127, 0, 0, 1], 1).into()));
+    config.set_admin_address(ListenAddress::Tcp(([127, 0, 0, 1], 2).into()));
+    config.set_servers(&ServerAddress::Ip(([127, 0, 0, 1], 3).into()));
+    config.set_connections(|listener| listener.limits.connections / 10);
+    let listener = &config.http.listeners[0];
+    assert_eq!(listener.address.to_string(), "127.0.0.1:1");
+    assert_eq!(listener.limits.connections, 1_000);
+    let shown = config.effective();
+    assert_eq!(shown["http"]["listener"][0]["listen"], "127.0.0.1:1");
+    assert_eq!(shown["http"]["listener"][0]["limits"]["connections"], 1_000);
+    assert_eq!(shown["http"]["listener"][0]["limits"]["header_count"], 100);
+    assert_eq!(shown["admin"]["listen"], "127.0.0.1:2");
+    let upstreams = shown["http"]["upstream"].as_object().expect("a map");
+    let servers = upstreams.values().filter_map(|each| each.get("servers"));
+    let servers: Vec<_> = servers.map(ToString::to_string).collect();
+    assert_eq!(servers, ["[\"127.0.0.1:3\"]"]);
+    valid("shown.json", &shown.to_string());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What several keys say together.
 //!
-//! Invariant: what passes here can be built and served. Left out: single values, which `read`
+//! Invariant: what passes here can be built and served. Non-goals: single values, which `read`
 //! judges, and what only the machine can tell (whether an address can be bound).
 
 mod fields;

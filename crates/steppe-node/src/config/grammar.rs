@@ -1,6 +1,6 @@
 //! What stands inside the strings of a configuration: durations, sizes, shares, addresses, names.
 //!
-//! Invariant: text that reads is within the grammar and its bounds; nothing is guessed. Left out:
+//! Invariant: text that reads is within the grammar and its bounds; nothing is guessed. Non-goals:
 //! hosts and paths of routes, which `steppe-http` reads. Spec: RFC 9110 §5.1, §5.5, §9.1.
 
 use std::net::{IpAddr, SocketAddr};

@@ -1,7 +1,7 @@
 //! The tree, read by the table of keys.
 //!
 //! Invariant: every key and value of the file is either in the result or named by a mistake, and
-//! one cause gives one mistake. Left out: what several keys say together, which `check` judges.
+//! one cause gives one mistake. Non-goals: what several keys say together, which `check` judges.
 
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};

@@ -1,7 +1,7 @@
 //! A configuration file as a tree of values that know where they stand.
 //!
 //! Invariant: TOML and JSON give the same tree, entries in the order of the file, no key twice, no
-//! deeper than [`NESTING_MAX`]. Left out: what the values mean. Spec: TOML 1.1, RFC 8259.
+//! deeper than [`NESTING_MAX`]. Non-goals: what the values mean. Spec: TOML 1.1, RFC 8259.
 
 mod json;
 mod toml;
