@@ -17,7 +17,6 @@ use std::sync::LazyLock;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use steppe_http::config::UpstreamKind;
 use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::allocator;
@@ -112,16 +111,14 @@ struct Ports {
 
 impl Ports {
     fn apply(&self, config: &mut Config) {
-        if let (Some(address), Some(listener)) = (self.listen, config.http.listeners.first_mut()) {
-            listener.address = ListenAddress::Tcp(address);
+        if let Some(address) = self.listen {
+            config.set_listen_address(ListenAddress::Tcp(address));
         }
-        if let (Some(address), Some(admin)) = (self.admin, &mut config.admin) {
-            admin.listen = ListenAddress::Tcp(address);
+        if let Some(address) = self.admin {
+            config.set_admin_address(ListenAddress::Tcp(address));
         }
-        for upstream in &mut config.http.upstreams {
-            if let (Some(address), UpstreamKind::Servers(demo)) = (self.demo, &mut upstream.kind) {
-                demo.servers = vec![ServerAddress::Ip(address).into()];
-            }
+        if let Some(address) = self.demo {
+            config.set_servers(&ServerAddress::Ip(address));
         }
     }
 }

@@ -2,26 +2,32 @@
 //!
 //! Invariant: a [`Config`] is valid as it stands; nothing validates it again, and no key of its
 //! file was ignored. A file with mistakes gives a [`Report`] of all of them. Every key is described
-//! once, in `keys`: the reader, its suggestions and the [`schema`] follow from there.
+//! once, in `keys`: the reader, its suggestions, the [`schema`], the [`manual`](manual()) and
+//! `/config` follow from there.
 //!
-//! Left out: what only the machine can tell (whether an address can be bound, how much memory there
-//! is), but for folders that are served, which [`load`] looks at; and the contents of the files that
-//! a configuration names.
+//! Non-goals: what only the machine can tell (whether an address can be bound), but for folders that
+//! are served and the memory that there is, which [`load`] looks at; and the contents of the files
+//! that a configuration names.
 
+mod amend;
+mod budget;
 mod build;
 mod check;
+mod defaults;
 mod effective;
 mod grammar;
 mod keys;
 pub mod limits;
 pub mod manual;
 mod mistake;
+mod mistakes;
 mod read;
 mod schema;
 mod table;
 mod tree;
 mod typed;
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,9 +38,14 @@ use steppe_http::config::Gateway;
 use steppe_net::ListenAddress;
 use steppe_telemetry::Destination;
 
+use crate::container::memory_limit;
+
+pub use self::budget::BudgetError;
+use self::grammar::{percent_text, size_text};
 use self::limits::FILE_BYTES_MAX;
 pub use self::manual::manual;
 pub use self::mistake::{Drawing, Mistake, Report, Span};
+use self::mistakes::Mistakes;
 pub use self::schema::schema;
 use self::tree::{Syntax, Value};
 use self::typed::Fields;
@@ -56,6 +67,8 @@ pub struct Config {
     pub log: Log,
     /// `[http]`.
     pub http: Gateway,
+    /// What all of this was built from, and what `/config` prints.
+    file: Fields,
 }
 
 /// `[node]`: threads and memory of the process.
@@ -85,6 +98,15 @@ pub enum MemoryBudget {
     Bytes(u64),
     /// Above 0 and at most 1: of the container's limit, else of the machine.
     Share(f64),
+}
+
+impl fmt::Display for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match self {
+            Self::Bytes(bytes) => size_text(*bytes),
+            Self::Share(share) => percent_text(*share),
+        })
+    }
 }
 
 /// `[admin]`.
@@ -160,8 +182,8 @@ pub fn read(name: &str, text: &str) -> Outcome {
 }
 
 /// Reads a configuration; `look` adds what the text alone can't tell.
-fn read_with(name: &str, text: &str, look: impl FnOnce(&Fields, &mut Vec<Mistake>)) -> Outcome {
-    let mut mistakes = Vec::new();
+fn read_with(name: &str, text: &str, look: impl FnOnce(&Fields, &mut Mistakes)) -> Outcome {
+    let mut mistakes = Mistakes::default();
     let config = read_text(name, text, look, &mut mistakes);
     let report = Report::new(name, text, mistakes);
     let config = config.filter(|_| report.errors() == 0);
@@ -175,26 +197,21 @@ fn read_with(name: &str, text: &str, look: impl FnOnce(&Fields, &mut Vec<Mistake
 fn read_text(
     name: &str,
     text: &str,
-    look: impl FnOnce(&Fields, &mut Vec<Mistake>),
-    mistakes: &mut Vec<Mistake>,
+    look: impl FnOnce(&Fields, &mut Mistakes),
+    mistakes: &mut Mistakes,
 ) -> Option<Config> {
     if text.len() > FILE_BYTES_MAX {
         let message = format!("{} bytes are more than {FILE_BYTES_MAX}", text.len());
         mistakes.push(Mistake::new(Span::at(0), message));
         return None;
     }
-    let tree = match Value::parse(Syntax::of(name, text), text) {
-        Ok(tree) => tree,
-        Err(errors) => {
-            mistakes.extend(errors);
-            return None;
-        }
-    };
+    let tree = Value::parse(Syntax::of(name, text), text, mistakes)?;
     let base = Path::new(name).parent().unwrap_or(Path::new(""));
     let file = read::read(text, base, &tree, mistakes);
     check::check(&tree, &file, mistakes);
+    drop(tree);
     look(&file, mistakes);
-    build::config(&file)
+    build::config(file)
 }
 
 /// Reads a configuration; never panics, whatever the text.
@@ -206,12 +223,31 @@ pub fn parse(name: &str, text: &str) -> Result<Config, Box<Report>> {
     config.ok_or_else(|| Box::new(report))
 }
 
-/// Reads the file at `path`, and looks whether the folders that it serves are there.
+/// Reads the file at `path`, and looks whether the folders that it serves are there, and the memory.
 ///
 /// # Errors
 /// When it can't be read, is longer than [`FILE_BYTES_MAX`], or is not UTF-8. What is wrong with a
 /// file that could be read is in the outcome.
 pub fn load(path: &Path) -> io::Result<Outcome> {
+    load_with(path, |file, mistakes| {
+        check::check_folders(file, mistakes);
+        // Where nobody knows the limit, `run` says so.
+        if let Ok(limit) = memory_limit() {
+            budget::check(file, limit, mistakes);
+        }
+    })
+}
+
+/// Reads the file at `path` for a node that runs: its memory budget is what it started with,
+/// whatever became of the machine's limit since, and is not held against that again.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_again(path: &Path) -> io::Result<Outcome> {
+    load_with(path, check::check_folders)
+}
+
+fn load_with(path: &Path, look: impl FnOnce(&Fields, &mut Mistakes)) -> io::Result<Outcome> {
     use io::Read as _;
     let mut bytes = Vec::new();
     let most = FILE_BYTES_MAX as u64 + 1;
@@ -222,5 +258,5 @@ pub fn load(path: &Path) -> io::Result<Outcome> {
     }
     let text = String::from_utf8(bytes).map_err(|error| invalid(error.utf8_error().to_string()))?;
     let name = path.to_string_lossy();
-    Ok(read_with(&name, &text, check::check_folders))
+    Ok(read_with(&name, &text, look))
 }

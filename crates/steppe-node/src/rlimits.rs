@@ -1,30 +1,38 @@
-//! Limits of a configuration, lowered to those of the process (`setrlimit(2)`).
+//! The limit on open files (`RLIMIT_NOFILE`), and the connections that it allows.
+//!
+//! Invariant: after [`lower_connections`] the listeners together accept no more connections than
+//! the process has descriptors for, but that each keeps one. Spec: `getrlimit(2)`.
 
-use steppe_http::config::Listener;
 use steppe_net::raise_file_limit;
 
-/// Raises the limit on open files to what the connections of all listeners need; where it can't
-/// be raised so far, lowers their limits, all alike, and says so.
-pub fn fit_connections(listeners: &mut [Listener]) {
+use crate::config::Config;
+
+/// Raises the limit on open files, and lowers `connections` to what it allows.
+///
+/// Where the limit cannot be raised far enough, every listener's `connections` is lowered by the
+/// same factor, and a warning names the listener.
+pub fn lower_connections(config: &mut Config) {
+    let listeners = &config.http.listeners;
     let wanted: usize = listeners
         .iter()
         .map(|listener| listener.limits.connections)
         .sum();
     let files = raise_file_limit(wanted);
-    let fits = files.connections();
-    if wanted <= fits {
+    let allowed = files.connections();
+    if wanted <= allowed {
         return;
     }
-    for listener in listeners {
+    config.set_connections(|listener| {
         let limit = listener.limits.connections;
-        let lowered = u128::from(limit as u64) * fits as u128 / wanted as u128;
-        listener.limits.connections = usize::try_from(lowered).unwrap_or(limit).max(1);
+        let lowered = u128::from(limit as u64) * allowed as u128 / wanted as u128;
+        let lowered = usize::try_from(lowered).unwrap_or(limit).max(1);
         tracing::warn!(
             listener = %listener.address,
             wanted = limit,
-            lowered_to = listener.limits.connections,
+            lowered_to = lowered,
             open_files = files.descriptors,
             "connection limit lowered to what the limit on open files carries",
         );
-    }
+        lowered
+    });
 }

@@ -123,7 +123,7 @@ impl Services {
 
 /// Lowers limits of `config` to what the process may have.
 pub fn fit(config: &mut Config) {
-    rlimits::fit_connections(&mut config.http.listeners);
+    rlimits::lower_connections(config);
 }
 
 /// Every address that `config` serves, the most important first.

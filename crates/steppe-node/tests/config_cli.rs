@@ -58,6 +58,27 @@ fn run_refuses_an_invalid_file() {
     assert!(text(&output.stderr).contains("16 errors"));
 }
 
+/// `check` and `run` decide by the same function.
+#[test]
+fn check_and_run_refuse_a_budget_that_the_machine_does_not_have() {
+    let file = std::env::temp_dir().join(format!("steppe-budget-{}.toml", std::process::id()));
+    let content =
+        "[node]\nmemory_budget = \"16TiB\"\n[[http.listener]]\nlisten = \"127.0.0.1:0\"\n";
+    std::fs::write(&file, content).expect("a temporary file");
+    let path = file.to_str().expect("text");
+    let outputs = [steppe(&["check", path]), steppe(&["run", "-c", path])];
+    std::fs::remove_file(&file).expect("it is there");
+    for output in &outputs {
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(
+            told.contains("`memory_budget`: 16TiB is more than "),
+            "{told}"
+        );
+        assert!(told.contains(":2:17]"), "{told}");
+    }
+}
+
 #[test]
 fn a_wrong_command_line_is_code_2() {
     for args in [

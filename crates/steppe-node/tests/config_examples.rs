@@ -8,6 +8,7 @@ use expect_test::expect;
 use steppe_http::config::{
     FilterKind, ListenerLimits, ListenerTimeouts, Outlier, Servers, Target, UpstreamKind,
 };
+use steppe_net::{ListenAddress, ServerAddress};
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
 
 fn example(name: &str) -> PathBuf {
@@ -81,7 +82,6 @@ fn the_benchmark_of_h1_is_fine() {
                   "h1"
                 ],
                 "proxy_protocol": false,
-                "underscores": "drop",
                 "limits": {
                   "header_bytes": "16KiB",
                   "header_count": 100,
@@ -169,67 +169,8 @@ fn defaults_are_those_of_the_gateway() {
     assert_eq!(servers.outlier, Some(Outlier::default()));
 }
 
-const FULL: &str = r#"
-[node]
-workers = 3
-memory_budget = 0.5
-drain_timeout = "1.5s"
-[admin]
-listen = "unix:admin.sock"
-token_file = "secret/token"
-probes = "0.0.0.0:9901"
-[log]
-level = "debug"
-format = "json"
-access = { file = "access.log", format = "json", fields = ["time", "status"] }
-[http]
-trusted_proxies = ["10.0.0.0/8", "::1"]
-[[http.listener]]
-listen = "[::]:8080"
-protocols = ["h1"]
-proxy_protocol = true
-underscores = "refuse"
-limits = { header_bytes = "8KiB", header_count = 50, body_bytes = "0", connections = 5 }
-timeouts = { header = "1s", idle = "2s", write_stall = "3s" }
-[http.upstream.a]
-servers = ["Origin.Example:80", { address = "[::1]:9001", weight = 3 }, "unix:/run/a.sock"]
-protocol = "h1"
-balance = "ring-hash"
-hash_on = "header:X-User"
-sticky = { cookie = "Server", ttl = "2h" }
-slow_start = "7s"
-health = { path = "/healthz?a=b", interval = "3s", timeout = "4s", healthy_after = 5, unhealthy_after = 6, expect = "200, 3xx" }
-outlier = { consecutive_failures = 7, ejection = "8s", max_ejected = "34%" }
-retry = { attempts = 3, on = ["504", "connect"], budget = "12.5%" }
-proxy_protocol = "v2"
-keepalive = 0
-timeouts = { connect = "1ms", first_byte = "2ms", idle = "3ms", total = "4ms" }
-[http.upstream.b]
-respond = { status = 404, body = "no\n", headers = { Content-Type = "text/plain", set-cookie = ["a=1", "b=2"] } }
-[http.filter.edit]
-kind = "transform"
-request_headers = { set = { Authorization = "Bearer 0123", x-a = "1" }, append = { via-a = ["1", "2"] } }
-response_headers = { remove = ["Server"] }
-[[http.route]]
-name = "a"
-host = "API.example.com"
-path = "/v1/{id}"
-methods = ["GET"]
-headers = { X-Version = "2" }
-query = { preview = "true" }
-filters = ["edit", "edit"]
-upstream = "a"
-budget = "1MiB"
-timeouts = { total = "20s" }
-[[http.route]]
-name = "b"
-host = ["a.example", "*.b.example"]
-upstream = "b"
-[[http.route]]
-name = "c"
-path = "/static/{rest*}"
-files = { root = "public", index = "main.html", precompressed = ["zstd", "br"] }
-"#;
+/// Every key that there is.
+const FULL: &str = include_str!("data/full.toml");
 
 #[test]
 fn every_key_arrives() {
@@ -268,6 +209,29 @@ fn the_effective_configuration_reads_back() {
         let again = valid("/etc/steppe.json", &effective.to_string());
         assert_eq!(again.effective(), effective);
     }
+}
+
+/// A command line moves addresses, and the limit on open files lowers connections.
+#[test]
+fn what_the_process_changes_is_in_force_and_shown() {
+    let mut config = valid(DEFAULT_NAME, DEFAULT);
+    config.set_listen_address(ListenAddress::Tcp(([127, 0, 0, 1], 1).into()));
+    config.set_admin_address(ListenAddress::Tcp(([127, 0, 0, 1], 2).into()));
+    config.set_servers(&ServerAddress::Ip(([127, 0, 0, 1], 3).into()));
+    config.set_connections(|listener| listener.limits.connections / 10);
+    let listener = &config.http.listeners[0];
+    assert_eq!(listener.address.to_string(), "127.0.0.1:1");
+    assert_eq!(listener.limits.connections, 1_000);
+    let shown = config.effective();
+    assert_eq!(shown["http"]["listener"][0]["listen"], "127.0.0.1:1");
+    assert_eq!(shown["http"]["listener"][0]["limits"]["connections"], 1_000);
+    assert_eq!(shown["http"]["listener"][0]["limits"]["header_count"], 100);
+    assert_eq!(shown["admin"]["listen"], "127.0.0.1:2");
+    let upstreams = shown["http"]["upstream"].as_object().expect("a map");
+    let servers = upstreams.values().filter_map(|each| each.get("servers"));
+    let servers: Vec<_> = servers.map(ToString::to_string).collect();
+    assert_eq!(servers, ["[\"127.0.0.1:3\"]"]);
+    valid("shown.json", &shown.to_string());
 }
 
 #[test]

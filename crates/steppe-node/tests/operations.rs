@@ -188,7 +188,7 @@ fn limits_have_the_values_that_the_page_tells() {
         "admin" admin::limits {
             CONNECTIONS_MAX EVENT_STREAMS_MAX HEADER_BYTES_MAX HEADER_COUNT_MAX TOKEN_BYTES_MAX
         }
-        "config" config::limits { FILE_BYTES_MAX NAME_BYTES_MAX MISTAKES_SHOWN_MAX }
+        "config" config::limits { FILE_BYTES_MAX TOKENS_MAX NAME_BYTES_MAX MISTAKES_SHOWN_MAX }
     };
     let page = rows("Limits")
         .into_iter()

@@ -1,9 +1,11 @@
 //! The configuration out of a file that was read.
 //!
-//! Invariant: `None` only where a mistake was reported.
+//! Invariant: `None` only where a mistake was reported; every key of the table is taken here, and
+//! the test at the end names one that is not.
 
 mod upstreams;
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -19,17 +21,29 @@ use steppe_telemetry::Destination;
 use super::typed::{Fields, FromNode, Named, Node as Read, Typed};
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, STDOUT, Workers};
 
-pub(super) fn config(file: &Fields) -> Option<Config> {
+pub(super) fn config(file: Fields) -> Option<Config> {
+    let (node, admin, log, http) = sections(&file)?;
+    Some(Config {
+        node,
+        admin,
+        log,
+        http,
+        file,
+    })
+}
+
+/// The sections of a file as a [`Config`] has them.
+pub(super) fn sections(file: &Fields) -> Option<(Node, Option<Admin>, Log, Gateway)> {
     let admin = match file.node("admin") {
         None => None,
         Some(admin) => Some(self::admin(admin.fields()?)?),
     };
-    Some(Config {
-        node: node(file.table("node")?)?,
+    Some((
+        node(file.table("node")?)?,
         admin,
-        log: log(file.table("log")?)?,
-        http: gateway(file.table("http")?)?,
-    })
+        log(file.table("log")?)?,
+        gateway(file.table("http")?)?,
+    ))
 }
 
 fn node(node: &Fields) -> Option<Node> {
@@ -38,16 +52,22 @@ fn node(node: &Fields) -> Option<Node> {
         Typed::Number(count) => Workers::Count(NonZeroUsize::new(usize::try_from(*count).ok()?)?),
         _ => return None,
     };
-    let memory_budget = match &node.node("memory_budget")?.typed {
-        Typed::Share(share) => MemoryBudget::Share(*share),
-        Typed::Number(bytes) => MemoryBudget::Bytes(*bytes),
-        _ => return None,
-    };
     Some(Node {
         workers,
-        memory_budget,
+        memory_budget: MemoryBudget::of(node.node("memory_budget")?)?,
         drain_timeout: node.take("drain_timeout")?,
     })
+}
+
+impl MemoryBudget {
+    /// A budget that was read; `None` when it is invalid.
+    pub(super) fn of(read: &Read) -> Option<Self> {
+        match &read.typed {
+            Typed::Share(share) => Some(Self::Share(*share)),
+            Typed::Size(bytes) => Some(Self::Bytes(*bytes)),
+            _ => None,
+        }
+    }
 }
 
 fn admin(admin: &Fields) -> Option<Admin> {
@@ -87,11 +107,12 @@ fn access(access: &Read) -> Option<Option<Access>> {
         };
         return Some((<&str>::from_node(access)? == "stdout").then_some(stdout));
     };
-    let fields: Option<Vec<&str>> = table.optional("fields")?;
-    let fields = fields.map(|names| names.into_iter().filter_map(AccessField::named).collect());
     let format = match table.take("format")? {
         "combined" => AccessFormat::Combined,
-        "json" => AccessFormat::Json(fields.unwrap_or_else(|| AccessField::DEFAULT.to_vec())),
+        "json" => {
+            let names: Vec<&str> = table.take("fields")?;
+            AccessFormat::Json(all(names.into_iter(), AccessField::named)?)
+        }
         _ => return None,
     };
     let path: PathBuf = table.take("file")?;
@@ -106,6 +127,10 @@ fn access(access: &Read) -> Option<Option<Access>> {
 }
 
 fn gateway(http: &Fields) -> Option<Gateway> {
+    let names = Names {
+        upstreams: indexes(http.map("upstream")),
+        filters: indexes(http.map("filter")),
+    };
     Some(Gateway {
         trusted_proxies: http.take("trusted_proxies")?,
         listeners: all(http.list("listener").iter(), |each| {
@@ -114,7 +139,7 @@ fn gateway(http: &Fields) -> Option<Gateway> {
         upstreams: all(http.map("upstream").iter(), upstream)?,
         filters: all(http.map("filter").iter(), filter)?,
         routes: all(http.list("route").iter(), |each| {
-            route(http, each.fields()?)
+            route(&names, each.fields()?)
         })?,
     })
 }
@@ -126,6 +151,8 @@ fn all<T, U>(items: impl Iterator<Item = T>, build: impl FnMut(T) -> Option<U>) 
 fn listener(listener: &Fields) -> Option<Listener> {
     let limits = listener.table("limits")?;
     let timeouts = listener.table("timeouts")?;
+    // The gateway has one codec as yet, and the table serves its name alone.
+    let _protocols: Vec<&str> = listener.take("protocols")?;
     Some(Listener {
         address: listener.take("listen")?,
         proxy_protocol: listener.take("proxy_protocol")?,
@@ -166,6 +193,8 @@ fn respond(respond: &Fields) -> Option<Respond> {
 
 fn servers(upstream: &Fields) -> Option<Servers> {
     let timeouts = upstream.table("timeouts")?;
+    // As for listeners.
+    let _protocol: &str = upstream.take("protocol")?;
     Some(Servers {
         servers: all(upstream.list("servers").iter(), server)?,
         balance: upstreams::balance(upstream)?,
@@ -196,7 +225,12 @@ fn server(server: &Read) -> Option<Server> {
 }
 
 fn filter(entry: &Named) -> Option<Filter> {
-    let Typed::Variant("transform", transform) = &entry.value.typed else {
+    let Typed::Variant {
+        name: "transform",
+        fields: transform,
+        ..
+    } = &entry.value.typed
+    else {
         return None;
     };
     let transform = Transform {
@@ -217,7 +251,7 @@ fn edits(edits: &Fields) -> Option<FieldEdits> {
     })
 }
 
-fn route(http: &Fields, route: &Fields) -> Option<Route> {
+fn route(names: &Names<'_>, route: &Fields) -> Option<Route> {
     let hosts: Option<Vec<HostPattern>> = route.optional("host")?;
     let methods: Option<Vec<String>> = route.optional("methods")?;
     let filters: Vec<String> = route.take("filters")?;
@@ -228,17 +262,20 @@ fn route(http: &Fields, route: &Fields) -> Option<Route> {
         methods: methods.unwrap_or_default(),
         headers: route.take("headers")?,
         query: route.take("query")?,
-        filters: all(filters.iter(), |name| index(http.map("filter"), name))?,
-        target: target(http, route)?,
+        filters: all(filters.iter(), |name| {
+            names.filters.get(name.as_str()).copied()
+        })?,
+        target: target(names, route)?,
         budget: route.optional("budget")?,
         total: route.table("timeouts")?.optional("total")?,
     })
 }
 
-fn target(http: &Fields, route: &Fields) -> Option<Target> {
+fn target(names: &Names<'_>, route: &Fields) -> Option<Target> {
     let Some(files) = route.node("files") else {
         let upstream: String = route.take("upstream")?;
-        return Some(Target::Upstream(index(http.map("upstream"), &upstream)?));
+        let index = names.upstreams.get(upstream.as_str());
+        return Some(Target::Upstream(*index?));
     };
     let files = files.fields()?;
     Some(Target::Files(Files {
@@ -251,6 +288,106 @@ fn target(http: &Fields, route: &Fields) -> Option<Target> {
     }))
 }
 
-fn index(defined: &[Named], name: &str) -> Option<usize> {
-    defined.iter().position(|entry| entry.name == name)
+/// Where upstreams and filters stand by their names.
+struct Names<'a> {
+    upstreams: HashMap<&'a str, usize>,
+    filters: HashMap<&'a str, usize>,
+}
+
+fn indexes(defined: &[Named]) -> HashMap<&str, usize> {
+    let names = defined.iter().enumerate();
+    names
+        .map(|(index, entry)| (entry.name.as_str(), index))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::keys::ROOT;
+    use crate::config::mistakes::Mistakes;
+    use crate::config::table::{Support, Table};
+    use crate::config::tree::{Syntax, Value};
+    use crate::config::typed::taken;
+    use crate::config::{DEFAULT, read};
+
+    /// Every key that can be used, as [`taken`] names it.
+    fn served(table: &'static Table, found: &mut BTreeSet<String>) {
+        for key in table.keys {
+            if let Support::Served { kind, .. } = &key.support {
+                found.insert(taken::full_name(table, key));
+                kind.tables()
+                    .into_iter()
+                    .for_each(|each| served(each, found));
+            }
+        }
+    }
+
+    /// Every key that the file has.
+    fn given(fields: &Fields, found: &mut BTreeSet<String>) {
+        for field in &fields.given {
+            found.insert(taken::full_name(fields.table, field.key));
+            below(&field.value, found);
+        }
+    }
+
+    fn below(node: &Read, found: &mut BTreeSet<String>) {
+        match &node.typed {
+            Typed::List(items) => items.iter().for_each(|item| below(item, found)),
+            Typed::Map(entries) => entries.iter().for_each(|entry| below(&entry.value, found)),
+            _ => node
+                .fields()
+                .into_iter()
+                .for_each(|fields| given(fields, found)),
+        }
+    }
+
+    fn fields(name: &str, text: &str) -> Fields {
+        let mut mistakes = Mistakes::default();
+        let tree = Value::parse(Syntax::of(name, text), text, &mut mistakes);
+        let tree = tree.expect("valid syntax");
+        let fields = read::read(text, Path::new(""), &tree, &mut mistakes);
+        assert_eq!(mistakes.finish().0, [], "{name}");
+        fields
+    }
+
+    fn file(path: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// A key that is read and then used by nothing would be ignored without a word.
+    #[test]
+    fn every_key_that_is_given_is_taken() {
+        let examples = ["first", "gateway-bench-h1"];
+        let examples = examples.map(|name| file(&format!("../../examples/{name}.toml")));
+        let full = file("tests/data/full.toml");
+        for text in examples.iter().chain([&full, &DEFAULT.to_owned()]) {
+            let fields = fields("a.toml", text);
+            let mut expected = BTreeSet::new();
+            given(&fields, &mut expected);
+            taken::drain();
+            sections(&fields).expect("a valid configuration");
+            let taken = taken::drain();
+            let ignored: Vec<_> = expected.difference(&taken).collect();
+            assert!(ignored.is_empty(), "`build` does not take {ignored:?}");
+        }
+    }
+
+    /// So that the test above sees every key.
+    #[test]
+    fn the_full_file_has_every_key() {
+        let (mut known, mut there) = (BTreeSet::new(), BTreeSet::new());
+        served(&ROOT, &mut known);
+        given(
+            &fields("full.toml", &file("tests/data/full.toml")),
+            &mut there,
+        );
+        let lacking: Vec<_> = known.difference(&there).collect();
+        assert!(lacking.is_empty(), "full.toml lacks {lacking:?}");
+    }
 }

@@ -1,22 +1,24 @@
 //! What several keys say together.
 //!
-//! Invariant: what passes here can be built and served. Left out: single values, which `read`
+//! Invariant: what passes here can be built and served. Non-goals: single values, which `read`
 //! judges, and what only the machine can tell (whether an address can be bound).
 
 mod fields;
 mod routes;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use steppe_net::ListenAddress;
 
 use super::keys::ROOT;
 use super::mistake::{Mistake, Span};
+use super::mistakes::Mistakes;
 use super::tree::{Value, ValueKind};
 use super::typed::{Fields, FromNode, Typed};
 
 /// Finds the mistakes of a file that `read` has read.
-pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Vec<Mistake>) {
+pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
     admin_token(file, mistakes);
     access_log(file, mistakes);
     addresses(file, mistakes);
@@ -40,11 +42,11 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Vec<Mistake>) {
 }
 
 /// Finds what is wrong with the folders that a file names, by looking at them.
-pub(super) fn check_folders(file: &Fields, mistakes: &mut Vec<Mistake>) {
+pub(super) fn check_folders(file: &Fields, mistakes: &mut Mistakes) {
     routes::folders(file, mistakes);
 }
 
-fn admin_token(file: &Fields, mistakes: &mut Vec<Mistake>) {
+fn admin_token(file: &Fields, mistakes: &mut Mistakes) {
     let Some(admin) = file.table("admin") else {
         return;
     };
@@ -66,7 +68,7 @@ fn admin_token(file: &Fields, mistakes: &mut Vec<Mistake>) {
 }
 
 /// `combined` has what it has.
-fn access_log(file: &Fields, mistakes: &mut Vec<Mistake>) {
+fn access_log(file: &Fields, mistakes: &mut Mistakes) {
     let log = file.table("log").and_then(|log| log.table("access"));
     let Some(access) = log else {
         return;
@@ -110,7 +112,7 @@ fn is_local(address: &ListenAddress) -> bool {
 }
 
 /// No two sockets at one address. Port 0 is a new one each time.
-fn addresses(file: &Fields, mistakes: &mut Vec<Mistake>) {
+fn addresses(file: &Fields, mistakes: &mut Mistakes) {
     let admin = file.table("admin");
     let of_admin = admin.into_iter().flat_map(|admin| {
         let nodes = [admin.node("listen"), admin.node("probes")];
@@ -122,7 +124,7 @@ fn addresses(file: &Fields, mistakes: &mut Vec<Mistake>) {
     let of_listeners = listeners
         .iter()
         .filter_map(|node| node.fields()?.node("listen"));
-    let mut seen: Vec<(ListenAddress, Span)> = Vec::new();
+    let mut seen: HashMap<ListenAddress, Span> = HashMap::new();
     for node in of_admin.chain(of_listeners) {
         let Some(address) = ListenAddress::from_node(node) else {
             continue;
@@ -130,13 +132,13 @@ fn addresses(file: &Fields, mistakes: &mut Vec<Mistake>) {
         if matches!(address, ListenAddress::Tcp(tcp) if tcp.port() == 0) {
             continue;
         }
-        match seen.iter().find(|(earlier, _)| *earlier == address) {
-            None => seen.push((address, node.span)),
-            Some((_, first)) => {
+        match seen.get(&address).copied() {
+            None => _ = seen.insert(address, node.span),
+            Some(first) => {
                 // The file may have the listeners before `[admin]`.
                 let (first, again) = match first.start < node.span.start {
-                    true => (*first, node.span),
-                    false => (node.span, *first),
+                    true => (first, node.span),
+                    false => (node.span, first),
                 };
                 mistakes.push(
                     Mistake::new(again, format!("{address} is listened on twice"))
@@ -149,7 +151,7 @@ fn addresses(file: &Fields, mistakes: &mut Vec<Mistake>) {
 }
 
 /// A node that serves nothing is hardly meant, unless what it shall serve is not supported yet.
-fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Vec<Mistake>) {
+fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
     let ValueKind::Table(entries) = &root.kind else {
         return;
     };
@@ -169,7 +171,7 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Vec<Mi
 }
 
 /// Nobody could connect.
-fn proxy_protocol(http: &Fields, listener: &Fields, mistakes: &mut Vec<Mistake>) {
+fn proxy_protocol(http: &Fields, listener: &Fields, mistakes: &mut Mistakes) {
     let is_on = listener.take::<bool>("proxy_protocol") == Some(true);
     let Some(node) = listener.node("proxy_protocol").filter(|_| is_on) else {
         return;
@@ -191,7 +193,7 @@ fn proxy_protocol(http: &Fields, listener: &Fields, mistakes: &mut Vec<Mistake>)
     }
 }
 
-fn protocols(listener: &Fields, mistakes: &mut Vec<Mistake>) {
+fn protocols(listener: &Fields, mistakes: &mut Mistakes) {
     let mut seen: Vec<(&str, Span)> = Vec::new();
     for node in listener.list("protocols") {
         let Some(protocol) = <&str>::from_node(node) else {

@@ -1,6 +1,6 @@
 //! What stands inside the strings of a configuration: durations, sizes, shares, addresses, names.
 //!
-//! Invariant: text that reads is within the grammar and its bounds; nothing is guessed. Left out:
+//! Invariant: text that reads is within the grammar and its bounds; nothing is guessed. Non-goals:
 //! hosts and paths of routes, which `steppe-http` reads. Spec: RFC 9110 §5.1, §5.5, §9.1.
 
 use std::net::{IpAddr, SocketAddr};
@@ -171,6 +171,11 @@ pub(super) fn duration_text(duration: Duration) -> String {
         None if nanos == 0 => "0s".to_owned(),
         None => format!("{}us", nanos / 1_000),
     }
+}
+
+/// A share as a percentage, to a millionth.
+pub(super) fn percent_text(share: f64) -> String {
+    format!("{}%", (share * 1e8).round() / 1e6)
 }
 
 /// The shortest text that [`size`] reads as this.

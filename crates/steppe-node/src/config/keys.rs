@@ -1,7 +1,9 @@
 //! Every key that a configuration may have: what it means, what it takes, what holds without it,
 //! and whether it can be used yet.
 //!
-//! Invariant: this is the only list of keys; a key that is marked later is refused by name.
+//! Invariant: this is the only list of keys; a key that is marked later is refused by name. The
+//! reader, the defaults, the schema, the manual and `/config` follow from it; `build` takes each
+//! key once, and a test finds one that it does not take.
 
 mod access;
 mod files;
@@ -287,7 +289,7 @@ static UPSTREAM: Table = Table {
             ),
             "Where its servers are; names are resolved again by their TTL.",
         ),
-        Key::new("respond", Kind::Table(&RESPOND), RESPOND.doc),
+        Key::new("respond", Kind::Table(&RESPOND), RESPOND.doc).exclusive(),
         Key::later("plane", "A service of the request plane."),
         Key::new(
             "protocol",
@@ -411,7 +413,8 @@ static RESPOND: Table = Table {
             ),
             "Further fields.",
         )
-        .absent(Absent::Table),
+        .absent(Absent::Table)
+        .secret(),
     ],
     one_of: &[],
 };
@@ -508,7 +511,8 @@ static EDIT_KEYS: &[Key] = &[
         Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
         "Fields that replace whatever had their name.",
     )
-    .absent(Absent::Table),
+    .absent(Absent::Table)
+    .secret(),
     Key::new(
         "append",
         Kind::Map(
@@ -517,7 +521,8 @@ static EDIT_KEYS: &[Key] = &[
         ),
         "Field lines that are added.",
     )
-    .absent(Absent::Table),
+    .absent(Absent::Table)
+    .secret(),
 ];
 
 static ROUTE: Table = Table {
@@ -551,13 +556,15 @@ static ROUTE: Table = Table {
             Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
             "Fields that must be there with just this value.",
         )
-        .absent(Absent::Table),
+        .absent(Absent::Table)
+        .secret(),
         Key::new(
             "query",
             Kind::Map(Form::Any, &Kind::Text(Form::Any)),
             "Query parameters that must be there with just this value.",
         )
-        .absent(Absent::Table),
+        .absent(Absent::Table)
+        .secret(),
         Key::new(
             "filters",
             Kind::List(&Kind::Text(Form::Name), 0),

@@ -75,7 +75,7 @@ fn table(page: &mut Roff, table: &Table, place: &str) {
 fn within(page: &mut Roff, kind: &Kind, place: &str) {
     match kind {
         Kind::Table(inner) => table(page, inner, place),
-        Kind::List(item, _) | Kind::OneOrMany(item) => within(page, item, place),
+        Kind::List(item, _) | Kind::Set(item) | Kind::OneOrMany(item) => within(page, item, place),
         Kind::Map(_, item) => within(page, item, &format!("{place}.NAME")),
         Kind::Either(kinds) => kinds.iter().for_each(|kind| within(page, kind, place)),
         Kind::Tagged(tagged) => {
@@ -129,6 +129,9 @@ fn without(absent: Absent) -> String {
         Absent::No => "Default: false.".to_owned(),
         Absent::Texts([]) => "Default: none.".to_owned(),
         Absent::Texts(texts) => format!("Default: {texts:?}."),
+        Absent::TextsWhere { key, says, texts } => {
+            format!("Default where {key} is \"{says}\": {texts:?}.")
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! What is wrong with a configuration, where, and what would be right.
 //!
 //! Invariant: a report shows its mistakes in the order of the file, and the same text for the same
-//! file whatever the terminal, but for color. Left out: finding them.
+//! file whatever the terminal, but for color. It quotes no more of the file than [`limits`] allow,
+//! however long lines and values are. Non-goals: finding them.
+//!
+//! [`limits`]: crate::config::limits
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -11,7 +14,8 @@ use miette::{
     SourceCode,
 };
 
-use crate::config::limits::{LINE_BYTES_SHOWN_MAX, MISTAKES_SHOWN_MAX, VALUE_CHARS_SHOWN_MAX};
+use crate::config::limits::{LINE_BYTES_SHOWN_MAX, LINES_SHOWN_MAX, VALUE_CHARS_SHOWN_MAX};
+use crate::config::mistakes::{Count, Mistakes};
 
 /// Bytes of the file, from `start` up to `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,11 +43,12 @@ pub struct Mistake {
     pub also: Vec<(Span, String)>,
 }
 
-/// Everything that is wrong with one file, in its order.
+/// What is wrong with one file: the first mistakes in its order, and how many there are.
 #[derive(Debug, Clone)]
 pub struct Report {
     source: NamedSource<String>,
     mistakes: Vec<Mistake>,
+    count: Count,
 }
 
 /// How a report is drawn.
@@ -127,8 +132,8 @@ impl Mistake {
 
 impl Report {
     /// Sorts the mistakes that were found in the file `name`.
-    pub(super) fn new(name: &str, text: &str, mut mistakes: Vec<Mistake>) -> Self {
-        mistakes.sort_by_key(|mistake| mistake.span.start);
+    pub(super) fn new(name: &str, text: &str, mistakes: Mistakes) -> Self {
+        let (mut mistakes, count) = mistakes.finish();
         for mistake in &mut mistakes {
             mistake.blot();
         }
@@ -140,30 +145,26 @@ impl Report {
         Self {
             source: NamedSource::new(name, source),
             mistakes,
+            count,
         }
     }
 
-    /// Errors and warnings, in the order of the file.
+    /// Errors and warnings in the order of the file, no more than a report shows.
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes
     }
 
     /// Mistakes that the file can't be used with.
     pub fn errors(&self) -> usize {
-        self.count(Severity::Error)
+        self.count.errors
     }
 
     /// Mistakes that it can be used with.
     pub fn warnings(&self) -> usize {
-        self.count(Severity::Warning)
+        self.count.warnings
     }
 
-    fn count(&self, severity: Severity) -> usize {
-        let is_counted = |mistake: &&Mistake| mistake.severity == severity;
-        self.mistakes.iter().filter(is_counted).count()
-    }
-
-    /// Draws every mistake, and counts them on the last line. Empty when there is none.
+    /// Draws the mistakes, says how many more there are, and counts them on the last line. Empty when there is none.
     pub fn render(&self, drawing: Drawing) -> String {
         if self.mistakes.is_empty() {
             return String::new();
@@ -176,11 +177,11 @@ impl Report {
             .with_width(REPORT_COLUMNS)
             .with_links(false);
         let mut drawn = String::new();
-        for mistake in self.mistakes.iter().take(MISTAKES_SHOWN_MAX) {
+        for mistake in &self.mistakes {
             self.draw(mistake, &handler, &mut drawn);
             drawn.push('\n');
         }
-        let hidden = self.mistakes.len().saturating_sub(MISTAKES_SHOWN_MAX);
+        let hidden = self.count.all() - self.mistakes.len();
         if hidden > 0 {
             _ = writeln!(drawn, "… and {hidden} more\n");
         }
@@ -190,10 +191,12 @@ impl Report {
 
     fn draw(&self, mistake: &Mistake, handler: &GraphicalReportHandler, drawn: &mut String) {
         let text = self.source.inner();
-        let mut spans = std::iter::once(mistake.span).chain(mistake.also.iter().map(|also| also.0));
-        let is_quoted = spans.all(|span| is_line_short(text, span));
+        let primary = first_lines(text, mistake.span);
+        let mut spans = std::iter::once(primary).chain(mistake.also.iter().map(|also| also.0));
+        let is_quoted = spans.all(|span| are_lines_short(text, span));
         let shown = Shown {
             mistake,
+            primary,
             source: is_quoted.then_some(&self.source),
             message: if is_quoted {
                 mistake.message.clone()
@@ -256,6 +259,8 @@ pub(super) fn shown(text: &str) -> String {
 #[derive(Debug)]
 struct Shown<'a> {
     mistake: &'a Mistake,
+    /// The span of the mistake, as far as it is quoted.
+    primary: Span,
     source: Option<&'a NamedSource<String>>,
     message: String,
 }
@@ -287,7 +292,7 @@ impl Diagnostic for Shown<'_> {
         let mistake = self.mistake;
         let primary = LabeledSpan::new_primary_with_span(
             Some(mistake.label.clone()).filter(|label| !label.is_empty()),
-            range(mistake.span),
+            range(self.primary),
         );
         let also = mistake.also.iter();
         let others =
@@ -317,12 +322,31 @@ fn is_blotted(char: char) -> bool {
     char.is_control() && !matches!(char, '\n' | '\r' | '\t')
 }
 
-/// Whether the line of `span` and its neighbors, which are quoted too, are short.
-fn is_line_short(text: &str, span: Span) -> bool {
-    let (before, after) = text.as_bytes().split_at(span.start.min(text.len()));
+/// What is quoted of a span: a value of many lines would be quoted whole.
+fn first_lines(text: &str, span: Span) -> Span {
+    let value = text.as_bytes().get(span.start..span.end);
+    let mut bytes = value.unwrap_or_default().iter().enumerate();
+    let newline = bytes
+        .by_ref()
+        .filter(|(_, byte)| **byte == b'\n')
+        .nth(LINES_SHOWN_MAX - 1);
+    Span {
+        start: span.start,
+        end: newline.map_or(span.end, |(newline, _)| span.start + newline),
+    }
+}
+
+/// Whether the lines of `span` and their neighbors, which are quoted too, are short.
+fn are_lines_short(text: &str, span: Span) -> bool {
     let is_newline = |byte: &u8| *byte == b'\n';
+    let (before, rest) = text.as_bytes().split_at(span.start.min(text.len()));
+    let inside = span.end.saturating_sub(span.start).min(rest.len());
+    let lines = rest[..inside]
+        .iter()
+        .filter(|byte| is_newline(byte))
+        .count();
     let last = before.rsplit(is_newline).take(2).map(<[u8]>::len);
-    let first = after.split(is_newline).take(2).map(<[u8]>::len);
+    let first = rest.split(is_newline).take(lines + 2).map(<[u8]>::len);
     last.chain(first).max().unwrap_or(0) <= LINE_BYTES_SHOWN_MAX / 2
 }
 

@@ -1,9 +1,10 @@
 //! The tree, read by the table of keys.
 //!
 //! Invariant: every key and value of the file is either in the result or named by a mistake, and
-//! one cause gives one mistake. Left out: what several keys say together, which `check` judges.
+//! one cause gives one mistake. Non-goals: what several keys say together, which `check` judges.
 
-use std::collections::HashSet;
+use std::cell::LazyCell;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use steppe_http::config::HostPattern;
@@ -12,12 +13,13 @@ use steppe_http::path::PathPattern;
 use super::grammar::{self, Refusal};
 use super::keys::ROOT;
 use super::mistake::{Mistake, Span, shown};
+use super::mistakes::Mistakes;
 use super::table::{Absent, Choice, Form, Key, Kind, Support, Table, Tagged};
 use super::tree::{Entry, Value, ValueKind};
-use super::typed::{Field, Fields, Named, Node, Typed};
+use super::typed::{Field, Fields, FromNode, Named, Node, Typed};
 
 /// Reads a whole file.
-pub(super) fn read(text: &str, base: &Path, root: &Value, mistakes: &mut Vec<Mistake>) -> Fields {
+pub(super) fn read(text: &str, base: &Path, root: &Value, mistakes: &mut Mistakes) -> Fields {
     let mut reader = Reader {
         text,
         base,
@@ -33,7 +35,7 @@ struct Reader<'a> {
     text: &'a str,
     /// What relative paths count from.
     base: &'a Path,
-    mistakes: &'a mut Vec<Mistake>,
+    mistakes: &'a mut Mistakes,
 }
 
 impl Reader<'_> {
@@ -45,31 +47,34 @@ impl Reader<'_> {
         entries: &[Entry],
         tag: Option<&str>,
     ) -> Fields {
-        let mut fields = Vec::new();
+        let mut given = Vec::new();
         for entry in entries {
             if tag == Some(entry.name.as_str()) {
                 continue;
             }
             match table.key(&entry.name) {
                 None => self.unknown_key(table, entry, tag),
-                Some(key) => fields.extend(self.field(table, key, entry)),
+                Some(key) => given.extend(self.field(table, key, entry)),
             }
         }
-        // A mistyped key that has been named is not missing as well.
+        // A mistyped key that has been named is not missing as well. Few tables ask.
         let meant = |entry: &Entry| match table.key(&entry.name) {
             Some(key) => Some(key.name),
             None => closest(&entry.name, table.keys.iter().map(|key| key.name)),
         };
-        let there: HashSet<&str> = entries.iter().filter_map(meant).collect();
-        let is_there = |name: &str| there.contains(name);
-        for key in table.keys.iter().filter(|key| !is_there(key.name)) {
-            fields.extend(self.absent(table, key, span));
+        let there: LazyCell<HashSet<&str>, _> =
+            LazyCell::new(|| entries.iter().filter_map(meant).collect());
+        let required = table.keys.iter().filter(|key| key.is_required());
+        for key in required.filter(|key| !there.contains(key.name)) {
+            self.missing(table, key, span);
         }
-        let has_one = table.one_of.is_empty() || table.one_of.iter().any(|name| is_there(name));
+        let has_one =
+            table.one_of.is_empty() || table.one_of.iter().any(|name| there.contains(name));
         if !has_one {
             self.none_of(table, span);
         }
-        Fields { span, fields }
+        given.shrink_to_fit();
+        Fields { table, span, given }
     }
 
     fn field(&mut self, table: &Table, key: &'static Key, entry: &Entry) -> Option<Field> {
@@ -83,42 +88,11 @@ impl Reader<'_> {
                 None
             }
             Support::Served { kind, .. } => Some(Field {
-                name: key.name,
-                given: Some(entry.name_span),
+                key,
+                span: entry.name_span,
                 value: self.value(key.name, kind, &entry.value),
             }),
         }
-    }
-
-    fn absent(&mut self, table: &Table, key: &'static Key, span: Span) -> Option<Field> {
-        let Support::Served { kind, absent } = &key.support else {
-            return None;
-        };
-        let text = |text: &&str| Value {
-            span,
-            kind: ValueKind::Text((*text).to_owned()),
-        };
-        let default = match absent {
-            Absent::Nothing => return None,
-            Absent::Required => {
-                self.missing(table, key, span);
-                return None;
-            }
-            Absent::Text(default) => text(default).kind,
-            Absent::Number(default) => ValueKind::Integer(i128::from(*default)),
-            Absent::No => ValueKind::Boolean(false),
-            Absent::Texts(defaults) => ValueKind::List(defaults.iter().map(text).collect()),
-            Absent::Table => ValueKind::Table(Vec::new()),
-        };
-        let default = Value {
-            span,
-            kind: default,
-        };
-        Some(Field {
-            name: key.name,
-            given: None,
-            value: self.value(key.name, kind, &default),
-        })
     }
 
     fn value(&mut self, name: &str, kind: &'static Kind, value: &Value) -> Node {
@@ -147,7 +121,7 @@ impl Reader<'_> {
                 let read = grammar::size(text);
                 let size = self.accept(name, value, text, read)?;
                 let size = (min..=max).contains(&&size).then_some(size);
-                self.in_range(name, kind, value, size.map(Typed::Number))
+                self.in_range(name, kind, value, size.map(Typed::Size))
             }
             (Kind::Share, ValueKind::Text(text)) => {
                 let read = grammar::percent(text);
@@ -163,6 +137,10 @@ impl Reader<'_> {
             (Kind::Boolean, ValueKind::Boolean(value)) => Some(Typed::Boolean(*value)),
             (Kind::List(item, min), ValueKind::List(items)) => {
                 self.list(name, item, *min, value, items)
+            }
+            (Kind::Set(item), ValueKind::List(items)) => {
+                let list = self.list(name, item, 1, value, items)?;
+                Some(in_order(item, list))
             }
             (Kind::OneOrMany(item), ValueKind::List(items)) => {
                 self.list(name, item, 1, value, items)
@@ -243,6 +221,7 @@ impl Reader<'_> {
 
     fn map(&mut self, form: Form, item: &'static Kind, entries: &[Entry]) -> Vec<Named> {
         let mut named: Vec<Named> = Vec::new();
+        let mut seen: HashMap<String, Span> = HashMap::new();
         for entry in entries {
             let value = self.value(&entry.name, item, &entry.value);
             let name = match read_text(form, &entry.name, self.base) {
@@ -259,12 +238,13 @@ impl Reader<'_> {
                 }
             };
             // Field names that differ in case are one name.
-            if let Some(first) = named.iter().find(|earlier| earlier.name == name) {
-                let mistake = Mistake::new(entry.name_span, format!("`{name}` is named twice"));
-                let mistake = mistake.label("again here").also(first.span, "first here");
-                self.mistakes.push(mistake);
+            if let Some(&first) = seen.get(&name) {
+                let message = format!("`{}` is named twice", shown(&name));
+                let mistake = Mistake::new(entry.name_span, message).label("again here");
+                self.mistakes.push(mistake.also(first, "first here"));
                 continue;
             }
+            seen.insert(name.clone(), entry.name_span);
             named.push(Named {
                 name,
                 span: entry.name_span,
@@ -306,7 +286,11 @@ impl Reader<'_> {
             return None;
         };
         let fields = self.table(table, span, entries, Some(tagged.tag));
-        Some(Typed::Variant(variant.name, fields))
+        Some(Typed::Variant {
+            tag: tagged.tag,
+            name: variant.name,
+            fields,
+        })
     }
 
     fn accept<T>(
@@ -398,19 +382,66 @@ impl Reader<'_> {
     }
 
     fn unknown_key(&mut self, table: &Table, entry: &Entry, tag: Option<&str>) {
-        let place = match table.name {
-            "" => "a configuration".to_owned(),
-            name => format!("`{name}`"),
-        };
-        let message = format!("{place} has no key `{}`", shown(&entry.name));
-        let names = || table.keys.iter().map(|key| key.name).chain(tag);
-        let help = match closest(&entry.name, names()) {
-            Some(closest) => format!("did you mean `{closest}`?"),
-            None => format!("its keys are {}", names().collect::<Vec<_>>().join(", ")),
-        };
-        let mistake = Mistake::new(entry.name_span, message).label("unknown key");
-        self.mistakes.push(mistake.help(help));
+        self.mistakes.error_at(entry.name_span, || {
+            let place = match table.name {
+                "" => "a configuration".to_owned(),
+                name => format!("`{name}`"),
+            };
+            let message = format!("{place} has no key `{}`", shown(&entry.name));
+            let names = || table.keys.iter().map(|key| key.name).chain(tag);
+            let help = match closest(&entry.name, names()) {
+                Some(closest) => format!("did you mean `{closest}`?"),
+                None => format!("its keys are {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            let mistake = Mistake::new(entry.name_span, message).label("unknown key");
+            mistake.help(help)
+        });
     }
+}
+
+/// Reads the default of a key; `None` where it has none.
+pub(super) fn default(key: &'static Key) -> Option<Node> {
+    let Support::Served { kind, absent } = &key.support else {
+        return None;
+    };
+    let span = Span::at(0);
+    let text = |text: &&str| Value {
+        span,
+        kind: ValueKind::Text((*text).to_owned()),
+    };
+    let value = match absent {
+        Absent::Nothing | Absent::Required => return None,
+        Absent::Text(default) => text(default).kind,
+        Absent::Number(default) => ValueKind::Integer(i128::from(*default)),
+        Absent::No => ValueKind::Boolean(false),
+        Absent::Texts(texts) | Absent::TextsWhere { texts, .. } => {
+            ValueKind::List(texts.iter().map(text).collect())
+        }
+        Absent::Table => ValueKind::Table(Vec::new()),
+    };
+    let mut mistakes = Mistakes::default();
+    let mut reader = Reader {
+        text: "",
+        base: Path::new(""),
+        mistakes: &mut mistakes,
+    };
+    let node = reader.value(key.name, kind, &Value { span, kind: value });
+    debug_assert!(mistakes.is_empty(), "`{}`: {mistakes:?}", key.name);
+    Some(node)
+}
+
+/// A set in the order of its choices, each once.
+fn in_order(item: &Kind, list: Typed) -> Typed {
+    let (Kind::Choice(choices), Typed::List(mut items)) = (item, list) else {
+        return Typed::Invalid;
+    };
+    let place = |node: &Node| {
+        let name = <&str>::from_node(node);
+        choices.iter().position(|choice| Some(choice.name) == name)
+    };
+    items.sort_by_key(place);
+    items.dedup_by_key(|node| place(node));
+    Typed::List(items)
 }
 
 /// Whether this is the kind of several that a value is meant for.
@@ -439,7 +470,9 @@ fn type_help(kind: &Kind, value: &Value) -> Option<String> {
             "write `[[{}]]` in TOML, `[{{ … }}]` in JSON",
             table.name
         )),
-        (Kind::List(..), ValueKind::Text(text)) => Some(format!("write [\"{}\"]", shown(text))),
+        (Kind::List(..) | Kind::Set(_), ValueKind::Text(text)) => {
+            Some(format!("write [\"{}\"]", shown(text)))
+        }
         (Kind::Either(kinds), _) => kinds.iter().find_map(|kind| type_help(kind, value)),
         (Kind::Map(..), ValueKind::List(_)) => Some("give each a name of its own".to_owned()),
         (Kind::Integer(..), ValueKind::Text(text)) if text.parse::<u64>().is_ok() => {

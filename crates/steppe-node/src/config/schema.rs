@@ -73,7 +73,7 @@ fn property(key: &Key) -> Value {
     };
     schema.insert("description".to_owned(), json!(key.doc));
     let default = match absent {
-        Absent::Required | Absent::Nothing => None,
+        Absent::Required | Absent::Nothing | Absent::TextsWhere { .. } => None,
         Absent::Text(text) => Some(json!(text)),
         Absent::Number(number) => Some(json!(number)),
         Absent::No => Some(json!(false)),
@@ -114,6 +114,7 @@ fn kind(kind: &Kind) -> Value {
         }
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::List(item, min) => list(item, *min),
+        Kind::Set(item) => list(item, 1),
         Kind::OneOrMany(item) => json!({ "anyOf": [self::kind(item), list(item, 1)] }),
         Kind::Map(form, item) => map(*form, self::kind(item)),
         Kind::Table(table) => self::table(table, None),

@@ -1,7 +1,7 @@
 //! How the table of keys is written: tables of keys, each with its kind, default and support.
 //!
-//! Invariant: the reader, the suggestions and the schema know a key from here alone. Left out: the
-//! keys themselves, which `keys` holds.
+//! Invariant: the reader, the defaults, the suggestions, the schema, the manual and `/config` know
+//! a key from here alone. Non-goals: the keys themselves, which `keys` holds.
 
 use std::time::Duration;
 
@@ -29,6 +29,11 @@ pub struct Key {
     pub doc: &'static str,
     /// What it takes, if anything reads it.
     pub support: Support,
+    /// Whether `/config` masks its strings: those of a map where the name is one of a secret,
+    /// those of any other kind always.
+    pub is_secret: bool,
+    /// Whether no other key of its table has an effect beside it.
+    pub is_exclusive: bool,
 }
 
 /// Whether a key can be used.
@@ -60,6 +65,15 @@ pub enum Absent {
     No,
     /// These strings.
     Texts(&'static [&'static str]),
+    /// These strings where another key of the table says so; else nothing.
+    TextsWhere {
+        /// The other key, which takes a choice.
+        key: &'static str,
+        /// What it says.
+        says: &'static str,
+        /// The strings.
+        texts: &'static [&'static str],
+    },
     /// A table of defaults.
     Table,
 }
@@ -83,6 +97,8 @@ pub enum Kind {
     Boolean,
     /// A list with at least so many items.
     List(&'static Kind, usize),
+    /// A list of at least one choice, whose order has no meaning.
+    Set(&'static Kind),
     /// An item, or a list of at least one.
     OneOrMany(&'static Kind),
     /// A table whose keys are of this form, all with values of one kind.
@@ -186,21 +202,41 @@ impl Key {
     pub(super) const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
         let absent = Absent::Nothing;
         let support = Support::Served { kind, absent };
-        Self { name, doc, support }
+        Self::with(name, doc, support)
     }
 
     pub(super) const fn later(name: &'static str, doc: &'static str) -> Self {
-        let support = Support::Later;
-        Self { name, doc, support }
+        Self::with(name, doc, Support::Later)
     }
 
-    pub(super) const fn absent(self, absent: Absent) -> Self {
-        let (name, doc) = (self.name, self.doc);
-        let Support::Served { kind, .. } = self.support else {
-            panic!("a key of a later version has no default yet");
-        };
-        let support = Support::Served { kind, absent };
-        Self { name, doc, support }
+    const fn with(name: &'static str, doc: &'static str, support: Support) -> Self {
+        Self {
+            name,
+            doc,
+            support,
+            is_secret: false,
+            is_exclusive: false,
+        }
+    }
+
+    pub(super) const fn absent(mut self, value: Absent) -> Self {
+        match &mut self.support {
+            Support::Served { absent, .. } => *absent = value,
+            Support::Later => panic!("a key of a later version has no default yet"),
+        }
+        self
+    }
+
+    /// Marks what `/config` must not show.
+    pub(super) const fn secret(mut self) -> Self {
+        self.is_secret = true;
+        self
+    }
+
+    /// Marks a key beside which the others of its table have no effect.
+    pub(super) const fn exclusive(mut self) -> Self {
+        self.is_exclusive = true;
+        self
     }
 
     pub(super) const fn required(self) -> Self {
@@ -210,6 +246,14 @@ impl Key {
     /// Whether it can be used.
     pub fn is_served(&self) -> bool {
         matches!(self.support, Support::Served { .. })
+    }
+
+    /// Whether its table is refused without it.
+    pub(super) fn is_required(&self) -> bool {
+        let Support::Served { absent, .. } = &self.support else {
+            return false;
+        };
+        matches!(absent, Absent::Required)
     }
 }
 
@@ -226,6 +270,23 @@ impl Choice {
 }
 
 impl Kind {
+    /// Tables of known keys within it, not those within these.
+    pub(super) fn tables(&self) -> Vec<&'static Table> {
+        match self {
+            Self::Table(table) => vec![table],
+            Self::List(item, _) | Self::Set(item) | Self::OneOrMany(item) | Self::Map(_, item) => {
+                item.tables()
+            }
+            Self::Tagged(tagged) => tagged
+                .variants
+                .iter()
+                .filter_map(|each| each.table)
+                .collect(),
+            Self::Either(kinds) => kinds.iter().flat_map(Self::tables).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// What it takes, with an article.
     pub fn expects(&self) -> String {
         match self {
@@ -241,7 +302,9 @@ impl Kind {
             }
             Self::Boolean => "`true` or `false`".to_owned(),
             Self::List(Self::Table(_), _) => "a list of tables".to_owned(),
-            Self::List(item, _) => format!("a list, each item {}", item.expects()),
+            Self::List(item, _) | Self::Set(item) => {
+                format!("a list, each item {}", item.expects())
+            }
             Self::OneOrMany(item) => format!("{}, or a list of them", item.expects()),
             Self::Map(..) | Self::Table(_) | Self::Tagged(_) => "a table".to_owned(),
             Self::Either(kinds) => {

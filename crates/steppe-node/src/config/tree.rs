@@ -1,13 +1,14 @@
 //! A configuration file as a tree of values that know where they stand.
 //!
 //! Invariant: TOML and JSON give the same tree, entries in the order of the file, no key twice, no
-//! deeper than [`NESTING_MAX`]. Left out: what the values mean. Spec: TOML 1.1, RFC 8259.
+//! deeper than [`NESTING_MAX`]. Non-goals: what the values mean. Spec: TOML 1.1, RFC 8259.
 
 mod json;
 mod toml;
 
-use crate::config::limits::NESTING_MAX;
+use crate::config::limits::{NESTING_MAX, TOKENS_MAX};
 use crate::config::mistake::{Mistake, Span};
+use crate::config::mistakes::Mistakes;
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,14 +78,11 @@ impl Syntax {
 }
 
 impl Value {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// What is wrong with its syntax; never empty.
-    pub fn parse(syntax: Syntax, text: &str) -> Result<Self, Vec<Mistake>> {
+    /// Reads a file; `None` once what is wrong with its syntax is among the mistakes.
+    pub(super) fn parse(syntax: Syntax, text: &str, mistakes: &mut Mistakes) -> Option<Self> {
         match syntax {
-            Syntax::Toml => toml::parse(text),
-            Syntax::Json => json::parse(text),
+            Syntax::Toml => toml::parse(text, mistakes),
+            Syntax::Json => json::parse(text, mistakes),
         }
     }
 
@@ -100,6 +98,12 @@ impl Value {
             ValueKind::Table(_) => "a table".to_owned(),
         }
     }
+}
+
+/// The mistake of a file that has more than [`TOKENS_MAX`], whose last one ends at `end`.
+fn too_many_tokens(end: usize) -> Mistake {
+    let message = format!("more than {TOKENS_MAX} words and signs");
+    Mistake::new(Span::at(end), message).label("the file is not read any further")
 }
 
 /// The mistake of a value that stands deeper than [`NESTING_MAX`].

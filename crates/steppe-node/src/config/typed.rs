@@ -1,7 +1,9 @@
 //! What the reader gives: values of the types that the table of keys names.
 //!
 //! Invariant: a value that could not be read is [`Typed::Invalid`], and its mistake was reported;
-//! so whoever takes a value out and gets `None` stops without a word.
+//! so whoever takes a value out and gets `None` stops without a word. A table keeps the keys of its
+//! file alone: what holds for the others comes from `defaults`, so that a thousand routes share
+//! their defaults.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,17 +13,19 @@ use steppe_http::config::{HashOn, HostPattern, Statuses};
 use steppe_http::path::PathPattern;
 use steppe_net::{ListenAddress, ServerAddress};
 
+use crate::config::defaults;
 use crate::config::mistake::Span;
+use crate::config::table::{Absent, Key, Support, Table};
 
 /// A value that was read, and where it stands.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) span: Span,
     pub(super) typed: Typed,
 }
 
 /// A value that was read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Typed {
     /// Its mistake was reported.
     Invalid,
@@ -29,6 +33,7 @@ pub(super) enum Typed {
     Choice(&'static str),
     Boolean(bool),
     Number(u64),
+    Size(u64),
     Share(f64),
     Duration(Duration),
     Listen(ListenAddress),
@@ -42,32 +47,42 @@ pub(super) enum Typed {
     List(Vec<Node>),
     Map(Vec<Named>),
     Table(Fields),
-    /// Its tag, and its other keys.
-    Variant(&'static str, Fields),
+    /// A table that one of its keys tells apart.
+    Variant {
+        /// That key.
+        tag: &'static str,
+        /// What it says.
+        name: &'static str,
+        /// The other keys.
+        fields: Fields,
+    },
 }
 
 /// An entry of a map: its key is the file's own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Named {
     pub(super) name: String,
     pub(super) span: Span,
     pub(super) value: Node,
 }
 
-/// A table of known keys, those that are absent with their defaults.
-#[derive(Debug)]
+/// A table of known keys. Those that are absent have their defaults.
+#[derive(Debug, Clone)]
 pub(super) struct Fields {
-    /// What opens the table.
+    /// What may stand in it.
+    pub(super) table: &'static Table,
+    /// What opens it.
     pub(super) span: Span,
-    pub(super) fields: Vec<Field>,
+    /// Keys that are in the file, in its order.
+    pub(super) given: Vec<Field>,
 }
 
-/// A key of a table.
-#[derive(Debug)]
+/// A key that is in the file.
+#[derive(Debug, Clone)]
 pub(super) struct Field {
-    pub(super) name: &'static str,
-    /// Where its key stands; `None`: a default.
-    pub(super) given: Option<Span>,
+    pub(super) key: &'static Key,
+    /// Where it stands.
+    pub(super) span: Span,
     pub(super) value: Node,
 }
 
@@ -80,8 +95,37 @@ pub(super) trait FromNode: Sized {
 impl Fields {
     /// The value of a key; `None` when it is absent without a default.
     pub(super) fn node(&self, name: &str) -> Option<&Node> {
-        let field = self.fields.iter().find(|field| field.name == name)?;
-        Some(&field.value)
+        let key = self.table.key(name);
+        debug_assert!(key.is_some(), "`{}` has no key `{name}`", self.table.name);
+        self.value(key?)
+    }
+
+    /// The value of a key of its table, as [`Self::node`] gives it.
+    pub(super) fn value(&self, key: &'static Key) -> Option<&Node> {
+        #[cfg(test)]
+        taken::mark(self.table, key);
+        match self.field(key) {
+            Some(field) => Some(&field.value),
+            None if self.has_default(key) => defaults::of(key),
+            None => None,
+        }
+    }
+
+    fn field(&self, key: &'static Key) -> Option<&Field> {
+        self.given.iter().find(|field| std::ptr::eq(field.key, key))
+    }
+
+    /// Whether the default of an absent key holds, if it has one.
+    fn has_default(&self, key: &Key) -> bool {
+        let is_overruled = self.given.iter().any(|field| field.key.is_exclusive);
+        match &key.support {
+            _ if is_overruled => false,
+            Support::Served {
+                absent: Absent::TextsWhere { key, says, .. },
+                ..
+            } => self.take::<&str>(key) == Some(says),
+            _ => true,
+        }
     }
 
     /// A value that must be there.
@@ -100,8 +144,30 @@ impl Fields {
 
     /// Where a key stands in the file.
     pub(super) fn given(&self, name: &str) -> Option<Span> {
-        let field = self.fields.iter().find(|field| field.name == name)?;
-        field.given
+        let field = self.given.iter().find(|field| field.key.name == name)?;
+        Some(field.span)
+    }
+
+    /// Puts a value in the place of what was read, or of a default.
+    ///
+    /// # Panics
+    /// When its table has no such key.
+    pub(super) fn set(&mut self, name: &str, typed: Typed) {
+        let key = self.table.key(name).expect("a key of the table");
+        self.given.retain(|field| !std::ptr::eq(field.key, key));
+        let span = self.span;
+        let value = Node { span, typed };
+        self.given.push(Field { key, span, value });
+    }
+
+    /// The value of a key, to be changed; a default becomes the table's own.
+    pub(super) fn node_mut(&mut self, name: &str) -> Option<&mut Node> {
+        if self.given(name).is_none() {
+            let default = self.node(name)?.typed.clone();
+            self.set(name, default);
+        }
+        let field = self.given.iter_mut().find(|field| field.key.name == name)?;
+        Some(&mut field.value)
     }
 
     /// A table below this one.
@@ -130,9 +196,44 @@ impl Node {
     /// The table that it holds, whatever its tag.
     pub(super) fn fields(&self) -> Option<&Fields> {
         match &self.typed {
-            Typed::Table(fields) | Typed::Variant(_, fields) => Some(fields),
+            Typed::Table(fields) | Typed::Variant { fields, .. } => Some(fields),
             _ => None,
         }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn fields_mut(&mut self) -> Option<&mut Fields> {
+        match &mut self.typed {
+            Typed::Table(fields) | Typed::Variant { fields, .. } => Some(fields),
+            _ => None,
+        }
+    }
+}
+
+/// Which keys were asked for, for a test that none is left out.
+#[cfg(test)]
+pub(super) mod taken {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    use crate::config::table::{Key, Table};
+
+    thread_local! {
+        static TAKEN: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+    }
+
+    /// A key with its table, as a test names it.
+    pub(in crate::config) fn full_name(table: &Table, key: &Key) -> String {
+        format!("{}.{}", table.name, key.name)
+    }
+
+    pub(super) fn mark(table: &Table, key: &Key) {
+        TAKEN.with_borrow_mut(|taken| taken.insert(full_name(table, key)));
+    }
+
+    /// Everything that this thread asked for since it was asked last.
+    pub(in crate::config) fn drain() -> BTreeSet<String> {
+        TAKEN.take()
     }
 }
 
@@ -154,7 +255,7 @@ from_node! {
     String: Text;
     &'static str: Choice;
     bool: Boolean;
-    u64: Number;
+    u64: Number | Size;
     f64: Share;
     Duration: Duration;
     ListenAddress: Listen;

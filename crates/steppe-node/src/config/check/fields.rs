@@ -4,9 +4,10 @@ use steppe_http::limits::RESPOND_BYTES_MAX;
 
 use crate::config::grammar::is_ours;
 use crate::config::mistake::{Mistake, Span};
+use crate::config::mistakes::Mistakes;
 use crate::config::typed::{Fields, FromNode, Named, Node};
 
-pub(super) fn check(http: &Fields, mistakes: &mut Vec<Mistake>) {
+pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for upstream in http.map("upstream") {
         if let Some(fields) = upstream.value.fields() {
             respond(fields, mistakes);
@@ -21,7 +22,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Vec<Mistake>) {
 }
 
 /// `hash_on` and `balance = "ring-hash"` say something only together.
-fn hash_on(upstream: &Fields, mistakes: &mut Vec<Mistake>) {
+fn hash_on(upstream: &Fields, mistakes: &mut Mistakes) {
     let Some(balance) = upstream.take::<&str>("balance") else {
         return;
     };
@@ -44,22 +45,20 @@ fn hash_on(upstream: &Fields, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-fn respond(upstream: &Fields, mistakes: &mut Vec<Mistake>) {
+fn respond(upstream: &Fields, mistakes: &mut Mistakes) {
     let (Some(at), Some(respond)) = (upstream.given("respond"), upstream.table("respond")) else {
         return;
     };
-    for field in &upstream.fields {
-        if let Some(given) = field.given.filter(|_| field.name != "respond") {
-            mistakes.push(
-                Mistake::new(
-                    given,
-                    format!("`{}` says nothing beside `respond`", field.name),
-                )
-                .label("no server is asked")
-                .also(at, "the response is made here")
-                .help("take one of them out"),
-            );
-        }
+    for field in upstream.given.iter().filter(|each| !each.key.is_exclusive) {
+        mistakes.push(
+            Mistake::new(
+                field.span,
+                format!("`{}` says nothing beside `respond`", field.key.name),
+            )
+            .label("no server is asked")
+            .also(at, "the response is made here")
+            .help("take one of them out"),
+        );
     }
     respond_body(respond, mistakes);
     for entry in respond.map("headers") {
@@ -67,7 +66,7 @@ fn respond(upstream: &Fields, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-fn respond_body(respond: &Fields, mistakes: &mut Vec<Mistake>) {
+fn respond_body(respond: &Fields, mistakes: &mut Mistakes) {
     let (Some(status), Some(body)) = (respond.take::<u16>("status"), respond.node("body")) else {
         return;
     };
@@ -91,7 +90,7 @@ fn respond_body(respond: &Fields, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-fn edits(filter: &Fields, mistakes: &mut Vec<Mistake>) {
+fn edits(filter: &Fields, mistakes: &mut Mistakes) {
     for side in ["request_headers", "response_headers"] {
         let Some(edits) = filter.table(side) else {
             continue;
@@ -109,7 +108,7 @@ fn edits(filter: &Fields, mistakes: &mut Vec<Mistake>) {
 }
 
 /// RFC 9112 §3.2: a request has one Host field.
-fn one_host(edits: &Fields, mistakes: &mut Vec<Mistake>) {
+fn one_host(edits: &Fields, mistakes: &mut Mistakes) {
     let removed = edits.list("remove").iter().filter_map(named);
     let appended = edits.map("append").iter();
     let appended = appended.map(|entry| (entry.name.clone(), entry.span));
@@ -126,7 +125,7 @@ fn named(node: &Node) -> Option<(String, Span)> {
     Some((String::from_node(node)?, node.span))
 }
 
-fn refuse_ours(name: &str, span: Span, mistakes: &mut Vec<Mistake>) {
+fn refuse_ours(name: &str, span: Span, mistakes: &mut Mistakes) {
     if is_ours(name) {
         mistakes.push(
             Mistake::new(span, format!("`{name}` can't be edited"))

@@ -1,5 +1,6 @@
 //! Routes: their names, what they refer to, and whether they can be reached.
 
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use steppe_http::config::HostPattern;
@@ -7,19 +8,22 @@ use steppe_http::path::{PathPattern, PatternSegment};
 
 use crate::config::grammar::size_text;
 use crate::config::mistake::{Mistake, Span, shown};
+use crate::config::mistakes::Mistakes;
 use crate::config::read::closest;
 use crate::config::typed::{Fields, FromNode, Named, Node};
 
-pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Vec<Mistake>) {
+pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
     let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();
     names(&routes, mistakes);
+    let upstreams = Defined::new("upstream", http);
+    let filters = Defined::new("filter", http);
     for route in &routes {
         if let Some(upstream) = route.node("upstream") {
-            reference("upstream", upstream, http.map("upstream"), mistakes);
+            upstreams.reference(upstream, mistakes);
         }
         files(route, mistakes);
         for filter in route.list("filters") {
-            reference("filter", filter, http.map("filter"), mistakes);
+            filters.reference(filter, mistakes);
         }
         budget(file, route, mistakes);
         methods(route, mistakes);
@@ -27,8 +31,8 @@ pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Vec<Mistake>) {
     unreachable(&routes, mistakes);
 }
 
-fn names(routes: &[&Fields], mistakes: &mut Vec<Mistake>) {
-    let mut seen = std::collections::HashMap::new();
+fn names(routes: &[&Fields], mistakes: &mut Mistakes) {
+    let mut seen = HashMap::new();
     for node in routes.iter().filter_map(|route| route.node("name")) {
         let Some(name) = String::from_node(node) else {
             continue;
@@ -49,26 +53,47 @@ fn names(routes: &[&Fields], mistakes: &mut Vec<Mistake>) {
     }
 }
 
-fn reference(what: &str, node: &Node, defined: &[Named], mistakes: &mut Vec<Mistake>) {
-    let Some(name) = String::from_node(node) else {
-        return;
-    };
-    if defined.iter().any(|entry| entry.name == name) {
-        return;
+/// What routes may name.
+struct Defined<'a> {
+    /// `upstream` or `filter`.
+    what: &'static str,
+    entries: &'a [Named],
+    names: HashSet<&'a str>,
+}
+
+impl<'a> Defined<'a> {
+    fn new(what: &'static str, http: &'a Fields) -> Self {
+        let entries = http.map(what);
+        Self {
+            what,
+            entries,
+            names: entries.iter().map(|entry| entry.name.as_str()).collect(),
+        }
     }
-    let help = match closest(&name, defined.iter().map(|entry| entry.name.as_str())) {
-        Some(closest) => format!("did you mean \"{closest}\"?"),
-        None => format!("define it as `http.{what}.{}`", shown(&name)),
-    };
-    mistakes.push(
-        Mistake::new(node.span, format!("no {what} is called `{}`", shown(&name)))
-            .label("not defined")
-            .help(help),
-    );
+
+    fn reference(&self, node: &Node, mistakes: &mut Mistakes) {
+        let Some(name) = String::from_node(node) else {
+            return;
+        };
+        if self.names.contains(name.as_str()) {
+            return;
+        }
+        mistakes.error_at(node.span, || {
+            let what = self.what;
+            let names = self.entries.iter().map(|entry| entry.name.as_str());
+            let help = match closest(&name, names) {
+                Some(closest) => format!("did you mean \"{closest}\"?"),
+                None => format!("define it as `http.{what}.{}`", shown(&name)),
+            };
+            Mistake::new(node.span, format!("no {what} is called `{}`", shown(&name)))
+                .label("not defined")
+                .help(help)
+        });
+    }
 }
 
 /// Which file is meant must follow from the rest of the path alone.
-fn files(route: &Fields, mistakes: &mut Vec<Mistake>) {
+fn files(route: &Fields, mistakes: &mut Mistakes) {
     let (Some(files), Some(path)) = (route.node("files"), route.node("path")) else {
         return;
     };
@@ -98,7 +123,7 @@ fn files(route: &Fields, mistakes: &mut Vec<Mistake>) {
 }
 
 /// Folders that are served, as they are now.
-pub(in crate::config) fn folders(file: &Fields, mistakes: &mut Vec<Mistake>) {
+pub(in crate::config) fn folders(file: &Fields, mistakes: &mut Mistakes) {
     let http = file.table("http");
     let routes = http.map_or(&[][..], |http| http.list("route"));
     for route in routes.iter().filter_map(Node::fields) {
@@ -126,7 +151,7 @@ pub(in crate::config) fn folders(file: &Fields, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-fn budget(file: &Fields, route: &Fields, mistakes: &mut Vec<Mistake>) {
+fn budget(file: &Fields, route: &Fields, mistakes: &mut Mistakes) {
     let node = file.table("node");
     let (Some(whole), Some(part)) = (
         node.and_then(|node| node.take::<u64>("memory_budget")),
@@ -150,7 +175,7 @@ fn budget(file: &Fields, route: &Fields, mistakes: &mut Vec<Mistake>) {
 }
 
 /// RFC 9110 §9.1: methods are case-sensitive, and those that are registered are upper case.
-fn methods(route: &Fields, mistakes: &mut Vec<Mistake>) {
+fn methods(route: &Fields, mistakes: &mut Mistakes) {
     for node in route.list("methods") {
         let Some(method) = String::from_node(node) else {
             continue;
@@ -190,8 +215,8 @@ enum Shape {
 
 /// A route whose predicates an earlier one has too is never taken: at equal specificity, the first
 /// in the file is.
-fn unreachable(routes: &[&Fields], mistakes: &mut Vec<Mistake>) {
-    let mut seen: std::collections::HashMap<Predicates, Vec<Seen>> = Default::default();
+fn unreachable(routes: &[&Fields], mistakes: &mut Mistakes) {
+    let mut seen: HashMap<Predicates, Group> = HashMap::new();
     for route in routes {
         let Some((hosts, predicates)) = read_predicates(route) else {
             continue;
@@ -199,29 +224,68 @@ fn unreachable(routes: &[&Fields], mistakes: &mut Vec<Mistake>) {
         let name = route.node("name");
         let at = name.map_or(route.span, |node| node.span);
         let earlier = seen.entry(predicates).or_default();
-        match earlier.iter().find(|earlier| earlier.covers(&hosts)) {
+        match earlier.covering(&hosts) {
             Some(first) => mistakes.push(
                 Mistake::new(at, "this route is never taken")
                     .label("asks for nothing that the other does not")
-                    .also(first.at, "takes every such request"),
+                    .also(first, "takes every such request"),
             ),
-            None => earlier.push(Seen { hosts, at }),
+            None => earlier.add(hosts, at),
         }
     }
 }
 
-struct Seen {
-    /// Empty: every host.
-    hosts: Vec<HostPattern>,
-    at: Span,
+/// Routes that differ in their hosts alone.
+#[derive(Default)]
+struct Group {
+    /// The one of every host.
+    any_host: Option<Span>,
+    /// Of the others: where each stands, and by host, in ascending order, which have it.
+    places: Vec<Span>,
+    by_host: HashMap<(bool, String), Vec<usize>>,
 }
 
-impl Seen {
-    /// Whether each of these hosts is one of this route's, just so: a wildcard covers no name,
-    /// because the more specific host wins.
-    fn covers(&self, hosts: &[HostPattern]) -> bool {
-        self.hosts.is_empty() == hosts.is_empty()
-            && hosts.iter().all(|host| self.hosts.contains(host))
+impl Group {
+    /// The first route that has each of these hosts, just so: a wildcard covers no name, because
+    /// the more specific host wins.
+    fn covering(&self, hosts: &[HostPattern]) -> Option<Span> {
+        if hosts.is_empty() {
+            return self.any_host;
+        }
+        let having = |host| self.by_host.get(&host_key(host)).map(Vec::as_slice);
+        let mut having: Vec<&[usize]> = hosts.iter().map(having).collect::<Option<_>>()?;
+        // The rarest host leaves the fewest to look at.
+        having.sort_by_key(|routes| routes.len());
+        let (rarest, others) = having.split_first()?;
+        let has_others = |route: &&usize| {
+            others
+                .iter()
+                .all(|routes| routes.binary_search(route).is_ok())
+        };
+        rarest
+            .iter()
+            .find(has_others)
+            .map(|&route| self.places[route])
+    }
+
+    fn add(&mut self, hosts: Vec<HostPattern>, at: Span) {
+        if hosts.is_empty() {
+            self.any_host = Some(at);
+            return;
+        }
+        let route = self.places.len();
+        self.places.push(at);
+        for host in &hosts {
+            self.by_host.entry(host_key(host)).or_default().push(route);
+        }
+    }
+}
+
+/// Whether it is a wildcard, and its text.
+fn host_key(host: &HostPattern) -> (bool, String) {
+    match host {
+        HostPattern::Exact(name) => (false, name.clone()),
+        HostPattern::Wildcard(suffix) => (true, suffix.clone()),
     }
 }
 
@@ -256,14 +320,14 @@ impl Shape {
 }
 
 /// Upstreams and filters that no route names.
-pub(super) fn unused(http: &Fields, mistakes: &mut Vec<Mistake>) {
+pub(super) fn unused(http: &Fields, mistakes: &mut Mistakes) {
     let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();
     let named = routes
         .iter()
         .filter_map(|route| route.take::<String>("upstream"));
-    let upstreams: std::collections::HashSet<String> = named.collect();
+    let upstreams: HashSet<String> = named.collect();
     let named = routes.iter().flat_map(|route| route.list("filters"));
-    let filters: std::collections::HashSet<String> = named.filter_map(String::from_node).collect();
+    let filters: HashSet<String> = named.filter_map(String::from_node).collect();
     for (what, used) in [("upstream", upstreams), ("filter", filters)] {
         let defined = http.map(what).iter();
         for entry in defined.filter(|entry| !used.contains(&entry.name)) {

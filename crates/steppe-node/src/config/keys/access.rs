@@ -2,6 +2,8 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+use steppe_http::access::AccessField;
+
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Table};
 
 pub(super) static ACCESS: Table = Table {
@@ -24,9 +26,25 @@ pub(super) static ACCESS: Table = Table {
             "fields",
             Kind::List(&FIELD, 1),
             "What a line in JSON has, in this order.",
-        ),
+        )
+        .absent(Absent::TextsWhere {
+            key: "format",
+            says: "json",
+            texts: &DEFAULT_FIELDS,
+        }),
     ],
     one_of: &[],
+};
+
+/// [`AccessField::DEFAULT`] by name.
+const DEFAULT_FIELDS: [&str; AccessField::DEFAULT.len()] = {
+    let mut names = [""; AccessField::DEFAULT.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = AccessField::DEFAULT[index].as_str();
+        index += 1;
+    }
+    names
 };
 
 const FIELD: Kind = Kind::Choice(&[

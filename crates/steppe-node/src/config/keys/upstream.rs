@@ -83,17 +83,14 @@ pub(super) static RETRY: Table = Table {
         .absent(Absent::Number(2)),
         Key::new(
             "on",
-            Kind::List(
-                &Kind::Choice(&[
-                    Choice::served("connect"),
-                    Choice::served("reset"),
-                    Choice::served("timeout"),
-                    Choice::served("502"),
-                    Choice::served("503"),
-                    Choice::served("504"),
-                ]),
-                1,
-            ),
+            Kind::Set(&Kind::Choice(&[
+                Choice::served("connect"),
+                Choice::served("reset"),
+                Choice::served("timeout"),
+                Choice::served("502"),
+                Choice::served("503"),
+                Choice::served("504"),
+            ])),
             "After what.",
         )
         .absent(Absent::Texts(&["connect", "reset", "502", "503", "504"])),

@@ -2,11 +2,12 @@
 
 use jsonc_parser::ast::{Object, Value as Json};
 use jsonc_parser::common::{Range, Ranged};
-use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use jsonc_parser::{CollectOptions, ParseOptions, Scanner, ScannerOptions, parse_to_ast};
 
-use super::{Entry, Value, ValueKind, too_deep};
-use crate::config::limits::NESTING_MAX;
-use crate::config::mistake::{Mistake, Span};
+use super::{Entry, Value, ValueKind, too_deep, too_many_tokens};
+use crate::config::limits::{NESTING_MAX, TOKENS_MAX};
+use crate::config::mistake::{Mistake, Span, shown};
+use crate::config::mistakes::Mistakes;
 
 /// RFC 8259, nothing more.
 const STRICT: ParseOptions = ParseOptions {
@@ -22,48 +23,70 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-pub(super) fn parse(text: &str) -> Result<Value, Vec<Mistake>> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).map_err(|error| {
-        let what = error.kind().to_string();
-        vec![
-            Mistake::new(
-                span(error.range()),
-                format!("invalid JSON: {}", lower_first(&what)),
-            )
-            .label("here"),
-        ]
-    })?;
+/// The parser keeps every token: how many there are is looked at before.
+const SCAN: ScannerOptions = ScannerOptions {
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<Value> {
+    if let Some(end) = end_of_tokens(text) {
+        mistakes.push(too_many_tokens(end));
+        return None;
+    }
+    let parsed = match parse_to_ast(text, &CollectOptions::default(), &STRICT) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let what = lower_first(&error.kind().to_string());
+            let mistake = Mistake::new(span(error.range()), format!("invalid JSON: {what}"));
+            mistakes.push(mistake.label("here"));
+            return None;
+        }
+    };
     let Some(Json::Object(root)) = parsed.value else {
         let found = parsed
             .value
             .map_or(Span::at(0), |value| span(value.range()));
-        return Err(vec![
-            Mistake::new(found, "a configuration is a JSON object").label("not an object"),
-        ]);
+        let mistake = Mistake::new(found, "a configuration is a JSON object");
+        mistakes.push(mistake.label("not an object"));
+        return None;
     };
-    let mut reader = Reader::default();
+    let mut reader = Reader {
+        mistakes,
+        is_broken: false,
+    };
     let root = Value {
         span: opening(root.range),
         kind: reader.object(root, 0),
     };
-    if reader.mistakes.is_empty() {
-        Ok(root)
-    } else {
-        Err(reader.mistakes)
+    (!reader.is_broken).then_some(root)
+}
+
+/// Where a file with too many tokens has had as many as it may; `None`: it has fewer.
+fn end_of_tokens(text: &str) -> Option<usize> {
+    let mut scanner = Scanner::new(text, &SCAN);
+    for _ in 0..TOKENS_MAX {
+        // What is no token is the parser's to name.
+        scanner.scan().ok().flatten()?;
     }
+    Some(scanner.token_end())
 }
 
-#[derive(Default)]
-struct Reader {
-    mistakes: Vec<Mistake>,
+struct Reader<'a> {
+    mistakes: &'a mut Mistakes,
+    is_broken: bool,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn value(&mut self, json: Json<'_>, depth: usize) -> Value {
         let mut at = span(json.range());
         let kind = match json {
             Json::Array(_) | Json::Object(_) if depth >= NESTING_MAX => {
-                self.mistakes.push(too_deep(Span::at(at.start)));
+                self.refuse(too_deep(Span::at(at.start)));
                 ValueKind::Other("a nested value")
             }
             Json::Object(object) => {
@@ -89,11 +112,9 @@ impl Reader {
             let name_span = span(property.name.range());
             let name = property.name.into_string();
             if let Some(first) = seen.insert(name.clone(), name_span) {
-                self.mistakes.push(
-                    Mistake::new(name_span, format!("duplicate key `{name}`"))
-                        .label("again here")
-                        .also(first, "first here"),
-                );
+                let message = format!("duplicate key `{}`", shown(&name));
+                let mistake = Mistake::new(name_span, message).label("again here");
+                self.refuse(mistake.also(first, "first here"));
             }
             let value = self.value(property.value, depth);
             entries.push(Entry {
@@ -103,6 +124,11 @@ impl Reader {
             });
         }
         ValueKind::Table(entries)
+    }
+
+    fn refuse(&mut self, mistake: Mistake) {
+        self.mistakes.push(mistake);
+        self.is_broken = true;
     }
 }
 

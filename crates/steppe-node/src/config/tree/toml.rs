@@ -1,32 +1,86 @@
 //! TOML into the tree, by the crate `toml`, which goes on after a mistake.
+//!
+//! Invariant: what is kept of a broken file does not grow with its mistakes. The parser of `toml`
+//! keeps an error for each, so a long file first goes through `toml_parser`, the grammar below it,
+//! which hands errors out one by one; only what that finds well-formed is parsed.
 
 use ::toml::Spanned;
 use ::toml::de::{DeInteger, DeTable, DeValue};
+use toml_parser::parser::{RecursionGuard, ValidateWhitespace, parse_document};
+use toml_parser::{Expected, ParseError, Source};
 
-use super::{Entry, Value, ValueKind, too_deep};
-use crate::config::limits::NESTING_MAX;
+use super::{Entry, Value, ValueKind, too_deep, too_many_tokens};
+use crate::config::limits::{NESTING_MAX, RECOVERED_TOKENS_MAX, TOKENS_MAX};
 use crate::config::mistake::{Mistake, Span};
+use crate::config::mistakes::Mistakes;
 
-pub(super) fn parse(text: &str) -> Result<Value, Vec<Mistake>> {
-    let (root, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        return Err(one_a_line(text, errors.iter().map(mistake)));
+pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<Value> {
+    let tokens = Source::new(text).lex().take(TOKENS_MAX + 1).count();
+    if tokens > TOKENS_MAX {
+        let last = Source::new(text).lex().nth(TOKENS_MAX);
+        mistakes.push(too_many_tokens(last.map_or(0, |last| last.span().start())));
+        return None;
     }
-    let mut deep = Vec::new();
-    let entries = entries(root.get_ref(), 0, &mut deep);
+    if tokens > RECOVERED_TOKENS_MAX && !is_well_formed(text, mistakes) {
+        return None;
+    }
+    let (root, mut errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
+        let mut lines = Lines::new(text);
+        for error in &errors {
+            let span = error.span().map_or(Span::at(0), Span::from);
+            if lines.is_first_at(span) {
+                let message = error.message().split_once(", expected ");
+                let (what, expected) = message
+                    .map_or((error.message(), None), |(what, expected)| {
+                        (what, Some(expected))
+                    });
+                mistakes.error_at(span, || mistake(span, what, expected));
+            }
+        }
+        return None;
+    }
+    let mut deep = Deep {
+        mistakes,
+        is_found: false,
+    };
     let root = Value {
         span: Span::at(0),
-        kind: ValueKind::Table(entries),
+        kind: ValueKind::Table(entries(root.into_inner(), 0, &mut deep)),
     };
-    if deep.is_empty() { Ok(root) } else { Err(deep) }
+    (!deep.is_found).then_some(root)
 }
 
-fn mistake(error: &::toml::de::Error) -> Mistake {
-    let span = error.span().map_or(Span::at(0), Span::from);
-    let (what, expected) = match error.message().split_once(", expected ") {
-        Some((what, expected)) => (what, Some(expected)),
-        None => (error.message(), None),
+/// Whether the grammar accepts a text; if not, every error is among the mistakes.
+fn is_well_formed(text: &str, mistakes: &mut Mistakes) -> bool {
+    let source = Source::new(text);
+    let tokens = source.lex().into_vec();
+    let mut lines = Lines::new(text);
+    let mut is_well_formed = true;
+    let mut sink = |error: ParseError| {
+        is_well_formed = false;
+        let span = error
+            .unexpected()
+            .map_or(Span::at(0), |span| Span::from(span.start()..span.end()));
+        if lines.is_first_at(span) {
+            mistakes.error_at(span, || {
+                let expected = error.expected().map(expected);
+                mistake(span, error.description(), expected.as_deref())
+            });
+        }
     };
+    let mut nothing = ();
+    let mut receiver = ValidateWhitespace::new(&mut nothing, source);
+    let mut receiver = RecursionGuard::new(&mut receiver, DEPTH_MAX);
+    parse_document(&tokens, &mut receiver, &mut sink);
+    is_well_formed
+}
+
+/// The depth at which `toml` stops.
+const DEPTH_MAX: u32 = 80;
+
+fn mistake(span: Span, what: &str, expected: Option<&str>) -> Mistake {
     let mistake = Mistake::new(span, format!("invalid TOML: {what}"));
     match expected {
         Some(expected) if expected != "nothing" => mistake.label(format!("expected {expected}")),
@@ -34,40 +88,76 @@ fn mistake(error: &::toml::de::Error) -> Mistake {
     }
 }
 
-/// After a mistake the parser often stumbles again over the rest of the line: only the first of a
-/// line says something.
-fn one_a_line(text: &str, mistakes: impl Iterator<Item = Mistake>) -> Vec<Mistake> {
-    let mut mistakes: Vec<Mistake> = mistakes.collect();
-    mistakes.sort_by_key(|mistake| mistake.span.start);
-    mistakes.dedup_by(|later, earlier| {
-        let between = text.get(earlier.span.start..later.span.start);
-        between.is_some_and(|between| !between.contains('\n'))
+/// As `toml` writes it.
+fn expected(expected: &[Expected]) -> String {
+    let names = expected.iter().map(|each| match each {
+        Expected::Literal("\n") => "newline".to_owned(),
+        Expected::Literal("`") => "'`'".to_owned(),
+        Expected::Literal(literal) => format!("`{}`", literal.escape_debug()),
+        Expected::Description(what) => (*what).to_owned(),
+        _ => "etc".to_owned(),
     });
-    mistakes
+    match expected {
+        [] => "nothing".to_owned(),
+        _ => names.collect::<Vec<_>>().join(", "),
+    }
 }
 
-fn value(value: &Spanned<DeValue<'_>>, depth: usize, deep: &mut Vec<Mistake>) -> Value {
+/// After a mistake the parser often stumbles again over the rest of the line: only the first of a
+/// line says something.
+struct Lines<'a> {
+    text: &'a [u8],
+    /// The line of the last mistake ends before this byte.
+    end: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Self {
+        let text = text.as_bytes();
+        Self { text, end: 0 }
+    }
+
+    /// Whether a mistake is the first of its line; they come in the order of the file.
+    fn is_first_at(&mut self, span: Span) -> bool {
+        if span.start < self.end {
+            return false;
+        }
+        let rest = self.text.get(span.start..).unwrap_or_default();
+        let newline = rest.iter().position(|&byte| byte == b'\n');
+        self.end = newline.map_or(usize::MAX, |newline| span.start + newline + 1);
+        true
+    }
+}
+
+/// Values that stand too deep.
+struct Deep<'a> {
+    mistakes: &'a mut Mistakes,
+    is_found: bool,
+}
+
+fn value(value: Spanned<DeValue<'_>>, depth: usize, deep: &mut Deep<'_>) -> Value {
     let span = Span::from(value.span());
     let is_nested = matches!(value.get_ref(), DeValue::Array(_) | DeValue::Table(_));
     if is_nested && depth >= NESTING_MAX {
-        deep.push(too_deep(span));
+        deep.mistakes.push(too_deep(span));
+        deep.is_found = true;
         return Value {
             span,
             kind: ValueKind::Other("a nested value"),
         };
     }
-    let kind = match value.get_ref() {
-        DeValue::String(text) => ValueKind::Text(text.clone().into_owned()),
-        DeValue::Integer(number) => integer(number),
+    let kind = match value.into_inner() {
+        DeValue::String(text) => ValueKind::Text(text.into_owned()),
+        DeValue::Integer(number) => integer(&number),
         DeValue::Float(number) => number
             .as_str()
             .parse()
             .map_or(ValueKind::Other("a number"), ValueKind::Float),
-        DeValue::Boolean(flag) => ValueKind::Boolean(*flag),
+        DeValue::Boolean(flag) => ValueKind::Boolean(flag),
         DeValue::Datetime(_) => ValueKind::Other("a date or time"),
         DeValue::Array(items) => ValueKind::List(
             items
-                .iter()
+                .into_iter()
                 .map(|item| self::value(item, depth + 1, deep))
                 .collect(),
         ),
@@ -83,16 +173,61 @@ fn integer(number: &DeInteger<'_>) -> ValueKind {
     )
 }
 
-fn entries(table: &DeTable<'_>, depth: usize, deep: &mut Vec<Mistake>) -> Vec<Entry> {
+fn entries(table: DeTable<'_>, depth: usize, deep: &mut Deep<'_>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = table
-        .iter()
+        .into_iter()
         .map(|(name, item)| Entry {
-            name: name.get_ref().clone().into_owned(),
             name_span: Span::from(name.span()),
+            name: name.into_inner().into_owned(),
             value: value(item, depth, deep),
         })
         .collect();
-    // The map is sorted by key.
+    // A table stands where its last key was read.
     entries.sort_by_key(|entry| entry.name_span.start);
     entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistakes(text: &str) -> Vec<Mistake> {
+        let mut mistakes = Mistakes::default();
+        assert_eq!(parse(text, &mut mistakes), None, "{text}");
+        mistakes.finish().0
+    }
+
+    /// Both ways of reading say the same.
+    #[test]
+    fn a_long_file_is_told_its_errors_as_a_short_one() {
+        let comments = "# a comment\n".repeat(RECOVERED_TOKENS_MAX);
+        for broken in [
+            "a = = 2\n",
+            "a = \"x\n",
+            "a = 1 b\n",
+            "= 1\n",
+            "a\n",
+            "[a]]\n",
+            "[a\nb = 1\n",
+            "a = [1 2]\n",
+            "a = {b = 1, , c = 2}\n",
+            "x y z\nx y\n",
+            "a.. = 1\n",
+            "a = 1\r b = 2\n",
+            "# \u{7}\na = ]\n",
+        ] {
+            let short = mistakes(broken);
+            assert!(!short.is_empty());
+            assert_eq!(mistakes(&format!("{broken}{comments}")), short);
+        }
+    }
+
+    #[test]
+    fn what_the_grammar_accepts_is_judged_in_a_long_file_too() {
+        let comments = "# a comment\n".repeat(RECOVERED_TOKENS_MAX);
+        let broken = "a = 1\na = 2\n[b]\n[b]\n";
+        let short = mistakes(broken);
+        assert_eq!(short.len(), 2);
+        assert_eq!(mistakes(&format!("{broken}{comments}")), short);
+    }
 }

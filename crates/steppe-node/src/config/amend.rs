@@ -1,0 +1,85 @@
+//! What the process changes in a configuration that was read: a command line may move its
+//! addresses, and the limit on open files may lower its connections.
+//!
+//! Invariant: a change is made to what was read, and the types are built again from there, so
+//! `/config` shows what is in force.
+
+use steppe_http::config::Listener;
+use steppe_net::{ListenAddress, ServerAddress};
+
+use super::typed::{Fields, Node, Typed};
+use super::{Config, build};
+
+impl Config {
+    /// Moves the first listener.
+    pub fn set_listen_address(&mut self, address: ListenAddress) {
+        self.amend(|file| {
+            if let Some(listener) = listeners(file).first_mut().and_then(Node::fields_mut) {
+                listener.set("listen", Typed::Listen(address));
+            }
+        });
+    }
+
+    /// Moves the admin endpoint, where there is one.
+    pub fn set_admin_address(&mut self, address: ListenAddress) {
+        self.amend(|file| {
+            if let Some(admin) = file.node_mut("admin").and_then(Node::fields_mut) {
+                admin.set("listen", Typed::Listen(address));
+            }
+        });
+    }
+
+    /// Puts one server in the place of each upstream's servers.
+    pub fn set_servers(&mut self, address: &ServerAddress) {
+        self.amend(|file| {
+            let http = file.node_mut("http").and_then(Node::fields_mut);
+            let upstreams = match http.and_then(|http| http.node_mut("upstream")) {
+                Some(Node {
+                    typed: Typed::Map(upstreams),
+                    ..
+                }) => upstreams,
+                _ => return,
+            };
+            for entry in upstreams {
+                let span = entry.span;
+                let upstream = entry.value.fields_mut();
+                if let Some(upstream) = upstream.filter(|each| each.given("servers").is_some()) {
+                    let typed = Typed::Server(address.clone());
+                    upstream.set("servers", Typed::List(vec![Node { span, typed }]));
+                }
+            }
+        });
+    }
+
+    /// Sets how many connections each listener may have.
+    pub fn set_connections(&mut self, limit: impl Fn(&Listener) -> usize) {
+        let limits: Vec<usize> = self.http.listeners.iter().map(limit).collect();
+        self.amend(|file| {
+            for (listener, limit) in listeners(file).iter_mut().zip(limits) {
+                let fields = listener.fields_mut();
+                let limits = fields.and_then(|listener| listener.node_mut("limits"));
+                if let Some(limits) = limits.and_then(Node::fields_mut) {
+                    limits.set("connections", Typed::Number(limit as u64));
+                }
+            }
+        });
+    }
+
+    fn amend(&mut self, change: impl FnOnce(&mut Fields)) {
+        change(&mut self.file);
+        let sections =
+            build::sections(&self.file).expect("a valid value took the place of another");
+        (self.node, self.admin, self.log, self.http) = sections;
+    }
+}
+
+fn listeners(file: &mut Fields) -> &mut [Node] {
+    let http = file.node_mut("http").and_then(Node::fields_mut);
+    match http.and_then(|http| http.node_mut("listener")) {
+        Some(Node {
+            typed: Typed::List(listeners),
+            ..
+        }) => listeners,
+        _ => &mut [],
+    }
+}

@@ -1,0 +1,149 @@
+//! The memory budget in bytes, where there is a machine to take it from.
+//!
+//! Invariant: `steppe check` and `steppe run` decide alike, by [`MemoryBudget::bytes`].
+
+use super::MemoryBudget;
+use super::grammar::size_text;
+use super::limits::MEMORY_BUDGET_MIN;
+use super::mistake::Mistake;
+use super::mistakes::Mistakes;
+use super::typed::Fields;
+use crate::container::{LimitSource, MemoryLimit};
+
+/// Why a budget can't be had here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BudgetError {
+    /// It is more than there is.
+    #[error("{} is more than {source_of_limit} of {}", size_text(*.bytes), size_text(*.limit_bytes))]
+    AboveLimit {
+        /// The budget.
+        bytes: u64,
+        /// What there is.
+        limit_bytes: u64,
+        /// What says so.
+        source_of_limit: LimitSource,
+    },
+    /// It is too little to serve with.
+    #[error("{} is less than {}", size_text(*.bytes), size_text(MEMORY_BUDGET_MIN))]
+    BelowFloor {
+        /// The budget.
+        bytes: u64,
+    },
+}
+
+impl MemoryBudget {
+    /// The budget in bytes, where `limit` is what there is.
+    ///
+    /// # Errors
+    /// When there is less, or when it is below [`MEMORY_BUDGET_MIN`].
+    pub fn bytes(self, limit: MemoryLimit) -> Result<u64, BudgetError> {
+        let bytes = match self {
+            Self::Bytes(bytes) => bytes,
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "a share of a positive number below 2^53"
+            )]
+            Self::Share(share) => (limit.bytes as f64 * share) as u64,
+        };
+        if bytes > limit.bytes {
+            return Err(BudgetError::AboveLimit {
+                bytes,
+                limit_bytes: limit.bytes,
+                source_of_limit: limit.source,
+            });
+        }
+        if bytes < MEMORY_BUDGET_MIN {
+            return Err(BudgetError::BelowFloor { bytes });
+        }
+        Ok(bytes)
+    }
+}
+
+/// Finds out whether the budget of a file can be had where there is `limit`.
+pub(super) fn check(file: &Fields, limit: MemoryLimit, mistakes: &mut Mistakes) {
+    let node = file.table("node");
+    let Some(value) = node.and_then(|node| node.node("memory_budget")) else {
+        return;
+    };
+    let Some(Err(error)) = MemoryBudget::of(value).map(|budget| budget.bytes(limit)) else {
+        return;
+    };
+    // A default has no place of its own.
+    let is_given = node.is_some_and(|node| node.given("memory_budget").is_some());
+    let span = match is_given {
+        true => value.span,
+        false => file.given("node").unwrap_or(file.span),
+    };
+    let (label, help) = match error {
+        BudgetError::AboveLimit { .. } => (
+            "more than there is",
+            "take less, or a share: \"75%\" follows the limit",
+        ),
+        BudgetError::BelowFloor { .. } => ("too little to serve with", "give the node more"),
+    };
+    let mistake = Mistake::new(span, format!("`memory_budget`: {error}"));
+    mistakes.push(mistake.label(label).help(help));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use expect_test::expect;
+
+    use super::*;
+    use crate::config::mistake::{Drawing, Report};
+    use crate::config::tree::{Syntax, Value};
+    use crate::config::{limits, read};
+
+    fn limit(bytes: u64) -> MemoryLimit {
+        let source = LimitSource::ControlGroup;
+        MemoryLimit { bytes, source }
+    }
+
+    #[test]
+    fn what_there_is_and_the_floor_bound_a_budget() {
+        let floor = limits::MEMORY_BUDGET_MIN;
+        assert_eq!(MemoryBudget::Bytes(floor).bytes(limit(floor)), Ok(floor));
+        assert_eq!(MemoryBudget::Share(0.5).bytes(limit(2 * floor)), Ok(floor));
+        assert_eq!(
+            MemoryBudget::Share(0.5).bytes(limit(2 * floor - 2)),
+            Err(BudgetError::BelowFloor { bytes: floor - 1 })
+        );
+        assert!(matches!(
+            MemoryBudget::Bytes(floor + 1).bytes(limit(floor)),
+            Err(BudgetError::AboveLimit { .. })
+        ));
+    }
+
+    fn reported(text: &str, bytes: u64) -> String {
+        let mut mistakes = Mistakes::default();
+        let tree = Value::parse(Syntax::Toml, text, &mut mistakes).expect("valid syntax");
+        let file = read::read(text, Path::new(""), &tree, &mut mistakes);
+        check(&file, limit(bytes), &mut mistakes);
+        Report::new("a.toml", text, mistakes).render(Drawing::Plain)
+    }
+
+    #[test]
+    fn a_file_is_told_where_it_says_too_much_or_too_little() {
+        let text = "[node]\nworkers = 1\nmemory_budget = \"1GiB\"\n";
+        assert_eq!(reported(text, 1 << 30), "");
+        expect![[r#"
+              × `memory_budget`: 1GiB is more than the container's limit of 512MiB
+               ╭─[a.toml:3:17]
+             2 │ workers = 1
+             3 │ memory_budget = "1GiB"
+               ·                 ───┬──
+               ·                    ╰── more than there is
+               ╰────
+              help: take less, or a share: "75%" follows the limit
+
+            a.toml: 1 error
+        "#]]
+        .assert_eq(&reported(text, 512 << 20));
+        let told = reported("[log]\nlevel = \"info\"\n", 8 << 20);
+        assert!(told.contains("6MiB is less than 8MiB"), "{told}");
+    }
+}

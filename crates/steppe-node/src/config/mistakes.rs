@@ -1,0 +1,138 @@
+//! The mistakes that are found in one file, while they are found.
+//!
+//! Invariant: all are counted, and those that stand first in the file are kept, so that memory does
+//! not grow with what is wrong: a file of [`FILE_BYTES_MAX`](super::limits::FILE_BYTES_MAX) has
+//! room for some hundred thousand mistakes.
+
+use miette::Severity;
+
+use super::limits::MISTAKES_SHOWN_MAX;
+use super::mistake::{Mistake, Span};
+
+/// Mistakes of one file, in any order.
+#[derive(Debug)]
+pub(super) struct Mistakes {
+    kept: Vec<Mistake>,
+    /// A mistake that starts here or later would not be shown.
+    horizon: usize,
+    count: Count,
+}
+
+/// How many mistakes there are, those included that are not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Count {
+    pub(super) errors: usize,
+    pub(super) warnings: usize,
+}
+
+impl Default for Mistakes {
+    fn default() -> Self {
+        Self {
+            kept: Vec::new(),
+            horizon: usize::MAX,
+            count: Count::default(),
+        }
+    }
+}
+
+impl Mistakes {
+    /// Adds a mistake.
+    pub(super) fn push(&mut self, mistake: Mistake) {
+        match mistake.severity {
+            Severity::Error => self.count.errors += 1,
+            _ => self.count.warnings += 1,
+        }
+        self.keep(mistake);
+    }
+
+    /// Adds an error, which is made only where it is kept: to find what was meant takes long.
+    pub(super) fn error_at(&mut self, span: Span, make: impl FnOnce() -> Mistake) {
+        self.count.errors += 1;
+        if span.start < self.horizon {
+            self.keep(make());
+        }
+    }
+
+    /// Whether none was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == Count::default()
+    }
+
+    /// The first ones in the order of the file, and how many there are in all.
+    pub(super) fn finish(mut self) -> (Vec<Mistake>, Count) {
+        self.trim();
+        (self.kept, self.count)
+    }
+
+    fn keep(&mut self, mistake: Mistake) {
+        if mistake.span.start >= self.horizon {
+            return;
+        }
+        self.kept.push(mistake);
+        // Sorting as many again each time costs a few comparisons a mistake.
+        if self.kept.len() >= 2 * MISTAKES_SHOWN_MAX {
+            self.trim();
+        }
+    }
+
+    /// Stable: of mistakes at one place, the first that was found stays first.
+    fn trim(&mut self) {
+        self.kept.sort_by_key(|mistake| mistake.span.start);
+        self.kept.truncate(MISTAKES_SHOWN_MAX);
+        if let [.., last] = &*self.kept
+            && self.kept.len() == MISTAKES_SHOWN_MAX
+        {
+            self.horizon = last.span.start;
+        }
+    }
+}
+
+impl Count {
+    /// Errors and warnings.
+    pub(super) fn all(self) -> usize {
+        self.errors + self.warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistake(start: usize) -> Mistake {
+        Mistake::new(Span::at(start), start.to_string())
+    }
+
+    #[test]
+    fn the_first_of_the_file_are_kept_in_whatever_order_they_are_found() {
+        let first: Vec<usize> = (0..MISTAKES_SHOWN_MAX).collect();
+        let orders: [Box<dyn Iterator<Item = usize>>; 3] = [
+            Box::new(0..5_000),
+            Box::new((0..5_000).rev()),
+            Box::new((0..5_000).map(|index| index * 1_999 % 5_000)),
+        ];
+        for order in orders {
+            let mut mistakes = Mistakes::default();
+            for start in order {
+                mistakes.push(mistake(start));
+                assert!(mistakes.kept.len() < 2 * MISTAKES_SHOWN_MAX);
+            }
+            let (kept, count) = mistakes.finish();
+            let starts: Vec<_> = kept.iter().map(|kept| kept.span.start).collect();
+            assert_eq!(starts, first);
+            assert_eq!(count.all(), 5_000);
+        }
+    }
+
+    #[test]
+    fn what_is_not_kept_is_counted_and_not_made() {
+        let (mut mistakes, mut made) = (Mistakes::default(), 0);
+        for start in 0..5_000 {
+            mistakes.error_at(Span::at(start), || {
+                made += 1;
+                mistake(start)
+            });
+        }
+        assert_eq!(mistakes.finish().1.errors, 5_000);
+        assert_eq!(made, 2 * MISTAKES_SHOWN_MAX);
+    }
+}
