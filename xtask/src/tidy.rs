@@ -45,9 +45,6 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
 /// The crates whose code the rules about circles, booleans and the clock judge.
 const CRATES: [&str; 3] = ["steppe-net", "steppe-http", "steppe-node"];
 
-/// Why most of what breaks those rules is listed still.
-const REBUILT: &str = "rebuilt by the change that follows";
-
 /// Something that a rule has to say about a line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {

@@ -17,15 +17,13 @@ mod format;
 mod record;
 
 use std::cell::RefCell;
-use std::rc::Rc;
 
 use steppe_mem::Lease;
 use steppe_telemetry::{LineLog, LineWriter};
 
-use crate::field::FieldBlock;
-use crate::h1::parse::RequestLine;
+use crate::head::RequestView;
 use clock::Clock;
-use record::{Needs, Records};
+use record::Records;
 
 pub(crate) use ended::Ended;
 pub use field::AccessField;
@@ -44,15 +42,8 @@ pub struct AccessLog {
 pub(crate) struct WorkerAccess {
     format: AccessFormat,
     writer: RefCell<LineWriter>,
-    records: Rc<Records>,
+    records: Records,
     clock: RefCell<Clock>,
-}
-
-/// Captures the values of requests that the format needs.
-#[derive(Debug, Clone)]
-pub struct Capture {
-    needs: Needs,
-    records: Rc<Records>,
 }
 
 impl AccessLog {
@@ -67,19 +58,16 @@ impl AccessLog {
         WorkerAccess {
             format: self.format.clone(),
             writer: RefCell::new(self.lines.writer(lease.clone())),
-            records: Rc::new(Records::new(lease.clone())),
+            records: Records::new(lease.clone()),
             clock: RefCell::default(),
         }
     }
 }
 
 impl WorkerAccess {
-    /// The capture for the worker's connections.
-    pub(crate) fn capture(&self) -> Capture {
-        Capture {
-            needs: self.format.needs(),
-            records: Rc::clone(&self.records),
-        }
+    /// Copies what a line needs of a request that was just read. `None`: there is no memory.
+    pub(crate) fn capture(&self, request: &RequestView<'_>) -> Option<Record> {
+        self.records.take(self.format.needs(), request)
     }
 
     /// Writes the line of an exchange that ended.
@@ -97,13 +85,6 @@ impl WorkerAccess {
     /// Queues the buffered lines for the writer thread.
     pub(crate) fn flush(&self) {
         self.writer.borrow_mut().flush();
-    }
-}
-
-impl Capture {
-    /// Captures the values of a request that was just parsed. `None`: the budget refused memory.
-    pub(crate) fn take(&self, line: &RequestLine, fields: &FieldBlock) -> Option<Record> {
-        self.records.take(self.needs, line, fields)
     }
 }
 

@@ -4,6 +4,7 @@
 //! builds these types or reports a mistake, and nothing validates them again.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -11,10 +12,16 @@ use steppe_net::ListenAddress;
 
 use crate::path::PathPattern;
 
+mod protocol;
 mod upstream;
 
+pub use crate::field::Underscores;
+pub use crate::host::HostPattern;
+pub use crate::respond::Respond;
+pub use protocol::{H1, ProtocolName};
 pub use upstream::{
     Balance, HashOn, Health, Outlier, Retry, RetryOn, Server, Servers, Statuses, Sticky,
+    UpstreamTimeouts,
 };
 
 /// The `[http]` section: everything a gateway serves.
@@ -37,6 +44,8 @@ pub struct Gateway {
 pub struct Listener {
     /// The socket to bind.
     pub address: ListenAddress,
+    /// What is spoken on it, at least one.
+    pub protocols: Vec<ProtocolName>,
     /// Trusted proxies say first who they connect for; others are turned away.
     pub proxy_protocol: bool,
     /// What becomes of fields whose name has an underscore.
@@ -45,38 +54,6 @@ pub struct Listener {
     pub limits: ListenerLimits,
     /// How long a client may take.
     pub timeouts: ListenerTimeouts,
-}
-
-/// What becomes of a request's fields whose name has an underscore: servers that hand fields on as
-/// variables take them for those with a hyphen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Underscores {
-    /// They are not forwarded.
-    #[default]
-    Drop,
-    /// They are forwarded.
-    Pass,
-    /// The request is refused: 400.
-    Refuse,
-}
-
-impl Underscores {
-    /// The rule of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        let all = [Self::Drop, Self::Pass, Self::Refuse];
-        all.into_iter().find(|rule| rule.as_str() == name)
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Pass => "pass",
-            Self::Refuse => "refuse",
-        }
-    }
 }
 
 /// Limits of a listener.
@@ -146,41 +123,6 @@ pub enum UpstreamKind {
     Respond(Respond),
 }
 
-/// Timeouts of an upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UpstreamTimeouts {
-    /// Until the connection stands: 504.
-    pub connect: Duration,
-    /// From the request's last byte to the response's first: 504.
-    pub first_byte: Duration,
-    /// Between two reads or writes within a message; also how long an idle connection is kept.
-    pub idle: Duration,
-    /// The whole exchange. `None`: no bound. Tunnels and event streams have `idle` only.
-    pub total: Option<Duration>,
-}
-
-impl Default for UpstreamTimeouts {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(1),
-            first_byte: Duration::from_secs(60),
-            idle: Duration::from_secs(60),
-            total: None,
-        }
-    }
-}
-
-/// A response made by the gateway itself.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Respond {
-    /// Final status code, 200 to 599.
-    pub status: u16,
-    /// Content, at most `limits::RESPOND_BYTES_MAX`.
-    pub body: Vec<u8>,
-    /// Further fields; framing and hop-by-hop fields are refused by the reader.
-    pub fields: Vec<(String, String)>,
-}
-
 /// One `[http.filter.NAME]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
@@ -195,6 +137,18 @@ pub struct Filter {
 pub enum FilterKind {
     /// Sets, appends and removes fields (`kind = "transform"`).
     Transform(Transform),
+    /// One that a program brings along which embeds the gateway; no file has it.
+    Custom(CustomFilter),
+}
+
+/// A filter of a program that embeds the gateway. Equal to its clones alone.
+#[derive(Debug, Clone)]
+pub struct CustomFilter(pub Arc<dyn crate::filter::Filter>);
+
+impl PartialEq for CustomFilter {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// Edits of fields on the way in and out.
@@ -315,13 +269,4 @@ impl Target {
             Self::Files(_) => None,
         }
     }
-}
-
-/// A host that a route serves, in lower case, without a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HostPattern {
-    /// Just this name or address.
-    Exact(String),
-    /// `*.example.com`: any name below the suffix, which is kept as `.example.com`.
-    Wildcard(String),
 }

@@ -2,8 +2,6 @@
 //! whether the request may be sent again.
 
 use crate::field::UnderscoreRefused;
-use crate::h1::framing::FramingError;
-use crate::h1::parse::ParseError;
 use crate::metrics::CloseReason;
 use crate::path::PathError;
 
@@ -85,7 +83,29 @@ impl GatewayError {
                 Self::downstream(reason, 499)
             }
             CloseReason::OverBudget => Self::over_budget(),
-            _ => Self::upstream(reason, 504),
+            CloseReason::ConnectTimeout
+            | CloseReason::FirstByteTimeout
+            | CloseReason::UpstreamIdleTimeout
+            | CloseReason::TotalTimeout => Self::upstream(reason, 504),
+            CloseReason::BodyTooLarge
+            | CloseReason::HeaderTooLarge
+            | CloseReason::UriTooLong
+            | CloseReason::ConnectionLimit
+            | CloseReason::BadRequest
+            | CloseReason::Unsupported
+            | CloseReason::ClientGone
+            | CloseReason::ConnectFailed
+            | CloseReason::UpstreamReset
+            | CloseReason::BadResponse
+            | CloseReason::ProxyProtocol
+            | CloseReason::FileFailed
+            | CloseReason::Drain => {
+                debug_assert!(false, "{reason:?} is no timeout");
+                Self {
+                    origin: Origin::Internal,
+                    ..Self::upstream(reason, 500)
+                }
+            }
         }
     }
 
@@ -98,6 +118,21 @@ impl GatewayError {
             status: if is_short { 503 } else { 500 },
             origin: Origin::Internal,
             is_stale_connection: false,
+        }
+    }
+
+    /// A request that can't be understood, or may be understood in two ways.
+    #[must_use]
+    pub fn bad_request() -> Self {
+        Self::downstream(CloseReason::BadRequest, 400)
+    }
+
+    /// Content was not as long as its head said, after filters had changed either.
+    #[must_use]
+    pub fn wrong_length() -> Self {
+        Self {
+            origin: Origin::Internal,
+            ..Self::upstream(CloseReason::BadResponse, 500)
         }
     }
 
@@ -114,39 +149,9 @@ impl From<steppe_mem::OverBudget> for GatewayError {
     }
 }
 
-/// For requests; responses are answered with 502 whatever is wrong with them.
-impl From<ParseError> for GatewayError {
-    fn from(error: ParseError) -> Self {
-        let (reason, status) = match error {
-            ParseError::OverBudget => return Self::over_budget(),
-            ParseError::Version => (CloseReason::Unsupported, 505),
-            ParseError::TargetTooLong => (CloseReason::UriTooLong, 414),
-            ParseError::TooLarge | ParseError::TooManyFields => (CloseReason::HeaderTooLarge, 431),
-            ParseError::FirstLine
-            | ParseError::Field
-            | ParseError::LineEnd
-            | ParseError::Folding => (CloseReason::BadRequest, 400),
-        };
-        Self::downstream(reason, status)
-    }
-}
-
 impl From<UnderscoreRefused> for GatewayError {
     fn from(_: UnderscoreRefused) -> Self {
-        Self::downstream(CloseReason::BadRequest, 400)
-    }
-}
-
-/// For requests, as above.
-impl From<FramingError> for GatewayError {
-    fn from(error: FramingError) -> Self {
-        match error {
-            FramingError::Unsupported => Self::downstream(CloseReason::Unsupported, 501),
-            FramingError::Expectation => Self::downstream(CloseReason::Unsupported, 417),
-            FramingError::ContentLength
-            | FramingError::Ambiguous
-            | FramingError::TransferEncoding => Self::downstream(CloseReason::BadRequest, 400),
-        }
+        Self::bad_request()
     }
 }
 

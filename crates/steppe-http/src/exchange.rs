@@ -1,43 +1,49 @@
 //! The protocol-neutral exchange: what a codec offers the gateway, on either side.
 //!
-//! An exchange is one request and its response. Its request head has been read
-//! when it begins; content moves as [`Part`]s, each charged to the budget, and
-//! a side that can take no more is not given any: that is all back-pressure
-//! needs. Dropping a side cancels what it was doing.
+//! An exchange is one request and its response. Content moves as [`Part`]s, each
+//! charged to the budget, and a side that can take no more is not given any: that
+//! is all back-pressure needs. Dropping a side cancels what it was doing.
 //!
 //! Everything is polled from one task, so that both directions move at once
 //! without a channel between them.
 
 use std::task::{Context, Poll};
 
-use steppe_mem::{Buffer, Lease};
+use steppe_mem::{Chunk, Lease};
 
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
-use crate::head::ResponseHead;
+use crate::head::{RequestHead, ResponseHead};
 use crate::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
 
 /// A piece of a message's content.
 #[derive(Debug)]
 pub enum Part {
     /// Some of it, never empty.
-    Chunk(Buffer),
-    /// All of it has been; trailers where the message has some.
+    Chunk(Chunk),
+    /// The end of it, with trailers where the message has some.
     End(Option<FieldBlock>),
 }
 
 /// A side that content can be put into.
+///
+/// What may be called when:
+/// 1. [`Sink::put`] only after [`Sink::can_put`] returned true; after
+///    [`Part::End`] nothing is put.
+/// 2. [`Sink::poll_flush`] at any time. While it is pending, `can_put` may be false.
+/// 3. After an error of either, nothing is put or flushed any more.
 pub trait Sink {
     /// Whether it takes another part now; otherwise it must be flushed first.
     fn can_put(&self) -> bool;
 
-    /// Takes a part over. Only after [`Sink::can_put`].
+    /// Takes a part over.
     ///
     /// # Errors
     /// Where the part can't be written in this message.
     fn put(&mut self, part: Part) -> Result<(), GatewayError>;
 
-    /// Bytes handed to the peer so far, of this message.
+    /// Bytes handed to the peer so far, of this message: a peer that takes a little
+    /// at a time has not stalled.
     fn written(&self) -> u64;
 
     /// Ready when everything put so far has been handed to the peer.
@@ -49,52 +55,106 @@ pub trait Sink {
 
 /// A side that content comes from.
 pub trait Source {
-    /// The next part. After [`Part::End`] there is none.
+    /// The next part. After [`Part::End`] it is not called.
     ///
     /// # Errors
     /// Where the content can't be read to its end.
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>>;
 
-    /// Whether the last [`Source::poll_part`] waits for budget rather than for the peer.
+    /// Whether the last [`Source::poll_part`] or [`Upstream::poll_head`] waits for
+    /// budget rather than for the peer.
     fn is_starved(&self) -> bool;
 }
 
-/// The client's side, after its request's head.
+/// The client's side, after its request's head was read.
+///
+/// What may be called when:
+/// 1. [`Downstream::charge_to`] before any content is asked for.
+/// 2. [`Source::poll_part`] and [`Sink::poll_flush`] at any time from then on.
+/// 3. [`Downstream::put_interim`], any number of times, each after [`Sink::can_put`].
+/// 4. [`Downstream::put_head`] once, after [`Sink::can_put`]; then content by
+///    [`Sink::put`], up to [`Part::End`].
+/// 5. [`Downstream::start_tunnel`] right after a head with 101: from then on parts
+///    are bytes both ways, until each end has come.
+/// 6. [`Downstream::poll_gone`] at any time before 5.
+/// 7. [`Downstream::retract`] at any time before [`Part::End`] was flushed; where it
+///    returns true, 3, 4 and 8 may follow as if nothing had been put.
+/// 8. [`Downstream::put_refusal`] instead of 4; nothing but `poll_flush` follows.
 pub trait Downstream: Sink + Source {
-    /// Puts an interim response, only after [`Sink::can_put`]. The client is sent none that
-    /// it can't read.
+    /// Charges the exchange's content to `lease` from now on.
+    fn charge_to(&mut self, lease: &Lease);
+
+    /// Puts an interim response. A client that can't read one is sent none.
     ///
     /// # Errors
     /// Where the budget has no room.
     fn put_interim(&mut self, head: &ResponseHead) -> Result<(), GatewayError>;
 
-    /// Puts the head of the final response. Its content follows as parts.
+    /// Puts the head of the final response.
     ///
     /// # Errors
     /// Where the budget has no room; nothing was put then.
     fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError>;
 
-    /// Ready when the client has gone, for as long as its request is whole.
+    /// Puts a whole response of the gateway's own, as far as memory allows; says how
+    /// many bytes of content it has. `None`: something that was put is in the way.
+    fn put_refusal(&mut self, refusal: &Refusal<'_>) -> Option<u64>;
+
+    /// Takes back what was put, if the client has not seen any of it; says whether.
+    fn retract(&mut self) -> bool;
+
+    /// Ready when the client has gone.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// From now on content is bytes both ways, until each end has come.
+    /// Content is bytes both ways from now on.
     fn start_tunnel(&mut self);
 }
 
-/// The server's side, after the request's head was put.
+/// The server's side: one stream of a connection, or a response made here.
+///
+/// What may be called when:
+/// 1. [`Upstream::start`] once, first.
+/// 2. [`Sink::put`], [`Sink::poll_flush`] and [`Upstream::poll_head`] at any time
+///    from then on.
+/// 3. `poll_head` until it gave a final head (not 1xx, or 101); then
+///    [`Source::poll_part`], up to [`Part::End`].
+/// 4. [`Upstream::start_tunnel`] right after a final head with 101: from then on
+///    parts are bytes both ways, until each end has come.
 pub trait Upstream: Sink + Source {
+    /// Starts a request. Its content follows as parts, replayed ones included.
+    ///
+    /// # Errors
+    /// Where the budget has no room; nothing was sent then.
+    fn start(&mut self, request: &Outgoing<'_>) -> Result<(), GatewayError>;
+
     /// The next head: any number of interim ones, then the final one.
     ///
     /// # Errors
     /// Where there is none to be had.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>>;
 
-    /// Takes a head back that was passed on: content may have come in its memory.
-    /// No content follows a final head before this.
-    fn take_back(&mut self, head: ResponseHead);
-
-    /// From now on content is bytes both ways, until each end has come.
+    /// Content is bytes both ways from now on.
     fn start_tunnel(&mut self);
+}
+
+/// A request on its way to a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing<'a> {
+    /// Its head, as the filters left it.
+    pub head: &'a RequestHead,
+    /// How the server is named where the request names no host.
+    pub authority: &'a str,
+    /// What the exchange's memory is charged to.
+    pub lease: &'a Lease,
+}
+
+/// A response of the gateway's own: a status, a word about it, and fields.
+#[derive(Debug, Clone, Copy)]
+pub struct Refusal<'a> {
+    /// 400 to 599.
+    pub status: u16,
+    /// Further fields.
+    pub fields: &'a [(&'a str, &'a str)],
 }
 
 /// What one message may take of what is left, so that many find room.

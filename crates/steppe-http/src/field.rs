@@ -10,7 +10,7 @@ mod strip;
 use steppe_mem::{Buffer, Lease, OverBudget};
 
 pub use list::FieldList;
-pub use strip::UnderscoreRefused;
+pub use strip::{UnderscoreRefused, Underscores};
 
 /// Offsets of some bytes within their block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -228,6 +228,23 @@ impl FieldBlock {
         Self { bytes, fields }
     }
 
+    /// The same lines in memory of their own.
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub fn try_clone(&self) -> Result<Self, OverBudget> {
+        let lease = self.lease();
+        let mut bytes = Buffer::take(lease, self.bytes.len())?;
+        bytes
+            .put(self.bytes.filled())
+            .expect("it was taken for them");
+        let mut fields = FieldList::take();
+        for &field in self.fields() {
+            fields.try_push(field, lease)?;
+        }
+        Ok(Self { bytes, fields })
+    }
+
     /// The bytes that all spans lie in.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -334,6 +351,21 @@ impl FieldBlock {
         Ok(Span::new(start, start + bytes.len()))
     }
 
+    /// Adds a copy of bytes that it has already.
+    pub(crate) fn copy(&mut self, span: Span) -> Result<Span, OverBudget> {
+        const PIECE: usize = 256;
+        let len = span.end() - span.start();
+        self.make_room(len)?;
+        let start = self.bytes.len();
+        for from in (span.start()..span.end()).step_by(PIECE) {
+            let mut piece = [0; PIECE];
+            let piece = &mut piece[..PIECE.min(span.end() - from)];
+            piece.copy_from_slice(&self.bytes.filled()[from..from + piece.len()]);
+            self.bytes.put(piece).expect("room was made");
+        }
+        Ok(Span::new(start, start + len))
+    }
+
     fn make_room(&mut self, bytes: usize) -> Result<(), OverBudget> {
         if self.bytes.spare() < bytes {
             let mut larger = Buffer::take(self.bytes.lease(), self.bytes.len() + bytes)?;
@@ -353,14 +385,6 @@ impl FieldBlock {
 
     pub(crate) fn lease(&self) -> &Lease {
         self.bytes.lease()
-    }
-
-    /// Gives up the fields; what is left are the bytes at `content`, if any.
-    pub(crate) fn into_content(self, content: Span) -> Option<Buffer> {
-        let mut bytes = self.bytes;
-        bytes.truncate(content.end());
-        bytes.consume(content.start());
-        (!bytes.is_empty()).then_some(bytes)
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {

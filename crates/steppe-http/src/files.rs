@@ -28,14 +28,14 @@ use crate::config::{Coding, Files};
 use crate::error::GatewayError;
 use crate::exchange::Part;
 use crate::head::{RequestHead, ResponseHead};
-use crate::made::Make;
+use crate::local::Responder;
 use crate::path::PathPattern;
 pub use coding::weight;
 pub use condition::any_tag;
 
-use answer::{Answer, Asked};
+use answer::{Answer, Asked, Variant};
 use coding::Accepted;
-use content::Content;
+use content::{BudgetWait, Content};
 use lookup::{Found, Lookup};
 
 /// The folder that a route serves, on one worker.
@@ -50,18 +50,18 @@ pub struct Served {
 
 /// The response to one request for a file.
 #[derive(Debug)]
-pub struct FileResponder<'a> {
-    lease: &'a Lease,
-    state: State<'a>,
+pub struct FileResponder {
+    lease: Lease,
+    state: State,
     content: Content,
-    is_starved: bool,
+    waiting: BudgetWait,
 }
 
 #[derive(Debug)]
-enum State<'a> {
-    /// A blocking thread looks up the file.
-    LookingUp(RequestHead, Asked<'a>, DiskTask<io::Result<Found>>),
-    /// The head is ready.
+enum State {
+    /// A thread looks for the file.
+    Looking(RequestHead, Variant, DiskTask<io::Result<Found>>),
+    /// This is the response.
     Answered(ResponseHead),
     /// The head was taken; content follows.
     Sending,
@@ -80,17 +80,17 @@ impl Served {
     }
 }
 
-impl<'a> FileResponder<'a> {
+impl FileResponder {
     /// The response to `head`, charged to `lease`.
     ///
     /// # Errors
-    /// When the budget refuses memory, or the file can't be opened.
-    pub fn new(head: RequestHead, served: &Served, lease: &'a Lease) -> Result<Self, GatewayError> {
-        let asked = Asked {
+    /// Where the budget has no room, or the file can't be opened.
+    pub fn new(head: RequestHead, served: &Served, lease: &Lease) -> Result<Self, GatewayError> {
+        let variant = Variant {
             is_head: head.method() == b"HEAD",
             varies: !served.precompressed.is_empty(),
-            lease,
         };
+        let asked = Asked { variant, lease };
         if !matches!(head.method(), b"GET" | b"HEAD") {
             let allowed = (&b"allow"[..], &b"GET, HEAD"[..]);
             return Ok(Self::answered(
@@ -111,24 +111,21 @@ impl<'a> FileResponder<'a> {
         }
         let task = served.folder.find(now, move |root| lookup.find(root));
         let task = task.map_err(|error| GatewayError::file(&error))?;
-        Ok(Self::at(
-            lease,
-            State::LookingUp(head, asked, task),
-            Content::Nothing,
-        ))
+        let state = State::Looking(head, variant, task);
+        Ok(Self::at(lease, state, Content::Nothing))
     }
 
-    fn answered(lease: &'a Lease, answer: Answer) -> Self {
+    fn answered(lease: &Lease, answer: Answer) -> Self {
         let Answer { head, content } = answer;
         Self::at(lease, State::Answered(head), content)
     }
 
-    fn at(lease: &'a Lease, state: State<'a>, content: Content) -> Self {
+    fn at(lease: &Lease, state: State, content: Content) -> Self {
         Self {
-            lease,
+            lease: lease.clone(),
             state,
             content,
-            is_starved: false,
+            waiting: BudgetWait::default(),
         }
     }
 }
@@ -152,11 +149,15 @@ fn answer(
     Ok(answer?)
 }
 
-impl Make for FileResponder<'_> {
+impl Responder for FileResponder {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
-        if let State::LookingUp(head, asked, task) = &mut self.state {
+        if let State::Looking(head, variant, task) = &mut self.state {
             let found = ready!(task.poll(cx)).and_then(|found| found);
-            let Answer { head, content } = answer(*asked, head, found)?;
+            let asked = Asked {
+                variant: *variant,
+                lease: &self.lease,
+            };
+            let Answer { head, content } = answer(asked, head, found)?;
             self.content = content;
             self.state = State::Sending;
             return Poll::Ready(Ok(head));
@@ -168,10 +169,10 @@ impl Make for FileResponder<'_> {
     }
 
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
-        self.content.poll_part(cx, self.lease, &mut self.is_starved)
+        self.content.poll_part(cx, &self.lease, &mut self.waiting)
     }
 
     fn is_starved(&self) -> bool {
-        self.is_starved
+        self.waiting.is_starved
     }
 }

@@ -1,39 +1,162 @@
-//! Filters: what a route does to an exchange on its way through.
+//! Filters: what a route does to an exchange that passes through it.
 //!
-//! A route's filters see the request in the order in which the route names
-//! them, and the response in reverse. A filter that fails refuses the exchange
-//! with its error.
+//! A route's filters see the request in the order in which the route names them,
+//! and the response in reverse. A filter that fails refuses the exchange with its
+//! error.
 //!
-//! Left out: content, and filters that wait. Both come with the first filter
-//! that needs them.
+//! A new filter is one file in `filter/`, as `transform.rs` is. It implements [`Filter`],
+//! [`ExchangeFilter`] where it needs a state of its own for each exchange, and
+//! [`BodyTransform`] where it rewrites content. It is named in `config.rs` (`FilterKind`) and
+//! `filter/build.rs`; its keys go into steppe-node's `config/keys.rs` and `config/build.rs`.
 
+pub(crate) mod attached;
+mod build;
 mod transform;
 
-use crate::config::FilterKind;
-use crate::error::GatewayError;
-use crate::head::{RequestHead, ResponseHead};
+use std::fmt;
+use std::net::IpAddr;
+use std::task::{Context, Poll};
 
+use steppe_mem::Lease;
+use steppe_net::ListenAddress;
+
+use crate::error::GatewayError;
+use crate::exchange::Part;
+use crate::field::FieldBlock;
+use crate::head::{RequestHead, ResponseHead};
+use crate::respond::Respond;
+
+pub use build::build;
 pub use transform::TransformFilter;
 
-/// One filter. Shared by all workers, so its state is atomics or nothing.
-pub trait Filter: Send + Sync {
+/// One filter of a configuration. Shared by all workers, so its state is atomics or
+/// nothing.
+///
+/// What is called when, for each exchange:
+/// 1. [`Filter::begin`] once, after every filter before it let the request pass.
+/// 2. [`Filter::request_trailers`], if the request has trailers.
+/// 3. [`Filter::response`] once, with the final head; not if an attempt fails
+///    without one, and only for the attempt that the client gets to see.
+/// 4. [`Filter::response_trailers`], if the response has trailers.
+pub trait Filter: fmt::Debug + Send + Sync {
     /// Sees a request's head before it is forwarded.
     ///
     /// # Errors
     /// What the client is refused with.
-    fn request(&self, head: &mut RequestHead) -> Result<(), GatewayError>;
+    fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError>;
+
+    /// Sees the request's trailers before they are forwarded.
+    fn request_trailers(&self, _trailers: &mut FieldBlock) {}
 
     /// Sees a response's head before it is sent.
     ///
     /// # Errors
     /// What the client is refused with instead.
-    fn response(&self, head: &mut ResponseHead) -> Result<(), GatewayError>;
+    fn response(&self, _head: &mut ResponseHead) -> Result<(), GatewayError> {
+        Ok(())
+    }
+
+    /// Sees the response's trailers before they are sent.
+    fn response_trailers(&self, _trailers: &mut FieldBlock) {}
 }
 
-/// The filter that a configuration asks for.
-#[must_use]
-pub fn build(kind: &FilterKind) -> Box<dyn Filter> {
-    match kind {
-        FilterKind::Transform(edits) => Box::new(TransformFilter::new(edits.clone())),
+/// What is known of an exchange when its filters begin.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    /// The client, as far as trusted proxies vouch for it.
+    pub client: IpAddr,
+    /// The listener that its connection came to.
+    pub listener: &'a ListenAddress,
+    /// The name of the route.
+    pub route: &'a str,
+    /// What memory of the exchange is charged to.
+    pub lease: &'a Lease,
+}
+
+/// What a filter makes of a request.
+#[derive(Debug)]
+pub enum Step {
+    /// It passes.
+    Continue,
+    /// It passes once this state is [ready](ExchangeFilter::poll_ready), which then sees
+    /// the rest of the exchange.
+    Attach(Box<dyn ExchangeFilter>),
+    /// It is answered here.
+    Respond(Respond),
+}
+
+/// What a filter makes of a request that it let wait.
+#[derive(Debug)]
+pub enum Ready {
+    /// It passes.
+    Continue,
+    /// It is answered here.
+    Respond(Respond),
+}
+
+/// The state of a filter for one exchange.
+///
+/// What is called when:
+/// 1. [`ExchangeFilter::poll_ready`] until it is ready. The client may leave
+///    meanwhile: then the state is dropped.
+/// 2. [`ExchangeFilter::request_body`] when content is about to be forwarded.
+/// 3. [`ExchangeFilter::response`] right after [`Filter::response`].
+/// 4. [`ExchangeFilter::response_body`] when content is about to be sent.
+pub trait ExchangeFilter: fmt::Debug {
+    /// Ready when the request may go on.
+    ///
+    /// # Errors
+    /// What the client is refused with.
+    fn poll_ready(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _head: &mut RequestHead,
+    ) -> Poll<Result<Ready, GatewayError>> {
+        Poll::Ready(Ok(Ready::Continue))
     }
+
+    /// Sees a response's head before it is sent.
+    ///
+    /// # Errors
+    /// What the client is refused with instead.
+    fn response(&mut self, _head: &mut ResponseHead) -> Result<(), GatewayError> {
+        Ok(())
+    }
+
+    /// What rewrites the request's content. Such a request is sent to one server only. Its
+    /// head's length must be set to what the content becomes.
+    fn request_body(&mut self) -> Option<&mut dyn BodyTransform> {
+        None
+    }
+
+    /// What rewrites the response's content. Its head's length must be set to what the
+    /// content becomes.
+    fn response_body(&mut self) -> Option<&mut dyn BodyTransform> {
+        None
+    }
+}
+
+/// Rewrites content piece by piece.
+///
+/// What is called when:
+/// 1. [`BodyTransform::poll_part`] at any time until it gave the end; before anything
+///    was put it is ready with `None`.
+/// 2. [`BodyTransform::put`] first, and whenever `poll_part` was ready with `None`.
+pub trait BodyTransform {
+    /// Takes a part over.
+    ///
+    /// # Errors
+    /// What the exchange fails with.
+    fn put(&mut self, part: Part) -> Result<(), GatewayError>;
+
+    /// The next part that goes on; `None` when another must be put first. `Pending`
+    /// when it waits for budget, of `lease`.
+    ///
+    /// # Errors
+    /// What the exchange fails with.
+    fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+        lease: &Lease,
+    ) -> Poll<Result<Option<Part>, GatewayError>>;
 }

@@ -1,23 +1,28 @@
 //! The gateway: listeners, routes and upstreams put together.
 //!
-//! Invariant: a worker shares nothing with another on the way of a request but
+//! Invariant: a worker shares nothing with another on the request path but
 //! immutable configuration, and atomics of the budget and of listeners.
 //!
 //! A [`Gateway`] is a snapshot: it never changes. A new configuration makes the
 //! [next](Gateway::next) one, which workers [change](Change) to between
 //! two requests of each connection.
 
-mod connection;
-mod forward;
-mod listening;
+mod acceptor;
+mod attempt;
+mod client;
+mod exchange;
+mod forwarding;
+mod listener;
+mod proxied;
+mod replay;
+mod snapshot;
 mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steppe_mem::{Account, Budget};
-use steppe_net::{BoundSockets, Change, Drained, ListenAddress, Names, Worker};
-use tokio::sync::mpsc;
+use steppe_net::{ListenAddress, Names};
 
 use crate::access::AccessLog;
 use crate::config::{self, UpstreamKind};
@@ -25,15 +30,20 @@ use crate::filter::{self, Filter};
 use crate::metrics::{Generation, HttpMetrics, Labels};
 use crate::router::Router;
 use crate::socket_buffers::SocketBuffers;
-use crate::upstream::{UpstreamState, Upstreams};
+use crate::upstream::channel::UpstreamCodecs;
+use crate::upstream::{ProbeSettings, Probes, UpstreamState, Upstreams};
+
+pub use client::{Accepted, ClientContext};
+pub use exchange::{Completed, End, Rejected, Request, reject, run};
+pub use listener::ListenerSettings;
+pub use worker::{Intake, serve};
 
 /// What all workers serve: immutable, but for counts.
 pub struct Gateway {
     config: config::Gateway,
-    /// What a later snapshot is built upon, too.
-    ground: Ground,
+    shared: Shared,
     router: Router,
-    filters: Vec<Box<dyn Filter>>,
+    filters: Vec<Arc<dyn Filter>>,
     /// What is known of servers, by upstream; `None` where responses are made here.
     states: Vec<Option<Arc<UpstreamState>>>,
     accounts: Accounts,
@@ -41,9 +51,9 @@ pub struct Gateway {
     metrics: Arc<Generation>,
 }
 
-/// What outlives every configuration.
+/// What all snapshots share.
 #[derive(Clone)]
-struct Ground {
+struct Shared {
     node: Account,
     names: Names,
     buffers: Arc<SocketBuffers>,
@@ -52,11 +62,28 @@ struct Ground {
     metrics: Arc<HttpMetrics>,
     /// `None`: off.
     access: Option<Arc<AccessLog>>,
+    codecs: UpstreamCodecs,
+}
+
+/// What a gateway takes from its node.
+pub struct GatewayContext<'a> {
+    /// Everything is charged below it.
+    pub budget: &'a Budget,
+    /// Resolves names of servers.
+    pub names: &'a Names,
+    /// What it counts.
+    pub metrics: Arc<HttpMetrics>,
+    /// `None`: exchanges are not logged.
+    pub access: Option<Arc<AccessLog>>,
+    /// The protocols of servers.
+    pub codecs: UpstreamCodecs,
 }
 
 /// What each part of the gateway is charged to.
 struct Accounts {
     access: Account,
+    exchanges: Account,
+    probes: Account,
     listeners: Vec<Account>,
     routes: Vec<Account>,
     upstreams: Vec<Account>,
@@ -73,39 +100,36 @@ struct Admitted {
 }
 
 impl Gateway {
-    /// A gateway under `budget`, which logs exchanges to `access`. Must be called within a runtime, which resolves `names`.
+    /// A gateway that serves `config` with what `context` has. Must be called within a
+    /// runtime, which resolves names of servers.
     #[must_use]
-    pub fn new(
-        config: config::Gateway,
-        budget: &Budget,
-        names: &Names,
-        metrics: Arc<HttpMetrics>,
-        access: Option<Arc<AccessLog>>,
-    ) -> Arc<Self> {
-        let ground = Ground {
-            node: budget.root().clone(),
-            names: names.clone(),
-            buffers: Arc::new(SocketBuffers::new(budget.root().limit_bytes())),
+    pub fn new(config: config::Gateway, context: GatewayContext<'_>) -> Arc<Self> {
+        let budget = context.budget.root();
+        let shared = Shared {
+            node: budget.clone(),
+            names: context.names.clone(),
+            buffers: Arc::new(SocketBuffers::new(budget.limit_bytes())),
             upstreams: Arc::default(),
-            metrics,
-            access,
+            metrics: context.metrics,
+            access: context.access,
+            codecs: context.codecs,
         };
-        Self::build(config, ground, None)
+        Self::build(config, shared, None)
     }
 
     /// The snapshot that follows this one: what both configurations have goes
     /// on as it is, counts included. Must be called within a runtime.
     #[must_use]
     pub fn next(&self, config: config::Gateway) -> Arc<Self> {
-        Self::build(config, self.ground.clone(), Some(self))
+        Self::build(config, self.shared.clone(), Some(self))
     }
 
-    fn build(config: config::Gateway, ground: Ground, last: Option<&Self>) -> Arc<Self> {
+    fn build(config: config::Gateway, shared: Shared, last: Option<&Self>) -> Arc<Self> {
         let endpoints = |upstream: &config::Upstream| match &upstream.kind {
             UpstreamKind::Servers(servers) => servers
                 .servers
                 .iter()
-                .map(|server| ground.names.endpoints(&server.address))
+                .map(|server| shared.names.endpoints(&server.address))
                 .collect(),
             UpstreamKind::Respond(_) => Vec::new(),
         };
@@ -115,8 +139,8 @@ impl Gateway {
         };
         let endpoints: Vec<_> = config.upstreams.iter().map(endpoints).collect();
         let metrics = match last {
-            None => ground.metrics.generation(),
-            Some(_) => ground.metrics.relabel(Labels::of(&config)),
+            None => shared.metrics.generation(),
+            Some(_) => shared.metrics.relabel(Labels::of(&config)),
         };
         Arc::new(Self {
             router: Router::new(&config.routes),
@@ -125,20 +149,32 @@ impl Gateway {
                 .iter()
                 .map(|filter| filter::build(&filter.kind))
                 .collect(),
-            states: ground.upstreams.replace(&config.upstreams, &endpoints),
-            accounts: Accounts::new(&config, &ground.node, last),
+            states: shared.upstreams.replace(&config.upstreams, &endpoints),
+            accounts: Accounts::new(&config, &shared.node, last),
             listeners: config.listeners.iter().map(count).collect(),
             metrics,
             config,
-            ground,
+            shared,
         })
     }
 
-    /// What is known of servers: for admin, metrics and [probes](crate::upstream::Probes).
+    /// What is known of servers: for admin and metrics.
     /// Snapshots that follow have the same.
     #[must_use]
     pub fn upstreams(&self) -> &Arc<Upstreams> {
-        &self.ground.upstreams
+        &self.shared.upstreams
+    }
+
+    /// Starts to probe the servers of this snapshot that are to be. Must be called on a
+    /// thread whose runtime spawns local tasks, the control thread.
+    #[must_use]
+    pub fn start_probes(&self) -> Probes {
+        let settings = ProbeSettings {
+            codecs: self.shared.codecs.clone(),
+            buffers: Arc::clone(&self.shared.buffers),
+            lease: self.accounts.probes.lease(),
+        };
+        Probes::start(&self.shared.upstreams, &settings)
     }
 
     /// Index and count of the listener at `address`.
@@ -156,27 +192,15 @@ impl Gateway {
         &self.config
     }
 
-    /// Serves the `sockets` of its listeners until the node has drained; says what
-    /// became of the connections that were open then. Meanwhile `changes` bring the
-    /// snapshots that follow this one.
-    pub async fn serve(
-        self: Arc<Self>,
-        worker: std::rc::Rc<Worker>,
-        sockets: BoundSockets,
-        changes: mpsc::Receiver<Change<Self>>,
-    ) -> Drained {
-        worker::serve(self, worker, sockets, changes).await
-    }
-
     /// Counts a connection in, unless the listener has as many as it may.
     fn admit(&self, listener: usize) -> Option<Admitted> {
         let limit = self.config.listeners[listener].limits.connections;
         let before = self.listeners[listener].0.fetch_add(1, Ordering::AcqRel);
-        self.ground.buffers.opened();
+        self.shared.buffers.opened();
         // Counted in for a moment even when it is one too many: the guard counts it out.
         let admitted = Admitted {
             count: Arc::clone(&self.listeners[listener]),
-            buffers: Arc::clone(&self.ground.buffers),
+            buffers: Arc::clone(&self.shared.buffers),
         };
         (before < limit).then_some(admitted)
     }
@@ -214,12 +238,16 @@ impl Accounts {
             known(|all| &all.upstreams, at)
                 .unwrap_or_else(|| node.child(format!("upstream {}", upstream.name), None))
         };
-        let access = last.map_or_else(
-            || node.child("access log", None),
-            |last| last.accounts.access.clone(),
-        );
+        let fixed = |name, account: fn(&Self) -> &Account| {
+            last.map_or_else(
+                || node.child(name, None),
+                |last| account(&last.accounts).clone(),
+            )
+        };
         Self {
-            access,
+            access: fixed("access log", |all| &all.access),
+            exchanges: fixed("exchanges", |all| &all.exchanges),
+            probes: fixed("probes", |all| &all.probes),
             listeners: config.listeners.iter().map(listener).collect(),
             routes: config.routes.iter().map(route).collect(),
             upstreams: config.upstreams.iter().map(upstream).collect(),
@@ -241,6 +269,7 @@ mod tests {
         let config = config::Gateway {
             listeners: vec![config::Listener {
                 address: ListenAddress::Tcp(address),
+                protocols: vec![config::H1],
                 limits: config::ListenerLimits {
                     connections: 2,
                     ..config::ListenerLimits::default()
@@ -254,11 +283,18 @@ mod tests {
         let budget = Budget::new(64 << 20);
         let names = Names::new(Arc::new(SystemResolver::new().expect("settings")));
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
-        let gateway = Gateway::new(config, &budget, &names, metrics, None);
+        let context = GatewayContext {
+            budget: &budget,
+            names: &names,
+            metrics,
+            access: None,
+            codecs: crate::codecs().upstream,
+        };
+        let gateway = Gateway::new(config, context);
         let held: Vec<_> = (0..3).filter_map(|_| gateway.admit(0)).collect();
-        assert_eq!((held.len(), gateway.ground.buffers.connections()), (2, 2));
+        assert_eq!((held.len(), gateway.shared.buffers.connections()), (2, 2));
         drop(held);
         assert_eq!(gateway.listeners[0].0.load(Ordering::Relaxed), 0);
-        assert_eq!(gateway.ground.buffers.connections(), 0);
+        assert_eq!(gateway.shared.buffers.connections(), 0);
     }
 }

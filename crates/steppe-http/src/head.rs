@@ -2,7 +2,12 @@
 //!
 //! Invariant: a head owns its bytes; see [`FieldBlock`]. Spec: RFC 9110 §6.2.
 
-use crate::field::{FieldBlock, Span};
+use steppe_mem::{Buffer, Lease, OverBudget};
+
+use crate::error::GatewayError;
+use crate::field::{FieldBlock, FieldList, Span};
+use crate::host::Authority;
+use crate::{path, status};
 
 /// The protocol version that a message came by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,17 +18,15 @@ pub enum Version {
     Http11,
 }
 
-/// How a message's content is delimited.
+/// How long a message's content is, as far as its head says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyLength {
+pub enum ContentLength {
     /// There is none.
     Empty,
     /// Just this many bytes.
     Known(u64),
-    /// The message says where it ends as it goes, and may have trailers.
-    Chunked,
-    /// Until the connection ends: HTTP/1.0 responses, and tunnels.
-    UntilEnd,
+    /// Its end shows when it comes; trailers may follow it.
+    Unknown,
 }
 
 /// A request's head, its path in normal form.
@@ -33,8 +36,8 @@ pub struct RequestHead {
     pub fields: FieldBlock,
     /// How it came.
     pub version: Version,
-    /// How its content is delimited.
-    pub length: BodyLength,
+    /// How long its content is.
+    pub length: ContentLength,
     /// The client takes trailers (`TE: trailers`).
     pub takes_trailers: bool,
     pub(crate) parts: RequestParts,
@@ -44,6 +47,8 @@ pub struct RequestHead {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestParts {
     pub(crate) method: Span,
+    /// The request target as it came, in whatever form.
+    pub(crate) target: Span,
     pub(crate) path: Span,
     pub(crate) query: Option<Span>,
     /// Host and port; empty where a request of HTTP/1.0 names none.
@@ -52,6 +57,19 @@ pub(crate) struct RequestParts {
     pub(crate) host: Span,
     /// The protocol that it asks to go on as, one that may be asked for.
     pub(crate) upgrade: Option<Span>,
+}
+
+/// A request as an access log sees it, readable or not.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestView<'a> {
+    /// The method.
+    pub method: &'a [u8],
+    /// The request target as it came.
+    pub target: &'a [u8],
+    /// How it came.
+    pub version: Version,
+    /// Its field lines.
+    pub fields: &'a FieldBlock,
 }
 
 /// A response's head.
@@ -63,19 +81,65 @@ pub struct ResponseHead {
     pub version: Version,
     /// 100 to 599.
     pub status: u16,
-    /// How its content is delimited.
-    pub length: BodyLength,
+    /// How long its content is.
+    pub length: ContentLength,
     pub(crate) reason: Span,
     /// The protocol that the connection goes on as, after 101.
     pub(crate) upgrade: Option<Span>,
-    /// Content that came with the head, and lies behind it in its bytes.
-    pub(crate) content: Span,
-    /// Its request can be sent again: all that is out of it was kept, and no interim response
-    /// was passed on.
-    pub(crate) is_request_kept: bool,
 }
 
 impl RequestHead {
+    /// A request without content for `target` of the server `authority`.
+    ///
+    /// `target` is a path, with a query or without one; `method` a token (RFC 9110 §9.1).
+    ///
+    /// # Errors
+    /// Where the budget has no room, or the parts are not valid: 400.
+    pub fn new(
+        method: &[u8],
+        authority: &[u8],
+        target: &[u8],
+        lease: &Lease,
+    ) -> Result<Self, GatewayError> {
+        let host = Authority::parse(authority).map_err(|_| GatewayError::bad_request())?;
+        let bytes = method.len() + authority.len() + 2 * target.len();
+        let mut fields = FieldBlock::new(Buffer::take(lease, bytes)?, FieldList::take());
+        let method = fields.put(method)?;
+        let authority = fields.put(authority)?;
+        let host = Span::new(authority.start(), authority.start() + host.host.len());
+        let as_sent = fields.put(target)?;
+        let (path, query) = match memchr::memchr(b'?', target) {
+            Some(at) => (&target[..at], Some(&target[at + 1..])),
+            None => (target, None),
+        };
+        let path = fields.put(path)?;
+        let text = &mut fields.bytes_mut()[path.start()..path.end()];
+        let path = Span::new(path.start(), path.start() + path::normalize_in_place(text)?);
+        let query = query.map(|query| Span::new(as_sent.end() - query.len(), as_sent.end()));
+        let parts = RequestParts {
+            method,
+            target: as_sent,
+            path,
+            query,
+            authority,
+            host,
+            upgrade: None,
+        };
+        Ok(Self {
+            fields,
+            version: Version::Http11,
+            length: ContentLength::Empty,
+            takes_trailers: false,
+            parts,
+        })
+    }
+
+    /// The request target as it came, before its path was normalized.
+    #[must_use]
+    pub fn target(&self) -> &[u8] {
+        self.parts.target.of(self.fields.bytes())
+    }
+
     /// The method, a case-sensitive token.
     #[must_use]
     pub fn method(&self) -> &[u8] {
@@ -114,6 +178,17 @@ impl RequestHead {
             .map(|upgrade| upgrade.of(self.fields.bytes()))
     }
 
+    /// What an access log sees of it.
+    #[must_use]
+    pub fn view(&self) -> RequestView<'_> {
+        RequestView {
+            method: self.method(),
+            target: self.target(),
+            version: self.version,
+            fields: &self.fields,
+        }
+    }
+
     /// Whether asking twice does what asking once does (RFC 9110 §9.2.2).
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
@@ -125,6 +200,24 @@ impl RequestHead {
 }
 
 impl ResponseHead {
+    /// A head without fields, in memory of `lease`.
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub fn new(status: u16, length: ContentLength, lease: &Lease) -> Result<Self, OverBudget> {
+        const ROOM: usize = 512;
+        let mut fields = FieldBlock::new(Buffer::take(lease, ROOM)?, FieldList::take());
+        let reason = fields.put(status::reason(status).as_bytes())?;
+        Ok(Self {
+            fields,
+            version: Version::Http11,
+            status,
+            length,
+            reason,
+            upgrade: None,
+        })
+    }
+
     /// The reason phrase, which may be empty.
     #[must_use]
     pub fn reason(&self) -> &[u8] {
@@ -140,6 +233,12 @@ impl ResponseHead {
     /// 1xx: another response follows. Not 101, which ends HTTP on the connection.
     #[must_use]
     pub fn is_interim(&self) -> bool {
-        self.status < 200 && self.status != 101
+        self.status < 200 && !self.is_tunnel()
+    }
+
+    /// Content is bytes both ways after this head.
+    #[must_use]
+    pub fn is_tunnel(&self) -> bool {
+        self.status == 101
     }
 }

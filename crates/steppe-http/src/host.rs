@@ -19,7 +19,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-use crate::config::HostPattern;
 use crate::limits::HOST_BYTES_MAX;
 use crate::path::is_unreserved;
 
@@ -162,6 +161,15 @@ pub enum HostPatternError {
     /// Characters beyond ASCII.
     #[error("`{0}` must be written as it is sent: in ASCII (`xn--…`)")]
     NotAscii(String),
+}
+
+/// A host that a route serves, in lower case, without a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostPattern {
+    /// Just this name or address.
+    Exact(String),
+    /// `*.example.com`: any name below the suffix, which is kept as `.example.com`.
+    Wildcard(String),
 }
 
 impl HostPattern {

@@ -1,17 +1,19 @@
 //! The HTTP gateway.
 //!
-//! A request's way: `gateway` accepts and routes, a codec (`h1`) reads and
-//! writes messages, `relay` moves one exchange between its two sides,
-//! `upstream` keeps the connections to servers.
+//! `gateway` accepts connections and routes requests, a codec (`h1`) reads and
+//! writes messages, `relay` moves one exchange between its two sides, `upstream`
+//! keeps the connections to servers.
 //!
-//! Leaves out: sockets and threads (steppe-net), files of configuration and
+//! Non-goals: sockets and threads (steppe-net), files of configuration and
 //! signals (the binary). It never knows DNS or the request plane.
 
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod codec;
 pub mod config;
 pub mod date;
+mod encoder;
 pub mod error;
 pub mod exchange;
 pub mod field;
@@ -23,7 +25,7 @@ pub mod h1;
 pub mod head;
 pub mod host;
 pub mod limits;
-pub mod made;
+pub mod local;
 pub mod max_forwards;
 pub mod metrics;
 pub mod path;
@@ -38,3 +40,11 @@ pub mod upstream;
 
 pub use gateway::Gateway;
 pub use service::{HttpContext, HttpService};
+
+/// Every protocol that this crate speaks.
+#[must_use]
+pub fn codecs() -> codec::Codecs {
+    codec::Codecs::default()
+        .with_downstream(config::H1, std::sync::Arc::new(h1::Http1))
+        .with_upstream(config::H1, std::sync::Arc::new(h1::Http1))
+}

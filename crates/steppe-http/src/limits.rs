@@ -78,6 +78,19 @@ pub const CHUNK_BYTES_MIN: usize = 4 << 10;
 /// again. Less where the budget has little left: no more than one message's share of it.
 pub const REPLAY_BYTES_MAX: usize = 64 << 10;
 
+/// Pieces that this is kept in.
+pub const REPLAY_CHUNKS_MAX: usize = 64;
+
+/// Bytes that an exchange in flight takes, beside what it reserves by itself.
+pub const EXCHANGE_BYTES: usize = 3 << 9;
+
+/// Exchanges whose memory a worker keeps for the next requests.
+pub const IDLE_EXCHANGES_MAX: usize = 256;
+
+/// Request heads of one worker that may wait for budget to grow while they hold some. What more
+/// there are is refused: if all of them waited, none would ever be let finish.
+pub const STARVED_HEADS_MAX: usize = 16;
+
 /// Parts up to here are copied behind a head. Copying 4 KiB takes some 60 ns;
 /// naming it in a vectored write costs more in the kernel, and keeps its buffer.
 pub const COPIED_PART_BYTES_MAX: usize = 4 << 10;
@@ -127,13 +140,6 @@ pub const RETRY_WINDOW_S: u64 = 10;
 
 /// Retries that are let through a second, on average, however few requests there are.
 pub const RETRIES_MIN_PER_SECOND: u64 = 3;
-
-/// Bytes of a probe's response that are read for its head.
-pub const PROBE_BYTES_MAX: usize = 8 << 10;
-
-/// Memory of the list of a probe's field lines: as many as a response may have, and the smaller
-/// list that it grows from.
-pub const PROBE_LIST_BYTES_MAX: u64 = 16 << 10;
 
 /// Memory of what an access log copies of a request. Nearly all fit; what doesn't is given
 /// more, and not kept.

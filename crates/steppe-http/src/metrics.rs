@@ -27,7 +27,10 @@ use cells::OpenSum;
 pub use close_reason::CloseReason;
 pub use generation::Generation;
 pub use labels::{Labels, NONE, RouteLabels};
-pub use worker::WorkerMetrics;
+pub use worker::{
+    Answered, ListenerMetrics, RouteMetrics, Side, TotalMetrics, Traffic, UpstreamMetrics,
+    WorkerMetrics,
+};
 
 /// The metrics of all workers of a gateway.
 #[derive(Debug)]
@@ -187,11 +190,14 @@ mod tests {
         let metrics = HttpMetrics::new(labels(), 2);
         let (one, other) = (metrics.worker(0), metrics.worker(1));
         let elapsed = Duration::from_millis(1);
-        one.request(Some(0), Some(1), 200, elapsed);
-        other.request(Some(0), Some(1), 204, elapsed);
-        other.request(Some(0), None, 413, elapsed);
-        other.request(Some(1), Some(0), 502, elapsed);
-        one.request(None, None, 404, elapsed);
+        let request = |worker: &WorkerMetrics, route, answered, status| {
+            worker.route(route).request(answered, status, elapsed);
+        };
+        request(&one, Some(0), Answered::Upstream, 200);
+        request(&other, Some(0), Answered::Upstream, 204);
+        request(&other, Some(0), Answered::Gateway, 413);
+        request(&other, Some(1), Answered::Upstream, 502);
+        request(&one, None, Answered::Gateway, 404);
         check(
             &metrics,
             &[
@@ -212,12 +218,12 @@ mod tests {
     fn open_connections_are_those_opened_less_those_closed_on_any_worker() {
         let metrics = HttpMetrics::new(labels(), 2);
         let (one, other) = (metrics.worker(0), metrics.worker(1));
-        (0..5).for_each(|_| one.connection_opened(1));
-        (0..2).for_each(|_| other.connection_closed(1));
-        (0..4).for_each(|_| one.upstream_opened(0));
-        other.upstream_opened(0);
-        one.upstream_idle(0, 3);
-        other.upstream_idle(0, 1);
+        (0..5).for_each(|_| one.listener(1).connection_opened());
+        (0..2).for_each(|_| other.listener(1).connection_closed());
+        (0..4).for_each(|_| one.upstream(0).connection_opened());
+        other.upstream(0).connection_opened();
+        one.upstream(0).set_idle(3);
+        other.upstream(0).set_idle(1);
         let want = Connections {
             downstream: 3,
             upstream_active: 1,
@@ -241,13 +247,16 @@ mod tests {
     fn bytes_tunnels_and_reasons_have_their_series() {
         let metrics = HttpMetrics::new(labels(), 1);
         let worker = metrics.worker(0);
-        worker.downstream_bytes(10, 200);
-        worker.upstream_bytes(3_000, 40_000);
-        worker.tunnel_opened();
-        worker.closed(CloseReason::WriteStall);
-        worker.closed(CloseReason::WriteStall);
-        worker.upstream_replayed(1);
-        worker.upstream_connect_failed(1);
+        let totals = worker.totals();
+        totals.traffic(Side::Downstream).read(10);
+        totals.traffic(Side::Downstream).written(200);
+        totals.traffic(Side::Upstream).read(3_000);
+        totals.traffic(Side::Upstream).written(40_000);
+        totals.tunnel_opened();
+        totals.closed(CloseReason::WriteStall);
+        totals.closed(CloseReason::WriteStall);
+        worker.upstream(1).replayed();
+        worker.upstream(1).connect_failed();
         check(
             &metrics,
             &[
@@ -268,8 +277,10 @@ mod tests {
     #[test]
     fn a_worker_that_ends_leaves_its_counts_and_its_place() {
         let metrics = HttpMetrics::new(labels(), 1);
-        metrics.worker(0).request(None, None, 404, Duration::ZERO);
-        metrics.worker(0).request(None, None, 404, Duration::ZERO);
+        for _ in 0..2 {
+            let route = metrics.worker(0).route(None);
+            route.request(Answered::Gateway, 404, Duration::ZERO);
+        }
         assert_eq!(metrics.requests(), 2);
     }
 
@@ -277,19 +288,23 @@ mod tests {
     fn counts_of_names_that_stay_go_on_and_open_connections_are_counted_out() {
         let metrics = HttpMetrics::new(labels(), 1);
         let old = metrics.worker(0);
-        old.request(Some(0), Some(1), 200, Duration::ZERO);
-        old.request(Some(1), Some(0), 200, Duration::ZERO);
-        old.connection_opened(1);
-        old.downstream_bytes(10, 0);
+        let request = |worker: &WorkerMetrics, route| {
+            let route = worker.route(Some(route));
+            route.request(Answered::Upstream, 200, Duration::ZERO);
+        };
+        request(&old, 0);
+        request(&old, 1);
+        old.listener(1).connection_opened();
+        old.totals().traffic(Side::Downstream).read(10);
         let mut next = labels();
         next.listeners = vec!["127.0.0.1:8081".to_owned()];
         next.routes.remove(1);
         next.upstreams.reverse();
         next.routes[0].upstream = Some(0);
         let new = metrics.relabel(next).worker(0);
-        // One request was in flight when the configuration changed.
-        old.request(Some(0), Some(1), 200, Duration::ZERO);
-        new.request(Some(0), Some(0), 200, Duration::ZERO);
+        // One request was still under way when the configuration changed.
+        request(&old, 0);
+        request(&new, 0);
         check(
             &metrics,
             &[
@@ -302,7 +317,7 @@ mod tests {
         let text = lines(&metrics).join("\n");
         assert!(!text.contains("site"), "{text}");
         assert!(!text.contains("127.0.0.1:8080"), "{text}");
-        old.connection_closed(1);
+        old.listener(1).connection_closed();
         assert_eq!(metrics.connections().downstream, 0);
         metrics.relabel(Labels::default());
         assert!(!lines(&metrics).join("\n").contains("s.sock"));

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 
 use memchr::{memchr, memchr2};
 
-pub use normalize::{Normalized, PathError, normalize, normalize_in_place};
+pub use normalize::{Normalized, PathError, is_clean, normalize, normalize_in_place};
 pub use pattern::{PathPattern, PatternError, PatternErrorKind, PatternSegment};
 
 /// The segments of a normalized path in order, each without its `;parameters`.

@@ -1,13 +1,19 @@
 //! Moves one exchange between its two sides, both directions at once.
 //!
-//! Invariant: at most one part a direction is on its way, and none is asked for
+//! Sans-IO: it knows neither clock nor timer. [`Relay::poll`] is told the time and
+//! says when it wants to be polled again; its tests drive it with two fakes.
+//!
+//! Invariants: at most one part a direction is in flight, and none is asked for
 //! before the other side can take it. Each poll goes on until both directions
 //! wait for a peer or for budget.
 
+#[cfg(test)]
+mod fakes;
+#[cfg(test)]
+mod tests;
+
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-
-use steppe_net::Deadline;
 
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Upstream};
@@ -15,8 +21,8 @@ use crate::head::ResponseHead;
 use crate::metrics::CloseReason;
 
 /// How long each kind of waiting may last.
-#[derive(Debug, Clone, Copy)]
-pub struct Patience {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Timeouts {
     /// For more of the request's content.
     pub request_content: Duration,
     /// For the client to take some of the response.
@@ -29,13 +35,13 @@ pub struct Patience {
     pub total_at: Option<Instant>,
 }
 
-/// What is left to do about the client's connection.
+/// How an exchange that was not cut short ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Relayed {
-    /// The request was read to its end, so that another may follow.
-    pub is_request_whole: bool,
-    /// It went on as a tunnel.
-    pub was_tunnel: bool,
+pub enum Relayed {
+    /// The client has its response, whole.
+    Response,
+    /// It went on as a tunnel, which is closed.
+    Tunnel,
 }
 
 /// What the response's head changes about the rest of the exchange.
@@ -47,24 +53,61 @@ pub enum Continue {
     Endless,
 }
 
-/// One exchange under way.
-pub struct Relay<'a, D, U> {
-    down: &'a mut D,
-    up: &'a mut U,
-    deadline: &'a Deadline,
-    patience: Patience,
+/// What an exchange does to what passes through its relay.
+pub trait Tap {
+    /// Parts of the request that are put before those that come from the client: what
+    /// an earlier attempt had read of it. `None`: there is no more.
+    ///
+    /// # Errors
+    /// What the exchange fails with.
+    fn replay(&mut self) -> Option<Result<Part, GatewayError>> {
+        None
+    }
+
+    /// Sees each part that came from the client before the server gets it.
+    ///
+    /// # Errors
+    /// What the exchange fails with.
+    fn request_part(&mut self, _part: &mut Part) -> Result<(), GatewayError> {
+        Ok(())
+    }
+
+    /// The client is sent an interim response: another attempt's would not follow from it.
+    fn interim(&mut self) {}
+
+    /// Sees the final head before the client does.
+    ///
+    /// # Errors
+    /// What the exchange fails with; the client was sent nothing of the head.
+    fn response_head(
+        &mut self,
+        head: &mut ResponseHead,
+        now: Instant,
+    ) -> Result<Continue, GatewayError>;
+
+    /// Sees each part of the response before the client gets it.
+    ///
+    /// # Errors
+    /// What the exchange fails with.
+    fn response_part(&mut self, _part: &mut Part) -> Result<(), GatewayError> {
+        Ok(())
+    }
+}
+
+/// One exchange in flight.
+#[derive(Debug)]
+pub struct Relay {
+    timeouts: Timeouts,
     request: RequestState,
     response: ResponseState,
     is_tunnel: bool,
-    /// Nothing was left to say to the server, or it would not listen.
+    /// When each direction last moved.
     request_at: Instant,
     response_at: Instant,
-    /// Bytes that each side had taken when it was looked at last.
+    /// Bytes that each side had taken when it was polled last.
     up_written: u64,
     down_written: u64,
-    /// Set along with the deadline: what it means when it passes.
-    waits_for: CloseReason,
-    is_first_poll: bool,
+    deadline: Option<(Instant, CloseReason)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,22 +142,21 @@ enum Waits {
     Writer,
 }
 
+/// What one poll of a direction came to.
+#[derive(Debug, Clone, Copy)]
+struct Moved {
+    has_moved: bool,
+    waits: Waits,
+}
+
 type Polled<T> = Result<T, GatewayError>;
 
-impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
-    /// An exchange whose request head was put into `up` at `now`.
-    pub fn new(
-        down: &'a mut D,
-        up: &'a mut U,
-        deadline: &'a Deadline,
-        patience: Patience,
-        now: Instant,
-    ) -> Self {
+impl Relay {
+    /// An exchange whose request was started at `now`.
+    #[must_use]
+    pub fn new(timeouts: Timeouts, now: Instant) -> Self {
         Self {
-            down,
-            up,
-            deadline,
-            patience,
+            timeouts,
             request: RequestState::Reading,
             response: ResponseState::Head,
             is_tunnel: false,
@@ -122,54 +164,75 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
             response_at: now,
             up_written: 0,
             down_written: 0,
-            waits_for: CloseReason::TotalTimeout,
-            is_first_poll: true,
+            deadline: None,
         }
     }
 
-    /// Whether the client was sent some of its response, so that it can be
-    /// told of an error by closing only.
+    /// Whether the client was sent some of its response, so that it can be told of
+    /// an error by closing only.
+    #[must_use]
     pub fn has_response_begun(&self) -> bool {
         self.response != ResponseState::Head
     }
 
-    /// Ready when the exchange is over. `on_head` sees the final head before the client does.
+    /// When it must be polled again at the latest, as of the last poll.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline.map(|(at, _)| at)
+    }
+
+    /// Ready when the exchange is over.
     ///
     /// # Errors
-    /// What cut it short.
-    pub fn poll(
+    /// What cut it short: a side, `tap`, or a timeout that `now` is past.
+    pub fn poll<D, U>(
         &mut self,
         cx: &mut Context<'_>,
-        on_head: &mut impl FnMut(&mut D, &mut ResponseHead) -> Polled<Continue>,
-    ) -> Poll<Polled<Relayed>> {
-        let (mut has_request_moved, mut has_response_moved) = (false, false);
-        let request_waits = self.poll_request(cx, &mut has_request_moved)?;
-        let response_waits = self.poll_response(cx, &mut has_response_moved, on_head)?;
+        now: Instant,
+        sides: (&mut D, &mut U),
+        tap: &mut impl Tap,
+    ) -> Poll<Polled<Relayed>>
+    where
+        D: Downstream + ?Sized,
+        U: Upstream + ?Sized,
+    {
+        let (down, up) = sides;
+        let mut request = self.poll_request(cx, down, up, tap)?;
+        let response = self.poll_response(cx, (down, up), tap, now)?;
         // A tunnel has begun: what the client sends is content from now on.
-        let request_waits = if self.is_tunnel && request_waits == Waits::Nothing {
-            self.poll_request(cx, &mut has_request_moved)?
-        } else {
-            request_waits
-        };
+        if self.is_tunnel && request.waits == Waits::Nothing {
+            let more = self.poll_request(cx, down, up, tap)?;
+            request = Moved {
+                has_moved: request.has_moved || more.has_moved,
+                ..more
+            };
+        }
         if self.is_over() {
-            return Poll::Ready(Ok(Relayed {
-                is_request_whole: self.request == RequestState::Done,
-                was_tunnel: self.is_tunnel,
+            return Poll::Ready(Ok(if self.is_tunnel {
+                Relayed::Tunnel
+            } else {
+                Relayed::Response
             }));
         }
-        let is_listening = self.request == RequestState::Done && !self.is_tunnel;
-        if is_listening && self.down.poll_gone(cx).is_ready() {
+        let is_read = matches!(self.request, RequestState::Done | RequestState::Cut);
+        let is_waiting = is_read && !self.is_tunnel;
+        if is_waiting && down.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(GatewayError::client_gone()));
         }
-        self.move_deadline(
-            has_request_moved,
-            has_response_moved,
-            request_waits,
-            response_waits,
-        );
-        match self.deadline.poll_passed(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(GatewayError::timeout(self.waits_for))),
-            Poll::Pending => Poll::Pending,
+        // A peer that takes a little at a time has not stalled.
+        let (up_written, down_written) = (up.written(), down.written());
+        if request.has_moved || up_written != self.up_written {
+            self.request_at = now;
+        }
+        if response.has_moved || down_written != self.down_written {
+            self.response_at = now;
+        }
+        (self.up_written, self.down_written) = (up_written, down_written);
+        let starved = (down.is_starved(), up.is_starved());
+        self.deadline = self.first_deadline(request.waits, response.waits, starved);
+        match self.deadline {
+            Some((at, reason)) if at <= now => Poll::Ready(Err(GatewayError::timeout(reason))),
+            _ => Poll::Pending,
         }
     }
 
@@ -179,144 +242,160 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
         self.response == ResponseState::Done && (is_request_over || !self.is_tunnel)
     }
 
-    fn poll_request(&mut self, cx: &mut Context<'_>, has_moved: &mut bool) -> Polled<Waits> {
+    fn poll_request<D, U>(
+        &mut self,
+        cx: &mut Context<'_>,
+        down: &mut D,
+        up: &mut U,
+        tap: &mut impl Tap,
+    ) -> Polled<Moved>
+    where
+        D: Downstream + ?Sized,
+        U: Upstream + ?Sized,
+    {
+        let mut has_moved = false;
         loop {
             if matches!(self.request, RequestState::Done | RequestState::Cut) {
-                return Ok(Waits::Nothing);
+                let waits = Waits::Nothing;
+                return Ok(Moved { has_moved, waits });
             }
             let mut waits = Waits::Writer;
-            if self.request == RequestState::Reading && self.up.can_put() {
+            if self.request == RequestState::Reading && up.can_put() {
                 waits = Waits::Reader;
-                if let Poll::Ready(part) = self.down.poll_part(cx) {
-                    *has_moved = true;
+                if let Poll::Ready(part) = poll_request_part(cx, down, tap) {
+                    has_moved = true;
                     let part = part?;
                     if matches!(part, Part::End(_)) {
                         self.request = RequestState::Flushing;
                     }
-                    self.up.put(part)?;
+                    up.put(part)?;
                     continue;
                 }
             }
-            match self.up.poll_flush(cx) {
-                Poll::Pending => return Ok(Waits::Writer),
+            match up.poll_flush(cx) {
+                Poll::Pending => {
+                    let waits = Waits::Writer;
+                    return Ok(Moved { has_moved, waits });
+                }
                 // What the server answered before it closed is worth reading.
-                Poll::Ready(Err(_)) => self.request = RequestState::Cut,
+                Poll::Ready(Err(error)) if error.reason == CloseReason::UpstreamReset => {
+                    self.request = RequestState::Cut;
+                }
+                Poll::Ready(Err(error)) => return Err(error),
                 Poll::Ready(Ok(())) if self.request == RequestState::Flushing => {
                     self.request = RequestState::Done;
-                    *has_moved = true;
+                    has_moved = true;
                 }
-                Poll::Ready(Ok(())) if waits == Waits::Reader => return Ok(waits),
-                Poll::Ready(Ok(())) => *has_moved = true,
+                Poll::Ready(Ok(())) if waits == Waits::Reader => {
+                    return Ok(Moved { has_moved, waits });
+                }
+                Poll::Ready(Ok(())) => has_moved = true,
             }
         }
     }
 
-    fn poll_response(
+    fn poll_response<D, U>(
         &mut self,
         cx: &mut Context<'_>,
-        has_moved: &mut bool,
-        on_head: &mut impl FnMut(&mut D, &mut ResponseHead) -> Polled<Continue>,
-    ) -> Polled<Waits> {
+        (down, up): (&mut D, &mut U),
+        tap: &mut impl Tap,
+        now: Instant,
+    ) -> Polled<Moved>
+    where
+        D: Downstream + ?Sized,
+        U: Upstream + ?Sized,
+    {
+        let mut has_moved = false;
         loop {
             let mut waits = Waits::Writer;
             match self.response {
-                ResponseState::Done => return Ok(Waits::Nothing),
-                ResponseState::Head if self.down.can_put() => {
+                ResponseState::Done => {
+                    let waits = Waits::Nothing;
+                    return Ok(Moved { has_moved, waits });
+                }
+                ResponseState::Head if down.can_put() => {
                     waits = Waits::Reader;
-                    if let Poll::Ready(head) = self.up.poll_head(cx) {
-                        *has_moved = true;
-                        self.take_head(head?, on_head)?;
+                    if let Poll::Ready(head) = up.poll_head(cx) {
+                        has_moved = true;
+                        self.pass_head(head?, (down, up), tap, now)?;
                         continue;
                     }
                 }
-                ResponseState::Reading if self.down.can_put() => {
+                ResponseState::Reading if down.can_put() => {
                     waits = Waits::Reader;
-                    if let Poll::Ready(part) = self.up.poll_part(cx) {
-                        *has_moved = true;
-                        let part = part?;
+                    if let Poll::Ready(part) = up.poll_part(cx) {
+                        has_moved = true;
+                        let mut part = part?;
+                        tap.response_part(&mut part)?;
                         if matches!(part, Part::End(_)) {
                             self.response = ResponseState::Flushing;
                         }
-                        self.down.put(part)?;
+                        down.put(part)?;
                         continue;
                     }
                 }
                 ResponseState::Head | ResponseState::Reading | ResponseState::Flushing => {}
             }
-            match self.down.poll_flush(cx)? {
-                Poll::Pending => return Ok(Waits::Writer),
+            match down.poll_flush(cx)? {
+                Poll::Pending => {
+                    let waits = Waits::Writer;
+                    return Ok(Moved { has_moved, waits });
+                }
                 Poll::Ready(()) if self.response == ResponseState::Flushing => {
                     self.response = ResponseState::Done;
-                    *has_moved = true;
+                    has_moved = true;
                 }
-                Poll::Ready(()) if waits == Waits::Reader => return Ok(waits),
-                Poll::Ready(()) => *has_moved = true,
+                Poll::Ready(()) if waits == Waits::Reader => {
+                    return Ok(Moved { has_moved, waits });
+                }
+                Poll::Ready(()) => has_moved = true,
             }
         }
     }
 
-    fn take_head(
+    fn pass_head<D, U>(
         &mut self,
         mut head: ResponseHead,
-        on_head: &mut impl FnMut(&mut D, &mut ResponseHead) -> Polled<Continue>,
-    ) -> Polled<()> {
+        (down, up): (&mut D, &mut U),
+        tap: &mut impl Tap,
+        now: Instant,
+    ) -> Polled<()>
+    where
+        D: Downstream + ?Sized,
+        U: Upstream + ?Sized,
+    {
         if head.is_interim() {
-            self.down.put_interim(&head)?;
-            self.up.take_back(head);
-            return Ok(());
+            tap.interim();
+            return down.put_interim(&head);
         }
-        if on_head(self.down, &mut head)? == Continue::Endless {
-            self.patience.total_at = None;
+        if tap.response_head(&mut head, now)? == Continue::Endless {
+            self.timeouts.total_at = None;
         }
-        self.down.put_head(&head)?;
+        down.put_head(&head)?;
         self.response = ResponseState::Reading;
-        let is_upgrade = head.status == 101;
-        self.up.take_back(head);
-        if is_upgrade {
+        if head.is_tunnel() {
             self.is_tunnel = true;
-            self.patience.total_at = None;
-            self.down.start_tunnel();
-            self.up.start_tunnel();
+            self.timeouts.total_at = None;
+            down.start_tunnel();
+            up.start_tunnel();
             self.request = RequestState::Reading;
         }
         Ok(())
     }
 
-    /// Sets the deadline to the first of those that apply, and notes which it is.
-    fn move_deadline(
-        &mut self,
-        has_request_moved: bool,
-        has_response_moved: bool,
-        request_waits: Waits,
-        response_waits: Waits,
-    ) {
-        // A peer that takes a little at a time has not stalled.
-        let (up_written, down_written) = (self.up.written(), self.down.written());
-        let has_request_moved = has_request_moved || up_written != self.up_written;
-        let has_response_moved = has_response_moved || down_written != self.down_written;
-        (self.up_written, self.down_written) = (up_written, down_written);
-        // The first poll comes right after the request's head: that moment is known.
-        if (has_request_moved || has_response_moved) && !self.is_first_poll {
-            let now = Instant::now();
-            if has_request_moved {
-                self.request_at = now;
-            }
-            if has_response_moved {
-                self.response_at = now;
-            }
-        }
-        self.is_first_poll = false;
-        let (at, reason) = self.first_deadline(request_waits, response_waits);
-        self.waits_for = reason;
-        self.deadline.set_at(at);
-    }
-
-    fn first_deadline(&self, request: Waits, response: Waits) -> (Option<Instant>, CloseReason) {
-        let patience = &self.patience;
+    /// The first deadline that applies, and what it means when it passes.
+    fn first_deadline(
+        &self,
+        request: Waits,
+        response: Waits,
+        (is_down_starved, is_up_starved): (bool, bool),
+    ) -> Option<(Instant, CloseReason)> {
+        let timeouts = &self.timeouts;
         if self.is_tunnel {
             let moved_at = self.request_at.max(self.response_at);
-            return (
-                Some(moved_at + patience.upstream_idle),
+            return after(
+                moved_at,
+                timeouts.upstream_idle,
                 CloseReason::TunnelIdleTimeout,
             );
         }
@@ -330,38 +409,57 @@ impl<'a, D: Downstream, U: Upstream> Relay<'a, D, U> {
         let of_request = match request {
             Waits::Nothing => None,
             Waits::Reader => {
-                let reason = starved(self.down.is_starved(), CloseReason::BodyTimeout);
-                Some((self.request_at + patience.request_content, reason))
+                let reason = starved(is_down_starved, CloseReason::BodyTimeout);
+                after(self.request_at, timeouts.request_content, reason)
             }
-            Waits::Writer => Some((
-                self.request_at + patience.upstream_idle,
-                CloseReason::UpstreamIdleTimeout,
-            )),
+            Waits::Writer => {
+                let reason = starved(is_up_starved, CloseReason::UpstreamIdleTimeout);
+                after(self.request_at, timeouts.upstream_idle, reason)
+            }
         };
         let of_response = match response {
             Waits::Nothing => None,
-            Waits::Writer => Some((
-                self.response_at + patience.write_stall,
+            Waits::Writer => after(
+                self.response_at,
+                timeouts.write_stall,
                 CloseReason::WriteStall,
-            )),
+            ),
             Waits::Reader if self.response == ResponseState::Head => {
                 let is_request_out = request == Waits::Nothing;
                 let began_at = self.request_at.max(self.response_at);
-                let reason = starved(self.up.is_starved(), CloseReason::FirstByteTimeout);
-                is_request_out.then(|| (began_at + patience.first_byte, reason))
+                let reason = starved(is_up_starved, CloseReason::FirstByteTimeout);
+                let deadline = after(began_at, timeouts.first_byte, reason);
+                deadline.filter(|_| is_request_out)
             }
             Waits::Reader => {
-                let reason = starved(self.up.is_starved(), CloseReason::UpstreamIdleTimeout);
-                Some((self.response_at + patience.upstream_idle, reason))
+                let reason = starved(is_up_starved, CloseReason::UpstreamIdleTimeout);
+                after(self.response_at, timeouts.upstream_idle, reason)
             }
         };
-        let of_total = patience.total_at.map(|at| (at, CloseReason::TotalTimeout));
-        let first = [of_request, of_response, of_total]
+        let of_total = timeouts.total_at.map(|at| (at, CloseReason::TotalTimeout));
+        [of_request, of_response, of_total]
             .into_iter()
             .flatten()
-            .min_by_key(|&(at, _)| at);
-        first.map_or((None, CloseReason::TotalTimeout), |(at, reason)| {
-            (Some(at), reason)
-        })
+            .min_by_key(|&(at, _)| at)
     }
+}
+
+fn poll_request_part<D: Downstream + ?Sized>(
+    cx: &mut Context<'_>,
+    down: &mut D,
+    tap: &mut impl Tap,
+) -> Poll<Polled<Part>> {
+    if let Some(part) = tap.replay() {
+        return Poll::Ready(part);
+    }
+    down.poll_part(cx).map(|part| {
+        let mut part = part?;
+        tap.request_part(&mut part)?;
+        Ok(part)
+    })
+}
+
+/// A moment too far away to be told is none.
+fn after(at: Instant, timeout: Duration, reason: CloseReason) -> Option<(Instant, CloseReason)> {
+    at.checked_add(timeout).map(|at| (at, reason))
 }

@@ -13,8 +13,9 @@ use steppe_net::{
 };
 
 use crate::access::AccessLog;
+use crate::codec::{Codecs, DownstreamCodecs};
 use crate::config;
-use crate::gateway::Gateway;
+use crate::gateway::{self, Gateway, GatewayContext, Intake};
 use crate::metrics::{HttpMetrics, Labels};
 use crate::upstream::{Probes, Upstreams};
 
@@ -28,12 +29,15 @@ pub struct HttpContext<'a> {
     pub workers: usize,
     /// `None`: exchanges are not logged.
     pub access: Option<Arc<AccessLog>>,
+    /// The protocols that it speaks.
+    pub codecs: Codecs,
 }
 
 /// The gateway, whatever its configuration. Clones share it.
 #[derive(Clone)]
 pub struct HttpService {
     metrics: Arc<HttpMetrics>,
+    codecs: DownstreamCodecs,
     changes: Arc<Changes<Gateway>>,
     in_force: Arc<Mutex<InForce>>,
 }
@@ -56,10 +60,13 @@ impl HttpService {
         let metrics = HttpMetrics::new(Labels::default(), context.workers);
         let gateway = Gateway::new(
             config::Gateway::default(),
-            context.budget,
-            context.names,
-            Arc::clone(&metrics),
-            context.access,
+            GatewayContext {
+                budget: context.budget,
+                names: context.names,
+                metrics: Arc::clone(&metrics),
+                access: context.access,
+                codecs: context.codecs.upstream,
+            },
         );
         let in_force = InForce {
             gateway,
@@ -67,6 +74,7 @@ impl HttpService {
         };
         Self {
             metrics,
+            codecs: context.codecs.downstream,
             changes: Arc::new(Changes::new(context.workers)),
             in_force: Arc::new(Mutex::new(in_force)),
         }
@@ -97,7 +105,7 @@ impl HttpService {
 
     fn probe(&self) {
         let mut in_force = self.in_force();
-        in_force.probes = Some(Probes::start(in_force.gateway.upstreams()));
+        in_force.probes = Some(in_force.gateway.start_probes());
     }
 }
 
@@ -130,7 +138,12 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
             };
             // The sockets listen already: whoever connects now is in their queues.
             let _ = first.done.send(());
-            first.next.serve(worker, first.sockets, changes).await
+            let intake = Intake {
+                sockets: first.sockets,
+                changes,
+                codecs: self.codecs.clone(),
+            };
+            gateway::serve(first.next, worker, intake).await
         })
     }
 }

@@ -1,12 +1,14 @@
 //! Connections to the servers of one upstream, of one worker.
 //!
-//! Invariant: a connection is in the pool only while nothing is under way on
-//! it, and one that the runtime knows to be closed is never handed out. A
-//! checkout makes no system call.
+//! Invariant: a connection that the runtime knows to be closed is never handed
+//! out. A checkout makes no system call.
 //!
-//! Leaves out: which server is next (`picker.rs`), and in what condition each is
-//! (`state.rs`), which all workers share.
+//! Non-goals: which server is next (`picker.rs`), in what condition each is
+//! (`state.rs`), how a connection is established (`connector.rs`) and what is
+//! spoken on it (`channel.rs`).
 
+pub mod channel;
+mod connector;
 mod idle;
 mod latency;
 mod metrics;
@@ -22,108 +24,111 @@ mod target;
 mod uptime;
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use steppe_mem::{Lease, Reservation};
-use steppe_net::{Endpoints, ServerAddress, Stream};
+use steppe_mem::Reservation;
 use tokio::time::timeout;
 
 use crate::config::{RetryOn, Servers};
 use crate::error::GatewayError;
-use crate::h1::ClientConnection;
 use crate::limits::CONNECTION_BYTES;
-use crate::metrics::{CloseReason, WorkerMetrics};
-use crate::socket_buffers::SocketBuffers;
-use idle::IdleConnections;
+use crate::metrics::{CloseReason, UpstreamMetrics};
+use crate::proxy_protocol::Ends;
+use channel::UpstreamStream;
+use idle::{IdleChannels, Kept};
 use picker::Picker;
 
+pub(crate) use connector::{Connector, Peer};
 pub use metrics::UpstreamsCollector;
+pub(crate) use probe::ProbeSettings;
 pub use probe::Probes;
 pub use report::{ProbeReport, ServerReport, UpstreamReport};
 pub use selection::Selection;
 pub use state::{UpstreamState, Upstreams};
 pub use target::{Condition, Failure, TargetState};
 
-/// How often it is looked which idle connections are worth keeping, and what names resolve to.
+/// How often idle connections are swept, and names' addresses taken over.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a request looks whether the first lookup of a name has ended.
+/// How often a request polls for the first lookup of a name.
 const NAMES_PAUSE: Duration = Duration::from_millis(20);
 
 /// One upstream, as a worker sees it.
 #[derive(Debug)]
 pub struct Pool {
-    index: usize,
     upstream: Arc<UpstreamState>,
     /// What may be chosen, as of `version`.
     picker: RefCell<Picker>,
     version: Cell<u64>,
-    /// A server is slow to start: weights are looked at again.
+    /// A server is slow to start: weights change with time.
     is_growing: Cell<bool>,
     /// Shared with the pool of the snapshot before, where the upstream is the same:
-    /// what is under way there comes back to be used here.
-    idle: Rc<IdleConnections>,
+    /// what is in flight there comes back to be used here.
+    idle: Rc<IdleChannels>,
     /// No snapshot has the upstream any more: nothing is kept.
     is_retired: Cell<bool>,
-    lease: Lease,
-    buffers: Arc<SocketBuffers>,
-    metrics: Rc<WorkerMetrics>,
+    connector: Connector,
+    metrics: UpstreamMetrics,
 }
 
-/// A connection that an exchange may use.
+/// A stream to a server, for one exchange.
 #[derive(Debug)]
-pub struct Connected {
-    /// The connection itself.
-    pub connection: ClientConnection,
-    /// The server that it goes to.
+pub struct PooledStream {
+    stream: Box<dyn UpstreamStream>,
     state: Arc<TargetState>,
     /// Index of its server.
     server: usize,
-    /// An exchange is under way on it.
-    is_active: bool,
-    _open: Open,
+    /// The pool has it too where the connection is shared.
+    open: Rc<Open>,
+    in_flight: InFlight,
 }
 
-/// A request that waits for a connection.
+/// Counts an exchange at its server.
+#[derive(Debug)]
+struct InFlight(Arc<TargetState>);
+
+/// Counts a request that waits for a connection.
 #[derive(Debug)]
 struct Pending(Arc<TargetState>);
 
-/// Counts a connection for as long as it lives.
+/// Counts a connection for as long as the pool or a stream has it.
 #[derive(Debug)]
 struct Open {
-    index: usize,
-    metrics: Rc<WorkerMetrics>,
+    metrics: UpstreamMetrics,
     _charge: Reservation,
 }
 
+/// How the next attempt of a request begins.
+#[derive(Debug)]
+pub enum Next {
+    /// On a connection that is there.
+    Stream(PooledStream),
+    /// A connection is to be established first, by [`Pool::connect_any`].
+    Connect,
+}
+
 impl Pool {
-    /// Upstream `index`; `first` has the first turn, so that workers start at
-    /// different servers. `last` is the pool of the same upstream that this one follows.
-    #[must_use]
-    pub fn new(
-        index: usize,
+    /// The pool of worker `first`, which has the first turn there, so that workers start
+    /// at different servers. `last` is the pool of the same upstream that this one follows.
+    pub(crate) fn new(
         upstream: Arc<UpstreamState>,
-        lease: Lease,
-        buffers: Arc<SocketBuffers>,
+        connector: Connector,
         first: usize,
-        metrics: Rc<WorkerMetrics>,
+        metrics: UpstreamMetrics,
         last: Option<&Self>,
     ) -> Self {
         let seed = random::seed();
         let picker = Picker::new(upstream.settings().balance.clone(), first, seed);
         let pool = Self {
-            index,
             upstream,
             picker: RefCell::new(picker),
             version: Cell::new(0),
             is_growing: Cell::new(false),
-            idle: last.map_or_else(IdleConnections::new, |last| Rc::clone(&last.idle)),
+            idle: last.map_or_else(IdleChannels::new, |last| Rc::clone(&last.idle)),
             is_retired: Cell::new(false),
-            lease,
-            buffers,
+            connector,
             metrics,
         };
         pool.refresh();
@@ -142,32 +147,47 @@ impl Pool {
         &self.upstream
     }
 
-    /// How a server is named where a request names no host.
-    #[must_use]
-    pub fn authority(&self, connected: &Connected) -> String {
-        connected.state.server.to_string()
-    }
-
-    /// A connection for the next try of a request: an idle one where there is one.
+    /// Picks a server for the next attempt of a request, and a stream to it if a
+    /// connection is there.
     ///
     /// # Errors
-    /// Where no server can be reached in time: 502, 504. All are out of service: 503.
-    pub async fn checkout(
-        &self,
-        selection: &mut Selection,
-    ) -> Result<Box<Connected>, GatewayError> {
+    /// All servers are out of service: 503.
+    pub fn checkout(&self, selection: &mut Selection) -> Result<Next, GatewayError> {
         self.refresh_if_changed();
         if self.picker.borrow().candidates().is_empty() {
-            self.wait_for_names().await?;
+            // Its name may not have been resolved yet, which takes time as a connection does.
+            return Ok(Next::Connect);
         }
+        let (state, server) = self.pick(selection)?;
+        if let Some(stream) = self.open_stream(&state) {
+            return Ok(Next::Stream(stream));
+        }
+        selection.picked = Some((state, server));
+        Ok(Next::Connect)
+    }
+
+    /// A stream on a new connection to a server: the one that [`Pool::checkout`] picked,
+    /// and after it others, as far as the request may be sent to them.
+    ///
+    /// # Errors
+    /// No server can be reached in time: 502, 504. All are out of service: 503.
+    pub async fn connect_any(
+        &self,
+        selection: &mut Selection,
+        ends: Option<Ends>,
+    ) -> Result<PooledStream, GatewayError> {
         loop {
-            let (state, server) = match self.next(selection)? {
-                Next::Idle(connected) => return Ok(connected),
-                Next::Connect(state, server) => (state, server),
-            };
+            if self.picker.borrow().candidates().is_empty() {
+                self.wait_for_names().await?;
+            }
+            let picked = selection.picked.take();
+            let (state, server) = picked.map_or_else(|| self.pick(selection), Ok)?;
+            if let Some(stream) = self.open_stream(&state) {
+                return Ok(stream);
+            }
             let began_at = Instant::now();
-            let (error, failure) = match self.connect(&state, server).await {
-                Ok(connected) => return Ok(connected),
+            let (error, failure) = match self.connect(&state, server, ends).await {
+                Ok(stream) => return Ok(stream),
                 Err((error, None)) => return Err(error),
                 Err((error, Some(failure))) => (error, failure),
             };
@@ -179,8 +199,8 @@ impl Pool {
         }
     }
 
-    /// The server to ask, with a connection if one is idle.
-    fn next(&self, selection: &Selection) -> Result<Next, GatewayError> {
+    /// The server to ask next.
+    fn pick(&self, selection: &Selection) -> Result<(Arc<TargetState>, usize), GatewayError> {
         self.refresh_if_changed();
         let mut picker = self.picker.borrow_mut();
         let picked = picker.pick(selection.wanted()).or_else(|| {
@@ -190,13 +210,7 @@ impl Pool {
         });
         let at = picked.ok_or_else(|| GatewayError::upstream(CloseReason::ConnectFailed, 503))?;
         let candidate = &picker.candidates()[at];
-        match self.take_idle(&candidate.state) {
-            Some(connected) => Ok(Next::Idle(connected)),
-            None => {
-                let state = Arc::clone(&candidate.state);
-                Ok(Next::Connect(state, candidate.server))
-            }
-        }
+        Ok((Arc::clone(&candidate.state), candidate.server))
     }
 
     /// Whether another server is asked after one that took no connection. Nothing was
@@ -236,38 +250,66 @@ impl Pool {
         is_allowed
     }
 
-    /// A new connection, to the server that `connected` went to.
+    /// A stream on a new connection to the server of one that had closed while idle, which
+    /// tells nothing about its server; where it takes no connection, to another.
     ///
     /// # Errors
-    /// As [`Pool::checkout`].
-    pub async fn reconnect(&self, connected: &Connected) -> Result<Box<Connected>, GatewayError> {
-        self.metrics.upstream_replayed(self.index);
+    /// As [`Pool::connect_any`].
+    pub async fn reconnect(
+        &self,
+        (state, server): (Arc<TargetState>, usize),
+        selection: &mut Selection,
+        ends: Option<Ends>,
+    ) -> Result<PooledStream, GatewayError> {
+        self.metrics.replayed();
         let began_at = Instant::now();
-        let again = self.connect(&connected.state, connected.server).await;
-        again.map_err(|(error, failure)| {
-            if let Some(failure) = failure {
-                let elapsed = began_at.elapsed();
-                self.upstream.failed(&connected.state, failure, elapsed);
-            }
-            error
-        })
+        let (error, failure) = match self.connect(&state, server, ends).await {
+            Ok(stream) => return Ok(stream),
+            Err(failed) => failed,
+        };
+        if let Some(failure) = failure {
+            self.upstream.failed(&state, failure, began_at.elapsed());
+        }
+        selection.tried.push(state);
+        if failure.is_some() && self.goes_on(selection) {
+            return self.connect_any(selection, ends).await;
+        }
+        Err(error)
     }
 
-    /// Takes a connection back; one that can't be used again is closed.
-    pub fn put_back(&self, mut connected: Box<Connected>, now: Instant) {
+    /// Takes a stream back whose exchange is over; a connection that can't be used again
+    /// is closed.
+    pub fn put_back(&self, stream: PooledStream, now: Instant) {
+        let PooledStream {
+            stream,
+            state,
+            server,
+            open,
+            in_flight,
+        } = stream;
+        let channel = stream.finish();
+        drop(in_flight);
+        let Some(channel) = channel else {
+            // Where it is shared, it was just of use.
+            return self.idle.touch(&open, now);
+        };
+        self.keep(Kept {
+            channel,
+            state,
+            server,
+            open,
+            since: now,
+        });
+    }
+
+    /// Keeps a connection for other exchanges, if it may be used for them.
+    fn keep(&self, connection: Kept) {
         let keepalive = self.settings().keepalive;
         // One that names a client is of no use to another.
         let is_named = self.settings().proxy_protocol.is_some();
-        if keepalive == 0
-            || is_named
-            || self.is_retired.get()
-            || !connected.connection.is_reusable()
-        {
-            return;
+        if keepalive > 0 && !is_named && !self.is_retired.get() {
+            self.metrics.set_idle(self.idle.put(connection, keepalive));
         }
-        connected.rest();
-        let count = self.idle.put(connected, keepalive, now);
-        self.metrics.upstream_idle(self.index, count);
     }
 
     /// Closes connections that were idle for too long, or go to a server that is left
@@ -280,11 +322,11 @@ impl Pool {
         }
         let idle_max = self.settings().timeouts.idle;
         let picker = self.picker.borrow();
-        let count = self.idle.sweep(|connected, since| {
-            let is_fresh = now.saturating_duration_since(since) < idle_max;
-            is_fresh && picker.has(&connected.state)
+        let count = self.idle.sweep(|kept| {
+            let is_fresh = now.saturating_duration_since(kept.since) < idle_max;
+            is_fresh && picker.has(&kept.state)
         });
-        self.metrics.upstream_idle(self.index, count);
+        self.metrics.set_idle(count);
     }
 
     /// Whether both keep the same idle connections.
@@ -297,7 +339,7 @@ impl Pool {
     pub fn retire(&self) {
         self.is_retired.set(true);
         self.idle.clear();
-        self.metrics.upstream_idle(self.index, 0);
+        self.metrics.set_idle(0);
     }
 
     #[inline]
@@ -331,104 +373,114 @@ impl Pool {
         };
         let resolved = timeout(self.settings().timeouts.connect, resolved).await;
         resolved.map_err(|_| {
-            self.metrics.upstream_connect_failed(self.index);
+            self.metrics.connect_failed();
             GatewayError::upstream(CloseReason::ConnectFailed, 502)
         })
     }
 
-    /// An idle connection that is as good as new.
-    fn take_idle(&self, state: &Arc<TargetState>) -> Option<Box<Connected>> {
-        let taken = self.idle.take(state);
-        self.metrics.upstream_idle(self.index, self.idle.len());
-        let mut connected = taken?;
-        connected.connection.reuse();
-        connected.work();
-        Some(connected)
+    /// A stream of a connection that is there.
+    fn open_stream(&self, state: &Arc<TargetState>) -> Option<PooledStream> {
+        let stream = self.idle.open_stream(state);
+        self.metrics.set_idle(self.idle.len());
+        stream
     }
 
-    /// A new connection to a server. What failed is named where it was the server.
+    /// A stream on a new connection to a server. What failed is named where it was the server.
     async fn connect(
         &self,
         state: &Arc<TargetState>,
         server: usize,
-    ) -> Result<Box<Connected>, (GatewayError, Option<Failure>)> {
-        let charge = self.lease.try_reserve(CONNECTION_BYTES);
+        ends: Option<Ends>,
+    ) -> Result<PooledStream, (GatewayError, Option<Failure>)> {
+        let charge = self.connector.lease().try_reserve(CONNECTION_BYTES);
         let charge = charge.map_err(|error| (error.into(), None))?;
         let pending = Pending::new(state);
-        let endpoints = &self.upstream.endpoints()[server];
-        let connecting = connect(endpoints, state.ip);
-        let stream = match timeout(self.settings().timeouts.connect, connecting).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                self.metrics.upstream_connect_failed(self.index);
-                tracing::debug!(server = %endpoints.server(), %error, "cannot connect");
-                let error = GatewayError::upstream(CloseReason::ConnectFailed, 502);
-                return Err((error, Some(Failure::Connect)));
-            }
-            Err(_) => {
-                self.metrics.upstream_connect_failed(self.index);
-                let error = GatewayError::timeout(CloseReason::ConnectTimeout);
-                return Err((error, Some(Failure::ConnectTimeout)));
-            }
+        let peer = Peer {
+            endpoints: &self.upstream.endpoints()[server],
+            ip: state.ip,
+            settings: self.settings(),
+            ends,
+            timeout: self.settings().timeouts.connect,
         };
-        self.buffers.fit(&stream);
-        self.metrics.upstream_opened(self.index);
-        let connection =
-            ClientConnection::new(stream, self.lease.clone(), Rc::clone(&self.metrics));
-        let metrics = Rc::clone(&self.metrics);
-        let open = Open {
-            index: self.index,
-            metrics,
-            _charge: charge,
-        };
-        let mut connected = Box::new(Connected {
-            connection,
-            state: Arc::clone(state),
-            server,
-            is_active: false,
-            _open: open,
-        });
-        connected.work();
+        let channel = self.connector.connect(peer).await.map_err(|failure| {
+            self.metrics.connect_failed();
+            let error = match failure {
+                Failure::ConnectTimeout => GatewayError::timeout(CloseReason::ConnectTimeout),
+                _ => GatewayError::upstream(CloseReason::ConnectFailed, 502),
+            };
+            (error, Some(failure))
+        })?;
         drop(pending);
-        Ok(connected)
+        let open = Rc::new(Open::new(self.metrics.clone(), charge));
+        let state = Arc::clone(state);
+        let (stream, shared) = channel.open_stream();
+        if let Some(channel) = shared {
+            self.keep(Kept {
+                channel,
+                state: Arc::clone(&state),
+                server,
+                open: Rc::clone(&open),
+                since: Instant::now(),
+            });
+        }
+        Ok(PooledStream::new(stream, state, server, open))
     }
 }
 
-/// What a checkout goes on with.
-enum Next {
-    Idle(Box<Connected>),
-    Connect(Arc<TargetState>, usize),
-}
-
-async fn connect(endpoints: &Endpoints, ip: IpAddr) -> std::io::Result<Stream> {
-    match (endpoints.server(), endpoints.socket_address(ip)) {
-        (ServerAddress::Unix(path), _) => Stream::connect_unix(path).await,
-        (_, Some(address)) => Stream::connect_tcp(address).await,
-        (_, None) => Err(std::io::ErrorKind::AddrNotAvailable.into()),
-    }
-}
-
-impl Connected {
-    /// Connection and server, to use both.
-    pub(crate) fn split(&mut self) -> (&mut ClientConnection, &Arc<TargetState>) {
-        (&mut self.connection, &self.state)
-    }
-
-    fn work(&mut self) {
-        self.is_active = true;
-        self.state.begin();
-    }
-
-    fn rest(&mut self) {
-        if std::mem::take(&mut self.is_active) {
-            self.state.end();
+impl PooledStream {
+    fn new(
+        stream: Box<dyn UpstreamStream>,
+        state: Arc<TargetState>,
+        server: usize,
+        open: Rc<Open>,
+    ) -> Self {
+        state.begin();
+        Self {
+            stream,
+            in_flight: InFlight(Arc::clone(&state)),
+            state,
+            server,
+            open,
         }
     }
+
+    /// The stream itself, and the server that it goes to.
+    pub fn split(&mut self) -> (&mut dyn UpstreamStream, &Arc<TargetState>) {
+        (&mut *self.stream, &self.state)
+    }
+
+    /// The server that it goes to.
+    #[must_use]
+    pub fn state(&self) -> &Arc<TargetState> {
+        &self.state
+    }
+
+    /// How its server is named where a request names no host.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        self.state.server.to_string()
+    }
+
+    /// Its server, for [`Pool::reconnect`].
+    #[must_use]
+    pub fn target(&self) -> (Arc<TargetState>, usize) {
+        (Arc::clone(&self.state), self.server)
+    }
 }
 
-impl Drop for Connected {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.rest();
+        self.0.end();
+    }
+}
+
+impl Open {
+    fn new(metrics: UpstreamMetrics, charge: Reservation) -> Self {
+        metrics.connection_opened();
+        Self {
+            metrics,
+            _charge: charge,
+        }
     }
 }
 
@@ -447,6 +499,6 @@ impl Drop for Pending {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.metrics.upstream_closed(self.index);
+        self.metrics.connection_closed();
     }
 }

@@ -14,6 +14,7 @@ use steppe_http::config::{
     self, Balance, FieldEdits, Filter, FilterKind, HashOn, Listener, Outlier, Retry, RetryOn,
     Route, Servers, Sticky, Target, Transform, Upstream, UpstreamKind,
 };
+use steppe_http::gateway::{self, GatewayContext, Intake};
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
@@ -136,7 +137,15 @@ impl Running {
         let budget = Budget::new(64 << 20);
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
-        let gateway = Gateway::new(config, &budget, &names, metrics, log.map(access_log));
+        let codecs = steppe_http::codecs();
+        let context = GatewayContext {
+            budget: &budget,
+            names: &names,
+            metrics,
+            access: log.map(access_log),
+            codecs: codecs.upstream,
+        };
+        let gateway = Gateway::new(config, context);
         let stock = Stock {
             lease: budget.root().child("pool", None).lease(),
             idle_bytes_max: 1 << 20,
@@ -149,9 +158,12 @@ impl Running {
                     let _ = answer.send(thread_allocations());
                 }
             });
-            gateway
-                .serve(worker, sockets, tokio::sync::mpsc::channel(1).1)
-                .await;
+            let intake = Intake {
+                sockets,
+                changes: tokio::sync::mpsc::channel(1).1,
+                codecs: codecs.downstream,
+            };
+            gateway::serve(gateway, worker, intake).await;
         };
         let plan = WorkerPlan {
             index: 0,
@@ -195,6 +207,7 @@ fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
         trusted_proxies: Vec::new(),
         listeners: vec![Listener {
             address: ListenAddress::Tcp(address),
+            protocols: vec![config::H1],
             proxy_protocol: false,
             underscores: config::Underscores::default(),
             limits: config::ListenerLimits::default(),

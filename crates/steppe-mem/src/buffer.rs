@@ -230,6 +230,20 @@ impl Buffer {
             .lease()
     }
 
+    /// Charges it to `lease` from now on, and no longer to what it was charged to.
+    ///
+    /// # Errors
+    /// Where `lease` has no room; it stays charged as it was.
+    pub fn charge_to(&mut self, lease: &Lease) -> Result<(), OverBudget> {
+        // Else a full budget would wait for what is charged to it already.
+        if self.lease().is(lease) {
+            return Ok(());
+        }
+        let charge = lease.try_reserve(self.capacity())?;
+        self.block_mut().charge = Some(charge);
+        Ok(())
+    }
+
     /// The filled bytes as [`Bytes`], which keep memory and charge until the last clone goes.
     #[must_use]
     pub fn freeze(self) -> Bytes {
@@ -282,6 +296,25 @@ mod tests {
         buffer.truncate(1);
         buffer.consume(1);
         assert_eq!((buffer.is_empty(), buffer.spare()), (true, 8192));
+    }
+
+    #[test]
+    fn a_charge_moves_to_another_account_or_stays() {
+        let budget = Budget::new(MIB);
+        let first = budget.root().child("first", None);
+        let second = budget.root().child("second", Some(8192));
+        let mut buffer = Buffer::take(&first.lease(), 8192).expect("room");
+        buffer.put(b"kept").expect("room");
+        let mut other = Buffer::take(&first.lease(), 1).expect("room");
+        buffer.charge_to(&second.lease()).expect("room");
+        let reserved = || (first.reserved_bytes(), second.reserved_bytes());
+        assert_eq!(reserved(), (4096, 8192));
+        other.charge_to(&second.lease()).expect_err("it is full");
+        let own = buffer.lease().clone();
+        buffer.charge_to(&own).expect("it is charged so already");
+        assert_eq!((reserved(), buffer.filled()), ((4096, 8192), &b"kept"[..]));
+        drop((buffer, other));
+        assert_eq!(reserved(), (0, 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub enum ListenAddress {
 
 /// How bytes arrive at a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Transport {
+pub enum SocketKind {
     /// Connections: TCP, or a Unix stream socket.
     Stream,
     /// Datagrams: UDP.
@@ -28,7 +28,7 @@ pub struct SocketKey {
     /// Where it is bound.
     pub address: ListenAddress,
     /// What it carries.
-    pub transport: Transport,
+    pub kind: SocketKind,
 }
 
 /// A server to connect to.
@@ -53,7 +53,7 @@ impl SocketKey {
     pub fn stream(address: ListenAddress) -> Self {
         Self {
             address,
-            transport: Transport::Stream,
+            kind: SocketKind::Stream,
         }
     }
 
@@ -62,7 +62,7 @@ impl SocketKey {
     pub fn datagram(address: SocketAddr) -> Self {
         Self {
             address: ListenAddress::Tcp(address),
-            transport: Transport::Datagram,
+            kind: SocketKind::Datagram,
         }
     }
 
@@ -83,9 +83,9 @@ impl fmt::Display for ListenAddress {
 
 impl fmt::Display for SocketKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.transport {
-            Transport::Stream => self.address.fmt(f),
-            Transport::Datagram => write!(f, "{} (UDP)", self.address),
+        match self.kind {
+            SocketKind::Stream => self.address.fmt(f),
+            SocketKind::Datagram => write!(f, "{} (UDP)", self.address),
         }
     }
 }

@@ -18,10 +18,11 @@ mod service;
 mod sockets;
 mod stream;
 pub mod sys;
+mod transport;
 mod worker;
 
 pub use activation::Inherited;
-pub use address::{ListenAddress, ServerAddress, SocketKey, Transport};
+pub use address::{ListenAddress, ServerAddress, SocketKey, SocketKind};
 pub use datagram::{BoundDatagram, bind_datagram};
 pub use deadline::{Deadline, Deadlines};
 pub use disk::DiskTask;
@@ -36,4 +37,5 @@ pub use service::{
 };
 pub use sockets::{BoundSockets, SocketBinder};
 pub use stream::{PeerAddress, Stream};
+pub use transport::{Driver, Transport};
 pub use worker::{Heartbeat, Worker, WorkerPlan, WorkerThread, spawn_worker};

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::activation::Inherited;
-use crate::address::{ListenAddress, SocketKey, Transport};
+use crate::address::{ListenAddress, SocketKey, SocketKind};
 use crate::datagram::{BoundDatagram, bind_datagram};
 use crate::listener::{BindError, BoundListener};
 
@@ -131,20 +131,20 @@ impl<'a> SocketBinder<'a> {
     }
 
     fn bind_new(&mut self, key: &SocketKey) -> Result<(), BindError> {
-        match (key.transport, &key.address) {
-            (Transport::Stream, address) => {
+        match (key.kind, &key.address) {
+            (SocketKind::Stream, address) => {
                 let bound = self.inherited.bind(address, self.workers)?;
                 for (worker, listener) in self.bound.iter_mut().zip(bound) {
                     worker.insert_listener(address.clone(), listener);
                 }
             }
-            (Transport::Datagram, ListenAddress::Tcp(address)) => {
+            (SocketKind::Datagram, ListenAddress::Tcp(address)) => {
                 let bound = bind_datagram(*address, self.workers)?;
                 for (worker, socket) in self.bound.iter_mut().zip(bound) {
                     worker.insert_datagram(*address, socket);
                 }
             }
-            (Transport::Datagram, ListenAddress::Unix(path)) => {
+            (SocketKind::Datagram, ListenAddress::Unix(path)) => {
                 return Err(BindError::UnixDatagram(path.clone()));
             }
         }
@@ -209,7 +209,7 @@ mod tests {
         binder.begin(0);
         let key = SocketKey {
             address: ListenAddress::Unix("/nowhere".into()),
-            transport: Transport::Datagram,
+            kind: SocketKind::Datagram,
         };
         let refused = binder.bind(&key).expect_err("it is not supported");
         assert!(matches!(refused, BindError::UnixDatagram(_)));

@@ -1,9 +1,6 @@
-//! A connected byte stream: the narrow transport that protocols stand on.
+//! A connected stream socket, polled for readiness by the runtime.
 //!
-//! Everything is polled, with buffers that the caller lends for the call, so
-//! that a TLS layer or a completion-based driver can stand here later. One read
-//! or write is one system call: the runtime clears readiness after a short
-//! read, so nothing is asked twice.
+//! Codecs use it through a [`Transport`](crate::Transport).
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -13,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// A connected stream socket.
@@ -112,30 +109,35 @@ impl Stream {
         Poll::Ready(Ok(buf.filled().len()))
     }
 
-    /// Writes what it can of `bytes`.
+    /// Writes what it can of the slices, in one system call.
     ///
     /// # Errors
     /// As the system reports them.
-    pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    /// Writes what it can of several slices, in one system call.
-    ///
-    /// # Errors
-    /// As the system reports them.
-    pub fn poll_write_vectored(
+    pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        match (self, slices) {
+            // `sendmsg` has an array of its own to copy in.
+            (Self::Tcp(stream), [only]) => Pin::new(stream).poll_write(cx, only),
+            (Self::Unix(stream), [only]) => Pin::new(stream).poll_write(cx, only),
+            (Self::Tcp(stream), _) => Pin::new(stream).poll_write_vectored(cx, slices),
+            (Self::Unix(stream), _) => Pin::new(stream).poll_write_vectored(cx, slices),
         }
+    }
+
+    /// Ready when the peer has closed or reset the connection, even while bytes that
+    /// came before are unread (`EPOLLRDHUP`).
+    pub async fn closed(&self) {
+        // Linux reports the peer's end along with urgent data, which nobody sends: waiting
+        // for that is not woken by bytes.
+        let closed = match self {
+            Self::Tcp(stream) => stream.ready(Interest::PRIORITY).await,
+            Self::Unix(stream) => stream.ready(Interest::PRIORITY).await,
+        };
+        // An error means that the runtime is going away.
+        drop(closed);
     }
 
     /// Ends the sending side; the other goes on.

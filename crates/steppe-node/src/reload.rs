@@ -145,7 +145,7 @@ impl Reloader {
         let Some(path) = self.status.known().file.clone() else {
             return Err("the node runs its embedded default: there is no file".to_owned());
         };
-        let outcome = config::load(&path)
+        let outcome = config::load_again(&path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let Some(mut config) = outcome.config else {
             return Err(outcome.report.to_string());

@@ -69,6 +69,7 @@ impl Services {
             names: &Names::new(Arc::new(resolver)),
             workers,
             access,
+            codecs: steppe_http::codecs(),
         });
         Ok(Self {
             http: Arc::new(http),

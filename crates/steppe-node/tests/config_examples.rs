@@ -82,6 +82,7 @@ fn the_benchmark_of_h1_is_fine() {
                   "h1"
                 ],
                 "proxy_protocol": false,
+                "underscores": "drop",
                 "limits": {
                   "header_bytes": "16KiB",
                   "header_count": 100,
@@ -181,7 +182,9 @@ fn every_key_arrives() {
         admin.token_file.as_deref(),
         Some(Path::new("/etc/steppe/secret/token"))
     );
-    let FilterKind::Transform(transform) = &config.http.filters[0].kind;
+    let FilterKind::Transform(transform) = &config.http.filters[0].kind else {
+        panic!("not a transform")
+    };
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(
         transform.request.append,

@@ -6,11 +6,61 @@
 use super::modules::{self, Module};
 use super::places::{Place, Places};
 use super::tree::{Tree, numbered};
-use super::{CRATES, Finding, REBUILT};
+use super::{CRATES, Finding};
 
 const THIS_FILE: &str = "xtask/src/tidy/clock.rs";
 
 const LISTED: &[Place] = &[
+    Place {
+        file: "steppe-http/src/gateway/exchange.rs",
+        function: "poll",
+        reason: "once a poll of an exchange; everything below it is told",
+    },
+    Place {
+        file: "steppe-http/src/gateway/exchange.rs",
+        function: "reject",
+        reason: "a rejected head may have taken its time",
+    },
+    Place {
+        file: "steppe-http/src/gateway/proxied.rs",
+        function: "read_header",
+        reason: "the deadline of a PROXY header begins with the connection",
+    },
+    Place {
+        file: "steppe-http/src/gateway/worker.rs",
+        function: "housekeeping",
+        reason: "the one task of a worker that sweeps pools",
+    },
+    Place {
+        file: "steppe-http/src/h1/head_reader.rs",
+        function: "next_request",
+        reason: "a request begins when its first bytes have come",
+    },
+    Place {
+        file: "steppe-http/src/h1/head_reader.rs",
+        function: "poll_first_bytes",
+        reason: "a drain sets a deadline of its own",
+    },
+    Place {
+        file: "steppe-http/src/upstream.rs",
+        function: "connect",
+        reason: "a shared connection is idle from then on",
+    },
+    Place {
+        file: "steppe-http/src/upstream.rs",
+        function: "connect_any",
+        reason: "how long a connection took to fail",
+    },
+    Place {
+        file: "steppe-net/src/service/changes.rs",
+        function: "send",
+        reason: "one deadline for the change of all workers",
+    },
+    Place {
+        file: "steppe-node/src/node/workers.rs",
+        function: "shut_down",
+        reason: "how long a drain took is told to people",
+    },
     Place {
         file: "steppe-net/src/deadline.rs",
         function: "run",
@@ -24,142 +74,67 @@ const LISTED: &[Place] = &[
     Place {
         file: "steppe-http/src/files.rs",
         function: "new",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/gateway/connection.rs",
-        function: "serve",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/gateway/forward.rs",
-        function: "serve_made",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/gateway/forward/retry.rs",
-        function: "forward",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/gateway/forward/retry.rs",
-        function: "attempt",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/gateway/forward/retry.rs",
-        function: "is_retried",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/gateway/forward/retry.rs",
-        function: "close",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/gateway/worker.rs",
-        function: "sweep_pools",
-        reason: REBUILT,
+        reason: "how fresh a cached lookup is; once a request for a file",
     },
     Place {
         file: "steppe-http/src/h1/server.rs",
         function: "new",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/h1/server.rs",
-        function: "next_request",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/h1/server.rs",
-        function: "poll_first_bytes",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/h1/server.rs",
-        function: "refuse",
-        reason: REBUILT,
+        reason: "a connection begins",
     },
     Place {
         file: "steppe-http/src/h1/server.rs",
         function: "linger",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/h1/server/proxied.rs",
-        function: "proxy_header",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/h1/server/proxied.rs",
-        function: "poll_proxy_header",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/relay.rs",
-        function: "move_deadline",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/upstream.rs",
-        function: "checkout",
-        reason: REBUILT,
+        reason: "a deadline after the last exchange",
     },
     Place {
         file: "steppe-http/src/upstream.rs",
         function: "may_retry",
-        reason: REBUILT,
+        reason: "the retry budget counts by the second; only failed attempts get here",
     },
     Place {
         file: "steppe-http/src/upstream.rs",
         function: "reconnect",
-        reason: REBUILT,
+        reason: "how long a connection took to fail",
     },
     Place {
         file: "steppe-http/src/upstream.rs",
         function: "refresh",
-        reason: REBUILT,
+        reason: "weights of servers that start slowly grow with time",
     },
     Place {
         file: "steppe-http/src/upstream.rs",
         function: "wait_for_names",
-        reason: REBUILT,
+        reason: "a lookup has ended meanwhile",
     },
     Place {
         file: "steppe-http/src/upstream/picker.rs",
         function: "pick",
-        reason: REBUILT,
+        reason: "latencies decay with time, where the balance goes by them",
     },
     Place {
         file: "steppe-http/src/upstream/probe.rs",
         function: "watch",
-        reason: REBUILT,
-    },
-    Place {
-        file: "steppe-http/src/upstream/selection.rs",
-        function: "select",
-        reason: REBUILT,
+        reason: "the one task that follows the servers of a probed upstream",
     },
     Place {
         file: "steppe-http/src/upstream/state.rs",
         function: "new",
-        reason: REBUILT,
+        reason: "servers start slowly from then on",
     },
     Place {
         file: "steppe-http/src/upstream/state.rs",
         function: "failed",
-        reason: REBUILT,
+        reason: "an ejection begins",
     },
     Place {
         file: "steppe-http/src/upstream/state.rs",
         function: "probed",
-        reason: REBUILT,
+        reason: "a server comes back from then on",
     },
     Place {
         file: "steppe-http/src/upstream/state.rs",
         function: "set_drained",
-        reason: REBUILT,
+        reason: "a server comes back from then on",
     },
     Place {
         file: "steppe-http/src/upstream/uptime.rs",
@@ -169,27 +144,27 @@ const LISTED: &[Place] = &[
     Place {
         file: "steppe-node/src/admin/live.rs",
         function: "new",
-        reason: REBUILT,
+        reason: "the sampler's own time",
     },
     Place {
         file: "steppe-node/src/admin/live.rs",
         function: "snapshot",
-        reason: REBUILT,
+        reason: "the sampler's own time",
     },
     Place {
         file: "steppe-node/src/admin/live.rs",
         function: "events",
-        reason: REBUILT,
+        reason: "the sampler's own time",
     },
     Place {
         file: "steppe-node/src/admin/live/snapshot.rs",
         function: "start",
-        reason: REBUILT,
+        reason: "the sampler's own time",
     },
     Place {
         file: "steppe-node/src/admin/upstreams.rs",
         function: "list",
-        reason: REBUILT,
+        reason: "for how long a server is still ejected is told to people",
     },
     Place {
         file: "steppe-node/src/cli/health.rs",
@@ -205,11 +180,6 @@ const LISTED: &[Place] = &[
         file: "steppe-node/src/demo/answers.rs",
         function: "events",
         reason: "the demo origin sends an event a second",
-    },
-    Place {
-        file: "steppe-node/src/node.rs",
-        function: "go_down",
-        reason: REBUILT,
     },
 ];
 

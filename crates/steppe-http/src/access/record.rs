@@ -7,9 +7,8 @@ use std::cell::RefCell;
 
 use steppe_mem::{Lease, Reservation};
 
-use crate::field::{FieldBlock, FieldId};
-use crate::h1::parse::RequestLine;
-use crate::head::Version;
+use crate::field::FieldId;
+use crate::head::{RequestView, Version};
 use crate::limits::{
     ACCESS_RECORD_BYTES, ACCESS_RECORDS_IDLE_MAX, ACCESS_TARGET_BYTES_MAX, ACCESS_VALUE_BYTES_MAX,
 };
@@ -69,17 +68,12 @@ impl Records {
         }
     }
 
-    /// Captures the values that are needed. `None`: the budget refused memory.
-    pub(super) fn take(
-        &self,
-        needs: Needs,
-        line: &RequestLine,
-        fields: &FieldBlock,
-    ) -> Option<Record> {
+    /// Copies what is needed. `None`: the budget has no room.
+    pub(super) fn take(&self, needs: Needs, request: &RequestView<'_>) -> Option<Record> {
         let idle = self.idle.borrow_mut().pop();
         let mut record = idle.map_or_else(|| Record::new(&self.lease), Some)?;
-        record.clear(line.version);
-        match record.copy(needs, line, fields) {
+        record.clear(request.version);
+        match record.copy(needs, request) {
             Some(()) => Some(record),
             None => {
                 self.put_back(record);
@@ -114,18 +108,17 @@ impl Record {
         self.version = version;
     }
 
-    fn copy(&mut self, needs: Needs, line: &RequestLine, fields: &FieldBlock) -> Option<()> {
-        let bytes = fields.bytes();
+    fn copy(&mut self, needs: Needs, request: &RequestView<'_>) -> Option<()> {
         let lines = [
-            (Captured::Method, line.method.of(bytes)),
-            (Captured::Target, line.target.of(bytes)),
+            (Captured::Method, request.method),
+            (Captured::Target, request.target),
         ];
         for (part, value) in lines {
             if needs.has(part) {
                 self.add(part, value)?;
             }
         }
-        for (id, name, value) in fields.iter() {
+        for (id, name, value) in request.fields.iter() {
             let part = part_of(id, name).filter(|&part| needs.has(part));
             // The first of several field lines is logged.
             if let Some(part) = part.filter(|&part| self.parts[part as usize].is_none()) {

@@ -10,7 +10,7 @@ use steppe_mem::{Budget, Buffer};
 use steppe_telemetry::Destination;
 
 use super::*;
-use crate::field::FieldList;
+use crate::field::{FieldBlock, FieldList};
 use crate::forwarded::Peer;
 use crate::h1::parse::{self, HeadLimits};
 use crate::metrics::CloseReason;
@@ -34,16 +34,16 @@ fn logged_within(format: AccessFormat, request: &[u8], budget_bytes: u64) -> Vec
     let budget = Budget::new(64 << 20);
     let lease = budget.root().child("heads", None).lease();
     let records = budget.root().child("records", Some(budget_bytes)).lease();
-    let access = log.worker(&budget.root().child("lines", None).lease());
-    let capture = Capture {
-        records: Rc::new(Records::new(records)),
-        ..access.capture()
+    let access = WorkerAccess {
+        records: Records::new(records),
+        ..log.worker(&budget.root().child("lines", None).lease())
     };
     let mut bytes = Buffer::take(&lease, request.len()).expect("room");
     bytes.put(request).expect("room");
     let mut fields = FieldList::take();
     let line = parse::request(bytes.filled(), LIMITS, &mut fields, bytes.lease()).expect("valid");
-    let record = line.and_then(|line| capture.take(&line, &FieldBlock::new(bytes, fields)));
+    let fields = FieldBlock::new(bytes, fields);
+    let record = line.and_then(|line| access.capture(&line.view(&fields)));
     access.ended(Ended {
         peer: &Peer::new(CLIENT, &[]),
         client: CLIENT,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use steppe_net::ServerAddress;
 
-use super::UpstreamTimeouts;
+use super::protocol::{H1, ProtocolName};
 use crate::proxy_protocol::ProxyVersion;
 
 /// Servers of one upstream.
@@ -16,6 +16,8 @@ use crate::proxy_protocol::ProxyVersion;
 pub struct Servers {
     /// At least one.
     pub servers: Vec<Server>,
+    /// What they speak.
+    pub protocol: ProtocolName,
     /// Which one is next.
     pub balance: Balance,
     /// What keeps a client at its server.
@@ -34,6 +36,30 @@ pub struct Servers {
     pub retry: Option<Retry>,
     /// Servers are told first whom a connection is for. None is kept then.
     pub proxy_protocol: Option<ProxyVersion>,
+}
+
+/// Timeouts of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpstreamTimeouts {
+    /// Until the connection stands: 504.
+    pub connect: Duration,
+    /// From the request's last byte to the response's first: 504.
+    pub first_byte: Duration,
+    /// Between two reads or writes within a message; also how long an idle connection is kept.
+    pub idle: Duration,
+    /// The whole exchange. `None`: no bound. Tunnels and event streams have `idle` only.
+    pub total: Option<Duration>,
+}
+
+impl Default for UpstreamTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(1),
+            first_byte: Duration::from_secs(60),
+            idle: Duration::from_secs(60),
+            total: None,
+        }
+    }
 }
 
 /// A server and its share.
@@ -142,6 +168,7 @@ impl Servers {
             balance: Balance::default(),
             sticky: None,
             slow_start: Duration::ZERO,
+            protocol: H1,
             keepalive: 256,
             timeouts: UpstreamTimeouts::default(),
             health: None,

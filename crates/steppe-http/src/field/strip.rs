@@ -10,8 +10,39 @@
 use std::cmp::Ordering;
 
 use super::{Field, FieldBlock, FieldId, elements};
-use crate::config::Underscores;
 use crate::limits::{CONNECTION_OPTIONS_COMPARED_MAX, HEADER_COUNT_MAX};
+
+/// What becomes of a request's fields whose name has an underscore: servers that hand fields on as
+/// variables take them for those with a hyphen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Underscores {
+    /// They are not forwarded.
+    #[default]
+    Drop,
+    /// They are forwarded.
+    Pass,
+    /// The request is refused: 400.
+    Refuse,
+}
+
+impl Underscores {
+    /// The rule of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::Drop, Self::Pass, Self::Refuse];
+        all.into_iter().find(|rule| rule.as_str() == name)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Pass => "pass",
+            Self::Refuse => "refuse",
+        }
+    }
+}
 
 impl FieldBlock {
     /// Removes the hop-by-hop fields: those that always are, and those that `Connection` names,

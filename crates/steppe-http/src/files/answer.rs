@@ -17,9 +17,9 @@ use super::multipart::Multipart;
 use super::range::{self, Wanted};
 use super::validators::Validators;
 use crate::date;
+use crate::encoder::Encoder;
 use crate::field::{FieldBlock, FieldList, Span};
-use crate::h1::encode::Encoder;
-use crate::head::{BodyLength, RequestHead, ResponseHead, Version};
+use crate::head::{ContentLength, RequestHead, ResponseHead, Version};
 use crate::status;
 
 /// A response: its head and its content.
@@ -35,10 +35,16 @@ const HEAD_BYTES: usize = 1024;
 /// What the head depends on beside the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
+    pub(super) variant: Variant,
+    pub(super) lease: &'a Lease,
+}
+
+/// Which form of a response is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Variant {
     pub(super) is_head: bool,
     /// The representation depends on `Accept-Encoding`.
     pub(super) varies: bool,
-    pub(super) lease: &'a Lease,
 }
 
 /// A head under construction.
@@ -92,7 +98,7 @@ pub(super) fn file(
         Verdict::NotModified => return not_modified(asked, &validators),
         Verdict::Proceed => {}
     }
-    let wanted = if asked.is_head {
+    let wanted = if asked.variant.is_head {
         Wanted::Whole
     } else {
         self::wanted(&head.fields, &validators, bytes)
@@ -148,7 +154,7 @@ fn wanted(fields: &FieldBlock, validators: &Validators, bytes: u64) -> Wanted {
 fn not_modified(asked: Asked<'_>, validators: &Validators) -> Result<Answer, OverBudget> {
     let mut draft = Draft::new(asked, 304)?;
     draft.validators(validators)?;
-    Ok(draft.finish(BodyLength::Empty, Content::Nothing))
+    Ok(draft.finish(ContentLength::Empty, Content::Nothing))
 }
 
 fn unsatisfiable(asked: Asked<'_>, bytes: u64) -> Result<Answer, OverBudget> {
@@ -180,7 +186,7 @@ impl<'a> Draft<'a> {
 
     fn validators(&mut self, validators: &Validators) -> Result<(), OverBudget> {
         self.fields.append(b"etag", validators.tag())?;
-        if self.asked.varies {
+        if self.asked.variant.varies {
             self.fields.append(b"vary", b"accept-encoding")?;
         }
         self.fields
@@ -207,14 +213,14 @@ impl<'a> Draft<'a> {
         length: u64,
         content: impl FnOnce() -> Content,
     ) -> Result<Answer, OverBudget> {
-        if self.asked.is_head || length == 0 {
+        if self.asked.variant.is_head || length == 0 {
             self.line(b"content-length", format_args!("{length}"))?;
-            return Ok(self.finish(BodyLength::Empty, Content::Nothing));
+            return Ok(self.finish(ContentLength::Empty, Content::Nothing));
         }
-        Ok(self.finish(BodyLength::Known(length), content()))
+        Ok(self.finish(ContentLength::Known(length), content()))
     }
 
-    fn finish(self, length: BodyLength, content: Content) -> Answer {
+    fn finish(self, length: ContentLength, content: Content) -> Answer {
         let head = ResponseHead {
             fields: self.fields,
             version: Version::Http11,
@@ -222,8 +228,6 @@ impl<'a> Draft<'a> {
             length,
             reason: self.reason,
             upgrade: None,
-            content: Span::default(),
-            is_request_kept: false,
         };
         Answer { head, content }
     }

@@ -25,14 +25,20 @@ pub(super) enum Content {
     File(FileContent),
 }
 
-/// The rest of a file's content.
+/// A place in the queue for budget.
+#[derive(Debug, Default)]
+pub(super) struct BudgetWait {
+    waiter: Waiter,
+    pub(super) is_starved: bool,
+}
+
+/// Bytes of a file that are still to be sent.
 #[derive(Debug)]
 pub(super) struct FileContent {
     source: Source,
     /// The range being sent.
     range: Range<u64>,
-    waiter: Waiter,
-    /// What comes after it.
+    /// The parts of `multipart/byteranges` that follow.
     parts: Option<Box<Multipart>>,
 }
 
@@ -47,19 +53,21 @@ enum Source {
 }
 
 impl Content {
-    /// The next chunk. `is_starved` is set while it waits for budget.
+    /// The next part. `waiting` tells whether it waits for budget.
     pub(super) fn poll_part(
         &mut self,
         cx: &mut Context<'_>,
         lease: &Lease,
-        is_starved: &mut bool,
+        waiting: &mut BudgetWait,
     ) -> Poll<Result<Part, GatewayError>> {
         if let Self::File(file) = self {
-            let chunk = ready!(file.poll_chunk(cx, lease, is_starved))?;
-            return Poll::Ready(Ok(chunk.map_or(Part::End(None), Part::Chunk)));
+            let chunk = ready!(file.poll_chunk(cx, lease, waiting))?;
+            return Poll::Ready(Ok(
+                chunk.map_or(Part::End(None), |chunk| Part::Chunk(chunk.into()))
+            ));
         }
         let part = match std::mem::replace(self, Self::Nothing) {
-            Self::Words(words) => Part::Chunk(words),
+            Self::Words(words) => Part::Chunk(words.into()),
             _ => Part::End(None),
         };
         Poll::Ready(Ok(part))
@@ -72,7 +80,6 @@ impl FileContent {
         Self {
             source: Source::Open(file),
             range,
-            waiter: Waiter::default(),
             parts: None,
         }
     }
@@ -89,7 +96,7 @@ impl FileContent {
         &mut self,
         cx: &mut Context<'_>,
         lease: &Lease,
-        is_starved: &mut bool,
+        waiting: &mut BudgetWait,
     ) -> Poll<Result<Option<Buffer>, GatewayError>> {
         if self.range.is_empty() {
             let Some((text, range)) = self.parts.as_mut().and_then(|parts| parts.next()) else {
@@ -100,7 +107,7 @@ impl FileContent {
             words.put(text.as_bytes()).expect("it was taken for it");
             return Poll::Ready(Ok(Some(words)));
         }
-        let chunk = ready!(self.poll_read(cx, lease, is_starved));
+        let chunk = ready!(self.poll_read(cx, lease, waiting));
         let chunk = chunk.map_err(|error| GatewayError::file(&error))?;
         self.range.start += chunk.len() as u64;
         Poll::Ready(Ok(Some(chunk)))
@@ -110,13 +117,13 @@ impl FileContent {
         &mut self,
         cx: &mut Context<'_>,
         lease: &Lease,
-        is_starved: &mut bool,
+        waiting: &mut BudgetWait,
     ) -> Poll<io::Result<Buffer>> {
         if let Source::Open(file) = &mut self.source {
             let left = self.range.end - self.range.start;
             let bytes = content_room(lease).min(usize::try_from(left).unwrap_or(usize::MAX));
-            let taken = Buffer::poll_take(cx, lease, bytes, &mut self.waiter);
-            *is_starved = taken.is_pending();
+            let taken = Buffer::poll_take(cx, lease, bytes, &mut waiting.waiter);
+            waiting.is_starved = taken.is_pending();
             let mut buffer = ready!(taken);
             match file.try_read(&mut buffer, bytes, self.range.start) {
                 Ok(count) => return Poll::Ready(some(buffer, count)),

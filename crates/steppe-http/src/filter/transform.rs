@@ -2,7 +2,7 @@
 //!
 //! Names and values are valid already: see [`FieldEdits`].
 
-use super::Filter;
+use super::{About, Filter, Step};
 use crate::config::{FieldEdits, Transform};
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
@@ -18,16 +18,6 @@ impl TransformFilter {
     pub fn new(edits: Transform) -> Self {
         Self(edits)
     }
-
-    /// Applies the edits of the request to its trailers; see [`cover_trailers`].
-    pub fn request_trailers(&self, trailers: &mut FieldBlock) {
-        cover_trailers(&self.0.request, trailers);
-    }
-
-    /// Applies the edits of the response to its trailers; see [`cover_trailers`].
-    pub fn response_trailers(&self, trailers: &mut FieldBlock) {
-        cover_trailers(&self.0.response, trailers);
-    }
 }
 
 /// Removes from a trailer section the fields that `edits` set or remove.
@@ -35,7 +25,7 @@ impl TransformFilter {
 /// A server that merges trailers into the head (RFC 9110 §6.5.2) would otherwise see there what
 /// the edits took out of the head. What they append stands in the head alone: a peer's own lines of
 /// that name are let through there, too.
-pub fn cover_trailers(edits: &FieldEdits, trailers: &mut FieldBlock) {
+fn cover_trailers(edits: &FieldEdits, trailers: &mut FieldBlock) {
     let set = edits.set.iter().map(|(name, _)| name);
     for name in edits.remove.iter().chain(set) {
         trailers.remove(name.as_bytes());
@@ -43,12 +33,21 @@ pub fn cover_trailers(edits: &FieldEdits, trailers: &mut FieldBlock) {
 }
 
 impl Filter for TransformFilter {
-    fn request(&self, head: &mut RequestHead) -> Result<(), GatewayError> {
-        apply(&self.0.request, &mut head.fields)
+    fn begin(&self, _: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
+        apply(&self.0.request, &mut head.fields)?;
+        Ok(Step::Continue)
+    }
+
+    fn request_trailers(&self, trailers: &mut FieldBlock) {
+        cover_trailers(&self.0.request, trailers);
     }
 
     fn response(&self, head: &mut ResponseHead) -> Result<(), GatewayError> {
         apply(&self.0.response, &mut head.fields)
+    }
+
+    fn response_trailers(&self, trailers: &mut FieldBlock) {
+        cover_trailers(&self.0.response, trailers);
     }
 }
 

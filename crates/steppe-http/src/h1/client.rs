@@ -1,24 +1,25 @@
-//! The server's end: requests written, responses read, over connections that are kept.
+//! Faces a server: requests written, responses read, over connections that are kept.
 
-use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
-use steppe_mem::{Buffer, Lease};
-use steppe_net::Stream;
+use steppe_mem::{Buffer, Lease, OverBudget};
 
-use super::framing;
+use super::Http1;
+use super::encode;
+use super::framing::{self, BodyLength};
 use super::parse::{self, HeadLimits, ParseError};
 use super::reader::{ReadError, Reader};
-use super::wire::{Side, Wire};
+use super::wire::Wire;
 use super::writer::Writer;
 use crate::error::GatewayError;
-use crate::exchange::{Part, Sink, Source, Upstream};
-use crate::field::{FieldBlock, FieldId, FieldList, Span};
-use crate::head::{BodyLength, ResponseHead};
+use crate::exchange::{Outgoing, Part, Sink, Source, Upstream};
+use crate::field::{FieldBlock, FieldId, FieldList};
+use crate::head::ResponseHead;
 use crate::limits::{
     CHUNK_BYTES_MIN, INTERIM_RESPONSES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
 };
-use crate::metrics::{CloseReason, WorkerMetrics};
+use crate::metrics::CloseReason;
+use crate::upstream::channel::{Channel, Established, UpstreamCodec, UpstreamStream};
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes: RESPONSE_HEAD_BYTES_MAX,
@@ -28,119 +29,88 @@ const LIMITS: HeadLimits = HeadLimits {
 /// Room for a response's first read while the budget has plenty: small responses come whole.
 const READ_BYTES: usize = 16 << 10;
 
-/// A connection to a server.
-///
-/// A response's head has the memory that the response was read into, content
-/// and all, and brings it back: small responses are never copied.
+/// A connection to a server, which carries one exchange at a time: channel and stream in one.
 #[derive(Debug)]
-pub struct ClientConnection {
+struct ClientConnection {
     wire: Wire,
     reader: Reader,
     writer: Writer,
     lease: Lease,
     is_to_head: bool,
-    asked_to_upgrade: bool,
+    /// The protocols that the request asks to go on as.
+    asked_to_upgrade: Option<Buffer>,
     /// It had been idle before this request.
     is_reused: bool,
     has_response_begun: bool,
     /// All of it was put; the writer knows what is still to be written.
     is_request_put: bool,
     keep_alive: bool,
-    /// A head is under way that has not been taken back.
-    is_lending: bool,
     interim_count: usize,
     seen: usize,
 }
 
-/// What a request tells the connection that carries it.
-#[derive(Debug, Clone, Copy)]
-pub struct Outgoing {
-    /// Its content's length.
-    pub length: BodyLength,
-    /// It is a `HEAD`: the response has no content.
-    pub is_head: bool,
-    /// It asks to go on as another protocol.
-    pub asks_to_upgrade: bool,
-    /// It may be sent again on another connection, as long as what is out of it could be kept.
-    pub is_replayable: bool,
+impl UpstreamCodec for Http1 {
+    fn open(&self, connection: Established) -> Box<dyn Channel> {
+        let Established {
+            transport,
+            lease,
+            traffic,
+        } = connection;
+        Box::new(ClientConnection::new(
+            Wire::new(transport, None, traffic),
+            lease,
+        ))
+    }
 }
 
-/// What was kept of a request, to be sent again.
-#[derive(Debug)]
-pub struct Replay {
-    /// Its head, and content after it, as they went out.
-    pub out: Buffer,
-    /// No content is still to come.
-    pub is_whole: bool,
+impl Channel for ClientConnection {
+    fn capacity(&self) -> usize {
+        1
+    }
+
+    fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {
+        self.wire.transport.is_quiet(cx)
+    }
+
+    fn open_stream(self: Box<Self>) -> (Box<dyn UpstreamStream>, Option<Box<dyn Channel>>) {
+        (self, None)
+    }
+}
+
+impl UpstreamStream for ClientConnection {
+    fn finish(mut self: Box<Self>) -> Option<Box<dyn Channel>> {
+        let is_reusable = self.is_reusable();
+        self.is_reused = true;
+        self.asked_to_upgrade = None;
+        is_reusable.then_some(self as Box<dyn Channel>)
+    }
 }
 
 impl ClientConnection {
-    /// A connection that was just made; `lease` until the first request.
-    pub fn new(stream: Stream, lease: Lease, metrics: Rc<WorkerMetrics>) -> Self {
+    fn new(wire: Wire, lease: Lease) -> Self {
         Self {
-            wire: Wire::new(stream, Side::Upstream, metrics),
+            wire,
             reader: Reader::new(BodyLength::Empty, 0),
             writer: Writer::default(),
             lease,
             is_to_head: false,
-            asked_to_upgrade: false,
+            asked_to_upgrade: None,
             is_reused: false,
             has_response_begun: false,
             is_request_put: false,
             keep_alive: true,
-            is_lending: false,
             interim_count: 0,
             seen: 0,
         }
     }
 
-    /// Starts a request with its encoded head.
-    pub fn start(&mut self, head: Buffer, outgoing: Outgoing, lease: &Lease) {
-        self.lease = lease.clone();
-        self.is_to_head = outgoing.is_head;
-        self.asked_to_upgrade = outgoing.asks_to_upgrade;
-        self.has_response_begun = false;
-        self.is_request_put = false;
-        self.keep_alive = false;
-        (self.interim_count, self.seen) = (0, 0);
-        self.writer
-            .start(head, outgoing.length, outgoing.is_replayable);
-    }
-
-    /// Whether there is a request to be sent again: see [`Outgoing::is_replayable`].
-    pub fn is_request_kept(&self) -> bool {
-        self.writer.is_kept()
-    }
-
-    /// Takes back a request that may be sent again.
-    pub fn take_request(&mut self) -> Option<Replay> {
-        Some(Replay {
-            out: self.writer.take_kept()?,
-            is_whole: self.is_request_put,
-        })
-    }
-
     /// Whether another request can go out on it.
-    pub fn is_reusable(&self) -> bool {
+    fn is_reusable(&self) -> bool {
         self.keep_alive
-            && !self.is_lending
             && self.is_request_put
             && self.writer.is_flushed()
             && self.reader.is_done()
             && self.wire.pending.is_none()
-    }
-
-    /// Whether nothing has come since it became idle: neither the end nor bytes
-    /// that nobody asked for. No system call: the runtime has been told already. `waker`
-    /// is woken when something comes.
-    pub fn is_quiet(&self, waker: &Waker) -> bool {
-        let mut cx = Context::from_waker(waker);
-        self.wire.stream.poll_read_ready(&mut cx).is_pending()
-    }
-
-    /// It was taken out of a pool.
-    pub fn reuse(&mut self) {
-        self.is_reused = true;
     }
 
     fn parse_head(&mut self) -> Result<Option<ResponseHead>, GatewayError> {
@@ -162,41 +132,61 @@ impl ClientConnection {
             return Ok(None);
         };
         self.seen = 0;
-        let bytes = self.wire.pending.take().expect("it was there");
-        let content = Span::new(line.head_bytes, bytes.len());
-        self.is_lending = true;
+        let bytes = self.split_head(line.head_bytes)?;
         let mut fields = FieldBlock::new(bytes, fields);
         let framing = framing::response(line.version, line.status, self.is_to_head, &fields)
             .map_err(|_| GatewayError::bad_response())?;
         let upgrade = fields
             .value_span(FieldId::Upgrade)
             .filter(|_| line.status == 101);
-        if line.status == 101 && !(self.asked_to_upgrade && upgrade.is_some()) {
-            return Err(GatewayError::bad_response());
+        if line.status == 101 {
+            let answered = upgrade.map(|upgrade| upgrade.of(fields.bytes()));
+            self.check_upgrade(answered)?;
         }
         fields.strip_hop_by_hop();
-        let (status, version, reason, length) =
-            (line.status, line.version, line.reason, framing.length);
         let head = ResponseHead {
             fields,
-            version,
-            status,
-            length,
-            reason,
+            version: line.version,
+            status: line.status,
+            length: framing.length.into(),
+            reason: line.reason,
             upgrade,
-            content,
-            is_request_kept: self.writer.is_kept() && self.interim_count == 0,
         };
         if head.is_interim() {
             self.interim_count += 1;
         } else {
             self.keep_alive = framing.keep_alive;
-            self.reader = Reader::new(length, u64::MAX);
+            self.reader = Reader::new(framing.length, u64::MAX);
         }
         if self.interim_count > INTERIM_RESPONSES_MAX {
             return Err(GatewayError::bad_response());
         }
         Ok(Some(head))
+    }
+
+    /// The head in memory of its own; content that came with it is what is pending.
+    fn split_head(&mut self, head_bytes: usize) -> Result<Buffer, OverBudget> {
+        let pending = self.wire.pending.take().expect("it was there");
+        if pending.len() == head_bytes {
+            return Ok(pending);
+        }
+        // Of the two, the head is nearly always shorter.
+        let mut head = Buffer::take(pending.lease(), head_bytes)?;
+        head.put(&pending.filled()[..head_bytes])
+            .expect("it was taken for it");
+        let mut content = pending;
+        content.consume(head_bytes);
+        self.wire.pending = Some(content);
+        Ok(head)
+    }
+
+    /// RFC 9110 §7.8: a server upgrades to nothing that it was not asked for.
+    fn check_upgrade(&self, answered: Option<&[u8]>) -> Result<(), GatewayError> {
+        let asked = self.asked_to_upgrade.as_ref().map(|asked| asked.filled());
+        match (asked, answered) {
+            (Some(asked), Some(answered)) if framing::upgrade_matches(asked, answered) => Ok(()),
+            _ => Err(GatewayError::bad_response()),
+        }
     }
 
     /// The server closed or failed before its response was whole.
@@ -217,7 +207,12 @@ impl Sink for ClientConnection {
 
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
         self.is_request_put |= matches!(part, Part::End(_));
-        Ok(self.writer.put(part)?)
+        let put = self.writer.put(part);
+        if put.is_err() {
+            self.keep_alive = false;
+            self.is_request_put = false;
+        }
+        Ok(put?)
     }
 
     fn written(&self) -> u64 {
@@ -248,11 +243,36 @@ impl Source for ClientConnection {
     }
 
     fn is_starved(&self) -> bool {
-        self.wire.is_starved
+        self.wire.is_starved()
     }
 }
 
 impl Upstream for ClientConnection {
+    fn start(&mut self, request: &Outgoing<'_>) -> Result<(), GatewayError> {
+        let Outgoing {
+            head,
+            authority,
+            lease,
+        } = *request;
+        let out = encode::request(head, authority, lease)?;
+        self.asked_to_upgrade = match head.upgrade() {
+            None => None,
+            Some(asked) => {
+                let mut kept = Buffer::take(lease, asked.len())?;
+                kept.put(asked).expect("it was taken for it");
+                Some(kept)
+            }
+        };
+        self.lease = lease.clone();
+        self.is_to_head = head.method() == b"HEAD";
+        self.has_response_begun = false;
+        self.is_request_put = false;
+        self.keep_alive = false;
+        (self.interim_count, self.seen) = (0, 0);
+        self.writer.start(out, encode::request_length(head));
+        Ok(())
+    }
+
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         loop {
             if let Some(head) = self.parse_head()? {
@@ -275,13 +295,6 @@ impl Upstream for ClientConnection {
         }
     }
 
-    fn take_back(&mut self, head: ResponseHead) {
-        // It was passed on: the request is not sent again.
-        self.writer.forget();
-        self.wire.pending = head.fields.into_content(head.content);
-        self.is_lending = false;
-    }
-
     fn start_tunnel(&mut self) {
         self.keep_alive = false;
         self.reader = Reader::new(BodyLength::UntilEnd, u64::MAX);
@@ -302,38 +315,42 @@ const ROOMY_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use steppe_mem::Budget;
     use tokio::io::AsyncWriteExt;
 
     use super::*;
     use crate::h1::wire::tests::{pair, run};
+    use crate::head::RequestHead;
 
     #[test]
     fn a_connection_whose_request_is_not_out_is_not_used_again() {
         run(async {
             let budget = Budget::new(1 << 20);
             let lease = budget.root().lease();
-            let (mut stream, mut far, metrics) = pair();
+            let (mut wire, mut far) = pair();
             let mut cx = Context::from_waker(Waker::noop());
-            std::future::poll_fn(|cx| stream.poll_write_ready(cx).map(drop)).await;
-            while stream.poll_write(&mut cx, &[0; 4096]).is_ready() {}
-            let mut connection = ClientConnection::new(stream, lease.clone(), metrics);
-            let mut head = Buffer::take(&lease, 100).expect("room");
-            head.put(b"GET / HTTP/1.1\r\n\r\n").expect("room");
+            let zeros = [std::io::IoSlice::new(&[0; 4096])];
+            std::future::poll_fn(|cx| wire.poll_write(cx, &zeros))
+                .await
+                .expect("room");
+            while wire.poll_write(&mut cx, &zeros).is_ready() {}
+            let mut connection = ClientConnection::new(wire, lease.clone());
+            let head = RequestHead::new(b"GET", b"a.example", b"/", &lease).expect("valid");
             let outgoing = Outgoing {
-                length: BodyLength::Empty,
-                is_head: false,
-                asks_to_upgrade: false,
-                is_replayable: false,
+                head: &head,
+                authority: "",
+                lease: &lease,
             };
-            connection.start(head, outgoing, &lease);
+            connection.start(&outgoing).expect("room");
             connection.put(Part::End(None)).expect("nothing to put");
             assert!(connection.poll_flush(&mut cx).is_pending(), "it is full");
             // An answer to a request that the server has not read.
             let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
             far.write_all(answer).await.expect("room");
             let head = std::future::poll_fn(|cx| connection.poll_head(cx)).await;
-            connection.take_back(head.expect("valid"));
+            head.expect("valid");
             assert!(connection.reader.is_done());
             assert!(!connection.is_reusable());
         });

@@ -6,9 +6,12 @@
 
 use steppe_mem::{Buffer, Lease, OverBudget};
 
+use super::framing::BodyLength;
+use crate::encoder::{Encoder, refusal_bytes};
+use crate::exchange::Refusal;
 use crate::field::{FieldBlock, FieldId};
 use crate::forwarded::Sink;
-use crate::head::{BodyLength, RequestHead, ResponseHead};
+use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::status;
 
 /// What the client's connection is for after a response.
@@ -22,97 +25,12 @@ pub enum Persistence {
     Close,
 }
 
-/// Writes into some room; notes where there is not enough.
-pub struct Encoder<'a> {
-    room: &'a mut [u8],
-    at: usize,
-    is_full: bool,
-}
-
-impl Sink for Encoder<'_> {
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        match self.room.get_mut(self.at..self.at + bytes.len()) {
-            Some(here) => {
-                here.copy_from_slice(bytes);
-                self.at += bytes.len();
-            }
-            None => self.is_full = true,
-        }
-    }
-}
-
-impl<'a> Encoder<'a> {
-    /// Writes into `room`.
-    pub fn new(room: &'a mut [u8]) -> Self {
-        Self {
-            room,
-            at: 0,
-            is_full: false,
-        }
-    }
-
-    /// What `write` writes, in a buffer that holds it: at first one of `bytes`.
-    ///
-    /// # Errors
-    /// Where the budget has no room.
-    pub fn encode(
-        lease: &Lease,
-        bytes: usize,
-        write: impl Fn(&mut Encoder<'_>),
-    ) -> Result<Buffer, OverBudget> {
-        let mut bytes = bytes;
-        loop {
-            let mut buffer = Buffer::take(lease, bytes)?;
-            let mut encoder = Encoder::new(buffer.spare_mut());
-            write(&mut encoder);
-            if let Some(written) = encoder.finish() {
-                buffer.advance(written);
-                return Ok(buffer);
-            }
-            bytes = buffer.capacity() * 2;
-        }
-    }
-
-    /// Bytes written so far.
-    #[must_use]
-    pub fn written(&self) -> usize {
-        self.at
-    }
-
-    /// Bytes written in all, if there was room for every one.
-    #[must_use]
-    pub fn finish(self) -> Option<usize> {
-        (!self.is_full).then_some(self.at)
-    }
-
+impl Encoder<'_> {
     fn line(&mut self, name: &[u8], value: &[u8]) {
         self.put(name);
         self.put(b": ");
         self.put(value);
         self.put(b"\r\n");
-    }
-
-    /// In decimal. By hand: formatting machinery costs ten times as much.
-    pub(crate) fn number(&mut self, number: u64) {
-        const DIGITS_MAX: usize = 20;
-        let (mut digits, mut at, mut left) = ([b'0'; DIGITS_MAX], DIGITS_MAX - 1, number);
-        loop {
-            digits[at] += u8::try_from(left % 10).expect("a digit");
-            left /= 10;
-            if left == 0 {
-                return self.put(&digits[at..]);
-            }
-            at -= 1;
-        }
-    }
-
-    /// The content of a [`refusal`].
-    pub(crate) fn refusal_content(&mut self, status: u16) {
-        self.number(status.into());
-        self.put(b" ");
-        self.put(status::reason(status).as_bytes());
-        self.put(b"\n");
     }
 
     fn length(&mut self, length: BodyLength) {
@@ -138,19 +56,22 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// A request's head, with `before` in front of it. `server` is named as its host where the
-/// client named none.
+/// How a request's content is delimited: never by the end of the connection.
+#[must_use]
+pub fn request_length(head: &RequestHead) -> BodyLength {
+    match head.length {
+        ContentLength::Empty => BodyLength::Empty,
+        ContentLength::Known(bytes) => BodyLength::Known(bytes),
+        ContentLength::Unknown => BodyLength::Chunked,
+    }
+}
+
+/// A request's head. `server` is named as its host where the client named none.
 ///
 /// # Errors
 /// Where the budget has no room.
-pub fn request(
-    head: &RequestHead,
-    server: &str,
-    before: &[u8],
-    lease: &Lease,
-) -> Result<Buffer, OverBudget> {
+pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer, OverBudget> {
     Encoder::encode(lease, room_for(&head.fields), |out| {
-        out.put(before);
         out.put(head.method());
         out.put(b" ");
         out.put(head.path());
@@ -160,11 +81,15 @@ pub fn request(
         }
         out.put(b" HTTP/1.1\r\n");
         out.line(b"host", host(head, server));
-        let has_content = head.length != BodyLength::Empty;
+        // How long the content is, is ours to say.
         out.fields(&head.fields, |id| {
-            id == FieldId::Host || id == FieldId::ContentLength && has_content
+            matches!(id, FieldId::Host | FieldId::ContentLength)
         });
-        out.length(head.length);
+        let length = request_length(head);
+        out.length(length);
+        if length == BodyLength::Empty && head.fields.has(FieldId::ContentLength) {
+            out.put(b"content-length: 0\r\n");
+        }
         match (head.upgrade(), head.takes_trailers) {
             (Some(protocol), _) => {
                 out.line(b"connection", b"upgrade");
@@ -187,23 +112,33 @@ fn host<'a>(head: &'a RequestHead, server: &'a str) -> &'a [u8] {
         .unwrap_or(server.as_bytes())
 }
 
+/// Which `Content-Length` a response carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Announced {
+    /// That of its content.
+    Content,
+    /// That of the content that a GET would have got: to HEAD, and in a 304.
+    Representation,
+}
+
 /// A response's head, its content delimited by `length`.
 ///
 /// # Errors
 /// Where the budget has no room.
 pub fn response(
     head: &ResponseHead,
-    length: BodyLength,
+    (length, announced): (BodyLength, Announced),
     persistence: Persistence,
     lease: &Lease,
 ) -> Result<Buffer, OverBudget> {
     Encoder::encode(lease, room_for(&head.fields), |out| {
         out.status_line(head.status, head.reason());
         let can_have_content = head.status >= 200 && head.status != 204;
-        let keeps_length = length == BodyLength::Empty && can_have_content;
-        out.fields(&head.fields, |id| {
-            id == FieldId::ContentLength && !keeps_length
-        });
+        let is_ours = announced == Announced::Content || !can_have_content;
+        out.fields(&head.fields, |id| id == FieldId::ContentLength && is_ours);
+        if length == BodyLength::Empty && is_ours && can_have_content {
+            out.put(b"content-length: 0\r\n");
+        }
         if head.status >= 200 && !head.fields.has(FieldId::Date) {
             out.line(b"date", &crate::date::now());
         }
@@ -227,17 +162,17 @@ pub fn response(
 /// # Errors
 /// Where the budget has no room.
 pub fn refusal(
-    status: u16,
-    further: &[(&str, &str)],
+    refusal: &Refusal<'_>,
     has_content: bool,
     persistence: Persistence,
     lease: &Lease,
 ) -> Result<Buffer, OverBudget> {
+    let status = refusal.status;
     let reason = status::reason(status);
     Encoder::encode(lease, 1024, |out| {
         out.status_line(status, reason.as_bytes());
         out.line(b"date", &crate::date::now());
-        for (name, value) in further {
+        for (name, value) in refusal.fields {
             out.line(name.as_bytes(), value.as_bytes());
         }
         out.put(b"content-type: text/plain; charset=utf-8\r\n");
@@ -252,11 +187,6 @@ pub fn refusal(
             out.refusal_content(status);
         }
     })
-}
-
-/// Bytes of the content of a [`refusal`]: `404 Not Found` and a line end.
-pub(crate) fn refusal_bytes(status: u16) -> u64 {
-    status::reason(status).len() as u64 + 5
 }
 
 /// The end of a chunked message that has trailers.

@@ -8,8 +8,31 @@
 //! transfer coding in a message of HTTP/1.0, are refused too.
 
 use crate::field::{FieldBlock, FieldId, elements};
-use crate::head::{BodyLength, Version};
+use crate::head::{ContentLength, Version};
 use crate::limits::UPGRADE_PROTOCOLS_MAX;
+
+/// How a message's content is delimited (RFC 9112 §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLength {
+    /// There is none.
+    Empty,
+    /// Just this many bytes.
+    Known(u64),
+    /// By the chunked coding, which may have trailers.
+    Chunked,
+    /// By the end of the connection: responses of HTTP/1.0, and tunnels.
+    UntilEnd,
+}
+
+impl From<BodyLength> for ContentLength {
+    fn from(length: BodyLength) -> Self {
+        match length {
+            BodyLength::Empty => Self::Empty,
+            BodyLength::Known(bytes) => Self::Known(bytes),
+            BodyLength::Chunked | BodyLength::UntilEnd => Self::Unknown,
+        }
+    }
+}
 
 /// What a request's fields say of its connection and content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,8 @@
 
 use steppe_mem::{Lease, OverBudget};
 
-use crate::field::{Field, FieldList, Span};
-use crate::head::Version;
+use crate::field::{Field, FieldBlock, FieldList, Span};
+use crate::head::{RequestView, Version};
 
 /// What a head may take.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,19 @@ pub struct RequestLine {
     pub version: Version,
     /// Bytes of the whole head, with its empty line.
     pub head_bytes: usize,
+}
+
+impl RequestLine {
+    /// What an access log sees of the request, even where the rest of it is refused.
+    #[must_use]
+    pub fn view<'a>(&self, fields: &'a FieldBlock) -> RequestView<'a> {
+        RequestView {
+            method: self.method.of(fields.bytes()),
+            target: self.target.of(fields.bytes()),
+            version: self.version,
+            fields,
+        }
+    }
 }
 
 /// Where the parts of a status line lie, and where the head ends.

@@ -5,11 +5,11 @@ use std::task::{Context, Poll, ready};
 use steppe_mem::{Buffer, Lease, OverBudget};
 
 use super::chunked::{ChunkError, Decoder};
+use super::framing::BodyLength;
 use super::parse::{self, HeadLimits, ParseError};
 use super::wire::Wire;
 use crate::exchange::{Part, content_room};
 use crate::field::{FieldBlock, FieldList};
-use crate::head::BodyLength;
 use crate::limits::{CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
 
 /// Where a message's content is at.
@@ -86,7 +86,7 @@ impl Reader {
                 }
                 (_, Some(pending)) => {
                     if let Some(chunk) = self.take_chunk(pending, wire)? {
-                        return Poll::Ready(Ok(Part::Chunk(chunk)));
+                        return Poll::Ready(Ok(Part::Chunk(chunk.into())));
                     }
                 }
                 (_, None) => {
@@ -257,7 +257,6 @@ mod tests {
     use steppe_mem::Budget;
 
     use super::*;
-    use crate::h1::wire::Side;
     use crate::h1::wire::tests::{pair, run};
 
     /// What is left of a message whose next part can't be told from what follows it for
@@ -267,8 +266,7 @@ mod tests {
             // Room for what was read, and none for a copy of what follows.
             let budget = Budget::new(4096);
             let lease = budget.root().lease();
-            let (stream, _far, metrics) = pair();
-            let mut wire = Wire::new(stream, Side::Downstream, metrics);
+            let (mut wire, _far) = pair();
             let mut pending = Buffer::take(&lease, bytes.len()).expect("room");
             pending.put(bytes).expect("room");
             wire.pending = Some(pending);

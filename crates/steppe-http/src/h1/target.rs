@@ -36,9 +36,10 @@ pub(crate) fn resolve(
     if query.is_some_and(|query| query.of(fields.bytes()).contains(&b'#')) {
         return Err(bad_request());
     }
-    let path = normalize(method, path, fields)?;
+    let (path, target) = normalize(line, path, fields)?;
     Ok(RequestParts {
         method,
+        target,
         path,
         query,
         authority,
@@ -103,16 +104,24 @@ fn split_query(target: Span, bytes: &[u8]) -> (Span, Option<Span>) {
     }
 }
 
-fn normalize(method: Span, path: Span, fields: &mut FieldBlock) -> Result<Span, GatewayError> {
+/// The path in its normal form, and the target as it came.
+fn normalize(
+    line: &RequestLine,
+    path: Span,
+    fields: &mut FieldBlock,
+) -> Result<(Span, Span), GatewayError> {
     match path.of(fields.bytes()) {
-        b"*" if method.of(fields.bytes()) == b"OPTIONS" => Ok(path),
+        b"*" if line.method.of(fields.bytes()) == b"OPTIONS" => Ok((path, line.target)),
         b"*" => Err(bad_request()),
         // RFC 9110 §4.2.3: an empty path is that of the root.
-        b"" => Ok(fields.put(b"/")?),
+        b"" => Ok((fields.put(b"/")?, line.target)),
+        text if path::is_clean(text)? => Ok((path, line.target)),
         _ => {
+            // It is normalized where it stands: what came is kept elsewhere.
+            let target = fields.copy(line.target)?;
             let text = &mut fields.bytes_mut()[path.start()..path.end()];
             let len = path::normalize_in_place(text)?;
-            Ok(Span::new(path.start(), path.start() + len))
+            Ok((Span::new(path.start(), path.start() + len), target))
         }
     }
 }

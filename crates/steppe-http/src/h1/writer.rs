@@ -2,20 +2,20 @@
 //! system calls as can be.
 //!
 //! Small parts are copied behind the head and go out with it in one `send`;
-//! large ones are written from where they lie. Of a message that may have to be sent again
-//! everything is copied behind the head, as long as there is memory for that.
+//! large ones are written from where they lie.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use steppe_mem::{Buffer, OverBudget};
+use steppe_mem::{Buffer, Chunk, OverBudget};
 
 use super::encode;
+use super::framing::BodyLength;
 use super::wire::Wire;
-use crate::exchange::{Part, fair_share};
+use crate::error::GatewayError;
+use crate::exchange::Part;
 use crate::field::FieldBlock;
-use crate::head::BodyLength;
-use crate::limits::{COPIED_PART_BYTES_MAX, REPLAY_BYTES_MAX};
+use crate::limits::COPIED_PART_BYTES_MAX;
 
 /// Hexadecimal digits of 64 bits, and CRLF.
 const SIZE_LINE_BYTES: usize = 18;
@@ -26,13 +26,11 @@ pub(crate) struct Writer {
     out: Option<Buffer>,
     /// How much of `out` was written.
     out_written: usize,
-    /// All that is put goes to `out` and stays there, for a replay.
-    keeps: bool,
     /// Size line of `chunk`.
     size_line: [u8; SIZE_LINE_BYTES],
     size_line_at: u8,
     size_line_end: u8,
-    chunk: Option<Buffer>,
+    chunk: Option<Chunk>,
     /// What follows `chunk`.
     tail: &'static [u8],
     length: BodyLength,
@@ -41,12 +39,34 @@ pub(crate) struct Writer {
     written: u64,
 }
 
+/// Why a part can't be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteError {
+    OverBudget,
+    /// The content is not as long as the head said.
+    Length,
+}
+
+impl From<OverBudget> for WriteError {
+    fn from(_: OverBudget) -> Self {
+        Self::OverBudget
+    }
+}
+
+impl From<WriteError> for GatewayError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::OverBudget => Self::over_budget(),
+            WriteError::Length => Self::wrong_length(),
+        }
+    }
+}
+
 impl Default for Writer {
     fn default() -> Self {
         Self {
             out: None,
             out_written: 0,
-            keeps: false,
             size_line: [0; SIZE_LINE_BYTES],
             size_line_at: 0,
             size_line_end: 0,
@@ -60,14 +80,12 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// Starts a message with its head in `out`. `keeps`: until [`Writer::forget`], or until
-    /// that takes more memory than there is for it.
-    pub(crate) fn start(&mut self, out: Buffer, length: BodyLength, keeps: bool) {
+    /// Starts a message with its head in `out`.
+    pub(crate) fn start(&mut self, out: Buffer, length: BodyLength) {
         debug_assert!(self.can_put(), "messages are written one after the other");
         self.written = 0;
         self.put_out(out);
         self.length = length;
-        self.keeps = keeps;
     }
 
     /// A whole message that needs no memory.
@@ -86,29 +104,13 @@ impl Writer {
         // An interim response that was not written yet goes first.
         if earlier.put(out.filled()).is_err() {
             debug_assert!(self.chunk.is_none(), "no content before a head");
-            self.chunk = Some(out);
+            self.chunk = Some(out.into());
         }
     }
 
     /// From now on bytes go out as they are.
     pub(crate) fn start_tunnel(&mut self) {
         self.length = BodyLength::UntilEnd;
-    }
-
-    /// Whether all that was put of the message is still there.
-    pub(crate) fn is_kept(&self) -> bool {
-        self.keeps
-    }
-
-    /// What was kept of the message, to be sent again on another connection.
-    pub(crate) fn take_kept(&mut self) -> Option<Buffer> {
-        self.out.take_if(|_| self.keeps)
-    }
-
-    /// Lets go of what was kept for a replay.
-    pub(crate) fn forget(&mut self) {
-        self.keeps = false;
-        self.release_out();
     }
 
     /// Takes the present message back; false where some of it is out already.
@@ -129,7 +131,8 @@ impl Writer {
         self.chunk.is_none() && self.tail.is_empty()
     }
 
-    pub(crate) fn put(&mut self, part: Part) -> Result<(), OverBudget> {
+    pub(crate) fn put(&mut self, part: Part) -> Result<(), WriteError> {
+        self.count(&part)?;
         match part {
             Part::Chunk(chunk) => self.put_chunk(chunk),
             Part::End(trailers) => return self.put_end(trailers.as_ref()),
@@ -137,7 +140,27 @@ impl Writer {
         Ok(())
     }
 
-    fn put_chunk(&mut self, chunk: Buffer) {
+    /// Holds content to the length that was announced: another one would be taken for the next
+    /// message, or waited for.
+    fn count(&mut self, part: &Part) -> Result<(), WriteError> {
+        let left = match &mut self.length {
+            BodyLength::Known(left) => left,
+            BodyLength::Empty => &mut 0,
+            BodyLength::Chunked | BodyLength::UntilEnd => return Ok(()),
+        };
+        match part {
+            Part::Chunk(chunk) => {
+                *left = left
+                    .checked_sub(chunk.len() as u64)
+                    .ok_or(WriteError::Length)?
+            }
+            Part::End(_) if *left > 0 => return Err(WriteError::Length),
+            Part::End(_) => {}
+        }
+        Ok(())
+    }
+
+    fn put_chunk(&mut self, chunk: Chunk) {
         let is_chunked = self.length == BodyLength::Chunked;
         if is_chunked {
             self.put_size_line(chunk.len());
@@ -151,16 +174,13 @@ impl Writer {
 
     /// Small parts cost less to copy than to name in a vectored write, and
     /// their buffer is free at once.
-    fn copy_behind_head(&mut self, chunk: &Buffer, is_chunked: bool) -> bool {
+    fn copy_behind_head(&mut self, chunk: &Chunk, is_chunked: bool) -> bool {
         let size_line_bytes = usize::from(self.size_line_end - self.size_line_at);
         let needed = chunk.len() + size_line_bytes + 2;
-        if self.keeps {
-            self.make_room(needed);
-        }
         let Some(out) = &mut self.out else {
             return false;
         };
-        let is_small = self.keeps || chunk.len() <= COPIED_PART_BYTES_MAX;
+        let is_small = chunk.len() <= COPIED_PART_BYTES_MAX;
         let is_copied = is_small && out.spare() >= needed;
         if is_copied {
             let size_line = &self.size_line[..size_line_bytes];
@@ -173,27 +193,6 @@ impl Writer {
         is_copied
     }
 
-    /// Makes room for more that is kept; where there is none, the message is not kept.
-    fn make_room(&mut self, bytes: usize) {
-        let Some(out) = self.out.as_ref().filter(|out| out.spare() < bytes) else {
-            return;
-        };
-        let needed = out.len() + bytes;
-        let larger = if needed <= REPLAY_BYTES_MAX && needed <= fair_share(out.lease()) {
-            let doubled = out.capacity() * 2;
-            Buffer::take(out.lease(), doubled.clamp(needed, REPLAY_BYTES_MAX)).ok()
-        } else {
-            None
-        };
-        match larger {
-            Some(mut larger) => {
-                larger.put(out.filled()).expect("it is larger");
-                self.out = Some(larger);
-            }
-            None => self.keeps = false,
-        }
-    }
-
     fn put_size_line(&mut self, bytes: usize) {
         use io::Write;
         let mut room = &mut self.size_line[..];
@@ -203,14 +202,10 @@ impl Writer {
         self.size_line_end = u8::try_from(SIZE_LINE_BYTES - left).expect("18 at most");
     }
 
-    fn put_end(&mut self, trailers: Option<&FieldBlock>) -> Result<(), OverBudget> {
+    fn put_end(&mut self, trailers: Option<&FieldBlock>) -> Result<(), WriteError> {
         match (self.length, trailers) {
             (BodyLength::Chunked, Some(trailers)) => {
-                let out = encode::trailers(trailers)?;
-                if self.keeps {
-                    self.make_room(out.len());
-                }
-                self.put_out(out);
+                self.put_out(encode::trailers(trailers)?);
             }
             (BodyLength::Chunked, None) => self.put_last_chunk(),
             (BodyLength::UntilEnd, _) => self.shuts_down = true,
@@ -221,9 +216,6 @@ impl Writer {
 
     fn put_last_chunk(&mut self) {
         const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-        if self.keeps {
-            self.make_room(LAST_CHUNK.len());
-        }
         let is_copied = self
             .out
             .as_mut()
@@ -252,26 +244,31 @@ impl Writer {
                 .as_ref()
                 .map_or(&[][..], |out| &out.filled()[self.out_written..]);
             let size_line = &self.size_line[self.size_line_at.into()..self.size_line_end.into()];
+            let is_chunk_alone = out.is_empty() && size_line.is_empty() && self.tail.is_empty();
+            if is_chunk_alone && let Some(chunk) = &mut self.chunk {
+                let written = ready!(wire.poll_write_chunk(cx, chunk))?;
+                self.written += written as u64;
+                if chunk.is_empty() {
+                    self.chunk = None;
+                }
+                continue;
+            }
             let chunk = self.chunk.as_ref().map_or(&[][..], |chunk| chunk.filled());
-            let written = if size_line.is_empty() && chunk.is_empty() && self.tail.is_empty() {
-                ready!(wire.stream.poll_write(cx, out))?
-            } else if out.is_empty() && size_line.is_empty() && self.tail.is_empty() {
-                ready!(wire.stream.poll_write(cx, chunk))?
+            let is_out_alone = size_line.is_empty() && chunk.is_empty() && self.tail.is_empty();
+            let written = if is_out_alone {
+                ready!(wire.poll_write(cx, &[IoSlice::new(out)]))?
             } else {
                 let slices = [out, size_line, chunk, self.tail].map(IoSlice::new);
-                ready!(wire.stream.poll_write_vectored(cx, &slices))?
+                ready!(wire.poll_write(cx, &slices))?
             };
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            wire.count_written(written);
             self.written += written as u64;
             self.advance(written);
         }
         self.release_out();
+        ready!(wire.transport.poll_flush(cx))?;
         if self.shuts_down {
             // A peer that has closed already can't be told more.
-            let _ = ready!(wire.stream.poll_shutdown(cx));
+            let _ = ready!(wire.transport.poll_shutdown(cx));
             self.shuts_down = false;
         }
         Poll::Ready(Ok(()))
@@ -307,9 +304,42 @@ impl Writer {
             .out
             .as_ref()
             .is_some_and(|out| self.out_written == out.len());
-        if is_written && !self.keeps {
+        if is_written {
             self.out = None;
             self.out_written = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    fn put(length: BodyLength, parts: &[&[u8]]) -> Result<(), WriteError> {
+        let budget = Budget::new(1 << 20);
+        let lease = budget.root().lease();
+        let mut writer = Writer::default();
+        writer.start(Buffer::take(&lease, 4096).expect("room"), length);
+        for bytes in parts {
+            let mut chunk = Buffer::take(&lease, bytes.len()).expect("room");
+            chunk.put(bytes).expect("room");
+            writer.put(Part::Chunk(chunk.into()))?;
+        }
+        writer.put(Part::End(None))
+    }
+
+    #[test]
+    fn content_is_held_to_the_length_that_was_announced() {
+        assert_eq!(put(BodyLength::Known(3), &[b"a", b"bc"]), Ok(()));
+        assert_eq!(
+            put(BodyLength::Known(3), &[b"abcd"]),
+            Err(WriteError::Length)
+        );
+        assert_eq!(put(BodyLength::Known(3), &[b"ab"]), Err(WriteError::Length));
+        assert_eq!(put(BodyLength::Empty, &[b"a"]), Err(WriteError::Length));
+        assert_eq!(put(BodyLength::Empty, &[]), Ok(()));
+        assert_eq!(put(BodyLength::Chunked, &[b"abc"]), Ok(()));
     }
 }

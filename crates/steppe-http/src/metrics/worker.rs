@@ -1,16 +1,22 @@
-//! The metrics that one worker writes.
+//! What a worker counts: handles of its own cells.
 
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_telemetry::Writer;
 
-use super::cells::{Cells, class_index};
+use super::cells::{self, Cells, ListenerCells, RouteCells, TotalCells, UpstreamCells};
 use super::close_reason::CloseReason;
 
 /// The cells of one worker, written by its thread only.
 ///
-/// Indexes are those of the configuration. An index out of range is a bug of the caller and
-/// panics.
+/// What lives longer than a snapshot takes the handle of what it counts, and
+/// holds no other cells by it.
+///
+/// Indexes are those of the configuration; one that does not exist is a bug of
+/// the caller and panics when a snapshot is built rather than unnoticed.
 #[derive(Debug)]
 pub struct WorkerMetrics {
     cells: Writer<Cells>,
@@ -21,109 +27,204 @@ impl WorkerMetrics {
         Self { cells }
     }
 
-    /// A request was responded to with `status`, `elapsed` after its first byte.
-    ///
-    /// `upstream` is the route's if it responded, and `None` if the gateway did (no route, a
-    /// limit, a refusal).
-    #[inline]
-    pub fn request(
-        &self,
-        route: Option<usize>,
-        upstream: Option<usize>,
-        status: u16,
-        elapsed: Duration,
-    ) {
-        let route = &self.cells.routes[route.map_or(0, |index| index + 1)];
-        let by_class = if upstream.is_some() {
-            &route.forwarded
-        } else {
-            &route.answered
-        };
-        by_class[class_index(status)].increment();
-        route.latency.observe(elapsed);
+    /// Counts of a route; `None`: of requests that match none.
+    #[must_use]
+    pub fn route(&self, route: Option<usize>) -> RouteMetrics {
+        let index = route.map_or(0, |index| index + 1);
+        RouteMetrics(handle(&self.cells.routes[index]))
     }
 
-    /// A client connected to a listener.
+    /// Counts of a listener.
+    #[must_use]
+    pub fn listener(&self, listener: usize) -> ListenerMetrics {
+        ListenerMetrics(handle(&self.cells.listeners[listener]))
+    }
+
+    /// Counts of an upstream.
+    #[must_use]
+    pub fn upstream(&self, upstream: usize) -> UpstreamMetrics {
+        UpstreamMetrics(handle(&self.cells.upstreams[upstream]))
+    }
+
+    /// Counts without a name of the configuration.
+    #[must_use]
+    pub fn totals(&self) -> TotalMetrics {
+        TotalMetrics(handle(&self.cells.totals))
+    }
+}
+
+/// Cells that one thread writes: it may not leave its worker's.
+#[derive(Debug)]
+struct Handle<T>(Arc<T>, PhantomData<Rc<()>>);
+
+fn handle<T>(cells: &Arc<T>) -> Handle<T> {
+    Handle(Arc::clone(cells), PhantomData)
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        handle(&self.0)
+    }
+}
+
+/// Who answered a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answered {
+    /// The upstream of its route.
+    Upstream,
+    /// The gateway itself: no route, a limit, a refusal.
+    Gateway,
+}
+
+/// Counts of one route, or of requests without one.
+#[derive(Debug, Clone)]
+pub struct RouteMetrics(Handle<RouteCells>);
+
+impl RouteMetrics {
+    /// A request was answered with `status`, `elapsed` after its first byte.
     #[inline]
-    pub fn connection_opened(&self, listener: usize) {
-        self.cells.listeners[listener]
-            .connections
-            .opened
-            .increment();
+    pub fn request(&self, answered: Answered, status: u16, elapsed: Duration) {
+        let route = &self.0.0;
+        let by_class = match answered {
+            Answered::Upstream => &route.forwarded,
+            Answered::Gateway => &route.answered,
+        };
+        by_class[cells::class_index(status)].increment();
+        route.latency.observe(elapsed);
+    }
+}
+
+/// Counts of one listener.
+#[derive(Debug, Clone)]
+pub struct ListenerMetrics(Handle<ListenerCells>);
+
+impl ListenerMetrics {
+    /// A client connected.
+    #[inline]
+    pub fn connection_opened(&self) {
+        self.0.0.connections.opened.increment();
     }
 
     /// A client's connection was closed.
     #[inline]
-    pub fn connection_closed(&self, listener: usize) {
-        self.cells.listeners[listener]
-            .connections
-            .closed
-            .increment();
+    pub fn connection_closed(&self) {
+        self.0.0.connections.closed.increment();
     }
+}
 
-    /// A connection to an upstream's server was established.
+/// Counts of one upstream.
+#[derive(Debug, Clone)]
+pub struct UpstreamMetrics(Handle<UpstreamCells>);
+
+impl UpstreamMetrics {
+    /// A connection to a server is established.
     #[inline]
-    pub fn upstream_opened(&self, upstream: usize) {
-        self.cells.upstreams[upstream]
-            .connections
-            .opened
-            .increment();
+    pub fn connection_opened(&self) {
+        self.0.0.connections.opened.increment();
     }
 
-    /// A connection to an upstream's server was closed.
+    /// A connection to a server ended.
     #[inline]
-    pub fn upstream_closed(&self, upstream: usize) {
-        self.cells.upstreams[upstream]
-            .connections
-            .closed
-            .increment();
+    pub fn connection_closed(&self) {
+        self.0.0.connections.closed.increment();
     }
 
-    /// A connection to an upstream's server could not be established.
+    /// A connection to a server could not be established.
     #[inline]
-    pub fn upstream_connect_failed(&self, upstream: usize) {
-        self.cells.upstreams[upstream].connect_failures.increment();
+    pub fn connect_failed(&self) {
+        self.0.0.connect_failures.increment();
     }
 
-    /// A request was sent again because its idle connection had been closed.
+    /// A request was sent again: its first connection had closed while idle.
     #[inline]
-    pub fn upstream_replayed(&self, upstream: usize) {
-        self.cells.upstreams[upstream].replays.increment();
+    pub fn replayed(&self) {
+        self.0.0.replays.increment();
     }
 
-    /// Sets the number of idle connections of this worker to an upstream's servers.
+    /// How many connections this worker keeps idle to the upstream's servers.
     #[inline]
-    pub fn upstream_idle(&self, upstream: usize, count: usize) {
-        self.cells.upstreams[upstream].idle.set(count as u64);
+    pub fn set_idle(&self, count: usize) {
+        self.0.0.idle.set(count as u64);
     }
+}
 
-    /// Bytes that came from and went to clients.
-    #[inline]
-    pub fn downstream_bytes(&self, read: usize, written: usize) {
-        self.cells.totals.downstream.count(read, written);
-    }
+/// Counts that carry no name of the configuration.
+#[derive(Debug, Clone)]
+pub struct TotalMetrics(Handle<TotalCells>);
 
-    /// Bytes that came from and went to servers.
-    #[inline]
-    pub fn upstream_bytes(&self, read: usize, written: usize) {
-        self.cells.totals.upstream.count(read, written);
-    }
-
+impl TotalMetrics {
     /// An exchange or a connection was aborted.
     #[inline]
     pub fn closed(&self, reason: CloseReason) {
-        self.cells.totals.closed[reason.index()].increment();
+        self.0.0.closed[reason.index()].increment();
     }
 
     /// An exchange became a tunnel.
     #[inline]
     pub fn tunnel_opened(&self) {
-        self.cells.totals.tunnels.opened.increment();
+        self.0.0.tunnels.opened.increment();
     }
 
     /// A tunnel ended.
     #[inline]
     pub fn tunnel_closed(&self) {
-        self.cells.totals.tunnels.closed.increment();
+        self.0.0.tunnels.closed.increment();
+    }
+
+    /// Counts the bytes of connections on `side`.
+    #[must_use]
+    pub fn traffic(&self, side: Side) -> Traffic {
+        Traffic {
+            totals: Some(self.0.clone()),
+            side,
+        }
+    }
+}
+
+/// Which of a gateway's sides a connection is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It faces a client.
+    Downstream,
+    /// It faces a server.
+    Upstream,
+}
+
+/// Counts the bytes of connections.
+#[derive(Debug, Clone)]
+pub struct Traffic {
+    totals: Option<Handle<TotalCells>>,
+    side: Side,
+}
+
+impl Traffic {
+    /// Of a connection whose bytes nobody counts.
+    #[must_use]
+    pub fn uncounted() -> Self {
+        Self {
+            totals: None,
+            side: Side::Upstream,
+        }
+    }
+
+    /// Bytes that came.
+    #[inline]
+    pub fn read(&self, bytes: usize) {
+        self.count(bytes, 0);
+    }
+
+    /// Bytes that went out.
+    #[inline]
+    pub fn written(&self, bytes: usize) {
+        self.count(0, bytes);
+    }
+
+    #[inline]
+    fn count(&self, read: usize, written: usize) {
+        let Some(totals) = &self.totals else { return };
+        match self.side {
+            Side::Downstream => totals.0.downstream.count(read, written),
+            Side::Upstream => totals.0.upstream.count(read, written),
+        }
     }
 }

@@ -99,6 +99,14 @@ pub fn normalize(path: &[u8], out: &mut [u8]) -> Result<Normalized, PathError> {
     })
 }
 
+/// Whether `path` is certainly its own normal form; nearly every one is.
+///
+/// # Errors
+/// As [`normalize`].
+pub fn is_clean(path: &[u8]) -> Result<bool, PathError> {
+    scan(path)
+}
+
 /// Brings `path` into its normal form where it stands, and gives the length of that.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::config::HostPattern;
+use crate::host::HostPattern;
 use crate::host::canonical;
 use crate::limits::HOST_BYTES_MAX;
 

@@ -1,40 +1,45 @@
-//! The idle connections of a pool.
+//! Connections of a pool that can take another exchange.
 //!
 //! Invariant: a connection that its server closes is closed here as soon as the runtime reports
 //! it, not at the next checkout: until then it would hold a descriptor, its charge, and a socket
 //! in CLOSE_WAIT.
 //!
-//! Non-goals: idle timeouts and limits, which are the pool's.
+//! Non-goals: which are worth keeping otherwise, which the pool decides.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
-use super::Connected;
+use super::channel::Channel;
 use super::target::TargetState;
+use super::{Open, PooledStream};
 
-/// Idle connections, the most recently used last.
+/// Connections with room for another stream, the one used last at the end.
 #[derive(Debug)]
-pub(super) struct IdleConnections {
-    kept: RefCell<Vec<Idle>>,
-    /// Notified when one of them becomes readable.
+pub(super) struct IdleChannels {
+    kept: RefCell<Vec<Kept>>,
+    /// Notified when something came on one of them.
     moved: Arc<Moved>,
     waker: Waker,
 }
 
+/// A connection that the pool keeps.
 #[derive(Debug)]
-struct Idle {
-    connected: Box<Connected>,
-    since: Instant,
+pub(super) struct Kept {
+    pub(super) channel: Box<dyn Channel>,
+    pub(super) state: Arc<TargetState>,
+    pub(super) server: usize,
+    pub(super) open: Rc<Open>,
+    pub(super) since: Instant,
 }
 
-/// Wakes the task that watches the connections. All share one waker, so that watching another one
-/// does not allocate.
+/// Wakes the task that watches the connections: one waker for all, so that to watch one more
+/// allocates nothing.
 #[derive(Debug, Default)]
 struct Moved(Notify);
 
@@ -48,8 +53,8 @@ impl Wake for Moved {
     }
 }
 
-impl IdleConnections {
-    /// No connections, and a task that watches them. Must be called on a worker.
+impl IdleChannels {
+    /// None yet, and a task that watches them. Must be called on a worker.
     pub(super) fn new() -> Rc<Self> {
         let moved = Arc::new(Moved::default());
         let idle = Rc::new(Self {
@@ -57,43 +62,70 @@ impl IdleConnections {
             waker: Waker::from(Arc::clone(&moved)),
             moved: Arc::clone(&moved),
         });
-        spawn_local(look_after(Rc::downgrade(&idle), moved));
+        spawn_local(watch(Rc::downgrade(&idle), moved));
         idle
     }
 
-    /// Adds a connection, keeps at most `most`, and returns their number.
-    pub(super) fn put(&self, connected: Box<Connected>, most: usize, now: Instant) -> usize {
+    /// Keeps one more, `most` of them at once; says how many there are then.
+    pub(super) fn put(&self, mut connection: Kept, most: usize) -> usize {
         let mut kept = self.kept.borrow_mut();
-        if self.is_quiet(&connected) {
+        if self.is_quiet(&mut connection) {
             if kept.len() >= most {
                 kept.remove(0);
             }
-            kept.push(Idle {
-                connected,
-                since: now,
-            });
+            kept.push(connection);
         }
         kept.len()
     }
 
-    /// Takes the most recently used one, so that surplus ones reach their idle timeout.
-    pub(super) fn take(&self, state: &Arc<TargetState>) -> Option<Box<Connected>> {
+    /// A stream of the connection to `state` that was used last: the others may close for
+    /// want of use.
+    pub(super) fn open_stream(&self, state: &Arc<TargetState>) -> Option<PooledStream> {
         let mut kept = self.kept.borrow_mut();
         loop {
-            let at = kept
-                .iter()
-                .rposition(|idle| Arc::ptr_eq(&idle.connected.state, state))?;
-            let connected = kept.remove(at).connected;
-            if connected.connection.is_quiet(Waker::noop()) {
-                return Some(connected);
+            let has_room =
+                |kept: &Kept| Arc::ptr_eq(&kept.state, state) && kept.channel.capacity() > 0;
+            let at = kept.iter().rposition(has_room)?;
+            let mut connection = kept.remove(at);
+            // One that is shared stays here, and is watched on.
+            if !self.is_quiet(&mut connection) {
+                continue;
             }
+            let (stream, shared) = connection.channel.open_stream();
+            let Some(channel) = shared else {
+                let Kept {
+                    state,
+                    server,
+                    open,
+                    ..
+                } = connection;
+                return Some(PooledStream::new(stream, state, server, open));
+            };
+            let open = Rc::clone(&connection.open);
+            let stream = PooledStream::new(stream, Arc::clone(state), connection.server, open);
+            kept.insert(
+                at,
+                Kept {
+                    channel,
+                    ..connection
+                },
+            );
+            return Some(stream);
         }
     }
 
-    /// Closes those that their server closed or that `is_kept` rejects; returns how many are left.
-    pub(super) fn sweep(&self, is_kept: impl Fn(&Connected, Instant) -> bool) -> usize {
+    /// A connection that is kept while it is used was of use just `now`.
+    pub(super) fn touch(&self, open: &Rc<Open>, now: Instant) {
         let mut kept = self.kept.borrow_mut();
-        kept.retain(|idle| is_kept(&idle.connected, idle.since) && self.is_quiet(&idle.connected));
+        if let Some(kept) = kept.iter_mut().find(|kept| Rc::ptr_eq(&kept.open, open)) {
+            kept.since = now;
+        }
+    }
+
+    /// Closes those that have ended, or that `is_kept` is not for; says how many are left.
+    pub(super) fn sweep(&self, is_kept: impl Fn(&Kept) -> bool) -> usize {
+        let mut kept = self.kept.borrow_mut();
+        kept.retain_mut(|kept| is_kept(kept) && self.is_quiet(kept));
         if kept.len() * 4 < kept.capacity() {
             let room = kept.len() * 2;
             kept.shrink_to(room);
@@ -110,25 +142,25 @@ impl IdleConnections {
         self.kept.borrow().len()
     }
 
-    /// Whether it is not readable; registers the waker otherwise.
-    fn is_quiet(&self, connected: &Connected) -> bool {
-        connected.connection.is_quiet(&self.waker)
+    /// Whether nothing has come; what comes later wakes the task that watches.
+    fn is_quiet(&self, kept: &mut Kept) -> bool {
+        kept.channel.is_quiet(&mut Context::from_waker(&self.waker))
     }
 }
 
-impl Drop for IdleConnections {
+impl Drop for IdleChannels {
     fn drop(&mut self) {
-        // The task finds the connections dropped, and ends.
+        // The task finds nothing to watch, and ends.
         self.moved.0.notify_one();
     }
 }
 
-async fn look_after(idle: Weak<IdleConnections>, moved: Arc<Moved>) {
+async fn watch(idle: Weak<IdleChannels>, moved: Arc<Moved>) {
     loop {
         moved.0.notified().await;
         let Some(idle) = idle.upgrade() else {
             return;
         };
-        idle.sweep(|_, _| true);
+        idle.sweep(|_| true);
     }
 }

@@ -8,20 +8,22 @@ use std::time::Instant;
 
 use super::picker::Wanted;
 use super::target::TargetState;
-use super::{Connected, Pool, sticky};
+use super::{Pool, sticky};
 use crate::config::Balance;
+use crate::encoder::Encoder;
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
-use crate::h1::encode::Encoder;
 use crate::head::RequestHead;
 
-/// The input and the attempts of one request's server selection.
+/// The path of one request through the servers of its upstream.
 #[derive(Debug, Default)]
 pub struct Selection {
     key: Option<u64>,
     token: Option<u64>,
     pub(super) tried: Vec<Arc<TargetState>>,
     pub(super) retries: u32,
+    /// The server that the next attempt goes to, and its index.
+    pub(super) picked: Option<(Arc<TargetState>, usize)>,
 }
 
 impl Selection {
@@ -41,37 +43,47 @@ impl Selection {
         }
     }
 
-    /// Records a failed attempt: the next one goes to another server.
-    pub fn failed_at(&mut self, connected: &Connected) {
-        self.tried.push(Arc::clone(&connected.state));
+    /// Forgets the request, for another to come.
+    pub fn clear(&mut self) {
+        self.key = None;
+        self.token = None;
+        self.tried.clear();
+        self.retries = 0;
+        self.picked = None;
+    }
+
+    /// An attempt failed: another server comes next.
+    pub fn failed_at(&mut self, state: &Arc<TargetState>) {
+        self.tried.push(Arc::clone(state));
     }
 }
 
 impl Pool {
-    /// Reads the sticky cookie and the hash key of a request; `client` returns its address.
-    pub fn select(&self, head: &RequestHead, client: impl FnOnce() -> IpAddr) -> Selection {
+    /// Reads what the choice of a server goes by; `client` says who asks.
+    pub fn select(
+        &self,
+        selection: &mut Selection,
+        head: &RequestHead,
+        client: IpAddr,
+        now: Instant,
+    ) {
         let settings = self.settings();
         if settings.retry.is_some() {
-            self.upstream.retry_budget().count(Instant::now());
+            self.upstream.retry_budget().count(now);
         }
-        let key = match &settings.balance {
-            Balance::RingHash(on) => sticky::key(on, head, client()),
+        selection.key = match &settings.balance {
+            Balance::RingHash(on) => sticky::key(on, head, client),
             _ => None,
         };
         let sticky = settings.sticky.as_ref();
-        let token = sticky.and_then(|sticky| sticky::read(&head.fields, &sticky.cookie));
-        Selection {
-            key,
-            token,
-            ..Selection::default()
-        }
+        selection.token = sticky.and_then(|sticky| sticky::read(&head.fields, &sticky.cookie));
     }
 
     /// Adds the affinity cookie of the server that responded, unless the client has sent it.
     ///
     /// # Errors
-    /// When the budget refuses memory for it.
-    pub(crate) fn stick(
+    /// Where the budget has no room for it.
+    pub(crate) fn set_affinity(
         &self,
         token: Option<u64>,
         state: &Arc<TargetState>,

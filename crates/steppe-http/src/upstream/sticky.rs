@@ -12,9 +12,9 @@ use std::net::IpAddr;
 use super::random::hash;
 use super::target::TargetState;
 use crate::config::HashOn;
+use crate::encoder::Encoder;
 use crate::field::FieldBlock;
 use crate::forwarded::Sink;
-use crate::h1::encode::Encoder;
 use crate::head::RequestHead;
 
 /// Hexadecimal digits of a value.

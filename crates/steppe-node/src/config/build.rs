@@ -155,6 +155,7 @@ fn listener(listener: &Fields) -> Option<Listener> {
     let _protocols: Vec<&str> = listener.take("protocols")?;
     Some(Listener {
         address: listener.take("listen")?,
+        protocols: listener.take("protocols")?,
         proxy_protocol: listener.take("proxy_protocol")?,
         underscores: Underscores::named(listener.take("underscores")?)?,
         limits: ListenerLimits {
@@ -197,6 +198,7 @@ fn servers(upstream: &Fields) -> Option<Servers> {
     let _protocol: &str = upstream.take("protocol")?;
     Some(Servers {
         servers: all(upstream.list("servers").iter(), server)?,
+        protocol: upstream.take("protocol")?,
         balance: upstreams::balance(upstream)?,
         sticky: upstreams::sticky(upstream)?,
         slow_start: upstream.take("slow_start")?,

@@ -3,14 +3,13 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use steppe_mem::Budget;
-use steppe_mem::limits::BUDGET_BYTES_MIN;
 use steppe_net::{Inherited, PrepareError, PreparedServices, ServiceSet};
 
 use crate::admin::{self, Admin};
 use crate::cli::RunOptions;
-use crate::config::{Config, MemoryBudget, Workers};
+use crate::config::{Config, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Demo};
 use crate::services::{self, Services};
@@ -36,7 +35,9 @@ pub(super) struct Prepared {
 /// What there is not, by the key that asks for it.
 pub(super) fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Result<Prepared> {
     let RunOptions { mut config, file } = options;
-    let budget = Budget::new(budget_bytes(config.node.memory_budget)?);
+    let limit = memory_limit().context("/proc/meminfo")?;
+    let bytes = config.node.memory_budget.bytes(limit);
+    let budget = Budget::new(bytes.context("node.memory_budget")?);
     let workers = match config.node.workers {
         Workers::Count(count) => count.get(),
         // Follows affinity and the CPU quota of control groups.
@@ -69,32 +70,6 @@ pub(super) fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Resu
         admin,
         demo,
     })
-}
-
-/// The budget in bytes, checked against what there is.
-fn budget_bytes(budget: MemoryBudget) -> anyhow::Result<u64> {
-    let limit = memory_limit().context("/proc/meminfo")?;
-    let bytes = match budget {
-        MemoryBudget::Bytes(bytes) => bytes,
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share of a positive number below 2^53"
-        )]
-        MemoryBudget::Share(share) => (limit.bytes as f64 * share) as u64,
-    };
-    if bytes > limit.bytes {
-        bail!(
-            "node.memory_budget: {bytes} bytes are more than {} of {}",
-            limit.source,
-            limit.bytes
-        );
-    }
-    if bytes < BUDGET_BYTES_MIN {
-        bail!("node.memory_budget: {bytes} bytes are less than the least of {BUDGET_BYTES_MIN}");
-    }
-    Ok(bytes)
 }
 
 fn bind_admin(config: &Config, inherited: &Inherited) -> Result<Option<Admin>, admin::AdminError> {

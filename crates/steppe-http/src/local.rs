@@ -1,16 +1,16 @@
-//! The server's side of an exchange that has no server: its response is made here.
+//! The server's side of an exchange that has no server: the gateway answers itself.
 //!
-//! Leaves out what the response is: `respond` has one from the configuration, `files` one of a
-//! folder.
+//! Non-goals: what the response is. `respond` takes it from the configuration or a
+//! filter, `files` from a folder.
 
 use std::task::{Context, Poll};
 
 use crate::error::GatewayError;
-use crate::exchange::{Part, Sink, Source, Upstream};
+use crate::exchange::{Outgoing, Part, Sink, Source, Upstream};
 use crate::head::ResponseHead;
 
-/// A response on its way. It is never 101.
-pub trait Make {
+/// What produces one response. Its head is never 101.
+pub trait Responder {
     /// As [`Upstream::poll_head`].
     ///
     /// # Errors
@@ -27,12 +27,11 @@ pub trait Make {
     fn is_starved(&self) -> bool;
 }
 
-/// What stands where a server would.
+/// A local response in place of a server's; what the client sends is thrown away.
 #[derive(Debug)]
-pub struct Made<M>(pub M);
+pub struct Local<R>(pub R);
 
-/// Whatever the client sends is thrown away.
-impl<M> Sink for Made<M> {
+impl<R> Sink for Local<R> {
     fn can_put(&self) -> bool {
         true
     }
@@ -50,7 +49,7 @@ impl<M> Sink for Made<M> {
     }
 }
 
-impl<M: Make> Source for Made<M> {
+impl<R: Responder> Source for Local<R> {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
         self.0.poll_part(cx)
     }
@@ -60,14 +59,16 @@ impl<M: Make> Source for Made<M> {
     }
 }
 
-impl<M: Make> Upstream for Made<M> {
+impl<R: Responder> Upstream for Local<R> {
+    fn start(&mut self, _: &Outgoing<'_>) -> Result<(), GatewayError> {
+        Ok(())
+    }
+
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         self.0.poll_head(cx)
     }
 
-    fn take_back(&mut self, _: ResponseHead) {}
-
     fn start_tunnel(&mut self) {
-        unreachable!("what is made here is never 101");
+        unreachable!("a local response is never 101");
     }
 }

@@ -1,0 +1,165 @@
+//! A client's connection, as all of its exchanges see it.
+
+use std::cell::Cell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use steppe_mem::{Buffer, Lease, Reservation};
+use steppe_net::{Deadline, PeerAddress, Transport};
+
+use super::listener::{Listener, ListenerSettings};
+use super::snapshot::{Snapshot, WorkerState};
+use crate::forwarded::Peer;
+use crate::metrics::{ListenerMetrics, TotalMetrics, Traffic};
+use crate::proxy_protocol::Ends;
+
+/// A connection that was accepted, for a codec to serve.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its bytes.
+    pub transport: Transport,
+    /// What has been read of it already, never empty.
+    pub pending: Option<Buffer>,
+    /// Whose it is.
+    pub client: Rc<ClientContext>,
+    /// A deadline for the task that serves it.
+    pub deadline: Deadline,
+    /// Counts its bytes.
+    pub traffic: Traffic,
+}
+
+/// Whose a connection is, for all exchanges on it.
+///
+/// It holds no snapshot: a connection without an exchange keeps none alive.
+pub struct ClientContext {
+    pub(super) state: Rc<WorkerState>,
+    pub(super) listener: Rc<Listener>,
+    /// The peer, or whom a proxy says that it connects for.
+    address: PeerAddress,
+    /// What the client connected to.
+    destination: Option<SocketAddr>,
+    known: Cell<Known>,
+    totals: TotalMetrics,
+    _counted: Counted,
+}
+
+/// Who the peer is to a snapshot, which says whom to believe.
+#[derive(Clone, Copy)]
+struct Known {
+    snapshot: u64,
+    peer: Peer,
+}
+
+/// What counts a connection for as long as it is open.
+pub(super) struct Counted {
+    pub(super) state: Rc<WorkerState>,
+    /// `None`: it came through a listener that is closing.
+    pub(super) metrics: Option<ListenerMetrics>,
+    pub(super) _admitted: Option<super::Admitted>,
+    /// Its task, its socket, its deadline.
+    pub(super) _charge: Reservation,
+}
+
+impl ClientContext {
+    pub(super) fn new(
+        listener: Rc<Listener>,
+        snapshot: &Snapshot,
+        (address, destination): (PeerAddress, Option<SocketAddr>),
+        counted: Counted,
+    ) -> Self {
+        let known = Known {
+            snapshot: snapshot.id,
+            peer: peer_of(snapshot, address),
+        };
+        Self {
+            state: Rc::clone(&counted.state),
+            listener,
+            address,
+            destination,
+            known: Cell::new(known),
+            totals: snapshot.totals.clone(),
+            _counted: counted,
+        }
+    }
+
+    /// What its listener asks of it now.
+    #[must_use]
+    pub fn settings(&self) -> Rc<ListenerSettings> {
+        self.listener.settings()
+    }
+
+    /// A deadline for a further task of the connection: one for each exchange where many
+    /// run at a time. It may be late by a tick, and costs a few words.
+    #[must_use]
+    pub fn add_deadline(&self) -> Deadline {
+        self.state.worker.deadlines.add()
+    }
+
+    /// Counts why the connection ends, or an exchange on it.
+    pub fn count_closed(&self, reason: crate::metrics::CloseReason) {
+        self.totals.closed(reason);
+    }
+
+    pub(super) fn exchange_lease(&self) -> &Lease {
+        &self.state.exchange_lease
+    }
+
+    pub(super) fn totals(&self) -> &TotalMetrics {
+        &self.totals
+    }
+
+    /// Who the peer is to `snapshot`.
+    pub(super) fn peer(&self, snapshot: &Snapshot) -> Peer {
+        let known = self.known.get();
+        if known.snapshot == snapshot.id {
+            return known.peer;
+        }
+        let peer = peer_of(snapshot, self.address);
+        self.known.set(Known {
+            snapshot: snapshot.id,
+            peer,
+        });
+        peer
+    }
+
+    /// Both ends of the connection that a request of `client` came by; `None` where that is
+    /// a local process.
+    pub(super) fn ends(&self, client: IpAddr) -> Option<Ends> {
+        let own = self.address;
+        let source = match own {
+            PeerAddress::Ip(address) if own.ip() == client => {
+                SocketAddr::new(client, address.port())
+            }
+            PeerAddress::Local if own.ip() == client => return None,
+            // Of a client beyond the peer nobody knows the port.
+            _ => SocketAddr::new(client, 0),
+        };
+        Some(Ends {
+            source,
+            destination: self.destination?,
+        })
+    }
+}
+
+impl std::fmt::Debug for ClientContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "client {} of {}", self.address, self.listener.address)
+    }
+}
+
+pub(super) fn peer_of(snapshot: &Snapshot, address: PeerAddress) -> Peer {
+    let trusted = &snapshot.gateway.config.trusted_proxies;
+    match address {
+        PeerAddress::Ip(_) => Peer::new(address.ip(), trusted),
+        PeerAddress::Local => Peer::unix(trusted),
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(metrics) = &self.metrics {
+            metrics.connection_closed();
+        }
+        self.state.connection_closed();
+    }
+}

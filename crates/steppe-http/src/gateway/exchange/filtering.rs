@@ -1,0 +1,82 @@
+//! Shows a request to the filters of its route.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use super::{Core, Exchange, Stage};
+use crate::error::GatewayError;
+use crate::filter::attached::Attached;
+use crate::filter::{About, Filter, Ready, Step};
+use crate::gateway::client::ClientContext;
+use crate::gateway::snapshot::WorkerRoute;
+
+impl Exchange {
+    /// Shows the request to the filters from `place` on; after the last one the first
+    /// attempt begins.
+    pub(super) fn filter(
+        &mut self,
+        client: &ClientContext,
+        place: usize,
+        now: Instant,
+    ) -> Result<(), GatewayError> {
+        if let Some(answer) = self.core.answer.take() {
+            return self.start_respond(&answer, now);
+        }
+        let core = &mut self.core;
+        let route = Rc::clone(core.route.as_ref().expect("it was routed"));
+        for (place, filter) in route.filters.iter().enumerate().skip(place) {
+            match core.begin_filter(&**filter, client, &route)? {
+                Step::Continue => {}
+                Step::Respond(respond) => return self.start_respond(&respond, now),
+                Step::Attach(filter) => {
+                    let filters = self.filters.get_mut();
+                    filters.push(Attached { place, filter });
+                    self.stage = Stage::Waiting(place);
+                    return Ok(());
+                }
+            }
+        }
+        self.start_first(client, &route, now)
+    }
+
+    /// Waits for the state that was attached last.
+    pub(super) fn poll_filter(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &ClientContext,
+        place: usize,
+        now: Instant,
+    ) -> Poll<Result<(), GatewayError>> {
+        let attached = self.filters.get_mut().last_mut();
+        let filter = &mut attached.expect("it was attached").filter;
+        let head = self.core.head.as_mut().expect("no attempt has begun");
+        let ready = ready!(filter.poll_ready(cx, head))?;
+        if filter.request_body().is_some() {
+            // What it rewrote can't be had again.
+            self.core.replay.forget();
+        }
+        Poll::Ready(match ready {
+            Ready::Continue => self.filter(client, place + 1, now),
+            Ready::Respond(respond) => self.start_respond(&respond, now),
+        })
+    }
+}
+
+impl Core {
+    fn begin_filter(
+        &mut self,
+        filter: &dyn Filter,
+        client: &ClientContext,
+        route: &WorkerRoute,
+    ) -> Result<Step, GatewayError> {
+        let about = About {
+            client: self.log.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            listener: &client.listener.address,
+            route: route.report.name.as_deref().unwrap_or_default(),
+            lease: &route.lease,
+        };
+        filter.begin(&about, self.head.as_mut().expect("no attempt has begun"))
+    }
+}

@@ -1,0 +1,135 @@
+//! What is counted and logged of an exchange when it is over.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{RouteReport, Snapshot};
+use crate::access::{Ended, Record, WorkerAccess};
+use crate::forwarded::Peer;
+use crate::head::RequestView;
+use crate::metrics::{Answered, CloseReason, TotalMetrics};
+use crate::upstream::TargetState;
+
+/// What is known of an exchange in flight.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// `None` while its route is not known.
+    report: Option<Rc<RouteReport>>,
+    /// The status that the client was sent.
+    status: Option<u16>,
+    answered: Option<Answered>,
+    /// As far as trusted proxies vouch for it.
+    pub(super) client: Option<IpAddr>,
+    /// Why it was aborted.
+    pub(super) reason: Option<CloseReason>,
+    pub(super) sent_bytes: u64,
+    pub(super) received_bytes: u64,
+    pub(super) is_refusal_timed: bool,
+    tunnel: Option<TunnelCount>,
+    access: Option<Access>,
+}
+
+/// What the access log alone needs.
+#[derive(Debug)]
+struct Access {
+    log: Rc<WorkerAccess>,
+    peer: Peer,
+    record: Option<Record>,
+    /// The server that was asked last.
+    server: Option<Arc<TargetState>>,
+}
+
+/// Counts a tunnel for as long as it lasts.
+#[derive(Debug)]
+struct TunnelCount(TotalMetrics);
+
+impl Log {
+    /// A request came from `client`, and this much of it could be read.
+    pub(super) fn begin(
+        &mut self,
+        snapshot: &Snapshot,
+        (peer, client): (Peer, IpAddr),
+        request: Option<&RequestView<'_>>,
+    ) {
+        self.client = Some(client);
+        self.access = snapshot.access.as_ref().map(|log| Access {
+            log: Rc::clone(log),
+            peer,
+            record: request.and_then(|request| log.capture(request)),
+            server: None,
+        });
+    }
+
+    pub(super) fn set_report(&mut self, report: &Rc<RouteReport>) {
+        self.report = Some(Rc::clone(report));
+    }
+
+    /// A server is asked.
+    pub(super) fn set_server(&mut self, server: &Arc<TargetState>) {
+        if let Some(access) = &mut self.access {
+            access.server = Some(Arc::clone(server));
+        }
+    }
+
+    /// The client is sent the upstream's response.
+    pub(super) fn answered(&mut self, status: u16) {
+        self.status = Some(status);
+        self.answered = Some(Answered::Upstream);
+    }
+
+    /// The client is sent a response of the gateway's own, with so much content.
+    pub(super) fn refused(&mut self, status: u16, sent_bytes: u64) {
+        self.status = Some(status);
+        self.answered = Some(Answered::Gateway);
+        self.sent_bytes = sent_bytes;
+    }
+
+    pub(super) fn begin_tunnel(&mut self, totals: &TotalMetrics) {
+        totals.tunnel_opened();
+        self.tunnel = Some(TunnelCount(totals.clone()));
+    }
+
+    /// Counts the exchange, and writes its line.
+    pub(super) fn finish(&mut self, began_at: Instant, now: Instant) {
+        let Some(report) = self.report.take() else {
+            return;
+        };
+        let elapsed = now.saturating_duration_since(began_at);
+        let status = self.status.unwrap_or(502);
+        let by_upstream = report.upstream.is_some() && self.answered == Some(Answered::Upstream);
+        let answered = if by_upstream {
+            Answered::Upstream
+        } else {
+            Answered::Gateway
+        };
+        report.metrics.request(answered, status, elapsed);
+        let Some(access) = self.access.take() else {
+            return;
+        };
+        access.log.ended(Ended {
+            client: self.client.unwrap_or_else(|| access.peer.address()),
+            peer: &access.peer,
+            record: access.record,
+            status,
+            sent_bytes: self.sent_bytes,
+            received_bytes: self.received_bytes,
+            duration: elapsed,
+            route: report.name.as_deref(),
+            upstream: report.upstream.as_deref(),
+            server: access.server.as_ref().map(|server| server.address()),
+            reason: self.reason,
+        });
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Drop for TunnelCount {
+    fn drop(&mut self) {
+        self.0.tunnel_closed();
+    }
+}

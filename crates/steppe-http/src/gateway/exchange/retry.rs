@@ -1,0 +1,198 @@
+//! Where a retry is decided: what an attempt says of its server, and whether the request is
+//! sent again.
+//!
+//! A request is sent again while [`Replay`] keeps all that was read of it, no byte of a response
+//! has reached the client, and either its connection had closed while idle, or the upstream's
+//! `retry` says so and its budget allows it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Core, Exchange, Stage};
+use crate::config::RetryOn;
+use crate::error::GatewayError;
+use crate::gateway::attempt::Attempt;
+use crate::gateway::client::ClientContext;
+use crate::gateway::replay::Replay;
+use crate::head::ResponseHead;
+use crate::metrics::CloseReason;
+use crate::relay::Relayed;
+use crate::upstream::{Failure, Pool, PooledStream, TargetState};
+
+/// What a server is to be blamed for in one attempt.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    pub(super) began_at: Instant,
+    pub(super) failure: Option<Failure>,
+    /// See [`Core::has_fair_time`].
+    pub(super) has_fair_time: bool,
+    pub(super) has_answered: bool,
+    /// A response was turned down, for the request to be sent again.
+    pub(super) is_turned_down: bool,
+    /// A final head went on to the client.
+    pub(super) has_passed: bool,
+}
+
+impl Exchange {
+    /// Counts what the attempt says of its server; begins another where the request may be
+    /// sent again, and says whether it did.
+    pub(super) fn retry(
+        &mut self,
+        client: &ClientContext,
+        mut stream: PooledStream,
+        result: &Result<Relayed, GatewayError>,
+        now: Instant,
+    ) -> Result<bool, GatewayError> {
+        let core = &mut self.core;
+        // A tunnel has let go of its route: its connection is of no further use.
+        let Some(route) = core.route.clone() else {
+            stream.state().succeeded();
+            return Ok(false);
+        };
+        let pool = route.pool().expect("it went to a server");
+        let (_, state) = stream.split();
+        let failure = core.verdict.close(result, &core.replay, pool, state, now);
+        let is_stale = matches!(result, Err(error) if error.is_stale_connection);
+        let is_again = core.replay.is_kept()
+            && (is_stale || core.is_retried(failure, result, pool, state, now));
+        if !is_again {
+            pool.put_back(stream, now);
+            return Ok(false);
+        }
+        if is_stale {
+            // A connection that closed while idle says nothing of its server.
+            let selection = std::mem::take(&mut core.selection);
+            let ends = core.log.client.and_then(|ip| client.ends(ip));
+            let target = stream.target();
+            drop(stream);
+            let again = Attempt::reconnect(Rc::clone(pool), target, selection, ends);
+            self.stage = Stage::Connecting(again);
+        } else {
+            core.selection.failed_at(state);
+            // It may be in the middle of a response that nobody wants.
+            drop(stream);
+            self.checkout(client, now)?;
+        }
+        Ok(true)
+    }
+}
+
+impl Core {
+    /// A server has answered: counts what that says of it, and turns the answer down where
+    /// another server is to be asked.
+    pub(super) fn answered(
+        &mut self,
+        target: &Arc<TargetState>,
+        head: &mut ResponseHead,
+        now: Instant,
+    ) -> Result<(), GatewayError> {
+        let route = self.route.as_ref().expect("only a tunnel has none");
+        let pool = route.pool().expect("it went to a server");
+        let verdict = &mut self.verdict;
+        let elapsed = now.saturating_duration_since(verdict.began_at);
+        verdict.failure = Failure::status(head.status);
+        verdict.has_answered = true;
+        match verdict.failure {
+            Some(failure) => pool.upstream().failed(target, failure, elapsed),
+            None => target.answered(elapsed, now),
+        }
+        let on = RetryOn::status(head.status).filter(|_| self.replay.is_kept());
+        verdict.is_turned_down =
+            on.is_some_and(|on| pool.may_retry(&mut self.selection, on, target));
+        if verdict.is_turned_down {
+            let reason = CloseReason::UpstreamReset;
+            return Err(GatewayError::upstream(reason, head.status));
+        }
+        pool.set_affinity(self.selection.token(), target, &mut head.fields)
+    }
+
+    /// Whether an attempt that begins now has at least half of the time that the exchange may
+    /// take: otherwise it is not the server that made it late.
+    pub(super) fn has_fair_time(&self, now: Instant) -> bool {
+        let Some(ends_at) = self.timeouts.total_at else {
+            return true;
+        };
+        let whole = ends_at.saturating_duration_since(self.began_at);
+        2 * ends_at.saturating_duration_since(now) >= whole
+    }
+
+    /// Whether a request whose attempt failed before the client saw any of its response is
+    /// sent again: not once its time is over.
+    fn is_retried(
+        &mut self,
+        failure: Option<Failure>,
+        result: &Result<Relayed, GatewayError>,
+        pool: &Pool,
+        state: &Arc<TargetState>,
+        now: Instant,
+    ) -> bool {
+        if self.verdict.is_turned_down {
+            return true;
+        }
+        let ends_at = self.timeouts.total_at;
+        if ends_at.is_some_and(|ends_at| now >= ends_at) {
+            return false;
+        }
+        let on = match failure {
+            Some(Failure::Reset | Failure::Garbage) => RetryOn::RESET,
+            Some(Failure::Timeout) => RetryOn::TIMEOUT,
+            _ => return false,
+        };
+        let is_unseen = result.is_err() && !self.verdict.has_passed;
+        is_unseen && pool.may_retry(&mut self.selection, on, state)
+    }
+}
+
+impl Verdict {
+    pub(super) fn new(began_at: Instant) -> Self {
+        Self {
+            began_at,
+            failure: None,
+            has_fair_time: false,
+            has_answered: false,
+            is_turned_down: false,
+            has_passed: false,
+        }
+    }
+
+    /// The attempt is over: what its server failed with, counted there.
+    pub(super) fn close(
+        &self,
+        result: &Result<Relayed, GatewayError>,
+        replay: &Replay,
+        pool: &Pool,
+        state: &Arc<TargetState>,
+        now: Instant,
+    ) -> Option<Failure> {
+        if self.failure.is_some() {
+            return self.failure;
+        }
+        let Err(error) = result else {
+            state.succeeded();
+            return None;
+        };
+        let failure = self.blame(error, replay)?;
+        let elapsed = now.saturating_duration_since(self.began_at);
+        pool.upstream().failed(state, failure, elapsed);
+        Some(failure)
+    }
+
+    /// What an error says of the server. A client that is slow, or leaves, says nothing.
+    fn blame(&self, error: &GatewayError, replay: &Replay) -> Option<Failure> {
+        match error.reason {
+            CloseReason::UpstreamReset if !error.is_stale_connection => Some(Failure::Reset),
+            CloseReason::BadResponse => Some(Failure::Garbage),
+            CloseReason::FirstByteTimeout | CloseReason::UpstreamIdleTimeout => {
+                Some(Failure::Timeout)
+            }
+            // With content, or once the response has begun, the client may be what took so long.
+            CloseReason::TotalTimeout
+                if self.has_fair_time && !self.has_answered && replay.has_no_content() =>
+            {
+                Some(Failure::Timeout)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What an exchange does to what passes through its relay, and what it learns of the
+//! server meanwhile.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{ClientContext, Core};
+use crate::error::GatewayError;
+use crate::exchange::Part;
+use crate::field::{FieldBlock, FieldId};
+use crate::filter::Filter;
+use crate::filter::attached::AttachedFilters;
+use crate::head::ResponseHead;
+use crate::relay::{Continue, Tap};
+use crate::upstream::TargetState;
+
+/// An exchange as its relay sees it.
+pub(super) struct ExchangeTap<'a> {
+    pub(super) core: &'a mut Core,
+    pub(super) filters: &'a AttachedFilters,
+    pub(super) client: &'a ClientContext,
+    /// The server that is asked; `None` where the response is made here.
+    pub(super) target: Option<&'a Arc<TargetState>>,
+}
+
+impl Tap for ExchangeTap<'_> {
+    fn replay(&mut self) -> Option<Result<Part, GatewayError>> {
+        let part = self.core.replay.next()?;
+        Some(part.map_err(GatewayError::from))
+    }
+
+    fn request_part(&mut self, part: &mut Part) -> Result<(), GatewayError> {
+        let core = &mut *self.core;
+        match part {
+            Part::Chunk(chunk) => core.log.received_bytes += chunk.len() as u64,
+            Part::End(Some(trailers)) => {
+                let filters = core.filters();
+                filters.for_each(|filter| filter.request_trailers(trailers));
+            }
+            Part::End(None) => {}
+        }
+        if let Some(route) = &core.route {
+            core.replay.record(part, &route.lease);
+            if !core.replay.is_kept() {
+                core.head = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn interim(&mut self) {
+        self.core.replay.forget();
+    }
+
+    fn response_head(
+        &mut self,
+        head: &mut ResponseHead,
+        now: Instant,
+    ) -> Result<Continue, GatewayError> {
+        if let Some(target) = self.target {
+            self.core.answered(target, head, now)?;
+        }
+        let core = &mut *self.core;
+        let route = core.route.as_ref().expect("only a tunnel has none");
+        let mut attached = self.filters.borrow_mut();
+        for (place, filter) in route.filters.iter().enumerate().rev() {
+            filter.response(head)?;
+            // Each filter has one state at most.
+            if let Some(state) = attached.iter_mut().find(|state| state.place == place) {
+                state.filter.response(head)?;
+            }
+        }
+        let via = super::via_value(head.version);
+        head.fields.append_known(FieldId::Via, b"via", via)?;
+        // It is passed on: the request is not sent again.
+        core.replay.forget();
+        core.head = None;
+        core.verdict.has_passed = true;
+        core.log.answered(head.status);
+        if head.is_tunnel() {
+            core.log.begin_tunnel(self.client.totals());
+            attached.clear();
+            core.route = None;
+            return Ok(Continue::Bounded);
+        }
+        Ok(if is_event_stream(head) {
+            Continue::Endless
+        } else {
+            Continue::Bounded
+        })
+    }
+
+    fn response_part(&mut self, part: &mut Part) -> Result<(), GatewayError> {
+        match part {
+            Part::Chunk(chunk) => self.core.log.sent_bytes += chunk.len() as u64,
+            Part::End(Some(trailers)) => {
+                let filters = self.core.filters().rev();
+                filters.for_each(|filter| filter.response_trailers(trailers));
+            }
+            Part::End(None) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Those of the route, in the order in which they see a request.
+    fn filters(&self) -> impl DoubleEndedIterator<Item = &Arc<dyn Filter>> {
+        self.route.iter().flat_map(|route| &route.filters)
+    }
+}
+
+/// WHATWG HTML §9.2: it lasts for as long as its server has something to say.
+fn is_event_stream(head: &ResponseHead) -> bool {
+    const TYPE: &[u8] = b"text/event-stream";
+    let value = first_value(&head.fields);
+    value
+        .get(..TYPE.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(TYPE))
+}
+
+fn first_value(fields: &FieldBlock) -> &[u8] {
+    let mut values = fields.values(FieldId::ContentType);
+    values.next().unwrap_or_default()
+}

@@ -1,0 +1,57 @@
+//! A listener of one worker, as its connections see it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use steppe_mem::Lease;
+use steppe_net::{Drain, ListenAddress};
+
+use crate::config::{ListenerLimits, ListenerTimeouts, Underscores};
+
+/// What a listener asks of its connections.
+#[derive(Debug)]
+pub struct ListenerSettings {
+    /// See the configuration.
+    pub limits: ListenerLimits,
+    /// See the configuration.
+    pub timeouts: ListenerTimeouts,
+    /// See the configuration.
+    pub underscores: Underscores,
+    /// Trusted proxies say first whom they connect for.
+    pub(super) proxy_protocol: bool,
+    /// What connections are charged to, and what is read before a route is known.
+    pub lease: Lease,
+    /// When the listener closes, its connections end after their response.
+    pub drain: Drain,
+    /// Heads of this worker that wait for budget while they hold some.
+    pub(crate) starved_heads: Rc<Cell<usize>>,
+}
+
+/// A listener as its connections see it.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) address: ListenAddress,
+    /// Closed before the node is, where a new configuration has no such listener.
+    pub(super) drain: Drain,
+    settings: RefCell<Rc<ListenerSettings>>,
+}
+
+impl Listener {
+    pub(super) fn new(address: ListenAddress, drain: Drain, settings: ListenerSettings) -> Self {
+        Self {
+            address,
+            drain,
+            settings: RefCell::new(Rc::new(settings)),
+        }
+    }
+
+    /// What it asks of connections now.
+    pub(super) fn settings(&self) -> Rc<ListenerSettings> {
+        Rc::clone(&self.settings.borrow())
+    }
+
+    /// Takes over what a new configuration asks.
+    pub(super) fn set_settings(&self, settings: ListenerSettings) {
+        *self.settings.borrow_mut() = Rc::new(settings);
+    }
+}

@@ -1,0 +1,160 @@
+//! What is kept of a request, so that it can be sent again.
+//!
+//! Invariant: a request is sent again only while no byte of a response has reached
+//! the client, and only where asking twice does what asking once does (RFC 9110
+//! §9.2.2). Its content is shared with what was sent and charged once; but a little of a
+//! large buffer is copied, so that it does not keep the buffer.
+
+use crate::exchange::{Part, fair_share};
+use crate::field::FieldBlock;
+use crate::head::{ContentLength, RequestHead};
+use crate::limits::{REPLAY_BYTES_MAX, REPLAY_CHUNKS_MAX};
+
+use steppe_mem::{Buffer, Chunk, Lease, OverBudget};
+
+/// A chunk is shared where at least one part in so many of its memory is content.
+const SHARED_PART_MIN: usize = 2;
+
+/// Content of a request that was read already.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    /// All that was read is still there.
+    is_kept: bool,
+    /// The request has no content.
+    is_empty: bool,
+    chunks: Vec<Chunk>,
+    content_bytes: usize,
+    /// Memory behind `chunks`.
+    memory_bytes: usize,
+    /// The content was read to its end, which had these trailers.
+    end: Option<Option<FieldBlock>>,
+    /// Parts that the present attempt was given again.
+    replayed: usize,
+}
+
+impl Replay {
+    /// Keeps what is read of a request from now on, if it may be sent again.
+    pub(super) fn begin(&mut self, head: &RequestHead) {
+        self.forget();
+        self.is_kept = head.upgrade().is_none()
+            && head.is_idempotent()
+            // Else it names its first server as its host.
+            && !head.authority().is_empty()
+            && may_be_kept(head.length);
+        self.is_empty = head.length == ContentLength::Empty;
+    }
+
+    /// Whether the request has no content that its client may be late with.
+    pub(super) fn has_no_content(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Whether the request can be sent again.
+    pub(super) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Another attempt begins.
+    pub(super) fn rewind(&mut self) {
+        self.replayed = 0;
+    }
+
+    /// The next part that an earlier attempt had been given.
+    pub(super) fn next(&mut self) -> Option<Result<Part, OverBudget>> {
+        let at = self.replayed;
+        if let Some(chunk) = self.chunks.get_mut(at) {
+            self.replayed += 1;
+            return Some(Ok(Part::Chunk(chunk.share())));
+        }
+        let end = self.end.as_ref().filter(|_| at == self.chunks.len())?;
+        self.replayed += 1;
+        let trailers = end.as_ref().map(FieldBlock::try_clone);
+        Some(trailers.transpose().map(Part::End))
+    }
+
+    /// Keeps a part that came from the client, as long as there is memory for it.
+    pub(super) fn record(&mut self, part: &mut Part, lease: &Lease) {
+        if !self.is_kept {
+            return;
+        }
+        let is_kept = match part {
+            Part::Chunk(chunk) => self.keep(chunk, lease),
+            Part::End(None) => {
+                self.end = Some(None);
+                true
+            }
+            Part::End(Some(trailers)) => match trailers.try_clone() {
+                Ok(copy) => {
+                    self.end = Some(Some(copy));
+                    true
+                }
+                Err(_) => false,
+            },
+        };
+        if is_kept {
+            // The present attempt has it.
+            self.replayed = self.chunks.len() + usize::from(self.end.is_some());
+        } else {
+            self.forget();
+        }
+    }
+
+    /// Keeps content; says whether there was room for it.
+    fn keep(&mut self, chunk: &mut Chunk, lease: &Lease) -> bool {
+        self.content_bytes += chunk.len();
+        if self.content_bytes > REPLAY_BYTES_MAX {
+            return false;
+        }
+        let is_mostly_content = chunk.len() >= chunk.charged_bytes() / SHARED_PART_MIN;
+        let kept = if is_mostly_content {
+            chunk.share()
+        } else if self.append(chunk) {
+            return true;
+        } else {
+            let Ok(mut copy) = Buffer::take(lease, chunk.len()) else {
+                return false;
+            };
+            copy.put(chunk.filled()).expect("it was taken for it");
+            copy.into()
+        };
+        self.memory_bytes += kept.charged_bytes();
+        if self.memory_bytes > fair_share(lease) || self.chunks.len() >= REPLAY_CHUNKS_MAX {
+            return false;
+        }
+        self.chunks.push(kept);
+        true
+    }
+
+    /// Copies content behind what was copied last, if there is room; says whether.
+    fn append(&mut self, chunk: &Chunk) -> bool {
+        let Some(last) = self.chunks.pop() else {
+            return false;
+        };
+        let (last, has_room) = match last.into_buffer() {
+            Ok(mut copy) => {
+                let has_room = copy.put(chunk.filled()).is_ok();
+                (copy.into(), has_room)
+            }
+            Err(shared) => (shared, false),
+        };
+        self.chunks.push(last);
+        has_room
+    }
+
+    /// Lets go of what was kept: the request is not sent again.
+    pub(super) fn forget(&mut self) {
+        self.is_kept = false;
+        self.chunks.clear();
+        (self.content_bytes, self.memory_bytes) = (0, 0);
+        self.end = None;
+        self.replayed = 0;
+    }
+}
+
+/// Whether a request's content is worth being kept. Of an unknown length it may be short.
+fn may_be_kept(length: ContentLength) -> bool {
+    match length {
+        ContentLength::Known(bytes) => bytes <= REPLAY_BYTES_MAX as u64,
+        ContentLength::Empty | ContentLength::Unknown => true,
+    }
+}

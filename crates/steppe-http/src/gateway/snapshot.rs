@@ -1,0 +1,287 @@
+//! A snapshot as one worker has it, and what the worker has whatever the snapshot.
+//!
+//! Invariant: an exchange holds its route, not its snapshot, and a tunnel neither: a
+//! snapshot ends when the next one is there and its last exchange has begun.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use steppe_mem::Lease;
+use steppe_net::{Drain, Worker};
+use tokio::sync::Notify;
+
+use super::Gateway;
+use super::listener::ListenerSettings;
+use crate::access::WorkerAccess;
+use crate::config::{self, Target, UpstreamKind};
+use crate::files::Served;
+use crate::filter::Filter;
+use crate::metrics::{RouteMetrics, Side, TotalMetrics, UpstreamMetrics, WorkerMetrics};
+use crate::upstream::{Connector, Pool, UpstreamState};
+
+/// A snapshot as one worker has it.
+pub(super) struct Snapshot {
+    /// Tells it from others of the worker.
+    pub(super) id: u64,
+    pub(super) gateway: Arc<Gateway>,
+    metrics: WorkerMetrics,
+    pub(super) totals: TotalMetrics,
+    /// Of requests that match no route.
+    pub(super) no_route: Rc<RouteReport>,
+    pub(super) routes: Vec<Rc<WorkerRoute>>,
+    /// Pools of upstreams with servers, each with the index of its upstream.
+    pub(super) pools: Vec<(usize, Rc<Pool>)>,
+    /// `None`: off.
+    pub(super) access: Option<Rc<WorkerAccess>>,
+}
+
+/// A route as one worker has it: all that an exchange needs of it.
+pub(super) struct WorkerRoute {
+    pub(super) report: Rc<RouteReport>,
+    pub(super) lease: Lease,
+    /// In the order in which they see a request.
+    pub(super) filters: Vec<Arc<dyn Filter>>,
+    pub(super) target: RouteTarget,
+    /// When an exchange must be over, from the request's first byte.
+    pub(super) total: Option<std::time::Duration>,
+}
+
+/// Who answers the requests of a route.
+pub(super) enum RouteTarget {
+    Servers(Rc<Pool>),
+    Respond(config::Respond),
+    Files(Served),
+}
+
+/// What counts and names the exchanges of a route, which is all that a tunnel keeps of it.
+#[derive(Debug)]
+pub(super) struct RouteReport {
+    /// `None`: of requests that match no route.
+    pub(super) name: Option<String>,
+    pub(super) upstream: Option<String>,
+    pub(super) metrics: RouteMetrics,
+}
+
+/// What a worker has whatever the configuration.
+pub(super) struct WorkerState {
+    pub(super) worker: Rc<Worker>,
+    current: RefCell<Rc<Snapshot>>,
+    /// What exchanges in flight are charged to.
+    pub(super) exchange_lease: Lease,
+    /// Heads that wait for budget while they hold some.
+    pub(super) starved_heads: Rc<Cell<usize>>,
+    open: Cell<usize>,
+    all_closed: Notify,
+}
+
+impl Snapshot {
+    pub(super) fn new(gateway: Arc<Gateway>, worker: &Worker, last: Option<&Self>) -> Rc<Self> {
+        let metrics = gateway.metrics.worker(worker.index);
+        let totals = metrics.totals();
+        let log = gateway.shared.access.as_ref();
+        let access = match last {
+            Some(last) => last.access.clone(),
+            None => log.map(|log| Rc::new(log.worker(&gateway.accounts.access.lease()))),
+        };
+        let pools = pools(&gateway, worker, &metrics, last);
+        let routes = gateway.config.routes.iter().enumerate();
+        let routes = routes.map(|(index, _)| {
+            let report = RouteReport::of(&gateway, index, &metrics, last);
+            Rc::new(WorkerRoute::new(&gateway, index, report, &pools))
+        });
+        Rc::new(Self {
+            id: last.map_or(0, |last| last.id + 1),
+            routes: routes.collect(),
+            no_route: Rc::new(RouteReport {
+                name: None,
+                upstream: None,
+                metrics: metrics.route(None),
+            }),
+            totals,
+            pools,
+            access,
+            metrics,
+            gateway,
+        })
+    }
+
+    pub(super) fn metrics(&self) -> &WorkerMetrics {
+        &self.metrics
+    }
+
+    pub(super) fn listener_settings(
+        &self,
+        index: usize,
+        drain: Drain,
+        state: &WorkerState,
+    ) -> ListenerSettings {
+        let config = &self.gateway.config.listeners[index];
+        ListenerSettings {
+            limits: config.limits,
+            timeouts: config.timeouts,
+            underscores: config.underscores,
+            proxy_protocol: config.proxy_protocol,
+            lease: self.gateway.accounts.listeners[index].lease(),
+            drain,
+            starved_heads: Rc::clone(&state.starved_heads),
+        }
+    }
+}
+
+fn pools(
+    gateway: &Gateway,
+    worker: &Worker,
+    metrics: &WorkerMetrics,
+    last: Option<&Snapshot>,
+) -> Vec<(usize, Rc<Pool>)> {
+    // Pools of upstreams that were just the same share their idle connections.
+    let last_of = |upstream: &config::Upstream| {
+        let last = last?;
+        let mut pools = last.pools.iter();
+        let same = |index: usize| last.gateway.config.upstreams[index] == *upstream;
+        pools
+            .find(|(index, _)| same(*index))
+            .map(|(_, pool)| &**pool)
+    };
+    let upstreams = gateway.config.upstreams.iter().zip(&gateway.states);
+    let pool = |(index, (upstream, state)): (usize, (&config::Upstream, &Option<_>))| {
+        let state: &Arc<UpstreamState> = state.as_ref()?;
+        let counts: UpstreamMetrics = metrics.upstream(index);
+        let connector = Connector::new(
+            Arc::clone(gateway.shared.codecs.of(state.settings().protocol)),
+            Arc::clone(&gateway.shared.buffers),
+            gateway.accounts.upstreams[index].lease(),
+            metrics.totals().traffic(Side::Upstream),
+        );
+        let pool = Pool::new(
+            Arc::clone(state),
+            connector,
+            worker.index,
+            counts,
+            last_of(upstream),
+        );
+        Some((index, Rc::new(pool)))
+    };
+    upstreams.enumerate().filter_map(pool).collect()
+}
+
+impl WorkerRoute {
+    fn new(
+        gateway: &Gateway,
+        index: usize,
+        report: Rc<RouteReport>,
+        pools: &[(usize, Rc<Pool>)],
+    ) -> Self {
+        let config = &gateway.config.routes[index];
+        let target = match &config.target {
+            Target::Files(files) => RouteTarget::Files(Served::new(files, &config.path)),
+            Target::Upstream(upstream) => match &gateway.config.upstreams[*upstream].kind {
+                UpstreamKind::Respond(respond) => RouteTarget::Respond(respond.clone()),
+                UpstreamKind::Servers(_) => {
+                    let pool = pools.iter().find(|(of, _)| of == upstream);
+                    RouteTarget::Servers(Rc::clone(&pool.expect("servers have a pool").1))
+                }
+            },
+        };
+        let filters = config.filters.iter();
+        Self {
+            report,
+            lease: gateway.accounts.routes[index].lease(),
+            filters: filters
+                .map(|&filter| Arc::clone(&gateway.filters[filter]))
+                .collect(),
+            total: config.total.or(match &target {
+                RouteTarget::Servers(pool) => pool.settings().timeouts.total,
+                RouteTarget::Respond(_) | RouteTarget::Files(_) => None,
+            }),
+            target,
+        }
+    }
+
+    /// Its pool, where it has servers.
+    pub(super) fn pool(&self) -> Option<&Rc<Pool>> {
+        match &self.target {
+            RouteTarget::Servers(pool) => Some(pool),
+            RouteTarget::Respond(_) | RouteTarget::Files(_) => None,
+        }
+    }
+}
+
+impl RouteReport {
+    /// The last snapshot's, where nothing changed that it shows.
+    fn of(
+        gateway: &Gateway,
+        index: usize,
+        metrics: &WorkerMetrics,
+        last: Option<&Snapshot>,
+    ) -> Rc<Self> {
+        let config = &gateway.config.routes[index];
+        let upstream = config.target.upstream();
+        let upstream = upstream.map(|upstream| &gateway.config.upstreams[upstream].name);
+        let is_same = |route: &&Rc<WorkerRoute>| {
+            let report = &route.report;
+            report.name.as_ref() == Some(&config.name) && report.upstream.as_ref() == upstream
+        };
+        // Names of routes are unique; most stand where they stood.
+        let known = last.and_then(|last| {
+            let here = last.routes.get(index).filter(is_same);
+            here.or_else(|| last.routes.iter().find(is_same))
+        });
+        known.map_or_else(
+            || {
+                Rc::new(Self {
+                    name: Some(config.name.clone()),
+                    upstream: upstream.cloned(),
+                    metrics: metrics.route(Some(index)),
+                })
+            },
+            |route| Rc::clone(&route.report),
+        )
+    }
+}
+
+impl WorkerState {
+    pub(super) fn new(worker: Rc<Worker>, first: Rc<Snapshot>) -> Self {
+        Self {
+            worker,
+            exchange_lease: first.gateway.accounts.exchanges.lease(),
+            current: RefCell::new(first),
+            starved_heads: Rc::default(),
+            open: Cell::new(0),
+            all_closed: Notify::new(),
+        }
+    }
+
+    /// The snapshot that a request which begins now is served by.
+    pub(super) fn current(&self) -> Rc<Snapshot> {
+        Rc::clone(&self.current.borrow())
+    }
+
+    pub(super) fn set_current(&self, next: Rc<Snapshot>) {
+        *self.current.borrow_mut() = next;
+    }
+
+    /// Connections open now.
+    pub(super) fn open(&self) -> usize {
+        self.open.get()
+    }
+
+    pub(super) fn connection_opened(&self) {
+        self.open.set(self.open.get() + 1);
+    }
+
+    pub(super) fn connection_closed(&self) {
+        self.open.set(self.open.get() - 1);
+        if self.open.get() == 0 {
+            self.all_closed.notify_one();
+        }
+    }
+
+    /// Waits until no connection is open.
+    pub(super) async fn all_closed(&self) {
+        while self.open.get() > 0 {
+            self.all_closed.notified().await;
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Reads request heads of a connection, one after the other.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use super::parse::{self, HeadLimits};
+use super::reader::split;
+use super::server::{Age, HeadError, NextRequest, ServerConnection, ServerSide};
+use crate::error::GatewayError;
+use crate::field::{FieldBlock, FieldList};
+use crate::gateway::{ListenerSettings, Request};
+use crate::head::RequestHead;
+use crate::limits::{FIRST_REQUEST_GRACE, REQUEST_READ_BYTES, STARVED_HEADS_MAX};
+use crate::metrics::CloseReason;
+
+/// A place among the heads that may wait for budget while they hold some.
+struct StarvedHead(Rc<ListenerSettings>);
+
+impl StarvedHead {
+    /// `None`: enough others wait.
+    fn new(settings: &Rc<ListenerSettings>) -> Option<Self> {
+        let waiting = settings.starved_heads.get();
+        (waiting < STARVED_HEADS_MAX).then(|| {
+            settings.starved_heads.set(waiting + 1);
+            Self(Rc::clone(settings))
+        })
+    }
+}
+
+impl Drop for StarvedHead {
+    fn drop(&mut self) {
+        let waiting = &self.0.starved_heads;
+        waiting.set(waiting.get() - 1);
+    }
+}
+
+impl ServerConnection {
+    /// Waits for the next request. `now` is when the last one ended.
+    pub(super) async fn next_request(&mut self, now: Instant) -> NextRequest {
+        self.side.release_lease();
+        let mut began_at = now;
+        let is_idle = self.side.wire.pending.is_none() || self.side.skip_empty_line();
+        if is_idle {
+            let idle = self.side.settings.timeouts.idle;
+            self.deadline.set(now, idle);
+            if let Some(closed) = poll_fn(|cx| self.poll_first_bytes(cx)).await {
+                return closed;
+            }
+            began_at = Instant::now();
+        }
+        self.age = Age::Served;
+        // What the listener asks may have changed meanwhile.
+        self.side.settings = self.client.settings();
+        self.deadline.clear();
+        self.side.begin_request(began_at);
+        let (mut seen, mut starved) = (0, None);
+        poll_fn(|cx| self.poll_head(cx, &mut seen, &mut starved)).await
+    }
+
+    /// Ready with `None` when a request has begun.
+    fn poll_first_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<NextRequest>> {
+        let side = &mut self.side;
+        loop {
+            let filled = match side.wire.pending {
+                None => {
+                    let lease = &side.settings.lease;
+                    side.wire.poll_fill(cx, lease, REQUEST_READ_BYTES)
+                }
+                Some(_) => side.wire.poll_fill_more(cx, REQUEST_READ_BYTES),
+            };
+            match filled {
+                // RFC 9112 §2.2: an empty line does not begin a request.
+                Poll::Ready(Ok(1..)) if side.skip_empty_line() => continue,
+                Poll::Ready(Ok(1..)) => return Poll::Ready(None),
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Some(NextRequest::Closed(None))),
+                Poll::Pending => break,
+            }
+        }
+        if side.settings.drain.is_draining() && !side.wire.is_starved() {
+            match self.age {
+                Age::Served => return Poll::Ready(Some(NextRequest::Closed(None))),
+                // Its client connected before the drain, and may not know of it.
+                Age::New => {
+                    self.age = Age::InDrainGrace;
+                    self.deadline.set(Instant::now(), FIRST_REQUEST_GRACE);
+                }
+                Age::InDrainGrace => {}
+            }
+        }
+        ready!(self.deadline.poll_passed(cx));
+        // A request is there, and there was no room to read it: that is told, not hidden.
+        Poll::Ready(Some(if side.wire.is_starved() {
+            side.begin_request(Instant::now());
+            NextRequest::Rejected(GatewayError::over_budget(), None)
+        } else {
+            NextRequest::Closed(Some(CloseReason::IdleTimeout))
+        }))
+    }
+
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        seen: &mut usize,
+        starved: &mut Option<StarvedHead>,
+    ) -> Poll<NextRequest> {
+        let side = &mut self.side;
+        loop {
+            match side.parse_head(*seen) {
+                Ok(Some(head)) => {
+                    let began_at = side.began_at();
+                    return Poll::Ready(NextRequest::Request(Request { head, began_at }));
+                }
+                Ok(None) => {}
+                Err(HeadError { error, request }) => {
+                    return Poll::Ready(NextRequest::Rejected(error, request));
+                }
+            }
+            *seen = side
+                .wire
+                .pending
+                .as_ref()
+                .map_or(0, |pending| pending.len());
+            if self.deadline.at().is_none() {
+                let header = side.settings.timeouts.header;
+                self.deadline.set(side.began_at(), header);
+            }
+            let header_bytes = side.settings.limits.header_bytes;
+            match side.wire.poll_fill_more(cx, header_bytes) {
+                Poll::Ready(Ok(1..)) => continue,
+                // Part of a request and no more: nobody waits for an answer.
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(NextRequest::Closed(None)),
+                Poll::Pending => {}
+            }
+            let is_starved = side.wire.is_starved();
+            if !is_starved {
+                *starved = None;
+            } else if starved.is_none() {
+                *starved = StarvedHead::new(&side.settings);
+            }
+            // It holds memory that those need who wait longer.
+            let is_let_wait = starved.is_some() == is_starved;
+            if is_let_wait {
+                ready!(self.deadline.poll_passed(cx));
+            }
+            let error = if is_starved {
+                GatewayError::over_budget()
+            } else {
+                GatewayError::timeout(CloseReason::HeaderTimeout)
+            };
+            return Poll::Ready(NextRequest::Rejected(error, None));
+        }
+    }
+}
+
+impl ServerSide {
+    /// Drops a line end that is all there is; says whether it did. Half of one stays.
+    fn skip_empty_line(&mut self) -> bool {
+        match self.wire.pending.as_ref().map(|pending| pending.filled()) {
+            Some(b"\r\n") => {
+                self.wire.pending = None;
+                true
+            }
+            Some(b"\r") => true,
+            _ => false,
+        }
+    }
+
+    /// The head that what is pending begins with, if it is whole. `seen` bytes were not.
+    fn parse_head(&mut self, seen: usize) -> Result<Option<RequestHead>, HeadError> {
+        let Some(pending) = &self.wire.pending else {
+            return Ok(None);
+        };
+        let limits = &self.settings.limits;
+        let is_worth_it = seen == 0
+            || pending.len() >= limits.header_bytes
+            || parse::may_be_complete(pending.filled(), seen);
+        if !is_worth_it {
+            return Ok(None);
+        }
+        let head_limits = HeadLimits {
+            bytes: limits.header_bytes,
+            fields: limits.header_count,
+        };
+        let mut fields = FieldList::take();
+        let (head, lease) = (pending.filled(), pending.lease());
+        let Some(line) = parse::request(head, head_limits, &mut fields, lease)? else {
+            return Ok(None);
+        };
+        let mut bytes = self.wire.pending.take().expect("it was there");
+        self.wire.pending = split(&mut bytes, line.head_bytes, line.head_bytes)?;
+        self.take_head(line, FieldBlock::new(bytes, fields))
+            .map(Some)
+    }
+}

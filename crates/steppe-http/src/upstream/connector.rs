@@ -1,0 +1,101 @@
+//! Establishes connections to servers: for pools and probes alike.
+//!
+//! Non-goals: whom to connect to, and what for.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use steppe_mem::Lease;
+use steppe_net::{Endpoints, ServerAddress, Stream, Transport};
+use tokio::time::timeout;
+
+use super::channel::{Channel, Established, UpstreamCodec};
+use super::target::Failure;
+use crate::config::Servers;
+use crate::metrics::Traffic;
+use crate::proxy_protocol::{EncodedHeader, Ends};
+use crate::socket_buffers::SocketBuffers;
+
+/// Establishes connections to the servers of one upstream.
+#[derive(Debug, Clone)]
+pub(crate) struct Connector {
+    codec: Arc<dyn UpstreamCodec>,
+    buffers: Arc<SocketBuffers>,
+    lease: Lease,
+    traffic: Traffic,
+}
+
+/// One server, and what it is told first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer<'a> {
+    pub(crate) endpoints: &'a Endpoints,
+    pub(crate) ip: IpAddr,
+    pub(crate) settings: &'a Servers,
+    /// Whom the connection is for, where a server is told.
+    pub(crate) ends: Option<Ends>,
+    pub(crate) timeout: Duration,
+}
+
+impl Connector {
+    pub(crate) fn new(
+        codec: Arc<dyn UpstreamCodec>,
+        buffers: Arc<SocketBuffers>,
+        lease: Lease,
+        traffic: Traffic,
+    ) -> Self {
+        Self {
+            codec,
+            buffers,
+            lease,
+            traffic,
+        }
+    }
+
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Connects, within the time that `peer` may take.
+    pub(crate) async fn connect(&self, peer: Peer<'_>) -> Result<Box<dyn Channel>, Failure> {
+        match timeout(peer.timeout, self.establish(peer)).await {
+            Ok(Ok(transport)) => Ok(self.codec.open(Established {
+                transport,
+                lease: self.lease.clone(),
+                traffic: self.traffic.clone(),
+            })),
+            Ok(Err(error)) => {
+                tracing::debug!(server = %peer.endpoints.server(), %error, "cannot connect");
+                Err(Failure::Connect)
+            }
+            Err(_) => Err(Failure::ConnectTimeout),
+        }
+    }
+
+    async fn establish(&self, peer: Peer<'_>) -> io::Result<Transport> {
+        let endpoints = peer.endpoints;
+        let stream = match (endpoints.server(), endpoints.socket_address(peer.ip)) {
+            (ServerAddress::Unix(path), _) => Stream::connect_unix(path).await?,
+            (_, Some(address)) => Stream::connect_tcp(address).await?,
+            (_, None) => return Err(io::ErrorKind::AddrNotAvailable.into()),
+        };
+        self.buffers.fit(&stream);
+        let mut transport = Transport::new(stream);
+        if let Some(version) = peer.settings.proxy_protocol {
+            let header = EncodedHeader::new(version, peer.ends);
+            self.write_all(&mut transport, header.as_bytes()).await?;
+        }
+        Ok(transport)
+    }
+
+    async fn write_all(&self, transport: &mut Transport, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = poll_fn(|cx| transport.poll_write(cx, &[IoSlice::new(bytes)])).await?;
+            self.traffic.written(written);
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+}
