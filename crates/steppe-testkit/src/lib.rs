@@ -34,6 +34,7 @@ mod strace;
 mod tools;
 mod wait;
 mod websocket;
+mod worker_time;
 
 pub use cgroup::Cgroup;
 pub use chromium::Chromium;
@@ -55,7 +56,8 @@ pub use steppe::{Steppe, SteppeBuilder};
 pub use strace::Strace;
 pub use tools::{Curl, CurlOutput, Load, Wrk, WrkOutput};
 pub use wait::eventually;
-pub use websocket::{websocket_connect, websocket_echo};
+pub use websocket::{WebSocket, websocket_connect, websocket_echo};
+pub use worker_time::WorkerTime;
 
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard};

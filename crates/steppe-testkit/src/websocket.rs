@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream};
 
 use tungstenite::handshake::client::Response;
-use tungstenite::protocol::WebSocket;
+pub use tungstenite::protocol::WebSocket;
 
 use crate::RawOrigin;
 use crate::peer::PATIENCE;
