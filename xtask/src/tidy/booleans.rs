@@ -5,10 +5,10 @@
 //! of one. Non-goals: predicates (`impl Fn(&T) -> bool`), fields, private functions, and methods of
 //! traits that are not ours.
 
-use super::modules::{self, Module};
-use super::places::{Place, Places};
+use super::Finding;
+use super::modules::Module;
+use super::places::{Place, check_against};
 use super::tree::{Tree, has_word};
-use super::{CRATES, Finding};
 
 const THIS_FILE: &str = "xtask/src/tidy/booleans.rs";
 
@@ -52,25 +52,20 @@ const LISTED: &[Place] = &[
 
 /// Checks the signatures of all functions that other files call.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    check_against(tree, LISTED)
+    check_against(tree, THIS_FILE, LISTED, boolean_parameters)
 }
 
-fn check_against(tree: &Tree, listed: &[Place]) -> Vec<Finding> {
-    let modules = CRATES.iter().flat_map(|name| modules::of_crate(tree, name));
-    let mut listed = Places::new(listed);
-    let mut findings = Vec::new();
-    for module in modules {
-        for function in public_functions(&module.code) {
-            let parameter = function.parameters.iter().find(|&text| is_boolean(text));
-            if let Some(parameter) = parameter
-                && !listed.has(&module.path, function.name)
-            {
-                findings.push(finding(&module, &function, parameter));
-            }
+/// The functions that have one.
+fn boolean_parameters(module: &Module) -> Vec<(String, Finding)> {
+    let mut found = Vec::new();
+    for function in public_functions(&module.code) {
+        let parameter = function.parameters.iter().find(|&text| is_boolean(text));
+        if let Some(parameter) = parameter {
+            let finding = finding(module, &function, parameter);
+            found.push((function.name.to_owned(), finding));
         }
     }
-    findings.extend(listed.stale(THIS_FILE));
-    findings
+    found
 }
 
 fn finding(module: &Module, function: &Function<'_>, parameter: &str) -> Finding {
@@ -203,24 +198,16 @@ fn is_boolean(parameter: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::places::one_file::{assert_stale_is_found, listed, printed, tree_of};
     use super::*;
 
-    const FILE: &str = "steppe-net/src/a.rs";
-
-    fn listed(function: &'static str) -> Place {
-        Place {
-            file: FILE,
-            function,
-            reason: "a test",
-        }
-    }
-
-    fn found(code: &str, listed: &[Place]) -> Vec<String> {
-        let path = format!("crates/{FILE}");
-        check_against(&Tree::of(&[(&path, code)]), listed)
-            .iter()
-            .map(Finding::to_string)
-            .collect()
+    fn found(code: &str, list: &[Place]) -> Vec<String> {
+        printed(&check_against(
+            &tree_of(code),
+            THIS_FILE,
+            list,
+            boolean_parameters,
+        ))
     }
 
     #[test]
@@ -264,9 +251,6 @@ mod tests {
         let code = "pub fn f(is_b: bool) {}";
         assert_eq!(found(code, &[listed("f")]), Vec::<String>::new());
         let found = found("pub fn f() {}", &[listed("f")]);
-        assert!(
-            found[0].contains("`f` of steppe-net/src/a.rs is listed (a test)"),
-            "{found:?}"
-        );
+        assert_stale_is_found("f", &found);
     }
 }

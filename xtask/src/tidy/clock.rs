@@ -3,10 +3,10 @@
 //! So a test chooses the time, and a request costs the clock reads that this list shows. A place is
 //! a function; reading the clock is `Instant::now` or `.elapsed()`. Tests read it as they like.
 
-use super::modules::{self, Module};
-use super::places::{Place, Places};
+use super::Finding;
+use super::modules::Module;
+use super::places::{Place, check_against};
 use super::tree::{Tree, numbered};
-use super::{CRATES, Finding};
 
 const THIS_FILE: &str = "xtask/src/tidy/clock.rs";
 
@@ -188,22 +188,7 @@ const READS: [&str; 2] = ["Instant::now", ".elapsed()"];
 
 /// Checks every function.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    check_against(tree, LISTED)
-}
-
-fn check_against(tree: &Tree, listed: &[Place]) -> Vec<Finding> {
-    let modules = CRATES.iter().flat_map(|name| modules::of_crate(tree, name));
-    let mut listed = Places::new(listed);
-    let mut findings = Vec::new();
-    for module in modules {
-        for (line, function) in reads(&module) {
-            if !listed.has(&module.path, &function) {
-                findings.push(finding(&module.path, line, &function));
-            }
-        }
-    }
-    findings.extend(listed.stale(THIS_FILE));
-    findings
+    check_against(tree, THIS_FILE, LISTED, clock_reads)
 }
 
 fn finding(path: &str, line: usize, function: &str) -> Finding {
@@ -215,18 +200,19 @@ fn finding(path: &str, line: usize, function: &str) -> Finding {
 }
 
 /// The lines that read the clock, each with the function around it.
-fn reads(module: &Module) -> Vec<(usize, String)> {
+fn clock_reads(module: &Module) -> Vec<(String, Finding)> {
     let mut function = String::new();
-    let mut reads = Vec::new();
+    let mut found = Vec::new();
     for (number, line) in numbered(&module.code) {
         if let Some(name) = function_name(line) {
             name.clone_into(&mut function);
         }
         if READS.iter().any(|read| line.contains(read)) {
-            reads.push((number, function.clone()));
+            let finding = finding(&module.path, number, &function);
+            found.push((function.clone(), finding));
         }
     }
-    reads
+    found
 }
 
 /// The name of the function whose signature begins on this line.
@@ -239,25 +225,13 @@ fn function_name(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::places::one_file::{assert_stale_is_found, listed, printed, tree_of};
     use super::*;
 
-    const FILE: &str = "steppe-net/src/a.rs";
     const CODE: &str = "fn f() {}\n\npub fn g(\n    a: u8,\n) {\n    x(Instant::now());\n}\n";
 
-    fn listed(function: &'static str) -> Place {
-        Place {
-            file: FILE,
-            function,
-            reason: "a test",
-        }
-    }
-
-    fn found(code: &str, listed: &[Place]) -> Vec<String> {
-        let path = format!("crates/{FILE}");
-        check_against(&Tree::of(&[(&path, code)]), listed)
-            .iter()
-            .map(Finding::to_string)
-            .collect()
+    fn found(code: &str, list: &[Place]) -> Vec<String> {
+        printed(&check_against(&tree_of(code), THIS_FILE, list, clock_reads))
     }
 
     #[test]
@@ -291,9 +265,6 @@ mod tests {
     fn a_listed_function_is_fine_and_a_stale_entry_is_found() {
         assert_eq!(found(CODE, &[listed("g")]), Vec::<String>::new());
         let found = found("fn g() {}", &[listed("g")]);
-        assert!(
-            found[0].contains("`g` of steppe-net/src/a.rs is listed (a test)"),
-            "{found:?}"
-        );
+        assert_stale_is_found("g", &found);
     }
 }

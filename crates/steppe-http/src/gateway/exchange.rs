@@ -27,6 +27,7 @@ use super::replay::Replay;
 use super::snapshot::{RouteReport, Snapshot, WorkerRoute};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
+use crate::field::{FieldBlock, FieldId};
 use crate::filter::attached::{AttachedFilters, Progress};
 use crate::head::{RequestHead, RequestView, Version};
 use crate::max_forwards::MaxForwards;
@@ -292,7 +293,7 @@ impl Exchange {
             Ok(route) => Rc::clone(&snapshot.routes[route]),
             Err(no_route) => {
                 log.set_report(&snapshot.no_route);
-                return self.refuse_unrouted(client, down, no_route, &snapshot, &head);
+                return self.refuse_unrouted(down, no_route, &snapshot, &head);
             }
         };
         log.set_report(&route.report);
@@ -302,7 +303,7 @@ impl Exchange {
             Err(error) => return self.refuse(client, down, error, &[]),
         };
         if is_last_hop {
-            self.core.answer = answer_to_max_forwards(&snapshot, &head);
+            self.core.answer = Some(answer_to_max_forwards(&snapshot, &head));
         }
         self.core.set_timeouts(client, &route);
         self.core.replay.begin(&head);
@@ -326,9 +327,8 @@ impl Exchange {
         }
         core.log.client = Some(client);
         forwarded.replace(head, &route.lease)?;
-        let via = (crate::field::FieldId::Via, &b"via"[..]);
         head.fields
-            .append_known(via.0, via.1, via_value(head.version))?;
+            .append_known(FieldId::Via, b"via", via_value(head.version))?;
         let method: &[u8] = match head.method() {
             b"OPTIONS" => b"OPTIONS",
             b"TRACE" => b"TRACE",
@@ -339,7 +339,6 @@ impl Exchange {
 
     fn refuse_unrouted<D>(
         &mut self,
-        client: &ClientContext,
         down: &mut D,
         no_route: NoRoute,
         snapshot: &Snapshot,
@@ -348,12 +347,10 @@ impl Exchange {
         D: Downstream + ?Sized,
     {
         match no_route {
-            NoRoute::NotFound => self.respond(client, down, 404, &[]),
+            NoRoute::NotFound => self.respond(down, 404, &[]),
             NoRoute::MethodNotAllowed => {
-                // Off the hot path: this one may allocate.
-                let methods = snapshot.gateway.router.allowed_methods(query_of(head));
-                let allowed = methods.collect::<Vec<_>>().join(", ");
-                self.respond(client, down, 405, &[("allow", &allowed)]);
+                let allowed = allowed_methods(snapshot, head);
+                self.respond(down, 405, &[("allow", &allowed)]);
             }
         }
     }
@@ -448,17 +445,12 @@ impl Exchange {
         let retry_after = [("retry-after", "1")];
         let is_overloaded = error.status == 503;
         let fields = if is_overloaded { &retry_after } else { fields };
-        self.respond(client, down, error.status, fields);
+        self.respond(down, error.status, fields);
     }
 
     /// Answers with a status and a word about it.
-    fn respond<D>(
-        &mut self,
-        _client: &ClientContext,
-        down: &mut D,
-        status: u16,
-        fields: &[(&str, &str)],
-    ) where
+    fn respond<D>(&mut self, down: &mut D, status: u16, fields: &[(&str, &str)])
+    where
         D: Downstream + ?Sized,
     {
         // What the request held is free for others.
@@ -521,18 +513,20 @@ impl Core {
 
 /// RFC 9110 §7.6.2: who may not forward a request any further answers as its origin would.
 /// `OPTIONS` is told what the route takes; what came is shown to nobody (`TRACE`).
-fn answer_to_max_forwards(snapshot: &Snapshot, head: &RequestHead) -> Option<Box<Respond>> {
-    let methods = snapshot.gateway.router.allowed_methods(query_of(head));
-    let allowed = methods.collect::<Vec<_>>().join(", ");
-    let fields = [("allow", allowed)].into_iter();
-    let fields = fields.filter(|(_, value)| !value.is_empty());
-    Some(Box::new(Respond {
+fn answer_to_max_forwards(snapshot: &Snapshot, head: &RequestHead) -> Box<Respond> {
+    let allowed = allowed_methods(snapshot, head);
+    let allow = (!allowed.is_empty()).then(|| ("allow".to_owned(), allowed));
+    Box::new(Respond {
         status: if head.method() == b"TRACE" { 405 } else { 204 },
         body: Vec::new(),
-        fields: fields
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
-    }))
+        fields: allow.into_iter().collect(),
+    })
+}
+
+/// The value of `Allow`. Off the hot path: it allocates.
+fn allowed_methods(snapshot: &Snapshot, head: &RequestHead) -> String {
+    let methods = snapshot.gateway.router.allowed_methods(query_of(head));
+    methods.collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn via_value(version: Version) -> &'static [u8] {
@@ -552,7 +546,7 @@ fn query_of(head: &RequestHead) -> RouteQuery<'_> {
     }
 }
 
-impl FieldLookup for crate::field::FieldBlock {
+impl FieldLookup for FieldBlock {
     fn any_value(&self, name: &str, accept: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         self.values_named(name.as_bytes()).any(accept)
     }

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
 use steppe_lab::load::{Burst, Driver, Interval, LoadFailure, check};
 use steppe_lab::scenario::{CommandLoad, Load, LoadKind, Pace, Program};
 
@@ -25,8 +29,19 @@ fn shell(script: &str) -> Load {
 }
 
 fn start(load: &Load, folder: &Path) -> Driver {
+    heed_interrupts();
     let log = |name: &str| folder.join(format!("{name}.log"));
     Driver::start(std::slice::from_ref(load), 5, Instant::now(), log).unwrap()
+}
+
+/// As the lab itself does. A program inherits an ignored SIGINT, which a shell's `&` leaves behind,
+/// and a shell cannot trap it then; a signal that has a handler is back at its default.
+fn heed_interrupts() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let ends_the_tests = Arc::new(AtomicBool::new(true));
+        flag::register_conditional_default(SIGINT, ends_the_tests).unwrap();
+    });
 }
 
 /// One burst to the program's own end.
