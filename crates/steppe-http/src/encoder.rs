@@ -2,8 +2,19 @@
 
 use steppe_mem::{Buffer, Lease, OverBudget};
 
-use crate::forwarded::Sink;
 use crate::status;
+
+/// Takes the bytes of a field value, piece by piece.
+pub trait Put {
+    /// Appends `bytes`.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Put for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
 
 /// Writes into some room; notes where there is not enough.
 pub struct Encoder<'a> {
@@ -12,7 +23,7 @@ pub struct Encoder<'a> {
     is_full: bool,
 }
 
-impl Sink for Encoder<'_> {
+impl Put for Encoder<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         match self.room.get_mut(self.at..self.at + bytes.len()) {
@@ -67,6 +78,14 @@ impl<'a> Encoder<'a> {
     #[must_use]
     pub fn finish(self) -> Option<usize> {
         (!self.is_full).then_some(self.at)
+    }
+
+    /// A field line of HTTP/1 (RFC 9112 §5).
+    pub(crate) fn line(&mut self, name: &[u8], value: &[u8]) {
+        self.put(name);
+        self.put(b": ");
+        self.put(value);
+        self.put(b"\r\n");
     }
 
     /// In decimal. By hand: formatting machinery costs ten times as much.

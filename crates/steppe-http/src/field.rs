@@ -9,6 +9,8 @@ mod strip;
 
 use steppe_mem::{Buffer, Lease, OverBudget};
 
+use crate::encoder::Encoder;
+
 pub use list::FieldList;
 pub use strip::{UnderscoreRefused, Underscores};
 
@@ -119,6 +121,11 @@ impl Field {
             has_underscore: true,
             ..self
         }
+    }
+
+    /// Where its name and its value lie.
+    pub(crate) fn spans(self) -> (Span, Span) {
+        (self.name, self.value)
     }
 
     /// Its name in `bytes`, in the case that it came in.
@@ -322,8 +329,15 @@ impl FieldBlock {
         name: &[u8],
         value: &[u8],
     ) -> Result<(), OverBudget> {
-        let name = self.put(name)?;
-        let value = self.put(value)?;
+        // As a line of HTTP/1, so that it can go out with its neighbours in one piece.
+        let start = self.bytes.len();
+        self.make_room(name.len() + value.len() + 4)?;
+        let mut line = Encoder::new(self.bytes.spare_mut());
+        line.line(name, value);
+        let written = line.finish().expect("room was made");
+        self.bytes.advance(written);
+        let name = Span::new(start, start + name.len());
+        let value = Span::new(name.end() + 2, start + written - 2);
         let field = Field {
             id,
             name,
@@ -390,6 +404,32 @@ impl FieldBlock {
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.filled_mut()
     }
+}
+
+/// RFC 9110 §5.6.2.
+#[must_use]
+pub const fn is_token_byte(byte: u8) -> bool {
+    matches!(byte,
+        b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`'
+        | b'|' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z')
+}
+
+/// Whether `bytes` is a token (RFC 9110 §5.6.2): a method, a field name.
+#[must_use]
+pub fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
+}
+
+/// RFC 9110 §5.5: VCHAR, obs-text, and white space within.
+#[must_use]
+pub const fn is_value_byte(byte: u8) -> bool {
+    matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
+}
+
+/// Whether `bytes` can be a field's value.
+#[must_use]
+pub fn is_field_value(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| is_value_byte(byte)) && bytes.trim_ascii().len() == bytes.len()
 }
 
 /// The elements of a comma-separated list, without white space and empty ones

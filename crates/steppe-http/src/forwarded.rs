@@ -27,22 +27,11 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
-use crate::field::FieldId;
+use crate::encoder::Put;
+use crate::field::{FieldId, is_token};
 use crate::host::Authority;
 use crate::limits::{ADDRESS_TEXT_BYTES_MAX, FORWARDED_ELEMENTS_MAX};
-use element::{FromRight, forwarded_for, is_scheme, is_token, list_members, x_forwarded_for};
-
-/// Takes the bytes of a field value, piece by piece.
-pub trait Sink {
-    /// Appends `bytes`.
-    fn put(&mut self, bytes: &[u8]);
-}
-
-impl Sink for Vec<u8> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-}
+use element::{FromRight, forwarded_for, is_scheme, list_members, x_forwarded_for};
 
 /// The other end of a downstream connection. Made once a connection: its address is text already
 /// when a request needs it.
@@ -175,7 +164,7 @@ where
     }
 
     /// Writes the value of `Forwarded`.
-    pub fn write_forwarded(&self, sink: &mut impl Sink) {
+    pub fn write_forwarded(&self, sink: &mut impl Put) {
         if self.forwarded == Origin::Extended {
             put_lines(self.incoming.forwarded.clone(), sink);
             sink.put(b", ");
@@ -193,7 +182,7 @@ where
     }
 
     /// Writes the value of `X-Forwarded-For`.
-    pub fn write_x_forwarded_for(&self, sink: &mut impl Sink) {
+    pub fn write_x_forwarded_for(&self, sink: &mut impl Put) {
         if self.x_forwarded_for == Origin::Extended {
             put_lines(self.incoming.x_forwarded_for.clone(), sink);
             sink.put(b", ");
@@ -206,7 +195,7 @@ where
 
     /// Writes the value of `X-Forwarded-Proto`: a trusted proxy's, if it is one or a list of
     /// them, otherwise ours.
-    pub fn write_x_forwarded_proto(&self, sink: &mut impl Sink) {
+    pub fn write_x_forwarded_proto(&self, sink: &mut impl Put) {
         let lines = &self.incoming.x_forwarded_proto;
         if self.peer.is_trusted && is_list_of(lines.clone(), is_scheme) {
             put_lines(lines.clone(), sink);
@@ -217,7 +206,7 @@ where
 
     /// Writes the value of `X-Forwarded-Host`: a trusted proxy's, if it is one or a list of them,
     /// otherwise ours, which is empty when the request names no host.
-    pub fn write_x_forwarded_host(&self, sink: &mut impl Sink) {
+    pub fn write_x_forwarded_host(&self, sink: &mut impl Put) {
         let lines = &self.incoming.x_forwarded_host;
         let is_host = |member: &[u8]| Authority::parse(member).is_ok();
         if self.peer.is_trusted && is_list_of(lines.clone(), is_host) {
@@ -309,7 +298,7 @@ fn is_list_of<'a>(
 }
 
 /// Writes lines as one: RFC 9110 §5.3.
-fn put_lines<'a>(lines: impl Iterator<Item = &'a [u8]>, sink: &mut impl Sink) {
+fn put_lines<'a>(lines: impl Iterator<Item = &'a [u8]>, sink: &mut impl Put) {
     let is_empty = |line: &[u8]| list_members(line).next().is_none();
     for (index, line) in lines.filter(|line| !is_empty(line)).enumerate() {
         if index > 0 {
@@ -320,7 +309,7 @@ fn put_lines<'a>(lines: impl Iterator<Item = &'a [u8]>, sink: &mut impl Sink) {
 }
 
 /// Writes `for=` and a node: RFC 7239 §6, where an IPv6 address is bracketed and quoted.
-fn put_node(address: IpAddr, text: &[u8], sink: &mut impl Sink) {
+fn put_node(address: IpAddr, text: &[u8], sink: &mut impl Put) {
     let (before, after): (&[u8], &[u8]) = match address {
         IpAddr::V4(_) => (b"for=", b""),
         IpAddr::V6(_) => (b"for=\"[", b"]\""),
@@ -331,7 +320,7 @@ fn put_node(address: IpAddr, text: &[u8], sink: &mut impl Sink) {
 }
 
 /// Writes a value as a token or, where it isn't one, quoted. An authority needs no escaping.
-fn put_value(value: &[u8], sink: &mut impl Sink) {
+fn put_value(value: &[u8], sink: &mut impl Put) {
     if is_token(value) {
         sink.put(value);
     } else {

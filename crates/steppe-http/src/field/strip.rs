@@ -80,6 +80,9 @@ pub struct UnderscoreRefused;
 
 /// Marks the lines that `Connection` names.
 fn drop_connection_options(fields: &mut [Field], bytes: &[u8]) {
+    if options(fields, bytes).next().is_none() {
+        return;
+    }
     let mut named = options(fields, bytes);
     let few: [_; CONNECTION_OPTIONS_COMPARED_MAX] = std::array::from_fn(|_| named.next());
     let is_more = named.next().is_some();

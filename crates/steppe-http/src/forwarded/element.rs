@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::field::is_token;
+
 /// The elements of one field line, the last one first, without the white space around them.
 ///
 /// Commas in quotes don't count. Quotes are told by their number from the right, which only a
@@ -153,12 +155,6 @@ fn is_node_port(port: &[u8]) -> bool {
         }
         _ => matches!(port.len(), 1..=5) && port.iter().all(u8::is_ascii_digit),
     }
-}
-
-/// RFC 9110 §5.6.2.
-pub(super) fn is_token(value: &[u8]) -> bool {
-    let is_tchar = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !value.is_empty() && value.iter().all(is_tchar)
 }
 
 /// RFC 3986 §3.1.

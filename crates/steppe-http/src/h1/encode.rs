@@ -7,10 +7,9 @@
 use steppe_mem::{Buffer, Lease, OverBudget};
 
 use super::framing::BodyLength;
-use crate::encoder::{Encoder, refusal_bytes};
+use crate::encoder::{Encoder, Put, refusal_bytes};
 use crate::exchange::Refusal;
 use crate::field::{FieldBlock, FieldId};
-use crate::forwarded::Sink;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::status;
 
@@ -26,13 +25,6 @@ pub enum Persistence {
 }
 
 impl Encoder<'_> {
-    fn line(&mut self, name: &[u8], value: &[u8]) {
-        self.put(name);
-        self.put(b": ");
-        self.put(value);
-        self.put(b"\r\n");
-    }
-
     fn length(&mut self, length: BodyLength) {
         match length {
             BodyLength::Known(bytes) => {
@@ -47,12 +39,33 @@ impl Encoder<'_> {
         }
     }
 
+    /// Lines that lie one after the other as they are written here are copied in one piece.
     fn fields(&mut self, fields: &FieldBlock, skips: impl Fn(FieldId) -> bool) {
-        for (id, name, value) in fields.iter() {
-            if !skips(id) {
-                self.line(name, value);
+        let bytes = fields.bytes();
+        // Where such lines lie that are still to be copied.
+        let (mut start, mut end) = (0, 0);
+        for field in fields.fields() {
+            if skips(field.id) {
+                continue;
             }
+            let (name, value) = field.spans();
+            let is_as_written = value.start() == name.end() + 2
+                && bytes[name.end()..].starts_with(b": ")
+                && bytes[value.end()..].starts_with(b"\r\n");
+            let line_end = value.end() + 2;
+            if is_as_written && name.start() == end {
+                end = line_end;
+                continue;
+            }
+            self.put(&bytes[start..end]);
+            (start, end) = if is_as_written {
+                (name.start(), line_end)
+            } else {
+                self.line(name.of(bytes), value.of(bytes));
+                (0, 0)
+            };
         }
+        self.put(&bytes[start..end]);
     }
 }
 
@@ -251,4 +264,56 @@ impl Encoder<'_> {
 fn room_for(fields: &FieldBlock) -> usize {
     const OURS: usize = 512;
     fields.bytes().len() + OURS
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use steppe_mem::Budget;
+
+    use super::*;
+    use crate::field::FieldList;
+    use crate::h1::parse::{self, HeadLimits};
+
+    fn lines(fields: &FieldBlock, is_skipped: impl Fn(FieldId) -> bool) -> Vec<u8> {
+        let mut room = [0; 4096];
+        let mut out = Encoder::new(&mut room);
+        out.fields(fields, is_skipped);
+        let written = out.finish().expect("it is roomy");
+        room[..written].to_vec()
+    }
+
+    proptest! {
+        /// Lines as they come, with white space here and there; some are skipped, some removed,
+        /// some added: what is copied in one piece is what line by line would have been.
+        #[test]
+        fn lines_that_are_copied_together_are_those_that_are_meant(
+            came in prop::collection::vec(
+                ("(host|via|te|a|b)", "(:|: |:  |:\t)", "(|x|x y)", "(| )"), 0..8),
+            added in prop::collection::vec("[a-c]", 0..3),
+            removed in "[a-c]",
+        ) {
+            let lease = Budget::new(1 << 20).root().lease();
+            let mut bytes = Buffer::take(&lease, 4096).expect("room");
+            for (name, colon, value, end) in &came {
+                let line = format!("{name}{colon}{value}{end}\r\n");
+                bytes.put(line.as_bytes()).expect("room");
+            }
+            bytes.put(b"\r\n").expect("room");
+            let mut list = FieldList::take();
+            let limits = HeadLimits { bytes: 4096, fields: 100 };
+            parse::trailers(bytes.filled(), limits, &mut list, &lease).expect("valid");
+            let mut fields = FieldBlock::new(bytes, list);
+            fields.remove(removed.as_bytes());
+            for name in &added {
+                fields.append(name.as_bytes(), b"new").expect("room");
+            }
+            let is_skipped = |id| id == FieldId::Host;
+            let kept = fields.iter().filter(|&(id, ..)| !is_skipped(id));
+            let expected: Vec<u8> = kept
+                .flat_map(|(_, name, value)| [name, b": ", value, b"\r\n"].concat())
+                .collect();
+            prop_assert_eq!(lines(&fields, is_skipped), expected);
+        }
+    }
 }

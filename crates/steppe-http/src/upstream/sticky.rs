@@ -12,9 +12,8 @@ use std::net::IpAddr;
 use super::random::hash;
 use super::target::TargetState;
 use crate::config::HashOn;
-use crate::encoder::Encoder;
+use crate::encoder::{Encoder, Put};
 use crate::field::FieldBlock;
-use crate::forwarded::Sink;
 use crate::head::RequestHead;
 
 /// Hexadecimal digits of a value.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use steppe_http::field::FieldId;
-use steppe_http::h1::parse::{is_field_value, is_token};
+use steppe_http::field::{is_field_value, is_token};
 use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::config::limits::{

@@ -139,16 +139,20 @@ fn status_lines_are_read_and_refused() {
 
 #[test]
 fn words_of_bytes_are_skipped_as_single_bytes_are() {
-    let is_plain = |byte: u8| matches!(byte, 0x21..=0x7e);
-    for byte in 0..=u8::MAX {
-        for at in 0..20 {
-            let mut bytes = [b'a'; 20];
-            bytes[at] = byte;
-            let skipped = skip_plain(&bytes, 0);
-            let expected = if is_plain(byte) { 16 } else { at.min(16) };
-            assert_eq!(skipped, expected, "0x{byte:02x} at {at}");
+    fn check<const FIRST: u8>() {
+        for byte in 0..=u8::MAX {
+            for at in 0..20 {
+                let mut bytes = [b'a'; 20];
+                bytes[at] = byte;
+                let is_skipped = (FIRST..=0x7e).contains(&byte);
+                let expected = if is_skipped { 16 } else { at.min(16) };
+                let skipped = skip_from::<FIRST>(&bytes, 0);
+                assert_eq!(skipped, expected, "0x{byte:02x} at {at}");
+            }
         }
     }
+    check::<b' '>();
+    check::<b'!'>();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Spec: RFC 6265 §4.1.1 for names of cookies, RFC 9112 §3.2.1 for targets.
 
 use steppe_http::config::{HashOn, Statuses};
-use steppe_http::h1::parse::is_token;
+use steppe_http::field::is_token;
 
 use super::{Read, Refusal, field_name};
 use crate::config::limits::COOKIE_NAME_BYTES_MAX;
