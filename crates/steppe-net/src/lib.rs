@@ -18,6 +18,7 @@ mod service;
 mod sockets;
 mod stream;
 pub mod sys;
+pub mod tls;
 mod transport;
 mod worker;
 
