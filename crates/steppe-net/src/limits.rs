@@ -58,3 +58,11 @@ pub const CHANGES_MAX: usize = 4;
 /// A worker that takes longer to change its configuration is stuck, and is named.
 /// A change closes listeners, which accept what is queued first: no wait for peers.
 pub const CHANGE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Length of a certificate that is read. Those in use have 1 to 8 KiB, and one with
+/// the most names below some 40.
+pub const CERT_BYTES_MAX: usize = 64 << 10;
+
+/// Subject alternative names of a certificate that is read. Public authorities put
+/// at most some 100 to 250 into one; each costs a string.
+pub const CERT_NAMES_MAX: usize = 2000;
