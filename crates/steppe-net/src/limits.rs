@@ -66,3 +66,49 @@ pub const CERT_BYTES_MAX: usize = 64 << 10;
 /// Subject alternative names of a certificate that is read. Public authorities put
 /// at most some 100 to 250 into one; each costs a string.
 pub const CERT_NAMES_MAX: usize = 2000;
+/// A file of certificates, keys or revocation lists. Lists of large authorities have
+/// some MiB.
+pub const TLS_FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// A ClientHello, without headers of records. Post-quantum shares make them some 2 KiB.
+pub const CLIENT_HELLO_BYTES_MAX: usize = 16 << 10;
+
+/// What a ClientHello may take on the wire: as much again for headers of small records.
+pub const HELLO_RECORDS_BYTES_MAX: usize = 2 * CLIENT_HELLO_BYTES_MAX;
+
+/// The first read of a handshake: most flights fit.
+pub const HELLO_READ_BYTES: usize = 4 << 10;
+
+/// What a client may send after its ClientHello until it is established: 32 KiB of
+/// certificates, a second ClientHello after a HelloRetryRequest, and the rest.
+pub const CLIENT_FLIGHT_BYTES_MAX: usize = 40 << 10;
+
+/// What a server may send until it is established: as rustls bounds its messages.
+pub const SERVER_FLIGHT_BYTES_MAX: usize = 128 << 10;
+
+/// What rustls holds of an established session: keys, states, names, and the 4 KiB that
+/// it reads into and keeps.
+pub const TLS_SESSION_BYTES: usize = 8 << 10;
+
+/// What rustls and its cryptography take while a handshake is in progress, beyond that:
+/// the ClientHello in parsed form, the transcript, the client's certificates.
+pub const TLS_HANDSHAKE_BYTES: usize = 64 << 10;
+
+/// The first read of ciphertext where little came last: requests are small.
+pub const RECORD_READ_BYTES_MIN: usize = 4 << 10;
+
+/// A read of ciphertext where much comes: close to two records.
+pub const RECORD_READ_BYTES_MAX: usize = 32 << 10;
+
+/// Content that is sealed at once: two records go out with one system call.
+pub const SEALED_BYTES_MAX: usize = 32 << 10;
+
+/// How long a session can be resumed. Its secret opens tickets for as long.
+pub const TICKET_LIFETIME: Duration = Duration::from_secs(12 * 3600);
+
+/// A ticket. A client's chain is in it; larger ones are not made, and the session is
+/// not resumed.
+pub const TICKET_BYTES_MAX: usize = 16 << 10;
+
+/// Secrets in a file of ticket keys: the present one, and those before it.
+pub const TICKET_SECRETS_MAX: usize = 16;

@@ -1,0 +1,337 @@
+//! The server's side of a handshake.
+//!
+//! Invariants: rustls sees a ClientHello only when all of it is there and small enough, so that a
+//! client that sends one byte a second costs a buffer and no session; what a client sends in all
+//! until it is established is bounded; and everything that computes takes a turn.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use rustls::server::{Accepted, Acceptor};
+use rustls::{CertificateError, Connection, ServerConnection};
+use steppe_mem::{Buffer, Lease, Reservation};
+
+use super::agreed::Agreed;
+use super::handshakes::{Evicted, InProgress};
+use super::record::{self, HelloError, HelloReader};
+use super::server::{InForce, ListenerTls};
+use super::session::{self, Session};
+use crate::deadline::Deadline;
+use crate::limits::{
+    CLIENT_FLIGHT_BYTES_MAX, CLIENT_HELLO_BYTES_MAX, HELLO_READ_BYTES, HELLO_RECORDS_BYTES_MAX,
+    TLS_HANDSHAKE_BYTES, TLS_SESSION_BYTES,
+};
+use crate::transport::Transport;
+
+/// RFC 8446 §6.2.
+const UNEXPECTED_MESSAGE: u8 = 10;
+const DECODE_ERROR: u8 = 50;
+
+/// Why a handshake failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// The client speaks HTTP without TLS, and was told so.
+    #[error("plain HTTP")]
+    PlainHttp,
+    /// What came begins no handshake of TLS.
+    #[error("no TLS")]
+    NotTls,
+    /// The ClientHello is larger than it may be.
+    #[error("ClientHello too large")]
+    HelloTooLarge,
+    /// The client's certificates are larger than they may be.
+    #[error("client's certificates too large")]
+    ChainTooLarge,
+    /// It took too long.
+    #[error("timeout")]
+    Timeout,
+    /// Younger ones took its place.
+    #[error("too many handshakes")]
+    Evicted,
+    /// The client left.
+    #[error("closed by the client")]
+    Closed,
+    /// There is no memory for it.
+    #[error("over budget")]
+    OverBudget,
+    /// The client gave up, and said why.
+    #[error("alert from the client: {0}")]
+    Alert(String),
+    /// Client and listener don't agree, or the client's certificate is not valid.
+    #[error("{0}")]
+    Refused(rustls::Error),
+}
+
+impl HandshakeError {
+    /// One word, for counting: of a few that there are.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        use rustls::Error;
+        match self {
+            Self::PlainHttp => "plain_http",
+            Self::NotTls => "not_tls",
+            Self::HelloTooLarge => "hello_too_large",
+            Self::ChainTooLarge => "chain_too_large",
+            Self::Timeout => "timeout",
+            Self::Evicted => "evicted",
+            Self::Closed => "closed",
+            Self::OverBudget => "over_budget",
+            Self::Alert(_) => "client_alert",
+            Self::Refused(error) => match error {
+                Error::InvalidCertificate(_) | Error::NoCertificatesPresented => {
+                    "client_certificate"
+                }
+                Error::PeerIncompatible(_) | Error::NoApplicationProtocol => "incompatible",
+                _ => "protocol",
+            },
+        }
+    }
+}
+
+impl From<Evicted> for HandshakeError {
+    fn from(Evicted: Evicted) -> Self {
+        Self::Evicted
+    }
+}
+
+/// Whose handshake it is, and what it may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Accepting<'a> {
+    /// TLS of the listener.
+    pub tls: &'a ListenerTls,
+    /// Its place among others.
+    pub slot: &'a InProgress,
+    /// The calling task's, set to when it must be over.
+    pub deadline: &'a Deadline,
+    /// What it and its session are charged to.
+    pub lease: &'a Lease,
+    /// What a client is sent that speaks HTTP without TLS.
+    pub to_plain_http: &'a [u8],
+}
+
+impl Accepting<'_> {
+    /// Agrees with the client on `socket`, of which `pending` was read already.
+    ///
+    /// # Errors
+    /// Why there is no session. What the client is to be told of it was sent as far as one
+    /// write gets.
+    ///
+    /// # Cancel safety
+    /// The connection closes.
+    pub async fn accept(
+        &self,
+        mut socket: Transport,
+        pending: Option<Buffer>,
+    ) -> Result<(Transport, Agreed), HandshakeError> {
+        let (hello, end) = match self.read_hello(&mut socket, pending).await {
+            Ok(read) => read,
+            Err(error) => {
+                self.explain(&mut socket, &error);
+                return Err(error);
+            }
+        };
+        let reserve = |bytes| {
+            self.lease
+                .try_reserve(bytes)
+                .map_err(|_| HandshakeError::OverBudget)
+        };
+        let session = reserve(TLS_SESSION_BYTES)?;
+        let _handshake: Reservation = reserve(TLS_HANDSHAKE_BYTES)?;
+        let in_force = self.tls.in_force();
+        let begun = self
+            .slot
+            .step(|| begin(&in_force, &hello.filled()[..end]))
+            .await;
+        let mut begun = begun.map_err(|(error, alert)| {
+            send(&mut socket, &alert);
+            error
+        })?;
+        let mut hello = hello;
+        hello.consume(end);
+        let mut pending = Some(hello).filter(|rest| !rest.is_empty());
+        self.finish(&mut socket, &mut begun.tls, &mut pending)
+            .await?;
+        let agreed = Agreed::new(&begun.tls, begun.identity, begun.server_name)
+            .map_err(|_| refused(CertificateError::BadEncoding.into()))?;
+        let charges = (self.lease.clone(), session);
+        let driver = Session::new(socket, begun.tls, pending, charges);
+        Ok((Transport::with_driver(Box::new(driver)), agreed))
+    }
+
+    /// Waits for `ready`, for as long as the handshake may take.
+    async fn wait<T>(
+        &self,
+        mut ready: impl FnMut(&mut Context<'_>) -> Poll<Result<T, HandshakeError>>,
+    ) -> Result<T, HandshakeError> {
+        let waited = self.slot.unless_evicted(|cx| {
+            if let Poll::Ready(done) = ready(cx) {
+                return Poll::Ready(done);
+            }
+            ready!(self.deadline.poll_passed(cx));
+            Poll::Ready(Err(HandshakeError::Timeout))
+        });
+        waited.await?
+    }
+
+    /// The buffer that the ClientHello is in, and where its last record ends.
+    async fn read_hello(
+        &self,
+        socket: &mut Transport,
+        pending: Option<Buffer>,
+    ) -> Result<(Buffer, usize), HandshakeError> {
+        let mut reader = HelloReader::default();
+        let mut read = pending;
+        loop {
+            if let Some(bytes) = read.take() {
+                match reader.read(bytes.filled(), CLIENT_HELLO_BYTES_MAX) {
+                    Ok(Some(end)) => return Ok((bytes, end)),
+                    Ok(None) if bytes.len() < HELLO_RECORDS_BYTES_MAX => read = Some(bytes),
+                    Ok(None) | Err(HelloError::TooLarge) => {
+                        return Err(HandshakeError::HelloTooLarge);
+                    }
+                    Err(HelloError::NoHello) => return Err(HandshakeError::NotTls),
+                    Err(HelloError::PlainHttp) => return Err(HandshakeError::PlainHttp),
+                }
+            }
+            let fill = self.wait(|cx| poll_fill(cx, socket, self.lease, &mut read));
+            fill.await?;
+        }
+    }
+
+    /// Says why there is no session, before rustls knows of the client.
+    fn explain(&self, socket: &mut Transport, error: &HandshakeError) {
+        // RFC 8446 §6: a fatal alert.
+        let alert = |description| [21, 3, 3, 0, 2, 2, description];
+        match error {
+            HandshakeError::PlainHttp => {
+                send(socket, self.to_plain_http);
+                let _ = socket.poll_shutdown(&mut Context::from_waker(Waker::noop()));
+            }
+            HandshakeError::NotTls => send(socket, &alert(UNEXPECTED_MESSAGE)),
+            HandshakeError::HelloTooLarge => send(socket, &alert(DECODE_ERROR)),
+            _ => {}
+        }
+    }
+
+    /// Goes on until both sides are done.
+    async fn finish(
+        &self,
+        socket: &mut Transport,
+        tls: &mut Connection,
+        pending: &mut Option<Buffer>,
+    ) -> Result<(), HandshakeError> {
+        let mut left = CLIENT_FLIGHT_BYTES_MAX;
+        loop {
+            self.wait(|cx| session::poll_send(cx, socket, tls).map_err(|_| HandshakeError::Closed))
+                .await?;
+            if !tls.is_handshaking() {
+                return Ok(());
+            }
+            let record = match pending.as_ref().map(|bytes| record::whole(bytes.filled())) {
+                Some(Ok(Some(record))) => Some(record),
+                // rustls says what is wrong with it.
+                Some(Err(_)) => pending.as_ref().map(|bytes| bytes.len()),
+                Some(Ok(None)) | None => None,
+            };
+            let Some(record) = record else {
+                self.wait(|cx| poll_fill(cx, socket, self.lease, pending))
+                    .await?;
+                continue;
+            };
+            left = left
+                .checked_sub(record)
+                .ok_or(HandshakeError::ChainTooLarge)?;
+            let bytes = pending.as_mut().expect("a record is there");
+            let fed = self
+                .slot
+                .step(|| session::feed(tls, &bytes.filled()[..record]))
+                .await;
+            bytes.consume(record);
+            if bytes.is_empty() {
+                *pending = None;
+            }
+            if let Err(error) = fed {
+                poll_fn(|cx| {
+                    let _ = session::poll_send(cx, socket, tls);
+                    Poll::Ready(())
+                })
+                .await;
+                return Err(refused(error));
+            }
+        }
+    }
+}
+
+/// A handshake whose ClientHello was answered.
+struct Begun {
+    tls: Connection,
+    identity: usize,
+    server_name: Option<Box<str>>,
+}
+
+fn begin(in_force: &InForce, mut hello: &[u8]) -> Result<Begun, (HandshakeError, Vec<u8>)> {
+    let failed = |(error, mut alert): (rustls::Error, rustls::server::AcceptedAlert)| {
+        let mut bytes = Vec::new();
+        let _ = alert.write_all(&mut bytes);
+        (refused(error), bytes)
+    };
+    let mut acceptor = Acceptor::default();
+    let mut accepted: Option<Accepted> = None;
+    while accepted.is_none() && !hello.is_empty() {
+        let read = acceptor.read_tls(&mut hello);
+        if !matches!(read, Ok(1..)) {
+            return Err((HandshakeError::NotTls, Vec::new()));
+        }
+        accepted = acceptor.accept().map_err(failed)?;
+    }
+    let accepted = accepted.ok_or((HandshakeError::NotTls, Vec::new()))?;
+    let client = accepted.client_hello();
+    let name = client.server_name();
+    let identity = in_force.identities.choose(name, client.signature_schemes());
+    let server_name = name.map(Box::from);
+    let config = Arc::clone(in_force.config(identity));
+    let tls: ServerConnection = accepted.into_connection(config).map_err(failed)?;
+    Ok(Begun {
+        tls: Connection::Server(tls),
+        identity,
+        server_name,
+    })
+}
+
+fn refused(error: rustls::Error) -> HandshakeError {
+    match error {
+        rustls::Error::AlertReceived(alert) => HandshakeError::Alert(format!("{alert:?}")),
+        other => HandshakeError::Refused(other),
+    }
+}
+
+/// Reads once, behind what is there.
+fn poll_fill(
+    cx: &mut Context<'_>,
+    socket: &mut Transport,
+    lease: &Lease,
+    read: &mut Option<Buffer>,
+) -> Poll<Result<(), HandshakeError>> {
+    let count: io::Result<usize> = match read {
+        None => ready!(socket.poll_read(cx, lease, HELLO_READ_BYTES)).map(|buffer| {
+            let count = buffer.len();
+            *read = Some(buffer);
+            count
+        }),
+        Some(read) => ready!(socket.poll_read_more(cx, read, HELLO_RECORDS_BYTES_MAX)),
+    };
+    Poll::Ready(match count {
+        Ok(1..) => Ok(()),
+        Ok(0) | Err(_) => Err(HandshakeError::Closed),
+    })
+}
+
+/// As far as one write gets.
+fn send(socket: &mut Transport, bytes: &[u8]) {
+    let mut cx = Context::from_waker(Waker::noop());
+    if !bytes.is_empty() {
+        let _ = socket.poll_write(&mut cx, &[IoSlice::new(bytes)]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Reads certificates, keys and lists from files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+
+use crate::limits::TLS_FILE_BYTES_MAX;
+
+/// Why TLS can't be had from the files that were named.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file could not be read.
+    #[error("{}: {cause}", .path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{}: {problem}", .path.display())]
+    Content {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// There is no authority to trust.
+    #[error("the system has no certificate authorities: name a file with `ca`")]
+    NoSystemRoots,
+    /// TLS can't be set up from valid files.
+    #[error("{0}")]
+    Setup(String),
+}
+
+impl LoadError {
+    pub(super) fn content(path: &Path, problem: impl ToString) -> Self {
+        Self::Content {
+            path: path.to_owned(),
+            problem: problem.to_string(),
+        }
+    }
+}
+
+/// The whole file, up to [`TLS_FILE_BYTES_MAX`].
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let failed = |cause| LoadError::Read {
+        path: path.to_owned(),
+        cause,
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    let mut limited = file.take(TLS_FILE_BYTES_MAX + 1);
+    limited.read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > TLS_FILE_BYTES_MAX {
+        let problem = format!("larger than {TLS_FILE_BYTES_MAX} bytes");
+        return Err(LoadError::content(path, problem));
+    }
+    Ok(bytes)
+}
+
+/// The certificates of a PEM file, at least one.
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    let bytes = read(path)?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let certificates = certificates.map_err(|error| LoadError::content(path, error))?;
+    if certificates.is_empty() {
+        return Err(LoadError::content(path, "no certificate in it (PEM)"));
+    }
+    Ok(certificates)
+}
+
+/// The private key of a PEM file.
+pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, LoadError> {
+    let bytes = read(path)?;
+    PrivateKeyDer::from_pem_slice(&bytes)
+        .map_err(|_| LoadError::content(path, "no private key in it (PEM, without a password)"))
+}
+
+/// The revocation lists of a file: PEM, or one as DER.
+pub(super) fn revocation_lists(
+    path: &Path,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, LoadError> {
+    let bytes = read(path)?;
+    let is_pem = bytes.windows(5).take(1024).any(|at| at == b"-----");
+    if !is_pem {
+        return Ok(vec![CertificateRevocationListDer::from(bytes)]);
+    }
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
+    let lists = lists.map_err(|error| LoadError::content(path, error))?;
+    if lists.is_empty() {
+        return Err(LoadError::content(path, "no revocation list in it"));
+    }
+    Ok(lists)
+}

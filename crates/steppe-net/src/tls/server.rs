@@ -1,0 +1,309 @@
+//! TLS of a listener: its certificates, its policy for clients, its tickets.
+//!
+//! Invariant: what is in force is valid. Files that change are read again, and what can't be used
+//! changes nothing.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Instant, SystemTime};
+
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+
+use super::config::{ClientAuth, ClientTrust, Doubt, ListenerConfig};
+use super::identity::{Identities, Identity};
+use super::load::{self, LoadError};
+use super::tickets::{Context, Secrets, Ticketer};
+use super::x509::Summary;
+use super::{provider, versions};
+
+/// TLS of a listener, for all workers.
+pub struct ListenerTls {
+    config: ListenerConfig,
+    /// Its address, which tickets are bound to.
+    listener: String,
+    secrets: Arc<Secrets>,
+    in_force: RwLock<Arc<InForce>>,
+}
+
+/// What its files said when they were read last.
+pub(super) struct InForce {
+    pub(super) identities: Identities,
+    /// One for each identity.
+    configs: Vec<Arc<ServerConfig>>,
+    stamps: Vec<Stamp>,
+}
+
+/// When a file changed last, as far as its folder tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    path: PathBuf,
+    state: Option<(SystemTime, u64, u64)>,
+}
+
+/// What came of looking at the files again.
+#[derive(Debug)]
+pub enum Reread {
+    /// None had changed.
+    Unchanged,
+    /// They are in force.
+    Changed,
+    /// What was in force stays.
+    Failed(LoadError),
+}
+
+/// The one certificate of a configuration.
+#[derive(Debug)]
+struct Only(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Only {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+}
+
+impl ListenerTls {
+    /// Reads the files of `config`. Tickets of `last` stay good where nothing that they are
+    /// bound to has changed.
+    ///
+    /// # Errors
+    /// What is wrong with a file.
+    pub fn load(
+        config: &ListenerConfig,
+        listener: &str,
+        (last, now): (Option<&Self>, Instant),
+    ) -> Result<Self, LoadError> {
+        let file = config.ticket_keys.as_deref();
+        let kept = last.filter(|last| last.secrets.is_of(file));
+        let secrets = match kept {
+            Some(last) => {
+                last.secrets.refresh(now)?;
+                Arc::clone(&last.secrets)
+            }
+            None => Arc::new(Secrets::new(file, now)?),
+        };
+        let in_force = InForce::load(config, listener, &secrets)?;
+        Ok(Self {
+            config: config.clone(),
+            listener: listener.to_owned(),
+            secrets,
+            in_force: RwLock::new(Arc::new(in_force)),
+        })
+    }
+
+    /// Looks whether files have changed, and reads them again if so. It blocks for the disk.
+    pub fn reread(&self, now: Instant) -> Reread {
+        if self.in_force().stamps == stamps(&self.config) {
+            // Secrets of our own are rotated all the same.
+            let refreshed = match self.secrets.file() {
+                Some(_) => Ok(()),
+                None => self.secrets.refresh(now),
+            };
+            return refreshed.map_or_else(Reread::Failed, |()| Reread::Unchanged);
+        }
+        let read = self
+            .secrets
+            .refresh(now)
+            .and_then(|()| InForce::load(&self.config, &self.listener, &self.secrets));
+        match read {
+            Ok(read) => {
+                *self
+                    .in_force
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+                Reread::Changed
+            }
+            Err(error) => Reread::Failed(error),
+        }
+    }
+
+    /// What its certificates say, in the order of the configuration.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<(PathBuf, Summary)> {
+        let in_force = self.in_force();
+        let files = self.config.certificates.iter();
+        let read = in_force.identities.all().iter();
+        files
+            .zip(read)
+            .map(|(files, identity)| (files.cert.clone(), identity.summary.clone()))
+            .collect()
+    }
+
+    /// Whether clients are asked for a certificate.
+    #[must_use]
+    pub fn asks_clients(&self) -> bool {
+        self.config.client != ClientAuth::None
+    }
+
+    /// Whether a client that was shown certificate `shown` would have been shown another one for
+    /// `host`, a name in any case (RFC 9110 §15.5.20).
+    #[must_use]
+    pub fn is_misdirected(&self, shown: usize, host: &[u8]) -> bool {
+        let in_force = self.in_force();
+        let identities = &in_force.identities;
+        if identities.all().len() == 1 {
+            return false;
+        }
+        let Ok(host) = std::str::from_utf8(host) else {
+            return true;
+        };
+        let is_lower = !host.bytes().any(|byte| byte.is_ascii_uppercase());
+        let candidates = if is_lower {
+            identities.named(host)
+        } else {
+            identities.named(&host.to_ascii_lowercase())
+        };
+        !candidates.contains(&shown)
+    }
+
+    pub(super) fn in_force(&self) -> Arc<InForce> {
+        let in_force = self.in_force.read();
+        Arc::clone(&in_force.unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl InForce {
+    fn load(
+        config: &ListenerConfig,
+        listener: &str,
+        secrets: &Arc<Secrets>,
+    ) -> Result<Self, LoadError> {
+        // Before the files are read: a change meanwhile is seen next time.
+        let stamps = stamps(config);
+        let provider = provider();
+        let identities: Result<Vec<_>, _> = config
+            .certificates
+            .iter()
+            .map(|files| Identity::load(files, &provider))
+            .collect();
+        let identities = Identities::new(identities?);
+        let (verifier, context) = verifier(&config.client, listener)?;
+        let ticketer = Arc::new(Ticketer::new(Arc::clone(secrets), context));
+        let config_of = |identity: &Identity| {
+            let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+            let builder = builder
+                .with_protocol_versions(versions(config.min_version))
+                .map_err(|error| LoadError::Setup(error.to_string()))?;
+            let builder = builder.with_client_cert_verifier(Arc::clone(&verifier));
+            let mut server = builder.with_cert_resolver(Arc::new(Only(Arc::clone(&identity.key))));
+            server.alpn_protocols = config.alpn.clone();
+            server.ticketer = Arc::clone(&ticketer) as Arc<_>;
+            // Nothing that clients can make grow.
+            server.session_storage = Arc::new(NoServerSessionStorage {});
+            Ok(Arc::new(server))
+        };
+        let configs: Result<_, LoadError> = identities.all().iter().map(config_of).collect();
+        Ok(Self {
+            configs: configs?,
+            identities,
+            stamps,
+        })
+    }
+
+    pub(super) fn config(&self, identity: usize) -> &Arc<ServerConfig> {
+        &self.configs[identity]
+    }
+}
+
+impl fmt::Debug for ListenerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TLS of {}", self.listener)
+    }
+}
+
+/// The verifier of a policy, and what tickets are bound to under it.
+fn verifier(
+    auth: &ClientAuth,
+    listener: &str,
+) -> Result<(Arc<dyn ClientCertVerifier>, Context), LoadError> {
+    let (trust, policy) = match auth {
+        ClientAuth::None => {
+            let context = Context::of(&[listener.as_bytes(), b"none"]);
+            return Ok((WebPkiClientVerifier::no_client_auth(), context));
+        }
+        ClientAuth::Optional(trust) => (trust, &b"optional"[..]),
+        ClientAuth::Required(trust) => (trust, &b"required"[..]),
+    };
+    let ClientTrust {
+        ca,
+        crls,
+        expired_crl,
+        unknown_status,
+    } = trust;
+    let roots = roots(ca)?;
+    let mut parts = vec![
+        listener.as_bytes().to_vec(),
+        policy.to_vec(),
+        load::read(ca)?,
+    ];
+    let mut lists = Vec::new();
+    for path in crls {
+        let read = load::revocation_lists(path)?;
+        parts.extend(read.iter().map(|list| list.as_ref().to_vec()));
+        lists.extend(read);
+    }
+    let doubts = [expired_crl, unknown_status].map(|doubt| u8::from(*doubt == Doubt::Accept));
+    parts.push(doubts.to_vec());
+    let mut builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider());
+    if !lists.is_empty() {
+        builder = builder.with_crls(lists);
+        if *expired_crl == Doubt::Refuse {
+            builder = builder.enforce_revocation_expiration();
+        }
+        if *unknown_status == Doubt::Accept {
+            builder = builder.allow_unknown_revocation_status();
+        }
+    }
+    if matches!(auth, ClientAuth::Optional(_)) {
+        builder = builder.allow_unauthenticated();
+    }
+    let verifier = builder.build().map_err(|error| {
+        let path = crls.first().unwrap_or(ca);
+        LoadError::content(path, error)
+    })?;
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    Ok((verifier, Context::of(&parts)))
+}
+
+/// The authorities of a PEM file.
+pub(super) fn roots(path: &Path) -> Result<RootCertStore, LoadError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in load::certificates(path)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| LoadError::content(path, error))?;
+    }
+    Ok(roots)
+}
+
+fn stamps(config: &ListenerConfig) -> Vec<Stamp> {
+    let pairs = config.certificates.iter();
+    let mut paths: Vec<&PathBuf> = pairs
+        .flat_map(|files| [Some(&files.cert), Some(&files.key), files.ocsp.as_ref()])
+        .flatten()
+        .collect();
+    match &config.client {
+        ClientAuth::None => {}
+        ClientAuth::Optional(trust) | ClientAuth::Required(trust) => {
+            paths.push(&trust.ca);
+            paths.extend(&trust.crls);
+        }
+    }
+    paths.extend(&config.ticket_keys);
+    let stamp = |path: &PathBuf| {
+        use std::os::unix::fs::MetadataExt;
+        // Through links: they are how files are swapped.
+        let status = std::fs::metadata(path).ok();
+        let state =
+            status.and_then(|status| Some((status.modified().ok()?, status.len(), status.ino())));
+        Stamp {
+            path: path.clone(),
+            state,
+        }
+    };
+    paths.into_iter().map(stamp).collect()
+}

@@ -1,0 +1,321 @@
+//! An established session as a transport's driver.
+//!
+//! Invariants: ciphertext is read into a charged buffer, and a record is given to rustls when all
+//! of it is there; the buffer stays until the plaintext of its record was read, so that its charge
+//! covers what rustls holds of it. What is sealed and not sent is charged. A session that waits
+//! holds neither.
+
+use std::fmt;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::SocketAddr;
+use std::task::{Context, Poll, ready};
+
+use rustls::Connection;
+use steppe_mem::{Buffer, Lease, Reservation, Waiter};
+
+use super::record::{self, HEADER_BYTES};
+use crate::limits::{RECORD_READ_BYTES_MAX, RECORD_READ_BYTES_MIN, SEALED_BYTES_MAX};
+use crate::transport::{Driver, Transport};
+
+/// What sealing adds to [`SEALED_BYTES_MAX`] of content: headers, tags and content types.
+const SEALED_OVERHEAD: usize = 1024;
+
+/// An established session.
+pub(super) struct Session {
+    socket: Transport,
+    tls: Connection,
+    lease: Lease,
+    /// Ciphertext. Never empty while nothing of its first record is with rustls.
+    pending: Option<Buffer>,
+    /// What the next read asks for: much where much came last.
+    read_bytes: usize,
+    /// For what is sealed and not sent.
+    sealed: Option<Reservation>,
+    waiter: Waiter,
+    /// rustls has plaintext, the peer's end or an error for the codec.
+    is_readable: bool,
+    _charge: Reservation,
+}
+
+/// Gives what a transport takes to rustls as a blocking writer's.
+struct Blocking<'a, 'b> {
+    socket: &'a mut Transport,
+    cx: &'a mut Context<'b>,
+}
+
+impl Write for Blocking<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.socket.poll_write(self.cx, slices) {
+            Poll::Ready(written) => written,
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends what is sealed.
+pub(super) fn poll_send(
+    cx: &mut Context<'_>,
+    socket: &mut Transport,
+    tls: &mut Connection,
+) -> Poll<io::Result<()>> {
+    while tls.wants_write() {
+        match tls.write_tls(&mut Blocking { socket, cx }) {
+            Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+            Err(error) => return Poll::Ready(Err(error)),
+        }
+    }
+    Poll::Ready(Ok(()))
+}
+
+/// Gives rustls `bytes`, all of them.
+///
+/// Says whether there is plaintext to read, or the peer's end.
+///
+/// # Errors
+/// What is wrong with them; an alert is sealed then.
+pub(super) fn feed(tls: &mut Connection, mut bytes: &[u8]) -> Result<bool, rustls::Error> {
+    let mut is_readable = false;
+    while !bytes.is_empty() {
+        let fed = tls.read_tls(&mut bytes);
+        // It reads nothing after the peer's end.
+        if !matches!(fed, Ok(1..)) {
+            break;
+        }
+        let state = tls.process_new_packets()?;
+        is_readable = state.plaintext_bytes_to_read() > 0 || state.peer_has_closed();
+    }
+    Ok(is_readable)
+}
+
+/// The memory that rustls read the last records into shrinks to what it keeps.
+fn shrink(tls: &mut Connection) {
+    struct Nothing;
+    impl Read for Nothing {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+    }
+    let _ = tls.read_tls(&mut Nothing);
+}
+
+impl Session {
+    pub(super) fn new(
+        socket: Transport,
+        mut tls: Connection,
+        pending: Option<Buffer>,
+        (lease, charge): (Lease, Reservation),
+    ) -> Self {
+        tls.set_buffer_limit(Some(SEALED_BYTES_MAX));
+        shrink(&mut tls);
+        // What came with the end of the handshake.
+        let state = tls.process_new_packets();
+        let is_readable = !matches!(state, Ok(state) if
+            state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed());
+        Self {
+            socket,
+            tls,
+            lease,
+            pending,
+            read_bytes: RECORD_READ_BYTES_MIN,
+            sealed: None,
+            waiter: Waiter::default(),
+            is_readable,
+            _charge: charge,
+        }
+    }
+
+    /// Decrypts the records that are there whole, up to the first with plaintext.
+    fn decrypt(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while let Some(pending) = &mut self.pending {
+            let record = match record::whole(pending.filled()) {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => break,
+                // rustls says what is wrong with it, and seals an alert.
+                Err(_) => pending.len(),
+            };
+            let fed = feed(&mut self.tls, &pending.filled()[..record]);
+            pending.consume(record);
+            match fed {
+                Ok(is_readable) => self.is_readable = is_readable,
+                Err(error) => {
+                    let _ = poll_send(cx, &mut self.socket, &mut self.tls);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            }
+            if self.is_readable {
+                break;
+            }
+            self.release();
+        }
+        // An answer to a key update, say; what does not go now goes with what is written next.
+        if self.tls.wants_write() {
+            let _ = poll_send(cx, &mut self.socket, &mut self.tls);
+        }
+        Ok(())
+    }
+
+    /// Lets go of a buffer of which nothing is left, here or with rustls.
+    fn release(&mut self) {
+        if self.pending.as_ref().is_some_and(Buffer::is_empty) {
+            self.pending = None;
+            shrink(&mut self.tls);
+        }
+    }
+
+    /// Reads ciphertext behind what is pending; false is the end of the stream.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let count = match &mut self.pending {
+            None => {
+                let buffer = ready!(self.socket.poll_read(cx, &self.lease, self.read_bytes))?;
+                let count = buffer.len();
+                // A buffer that was filled says that more is on its way.
+                let is_full = buffer.spare() == 0;
+                self.read_bytes = if is_full {
+                    RECORD_READ_BYTES_MAX
+                } else {
+                    (count.next_power_of_two()).clamp(RECORD_READ_BYTES_MIN, RECORD_READ_BYTES_MAX)
+                };
+                self.pending = (count > 0).then_some(buffer);
+                count
+            }
+            Some(pending) => {
+                let bytes_max = RECORD_READ_BYTES_MAX.max(HEADER_BYTES + record::BYTES_MAX);
+                ready!(self.socket.poll_read_more(cx, pending, bytes_max))?
+            }
+        };
+        Poll::Ready(Ok(count > 0))
+    }
+
+    fn end(&mut self) {
+        self.is_readable = true;
+        self.pending = None;
+        // So that rustls tells an end from a cut.
+        let _ = self.tls.read_tls(&mut io::empty());
+    }
+
+    /// Reserves memory for what is to be sealed.
+    fn poll_reserve(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<io::Result<()>> {
+        let bytes = bytes.min(SEALED_BYTES_MAX) + SEALED_OVERHEAD;
+        let lacking = bytes.saturating_sub(self.sealed.as_ref().map_or(0, Reservation::bytes));
+        if lacking == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        // What is sealed already goes out first, and makes room.
+        if self.sealed.is_some() {
+            ready!(poll_send(cx, &mut self.socket, &mut self.tls))?;
+            self.sealed = None;
+        }
+        let Poll::Ready(charge) = self.lease.poll_reserve(cx, bytes, &mut self.waiter) else {
+            return match self.socket.poll_closed(cx) {
+                Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+                Poll::Pending => Poll::Pending,
+            };
+        };
+        self.sealed = Some(charge);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Driver for Session {
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.is_readable {
+            self.release();
+            self.decrypt(cx)?;
+            if !self.is_readable && !ready!(self.poll_fill(cx))? {
+                self.end();
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut count = 0;
+        while count < room.len() {
+            if !self.is_readable {
+                // The next record may be there already; nothing is waited for behind others.
+                self.release();
+                self.decrypt(cx)?;
+            }
+            if !self.is_readable {
+                if count > 0 {
+                    break;
+                }
+                ready!(self.poll_readable(cx))?;
+            }
+            match self.tls.reader().read(&mut room[count..]) {
+                // The end stays.
+                Ok(0) => break,
+                Ok(read) => count += read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_readable = false,
+                Err(error) if count == 0 => return Poll::Ready(Err(error)),
+                Err(_) => break,
+            }
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        loop {
+            ready!(self.poll_reserve(cx, bytes))?;
+            let written = match slices {
+                [only] => self.tls.writer().write(only)?,
+                _ => self.tls.writer().write_vectored(slices)?,
+            };
+            if written > 0 || bytes == 0 {
+                // As far as it goes; `poll_flush` waits for the rest.
+                if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
+                    return Poll::Ready(Err(error));
+                }
+                return Poll::Ready(Ok(written));
+            }
+            // It is full.
+            ready!(poll_send(cx, &mut self.socket, &mut self.tls))?;
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(poll_send(cx, &mut self.socket, &mut self.tls))?;
+        self.sealed = None;
+        self.socket.poll_flush(cx)
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Said once, however often this is polled.
+        self.tls.send_close_notify();
+        ready!(self.poll_flush(cx))?;
+        self.socket.poll_shutdown(cx)
+    }
+
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.socket.poll_closed(cx)
+    }
+
+    fn is_starved(&self) -> bool {
+        self.socket.is_starved()
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.socket.local_address()
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Session({:?})", self.socket)
+    }
+}
