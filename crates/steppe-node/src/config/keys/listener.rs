@@ -2,9 +2,9 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
-use super::TIMEOUT;
-use crate::config::limits::{BODY_BYTES, CONNECTIONS, HEADER_BYTES, HEADER_COUNT};
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Table};
+use super::tls::LISTENER_TLS;
+use crate::config::limits::{BODY_BYTES, CONNECTIONS, HANDSHAKES, HEADER_BYTES, HEADER_COUNT};
+use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static LISTENER: Table = Table {
     name: "http.listener",
@@ -30,7 +30,13 @@ pub(super) static LISTENER: Table = Table {
             "What is spoken: HTTP/1.1 is \"h1\".",
         )
         .absent(Absent::Texts(&["h1"])),
-        Key::later("tls", "Certificates and what clients must show."),
+        Key::new("tls", Kind::Table(&LISTENER_TLS), LISTENER_TLS.doc),
+        Key::new(
+            "redirect_https",
+            Kind::Either(&[Kind::Boolean, Kind::Integer(1, u16::MAX as u64)]),
+            "Every request is redirected to https, at this port; `true` is 443.",
+        )
+        .absent(Absent::No),
         Key::new(
             "proxy_protocol",
             Kind::Boolean,
@@ -57,7 +63,7 @@ pub(super) static LISTENER: Table = Table {
         )
         .absent(Absent::Table),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static LISTENER_LIMITS: Table = Table {
@@ -88,8 +94,14 @@ static LISTENER_LIMITS: Table = Table {
             "Connections open at once, of the node: 503.",
         )
         .absent(Absent::Number(10_000)),
+        Key::new(
+            "handshakes",
+            Kind::Integer(HANDSHAKES.0, HANDSHAKES.1),
+            "TLS handshakes in progress at once, of the node: the oldest gives way.",
+        )
+        .absent(Absent::Number(1_000)),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static LISTENER_TIMEOUTS: Table = Table {
@@ -97,23 +109,29 @@ static LISTENER_TIMEOUTS: Table = Table {
     doc: "How long a client may take.",
     keys: &[
         Key::new(
+            "handshake",
+            Kind::TIMEOUT,
+            "From the connection to the end of the TLS handshake: closed.",
+        )
+        .absent(Absent::Text("10s")),
+        Key::new(
             "header",
-            TIMEOUT,
+            Kind::TIMEOUT,
             "From a request's first byte to the end of its head: 408.",
         )
         .absent(Absent::Text("10s")),
         Key::new(
             "idle",
-            TIMEOUT,
+            Kind::TIMEOUT,
             "Between requests on a kept-alive connection, and between two reads of a body.",
         )
         .absent(Absent::Text("60s")),
         Key::new(
             "write_stall",
-            TIMEOUT,
+            Kind::TIMEOUT,
             "A response write that makes no progress.",
         )
         .absent(Absent::Text("30s")),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
