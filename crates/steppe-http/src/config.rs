@@ -3,6 +3,7 @@
 //! Every value here is within its range: the reader of a configuration file
 //! builds these types or reports a mistake, and nothing validates them again.
 
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,14 @@ use steppe_net::ListenAddress;
 use crate::path::PathPattern;
 
 mod protocol;
+mod tls;
 mod upstream;
 
 pub use crate::field::Underscores;
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
 pub use protocol::{H1, ProtocolName};
+pub use tls::{ClientCertMatch, ListenerTls};
 pub use upstream::{
     Balance, HashOn, Health, Outlier, Retry, RetryOn, Server, Servers, Statuses, Sticky,
     UpstreamTimeouts,
@@ -46,6 +49,10 @@ pub struct Listener {
     pub address: ListenAddress,
     /// What is spoken on it, at least one.
     pub protocols: Vec<ProtocolName>,
+    /// TLS below them. `None`: none.
+    pub tls: Option<ListenerTls>,
+    /// The port that every request is redirected to by https, on a listener without TLS.
+    pub redirect_https: Option<NonZeroU16>,
     /// Trusted proxies say first who they connect for; others are turned away.
     pub proxy_protocol: bool,
     /// What becomes of fields whose name has an underscore.
@@ -67,6 +74,8 @@ pub struct ListenerLimits {
     pub body_bytes: u64,
     /// Connections open at once, of the node: 503.
     pub connections: usize,
+    /// TLS handshakes in progress at once, of the node: the oldest gives way.
+    pub handshakes: usize,
 }
 
 impl Default for ListenerLimits {
@@ -76,6 +85,7 @@ impl Default for ListenerLimits {
             header_count: 100,
             body_bytes: 64 << 20,
             connections: 10_000,
+            handshakes: 1_000,
         }
     }
 }
@@ -83,6 +93,8 @@ impl Default for ListenerLimits {
 /// Timeouts of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerTimeouts {
+    /// From the connection to the end of its TLS handshake.
+    pub handshake: Duration,
     /// From a request's first byte to the end of its head: 408.
     pub header: Duration,
     /// Between requests on a kept-alive connection, and between two reads of a body.
@@ -94,6 +106,7 @@ pub struct ListenerTimeouts {
 impl Default for ListenerTimeouts {
     fn default() -> Self {
         Self {
+            handshake: Duration::from_secs(10),
             header: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             write_stall: Duration::from_secs(30),
@@ -187,6 +200,8 @@ pub struct Route {
     pub headers: Vec<(String, String)>,
     /// Query parameters that must be there with just this value.
     pub query: Vec<(String, String)>,
+    /// What the client's certificate must have. `None`: it needs none.
+    pub client_cert: Option<ClientCertMatch>,
     /// Indexes into [`Gateway::filters`], in order.
     pub filters: Vec<usize>,
     /// Who answers.

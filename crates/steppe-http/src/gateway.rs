@@ -270,6 +270,8 @@ mod tests {
             listeners: vec![config::Listener {
                 address: ListenAddress::Tcp(address),
                 protocols: vec![config::H1],
+                tls: None,
+                redirect_https: None,
                 limits: config::ListenerLimits {
                     connections: 2,
                     ..config::ListenerLimits::default()

@@ -208,6 +208,8 @@ fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
         listeners: vec![Listener {
             address: ListenAddress::Tcp(address),
             protocols: vec![config::H1],
+            tls: None,
+            redirect_https: None,
             proxy_protocol: false,
             underscores: config::Underscores::default(),
             limits: config::ListenerLimits::default(),
@@ -228,6 +230,7 @@ fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
             methods: Vec::new(),
             headers: Vec::new(),
             query: Vec::new(),
+            client_cert: None,
             filters: vec![0],
             target: Target::Upstream(0),
             budget: None,

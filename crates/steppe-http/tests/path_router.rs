@@ -29,6 +29,7 @@ fn route(hosts: &str, path: &str) -> Route {
         methods: Vec::new(),
         headers: Vec::new(),
         query: Vec::new(),
+        client_cert: None,
         filters: Vec::new(),
         target: Target::Upstream(0),
         budget: None,

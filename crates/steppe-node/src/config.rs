@@ -36,6 +36,7 @@ use std::{fs, io};
 use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
 use steppe_net::ListenAddress;
+use steppe_net::tls::config::CertificateFiles;
 use steppe_telemetry::Destination;
 
 use crate::container::memory_limit;
@@ -118,6 +119,8 @@ pub struct Admin {
     pub token_file: Option<PathBuf>,
     /// Where `/healthz` and `/readyz` stand alone.
     pub probes: Option<ListenAddress>,
+    /// What `listen` is served with. `None`: without TLS.
+    pub tls: Option<CertificateFiles>,
 }
 
 /// `[log]`.

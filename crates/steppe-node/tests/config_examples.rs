@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use expect_test::expect;
 use steppe_http::config::{
-    FilterKind, ListenerLimits, ListenerTimeouts, Outlier, Servers, Target, UpstreamKind,
+    ClientCertMatch, FilterKind, H1, ListenerLimits, ListenerTimeouts, ListenerTls, Outlier,
+    Servers, Target, UpstreamKind,
+};
+use steppe_net::tls::config::{
+    CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
 };
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
@@ -41,7 +45,6 @@ fn what_is_not_supported_yet_is_named_and_nothing_else() {
         "h2c" in `protocols` is not supported yet
         "h2" in `protocols` is not supported yet
         "h3" in `protocols` is not supported yet
-        `http.listener.tls` is not supported yet
         `http.upstream.circuit_breaker` is not supported yet
         `http.upstream.hedge` is not supported yet
         "cors" in `kind` is not supported yet
@@ -81,15 +84,18 @@ fn the_benchmark_of_h1_is_fine() {
                 "protocols": [
                   "h1"
                 ],
+                "redirect_https": false,
                 "proxy_protocol": false,
                 "underscores": "drop",
                 "limits": {
                   "header_bytes": "16KiB",
                   "header_count": 100,
                   "body_bytes": "64MiB",
-                  "connections": 10000
+                  "connections": 10000,
+                  "handshakes": 1000
                 },
                 "timeouts": {
+                  "handshake": "10s",
                   "header": "10s",
                   "idle": "1m",
                   "write_stall": "30s"
@@ -196,6 +202,140 @@ fn every_key_arrives() {
     assert_eq!(config.http.routes[1].target, Target::Upstream(1));
     expect_test::expect_file!["data/full.effective.json"]
         .assert_eq(&format!("{:#}\n", config.effective()));
+}
+
+/// A certificate of `FULL`, in its folder.
+fn certificate(cert: &str, key: &str, ocsp: Option<&str>) -> CertificateFiles {
+    let path = |name: &str| Path::new("/etc/steppe/tls").join(name);
+    CertificateFiles {
+        cert: path(cert),
+        key: path(key),
+        ocsp: ocsp.map(path),
+    }
+}
+
+const HTTP_1_1: &[u8] = b"http/1.1";
+
+#[test]
+fn every_key_of_tls_with_clients_arrives() {
+    let config = valid("/etc/steppe/steppe.toml", FULL);
+    let admin = config.admin.expect("admin").tls;
+    assert_eq!(admin, Some(certificate("admin.crt", "admin.key", None)));
+    let [plain, tls, redirecting] = &config.http.listeners[..] else {
+        panic!("three listeners");
+    };
+    let redirects = [plain, tls, redirecting].map(|each| each.redirect_https.map(u16::from));
+    assert_eq!(redirects, [Some(8443), None, Some(443)]);
+    assert_eq!((&plain.tls, &redirecting.tls), (&None, &None));
+    assert_eq!(plain.limits.handshakes, 6);
+    assert_eq!(plain.timeouts.handshake, Duration::from_secs(4));
+    let session = ListenerConfig {
+        certificates: vec![
+            certificate("a.crt", "a.key", Some("a.ocsp")),
+            certificate("b.crt", "/b.key", None),
+        ],
+        min_version: MinVersion::Tls13,
+        client: ClientAuth::Optional(ClientTrust {
+            ca: "/etc/steppe/tls/clients.crt".into(),
+            crls: vec!["/etc/steppe/tls/clients.crl".into()],
+            expired_crl: Doubt::Accept,
+            unknown_status: Doubt::Accept,
+        }),
+        ticket_keys: Some("/etc/steppe/tls/tickets".into()),
+        alpn: vec![HTTP_1_1.to_vec()],
+    };
+    let expected = ListenerTls {
+        session,
+        strict_transport_security: Some("max-age=31536000; includeSubDomains".to_owned()),
+    };
+    assert_eq!(tls.tls, Some(expected));
+    let client_cert = ClientCertMatch {
+        subject: Some("CN=api,O=Example".to_owned()),
+        san: Some("spiffe://example/api".to_owned()),
+        fingerprint: Some(*b"0123456789abcdefghijklmnopqrstuv"),
+    };
+    let route = config.http.routes.last().expect("a route");
+    assert_eq!(route.client_cert, Some(client_cert));
+    assert_eq!(config.http.routes[0].client_cert, None);
+}
+
+#[test]
+fn every_key_of_tls_with_servers_arrives() {
+    let config = valid("/etc/steppe/steppe.toml", FULL);
+    let servers = |name: &str| {
+        let upstream = config.http.upstreams.iter().find(|each| each.name == name);
+        match &upstream.expect("it is there").kind {
+            UpstreamKind::Servers(servers) => servers,
+            UpstreamKind::Respond(_) => panic!("{name} has servers"),
+        }
+    };
+    assert_eq!(servers("a").tls, None);
+    let expected = ServerTrust {
+        ca: Some("/etc/steppe/tls/ca.crt".into()),
+        server_name: Some("c.internal".to_owned()),
+        identity: Some(certificate("node.crt", "node.key", None)),
+        verify: false,
+        pins: vec![*b"0123456789abcdefghijklmnopqrstuv"],
+        min_version: MinVersion::Tls13,
+        alpn: vec![HTTP_1_1.to_vec()],
+    };
+    assert_eq!(servers("c").tls, Some(expected));
+    let default = ServerTrust {
+        ca: None,
+        server_name: None,
+        identity: None,
+        verify: true,
+        pins: Vec::new(),
+        min_version: MinVersion::Tls12,
+        alpn: vec![HTTP_1_1.to_vec()],
+    };
+    assert_eq!(servers("d").tls, Some(default));
+    assert_eq!([servers("c").protocol, servers("a").protocol], [H1, H1]);
+}
+
+/// A Unix socket has no name that a certificate could be verified for.
+#[test]
+fn a_server_on_a_unix_socket_has_a_name_or_is_not_verified() {
+    let text = |tls: &str| {
+        format!(
+            "[[http.listener]]\nlisten = \"[::]:0\"\n\
+             [http.upstream.a]\nservers = [\"unix:/a\"]\nprotocol = \"h1s\"\ntls = {{ {tls} }}\n\
+             [[http.route]]\nname = \"a\"\nupstream = \"a\"\n"
+        )
+    };
+    valid("a.toml", &text("server_name = \"a.internal\""));
+    valid("a.toml", &text("verify = false"));
+    let report = config::parse("a.toml", &text("ca = \"ca.crt\"")).expect_err("no name");
+    assert_eq!(
+        report.mistakes()[0].message,
+        "`unix:/a` is no name to verify"
+    );
+}
+
+#[test]
+fn tls_of_a_listener_has_defaults() {
+    let listener = |keys: &str| {
+        let text = format!(
+            "[[http.listener]]\nlisten = \"[::]:0\"\n\
+             [http.listener.tls]\ncertificates = [{{ cert = \"a\", key = \"b\" }}]\n{keys}"
+        );
+        let mut config = valid("a.toml", &text);
+        let tls = config.http.listeners.remove(0).tls;
+        tls.expect("it has TLS")
+    };
+    let tls = listener("");
+    assert_eq!(tls.session.min_version, MinVersion::Tls12);
+    assert_eq!(tls.session.client, ClientAuth::None);
+    assert_eq!(tls.session.ticket_keys, None);
+    assert_eq!(tls.strict_transport_security, None);
+    let tls = listener("client_auth = \"required\"\nclient_ca = \"ca\"\n");
+    let trust = ClientTrust {
+        ca: "ca".into(),
+        crls: Vec::new(),
+        expired_crl: Doubt::Refuse,
+        unknown_status: Doubt::Refuse,
+    };
+    assert_eq!(tls.session.client, ClientAuth::Required(trust));
 }
 
 /// The effective configuration has the keys of a file, and JSON reads as TOML does.

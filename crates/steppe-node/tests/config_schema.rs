@@ -134,7 +134,7 @@ fn it_accepts_every_effective_configuration() {
 #[test]
 fn it_refuses_what_is_not_supported_yet() {
     let refused = refusals(&config::schema(), &example("gateway.toml"), "");
-    for place in [".trace", ".tls", ".circuit_breaker", ".hedge", ".protocols"] {
+    for place in [".trace", ".circuit_breaker", ".hedge", ".protocols"] {
         assert!(
             refused.iter().any(|each| each.contains(place)),
             "{place}: {refused:#?}"
@@ -155,6 +155,14 @@ fn it_refuses_mistakes() {
         (json!({ "node": { "worker": 1 } }), "unknown"),
         (json!({ "http": { "listener": [{}] } }), "required"),
         (json!({ "http": { "route": [{ "name": "a" }] } }), "oneOf"),
+        (
+            json!({ "http": { "route": [{ "name": "a", "upstream": "b", "client_cert": {} }] } }),
+            "anyOf",
+        ),
+        (
+            json!({ "http": { "listener": [{ "listen": "[::]:1", "tls": {} }] } }),
+            "required",
+        ),
         (
             json!({ "http": { "upstream": { "a": { "servers": [] } } } }),
             "minItems",

@@ -82,13 +82,6 @@ const LISTED: &[Listed] = &[
     },
     Listed {
         files: &[
-            "steppe-node/src/config/keys.rs",
-            "steppe-node/src/config/keys/upstream.rs",
-        ],
-        reason: "one table of keys in several files",
-    },
-    Listed {
-        files: &[
             "steppe-node/src/config/tree.rs",
             "steppe-node/src/config/tree/json.rs",
             "steppe-node/src/config/tree/toml.rs",

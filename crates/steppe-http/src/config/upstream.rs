@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use steppe_net::ServerAddress;
+use steppe_net::tls::config::ServerTrust;
 
 use super::protocol::{H1, ProtocolName};
 use crate::proxy_protocol::ProxyVersion;
@@ -18,6 +19,8 @@ pub struct Servers {
     pub servers: Vec<Server>,
     /// What they speak.
     pub protocol: ProtocolName,
+    /// TLS below it. `None`: none.
+    pub tls: Option<ServerTrust>,
     /// Which one is next.
     pub balance: Balance,
     /// What keeps a client at its server.
@@ -169,6 +172,7 @@ impl Servers {
             sticky: None,
             slow_start: Duration::ZERO,
             protocol: H1,
+            tls: None,
             keepalive: 256,
             timeouts: UpstreamTimeouts::default(),
             health: None,

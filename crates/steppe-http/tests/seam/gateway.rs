@@ -120,6 +120,8 @@ fn configuration(setup: Setup, addresses: &[SocketAddr]) -> config::Gateway {
     let listener = |(&address, &protocol): (&SocketAddr, &ProtocolName)| Listener {
         address: ListenAddress::Tcp(address),
         protocols: vec![protocol],
+        tls: None,
+        redirect_https: None,
         proxy_protocol: false,
         underscores: config::Underscores::default(),
         limits: config::ListenerLimits::default(),
@@ -150,6 +152,7 @@ fn configuration(setup: Setup, addresses: &[SocketAddr]) -> config::Gateway {
             methods: Vec::new(),
             headers: Vec::new(),
             query: Vec::new(),
+            client_cert: None,
             filters: (0..filters.len()).collect(),
             target: Target::Upstream(0),
             budget: None,

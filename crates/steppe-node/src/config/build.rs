@@ -3,6 +3,7 @@
 //! Invariant: `None` only where a mistake was reported; every key of the table is taken here, and
 //! the test at the end names one that is not.
 
+mod tls;
 mod upstreams;
 
 use std::collections::HashMap;
@@ -75,6 +76,7 @@ fn admin(admin: &Fields) -> Option<Admin> {
         listen: admin.take("listen")?,
         token_file: admin.optional("token_file")?,
         probes: admin.optional("probes")?,
+        tls: tls::admin(admin)?,
     })
 }
 
@@ -151,11 +153,12 @@ fn all<T, U>(items: impl Iterator<Item = T>, build: impl FnMut(T) -> Option<U>) 
 fn listener(listener: &Fields) -> Option<Listener> {
     let limits = listener.table("limits")?;
     let timeouts = listener.table("timeouts")?;
-    // The gateway has one codec as yet, and the table serves its name alone.
-    let _protocols: Vec<&str> = listener.take("protocols")?;
     Some(Listener {
         address: listener.take("listen")?,
+        // The gateway has one codec as yet, and the table serves its name alone.
         protocols: listener.take("protocols")?,
+        tls: tls::listener(listener)?,
+        redirect_https: tls::redirect_https(listener)?,
         proxy_protocol: listener.take("proxy_protocol")?,
         underscores: Underscores::named(listener.take("underscores")?)?,
         limits: ListenerLimits {
@@ -163,8 +166,10 @@ fn listener(listener: &Fields) -> Option<Listener> {
             header_count: limits.take("header_count")?,
             body_bytes: limits.take("body_bytes")?,
             connections: limits.take("connections")?,
+            handshakes: limits.take("handshakes")?,
         },
         timeouts: ListenerTimeouts {
+            handshake: timeouts.take("handshake")?,
             header: timeouts.take("header")?,
             idle: timeouts.take("idle")?,
             write_stall: timeouts.take("write_stall")?,
@@ -194,11 +199,11 @@ fn respond(respond: &Fields) -> Option<Respond> {
 
 fn servers(upstream: &Fields) -> Option<Servers> {
     let timeouts = upstream.table("timeouts")?;
-    // As for listeners.
-    let _protocol: &str = upstream.take("protocol")?;
+    let (protocol, tls) = upstreams::protocol(upstream)?;
     Some(Servers {
         servers: all(upstream.list("servers").iter(), server)?,
-        protocol: upstream.take("protocol")?,
+        protocol,
+        tls,
         balance: upstreams::balance(upstream)?,
         sticky: upstreams::sticky(upstream)?,
         slow_start: upstream.take("slow_start")?,
@@ -264,6 +269,7 @@ fn route(names: &Names<'_>, route: &Fields) -> Option<Route> {
         methods: methods.unwrap_or_default(),
         headers: route.take("headers")?,
         query: route.take("query")?,
+        client_cert: route.optional("client_cert")?,
         filters: all(filters.iter(), |name| {
             names.filters.get(name.as_str()).copied()
         })?,

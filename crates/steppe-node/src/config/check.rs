@@ -5,6 +5,7 @@
 
 mod fields;
 mod routes;
+mod tls;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -33,6 +34,7 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
             proxy_protocol(http, listener, mistakes);
         }
         fields::check(http, mistakes);
+        tls::check(http, mistakes);
         routes::check(file, http, mistakes);
         // A key that was refused may have named what looks unused.
         if mistakes.is_empty() {

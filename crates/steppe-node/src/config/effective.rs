@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use steppe_http::config::HostPattern;
 
 use super::Config;
-use super::grammar::{duration_text, percent_text, size_text};
+use super::grammar::{duration_text, fingerprint_text, percent_text, pin_text, size_text};
 use super::typed::{Fields, Named, Node, Typed};
 
 /// Stands for a value that must not be shown.
@@ -85,6 +85,8 @@ fn scalar(typed: &Typed) -> Value {
         Typed::Network(network) => json!(network.to_string()),
         Typed::HashOn(on) => json!(on.to_string()),
         Typed::Statuses(statuses) => json!(statuses.to_string()),
+        Typed::Pin(digest) => json!(pin_text(digest)),
+        Typed::Fingerprint(digest) => json!(fingerprint_text(digest)),
         Typed::File(path) => json!(path.to_string_lossy()),
         Typed::Host(HostPattern::Exact(name)) => json!(name),
         Typed::Host(HostPattern::Wildcard(suffix)) => json!(format!("*{suffix}")),
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
     use crate::config::keys::ROOT;
     use crate::config::mistake::Span;
-    use crate::config::table::{Form, Key, Kind, Support, Table};
+    use crate::config::table::{Form, Key, Kind, Needs, Support, Table};
     use crate::config::typed::Field;
 
     static TABLE: Table = Table {
@@ -133,7 +135,7 @@ mod tests {
             Key::new("keys", Kind::List(&Kind::Text(Form::Any), 0), "").secret(),
             Key::new("token_file", Kind::Text(Form::Any), ""),
         ],
-        one_of: &[],
+        needs: Needs::Nothing,
     };
 
     fn node(typed: Typed) -> Node {

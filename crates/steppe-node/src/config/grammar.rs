@@ -404,8 +404,13 @@ pub(super) fn is_ours(name: &str) -> bool {
     id.is_hop_by_hop() || matches!(id, FieldId::ContentLength | FieldId::Trailer)
 }
 
+mod tls;
 mod upstream;
 
+pub(super) use tls::{
+    alt_name, fingerprint, fingerprint_text, pin, pin_text, server_name, subject,
+    transport_security,
+};
 pub(super) use upstream::{cookie_name, hash_on, statuses, target};
 
 #[cfg(test)]

@@ -7,20 +7,21 @@
 
 mod access;
 mod files;
+mod listener;
+mod tls;
 mod upstream;
 
 use super::limits::{
-    BODY_BYTES, CONNECTIONS, DRAIN_TIMEOUT_MAX, HEADER_BYTES, HEADER_COUNT, KEEPALIVE,
-    MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, ROUTE_BUDGET_MIN, TIMEOUT_MAX, TIMEOUT_MIN, WEIGHT,
-    WORKERS_MAX,
+    DRAIN_TIMEOUT_MAX, KEEPALIVE, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, ROUTE_BUDGET_MIN,
+    TIMEOUT_MAX, WEIGHT, WORKERS_MAX,
 };
-use super::table::{Absent, Choice, Form, Key, Kind, Table, Tagged, Variant};
+use super::table::{Absent, Choice, Form, Key, Kind, Needs, Table, Tagged, Variant};
 use access::ACCESS;
 use files::FILES;
+use listener::LISTENER;
 use std::time::Duration;
+use tls::{ADMIN_TLS, CLIENT_CERT, UPSTREAM_TLS};
 use upstream::{HEALTH, OUTLIER, RETRY, STICKY};
-
-const TIMEOUT: Kind = Kind::Duration(TIMEOUT_MIN, TIMEOUT_MAX);
 
 /// The whole file.
 pub static ROOT: Table = Table {
@@ -36,7 +37,7 @@ pub static ROOT: Table = Table {
         Key::later("plane", "The request plane."),
         Key::later("discovery", "Where the request plane finds its workers."),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static NODE: Table = Table {
@@ -69,7 +70,7 @@ static NODE: Table = Table {
         )
         .absent(Absent::Text("30s")),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static ADMIN: Table = Table {
@@ -91,10 +92,12 @@ static ADMIN: Table = Table {
         Key::new(
             "probes",
             Kind::Text(Form::Listen),
-            "Where /healthz and /readyz stand alone; without it they stand on `listen`.",
+            "Where /healthz and /readyz stand alone, without TLS; without it they stand on \
+             `listen`.",
         ),
+        Key::new("tls", Kind::Table(&ADMIN_TLS), ADMIN_TLS.doc),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static LOG: Table = Table {
@@ -128,7 +131,7 @@ static LOG: Table = Table {
         )
         .absent(Absent::Text("off")),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static HTTP: Table = Table {
@@ -162,119 +165,7 @@ static HTTP: Table = Table {
         Key::new("route", Kind::List(&Kind::Table(&ROUTE), 0), ROUTE.doc)
             .absent(Absent::Texts(&[])),
     ],
-    one_of: &[],
-};
-
-static LISTENER: Table = Table {
-    name: "http.listener",
-    doc: "Where clients connect.",
-    keys: &[
-        Key::new(
-            "listen",
-            Kind::Text(Form::Listen),
-            "IPv4, IPv6 (\"[::]:8080\" is dual stack) or \"unix:PATH\".",
-        )
-        .required(),
-        Key::new(
-            "protocols",
-            Kind::List(
-                &Kind::Choice(&[
-                    Choice::served("h1"),
-                    Choice::later("h2c"),
-                    Choice::later("h2"),
-                    Choice::later("h3"),
-                ]),
-                1,
-            ),
-            "What is spoken: HTTP/1.1 is \"h1\".",
-        )
-        .absent(Absent::Texts(&["h1"])),
-        Key::later("tls", "Certificates and what clients must show."),
-        Key::new(
-            "proxy_protocol",
-            Kind::Boolean,
-            "Whether trusted proxies say first whom they connect for; others are turned away.",
-        )
-        .absent(Absent::No),
-        Key::new(
-            "underscores",
-            Kind::Choice(&[
-                Choice::served("drop"),
-                Choice::served("pass"),
-                Choice::served("refuse"),
-            ]),
-            "What becomes of fields whose name has an underscore: CGI-like servers take them for \
-             those with a hyphen.",
-        )
-        .absent(Absent::Text("drop")),
-        Key::new("limits", Kind::Table(&LISTENER_LIMITS), LISTENER_LIMITS.doc)
-            .absent(Absent::Table),
-        Key::new(
-            "timeouts",
-            Kind::Table(&LISTENER_TIMEOUTS),
-            LISTENER_TIMEOUTS.doc,
-        )
-        .absent(Absent::Table),
-    ],
-    one_of: &[],
-};
-
-static LISTENER_LIMITS: Table = Table {
-    name: "http.listener.limits",
-    doc: "What one client may ask of a listener.",
-    keys: &[
-        Key::new(
-            "header_bytes",
-            Kind::Size(HEADER_BYTES.0, HEADER_BYTES.1),
-            "Request line and fields together: 431, or 414 where the target alone exceeds it.",
-        )
-        .absent(Absent::Text("16KiB")),
-        Key::new(
-            "header_count",
-            Kind::Integer(HEADER_COUNT.0, HEADER_COUNT.1),
-            "Field lines in a request: 431.",
-        )
-        .absent(Absent::Number(100)),
-        Key::new(
-            "body_bytes",
-            Kind::Size(BODY_BYTES.0, BODY_BYTES.1),
-            "Content of a request: 413.",
-        )
-        .absent(Absent::Text("64MiB")),
-        Key::new(
-            "connections",
-            Kind::Integer(CONNECTIONS.0, CONNECTIONS.1),
-            "Connections open at once, of the node: 503.",
-        )
-        .absent(Absent::Number(10_000)),
-    ],
-    one_of: &[],
-};
-
-static LISTENER_TIMEOUTS: Table = Table {
-    name: "http.listener.timeouts",
-    doc: "How long a client may take.",
-    keys: &[
-        Key::new(
-            "header",
-            TIMEOUT,
-            "From a request's first byte to the end of its head: 408.",
-        )
-        .absent(Absent::Text("10s")),
-        Key::new(
-            "idle",
-            TIMEOUT,
-            "Between requests on a kept-alive connection, and between two reads of a body.",
-        )
-        .absent(Absent::Text("60s")),
-        Key::new(
-            "write_stall",
-            TIMEOUT,
-            "A response write that makes no progress.",
-        )
-        .absent(Absent::Text("30s")),
-    ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static UPSTREAM: Table = Table {
@@ -296,13 +187,16 @@ static UPSTREAM: Table = Table {
             Kind::Choice(&[
                 Choice::served("h1"),
                 Choice::later("h2c"),
-                Choice::later("h1s"),
+                Choice::served("h1s"),
                 Choice::later("h2"),
             ]),
-            "What its servers speak.",
+            "What its servers speak: \"h1s\" is HTTP/1.1 over TLS.",
         )
         .absent(Absent::Text("h1")),
-        Key::later("tls", "How its servers are verified."),
+        Key::new("tls", Kind::Table(&UPSTREAM_TLS), UPSTREAM_TLS.doc).absent(Absent::TableWhere {
+            key: "protocol",
+            says: "h1s",
+        }),
         Key::new(
             "balance",
             Kind::Choice(&[
@@ -353,7 +247,7 @@ static UPSTREAM: Table = Table {
         ),
         Key::later("hedge", "When a second server is asked too."),
     ],
-    one_of: &["servers", "respond", "plane"],
+    needs: Needs::One(&["servers", "respond", "plane"]),
 };
 
 static SERVER: Table = Table {
@@ -368,35 +262,39 @@ static SERVER: Table = Table {
         )
         .absent(Absent::Number(1)),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static UPSTREAM_TIMEOUTS: Table = Table {
     name: "http.upstream.timeouts",
     doc: "How long a server may take.",
     keys: &[
-        Key::new("connect", TIMEOUT, "Until the connection stands: 504.")
-            .absent(Absent::Text("1s")),
+        Key::new(
+            "connect",
+            Kind::TIMEOUT,
+            "Until the connection stands: 504.",
+        )
+        .absent(Absent::Text("1s")),
         Key::new(
             "first_byte",
-            TIMEOUT,
+            Kind::TIMEOUT,
             "From the request's last byte to the response's first: 504.",
         )
         .absent(Absent::Text("60s")),
         Key::new(
             "idle",
-            TIMEOUT,
+            Kind::TIMEOUT,
             "Between two reads or writes within a message; also how long an idle connection is \
              kept.",
         )
         .absent(Absent::Text("60s")),
         Key::new(
             "total",
-            TIMEOUT,
+            Kind::TIMEOUT,
             "The whole exchange; tunnels and event streams have `idle` only. Without it: no bound.",
         ),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static RESPOND: Table = Table {
@@ -416,7 +314,7 @@ static RESPOND: Table = Table {
         .absent(Absent::Table)
         .secret(),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static FILTER: Tagged = Tagged {
@@ -482,21 +380,21 @@ static TRANSFORM: Table = Table {
         Key::later("path", "Rewrites the path."),
         Key::later("query", "Sets and removes query parameters."),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static REQUEST_EDITS: Table = Table {
     name: "http.filter.request_headers",
     doc: "Edits of the request, before it is forwarded.",
     keys: EDIT_KEYS,
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static RESPONSE_EDITS: Table = Table {
     name: "http.filter.response_headers",
     doc: "Edits of the response, before it is sent.",
     keys: EDIT_KEYS,
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 static EDIT_KEYS: &[Key] = &[
@@ -565,6 +463,7 @@ static ROUTE: Table = Table {
         )
         .absent(Absent::Table)
         .secret(),
+        Key::new("client_cert", Kind::Table(&CLIENT_CERT), CLIENT_CERT.doc),
         Key::new(
             "filters",
             Kind::List(&Kind::Text(Form::Name), 0),
@@ -585,7 +484,7 @@ static ROUTE: Table = Table {
         Key::new("timeouts", Kind::Table(&ROUTE_TIMEOUTS), ROUTE_TIMEOUTS.doc)
             .absent(Absent::Table),
     ],
-    one_of: &["upstream", "files"],
+    needs: Needs::One(&["upstream", "files"]),
 };
 
 static ROUTE_TIMEOUTS: Table = Table {
@@ -593,8 +492,8 @@ static ROUTE_TIMEOUTS: Table = Table {
     doc: "How long an exchange of this route may take.",
     keys: &[Key::new(
         "total",
-        TIMEOUT,
+        Kind::TIMEOUT,
         "The whole exchange; wins over the upstream's.",
     )],
-    one_of: &[],
+    needs: Needs::Nothing,
 };

@@ -67,6 +67,8 @@ pub const HEADER_COUNT: (u64, u64) = (8, HEADER_COUNT_MAX as u64);
 pub const BODY_BYTES: (u64, u64) = (0, 1 << 44);
 /// Bounds of `limits.connections`: what one process's file table can carry.
 pub const CONNECTIONS: (u64, u64) = (1, 1 << 20);
+/// Bounds of `limits.handshakes`: each is a connection too, hence the most.
+pub const HANDSHAKES: (u64, u64) = (1, CONNECTIONS.1);
 /// Bounds of `keepalive`, a worker.
 pub const KEEPALIVE: (u64, u64) = (0, 1 << 16);
 
@@ -78,6 +80,10 @@ pub const IN_A_ROW: (u64, u64) = (1, 1000);
 pub const ATTEMPTS_MAX: u64 = 10;
 /// Bytes of a sticky cookie's name.
 pub const COOKIE_NAME_BYTES_MAX: usize = 64;
+
+/// Bytes of a subject and of an alternative name that a route asks for. A SPIFFE ID has up to 2,048,
+/// and is the longest name that is in use.
+pub const CERTIFICATE_NAME_BYTES_MAX: usize = 2048;
 
 /// The least of every timeout that can't be off.
 pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);

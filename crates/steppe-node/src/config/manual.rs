@@ -123,10 +123,11 @@ fn takes(kind: &Kind) -> String {
 fn without(absent: Absent) -> String {
     match absent {
         Absent::Required => "Required.".to_owned(),
-        Absent::Nothing | Absent::Table => String::new(),
+        Absent::Nothing | Absent::Table | Absent::TableWhere { .. } => String::new(),
         Absent::Text(text) => format!("Default: \"{text}\"."),
         Absent::Number(number) => format!("Default: {number}."),
         Absent::No => "Default: false.".to_owned(),
+        Absent::Yes => "Default: true.".to_owned(),
         Absent::Texts([]) => "Default: none.".to_owned(),
         Absent::Texts(texts) => format!("Default: {texts:?}."),
         Absent::TextsWhere { key, says, texts } => {

@@ -68,8 +68,9 @@ impl Reader<'_> {
         for key in required.filter(|key| !there.contains(key.name)) {
             self.missing(table, key, span);
         }
+        let alternatives = table.needs.names();
         let has_one =
-            table.one_of.is_empty() || table.one_of.iter().any(|name| there.contains(name));
+            alternatives.is_empty() || alternatives.iter().any(|name| there.contains(name));
         if !has_one {
             self.none_of(table, span);
         }
@@ -370,7 +371,11 @@ impl Reader<'_> {
         let served: Vec<_> = table.served_of().map(|name| format!("`{name}`")).collect();
         let message = match &*served {
             [one] => format!("`{}` lacks the key {one}", table.name),
-            several => format!("`{}` needs one of {}", table.name, several.join(" and ")),
+            [others @ .., last] => {
+                let others = others.join(", ");
+                format!("`{}` needs one of {others} and {last}", table.name)
+            }
+            [] => unreachable!("a table needs only keys that can be used"),
         };
         let docs: Vec<_> = table
             .served_of()
@@ -414,10 +419,11 @@ pub(super) fn default(key: &'static Key) -> Option<Node> {
         Absent::Text(default) => text(default).kind,
         Absent::Number(default) => ValueKind::Integer(i128::from(*default)),
         Absent::No => ValueKind::Boolean(false),
+        Absent::Yes => ValueKind::Boolean(true),
         Absent::Texts(texts) | Absent::TextsWhere { texts, .. } => {
             ValueKind::List(texts.iter().map(text).collect())
         }
-        Absent::Table => ValueKind::Table(Vec::new()),
+        Absent::Table | Absent::TableWhere { .. } => ValueKind::Table(Vec::new()),
     };
     let mut mistakes = Mistakes::default();
     let mut reader = Reader {
@@ -451,6 +457,7 @@ fn takes(kind: &Kind, value: &Value) -> bool {
         // A number in quotes is a number.
         (Kind::Choice(_), ValueKind::Text(text)) => text.parse::<u64>().is_err(),
         (Kind::Share, ValueKind::Float(_))
+        | (Kind::Boolean, ValueKind::Boolean(_))
         | (Kind::Integer(..), ValueKind::Integer(_))
         | (Kind::Text(_) | Kind::Size(..), ValueKind::Text(_))
         | (Kind::Table(_), ValueKind::Table(_)) => true,
@@ -501,6 +508,12 @@ fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
         Form::CookieName => grammar::cookie_name(text).map(Typed::Text),
         Form::Target => grammar::target(text).map(Typed::Text),
         Form::Statuses => grammar::statuses(text).map(Typed::Statuses),
+        Form::ServerName => grammar::server_name(text).map(Typed::Text),
+        Form::Pin => grammar::pin(text).map(Typed::Pin),
+        Form::Subject => grammar::subject(text).map(Typed::Text),
+        Form::AltName => grammar::alt_name(text).map(Typed::Text),
+        Form::Fingerprint => grammar::fingerprint(text).map(Typed::Fingerprint),
+        Form::TransportSecurity => grammar::transport_security(text).map(Typed::Text),
         Form::Host => HostPattern::parse(text)
             .map(Typed::Host)
             .map_err(|error| Refusal::new(error.to_string())),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::grammar::{duration_text, size_text};
 use super::keys::ROOT;
-use super::table::{Absent, Form, Key, Kind, Support, Table, Tagged, Variant};
+use super::table::{Absent, Form, Key, Kind, Needs, Support, Table, Tagged, Variant};
 
 /// The schema, for editors.
 pub fn schema() -> Value {
@@ -49,13 +49,16 @@ fn table(table: &Table, tag: Option<(&Tagged, &Variant)>) -> Value {
     schema.insert("type".to_owned(), json!("object"));
     schema.insert("properties".to_owned(), Value::Object(properties));
     schema.insert("additionalProperties".to_owned(), json!(false));
-    if !table.one_of.is_empty() {
+    let keyword = match table.needs {
+        Needs::Nothing => None,
+        Needs::One(_) => Some("oneOf"),
+        Needs::Any(_) => Some("anyOf"),
+    };
+    if let Some(keyword) = keyword {
         // Those that are not supported yet count: it is they that are refused then, not their lack.
-        let choices = table
-            .one_of
-            .iter()
-            .map(|name| json!({ "required": [name] }));
-        schema.insert("oneOf".to_owned(), choices.collect());
+        let names = table.needs.names().iter();
+        let choices = names.map(|name| json!({ "required": [name] }));
+        schema.insert(keyword.to_owned(), choices.collect());
     }
     if !required.is_empty() {
         schema.insert("required".to_owned(), json!(required));
@@ -73,10 +76,14 @@ fn property(key: &Key) -> Value {
     };
     schema.insert("description".to_owned(), json!(key.doc));
     let default = match absent {
-        Absent::Required | Absent::Nothing | Absent::TextsWhere { .. } => None,
+        Absent::Required
+        | Absent::Nothing
+        | Absent::TextsWhere { .. }
+        | Absent::TableWhere { .. } => None,
         Absent::Text(text) => Some(json!(text)),
         Absent::Number(number) => Some(json!(number)),
         Absent::No => Some(json!(false)),
+        Absent::Yes => Some(json!(true)),
         Absent::Texts(texts) => Some(json!(texts)),
         Absent::Table => Some(json!({})),
     };
@@ -161,6 +168,12 @@ fn text(form: Form) -> Value {
         Form::HashOn => Some("^(ip|path|(header|cookie):.+)$"),
         Form::Target => Some("^/[!-~]*$"),
         Form::Statuses => Some("^[1-5][0-9x, -]+$"),
+        Form::ServerName => Some("^[0-9A-Za-z_.-]+$"),
+        Form::Pin => Some("^sha256/[0-9A-Za-z+/]{43}=$"),
+        Form::Subject => Some("^[0-9A-Za-z.-]+=.*$"),
+        Form::AltName => Some("^.+$"),
+        Form::Fingerprint => Some("^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$"),
+        Form::TransportSecurity => Some("[Mm][Aa][Xx]-[Aa][Gg][Ee]"),
         Form::Method | Form::FieldName | Form::CookieName => Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
         Form::FieldValue => {
             Some("^([^\\x00-\\x20\\x7f]([^\\x00-\\x08\\x0a-\\x1f\\x7f]*[^\\x00-\\x20\\x7f])?)?$")

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::config::grammar::{duration_text, size_text};
+use crate::config::limits::{TIMEOUT_MAX, TIMEOUT_MIN};
 
 /// The keys that may stand beside each other.
 #[derive(Debug)]
@@ -16,8 +17,19 @@ pub struct Table {
     pub doc: &'static str,
     /// What may stand in it.
     pub keys: &'static [Key],
-    /// One of these must be there; empty: none needs to.
-    pub one_of: &'static [&'static str],
+    /// What must stand in it, beside the keys that are required.
+    pub needs: Needs,
+}
+
+/// Keys of a table that can stand for each other.
+#[derive(Debug, Clone, Copy)]
+pub enum Needs {
+    /// There are none.
+    Nothing,
+    /// One of these must be there. That no two are is up to `check`.
+    One(&'static [&'static str]),
+    /// At least one of these must be there.
+    Any(&'static [&'static str]),
 }
 
 /// One key.
@@ -63,6 +75,8 @@ pub enum Absent {
     Number(u32),
     /// `false`.
     No,
+    /// `true`.
+    Yes,
     /// These strings.
     Texts(&'static [&'static str]),
     /// These strings where another key of the table says so; else nothing.
@@ -76,6 +90,13 @@ pub enum Absent {
     },
     /// A table of defaults.
     Table,
+    /// A table of defaults where another key of the table says so; else nothing.
+    TableWhere {
+        /// The other key, which takes a choice.
+        key: &'static str,
+        /// What it says.
+        says: &'static str,
+    },
 }
 
 /// What a key takes.
@@ -183,6 +204,18 @@ pub enum Form {
     Target,
     /// A set of status codes.
     Statuses,
+    /// The name that a server's certificate is verified for.
+    ServerName,
+    /// The SHA-256 digest of a public key.
+    Pin,
+    /// The subject of a certificate.
+    Subject,
+    /// A subject alternative name of a certificate.
+    AltName,
+    /// The SHA-256 digest of a certificate.
+    Fingerprint,
+    /// The value of `Strict-Transport-Security`.
+    TransportSecurity,
 }
 
 impl Table {
@@ -191,10 +224,20 @@ impl Table {
         self.keys.iter().find(|key| key.name == name)
     }
 
-    /// Names of [`Self::one_of`] that can be used.
+    /// Names of [`Self::needs`] that can be used.
     pub(super) fn served_of(&self) -> impl Iterator<Item = &'static str> {
         let is_served = |name: &&str| self.key(name).is_some_and(Key::is_served);
-        self.one_of.iter().copied().filter(is_served)
+        self.needs.names().iter().copied().filter(is_served)
+    }
+}
+
+impl Needs {
+    /// Every key that it names.
+    pub(super) fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Nothing => &[],
+            Self::One(names) | Self::Any(names) => names,
+        }
     }
 }
 
@@ -270,6 +313,9 @@ impl Choice {
 }
 
 impl Kind {
+    /// A timeout that can't be off.
+    pub(super) const TIMEOUT: Self = Self::Duration(TIMEOUT_MIN, TIMEOUT_MAX);
+
     /// Tables of known keys within it, not those within these.
     pub(super) fn tables(&self) -> Vec<&'static Table> {
         match self {
@@ -348,6 +394,12 @@ impl Form {
             Self::CookieName => "a cookie's name",
             Self::Target => "a path such as \"/healthz\"",
             Self::Statuses => "statuses such as \"2xx\", \"200\" or \"200-399\"",
+            Self::ServerName => "a host name such as \"api.internal\"",
+            Self::Pin => "a digest such as \"sha256/BASE64\"",
+            Self::Subject => "a subject such as \"CN=api,O=Example\"",
+            Self::AltName => "a name such as \"api.internal\" or \"spiffe://example/api\"",
+            Self::Fingerprint => "a SHA-256 digest in hexadecimal",
+            Self::TransportSecurity => "a value such as \"max-age=31536000\"",
         }
     }
 }

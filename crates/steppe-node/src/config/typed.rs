@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use steppe_http::config::{HashOn, HostPattern, Statuses};
+use steppe_http::config::{ClientCertMatch, HashOn, HostPattern, Statuses};
 use steppe_http::path::PathPattern;
 use steppe_net::{ListenAddress, ServerAddress};
 
@@ -41,6 +41,8 @@ pub(super) enum Typed {
     Network(IpNet),
     HashOn(HashOn),
     Statuses(Statuses),
+    Pin([u8; 32]),
+    Fingerprint([u8; 32]),
     File(PathBuf),
     Host(HostPattern),
     Path(PathPattern),
@@ -121,7 +123,7 @@ impl Fields {
         match &key.support {
             _ if is_overruled => false,
             Support::Served {
-                absent: Absent::TextsWhere { key, says, .. },
+                absent: Absent::TextsWhere { key, says, .. } | Absent::TableWhere { key, says },
                 ..
             } => self.take::<&str>(key) == Some(says),
             _ => true,
@@ -263,6 +265,7 @@ from_node! {
     IpNet: Network;
     HashOn: HashOn;
     Statuses: Statuses;
+    [u8; 32]: Pin | Fingerprint;
     PathBuf: File;
     HostPattern: Host;
     PathPattern: Path;
@@ -292,6 +295,18 @@ impl<T: FromNode> FromNode for Vec<T> {
             Typed::List(items) => items.iter().map(T::from_node).collect(),
             _ => None,
         }
+    }
+}
+
+/// `client_cert` of a route, which more than one part of a configuration looks at.
+impl FromNode for ClientCertMatch {
+    fn from_node(node: &Node) -> Option<Self> {
+        let client_cert = node.fields()?;
+        Some(Self {
+            subject: client_cert.optional("subject")?,
+            san: client_cert.optional("san")?,
+            fingerprint: client_cert.optional("fingerprint")?,
+        })
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
-use steppe_http::config::{Balance, Health, Outlier, Retry, RetryOn, Sticky};
+use steppe_http::config::{Balance, H1, Health, Outlier, ProtocolName, Retry, RetryOn, Sticky};
 use steppe_http::proxy_protocol::ProxyVersion;
+use steppe_net::tls::config::ServerTrust;
 
+use super::tls;
 use crate::config::typed::Fields;
 
 /// A table that need not be there.
@@ -15,6 +17,15 @@ macro_rules! table {
             Some(node) => node.fields()?,
         }
     };
+}
+
+/// The codec's name, and what stands below it.
+pub(super) fn protocol(upstream: &Fields) -> Option<(ProtocolName, Option<ServerTrust>)> {
+    match upstream.take("protocol")? {
+        "h1" => Some((H1, None)),
+        "h1s" => Some((H1, Some(tls::upstream(upstream.table("tls")?)?))),
+        _ => None,
+    }
 }
 
 pub(super) fn balance(upstream: &Fields) -> Option<Balance> {

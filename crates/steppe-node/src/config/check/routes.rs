@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use steppe_http::config::HostPattern;
+use steppe_http::config::{ClientCertMatch, HostPattern};
 use steppe_http::path::{PathPattern, PatternSegment};
 
 use crate::config::grammar::size_text;
@@ -203,6 +203,7 @@ struct Predicates {
     methods: Vec<String>,
     headers: Vec<(String, String)>,
     query: Vec<(String, String)>,
+    client_cert: Option<ClientCertMatch>,
 }
 
 /// A segment of a path without the name of its capture.
@@ -305,6 +306,7 @@ fn read_predicates(route: &Fields) -> Option<(Vec<HostPattern>, Predicates)> {
         methods,
         headers,
         query,
+        client_cert: route.optional("client_cert")?,
     };
     Some((hosts, predicates))
 }

@@ -4,7 +4,7 @@
 
 use steppe_http::access::AccessField;
 
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Table};
+use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static ACCESS: Table = Table {
     name: "log.access",
@@ -33,7 +33,7 @@ pub(super) static ACCESS: Table = Table {
             texts: &DEFAULT_FIELDS,
         }),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 /// [`AccessField::DEFAULT`] by name.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Table};
+use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static FILES: Table = Table {
     name: "http.route.files",
@@ -30,5 +30,5 @@ pub(super) static FILES: Table = Table {
         )
         .absent(Absent::Texts(&[])),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };

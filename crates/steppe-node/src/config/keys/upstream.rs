@@ -2,18 +2,17 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
-use super::TIMEOUT;
 use crate::config::limits::{ATTEMPTS_MAX, IN_A_ROW};
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Table};
+use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static STICKY: Table = Table {
     name: "http.upstream.sticky",
     doc: "A cookie that keeps a client at its server.",
     keys: &[
         Key::new("cookie", Kind::Text(Form::CookieName), "Its name.").required(),
-        Key::new("ttl", TIMEOUT, "How long a client keeps it.").absent(Absent::Text("1h")),
+        Key::new("ttl", Kind::TIMEOUT, "How long a client keeps it.").absent(Absent::Text("1h")),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 pub(super) static HEALTH: Table = Table {
@@ -21,8 +20,9 @@ pub(super) static HEALTH: Table = Table {
     doc: "Requests that ask a server whether it is well.",
     keys: &[
         Key::new("path", Kind::Text(Form::Target), "What is asked for.").required(),
-        Key::new("interval", TIMEOUT, "Between two requests.").absent(Absent::Text("2s")),
-        Key::new("timeout", TIMEOUT, "For connection and response.").absent(Absent::Text("1s")),
+        Key::new("interval", Kind::TIMEOUT, "Between two requests.").absent(Absent::Text("2s")),
+        Key::new("timeout", Kind::TIMEOUT, "For connection and response.")
+            .absent(Absent::Text("1s")),
         Key::new(
             "healthy_after",
             Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
@@ -42,7 +42,7 @@ pub(super) static HEALTH: Table = Table {
         )
         .absent(Absent::Text("2xx")),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 pub(super) static OUTLIER: Table = Table {
@@ -57,7 +57,7 @@ pub(super) static OUTLIER: Table = Table {
         .absent(Absent::Number(5)),
         Key::new(
             "ejection",
-            TIMEOUT,
+            Kind::TIMEOUT,
             "For this long, and longer when it happens again soon.",
         )
         .absent(Absent::Text("10s")),
@@ -68,7 +68,7 @@ pub(super) static OUTLIER: Table = Table {
         )
         .absent(Absent::Text("50%")),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };
 
 pub(super) static RETRY: Table = Table {
@@ -101,5 +101,5 @@ pub(super) static RETRY: Table = Table {
         )
         .absent(Absent::Text("20%")),
     ],
-    one_of: &[],
+    needs: Needs::Nothing,
 };

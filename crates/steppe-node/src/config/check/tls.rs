@@ -1,0 +1,192 @@
+//! TLS: what its keys say together, and beside those of listeners, upstreams and routes.
+
+use steppe_net::ServerAddress;
+
+use crate::config::mistake::Mistake;
+use crate::config::mistakes::Mistakes;
+use crate::config::typed::{Fields, FromNode, Node, Typed};
+
+pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
+    for listener in listeners(http) {
+        redirect(listener, mistakes);
+        if let Some(tls) = listener.table("tls") {
+            client_auth(tls, mistakes);
+            revocation(tls, mistakes);
+        }
+    }
+    for entry in http.map("upstream") {
+        if let Some(upstream) = entry.value.fields() {
+            protocol(upstream, mistakes);
+            identity(upstream, mistakes);
+            unnamed_servers(upstream, mistakes);
+        }
+    }
+    client_cert(http, mistakes);
+}
+
+fn listeners(http: &Fields) -> impl Iterator<Item = &Fields> {
+    http.list("listener").iter().filter_map(Node::fields)
+}
+
+/// A listener with TLS serves https itself.
+fn redirect(listener: &Fields, mistakes: &mut Mistakes) {
+    let (Some(tls), Some(redirect)) = (listener.given("tls"), listener.node("redirect_https"))
+    else {
+        return;
+    };
+    let is_on = matches!(redirect.typed, Typed::Boolean(true) | Typed::Number(_));
+    if is_on {
+        mistakes.push(
+            Mistake::new(
+                redirect.span,
+                "a listener with `tls` can't redirect to https",
+            )
+            .label("its requests come by https")
+            .also(tls, "of this listener")
+            .help("set it on a listener without `tls`"),
+        );
+    }
+}
+
+/// Clients are asked for a certificate if there are authorities, and only then.
+fn client_auth(tls: &Fields, mistakes: &mut Mistakes) {
+    let (Some(node), Some(auth)) = (tls.node("client_auth"), tls.take::<&str>("client_auth"))
+    else {
+        return;
+    };
+    match (auth, tls.given("client_ca")) {
+        ("none", Some(at)) => mistakes.push(
+            Mistake::new(
+                at,
+                "`client_ca` has no effect while `client_auth` is \"none\"",
+            )
+            .label("no client is asked for a certificate")
+            .help("set `client_auth` to \"optional\" or \"required\", or take it out"),
+        ),
+        ("optional" | "required", None) => mistakes.push(
+            Mistake::new(
+                node.span,
+                format!("`client_auth = \"{auth}\"` needs `client_ca`"),
+            )
+            .label("whose certificates are valid?")
+            .help("add `client_ca`: the file with the authorities of clients"),
+        ),
+        _ => {}
+    }
+}
+
+/// Revocation lists are those of client certificates, and what is done in doubt is about lists.
+fn revocation(tls: &Fields, mistakes: &mut Mistakes) {
+    let lists = tls.node("client_crl").map(|node| (node, &node.typed));
+    let Some((lists, Typed::List(files))) = lists else {
+        return;
+    };
+    if files.is_empty() {
+        for name in ["crl_expired", "crl_unknown"] {
+            let is_set = tls.take::<&str>(name) == Some("accept");
+            if let Some(at) = tls.given(name).filter(|_| is_set) {
+                mistakes.push(
+                    Mistake::new(at, format!("`{name}` has no effect without `client_crl`"))
+                        .label("there are no revocation lists")
+                        .help("name their files in `client_crl`, or take it out"),
+                );
+            }
+        }
+    } else if tls.take::<&str>("client_auth") == Some("none") {
+        let message = "`client_crl` has no effect while `client_auth` is \"none\"";
+        mistakes.push(
+            Mistake::new(lists.span, message)
+                .label("no client is asked for a certificate")
+                .help("set `client_auth` to \"optional\" or \"required\", or take it out"),
+        );
+    }
+}
+
+/// Whoever says how servers are verified does not mean them to be spoken to without TLS.
+fn protocol(upstream: &Fields, mistakes: &mut Mistakes) {
+    let Some(at) = upstream.given("tls") else {
+        return;
+    };
+    // Beside `respond` there is no protocol, and `tls` was refused already.
+    if upstream.take::<&str>("protocol") != Some("h1") {
+        return;
+    }
+    let mistake = Mistake::new(at, "`tls` has no effect on servers that speak \"h1\"")
+        .label("they are spoken to without TLS");
+    let mistake = match (upstream.given("protocol"), upstream.node("protocol")) {
+        (Some(_), Some(protocol)) => mistake.also(protocol.span, "as it says here"),
+        _ => mistake,
+    };
+    mistakes.push(mistake.help("set `protocol` to \"h1s\", or take `tls` out"));
+}
+
+/// A certificate is shown by whoever has its key.
+fn identity(upstream: &Fields, mistakes: &mut Mistakes) {
+    let Some(tls) = upstream.table("tls") else {
+        return;
+    };
+    let pair = [("cert", "key"), ("key", "cert")];
+    for (name, other) in pair {
+        if let (Some(at), None) = (tls.given(name), tls.given(other)) {
+            mistakes.push(
+                Mistake::new(at, format!("`{name}` needs `{other}`"))
+                    .label("one of a pair")
+                    .help(format!("add `{other}`, or take `{name}` out")),
+            );
+        }
+    }
+}
+
+/// The path of a socket is no name that a certificate could have.
+fn unnamed_servers(upstream: &Fields, mistakes: &mut Mistakes) {
+    let is_tls = upstream.take::<&str>("protocol") == Some("h1s");
+    let Some(tls) = upstream.table("tls").filter(|_| is_tls) else {
+        return;
+    };
+    let is_verified = tls.take::<bool>("verify") == Some(true);
+    if !is_verified || tls.given("server_name").is_some() {
+        return;
+    }
+    for server in upstream.list("servers") {
+        let address = match server.fields() {
+            Some(table) => table.node("address"),
+            None => Some(server),
+        };
+        let Some(node) = address else {
+            continue;
+        };
+        if let Some(address @ ServerAddress::Unix(_)) = ServerAddress::from_node(node) {
+            mistakes.push(
+                Mistake::new(node.span, format!("`{address}` is no name to verify"))
+                    .label("whose certificate?")
+                    .help("set `tls.server_name` to a name that its certificate has"),
+            );
+        }
+    }
+}
+
+/// A route that asks for a certificate is taken only where clients are asked for one.
+fn client_cert(http: &Fields, mistakes: &mut Mistakes) {
+    let asks = |listener: &Fields| {
+        let Some(tls) = listener.node("tls") else {
+            return false;
+        };
+        // What is invalid was meant to ask, perhaps.
+        let auth = tls.fields().and_then(|tls| tls.take::<&str>("client_auth"));
+        auth != Some("none")
+    };
+    let is_unread = |node: &Node| node.fields().is_none();
+    if listeners(http).any(asks) || http.list("listener").iter().any(is_unread) {
+        return;
+    }
+    for route in http.list("route").iter().filter_map(Node::fields) {
+        let Some(node) = route.node("client_cert") else {
+            continue;
+        };
+        mistakes.push(
+            Mistake::new(node.span, "no listener asks clients for a certificate")
+                .label("this route is never taken")
+                .help("set `client_auth` and `client_ca` in the `tls` of a listener"),
+        );
+    }
+}
