@@ -98,6 +98,7 @@ impl GatewayError {
             | CloseReason::UpstreamReset
             | CloseReason::BadResponse
             | CloseReason::ProxyProtocol
+            | CloseReason::Handshake
             | CloseReason::FileFailed
             | CloseReason::Drain => {
                 debug_assert!(false, "{reason:?} is no timeout");

@@ -39,6 +39,8 @@ pub enum FieldId {
     /// `X-Real-IP`, `X-Client-IP` or `True-Client-IP`: the client's address, to those who
     /// believe it.
     ClientIp,
+    /// `Client-Cert` or `Client-Cert-Chain` (RFC 9440).
+    ClientCert,
     Connection,
     ContentLength,
     ContentType,
@@ -160,7 +162,7 @@ impl FieldId {
             7 => is("upgrade", Self::Upgrade).or_else(|| is("trailer", Self::Trailer)),
             9 => is("forwarded", Self::Forwarded).or_else(|| is("x-real-ip", Self::ClientIp)),
             10 => is("connection", Self::Connection).or_else(|| is("keep-alive", Self::KeepAlive)),
-            11 => is("x-client-ip", Self::ClientIp),
+            11 => is("x-client-ip", Self::ClientIp).or_else(|| is("client-cert", Self::ClientCert)),
             12 => is("content-type", Self::ContentType),
             14 => is("content-length", Self::ContentLength)
                 .or_else(|| is("http2-settings", Self::Http2Settings))
@@ -169,7 +171,8 @@ impl FieldId {
             16 => is("proxy-connection", Self::ProxyConnection)
                 .or_else(|| is("x-forwarded-host", Self::XForwardedHost)),
             17 => is("transfer-encoding", Self::TransferEncoding)
-                .or_else(|| is("x-forwarded-proto", Self::XForwardedProto)),
+                .or_else(|| is("x-forwarded-proto", Self::XForwardedProto))
+                .or_else(|| is("client-cert-chain", Self::ClientCert)),
             _ => None,
         };
         id.unwrap_or_else(|| {
@@ -210,6 +213,7 @@ impl FieldId {
         matches!(
             self,
             Self::ClientIp
+                | Self::ClientCert
                 | Self::Forwarded
                 | Self::XForwardedFor
                 | Self::XForwardedHost
@@ -275,7 +279,7 @@ impl FieldBlock {
     pub fn values(&self, id: FieldId) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
         let is_one = !matches!(
             id,
-            FieldId::Other | FieldId::XForwardedOther | FieldId::ClientIp
+            FieldId::Other | FieldId::XForwardedOther | FieldId::ClientIp | FieldId::ClientCert
         );
         debug_assert!(is_one, "these are several fields, which go by name");
         let bytes = self.bytes();
@@ -448,6 +452,8 @@ mod tests {
     #[test]
     fn every_known_name_is_known_in_any_case() {
         for (name, id) in [
+            ("Client-Cert", FieldId::ClientCert),
+            ("client-cert-chain", FieldId::ClientCert),
             ("connection", FieldId::Connection),
             ("Content-Length", FieldId::ContentLength),
             ("CONTENT-TYPE", FieldId::ContentType),

@@ -14,14 +14,18 @@ mod exchange;
 mod forwarding;
 mod listener;
 mod proxied;
+mod redirect;
 mod replay;
 mod snapshot;
+mod tls;
 mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use steppe_mem::{Account, Budget};
+use steppe_net::tls::ListenerTls;
 use steppe_net::{ListenAddress, Names};
 
 use crate::access::AccessLog;
@@ -31,11 +35,12 @@ use crate::metrics::{Generation, HttpMetrics, Labels};
 use crate::router::Router;
 use crate::socket_buffers::SocketBuffers;
 use crate::upstream::channel::UpstreamCodecs;
-use crate::upstream::{ProbeSettings, Probes, UpstreamState, Upstreams};
+use crate::upstream::{ProbeSettings, Probes, UpstreamState, Upstreams, Way};
 
 pub use client::{Accepted, ClientContext};
 pub use exchange::{Completed, End, Rejected, Request, reject, run};
 pub use listener::ListenerSettings;
+pub use tls::{ListenerCertificate, Tls, TlsError};
 pub use worker::{Intake, serve};
 
 /// What all workers serve: immutable, but for counts.
@@ -48,6 +53,8 @@ pub struct Gateway {
     states: Vec<Option<Arc<UpstreamState>>>,
     accounts: Accounts,
     listeners: Vec<Arc<ListenerCount>>,
+    /// By listener; `None` where there is none.
+    tls: Vec<Option<Arc<ListenerTls>>>,
     metrics: Arc<Generation>,
 }
 
@@ -114,30 +121,41 @@ impl Gateway {
             access: context.access,
             codecs: context.codecs,
         };
-        Self::build(config, shared, None)
+        Self::build(config, Tls::default(), shared, None)
     }
 
     /// The snapshot that follows this one: what both configurations have goes
     /// on as it is, counts included. Must be called within a runtime.
     #[must_use]
-    pub fn next(&self, config: config::Gateway) -> Arc<Self> {
-        Self::build(config, self.shared.clone(), Some(self))
+    pub fn next(&self, config: config::Gateway, tls: Tls) -> Arc<Self> {
+        Self::build(config, tls, self.shared.clone(), Some(self))
     }
 
-    fn build(config: config::Gateway, shared: Shared, last: Option<&Self>) -> Arc<Self> {
-        let endpoints = |upstream: &config::Upstream| match &upstream.kind {
-            UpstreamKind::Servers(servers) => servers
-                .servers
-                .iter()
-                .map(|server| shared.names.endpoints(&server.address))
-                .collect(),
-            UpstreamKind::Respond(_) => Vec::new(),
+    fn build(
+        config: config::Gateway,
+        mut tls: Tls,
+        shared: Shared,
+        last: Option<&Self>,
+    ) -> Arc<Self> {
+        tls.listeners.resize(config.listeners.len(), None);
+        tls.upstreams.resize(config.upstreams.len(), None);
+        let way = |(upstream, tls): (&config::Upstream, _)| Way {
+            endpoints: match &upstream.kind {
+                UpstreamKind::Servers(servers) => servers
+                    .servers
+                    .iter()
+                    .map(|server| shared.names.endpoints(&server.address))
+                    .collect(),
+                UpstreamKind::Respond(_) => Vec::new(),
+            },
+            tls,
         };
         let count = |listener: &config::Listener| {
             let known = last.and_then(|last| last.listener(&listener.address));
             known.map_or_else(Arc::default, |(_, count)| Arc::clone(count))
         };
-        let endpoints: Vec<_> = config.upstreams.iter().map(endpoints).collect();
+        let ways = config.upstreams.iter().zip(tls.upstreams);
+        let ways: Vec<_> = ways.map(way).collect();
         let metrics = match last {
             None => shared.metrics.generation(),
             Some(_) => shared.metrics.relabel(Labels::of(&config)),
@@ -149,9 +167,10 @@ impl Gateway {
                 .iter()
                 .map(|filter| filter::build(&filter.kind))
                 .collect(),
-            states: shared.upstreams.replace(&config.upstreams, &endpoints),
+            states: shared.upstreams.replace(&config.upstreams, ways),
             accounts: Accounts::new(&config, &shared.node, last),
             listeners: config.listeners.iter().map(count).collect(),
+            tls: tls.listeners,
             metrics,
             config,
             shared,
@@ -184,6 +203,26 @@ impl Gateway {
             .iter()
             .position(|known| known.address == *address)?;
         Some((index, &self.listeners[index]))
+    }
+
+    /// TLS of the listener at `address`, where it has some.
+    fn listener_tls(&self, address: &ListenAddress) -> Option<Arc<ListenerTls>> {
+        self.tls[self.listener(address)?.0].clone()
+    }
+
+    /// TLS of the `config` that is to follow: reads the files that it names. Listeners that
+    /// stay keep their tickets.
+    ///
+    /// # Errors
+    /// What is wrong with a file, and which key names it.
+    pub fn load_tls(&self, config: &config::Gateway, now: Instant) -> Result<Tls, TlsError> {
+        Tls::load(config, |address| self.listener_tls(address), now)
+    }
+
+    /// Every listener that speaks TLS, by its address.
+    pub fn tls(&self) -> impl Iterator<Item = (&ListenAddress, &Arc<ListenerTls>)> {
+        let listeners = self.config.listeners.iter().zip(&self.tls);
+        listeners.filter_map(|(listener, tls)| Some((&listener.address, tls.as_ref()?)))
     }
 
     /// What it was told to do.

@@ -13,6 +13,7 @@
 mod cells;
 mod close_reason;
 mod generation;
+mod handshake;
 mod labels;
 mod series;
 mod worker;
@@ -26,6 +27,7 @@ use cells::OpenSum;
 
 pub use close_reason::CloseReason;
 pub use generation::Generation;
+pub use handshake::Handshake;
 pub use labels::{Labels, NONE, RouteLabels};
 pub use worker::{
     Answered, ListenerMetrics, RouteMetrics, Side, TotalMetrics, Traffic, UpstreamMetrics,

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use steppe_mem::Budget;
 use steppe_net::{
@@ -15,7 +16,7 @@ use steppe_net::{
 use crate::access::AccessLog;
 use crate::codec::{Codecs, DownstreamCodecs};
 use crate::config;
-use crate::gateway::{self, Gateway, GatewayContext, Intake};
+use crate::gateway::{self, Gateway, GatewayContext, Intake, Tls};
 use crate::metrics::{HttpMetrics, Labels};
 use crate::upstream::{Probes, Upstreams};
 
@@ -51,6 +52,7 @@ struct InForce {
 struct PreparedGateway {
     service: HttpService,
     config: config::Gateway,
+    tls: Tls,
 }
 
 impl HttpService {
@@ -97,9 +99,9 @@ impl HttpService {
     }
 
     /// Makes the snapshot of `config` the one in force.
-    fn replace(&self, config: config::Gateway) -> Arc<Gateway> {
+    fn replace(&self, config: config::Gateway, tls: Tls) -> Arc<Gateway> {
         let mut in_force = self.in_force();
-        in_force.gateway = in_force.gateway.next(config);
+        in_force.gateway = in_force.gateway.next(config, tls);
         Arc::clone(&in_force.gateway)
     }
 
@@ -123,9 +125,16 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
                 cause,
             })?;
         }
+        let last = Arc::clone(&self.in_force().gateway);
+        let tls = last.load_tls(config, Instant::now());
+        let tls = tls.map_err(|error| PrepareError::Other {
+            key: error.key,
+            cause: Box::new(error),
+        })?;
         Ok(Box::new(PreparedGateway {
             service: HttpService::clone(&self),
             config: config.clone(),
+            tls,
         }))
     }
 
@@ -151,7 +160,7 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
 impl Prepared for PreparedGateway {
     fn change(self: Box<Self>, sockets: Vec<BoundSockets>) -> LocalFuture<()> {
         Box::pin(async move {
-            let gateway = self.service.replace(self.config);
+            let gateway = self.service.replace(self.config, self.tls);
             self.service.changes.send(&gateway, sockets).await;
             self.service.probe();
         })

@@ -46,7 +46,7 @@ pub(crate) use probe::ProbeSettings;
 pub use probe::Probes;
 pub use report::{ProbeReport, ServerReport, UpstreamReport};
 pub use selection::Selection;
-pub use state::{UpstreamState, Upstreams};
+pub use state::{UpstreamState, Upstreams, Way};
 pub use target::{Condition, Failure, TargetState};
 
 /// How often idle connections are swept, and names' addresses taken over.
@@ -399,11 +399,22 @@ impl Pool {
             endpoints: &self.upstream.endpoints()[server],
             ip: state.ip,
             settings: self.settings(),
+            tls: self.upstream.tls(),
             ends,
             timeout: self.settings().timeouts.connect,
         };
         let channel = self.connector.connect(peer).await.map_err(|failure| {
             self.metrics.connect_failed();
+            // Once, not for each of the requests that it fails.
+            if failure.is_tls() && state.last_failure() != failure {
+                let reason = failure.as_str();
+                tracing::warn!(
+                    upstream = self.upstream.name(),
+                    server = state.address(),
+                    reason,
+                    "no TLS session"
+                );
+            }
             let error = match failure {
                 Failure::ConnectTimeout => GatewayError::timeout(CloseReason::ConnectTimeout),
                 _ => GatewayError::upstream(CloseReason::ConnectFailed, 502),

@@ -73,6 +73,7 @@ fn get<'a>(host: &'a str, target: &'a str, fields: &'a Fields<'a>) -> RouteQuery
         method: b"GET",
         query,
         fields,
+        client_cert: None,
     }
 }
 
@@ -373,6 +374,7 @@ proptest! {
             method: method.as_bytes(),
             query: query.as_deref().map(str::as_bytes),
             fields: &fields,
+            client_cert: None,
         };
         let router = Router::new(&routes);
         let expected = |method| oracle(&routes, (host, &path, method), &pairs, &fields);

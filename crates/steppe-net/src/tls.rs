@@ -28,7 +28,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 pub use accept::{Accepting, HandshakeError};
 pub use agreed::{Agreed, ClientCertificate};
-pub use client::{ConnectError, ServerTls};
+pub use client::{ConnectError, ConnectErrorKind, ServerTls};
 pub use handshakes::{Evicted, Handshakes, InProgress, Turns};
 pub use load::LoadError;
 pub use server::{ListenerTls, Reread};

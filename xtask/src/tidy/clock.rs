@@ -22,6 +22,16 @@ const LISTED: &[Place] = &[
         reason: "a rejected head may have taken its time",
     },
     Place {
+        file: "steppe-http/src/gateway/acceptor.rs",
+        function: "agree",
+        reason: "the deadline of a TLS handshake begins with it",
+    },
+    Place {
+        file: "steppe-http/src/service.rs",
+        function: "prepare",
+        reason: "secrets of tickets are made then",
+    },
+    Place {
         file: "steppe-http/src/gateway/proxied.rs",
         function: "read_header",
         reason: "the deadline of a PROXY header begins with the connection",

@@ -10,10 +10,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use steppe_mem::Buffer;
 use steppe_net::Transport;
 use steppe_net::limits::{ACCEPT_BATCH, ACCEPT_PAUSE, BACKLOG};
+use steppe_net::tls::{Accepting as AcceptingTls, ListenerTls};
 use steppe_net::{BoundListener, Deadline, Drain, ListenAddress, PeerAddress, Phase, Stream};
 use tokio::task::{JoinHandle, spawn_local};
 
@@ -21,9 +23,10 @@ use super::client::{Accepted, ClientContext, Counted, peer_of};
 use super::listener::{Listener, ListenerSettings};
 use super::proxied;
 use super::snapshot::{Snapshot, WorkerState};
+use super::tls::ClientSession;
 use crate::codec::DownstreamCodec;
 use crate::limits::CONNECTION_BYTES;
-use crate::metrics::{CloseReason, Side};
+use crate::metrics::{CloseReason, Handshake, Side};
 use crate::proxy_protocol::ProxyHeader;
 
 /// A listener, and the task that accepts its connections.
@@ -52,7 +55,7 @@ impl Acceptor {
     ) -> Self {
         let drain = Drain::default();
         let settings = settings(drain.clone());
-        let listener = Rc::new(Listener::new(address, drain, settings));
+        let listener = Rc::new(Listener::new(address, drain, settings, &state.turns));
         let accepting = Accepting {
             state: Rc::clone(state),
             listener: Rc::clone(&listener),
@@ -122,11 +125,13 @@ impl Accepting {
         // What was queued at a listener that closes belongs to none, and is not counted.
         let known = gateway.listener(&self.listener.address);
         let index = known.map(|(index, _)| index);
-        let admitted = index.map(|index| gateway.admit(index));
+        let settings = self.listener.settings();
+        // Whoever has yet to agree on TLS is bounded among its like, and counted in after that.
+        let is_admitted = settings.tls.is_none();
+        let admitted = index.filter(|_| is_admitted).map(|at| gateway.admit(at));
         if let Some(None) = admitted {
             return self.reject(&snapshot, stream, CloseReason::ConnectionLimit);
         }
-        let settings = self.listener.settings();
         let Ok(charge) = settings.lease.try_reserve(CONNECTION_BYTES) else {
             return self.reject(&snapshot, stream, CloseReason::OverBudget);
         };
@@ -139,17 +144,15 @@ impl Accepting {
         let counted = Counted {
             state: Rc::clone(&self.state),
             metrics,
-            _admitted: admitted.flatten(),
-            _charge: charge,
+            admitted: admitted.flatten(),
+            charge,
         };
         let transport = Transport::new(stream);
         let deadline = self.state.worker.deadlines.add();
-        if settings.proxy_protocol {
-            let listener = Rc::clone(&self.listener);
-            let codec = Arc::clone(&self.codec);
+        if settings.proxy_protocol || settings.tls.is_some() {
             let introduced = Introduced {
-                listener,
-                codec,
+                listener: Rc::clone(&self.listener),
+                codec: Arc::clone(&self.codec),
                 counted,
             };
             spawn_local(introduced.run(transport, deadline, peer));
@@ -160,7 +163,7 @@ impl Accepting {
             Rc::clone(&self.listener),
             &snapshot,
             (peer, destination),
-            counted,
+            (counted, None),
         );
         self.codec.serve(Accepted {
             transport,
@@ -174,50 +177,63 @@ impl Accepting {
     /// Says that there is no room, as far as one write gets, and closes.
     fn reject(&self, snapshot: &Snapshot, stream: Stream, reason: CloseReason) {
         snapshot.totals.closed(reason);
-        let mut transport = Transport::new(stream);
-        let mut cx = Context::from_waker(Waker::noop());
-        let _ = transport.poll_write(&mut cx, &[IoSlice::new(self.codec.no_room())]);
-        let _ = transport.poll_shutdown(&mut cx);
+        // Whoever is to speak TLS first can be told nothing.
+        if self.listener.settings().tls.is_none() {
+            say(&mut Transport::new(stream), self.codec.no_room());
+        }
     }
 }
 
-/// A connection whose proxy says first whom it is for.
+/// A connection that begins with something else than the codec's protocol.
 struct Introduced {
     listener: Rc<Listener>,
     codec: Arc<dyn DownstreamCodec>,
     counted: Counted,
 }
 
+/// Both ends of a connection, and what was read of it beyond its introduction.
+type Ends = (PeerAddress, Option<SocketAddr>);
+
 impl Introduced {
-    /// Reads the header of the PROXY protocol, and has the rest served. An untrusted peer is
-    /// rejected: a header is asked for, and nobody would believe theirs.
-    async fn run(self, mut transport: Transport, deadline: Deadline, peer: PeerAddress) {
+    /// Reads the header of the PROXY protocol and agrees on TLS, whichever the listener has, and
+    /// has the rest served.
+    async fn run(self, transport: Transport, deadline: Deadline, peer: PeerAddress) {
         let state = Rc::clone(&self.counted.state);
+        if let Err(Some(reason)) = self.introduce(transport, deadline, peer).await {
+            state.current().totals.closed(reason);
+        }
+    }
+
+    /// # Errors
+    /// Why the connection is closed; `None`: it was not us, or it is counted already.
+    async fn introduce(
+        mut self,
+        mut transport: Transport,
+        deadline: Deadline,
+        peer: PeerAddress,
+    ) -> Result<(), Option<CloseReason>> {
+        let state = Rc::clone(&self.counted.state);
+        let settings = self.listener.settings();
+        let mut ends: Ends = (peer, transport.local_address());
+        let mut pending = None;
+        if settings.proxy_protocol {
+            (ends, pending) = self.read_header(&mut transport, &deadline, peer).await?;
+        }
+        let mut session = None;
+        if let Some(tls) = &settings.tls {
+            let agreed = self
+                .agree(tls, transport, pending.take(), &deadline)
+                .await?;
+            (transport, session) = (agreed.0, Some(Box::new(agreed.1)));
+        }
         let snapshot = state.current();
-        let header = if peer_of(&snapshot, peer).is_trusted() {
-            let settings = self.listener.settings();
-            drop(snapshot);
-            proxied::read_header(&mut transport, &deadline, &settings).await
-        } else {
-            Err(Some(CloseReason::ProxyProtocol))
-        };
-        let snapshot = state.current();
+        if let Some(session) = &session {
+            self.admit(&snapshot, session)
+                .inspect_err(|_| say(&mut transport, self.codec.no_room()))?;
+        }
         let traffic = snapshot.totals.traffic(Side::Downstream);
-        let (header, pending) = match header {
-            Ok(read) => read,
-            Err(reason) => {
-                reason.inspect(|&reason| snapshot.totals.closed(reason));
-                return;
-            }
-        };
-        let local = transport.local_address();
-        let ends: (PeerAddress, Option<SocketAddr>) = match header {
-            // Whoever is on a socket of the proxy's machine is as far away as the proxy.
-            ProxyHeader::Own | ProxyHeader::Unix => (peer, local),
-            ProxyHeader::For(ends) => (PeerAddress::Ip(ends.source), Some(ends.destination)),
-        };
-        let client = ClientContext::new(self.listener, &snapshot, ends, self.counted);
-        let pending: Option<Buffer> = pending;
+        let told = (self.counted, session);
+        let client = ClientContext::new(self.listener, &snapshot, ends, told);
         self.codec.serve(Accepted {
             transport,
             pending,
@@ -225,7 +241,87 @@ impl Introduced {
             deadline,
             traffic,
         });
+        Ok(())
     }
+
+    /// An untrusted peer is rejected: a header is asked for, and nobody would believe theirs.
+    async fn read_header(
+        &self,
+        transport: &mut Transport,
+        deadline: &Deadline,
+        peer: PeerAddress,
+    ) -> Result<(Ends, Option<Buffer>), Option<CloseReason>> {
+        if !peer_of(&self.counted.state.current(), peer).is_trusted() {
+            return Err(Some(CloseReason::ProxyProtocol));
+        }
+        let settings = self.listener.settings();
+        let (header, pending) = proxied::read_header(transport, deadline, &settings).await?;
+        let ends = match header {
+            // Whoever is on a socket of the proxy's machine is as far away as the proxy.
+            ProxyHeader::Own | ProxyHeader::Unix => (peer, transport.local_address()),
+            ProxyHeader::For(ends) => (PeerAddress::Ip(ends.source), Some(ends.destination)),
+        };
+        Ok((ends, pending))
+    }
+
+    async fn agree(
+        &self,
+        tls: &Arc<ListenerTls>,
+        transport: Transport,
+        pending: Option<Buffer>,
+        deadline: &Deadline,
+    ) -> Result<(Transport, ClientSession), Option<CloseReason>> {
+        let settings = self.listener.settings();
+        deadline.set(Instant::now(), settings.timeouts.handshake);
+        let slot = self.listener.handshakes.begin(settings.handshakes);
+        let accepting = AcceptingTls {
+            tls,
+            slot: &slot,
+            deadline,
+            lease: &settings.lease,
+            to_plain_http: PLAIN_HTTP,
+        };
+        let accepted = accepting.accept(transport, pending).await;
+        let snapshot = self.counted.state.current();
+        match accepted {
+            Ok((transport, agreed)) => {
+                snapshot.totals.handshake(Handshake::of(&agreed));
+                Ok((transport, ClientSession::new(agreed, Arc::clone(tls))))
+            }
+            Err(error) => {
+                snapshot.totals.handshake(Handshake::failed(&error));
+                tracing::debug!(listener = %self.listener.address, %error, "TLS handshake failed");
+                Err(Some(CloseReason::Handshake))
+            }
+        }
+    }
+
+    /// Counts an established connection in, and charges what is known of its client.
+    fn admit(
+        &mut self,
+        snapshot: &Snapshot,
+        session: &ClientSession,
+    ) -> Result<(), Option<CloseReason>> {
+        let gateway = &snapshot.gateway;
+        if let Some((index, _)) = gateway.listener(&self.listener.address) {
+            let admitted = gateway.admit(index);
+            self.counted.admitted = Some(admitted.ok_or(Some(CloseReason::ConnectionLimit))?);
+        }
+        let charged = self.counted.charge.try_grow(session.bytes());
+        charged.map_err(|_| Some(CloseReason::OverBudget))
+    }
+}
+
+/// What a client is told that speaks without TLS on a port that asks for it.
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; \
+    charset=utf-8\r\ncontent-length: 42\r\nconnection: close\r\n\r\n\
+    This port speaks HTTPS: use https:// here.";
+
+/// As far as one write gets.
+fn say(transport: &mut Transport, bytes: &[u8]) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let _ = transport.poll_write(&mut cx, &[IoSlice::new(bytes)]);
+    let _ = transport.poll_shutdown(&mut cx);
 }
 
 /// A crowd of new connections must not keep those that are open waiting.

@@ -9,6 +9,7 @@ use steppe_net::{Deadline, PeerAddress, Transport};
 
 use super::listener::{Listener, ListenerSettings};
 use super::snapshot::{Snapshot, WorkerState};
+use super::tls::ClientSession;
 use crate::forwarded::Peer;
 use crate::metrics::{ListenerMetrics, TotalMetrics, Traffic};
 use crate::proxy_protocol::Ends;
@@ -38,6 +39,8 @@ pub struct ClientContext {
     address: PeerAddress,
     /// What the client connected to.
     destination: Option<SocketAddr>,
+    /// What was agreed below the protocol; `None`: nothing.
+    tls: Option<Box<ClientSession>>,
     known: Cell<Known>,
     totals: TotalMetrics,
     _counted: Counted,
@@ -55,9 +58,9 @@ pub(super) struct Counted {
     pub(super) state: Rc<WorkerState>,
     /// `None`: it came through a listener that is closing.
     pub(super) metrics: Option<ListenerMetrics>,
-    pub(super) _admitted: Option<super::Admitted>,
+    pub(super) admitted: Option<super::Admitted>,
     /// Its task, its socket, its deadline.
-    pub(super) _charge: Reservation,
+    pub(super) charge: Reservation,
 }
 
 impl ClientContext {
@@ -65,7 +68,7 @@ impl ClientContext {
         listener: Rc<Listener>,
         snapshot: &Snapshot,
         (address, destination): (PeerAddress, Option<SocketAddr>),
-        counted: Counted,
+        (counted, tls): (Counted, Option<Box<ClientSession>>),
     ) -> Self {
         let known = Known {
             snapshot: snapshot.id,
@@ -76,6 +79,7 @@ impl ClientContext {
             listener,
             address,
             destination,
+            tls,
             known: Cell::new(known),
             totals: snapshot.totals.clone(),
             _counted: counted,
@@ -98,6 +102,16 @@ impl ClientContext {
     /// Counts why the connection ends, or an exchange on it.
     pub fn count_closed(&self, reason: crate::metrics::CloseReason) {
         self.totals.closed(reason);
+    }
+
+    /// The session below the protocol, where there is one.
+    pub(super) fn tls(&self) -> Option<&ClientSession> {
+        self.tls.as_deref()
+    }
+
+    /// The scheme of what it asks for.
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 
     pub(super) fn exchange_lease(&self) -> &Lease {

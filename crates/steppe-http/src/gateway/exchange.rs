@@ -23,6 +23,7 @@ use steppe_net::Deadline;
 use super::attempt::{Attempt, Connected, Connecting};
 use super::client::ClientContext;
 use super::forwarding::Forwarded;
+use super::redirect;
 use super::replay::Replay;
 use super::snapshot::{RouteReport, Snapshot, WorkerRoute};
 use crate::error::GatewayError;
@@ -283,17 +284,30 @@ impl Exchange {
         let Request { mut head, .. } = request;
         let snapshot = client.state.current();
         let peer = client.peer(&snapshot);
-        let forwarded = Forwarded::new(&snapshot, &peer);
+        let forwarded = Forwarded::new(&snapshot, &peer, client);
         let log = &mut self.core.log;
         if snapshot.access.is_some() {
             let client = forwarded.client(&head);
             log.begin(&snapshot, (peer, client), Some(&head.view()));
         }
-        let route = match snapshot.gateway.router.route(&query_of(&head)) {
+        if let Some(tls) = client.tls()
+            && tls.is_misdirected(head.host())
+        {
+            log.set_report(&snapshot.no_route);
+            return self.respond(client, down, 421, &[]);
+        }
+        if let Some(port) = client.settings().redirect_https {
+            log.set_report(&snapshot.no_route);
+            return match redirect::to_https(&head, port) {
+                Some(location) => self.respond(client, down, 308, &[("location", &location)]),
+                None => self.refuse(client, down, GatewayError::bad_request(), &[]),
+            };
+        }
+        let route = match snapshot.gateway.router.route(&query_of(client, &head)) {
             Ok(route) => Rc::clone(&snapshot.routes[route]),
             Err(no_route) => {
                 log.set_report(&snapshot.no_route);
-                return self.refuse_unrouted(down, no_route, &snapshot, &head);
+                return self.refuse_unrouted(client, down, no_route, &snapshot, &head);
             }
         };
         log.set_report(&route.report);
@@ -303,7 +317,7 @@ impl Exchange {
             Err(error) => return self.refuse(client, down, error, &[]),
         };
         if is_last_hop {
-            self.core.answer = Some(answer_to_max_forwards(&snapshot, &head));
+            self.core.answer = Some(answer_to_max_forwards(client, &snapshot, &head));
         }
         self.core.set_timeouts(client, &route);
         self.core.replay.begin(&head);
@@ -339,6 +353,7 @@ impl Exchange {
 
     fn refuse_unrouted<D>(
         &mut self,
+        client: &ClientContext,
         down: &mut D,
         no_route: NoRoute,
         snapshot: &Snapshot,
@@ -347,10 +362,10 @@ impl Exchange {
         D: Downstream + ?Sized,
     {
         match no_route {
-            NoRoute::NotFound => self.respond(down, 404, &[]),
+            NoRoute::NotFound => self.respond(client, down, 404, &[]),
             NoRoute::MethodNotAllowed => {
-                let allowed = allowed_methods(snapshot, head);
-                self.respond(down, 405, &[("allow", &allowed)]);
+                let allowed = allowed_methods(client, snapshot, head);
+                self.respond(client, down, 405, &[("allow", &allowed)]);
             }
         }
     }
@@ -445,14 +460,29 @@ impl Exchange {
         let retry_after = [("retry-after", "1")];
         let is_overloaded = error.status == 503;
         let fields = if is_overloaded { &retry_after } else { fields };
-        self.respond(down, error.status, fields);
+        self.respond(client, down, error.status, fields);
     }
 
     /// Answers with a status and a word about it.
-    fn respond<D>(&mut self, down: &mut D, status: u16, fields: &[(&str, &str)])
-    where
+    fn respond<D>(
+        &mut self,
+        client: &ClientContext,
+        down: &mut D,
+        status: u16,
+        fields: &[(&str, &str)],
+    ) where
         D: Downstream + ?Sized,
     {
+        let settings = client.settings();
+        let with_ours: Vec<_>;
+        let fields = match settings.strict_transport_security.as_deref() {
+            None => fields,
+            Some(value) => {
+                let ours = ("strict-transport-security", value);
+                with_ours = fields.iter().copied().chain([ours]).collect();
+                &with_ours
+            }
+        };
         // What the request held is free for others.
         self.attempt = None;
         self.core.head = None;
@@ -513,8 +543,12 @@ impl Core {
 
 /// RFC 9110 §7.6.2: who may not forward a request any further answers as its origin would.
 /// `OPTIONS` is told what the route takes; what came is shown to nobody (`TRACE`).
-fn answer_to_max_forwards(snapshot: &Snapshot, head: &RequestHead) -> Box<Respond> {
-    let allowed = allowed_methods(snapshot, head);
+fn answer_to_max_forwards(
+    client: &ClientContext,
+    snapshot: &Snapshot,
+    head: &RequestHead,
+) -> Box<Respond> {
+    let allowed = allowed_methods(client, snapshot, head);
     let allow = (!allowed.is_empty()).then(|| ("allow".to_owned(), allowed));
     Box::new(Respond {
         status: if head.method() == b"TRACE" { 405 } else { 204 },
@@ -524,8 +558,11 @@ fn answer_to_max_forwards(snapshot: &Snapshot, head: &RequestHead) -> Box<Respon
 }
 
 /// The value of `Allow`. Off the hot path: it allocates.
-fn allowed_methods(snapshot: &Snapshot, head: &RequestHead) -> String {
-    let methods = snapshot.gateway.router.allowed_methods(query_of(head));
+fn allowed_methods(client: &ClientContext, snapshot: &Snapshot, head: &RequestHead) -> String {
+    let methods = snapshot
+        .gateway
+        .router
+        .allowed_methods(query_of(client, head));
     methods.collect::<Vec<_>>().join(", ")
 }
 
@@ -536,13 +573,15 @@ pub(super) fn via_value(version: Version) -> &'static [u8] {
     }
 }
 
-fn query_of(head: &RequestHead) -> RouteQuery<'_> {
+fn query_of<'a>(client: &'a ClientContext, head: &'a RequestHead) -> RouteQuery<'a> {
+    let cert = client.tls().and_then(|tls| tls.agreed.client.as_ref());
     RouteQuery {
         host: head.host(),
         path: head.path(),
         method: head.method(),
         query: head.query(),
         fields: &head.fields,
+        client_cert: cert.map(|cert| &cert.summary),
     }
 }
 

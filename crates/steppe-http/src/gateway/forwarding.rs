@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use steppe_mem::{Lease, OverBudget};
 
+use super::client::ClientContext;
 use super::snapshot::Snapshot;
 use crate::encoder::Encoder;
 use crate::field::{FieldBlock, FieldId};
@@ -22,14 +23,16 @@ const FORWARDING_BYTES: usize = 512;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Forwarded<'a> {
     peer: &'a Peer,
+    client: &'a ClientContext,
     trusted_proxies: &'a [IpNet],
 }
 
 impl<'a> Forwarded<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, peer: &'a Peer) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, peer: &'a Peer, client: &'a ClientContext) -> Self {
         let trusted_proxies = &snapshot.gateway.config.trusted_proxies;
         Self {
             peer,
+            client,
             trusted_proxies,
         }
     }
@@ -45,6 +48,11 @@ impl<'a> Forwarded<'a> {
 
     /// Replaces the fields that tell where a request comes from by what is true of it.
     pub(super) fn replace(self, head: &mut RequestHead, lease: &Lease) -> Result<(), OverBudget> {
+        self.replace_addresses(head, lease)?;
+        self.replace_client_cert(&mut head.fields)
+    }
+
+    fn replace_addresses(self, head: &mut RequestHead, lease: &Lease) -> Result<(), OverBudget> {
         // Long lists are rare: they get a buffer, after the room on the stack was not enough.
         let mut room = [0; FORWARDING_BYTES];
         let mut encoder = Encoder::new(&mut room);
@@ -57,6 +65,20 @@ impl<'a> Forwarded<'a> {
             ends.set(self.write(head, out));
         })?;
         replace(self.peer, &mut head.fields, values.filled(), ends.get())
+    }
+
+    /// RFC 9440 §2.2: whoever ends TLS says who the client is, and nobody else does.
+    fn replace_client_cert(self, fields: &mut FieldBlock) -> Result<(), OverBudget> {
+        let Some(tls) = self.client.tls() else {
+            return Ok(());
+        };
+        fields.remove_where(|id| id == FieldId::ClientCert);
+        match &tls.client_cert {
+            Some(value) => {
+                fields.append_known(FieldId::ClientCert, b"client-cert", value.as_bytes())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Writes the values of the four fields, one after the other; says where each ends.
@@ -88,7 +110,7 @@ impl<'a> Forwarded<'a> {
         };
         let received = Received {
             host: head.authority(),
-            proto: "http",
+            proto: self.client.scheme(),
         };
         Forwarding::new(self.peer, self.trusted_proxies, received, incoming)
     }

@@ -1,9 +1,12 @@
 //! A listener of one worker, as its connections see it.
 
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU16;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use steppe_mem::Lease;
+use steppe_net::tls::{Handshakes, ListenerTls, Turns};
 use steppe_net::{Drain, ListenAddress};
 
 use crate::config::{ListenerLimits, ListenerTimeouts, Underscores};
@@ -17,6 +20,14 @@ pub struct ListenerSettings {
     pub timeouts: ListenerTimeouts,
     /// See the configuration.
     pub underscores: Underscores,
+    /// See the configuration.
+    pub(super) redirect_https: Option<NonZeroU16>,
+    /// What is spoken below the protocols; `None`: nothing.
+    pub(super) tls: Option<Arc<ListenerTls>>,
+    /// The value of `Strict-Transport-Security` (RFC 6797).
+    pub(super) strict_transport_security: Option<String>,
+    /// Handshakes that one worker may have in progress.
+    pub(super) handshakes: usize,
     /// Trusted proxies say first whom they connect for.
     pub(super) proxy_protocol: bool,
     /// What connections are charged to, and what is read before a route is known.
@@ -33,14 +44,22 @@ pub(super) struct Listener {
     pub(super) address: ListenAddress,
     /// Closed before the node is, where a new configuration has no such listener.
     pub(super) drain: Drain,
+    /// Those in progress on this worker.
+    pub(super) handshakes: Handshakes,
     settings: RefCell<Rc<ListenerSettings>>,
 }
 
 impl Listener {
-    pub(super) fn new(address: ListenAddress, drain: Drain, settings: ListenerSettings) -> Self {
+    pub(super) fn new(
+        address: ListenAddress,
+        drain: Drain,
+        settings: ListenerSettings,
+        turns: &Rc<Turns>,
+    ) -> Self {
         Self {
             address,
             drain,
+            handshakes: Handshakes::new(Rc::clone(turns)),
             settings: RefCell::new(Rc::new(settings)),
         }
     }

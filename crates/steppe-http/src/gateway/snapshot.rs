@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use steppe_mem::Lease;
+use steppe_net::tls::Turns;
 use steppe_net::{Drain, Worker};
 use tokio::sync::Notify;
 
@@ -71,6 +72,8 @@ pub(super) struct WorkerState {
     pub(super) exchange_lease: Lease,
     /// Heads that wait for budget while they hold some.
     pub(super) starved_heads: Rc<Cell<usize>>,
+    /// Whose turn it is among handshakes.
+    pub(super) turns: Rc<Turns>,
     open: Cell<usize>,
     all_closed: Notify,
 }
@@ -121,6 +124,16 @@ impl Snapshot {
             limits: config.limits,
             timeouts: config.timeouts,
             underscores: config.underscores,
+            redirect_https: config.redirect_https,
+            tls: self.gateway.tls[index].clone(),
+            strict_transport_security: config
+                .tls
+                .as_ref()
+                .and_then(|tls| tls.strict_transport_security.clone()),
+            handshakes: {
+                let workers = self.gateway.metrics.workers().max(1);
+                config.limits.handshakes.div_ceil(workers)
+            },
             proxy_protocol: config.proxy_protocol,
             lease: self.gateway.accounts.listeners[index].lease(),
             drain,
@@ -248,6 +261,7 @@ impl WorkerState {
             exchange_lease: first.gateway.accounts.exchanges.lease(),
             current: RefCell::new(first),
             starved_heads: Rc::default(),
+            turns: Rc::default(),
             open: Cell::new(0),
             all_closed: Notify::new(),
         }

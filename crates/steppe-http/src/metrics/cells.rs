@@ -8,6 +8,7 @@ use std::sync::Arc;
 use steppe_telemetry::{Counter, Gauge, Histogram};
 
 use super::close_reason::CloseReason;
+use super::handshake::Handshake;
 use super::labels::Labels;
 
 /// Labels of the status classes, 1xx first.
@@ -30,6 +31,7 @@ pub(super) struct TotalCells {
     pub(super) upstream: ByteCells,
     pub(super) closed: [Counter; CloseReason::ALL.len()],
     pub(super) tunnels: OpenCells,
+    pub(super) handshakes: [Counter; Handshake::OUTCOMES.len()],
 }
 
 /// A gauge as two monotonic counters: a connection may be opened on one worker and closed on
@@ -143,6 +145,7 @@ impl Default for TotalCells {
             upstream: ByteCells::default(),
             closed: [const { Counter::new() }; CloseReason::ALL.len()],
             tunnels: OpenCells::default(),
+            handshakes: [const { Counter::new() }; Handshake::OUTCOMES.len()],
         }
     }
 }

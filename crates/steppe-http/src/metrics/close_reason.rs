@@ -46,6 +46,8 @@ pub enum CloseReason {
     BadResponse,
     /// The PROXY protocol header is missing or malformed, or its sender is not trusted.
     ProxyProtocol,
+    /// There was no TLS session with a client.
+    Handshake,
     /// A file could not be opened or read, or was truncated while it was sent: 500, or 503
     /// if descriptors or disk tasks ran out.
     FileFailed,
@@ -55,7 +57,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::HeaderTimeout,
         Self::IdleTimeout,
         Self::BodyTimeout,
@@ -77,6 +79,7 @@ impl CloseReason {
         Self::UpstreamReset,
         Self::BadResponse,
         Self::ProxyProtocol,
+        Self::Handshake,
         Self::FileFailed,
         Self::Drain,
     ];
@@ -112,6 +115,7 @@ impl CloseReason {
             Self::UpstreamReset => "upstream_reset",
             Self::BadResponse => "bad_response",
             Self::ProxyProtocol => "proxy_protocol",
+            Self::Handshake => "tls_handshake",
             Self::FileFailed => "file_failed",
             Self::Drain => "drain",
         }

@@ -35,6 +35,12 @@ impl Generation {
         WorkerMetrics::new(cells.expect("each worker takes its own cells, once"))
     }
 
+    /// How many workers there are.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.workers.cells().count()
+    }
+
     /// Connections of a listener, of all workers.
     pub(super) fn listener(&self, index: usize) -> OpenSum {
         let cells = self.workers.cells();

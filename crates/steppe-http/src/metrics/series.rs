@@ -11,6 +11,7 @@ use steppe_telemetry::{DescriptorEncoder, HistogramSum};
 use super::cells::{ByteCells, CLASSES, OpenSum, RouteCells, TotalCells, UpstreamCells};
 use super::close_reason::CloseReason;
 use super::generation::Generation;
+use super::handshake::Handshake;
 use super::labels::NONE;
 
 const REQUESTS: Family = Family::new("steppe_http_requests", "Requests that were responded to");
@@ -46,6 +47,10 @@ const UPSTREAM_BYTES: Family =
 const CLOSED: Family = Family::new(
     "steppe_http_closed",
     "Exchanges and connections aborted, by deadline, limit or cause",
+);
+const HANDSHAKES: Family = Family::new(
+    "steppe_http_tls_handshakes",
+    "TLS handshakes with clients, by outcome",
 );
 const TUNNELS: Family = Family::new("steppe_http_tunnels", "Open upgraded connections");
 const TUNNELS_OPENED: Family = Family::new("steppe_http_tunnels_opened", "Connections upgraded");
@@ -152,6 +157,12 @@ impl Generation {
             ([("reason", reason.as_str())], count)
         });
         CLOSED.counters(encoder, closed)?;
+        let outcomes = Handshake::OUTCOMES.iter().enumerate();
+        let handshakes = outcomes.map(|(index, &outcome)| {
+            let count = workers.sum(|cells| cells.totals.handshakes[index].value());
+            ([("outcome", outcome)], count)
+        });
+        HANDSHAKES.counters(encoder, handshakes)?;
         let tunnels = OpenSum::of(workers.cells().map(|cells| &cells.totals.tunnels));
         TUNNELS.gauge(encoder, tunnels.open())?;
         TUNNELS_OPENED.counter(encoder, tunnels.opened)

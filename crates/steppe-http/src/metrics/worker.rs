@@ -9,6 +9,7 @@ use steppe_telemetry::Writer;
 
 use super::cells::{self, Cells, ListenerCells, RouteCells, TotalCells, UpstreamCells};
 use super::close_reason::CloseReason;
+use super::handshake::Handshake;
 
 /// The cells of one worker, written by its thread only.
 ///
@@ -153,6 +154,11 @@ impl UpstreamMetrics {
 pub struct TotalMetrics(Handle<TotalCells>);
 
 impl TotalMetrics {
+    /// A TLS handshake with a client ended.
+    pub fn handshake(&self, handshake: Handshake) {
+        self.0.0.handshakes[handshake.index()].increment();
+    }
+
     /// An exchange or a connection was aborted.
     #[inline]
     pub fn closed(&self, reason: CloseReason) {

@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 
+use steppe_net::tls::x509::Summary;
+
 use super::query::RouteQuery;
-use crate::config::Route;
+use crate::config::{ClientCertMatch, Route};
 use crate::path::{compare_decoded, escaped_byte};
 
 /// The conditions of a route beside host and path.
@@ -12,6 +14,7 @@ pub(super) struct Predicates {
     methods: Vec<String>,
     headers: Vec<(String, String)>,
     query: Vec<(String, String)>,
+    client_cert: Option<ClientCertMatch>,
 }
 
 /// The result of checking a request against a route's predicates.
@@ -31,12 +34,14 @@ impl Predicates {
             methods: route.methods.clone(),
             headers: route.headers.clone(),
             query: route.query.clone(),
+            client_cert: route.client_cert.clone(),
         }
     }
 
     /// How many there are, for the order of routes.
     pub(super) fn count(&self) -> usize {
-        usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
+        let of_cert = usize::from(self.client_cert.is_some());
+        usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len() + of_cert
     }
 
     pub(super) fn check(&self, request: &RouteQuery<'_>) -> Verdict {
@@ -46,7 +51,15 @@ impl Predicates {
                 .iter()
                 .all(|wanted| has_parameter(request.query, wanted))
         };
-        if !has_fields() || !has_query() {
+        let has_cert = || {
+            let wanted = self.client_cert.as_ref();
+            wanted.is_none_or(|wanted| {
+                request
+                    .client_cert
+                    .is_some_and(|cert| is_cert(cert, wanted))
+            })
+        };
+        if !has_fields() || !has_query() || !has_cert() {
             return Verdict::Fails;
         }
         let is_named = |method: &String| method.as_bytes() == request.method;
@@ -56,6 +69,20 @@ impl Predicates {
             Verdict::OtherMethod
         }
     }
+}
+
+/// Whether a client's certificate has all that is wanted of it.
+fn is_cert(cert: &Summary, wanted: &ClientCertMatch) -> bool {
+    let ClientCertMatch {
+        subject,
+        san,
+        fingerprint,
+    } = wanted;
+    subject
+        .as_ref()
+        .is_none_or(|subject| *subject == cert.subject)
+        && san.as_ref().is_none_or(|san| cert.names.contains(san))
+        && fingerprint.is_none_or(|fingerprint| fingerprint == cert.fingerprint)
 }
 
 /// Whether any field line of that name has just that value, white space around it aside.

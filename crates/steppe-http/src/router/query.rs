@@ -1,5 +1,7 @@
 //! The parts of a request that routing reads.
 
+use steppe_net::tls::x509::Summary;
+
 /// The parts of a request that routes are matched against.
 #[derive(Clone, Copy)]
 pub struct RouteQuery<'a> {
@@ -13,6 +15,8 @@ pub struct RouteQuery<'a> {
     pub query: Option<&'a [u8]>,
     /// The request's fields.
     pub fields: &'a dyn FieldLookup,
+    /// What the client's certificate says, where it showed one.
+    pub client_cert: Option<&'a Summary>,
 }
 
 /// Finds field lines by name.

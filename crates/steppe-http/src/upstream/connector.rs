@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_mem::Lease;
+use steppe_net::tls::{ConnectError, ServerTls};
 use steppe_net::{Endpoints, ServerAddress, Stream, Transport};
 use tokio::time::timeout;
 
@@ -34,9 +35,20 @@ pub(crate) struct Peer<'a> {
     pub(crate) endpoints: &'a Endpoints,
     pub(crate) ip: IpAddr,
     pub(crate) settings: &'a Servers,
+    /// What is spoken below the codec; `None`: nothing.
+    pub(crate) tls: Option<&'a ServerTls>,
     /// Whom the connection is for, where a server is told.
     pub(crate) ends: Option<Ends>,
     pub(crate) timeout: Duration,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+enum EstablishError {
+    #[error("{0}")]
+    Connect(#[from] io::Error),
+    #[error("TLS: {0}")]
+    Tls(#[from] ConnectError),
 }
 
 impl Connector {
@@ -68,13 +80,30 @@ impl Connector {
             })),
             Ok(Err(error)) => {
                 tracing::debug!(server = %peer.endpoints.server(), %error, "cannot connect");
-                Err(Failure::Connect)
+                Err(match error {
+                    EstablishError::Connect(_) => Failure::Connect,
+                    EstablishError::Tls(error) => Failure::of_tls(&error),
+                })
             }
             Err(_) => Err(Failure::ConnectTimeout),
         }
     }
 
-    async fn establish(&self, peer: Peer<'_>) -> io::Result<Transport> {
+    async fn establish(&self, peer: Peer<'_>) -> Result<Transport, EstablishError> {
+        let transport = self.establish_plain(peer).await?;
+        let Some(tls) = peer.tls else {
+            return Ok(transport);
+        };
+        let host = match peer.endpoints.server() {
+            ServerAddress::Name { host, .. } => Some(host.clone()),
+            ServerAddress::Ip(address) => Some(address.ip().to_string()),
+            ServerAddress::Unix(_) => None,
+        };
+        let session = tls.connect(transport, host.as_deref(), &self.lease).await?;
+        Ok(session.0)
+    }
+
+    async fn establish_plain(&self, peer: Peer<'_>) -> io::Result<Transport> {
         let endpoints = peer.endpoints;
         let stream = match (endpoints.server(), endpoints.socket_address(peer.ip)) {
             (ServerAddress::Unix(path), _) => Stream::connect_unix(path).await?,

@@ -162,6 +162,7 @@ impl Probed {
             endpoints,
             ip: target.state.ip,
             settings: self.upstream.settings(),
+            tls: self.upstream.tls(),
             // A probe is made for nobody.
             ends: None,
             timeout: self.health.timeout,
@@ -169,6 +170,7 @@ impl Probed {
         let channel = self.connector.connect(peer).await;
         let channel = channel.map_err(|failure| match failure {
             Failure::ConnectTimeout => ProbeFailure::Timeout,
+            failure if failure.is_tls() => ProbeFailure::Tls,
             _ => ProbeFailure::Connect,
         })?;
         let (mut stream, _channel) = channel.open_stream();

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use steppe_net::Endpoints;
+use steppe_net::tls::ServerTls;
 
 use super::picker::Candidate;
 use super::retry::RetryBudget;
@@ -31,11 +32,22 @@ pub struct Upstreams {
 pub struct UpstreamState {
     name: String,
     settings: Servers,
+    /// What is spoken with its servers below the protocol; `None`: nothing.
+    tls: Option<Arc<ServerTls>>,
     endpoints: Vec<Endpoints>,
     targets: Mutex<Vec<Target>>,
     /// Incremented when the candidates change.
     version: AtomicU64,
     kept: Arc<Kept>,
+}
+
+/// How the servers of an upstream are reached.
+#[derive(Debug, Default)]
+pub struct Way {
+    /// One for each server.
+    pub endpoints: Vec<Endpoints>,
+    /// What is spoken with them below the protocol; `None`: nothing.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 /// State that survives a reload.
@@ -55,15 +67,15 @@ pub(super) struct Target {
 }
 
 impl Upstreams {
-    /// Switches to a configuration with these `endpoints`: servers that stay keep their state.
-    /// `None` stands for an upstream without servers.
+    /// Switches to a configuration whose servers are reached by `ways`: those that stay keep
+    /// their state. `None` stands for an upstream without servers.
     pub fn replace(
         &self,
         upstreams: &[Upstream],
-        endpoints: &[Vec<Endpoints>],
+        ways: Vec<Way>,
     ) -> Vec<Option<Arc<UpstreamState>>> {
         let last = self.current();
-        let state = |(upstream, endpoints): (&Upstream, &Vec<Endpoints>)| {
+        let state = |(upstream, way): (&Upstream, Way)| {
             let UpstreamKind::Servers(settings) = &upstream.kind else {
                 return None;
             };
@@ -71,11 +83,11 @@ impl Upstreams {
             Some(Arc::new(UpstreamState::new(
                 upstream.name.clone(),
                 settings.clone(),
-                endpoints.clone(),
+                way,
                 last.map(|last| &**last),
             )))
         };
-        let states: Vec<_> = upstreams.iter().zip(endpoints).map(state).collect();
+        let states: Vec<_> = upstreams.iter().zip(ways).map(state).collect();
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = states.iter().flatten().cloned().collect();
         states
@@ -98,16 +110,12 @@ impl Upstreams {
 }
 
 impl UpstreamState {
-    pub(super) fn new(
-        name: String,
-        settings: Servers,
-        endpoints: Vec<Endpoints>,
-        last: Option<&Self>,
-    ) -> Self {
+    pub(super) fn new(name: String, settings: Servers, way: Way, last: Option<&Self>) -> Self {
         let state = Self {
             name,
             settings,
-            endpoints,
+            tls: way.tls,
+            endpoints: way.endpoints,
             targets: Mutex::new(last.map_or_else(Vec::new, |last| last.lock().clone())),
             version: AtomicU64::new(1),
             kept: last.map_or_else(Arc::default, |last| Arc::clone(&last.kept)),
@@ -133,6 +141,10 @@ impl UpstreamState {
     #[must_use]
     pub fn settings(&self) -> &Servers {
         &self.settings
+    }
+
+    pub(super) fn tls(&self) -> Option<&ServerTls> {
+        self.tls.as_deref()
     }
 
     pub(super) fn endpoints(&self) -> &[Endpoints] {
@@ -388,7 +400,11 @@ mod tests {
         let endpoints = endpoints
             .map(|server| names.endpoints(&server.address))
             .collect();
-        let states = all.replace(std::slice::from_ref(upstream), &[endpoints]);
+        let way = Way {
+            endpoints,
+            tls: None,
+        };
+        let states = all.replace(std::slice::from_ref(upstream), vec![way]);
         states.into_iter().flatten().next().expect("one")
     }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, O
 use std::time::{Duration, Instant};
 
 use steppe_net::ServerAddress;
+use steppe_net::tls::{ConnectError, ConnectErrorKind};
 
 use super::latency::Latency;
 use super::uptime::millis;
@@ -73,6 +74,18 @@ pub enum Failure {
     Unavailable,
     /// 504.
     GatewayTimeout,
+    /// Its certificate is of no authority that is trusted.
+    TlsUntrusted,
+    /// Its certificate is for other names.
+    TlsName,
+    /// Its certificate is past its time, or not valid yet.
+    TlsExpired,
+    /// Its public key is none of `pins`.
+    TlsPin,
+    /// It refused the handshake.
+    TlsAlert,
+    /// There is no session for another reason.
+    Tls,
 }
 
 /// Whether a server is sent requests, and why not.
@@ -89,7 +102,7 @@ pub enum Condition {
 }
 
 impl Failure {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 14] = [
         Self::Connect,
         Self::ConnectTimeout,
         Self::Reset,
@@ -98,6 +111,12 @@ impl Failure {
         Self::BadGateway,
         Self::Unavailable,
         Self::GatewayTimeout,
+        Self::TlsUntrusted,
+        Self::TlsName,
+        Self::TlsExpired,
+        Self::TlsPin,
+        Self::TlsAlert,
+        Self::Tls,
     ];
 
     /// The failure that a response's status stands for, if it does.
@@ -123,11 +142,42 @@ impl Failure {
             Self::BadGateway => "status 502",
             Self::Unavailable => "status 503",
             Self::GatewayTimeout => "status 504",
+            Self::TlsUntrusted => "certificate of an unknown authority",
+            Self::TlsName => "certificate for another name",
+            Self::TlsExpired => "certificate expired or not valid yet",
+            Self::TlsPin => "public key is not pinned",
+            Self::TlsAlert => "TLS handshake refused",
+            Self::Tls => "TLS handshake failed",
         }
     }
 
     pub(super) fn is_connect(self) -> bool {
-        matches!(self, Self::Connect | Self::ConnectTimeout)
+        matches!(self, Self::Connect | Self::ConnectTimeout) || self.is_tls()
+    }
+
+    /// Whether a connection stood, and there was no session of TLS on it.
+    pub(super) fn is_tls(self) -> bool {
+        matches!(
+            self,
+            Self::TlsUntrusted
+                | Self::TlsName
+                | Self::TlsExpired
+                | Self::TlsPin
+                | Self::TlsAlert
+                | Self::Tls
+        )
+    }
+
+    /// Why there is no session.
+    pub(super) fn of_tls(error: &ConnectError) -> Self {
+        match error.kind() {
+            ConnectErrorKind::Untrusted => Self::TlsUntrusted,
+            ConnectErrorKind::Name => Self::TlsName,
+            ConnectErrorKind::Expired => Self::TlsExpired,
+            ConnectErrorKind::Pin => Self::TlsPin,
+            ConnectErrorKind::Alert => Self::TlsAlert,
+            ConnectErrorKind::Other => Self::Tls,
+        }
     }
 }
 
@@ -267,7 +317,7 @@ impl TargetState {
         self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn last_failure(&self) -> Failure {
+    pub(super) fn last_failure(&self) -> Failure {
         Failure::ALL[usize::from(self.last_failure.load(Ordering::Relaxed))]
     }
 
@@ -353,6 +403,15 @@ impl TargetState {
     #[must_use]
     pub fn reason(&self, now: Instant) -> String {
         match self.condition() {
+            // Nothing but its operator can mend that.
+            Condition::Healthy if self.in_a_row.load(Ordering::Relaxed) > 0 => {
+                let last = self.last_failure();
+                if last.is_tls() {
+                    last.as_str().to_owned()
+                } else {
+                    String::new()
+                }
+            }
             Condition::Healthy => String::new(),
             Condition::Draining => "taken out of service by admin".to_owned(),
             Condition::Unhealthy => format!("probes fail, the last with: {}", self.probe.text()),
@@ -392,6 +451,7 @@ pub(super) enum ProbeFailure {
     Timeout = 2,
     Cut = 3,
     Garbage = 4,
+    Tls = 5,
 }
 
 impl ProbeState {
@@ -403,6 +463,7 @@ impl ProbeState {
             2 => "no answer in time".to_owned(),
             3 => "connection ended early".to_owned(),
             4 => "unreadable response".to_owned(),
+            5 => "no TLS session".to_owned(),
             status => status.to_string(),
         }
     }

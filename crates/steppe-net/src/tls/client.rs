@@ -46,12 +46,59 @@ pub enum ConnectError {
     /// There is no memory for it.
     #[error("over budget")]
     OverBudget,
+    /// The server's public key is none of those that are pinned.
+    #[error("the server's public key is none of `pins`")]
+    Pin,
     /// Both sides don't agree, or the server's certificate is not valid.
     #[error("{0}")]
     Refused(rustls::Error),
     /// There is no name to verify.
     #[error("no name to verify: set `server_name`")]
     NoName,
+}
+
+/// What kind of failure a [`ConnectError`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectErrorKind {
+    /// The certificate is of no authority that is trusted.
+    Untrusted,
+    /// The certificate is for other names.
+    Name,
+    /// The certificate is past its time, or not valid yet.
+    Expired,
+    /// The public key is not pinned.
+    Pin,
+    /// The server refused.
+    Alert,
+    /// Anything else.
+    Other,
+}
+
+impl ConnectError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> ConnectErrorKind {
+        use CertificateError as Certificate;
+        use rustls::Error;
+        match self {
+            Self::Refused(Error::AlertReceived(_)) => ConnectErrorKind::Alert,
+            Self::Refused(Error::InvalidCertificate(error)) => match error {
+                Certificate::UnknownIssuer | Certificate::BadSignature => {
+                    ConnectErrorKind::Untrusted
+                }
+                Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
+                    ConnectErrorKind::Name
+                }
+                Certificate::Expired
+                | Certificate::ExpiredContext { .. }
+                | Certificate::NotValidYet
+                | Certificate::NotValidYetContext { .. } => ConnectErrorKind::Expired,
+                _ => ConnectErrorKind::Other,
+            },
+            Self::Pin => ConnectErrorKind::Pin,
+            _ => ConnectErrorKind::Other,
+        }
+    }
 }
 
 impl ServerTls {
@@ -156,8 +203,18 @@ async fn finish(
                 Poll::Ready(())
             })
             .await;
-            return Err(ConnectError::Refused(error));
+            return Err(refused(error));
         }
+    }
+}
+
+fn refused(error: rustls::Error) -> ConnectError {
+    match error {
+        // Nothing else of ours is verified by hand.
+        rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+            ConnectError::Pin
+        }
+        other => ConnectError::Refused(other),
     }
 }
 
@@ -227,9 +284,7 @@ impl ServerCertVerifier for Verifier {
             let summary = Summary::of(end_entity)
                 .map_err(|_| rustls::Error::InvalidCertificate(CertificateError::BadEncoding))?;
             if !self.pins.contains(&summary.spki_fingerprint) {
-                return Err(rustls::Error::General(
-                    "the server's public key is none of `pins`".to_owned(),
-                ));
+                return Err(CertificateError::ApplicationVerificationFailure.into());
             }
         }
         match &self.by_authority {

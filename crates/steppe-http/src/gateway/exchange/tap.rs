@@ -70,6 +70,11 @@ impl Tap for ExchangeTap<'_> {
                 state.filter.response(head)?;
             }
         }
+        let settings = self.client.settings();
+        if let Some(value) = &settings.strict_transport_security {
+            head.fields
+                .set(b"strict-transport-security", value.as_bytes())?;
+        }
         let via = super::via_value(head.version);
         head.fields.append_known(FieldId::Via, b"via", via)?;
         // It is passed on: the request is not sent again.

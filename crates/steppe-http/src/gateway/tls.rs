@@ -1,0 +1,116 @@
+//! TLS of a configuration: read before it is served, and of a connection: agreed before that is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use steppe_net::ListenAddress;
+use steppe_net::tls::x509::Summary;
+use steppe_net::tls::{Agreed, ListenerTls, LoadError, ServerTls};
+
+use crate::config::{self, UpstreamKind};
+
+/// TLS of every listener and upstream of a configuration, in their order.
+#[derive(Debug, Default)]
+pub struct Tls {
+    pub(super) listeners: Vec<Option<Arc<ListenerTls>>>,
+    pub(super) upstreams: Vec<Option<Arc<ServerTls>>>,
+}
+
+/// Why a configuration can't have the TLS that it asks for.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct TlsError {
+    /// The key that asks for it.
+    pub key: &'static str,
+    /// What is wrong.
+    pub cause: LoadError,
+}
+
+/// A certificate that a listener shows.
+#[derive(Debug, Clone)]
+pub struct ListenerCertificate {
+    /// The listener's address.
+    pub listener: String,
+    /// Its file.
+    pub file: PathBuf,
+    /// What it says.
+    pub summary: Summary,
+}
+
+impl Tls {
+    /// Reads the files that `config` names. Listeners that `last` has keep their tickets.
+    ///
+    /// # Errors
+    /// What is wrong with a file, and which key names it.
+    pub(super) fn load(
+        config: &config::Gateway,
+        last: impl Fn(&ListenAddress) -> Option<Arc<ListenerTls>>,
+        now: Instant,
+    ) -> Result<Self, TlsError> {
+        let listener = |listener: &config::Listener| {
+            let Some(tls) = &listener.tls else {
+                return Ok(None);
+            };
+            let last = last(&listener.address);
+            let address = listener.address.to_string();
+            let loaded = ListenerTls::load(&tls.session, &address, (last.as_deref(), now));
+            loaded.map(|tls| Some(Arc::new(tls)))
+        };
+        let upstream = |upstream: &config::Upstream| match &upstream.kind {
+            UpstreamKind::Servers(servers) => {
+                let tls = servers.tls.as_ref().map(ServerTls::load).transpose();
+                tls.map(|tls| tls.map(Arc::new))
+            }
+            UpstreamKind::Respond(_) => Ok(None),
+        };
+        let listeners: Result<_, _> = config.listeners.iter().map(listener).collect();
+        let upstreams: Result<_, _> = config.upstreams.iter().map(upstream).collect();
+        let of_key = |key| move |cause| TlsError { key, cause };
+        Ok(Self {
+            listeners: listeners.map_err(of_key("http.listener.tls"))?,
+            upstreams: upstreams.map_err(of_key("http.upstream.tls"))?,
+        })
+    }
+}
+
+/// The session of a client's connection, as its exchanges see it.
+#[derive(Debug)]
+pub(super) struct ClientSession {
+    pub(super) agreed: Agreed,
+    tls: Arc<ListenerTls>,
+    /// The value of `Client-Cert` (RFC 9440), where the client showed a certificate.
+    pub(super) client_cert: Option<Box<str>>,
+}
+
+impl ClientSession {
+    pub(super) fn new(agreed: Agreed, tls: Arc<ListenerTls>) -> Self {
+        let client = agreed.client.as_ref();
+        let client_cert = client.map(|client| format!(":{}:", STANDARD.encode(&client.der)).into());
+        Self {
+            agreed,
+            tls,
+            client_cert,
+        }
+    }
+
+    /// What it holds beside the session itself, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let cert = self.client_cert.as_ref().map_or(0, |cert| cert.len());
+        let der = self
+            .agreed
+            .client
+            .as_ref()
+            .map_or(0, |client| client.der.len());
+        // The summary's text is part of what the certificate says.
+        size_of::<Self>() + cert + 2 * der
+    }
+
+    /// Whether the client was shown another certificate than it would have been for `host`
+    /// (RFC 9110 §15.5.20): what it was verified for says nothing about that one then.
+    pub(super) fn is_misdirected(&self, host: &[u8]) -> bool {
+        self.tls.is_misdirected(self.agreed.identity, host)
+    }
+}
