@@ -7,8 +7,9 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::stream::Endpoint;
 
 /// A GET of `path`.
 pub fn get(address: SocketAddr, path: &str) -> Vec<u8> {
@@ -63,12 +64,14 @@ impl Decoder {
 
 /// Sends `request` and reads the whole response; returns the length of its body.
 pub async fn exchange(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     request: &[u8],
     decoder: &mut Decoder,
     buffer: &mut [u8],
 ) -> Result<usize> {
     stream.write_all(request).await?;
+    // A socket has nothing to flush; TLS may still hold a record.
+    stream.flush().await?;
     loop {
         let count = stream.read(buffer).await?;
         ensure!(count > 0, "closed before the response was complete");
@@ -79,8 +82,8 @@ pub async fn exchange(
 }
 
 /// One request on a connection of its own: does the proxy answer as the origin does?
-pub async fn probe(address: SocketAddr, request: &[u8], body_bytes: usize) -> Result<()> {
-    let mut stream = TcpStream::connect(address).await?;
+pub async fn probe(endpoint: &Endpoint, request: &[u8], body_bytes: usize) -> Result<()> {
+    let mut stream = endpoint.connect().await?;
     let mut buffer = vec![0; 64 * 1024];
     let received = exchange(&mut stream, request, &mut Decoder::default(), &mut buffer).await?;
     ensure!(
