@@ -133,13 +133,12 @@ impl Results {
 
 /// One request of each kind, before anything is measured.
 pub async fn probe(endpoint: &Endpoint) -> Result<()> {
-    let address = endpoint.address;
-    let small = client::get(address, origin::SMALL_PATH);
+    let small = client::get(endpoint.host(), origin::SMALL_PATH);
     client::probe(endpoint, &small, origin::SMALL_BYTES)
         .await
         .context("probe with a small body")?;
     for direction in [Direction::Download, Direction::Upload] {
-        let request = direction.request(address);
+        let request = direction.request(endpoint);
         client::probe(endpoint, &request, direction.response_bytes())
             .await
             .with_context(|| format!("probe with a 1 MB {}", direction.name()))?;

@@ -4,7 +4,7 @@
 //! the announced length; anything else is an error of the run.
 //! Leaves out: everything that the bench's own origin never sends (chunked, 1xx, 204).
 
-use std::net::SocketAddr;
+use std::fmt::Display;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -12,14 +12,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::stream::Endpoint;
 
 /// A GET of `path`.
-pub fn get(address: SocketAddr, path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes()
+pub fn get(host: impl Display, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
 }
 
 /// A POST of `bytes` bytes to `path`, head and body.
-pub fn post(address: SocketAddr, path: &str, bytes: usize) -> Vec<u8> {
-    let head =
-        format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {bytes}\r\n\r\n");
+pub fn post(host: impl Display, path: &str, bytes: usize) -> Vec<u8> {
+    let head = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {bytes}\r\n\r\n");
     let mut request = head.into_bytes();
     request.resize(request.len() + bytes, b'.');
     request
@@ -168,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_post_holds_exactly_the_announced_body() {
-        let request = post(([127, 0, 0, 1], 80).into(), "/u", 5);
+        let request = post("127.0.0.1", "/u", 5);
         assert!(request.ends_with(b"Content-Length: 5\r\n\r\n....."));
     }
 }

@@ -90,7 +90,7 @@ pub async fn collect_tickets(
         address,
         tls: Some(client.collecting(&tickets)),
     };
-    let request = client::get(address, origin::SMALL_PATH);
+    let request = client::get(endpoint.host(), origin::SMALL_PATH);
     let mut buffer = vec![0; 16 * 1024];
     while tickets.count() < count {
         let before = tickets.count();
@@ -190,7 +190,7 @@ impl Handshakes {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::path::PathBuf;
 
     use rustls::ServerConfig;
@@ -214,15 +214,15 @@ mod tests {
     const TIMES: u64 = 40;
 
     /// A folder that is gone when the test is.
-    struct Folder(PathBuf);
+    pub struct Folder(PathBuf);
 
     impl Folder {
-        fn new(test: &str) -> Self {
+        pub fn new(test: &str) -> Self {
             let name = format!("steppe-bench-{test}-{}", std::process::id());
             Self(std::env::temp_dir().join(name))
         }
 
-        fn credentials(&self) -> Credentials {
+        pub fn credentials(&self) -> Credentials {
             Credentials::create(&self.0).expect("the folder can be written")
         }
     }
@@ -233,8 +233,8 @@ mod tests {
         }
     }
 
-    /// Handshakes, answers one request where there is one, and closes.
-    async fn server(own: &Certificate) -> SocketAddr {
+    /// Handshakes, answers requests, and closes when the client does.
+    pub async fn server(own: &Certificate) -> SocketAddr {
         let chain = vec![CertificateDer::from_pem_file(&own.cert).expect("PEM")];
         let key = PrivateKeyDer::from_pem_file(&own.key).expect("PEM");
         let provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -254,7 +254,7 @@ mod tests {
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
                     let mut stream = acceptor.accept(socket).await?;
-                    if stream.read(&mut [0; 1024]).await? > 0 {
+                    while stream.read(&mut [0; 1024]).await? > 0 {
                         let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
                         stream.write_all(response).await?;
                     }

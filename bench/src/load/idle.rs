@@ -16,7 +16,7 @@ use crate::peer::origin;
 /// Of a connection with TLS the socket is kept only: the client has nothing more to say on it, and
 /// needs no memory for what it would say it with.
 pub async fn open(endpoint: &Endpoint, count: usize) -> Result<Vec<TcpStream>> {
-    let request: Rc<[u8]> = client::get(endpoint.address, origin::SMALL_PATH).into();
+    let request: Rc<[u8]> = client::get(endpoint.host(), origin::SMALL_PATH).into();
     let mut openers = JoinSet::new();
     let local = LocalSet::new();
     local
@@ -67,6 +67,8 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::load::handshakes::tests::{Folder, server};
+    use crate::load::tls::{Client, Groups};
 
     #[tokio::test]
     async fn connections_stay_open_until_the_other_side_closes_them() {
@@ -99,5 +101,19 @@ mod tests {
             }
         }
         panic!("only {} of 50 are seen as closed", closed(&connections));
+    }
+
+    #[tokio::test]
+    async fn tickets_are_read_before_a_connection_with_tls_is_idle() {
+        let folder = Folder::new("idle");
+        let credentials = folder.credentials();
+        let client = Client::new(&credentials, &credentials.p256, Groups::X25519);
+        let endpoint = Endpoint {
+            address: server(&credentials.p256).await,
+            tls: Some(client.expect("PEM")),
+        };
+        let connections = open(&endpoint, 40).await.expect("all are served");
+        // Unread bytes would make it look closed.
+        assert_eq!((connections.len(), closed(&connections)), (40, 0));
     }
 }

@@ -41,14 +41,18 @@ impl Endpoint {
         })
     }
 
-    /// What wrk is called with.
-    ///
-    /// It has no option for SNI and sends the host, so that is a name, which it resolves.
-    pub fn url(&self, path: &str) -> String {
-        match self.tls {
-            None => format!("http://{}{path}", self.address),
-            Some(_) => format!("https://localhost:{}{path}", self.address.port()),
+    /// The `Host` of requests: with TLS the name that SNI has, so that both mean one server.
+    pub fn host(&self) -> String {
+        match &self.tls {
+            None => self.address.to_string(),
+            Some(client) => format!("{}:{}", client.server_name(), self.address.port()),
         }
+    }
+
+    /// What wrk is called with. It sends the host as SNI, and resolves it.
+    pub fn url(&self, path: &str) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.host())
     }
 }
 
@@ -99,5 +103,23 @@ impl AsyncWrite for Stream {
             Self::Plain(socket) => Pin::new(socket).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::handshakes::tests::Folder;
+
+    #[test]
+    fn host_and_sni_are_one_name() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 28180));
+        let mut endpoint = Endpoint::plain(address);
+        assert_eq!(endpoint.url("/x"), "http://127.0.0.1:28180/x");
+        let folder = Folder::new("host");
+        let credentials = folder.credentials();
+        let client = tls::Client::new(&credentials, &credentials.p256, tls::Groups::X25519);
+        endpoint.tls = Some(client.expect("PEM"));
+        assert_eq!(endpoint.url("/x"), "https://localhost:28180/x");
     }
 }

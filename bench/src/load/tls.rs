@@ -3,6 +3,7 @@
 //! Invariant: all proxies are offered exactly the same, so that none is measured with a cheaper
 //! cipher than another; certificates are verified. wrk is told the same by [`OPENSSL_CONFIG`].
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -108,6 +109,11 @@ impl Client {
             config: config.into(),
             name: self.name.clone(),
         }
+    }
+
+    /// What it asks for by SNI, and verifies.
+    pub fn server_name(&self) -> Cow<'_, str> {
+        self.name.to_str()
     }
 
     /// A connection whose handshake is complete on the client's side.

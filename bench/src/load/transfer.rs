@@ -3,7 +3,6 @@
 //! Invariant: only bodies that went through whole are counted, and all that were begun are finished
 //! before the clock stops.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -37,7 +36,7 @@ pub async fn run(
     connections: usize,
     duration: Duration,
 ) -> Transferred {
-    let request = Rc::new(direction.request(endpoint.address));
+    let request = Rc::new(direction.request(endpoint));
     let start = Instant::now();
     let mut sum = Transferred::default();
     let mut tasks = JoinSet::new();
@@ -70,10 +69,10 @@ impl Direction {
     }
 
     /// The request that moves one large body.
-    pub fn request(self, address: SocketAddr) -> Vec<u8> {
+    pub fn request(self, endpoint: &Endpoint) -> Vec<u8> {
         match self {
-            Self::Download => client::get(address, origin::LARGE_PATH),
-            Self::Upload => client::post(address, origin::UPLOAD_PATH, origin::LARGE_BYTES),
+            Self::Download => client::get(endpoint.host(), origin::LARGE_PATH),
+            Self::Upload => client::post(endpoint.host(), origin::UPLOAD_PATH, origin::LARGE_BYTES),
         }
     }
 
