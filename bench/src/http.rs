@@ -1,14 +1,16 @@
-//! `steppe-bench http`: the HTTP/1.1 gateway beside its peers, in interleaved rounds.
+//! `steppe-bench http`: the HTTP/1.1 gateway beside its peers, in interleaved rounds, with TLS too.
 //!
 //! All proxies are started once and stay up, idle but for the one that is measured; a round runs
 //! every proxy through each phase, in an order that changes, so that a slow minute of the machine
 //! hits all of them. System calls are counted after the rounds, and idle connections on servers
 //! started anew, since neither may touch the timings.
 
+mod fleet;
 mod measure;
 mod pairs;
 mod report;
 mod targets;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,12 +18,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
+use self::fleet::Fleet;
 use self::measure::{Contestant, Results};
 use crate::load::transfer::Direction;
 use crate::load::wrk;
-use crate::peer::{Proxy, Setup, origin};
+use crate::peer::credentials::Credentials;
+use crate::peer::{Proxy, Setup, Transport, origin};
 use crate::server::Server;
-use crate::{machine, server, stats};
+use crate::{machine, stats};
 
 /// How long, against whom.
 #[derive(Args, Debug)]
@@ -36,7 +40,10 @@ pub struct Options {
     /// Seconds of each run of 1 MB bodies, each way [default: 2, quick: 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     transfer_seconds: Option<u16>,
-    /// Idle keep-alive connections [default: 10000, quick: 2000]
+    /// Seconds of each run of handshakes, of each kind [default: 2, quick: 1]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    handshake_seconds: Option<u16>,
+    /// Idle keep-alive connections, 0 for none [default: 10000, quick: 2000]
     #[arg(long)]
     idle: Option<usize>,
     /// Requests a second of the open loop [default: half of what the proxy itself just reached]
@@ -68,10 +75,12 @@ pub struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  steppe-bench http                          the whole table, under 15 minutes
+  steppe-bench http                          the whole table, about half an hour
   steppe-bench http --quick --peers nginx    a first impression
   steppe-bench http --rounds 10 --peers nginx,floor --phases saturation
                                              CPU a request alone, in pairs to tell 2 % apart
+  steppe-bench http --phases tls-saturation,tls-handshakes,tls-resumed,tls-bodies,tls-upstream
+                                             what TLS costs, without the phases that lack it
   steppe-bench http --steppe target/release/steppe
                                              a binary that is there already
   steppe-bench http --rate 5000              the open loop at one rate for all
@@ -84,10 +93,12 @@ struct Plan {
     rounds: usize,
     seconds: u64,
     transfer: Duration,
+    handshakes: Duration,
+    /// Resumed handshakes, with a ticket each.
+    tickets: usize,
     idle: usize,
     rate: Option<f64>,
     phases: Vec<Phase>,
-    script: PathBuf,
 }
 
 /// Keep-alive connections of small bodies.
@@ -104,43 +115,57 @@ const FILES_SPARE: usize = 1_024;
 pub async fn run(options: &Options) -> Result<bool> {
     let mut plan = options.plan();
     let setup = prepare(options, &mut plan)?;
-    let origin = origin::prepare(&setup)?;
-    let _origin = Server::start(&origin, &setup.run_dir).await?;
-    let (mut contestants, skipped) = start_proxies(options, &setup).await?;
-    let mut results: Vec<Results> = contestants.iter().map(Results::new).collect();
+    let bench = Bench {
+        wrk: wrk::Files::create(&setup.run_dir)?,
+        plan,
+        setup,
+    };
+    let origin = origin::prepare(&bench.setup)?;
+    let _origin = Server::start(&origin, &bench.setup.run_dir).await?;
+    let (mut fleets, mut skipped) = (Vec::new(), Vec::new());
+    for transport in bench.plan.transports() {
+        fleets.push(Fleet::start(transport, options, &bench.setup, &mut skipped).await?);
+    }
     let machine = machine::describe();
-    for round in 0..plan.rounds {
-        run_round(&mut contestants, &mut results, &plan, round).await?;
+    for round in 0..bench.plan.rounds {
+        run_round(&mut fleets, &bench, round).await?;
     }
-    for (contestant, results) in contestants.iter_mut().zip(&mut results) {
-        measure::syscalls(contestant, results, &plan, &setup.run_dir).await?;
+    for fleet in fleets.iter_mut().filter(|fleet| !fleet.transport.is_tls()) {
+        for (contestant, results) in fleet.contestants.iter_mut().zip(&mut fleet.results) {
+            measure::syscalls(contestant, results, &bench).await?;
+        }
     }
-    let launches: Vec<_> = contestants.into_iter().map(Contestant::stop).collect();
-    for (launch, results) in launches.into_iter().zip(&mut results) {
-        measure::idle(launch, results, &plan, &setup.run_dir).await?;
-    }
-    report::print(&results, &skipped, &plan, &machine);
-    Ok(results.iter().all(|results| results.errors.is_empty()))
+    let fleets = run_idle(fleets, &bench).await?;
+    report::print(&fleets, &skipped, &bench.plan, &machine);
+    Ok(fleets.is_valid())
+}
+
+/// What the phases share.
+struct Bench {
+    plan: Plan,
+    setup: Setup,
+    wrk: wrk::Files,
 }
 
 impl Options {
     fn plan(&self) -> Plan {
-        let (rounds, seconds, transfer, idle) = if self.quick {
-            (2, 2, 1, 2_000)
+        let (rounds, seconds, transfer, handshakes, tickets, idle) = if self.quick {
+            (2, 2, 1, 1, 300, 2_000)
         } else {
-            (5, 6, 2, 10_000)
+            (5, 6, 2, 2, 1_000, 10_000)
         };
         Plan {
             rounds: self.rounds.unwrap_or(rounds).into(),
             seconds: self.seconds.unwrap_or(seconds).into(),
             transfer: Duration::from_secs(self.transfer_seconds.unwrap_or(transfer).into()),
+            handshakes: Duration::from_secs(self.handshake_seconds.unwrap_or(handshakes).into()),
+            tickets,
             idle: self.idle.unwrap_or(idle),
             rate: self.rate,
             phases: match self.phases.is_empty() {
                 true => Phase::value_variants().to_vec(),
                 false => self.phases.clone(),
             },
-            script: PathBuf::new(),
         }
     }
 
@@ -159,7 +184,20 @@ impl Options {
     }
 }
 
-/// Folders, wrk's script, and file limits that carry the idle connections, or fewer of those.
+impl Plan {
+    /// Those that its phases need, each once.
+    fn transports(&self) -> Vec<Transport> {
+        let mut transports = Vec::new();
+        for transport in self.phases.iter().map(|phase| phase.transport()) {
+            if !transports.contains(&transport) {
+                transports.push(transport);
+            }
+        }
+        transports
+    }
+}
+
+/// Folders, certificates, and file limits that carry the idle connections, or fewer of those.
 fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
     machine::program("wrk")?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -171,8 +209,6 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
     let run_dir = cache_dir.join("run");
     std::fs::create_dir_all(&run_dir)
         .with_context(|| format!("cannot create {}", run_dir.display()))?;
-    plan.script = run_dir.join("summary.lua");
-    std::fs::write(&plan.script, wrk::SCRIPT)?;
     let files_max = machine::raise_file_limit(u64::try_from(2 * plan.idle + FILES_SPARE)?);
     // A proxy keeps a file free for the server's side of each client, and takes no more clients.
     let carried = usize::try_from(files_max)?.saturating_sub(FILES_SPARE) / 2;
@@ -181,6 +217,7 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
         plan.idle = carried;
     }
     Ok(Setup {
+        credentials: Credentials::create(&run_dir.join("certificates"))?,
         run_dir,
         cache_dir,
         root: root.to_owned(),
@@ -190,64 +227,66 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
     })
 }
 
-/// Steppe and nginx have to run; others that can't be had are returned by name, with the reason.
-async fn start_proxies(options: &Options, setup: &Setup) -> Result<(Vec<Contestant>, Vec<String>)> {
-    let (mut contestants, mut skipped) = (Vec::new(), Vec::new());
-    for proxy in options.proxies() {
-        server::ensure_free(proxy.address(), proxy.name())?;
-        let required = matches!(proxy, Proxy::Steppe | Proxy::SteppeLog | Proxy::Nginx);
-        match start_proxy(proxy, setup).await {
-            Ok(contestant) => contestants.push(contestant),
-            Err(error) if required => return Err(error.context(proxy.name())),
-            Err(error) => {
-                let reason = format!("{}: {error:#}", proxy.name());
-                eprintln!("skipped {reason}");
-                skipped.push(reason);
-            }
-        }
-    }
-    Ok((contestants, skipped))
-}
-
-async fn start_proxy(proxy: Proxy, setup: &Setup) -> Result<Contestant> {
-    let launch = proxy.prepare(setup)?;
-    let server = Server::start(&launch, &setup.run_dir).await?;
-    let contestant = Contestant { launch, server };
-    measure::probe(&contestant.launch).await?;
-    Ok(contestant)
-}
-
 /// Each phase runs all proxies before the next one begins: pairs are as close in time as can be.
-async fn run_round(
-    contestants: &mut [Contestant],
-    results: &mut [Results],
-    plan: &Plan,
-    round: usize,
-) -> Result<()> {
-    ensure!(!contestants.is_empty(), "no proxy to run");
-    for phase in &plan.phases {
-        for index in stats::order(contestants.len(), round) {
-            let (contestant, results) = (&mut contestants[index], &mut results[index]);
+async fn run_round(fleets: &mut [Fleet], bench: &Bench, round: usize) -> Result<()> {
+    for phase in &bench.plan.phases {
+        let fleet = fleets
+            .iter_mut()
+            .find(|fleet| fleet.transport == phase.transport())
+            .context("a phase without its proxies")?;
+        ensure!(!fleet.contestants.is_empty(), "no proxy to run");
+        for index in stats::order(fleet.contestants.len(), round) {
+            let (contestant, results) = (&mut fleet.contestants[index], &mut fleet.results[index]);
             contestant.server.ensure_alive()?;
-            eprint!(
-                "round {} of {}: {:<8} ",
-                round + 1,
-                plan.rounds,
-                results.name
-            );
-            match phase {
-                Phase::Saturation => measure::saturation(contestant, results, plan).await?,
-                Phase::OpenLoop => measure::open_loop(contestant, results, plan).await?,
-                Phase::Download => {
-                    measure::transfer(contestant, results, plan, Direction::Download).await?;
-                }
-                Phase::Upload => {
-                    measure::transfer(contestant, results, plan, Direction::Upload).await?;
-                }
-            }
+            let (round, rounds) = (round + 1, bench.plan.rounds);
+            eprint!("round {round} of {rounds}: {:<8} ", results.name);
+            run_phase(*phase, contestant, results, bench).await?;
         }
     }
     Ok(())
+}
+
+async fn run_phase(
+    phase: Phase,
+    contestant: &Contestant,
+    results: &mut Results,
+    bench: &Bench,
+) -> Result<()> {
+    match phase {
+        Phase::Saturation | Phase::TlsSaturation | Phase::TlsUpstream => {
+            measure::saturation(contestant, results, bench).await
+        }
+        Phase::OpenLoop => measure::open_loop(contestant, results, &bench.plan).await,
+        Phase::Download => {
+            measure::transfer(contestant, results, &bench.plan, Direction::Download).await
+        }
+        Phase::Upload => {
+            measure::transfer(contestant, results, &bench.plan, Direction::Upload).await
+        }
+        Phase::TlsBodies => {
+            measure::transfer(contestant, results, &bench.plan, Direction::Download).await?;
+            eprint!("{:<24} ", "");
+            measure::transfer(contestant, results, &bench.plan, Direction::Upload).await
+        }
+        Phase::TlsHandshakes => tls::handshakes(contestant, results, bench).await,
+        Phase::TlsResumed => tls::resumed(contestant, results, bench).await,
+    }
+}
+
+/// Idle connections, where they are of clients: an idle connection to an origin is nobody's load.
+async fn run_idle(fleets: Vec<Fleet>, bench: &Bench) -> Result<fleet::Outcome> {
+    // All are stopped before the first one is started anew.
+    let stopped: Vec<_> = fleets.into_iter().map(Fleet::stop).collect();
+    let mut outcome = fleet::Outcome::default();
+    for mut fleet in stopped {
+        if bench.plan.idle > 0 && fleet.transport != Transport::TlsUpstream {
+            for (subject, results) in fleet.subjects.into_iter().zip(&mut fleet.results) {
+                measure::idle(subject, results, bench).await?;
+            }
+        }
+        outcome.insert(fleet.transport, fleet.results);
+    }
+    Ok(outcome)
 }
 
 /// What a round measures, in this order.
@@ -258,6 +297,28 @@ enum Phase {
     OpenLoop,
     Download,
     Upload,
+    /// As saturation, over TLS.
+    TlsSaturation,
+    /// Full handshakes: P-256 and RSA-2048 with X25519, then P-256 with X25519MLKEM768.
+    TlsHandshakes,
+    /// Handshakes with a ticket.
+    TlsResumed,
+    /// Download and upload over TLS.
+    TlsBodies,
+    /// As saturation, with TLS between proxy and origin.
+    TlsUpstream,
+}
+
+impl Phase {
+    const fn transport(self) -> Transport {
+        match self {
+            Self::Saturation | Self::OpenLoop | Self::Download | Self::Upload => Transport::Plain,
+            Self::TlsSaturation | Self::TlsHandshakes | Self::TlsResumed | Self::TlsBodies => {
+                Transport::TlsDownstream
+            }
+            Self::TlsUpstream => Transport::TlsUpstream,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -290,6 +351,23 @@ mod tests {
         assert_eq!(options(&[]).plan().phases, Phase::value_variants());
         let plan = options(&["--phases", "saturation", "--rounds", "10"]).plan();
         assert_eq!((plan.phases, plan.rounds), (vec![Phase::Saturation], 10));
+    }
+
+    #[test]
+    fn proxies_run_with_the_transports_that_phases_need() {
+        let transports = |arguments: &[&str]| options(arguments).plan().transports();
+        assert_eq!(
+            transports(&[]),
+            [
+                Transport::Plain,
+                Transport::TlsDownstream,
+                Transport::TlsUpstream
+            ]
+        );
+        assert_eq!(
+            transports(&["--phases", "tls-handshakes,tls-bodies"]),
+            [Transport::TlsDownstream]
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 /// How to start a server.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    pub name: &'static str,
+    pub name: String,
     pub version: String,
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
@@ -33,7 +33,7 @@ pub struct Launch {
 pub struct Server {
     child: Child,
     log: PathBuf,
-    name: &'static str,
+    name: String,
 }
 
 impl Server {
@@ -43,7 +43,7 @@ impl Server {
     /// When its port is taken, when it can't be started, ends at once, or doesn't accept in time;
     /// with the last lines that it wrote.
     pub async fn start(launch: &Launch, run_dir: &Path) -> Result<Self> {
-        ensure_free(launch.address, launch.name)?;
+        ensure_free(launch.address, &launch.name)?;
         let log = run_dir.join(format!("{}.log", launch.name));
         let output =
             File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
@@ -60,7 +60,7 @@ impl Server {
         let mut server = Self {
             child,
             log,
-            name: launch.name,
+            name: launch.name.clone(),
         };
         server.accepts(launch.address).await?;
         Ok(server)
@@ -165,7 +165,7 @@ mod tests {
         let address = listener.local_addr().expect("it is bound");
         drop(listener);
         let launch = Launch {
-            name: "steppe-bench-test",
+            name: "steppe-bench-test".to_owned(),
             version: String::new(),
             program: "sh".into(),
             arguments: vec!["-c".into(), "echo no such luck; exit 3".into()],

@@ -3,41 +3,61 @@
 //! Invariant: what a proxy did wrong is noted in its `Results::errors`; an `Err` is the bench's own
 //! failure and ends the run.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS};
+use super::{Bench, CONNECTIONS, Plan, TRANSFER_CONNECTIONS};
+use crate::load::stream::Endpoint;
+use crate::load::tls::Agreed;
 use crate::load::transfer::Direction;
 use crate::load::{client, idle as idle_load, open_loop as open_load, transfer as bodies, wrk};
-use crate::peer::origin;
+use crate::peer::{Proxy, Transport, origin};
 use crate::process::{self, CpuUsage};
 use crate::server::{Launch, Server};
 use crate::syscalls::{Counts, Tracer, describe};
 
+/// A proxy with one transport: how it is started, and how it is reached.
+pub struct Subject {
+    pub proxy: Proxy,
+    pub transport: Transport,
+    pub launch: Launch,
+    pub endpoint: Endpoint,
+}
+
 /// A proxy that runs.
 pub struct Contestant {
-    pub launch: Launch,
+    pub subject: Subject,
     pub server: Server,
 }
 
 impl Contestant {
     /// Stops the server, and returns how to start it again.
-    pub fn stop(self) -> Launch {
-        self.launch
+    pub fn stop(self) -> Subject {
+        self.subject
     }
 }
 
-/// All that was measured of one proxy; vectors hold one entry a round.
+/// All that was measured of one proxy with one transport; vectors hold one entry a round.
 #[derive(Default)]
 pub struct Results {
     pub name: &'static str,
+    pub transport: Transport,
     pub version: String,
     pub saturation: Vec<Saturation>,
     pub open_loop: Vec<open_load::Latencies>,
     pub download: Vec<Transfer>,
     pub upload: Vec<Transfer>,
+    /// Full handshakes with the P-256 certificate and X25519.
+    pub p256: Vec<Handshake>,
+    /// The same with the RSA-2048 certificate.
+    pub rsa: Vec<Handshake>,
+    /// With the P-256 certificate and X25519MLKEM768, where the proxy has it.
+    pub post_quantum: Vec<Handshake>,
+    /// With a ticket.
+    pub resumed: Vec<Handshake>,
+    /// What clients agreed on that offer X25519MLKEM768 and X25519.
+    pub agreed: Option<Agreed>,
     /// Peak of the rounds, without the idle connections.
     pub peak_bytes: u64,
     pub syscalls: Option<Syscalls>,
@@ -68,6 +88,14 @@ pub struct Transfer {
     pub gb_per_second: f64,
 }
 
+/// Handshakes of one kind.
+#[derive(Debug, Clone)]
+pub struct Handshake {
+    pub cpu_us: f64,
+    /// A second of the server's CPU time.
+    pub per_cpu_second: f64,
+}
+
 /// Calls over a number of requests.
 pub struct Syscalls {
     pub counts: Counts,
@@ -87,32 +115,31 @@ pub struct Idle {
 }
 
 impl Results {
-    pub fn new(contestant: &Contestant) -> Self {
-        let launch = &contestant.launch;
+    pub fn new(subject: &Subject) -> Self {
         Self {
-            name: launch.name,
-            version: launch.version.clone(),
+            name: subject.proxy.name(),
+            transport: subject.transport,
+            version: subject.launch.version.clone(),
             ..Self::default()
         }
     }
 
-    fn fault(&mut self, phase: &str, what: &str) {
-        let fault = format!("{} {phase}: {what}", self.name);
+    pub fn fault(&mut self, phase: &str, what: &str) {
+        let fault = format!("{}{} {phase}: {what}", self.name, self.transport.suffix());
         eprintln!("  INVALID: {fault}");
         self.errors.push(fault);
     }
 }
 
 /// One request of each kind, before anything is measured.
-pub async fn probe(launch: &Launch) -> Result<()> {
-    let address = launch.address;
-    let small = client::get(address, origin::SMALL_PATH);
-    client::probe(address, &small, origin::SMALL_BYTES)
+pub async fn probe(endpoint: &Endpoint) -> Result<()> {
+    let small = client::get(endpoint.host(), origin::SMALL_PATH);
+    client::probe(endpoint, &small, origin::SMALL_BYTES)
         .await
         .context("probe with a small body")?;
     for direction in [Direction::Download, Direction::Upload] {
-        let request = direction.request(address);
-        client::probe(address, &request, direction.response_bytes())
+        let request = direction.request(endpoint);
+        client::probe(endpoint, &request, direction.response_bytes())
             .await
             .with_context(|| format!("probe with a 1 MB {}", direction.name()))?;
     }
@@ -120,11 +147,15 @@ pub async fn probe(launch: &Launch) -> Result<()> {
 }
 
 /// wrk with as many requests as its connections carry, after a second of warm-up.
-pub async fn saturation(contestant: &Contestant, results: &mut Results, plan: &Plan) -> Result<()> {
+pub async fn saturation(
+    contestant: &Contestant,
+    results: &mut Results,
+    bench: &Bench,
+) -> Result<()> {
     let process = contestant.server.process();
-    load(&contestant.launch, results, plan, WARM_UP_SECONDS).await?;
+    load(&contestant.subject, results, bench, WARM_UP_SECONDS).await?;
     let before = process::cpu(process)?;
-    let summary = load(&contestant.launch, results, plan, plan.seconds).await?;
+    let summary = load(&contestant.subject, results, bench, bench.plan.seconds).await?;
     let usage = process::cpu(process)?.since(&before);
     let memory = process::memory(process)?;
     let (cpu_us, user_us, system_us) = usage.microseconds_per(summary.requests);
@@ -154,7 +185,7 @@ pub async fn open_loop(contestant: &Contestant, results: &mut Results, plan: &Pl
         .map_or(0.0, |run| run.requests_per_second);
     let rate = plan.rate.unwrap_or(saturated / 2.0).max(1.0);
     let duration = Duration::from_secs(plan.seconds);
-    let address = contestant.launch.address;
+    let address = contestant.subject.endpoint.address;
     let run = open_load::run(address, origin::SMALL_PATH, rate, CONNECTIONS, duration).await?;
     eprintln!(
         "{:>9.0} req/s open loop, p99 {:.0} µs",
@@ -179,9 +210,9 @@ pub async fn transfer(
     direction: Direction,
 ) -> Result<()> {
     let process = contestant.server.process();
-    let address = contestant.launch.address;
+    let endpoint = &contestant.subject.endpoint;
     let before = process::cpu(process)?;
-    let run = bodies::run(address, direction, TRANSFER_CONNECTIONS, plan.transfer).await;
+    let run = bodies::run(endpoint, direction, TRANSFER_CONNECTIONS, plan.transfer).await;
     let usage = process::cpu(process)?.since(&before);
     let transfer = Transfer {
         cpu_seconds_per_gb: cpu_seconds_per_gb(usage, run.gigabytes()),
@@ -208,15 +239,10 @@ pub async fn transfer(
 }
 
 /// A short run under strace; a machine that forbids attaching only loses this column.
-pub async fn syscalls(
-    contestant: &Contestant,
-    results: &mut Results,
-    plan: &Plan,
-    run_dir: &Path,
-) -> Result<()> {
+pub async fn syscalls(contestant: &Contestant, results: &mut Results, bench: &Bench) -> Result<()> {
     eprint!("system calls: {:<10} ", results.name);
-    load(&contestant.launch, results, plan, WARM_UP_SECONDS).await?;
-    match traced(contestant, results, plan, run_dir).await {
+    load(&contestant.subject, results, bench, WARM_UP_SECONDS).await?;
+    match traced(contestant, results, bench).await {
         Ok(syscalls) => {
             eprintln!("{}", describe(&syscalls.counts, syscalls.requests));
             results.syscalls = Some(syscalls);
@@ -233,18 +259,13 @@ pub async fn syscalls(
 }
 
 /// Fresh server, warmed up, then `plan.idle` connections that have served one request each.
-pub async fn idle(
-    launch: Launch,
-    results: &mut Results,
-    plan: &Plan,
-    run_dir: &Path,
-) -> Result<()> {
-    eprint!("idle connections: {:<10} ", results.name);
-    let mut server = Server::start(&launch, run_dir).await?;
-    load(&launch, results, plan, WARM_UP_SECONDS).await?;
+pub async fn idle(subject: Subject, results: &mut Results, bench: &Bench) -> Result<()> {
+    eprint!("idle connections: {:<20} ", subject.launch.name);
+    let mut server = Server::start(&subject.launch, &bench.setup.run_dir).await?;
+    load(&subject, results, bench, WARM_UP_SECONDS).await?;
     tokio::time::sleep(SETTLE).await;
     let before = process::memory(server.process())?.rss_bytes;
-    let connections = match idle_load::open(launch.address, plan.idle).await {
+    let connections = match idle_load::open(&subject.endpoint, bench.plan.idle).await {
         Ok(connections) => connections,
         Err(error) => {
             results.fault("idle connections", &format!("{error:#}"));
@@ -257,7 +278,7 @@ pub async fn idle(
     if closed > 0 {
         results.fault(
             "idle connections",
-            &format!("{closed} of {} closed", plan.idle),
+            &format!("{closed} of {} closed", bench.plan.idle),
         );
     }
     let bytes_each = bytes_each(before, after, connections.len());
@@ -275,13 +296,13 @@ const TRACED_SECONDS: u64 = 2;
 const SETTLE: Duration = Duration::from_secs(1);
 
 async fn load(
-    launch: &Launch,
+    subject: &Subject,
     results: &mut Results,
-    plan: &Plan,
+    bench: &Bench,
     seconds: u64,
 ) -> Result<wrk::Summary> {
-    let url = format!("http://{}{}", launch.address, origin::SMALL_PATH);
-    let summary = wrk::run(&url, CONNECTIONS, seconds, &plan.script).await?;
+    let url = subject.endpoint.url(origin::SMALL_PATH);
+    let summary = wrk::run(&url, CONNECTIONS, seconds, &bench.wrk).await?;
     if let Some(errors) = summary.errors.describe() {
         results.fault("at saturation", &errors);
     }
@@ -291,14 +312,9 @@ async fn load(
     Ok(summary)
 }
 
-async fn traced(
-    contestant: &Contestant,
-    results: &mut Results,
-    plan: &Plan,
-    run_dir: &Path,
-) -> Result<Syscalls> {
-    let tracer = Tracer::attach(contestant.server.process(), run_dir).await?;
-    let summary = load(&contestant.launch, results, plan, TRACED_SECONDS).await;
+async fn traced(contestant: &Contestant, results: &mut Results, bench: &Bench) -> Result<Syscalls> {
+    let tracer = Tracer::attach(contestant.server.process(), &bench.setup.run_dir).await?;
+    let summary = load(&contestant.subject, results, bench, TRACED_SECONDS).await;
     let counts = tracer.detach().await?;
     Ok(Syscalls {
         counts,

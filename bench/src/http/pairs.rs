@@ -1,4 +1,4 @@
-//! CPU a request of two proxies, as ratios within each round.
+//! What two proxies cost, as ratios within each round.
 //!
 //! A ratio's spread over the rounds says which difference the run can tell: a slow minute of the
 //! machine is in both halves of a pair, so it widens the figures' spread and hardly the ratio's.
@@ -10,8 +10,11 @@ use super::report::{REFERENCE, rounded, saturated};
 use crate::stats::{extremes, median, median_interval, ratios};
 use crate::table::{Table, figure};
 
-/// Two proxies, and what the first one's request costs in requests of the other, round by round.
+/// Two proxies, and what something costs the first one for each unit that it costs the other, round
+/// by round.
 pub struct Pair {
+    /// What that is, where it is not a request.
+    pub what: &'static str,
     pub of: &'static str,
     pub to: &'static str,
     pub ratios: Vec<f64>,
@@ -23,7 +26,8 @@ impl Pair {
     }
 
     fn name(&self) -> String {
-        format!("{} ÷ {}", self.of, self.to)
+        let colon = if self.what.is_empty() { "" } else { ": " };
+        format!("{}{colon}{} ÷ {}", self.what, self.of, self.to)
     }
 }
 
@@ -39,12 +43,25 @@ pub fn all(results: &[Results]) -> Vec<Pair> {
 
 /// `None` where one of them did not run at saturation.
 pub fn pair(results: &[Results], of: &'static str, to: &'static str) -> Option<Pair> {
-    let cpu = |name| {
-        let result = results.iter().find(|result| result.name == name)?;
-        Some(saturated(result, |run| run.cpu_us))
-    };
-    let ratios = ratios(&cpu(of)?, &cpu(to)?);
-    (!ratios.is_empty()).then_some(Pair { of, to, ratios })
+    let cpu_us = |result: &Results| saturated(result, |run| run.cpu_us);
+    pair_by(results, "", (of, to), cpu_us)
+}
+
+/// The same of another figure; `None` where one of them has none.
+pub fn pair_by(
+    results: &[Results],
+    what: &'static str,
+    (of, to): (&'static str, &'static str),
+    read: impl Fn(&Results) -> Vec<f64>,
+) -> Option<Pair> {
+    let figures = |name| Some(read(results.iter().find(|result| result.name == name)?));
+    let ratios = ratios(&figures(of)?, &figures(to)?);
+    (!ratios.is_empty()).then_some(Pair {
+        what,
+        of,
+        to,
+        ratios,
+    })
 }
 
 pub fn table(pairs: &[Pair]) -> Table {

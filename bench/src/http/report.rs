@@ -5,8 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::fleet::Outcome;
 use super::measure::{Results, Saturation, Transfer};
-use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS, pairs, targets};
+use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS, pairs, targets, tls};
 use crate::load::open_loop::Latencies;
 use crate::peer::steppe::WITH_LOG;
 use crate::stats::{extremes, median, ratio};
@@ -17,11 +18,11 @@ use crate::{machine, syscalls};
 pub const REFERENCE: &str = "nginx";
 
 /// A figure that every round has.
-struct Metric {
+pub struct Metric {
     /// Its key in the JSON.
-    key: &'static str,
-    label: &'static str,
-    rounds: fn(&Results) -> Vec<f64>,
+    pub key: &'static str,
+    pub label: &'static str,
+    pub rounds: fn(&Results) -> Vec<f64>,
 }
 
 const METRICS: [Metric; 10] = [
@@ -78,12 +79,32 @@ const METRICS: [Metric; 10] = [
 ];
 
 /// Prints everything to standard output.
-pub fn print(results: &[Results], skipped: &[String], plan: &Plan, machine: &str) {
+pub fn print(outcome: &Outcome, skipped: &[String], plan: &Plan, machine: &str) {
     let date = machine::date();
     println!(
         "\nHTTP/1.1 gateway, one worker each, same origin; medians of {} rounds",
         plan.rounds
     );
+    if !outcome.plain.is_empty() {
+        print_plain(&outcome.plain);
+    }
+    tls::report::print(outcome);
+    print_syscalls(&outcome.plain);
+    print_details(outcome);
+    println!("\nTargets (information: nothing depends on them)");
+    let mut targets = targets::tls(&outcome.tls);
+    if !outcome.plain.is_empty() {
+        targets.splice(..0, targets::all(&outcome.plain));
+    }
+    print!("{}", targets::table(&targets));
+    for reason in skipped {
+        println!("skipped {reason}");
+    }
+    println!("\n{machine}\n{date}");
+    println!("{}", summary(outcome, machine, &date));
+}
+
+fn print_plain(results: &[Results]) {
     println!("\nSmall body (1 kB), {CONNECTIONS} keep-alive connections, at saturation");
     print!("{}", saturation_table(results));
     println!("\nThe same at a constant rate of arrivals, latency since the request was due");
@@ -91,18 +112,10 @@ pub fn print(results: &[Results], skipped: &[String], plan: &Plan, machine: &str
     println!("\n1 MB bodies, {TRANSFER_CONNECTIONS} connections; memory; system calls");
     print!("{}", bodies_table(results));
     println!("\nRatios to {REFERENCE} (within each round, then the median)");
-    print!("{}", ratio_table(results));
+    print!("{}", ratio_table(results, &METRICS));
     println!("\nCPU a request, pair by pair within each round");
     print!("{}", pairs::table(&pairs::all(results)));
     print_log_cost(results);
-    print_details(results);
-    println!("\nTargets (information: nothing depends on them)");
-    print!("{}", targets::table(&targets::all(results)));
-    for reason in skipped {
-        println!("skipped {reason}");
-    }
-    println!("\n{machine}\n{date}");
-    println!("{}", summary(results, machine, &date));
 }
 
 /// What an access log adds: the median of the differences within each round.
@@ -130,14 +143,14 @@ fn opened(results: &Results, figure: fn(&Latencies) -> f64) -> Vec<f64> {
     results.open_loop.iter().map(figure).collect()
 }
 
-fn cpu_per_gb(transfers: &[Transfer]) -> Vec<f64> {
+pub fn cpu_per_gb(transfers: &[Transfer]) -> Vec<f64> {
     transfers
         .iter()
         .map(|transfer| transfer.cpu_seconds_per_gb)
         .collect()
 }
 
-fn gb_per_second(transfers: &[Transfer]) -> f64 {
+pub fn gb_per_second(transfers: &[Transfer]) -> f64 {
     median(
         &transfers
             .iter()
@@ -146,7 +159,7 @@ fn gb_per_second(transfers: &[Transfer]) -> f64 {
     )
 }
 
-fn saturation_table(results: &[Results]) -> Table {
+pub fn saturation_table(results: &[Results]) -> Table {
     let mut table = Table::new(&[
         "proxy",
         "req/s",
@@ -223,12 +236,12 @@ fn bodies_table(results: &[Results]) -> Table {
     table
 }
 
-fn ratio_table(results: &[Results]) -> Table {
-    let labels = METRICS.iter().map(|metric| metric.label);
+pub fn ratio_table(results: &[Results], metrics: &[Metric]) -> Table {
+    let labels = metrics.iter().map(|metric| metric.label);
     let header: Vec<&str> = ["proxy"].into_iter().chain(labels).collect();
     let mut table = Table::new(&header);
     for result in results.iter().filter(|result| result.name != REFERENCE) {
-        let ratios = METRICS
+        let ratios = metrics
             .iter()
             .map(|metric| figure(to_reference(results, result, metric), 2));
         table.row([result.name.to_owned()].into_iter().chain(ratios).collect());
@@ -236,40 +249,48 @@ fn ratio_table(results: &[Results]) -> Table {
     table
 }
 
-fn print_details(results: &[Results]) {
-    println!("\nSystem calls a request, by name");
-    for result in results {
-        if let Some(counted) = &result.syscalls {
-            println!(
-                "{:<10} {}",
-                result.name,
-                syscalls::describe(&counted.counts, counted.requests)
-            );
+fn print_syscalls(results: &[Results]) {
+    let counted = |result: &Results| {
+        let counted = result.syscalls.as_ref()?;
+        let text = syscalls::describe(&counted.counts, counted.requests);
+        Some(format!("{:<10} {text}", result.name))
+    };
+    let lines: Vec<String> = results.iter().filter_map(counted).collect();
+    if !lines.is_empty() {
+        println!("\nSystem calls a request, by name\n{}", lines.join("\n"));
+    }
+}
+
+fn print_details(outcome: &Outcome) {
+    println!("\nVersions");
+    let mut printed = Vec::new();
+    for result in outcome.all() {
+        if !printed.contains(&result.name) {
+            println!("{:<10} {}", result.name, result.version);
+            printed.push(result.name);
         }
     }
-    println!("\nVersions");
-    for result in results {
-        println!("{:<10} {}", result.name, result.version);
-    }
-    for note in results.iter().flat_map(|result| &result.notes) {
+    for note in outcome.all().flat_map(|result| &result.notes) {
         println!("note: {note}");
     }
-    for error in results.iter().flat_map(|result| &result.errors) {
+    for error in outcome.all().flat_map(|result| &result.errors) {
         println!("INVALID: {error}");
     }
 }
 
-/// Steppe's ratios at the top, every other proxy's under `peers`, absolute figures by name.
-fn summary(results: &[Results], machine: &str, date: &str) -> Value {
+/// Steppe's ratios at the top, every other proxy's under `peers`, absolute figures by name; those
+/// of TLS in the same way under `tls`.
+fn summary(outcome: &Outcome, machine: &str, date: &str) -> Value {
+    let results = outcome.plain.as_slice();
     let steppe = results.iter().find(|result| result.name == "steppe");
     let mut summary = steppe
-        .map(|steppe| ratios(results, steppe))
+        .map(|steppe| ratios(results, steppe, &METRICS))
         .unwrap_or_default();
     let others = results
         .iter()
         .filter(|result| !["steppe", WITH_LOG, REFERENCE].contains(&result.name));
     let peers: Map<String, Value> = others
-        .map(|peer| (peer.name.to_owned(), ratios(results, peer).into()))
+        .map(|peer| (peer.name.to_owned(), ratios(results, peer, &METRICS).into()))
         .collect();
     let cpu_us = |result: &Results| median(&saturated(result, |s| s.cpu_us));
     let rss = |result: &Results| median(&saturated(result, |s| s.rss_bytes as f64));
@@ -282,16 +303,17 @@ fn summary(results: &[Results], machine: &str, date: &str) -> Value {
     summary.insert("cpu_us_per_request".into(), by_name(results, 2, cpu_us));
     summary.insert("rss_bytes".into(), by_name(results, 0, rss));
     summary.insert("peers".into(), peers.into());
-    let valid = results.iter().all(|result| result.errors.is_empty());
-    summary.insert("valid".into(), valid.into());
+    summary.insert("tls".into(), tls::report::summary(outcome));
+    summary.insert("valid".into(), outcome.is_valid().into());
     summary.insert("machine".into(), machine.into());
     summary.insert("date".into(), date.into());
     summary.into()
 }
 
-fn ratios(results: &[Results], of: &Results) -> Map<String, Value> {
+/// By the keys of `metrics`.
+pub fn ratios(results: &[Results], of: &Results, metrics: &[Metric]) -> Map<String, Value> {
     let value = |metric| rounded(to_reference(results, of, metric), 3);
-    METRICS
+    metrics
         .iter()
         .map(|metric| (metric.key.to_owned(), value(metric)))
         .collect()
@@ -304,7 +326,7 @@ fn to_reference(results: &[Results], of: &Results, metric: &Metric) -> f64 {
     })
 }
 
-fn by_name(results: &[Results], digits: i32, read: impl Fn(&Results) -> f64) -> Value {
+pub fn by_name(results: &[Results], digits: i32, read: impl Fn(&Results) -> f64) -> Value {
     let pairs = results
         .iter()
         .map(|result| (result.name.to_owned(), rounded(read(result), digits)));
@@ -374,12 +396,16 @@ pub mod tests {
             counts,
             requests: 10,
         });
-        let results = [
+        let plain = vec![
             steppe,
             result("nginx", [10.0, 10.0, 10.0]),
             result("haproxy", [10.0, 11.0, 12.0]),
         ];
-        let summary = summary(&results, "a machine", "today");
+        let outcome = Outcome {
+            plain,
+            ..Outcome::default()
+        };
+        let summary = summary(&outcome, "a machine", "today");
         assert_eq!(summary["cpu_per_request"], 0.8);
         assert_eq!(summary["rps"], 1.25);
         assert_eq!(summary["p99"], 1.0);
@@ -401,7 +427,10 @@ pub mod tests {
         nginx
             .errors
             .push("nginx at saturation: 1 read errors".into());
-        assert_eq!(summary(&[nginx], "", "")["valid"], false);
+        let mut outcome = Outcome::default();
+        assert_eq!(summary(&outcome, "", "")["valid"], true);
+        outcome.tls_upstream.push(nginx);
+        assert_eq!(summary(&outcome, "", "")["valid"], false);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! Invariant: nothing depends on it; a bench prints figures and never fails on them.
 
 use super::measure::Results;
-use super::pairs::pair;
-use super::report::{REFERENCE, idle_bytes};
+use super::pairs::{pair, pair_by};
+use super::report::{REFERENCE, cpu_per_gb, idle_bytes, saturated};
+use super::tls::report::cpu_us;
 use crate::table::Table;
 
 /// CPU a request to the reference's.
@@ -13,6 +14,14 @@ const CPU_TO_REFERENCE_MAX: f64 = 0.88;
 const CPU_TO_FLOOR_MAX: f64 = 1.2;
 /// Memory of a kept-alive connection that does nothing.
 const IDLE_BYTES_MAX: f64 = 2_000.0;
+/// CPU a request over TLS to the reference's.
+const TLS_CPU_TO_REFERENCE_MAX: f64 = 0.85;
+/// CPU a full handshake to the reference's.
+const HANDSHAKE_TO_REFERENCE_MAX: f64 = 0.9;
+/// CPU a GB over TLS to the reference's.
+const TLS_BODIES_TO_REFERENCE_MAX: f64 = 1.0;
+/// Memory of an idle connection with TLS: a session's keys and state come to a plain one's.
+const TLS_IDLE_BYTES_MAX: f64 = 12.0 * 1024.0;
 /// A receive and a send on either side.
 const CALLS_EACH_MAX: f64 = 2.0;
 /// wrk does not count the requests in flight at its end, and new connections are among the calls.
@@ -63,6 +72,51 @@ pub fn all(results: &[Results]) -> [Target; 5] {
         call("receives a request", calls(RECEIVES)),
         call("sends a request", calls(SENDS)),
         target("bytes an idle connection", IDLE_BYTES_MAX, 0, idle),
+    ]
+}
+
+/// Those of TLS with clients; none where nothing ran with it.
+pub fn tls(results: &[Results]) -> Vec<Target> {
+    if results.is_empty() {
+        return Vec::new();
+    }
+    let target = |name, most, measured| Target {
+        name,
+        most,
+        digits: 2,
+        measured,
+        tolerance: 0.0,
+    };
+    let cost = |name, most, read: fn(&Results) -> Vec<f64>| {
+        let pair = pair_by(results, "", ("steppe", REFERENCE), read);
+        target(name, most, pair.map(|pair| pair.median()))
+    };
+    let handshake = HANDSHAKE_TO_REFERENCE_MAX;
+    let bodies = TLS_BODIES_TO_REFERENCE_MAX;
+    let steppe = results.iter().find(|result| result.name == "steppe");
+    let idle = steppe.map(idle_bytes).filter(|bytes| bytes.is_finite());
+    vec![
+        cost(
+            "TLS: CPU a request ÷ nginx",
+            TLS_CPU_TO_REFERENCE_MAX,
+            |r| saturated(r, |run| run.cpu_us),
+        ),
+        cost("TLS: CPU a P-256 handshake ÷ nginx", handshake, |r| {
+            cpu_us(&r.p256)
+        }),
+        cost("TLS: CPU an RSA-2048 handshake ÷ nginx", handshake, |r| {
+            cpu_us(&r.rsa)
+        }),
+        cost("TLS: CPU a GB down ÷ nginx", bodies, |r| {
+            cpu_per_gb(&r.download)
+        }),
+        cost("TLS: CPU a GB up ÷ nginx", bodies, |r| {
+            cpu_per_gb(&r.upload)
+        }),
+        Target {
+            digits: 0,
+            ..target("TLS: bytes an idle connection", TLS_IDLE_BYTES_MAX, idle)
+        },
     ]
 }
 

@@ -4,21 +4,21 @@
 //! the announced length; anything else is an error of the run.
 //! Leaves out: everything that the bench's own origin never sends (chunked, 1xx, 204).
 
-use std::net::SocketAddr;
+use std::fmt::Display;
 
 use anyhow::{Context, Result, bail, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::stream::Endpoint;
 
 /// A GET of `path`.
-pub fn get(address: SocketAddr, path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes()
+pub fn get(host: impl Display, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
 }
 
 /// A POST of `bytes` bytes to `path`, head and body.
-pub fn post(address: SocketAddr, path: &str, bytes: usize) -> Vec<u8> {
-    let head =
-        format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {bytes}\r\n\r\n");
+pub fn post(host: impl Display, path: &str, bytes: usize) -> Vec<u8> {
+    let head = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {bytes}\r\n\r\n");
     let mut request = head.into_bytes();
     request.resize(request.len() + bytes, b'.');
     request
@@ -63,12 +63,14 @@ impl Decoder {
 
 /// Sends `request` and reads the whole response; returns the length of its body.
 pub async fn exchange(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     request: &[u8],
     decoder: &mut Decoder,
     buffer: &mut [u8],
 ) -> Result<usize> {
     stream.write_all(request).await?;
+    // A socket has nothing to flush; TLS may still hold a record.
+    stream.flush().await?;
     loop {
         let count = stream.read(buffer).await?;
         ensure!(count > 0, "closed before the response was complete");
@@ -79,8 +81,8 @@ pub async fn exchange(
 }
 
 /// One request on a connection of its own: does the proxy answer as the origin does?
-pub async fn probe(address: SocketAddr, request: &[u8], body_bytes: usize) -> Result<()> {
-    let mut stream = TcpStream::connect(address).await?;
+pub async fn probe(endpoint: &Endpoint, request: &[u8], body_bytes: usize) -> Result<()> {
+    let mut stream = endpoint.connect().await?;
     let mut buffer = vec![0; 64 * 1024];
     let received = exchange(&mut stream, request, &mut Decoder::default(), &mut buffer).await?;
     ensure!(
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_post_holds_exactly_the_announced_body() {
-        let request = post(([127, 0, 0, 1], 80).into(), "/u", 5);
+        let request = post("127.0.0.1", "/u", 5);
         assert!(request.ends_with(b"Content-Length: 5\r\n\r\n....."));
     }
 }

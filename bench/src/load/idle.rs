@@ -1,7 +1,6 @@
 //! Many kept-alive connections, each idle after one request.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use anyhow::Result;
@@ -9,19 +8,23 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::client::{self, Decoder, exchange};
+use super::stream::Endpoint;
 use crate::peer::origin;
 
 /// Opens `count` connections, `OPENERS` at a time; each has served one small request.
-pub async fn open(address: SocketAddr, count: usize) -> Result<Vec<TcpStream>> {
-    let request: Rc<[u8]> = client::get(address, origin::SMALL_PATH).into();
+///
+/// Of a connection with TLS the socket is kept only: the client has nothing more to say on it, and
+/// needs no memory for what it would say it with.
+pub async fn open(endpoint: &Endpoint, count: usize) -> Result<Vec<TcpStream>> {
+    let request: Rc<[u8]> = client::get(endpoint.host(), origin::SMALL_PATH).into();
     let mut openers = JoinSet::new();
     let local = LocalSet::new();
     local
         .run_until(async {
             for opener in 0..OPENERS {
                 let share = (count + opener) / OPENERS;
-                let request = Rc::clone(&request);
-                openers.spawn_local(async move { open_share(address, share, &request).await });
+                let (request, endpoint) = (Rc::clone(&request), endpoint.clone());
+                openers.spawn_local(async move { open_share(&endpoint, share, &request).await });
             }
             let mut connections = Vec::with_capacity(count);
             while let Some(share) = openers.join_next().await {
@@ -45,13 +48,13 @@ pub fn closed(connections: &[TcpStream]) -> usize {
 /// sized by that, not by the number of idle connections.
 const OPENERS: usize = 32;
 
-async fn open_share(address: SocketAddr, share: usize, request: &[u8]) -> Result<Vec<TcpStream>> {
+async fn open_share(endpoint: &Endpoint, share: usize, request: &[u8]) -> Result<Vec<TcpStream>> {
     let mut connections = Vec::with_capacity(share);
     let mut buffer = vec![0; 16 * 1024];
     for _ in 0..share {
-        let mut stream = TcpStream::connect(address).await?;
+        let mut stream = endpoint.connect().await?;
         exchange(&mut stream, request, &mut Decoder::default(), &mut buffer).await?;
-        connections.push(stream);
+        connections.push(stream.into_socket());
     }
     Ok(connections)
 }
@@ -64,6 +67,8 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::load::handshakes::tests::{Folder, server};
+    use crate::load::tls::{Client, Groups};
 
     #[tokio::test]
     async fn connections_stay_open_until_the_other_side_closes_them() {
@@ -82,7 +87,9 @@ mod tests {
             }
             accepted
         });
-        let connections = open(address, 50).await.expect("all are served");
+        let connections = open(&Endpoint::plain(address), 50)
+            .await
+            .expect("all are served");
         assert_eq!(connections.len(), 50);
         let accepted = origin.await.expect("no panic");
         assert_eq!(closed(&connections), 0);
@@ -94,5 +101,19 @@ mod tests {
             }
         }
         panic!("only {} of 50 are seen as closed", closed(&connections));
+    }
+
+    #[tokio::test]
+    async fn tickets_are_read_before_a_connection_with_tls_is_idle() {
+        let folder = Folder::new("idle");
+        let credentials = folder.credentials();
+        let client = Client::new(&credentials, &credentials.p256, Groups::X25519);
+        let endpoint = Endpoint {
+            address: server(&credentials.p256).await,
+            tls: Some(client.expect("PEM")),
+        };
+        let connections = open(&endpoint, 40).await.expect("all are served");
+        // Unread bytes would make it look closed.
+        assert_eq!((connections.len(), closed(&connections)), (40, 0));
     }
 }

@@ -3,15 +3,14 @@
 //! Invariant: only bodies that went through whole are counted, and all that were begun are finished
 //! before the clock stops.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::client::{self, Decoder, exchange};
+use super::stream::Endpoint;
 use crate::peer::origin;
 
 /// Which way the large body goes, seen from the client.
@@ -32,23 +31,23 @@ pub struct Transferred {
 
 /// Transfers bodies for `duration` over `connections` connections.
 pub async fn run(
-    address: SocketAddr,
+    endpoint: &Endpoint,
     direction: Direction,
     connections: usize,
     duration: Duration,
 ) -> Transferred {
-    let request = Rc::new(direction.request(address));
+    let request = Rc::new(direction.request(endpoint));
     let start = Instant::now();
     let mut sum = Transferred::default();
     let mut tasks = JoinSet::new();
     LocalSet::new()
         .run_until(async {
             for _ in 0..connections {
-                let request = Rc::clone(&request);
+                let (request, endpoint) = (Rc::clone(&request), endpoint.clone());
                 tasks.spawn_local(async move {
                     let mut bodies = 0;
                     let until = start + duration;
-                    let outcome = repeat(address, direction, &request, until, &mut bodies).await;
+                    let outcome = repeat(&endpoint, direction, &request, until, &mut bodies).await;
                     (bodies, outcome)
                 });
             }
@@ -70,10 +69,10 @@ impl Direction {
     }
 
     /// The request that moves one large body.
-    pub fn request(self, address: SocketAddr) -> Vec<u8> {
+    pub fn request(self, endpoint: &Endpoint) -> Vec<u8> {
         match self {
-            Self::Download => client::get(address, origin::LARGE_PATH),
-            Self::Upload => client::post(address, origin::UPLOAD_PATH, origin::LARGE_BYTES),
+            Self::Download => client::get(endpoint.host(), origin::LARGE_PATH),
+            Self::Upload => client::post(endpoint.host(), origin::UPLOAD_PATH, origin::LARGE_BYTES),
         }
     }
 
@@ -105,13 +104,13 @@ impl Transferred {
 }
 
 async fn repeat(
-    address: SocketAddr,
+    endpoint: &Endpoint,
     direction: Direction,
     request: &[u8],
     until: Instant,
     bodies: &mut u64,
 ) -> Result<()> {
-    let mut stream = TcpStream::connect(address).await?;
+    let mut stream = endpoint.connect().await?;
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 256 * 1024];
     while Instant::now() < until {

@@ -4,7 +4,8 @@
 //! the requests that it would have sent meanwhile; how long a stall is felt at a given arrival rate
 //! is what `open_loop` measures.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -12,10 +13,17 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::process::Command;
 
+use super::tls::OPENSSL_CONFIG;
 use crate::machine;
 
 /// What `lua/summary.lua` prints after a run.
-pub const SCRIPT: &str = include_str!("../../lua/summary.lua");
+const SCRIPT: &str = include_str!("../../lua/summary.lua");
+
+/// What wrk reads.
+pub struct Files {
+    script: PathBuf,
+    openssl: PathBuf,
+}
 
 /// One run of wrk.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,12 +50,13 @@ pub struct Errors {
 ///
 /// # Errors
 /// When it isn't installed, can't connect, or prints no summary.
-pub async fn run(url: &str, connections: usize, seconds: u64, script: &Path) -> Result<Summary> {
+pub async fn run(url: &str, connections: usize, seconds: u64, files: &Files) -> Result<Summary> {
     let output = Command::new(machine::program("wrk")?)
         .args(["--threads", "1", "--connections", &connections.to_string()])
         .args(["--duration", &format!("{seconds}s"), "--script"])
-        .arg(script)
+        .arg(&files.script)
         .arg(url)
+        .env("OPENSSL_CONF", &files.openssl)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()
@@ -61,6 +70,21 @@ pub async fn run(url: &str, connections: usize, seconds: u64, script: &Path) -> 
         output.status
     );
     parse(&text)
+}
+
+impl Files {
+    /// # Errors
+    /// When they can't be written.
+    pub fn create(folder: &Path) -> Result<Self> {
+        let files = Self {
+            script: folder.join("summary.lua"),
+            openssl: folder.join("openssl.cnf"),
+        };
+        for (path, text) in [(&files.script, SCRIPT), (&files.openssl, OPENSSL_CONFIG)] {
+            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(files)
+    }
 }
 
 impl Summary {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Proxy, Setup, cargo, origin};
+use super::{Proxy, Setup, Transport, cargo, origin};
 use crate::server::Launch;
 
 pub fn prepare(setup: &Setup) -> Result<Launch> {
@@ -11,9 +11,9 @@ pub fn prepare(setup: &Setup) -> Result<Launch> {
         true => cargo::built(setup, "steppe-bench")?,
         false => std::env::current_exe()?,
     };
-    let (listen, upstream) = (Proxy::Floor.address(), origin::ADDRESS);
+    let (listen, upstream) = (Proxy::Floor.address(Transport::Plain), origin::ADDRESS);
     Ok(Launch {
-        name: "floor",
+        name: "floor".to_owned(),
         version: "steppe-bench floor-proxy, the least that forwards".to_owned(),
         program,
         arguments: [

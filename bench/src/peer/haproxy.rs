@@ -2,28 +2,31 @@
 
 use anyhow::Result;
 
-use super::{Proxy, Setup, origin, version, write_config};
+use super::{Proxy, Setup, Transport, version, write_config};
 use crate::machine;
 use crate::server::Launch;
 
-pub fn prepare(setup: &Setup) -> Result<Launch> {
+pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
     let program = machine::program("haproxy")?;
     let version = version(&program, &["-v"])?;
-    let config = write_config(setup, "haproxy.cfg", &config(setup))?;
+    let name = format!("haproxy{}", transport.suffix());
+    let text = config(setup, transport);
+    let config = write_config(setup, &format!("{name}.cfg"), &text)?;
     Ok(Launch {
-        name: "haproxy",
+        name,
         version: shortened(&version),
         program,
         arguments: vec!["-db".into(), "-f".into(), config.into()],
         environment: Vec::new(),
-        address: Proxy::Haproxy.address(),
+        address: Proxy::Haproxy.address(transport),
     })
 }
 
 /// HAProxy wants two files a connection and refuses to start without; here a connection to the
 /// origin is shared, so `no strict-limits` lets it start with fewer.
-fn config(setup: &Setup) -> String {
-    let (listen, origin) = (Proxy::Haproxy.address(), origin::ADDRESS);
+fn config(setup: &Setup, transport: Transport) -> String {
+    let (origin, scheme) = (transport.origin(), transport.scheme());
+    let (binds, verify) = (binds(setup, transport), verify(setup, transport));
     let connections = setup.connections_max;
     format!(
         "global
@@ -41,15 +44,39 @@ defaults
   timeout server 1h
   timeout http-keep-alive 1h
 frontend front
-  bind {listen}
-  maxconn {connections}
+{binds}  maxconn {connections}
   http-request set-header X-Forwarded-Host %[req.hdr(host)]
-  http-request set-header X-Forwarded-Proto http
+  http-request set-header X-Forwarded-Proto {scheme}
   default_backend origin
 backend origin
-  server origin {origin} pool-max-conn 256
+  server origin {origin} pool-max-conn 256{verify}
 "
     )
+}
+
+fn binds(setup: &Setup, transport: Transport) -> String {
+    let address = Proxy::Haproxy.address(transport);
+    if transport != Transport::TlsDownstream {
+        return format!("  bind {address}\n");
+    }
+    [
+        (address, &setup.credentials.p256),
+        (Proxy::Haproxy.rsa_address(), &setup.credentials.rsa),
+    ]
+    .map(|(address, own)| {
+        let bundle = own.bundle.display();
+        format!("  bind {address} ssl crt {bundle} ssl-min-ver TLSv1.2\n")
+    })
+    .concat()
+}
+
+/// What a server's line ends with.
+fn verify(setup: &Setup, transport: Transport) -> String {
+    if transport != Transport::TlsUpstream {
+        return String::new();
+    }
+    let (ca, name) = (setup.credentials.ca.display(), setup.credentials.p256.name);
+    format!(" ssl verify required ca-file {ca} sni str({name}) verifyhost {name}")
 }
 
 /// Without the address of its home page.

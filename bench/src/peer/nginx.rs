@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{Proxy, Setup, origin, version, write_config};
+use super::credentials::{Certificate, Credentials};
+use super::{Proxy, Setup, Transport, origin, version, write_config};
 use crate::machine;
 use crate::server::Launch;
 
@@ -56,26 +57,51 @@ pub fn arguments(setup: &Setup, config: &Path) -> Vec<OsString> {
     ]
 }
 
-pub fn prepare(setup: &Setup) -> Result<Launch> {
+/// The directives of a server's certificate.
+pub fn certificate(certificate: &Certificate) -> String {
+    let (cert, key) = (certificate.cert.display(), certificate.key.display());
+    format!("ssl_certificate {cert}; ssl_certificate_key {key};")
+}
+
+pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
     let program = machine::program("nginx")?;
     let version = version(&program, &["-v"])?;
-    std::fs::create_dir_all(setup.run_dir.join("nginx-temp"))?;
-    let config = write_config(setup, "nginx.conf", &config(setup))?;
+    let name = format!("nginx{}", transport.suffix());
+    std::fs::create_dir_all(setup.run_dir.join(format!("{name}-temp")))?;
+    let text = config(setup, transport, &name);
+    let config = write_config(setup, &format!("{name}.conf"), &text)?;
     Ok(Launch {
-        name: "nginx",
+        name,
         version,
         program,
         arguments: arguments(setup, &config),
         environment: Vec::new(),
-        address: Proxy::Nginx.address(),
+        address: Proxy::Nginx.address(transport),
     })
 }
 
 /// The origin is told who the client is, as the other proxies tell it. Large bodies stream, as
 /// they do in the others: without the two settings nginx would write them to disk.
-fn config(setup: &Setup) -> String {
-    let preamble = preamble(setup, "nginx");
-    let (listen, origin, upload) = (Proxy::Nginx.address(), origin::ADDRESS, origin::UPLOAD_PATH);
+fn config(setup: &Setup, transport: Transport, name: &str) -> String {
+    let preamble = preamble(setup, name);
+    let (origin, upload) = (transport.origin(), origin::UPLOAD_PATH);
+    let (tls, scheme) = tls(setup, transport);
+    let servers: String = listeners(setup, transport)
+        .iter()
+        .map(|listener| {
+            format!(
+                r#"  server {{
+    {listener}
+    location / {{ proxy_pass {scheme}://origin; }}
+    location = {upload} {{
+      proxy_pass {scheme}://origin;
+      proxy_request_buffering off;
+    }}
+  }}
+"#
+            )
+        })
+        .collect();
     format!(
         r#"{preamble}
   upstream origin {{
@@ -91,15 +117,57 @@ fn config(setup: &Setup) -> String {
   proxy_set_header X-Forwarded-Host $http_host;
   proxy_set_header X-Forwarded-Proto $scheme;
   proxy_max_temp_file_size 0;
-  server {{
-    listen {listen} backlog=4096;
-    location / {{ proxy_pass http://origin; }}
-    location = {upload} {{
-      proxy_pass http://origin;
-      proxy_request_buffering off;
-    }}
-  }}
+{tls}
+{servers}
 }}
 "#
     )
+}
+
+fn listeners(setup: &Setup, transport: Transport) -> Vec<String> {
+    let plain = format!("listen {} backlog=4096;", Proxy::Nginx.address(transport));
+    if transport != Transport::TlsDownstream {
+        return vec![plain];
+    }
+    [
+        (Proxy::Nginx.address(transport), &setup.credentials.p256),
+        (Proxy::Nginx.rsa_address(), &setup.credentials.rsa),
+    ]
+    .map(|(address, own)| {
+        format!(
+            "listen {address} ssl backlog=4096;\n    {}",
+            certificate(own)
+        )
+    })
+    .into()
+}
+
+/// Directives of TLS, and the scheme of the origin.
+///
+/// The session cache is what nginx's "Configuring HTTPS servers" recommends; tickets are on by
+/// default. This release has no TLS 1.3 by default, and verifies no origin.
+fn tls(setup: &Setup, transport: Transport) -> (String, &'static str) {
+    match transport {
+        Transport::Plain => (String::new(), "http"),
+        Transport::TlsDownstream => (
+            "  ssl_protocols TLSv1.2 TLSv1.3;
+  ssl_session_cache shared:SSL:10m;
+  ssl_session_timeout 10m;"
+                .to_owned(),
+            "http",
+        ),
+        Transport::TlsUpstream => {
+            let Credentials { ca, p256, .. } = &setup.credentials;
+            let tls = format!(
+                "  proxy_ssl_protocols TLSv1.2 TLSv1.3;
+  proxy_ssl_verify on;
+  proxy_ssl_trusted_certificate {};
+  proxy_ssl_server_name on;
+  proxy_ssl_name {};",
+                ca.display(),
+                p256.name
+            );
+            (tls, "https")
+        }
+    }
 }

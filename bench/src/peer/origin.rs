@@ -1,18 +1,20 @@
 //! The origin behind every proxy: one nginx worker with a 1 kB answer from memory, a 1 MB file,
-//! and a sink that reads a whole upload before it answers.
+//! and a sink that reads a whole upload before it answers. All of it over TLS too.
 
 use std::fs;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 
-use super::nginx::{arguments, preamble};
+use super::nginx::{arguments, certificate, preamble};
 use super::{Setup, loopback, version, write_config};
 use crate::machine;
 use crate::server::Launch;
 
 /// Where the origin listens; `examples/gateway-bench-h1.toml` names it too.
 pub const ADDRESS: SocketAddr = loopback(28001);
+/// The same over TLS, with the P-256 certificate.
+pub const TLS_ADDRESS: SocketAddr = loopback(28002);
 /// A small body.
 pub const SMALL_PATH: &str = "/";
 pub const SMALL_BYTES: usize = 1024;
@@ -37,7 +39,7 @@ pub fn prepare(setup: &Setup) -> Result<Launch> {
     let _ = fs::remove_file(setup.run_dir.join(ANSWER_SOCKET));
     let config = write_config(setup, "origin.conf", &config(setup))?;
     Ok(Launch {
-        name: "origin",
+        name: "origin".to_owned(),
         version,
         program,
         arguments: arguments(setup, &config),
@@ -48,10 +50,12 @@ pub fn prepare(setup: &Setup) -> Result<Launch> {
 
 /// `return` alone would answer an upload before it read it, which lets a proxy stop early: so an
 /// upload is buffered whole in memory, dropped, and answered by a second server of the same nginx.
+/// Over TLS there is one cipher suite: OpenSSL's clients would choose another than the others.
 fn config(setup: &Setup) -> String {
     let preamble = preamble(setup, "origin");
     let small = ".".repeat(SMALL_BYTES);
     let root = setup.run_dir.display();
+    let certificate = certificate(&setup.credentials.p256);
     format!(
         r#"{preamble}
   default_type application/octet-stream;
@@ -64,6 +68,10 @@ fn config(setup: &Setup) -> String {
   }}
   server {{
     listen {ADDRESS} backlog=4096;
+    listen {TLS_ADDRESS} ssl backlog=4096;
+    {certificate}
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
     location = {SMALL_PATH} {{ return 200 "{small}"; }}
     location = {LARGE_PATH} {{ root "{root}"; }}
     location = {UPLOAD_PATH} {{

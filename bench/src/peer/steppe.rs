@@ -1,18 +1,33 @@
 //! Steppe on the repository's own `examples/gateway-bench-h1.toml`: the file that people copy is
-//! the file that is measured.
+//! the file that is measured. With TLS it is the same file, and what TLS needs.
 
 use std::fs;
+use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Proxy, Setup, cargo, origin, version, write_config};
+use super::credentials::Certificate;
+use super::{Proxy, Setup, Transport, cargo, origin, version, write_config};
 use crate::server::{Launch, ensure_free};
 
 /// What the second one is called.
 pub const WITH_LOG: &str = "steppe+log";
 
-pub fn prepare(setup: &Setup) -> Result<Launch> {
-    launch(setup, Proxy::Steppe, ADMIN_PORT, str::to_owned)
+pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
+    let named = Named {
+        proxy: Proxy::Steppe,
+        transport,
+        admin_port: match transport {
+            Transport::Plain => ADMIN_PORT,
+            Transport::TlsDownstream => ADMIN_PORT_TLS,
+            Transport::TlsUpstream => ADMIN_PORT_TLS_UPSTREAM,
+        },
+    };
+    launch(setup, named, |text| match transport {
+        Transport::Plain => text.to_owned(),
+        Transport::TlsDownstream => with_tls_listeners(setup, text),
+        Transport::TlsUpstream => with_tls_upstream(setup, text),
+    })
 }
 
 /// The same file but for its ports, and a line of `combined` for each request.
@@ -21,53 +36,191 @@ pub fn prepare_with_log(setup: &Setup) -> Result<Launch> {
     let access = format!("access = {{ file = \"{}\" }}", log.display());
     // It is measured from an empty file on.
     fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
-    launch(setup, Proxy::SteppeLog, ADMIN_PORT_WITH_LOG, |text| {
-        let address = |proxy: Proxy| format!("\"{}\"", proxy.address());
-        let admin = |port| format!("\"{}\"", super::loopback(port));
-        text.replace(&address(Proxy::Steppe), &address(Proxy::SteppeLog))
-            .replace(&admin(ADMIN_PORT), &admin(ADMIN_PORT_WITH_LOG))
-            .replace("access = \"off\"", &access)
+    let named = Named {
+        proxy: Proxy::SteppeLog,
+        transport: Transport::Plain,
+        admin_port: ADMIN_PORT_WITH_LOG,
+    };
+    launch(setup, named, |text| {
+        text.replace("access = \"off\"", &access)
     })
 }
 
-fn launch(
-    setup: &Setup,
+/// The listener gets a certificate, and another one follows.
+fn with_tls_listeners(setup: &Setup, text: &str) -> String {
+    let listener = |address: SocketAddr| {
+        format!("[[http.listener]]\nlisten = \"{address}\"\nprotocols = [\"h1\"]\n")
+    };
+    let tls = |own: &Certificate| {
+        let (cert, key) = (own.cert.display(), own.key.display());
+        format!(
+            "[http.listener.tls]\ncertificates = [{{ cert = \"{cert}\", key = \"{key}\" }}]\n\
+             min_version = \"1.2\"\n"
+        )
+    };
+    let plain = listener(Proxy::Steppe.address(Transport::TlsDownstream));
+    let both = [
+        plain.clone(),
+        tls(&setup.credentials.p256),
+        listener(Proxy::Steppe.rsa_address()),
+        tls(&setup.credentials.rsa),
+    ];
+    text.replace(&plain, &both.concat())
+}
+
+fn with_tls_upstream(setup: &Setup, text: &str) -> String {
+    let servers = |address| format!("servers = [\"{address}\"]\n");
+    let (ca, name) = (setup.credentials.ca.display(), setup.credentials.p256.name);
+    let tls = format!("tls = {{ ca = \"{ca}\", server_name = \"{name}\" }}\n");
+    let over_tls = servers(origin::TLS_ADDRESS) + "protocol = \"h1s\"\n" + &tls;
+    text.replace(&servers(origin::ADDRESS), &over_tls)
+}
+
+/// What tells one Steppe from another.
+#[derive(Clone, Copy)]
+struct Named {
     proxy: Proxy,
+    transport: Transport,
     admin_port: u16,
-    edit: impl Fn(&str) -> String,
-) -> Result<Launch> {
+}
+
+impl Named {
+    /// The example with this one's ports.
+    fn renumbered(self, example: &str) -> String {
+        let quoted = |address: SocketAddr| format!("\"{address}\"");
+        let listen = |proxy: Proxy, transport| quoted(proxy.address(transport));
+        let admin = |port| quoted(super::loopback(port));
+        example
+            .replace(
+                &listen(Proxy::Steppe, Transport::Plain),
+                &listen(self.proxy, self.transport),
+            )
+            .replace(&admin(ADMIN_PORT), &admin(self.admin_port))
+    }
+
+    /// Every address that the file has to name.
+    fn addresses(self) -> Vec<SocketAddr> {
+        let mut addresses = vec![
+            self.proxy.address(self.transport),
+            self.transport.origin(),
+            super::loopback(self.admin_port),
+        ];
+        if self.transport == Transport::TlsDownstream {
+            addresses.push(self.proxy.rsa_address());
+        }
+        addresses
+    }
+}
+
+fn launch(setup: &Setup, named: Named, edit: impl Fn(&str) -> String) -> Result<Launch> {
+    let name = format!("{}{}", named.proxy.name(), named.transport.suffix());
     let program = match &setup.steppe {
         Some(program) => fs::canonicalize(program)
             .with_context(|| format!("no program at {}", program.display()))?,
         None => cargo::built(setup, "steppe-node")?,
     };
-    ensure_free(super::loopback(admin_port), "steppe's admin")?;
+    ensure_free(super::loopback(named.admin_port), "steppe's admin")?;
     let example = setup.root.join("examples/gateway-bench-h1.toml");
     let text = fs::read_to_string(&example)
         .with_context(|| format!("cannot read {}", example.display()))?;
-    let text = edit(&text);
-    for address in [
-        proxy.address(),
-        origin::ADDRESS,
-        super::loopback(admin_port),
-    ] {
-        let named = text.contains(&format!("\"{address}\""));
+    let text = edit(&named.renumbered(&text));
+    for address in named.addresses() {
+        let is_named = text.contains(&format!("\"{address}\""));
         ensure!(
-            named,
+            is_named,
             "{} names no \"{address}\", which this bench needs",
             example.display()
         );
     }
-    let config = write_config(setup, &format!("{}.toml", proxy.name()), &text)?;
+    let config = write_config(setup, &format!("{name}.toml"), &text)?;
     Ok(Launch {
-        name: proxy.name(),
+        name,
         version: version(&program, &["version"])?,
         program,
         arguments: vec!["run".into(), "-c".into(), config.into()],
         environment: Vec::new(),
-        address: proxy.address(),
+        address: named.proxy.address(named.transport),
     })
 }
 
 const ADMIN_PORT: u16 = 28900;
 const ADMIN_PORT_WITH_LOG: u16 = 28901;
+const ADMIN_PORT_TLS: u16 = 28902;
+const ADMIN_PORT_TLS_UPSTREAM: u16 = 28903;
+
+#[cfg(test)]
+mod tests {
+    use super::super::credentials::Credentials;
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../../examples/gateway-bench-h1.toml");
+
+    fn setup() -> Setup {
+        let certificate = |name: &'static str| Certificate {
+            name,
+            cert: format!("{name}.crt").into(),
+            key: format!("{name}.key").into(),
+            bundle: format!("{name}.pem").into(),
+        };
+        Setup {
+            run_dir: "run".into(),
+            cache_dir: "cache".into(),
+            root: ".".into(),
+            connections_max: 1,
+            files_max: 1,
+            steppe: None,
+            credentials: Credentials {
+                ca: "ca.crt".into(),
+                p256: certificate("p256"),
+                rsa: certificate("rsa"),
+            },
+        }
+    }
+
+    fn named(transport: Transport) -> Named {
+        Named {
+            proxy: Proxy::Steppe,
+            transport,
+            admin_port: ADMIN_PORT_TLS,
+        }
+    }
+
+    #[test]
+    fn the_example_gets_a_listener_for_each_certificate() {
+        let text = named(Transport::TlsDownstream).renumbered(EXAMPLE);
+        let text = with_tls_listeners(&setup(), &text);
+        let expected = r#"[[http.listener]]
+listen = "127.0.0.1:28180"
+protocols = ["h1"]
+[http.listener.tls]
+certificates = [{ cert = "p256.crt", key = "p256.key" }]
+min_version = "1.2"
+[[http.listener]]
+listen = "127.0.0.1:28280"
+protocols = ["h1"]
+[http.listener.tls]
+certificates = [{ cert = "rsa.crt", key = "rsa.key" }]
+min_version = "1.2"
+[http.upstream.origin]
+servers = ["127.0.0.1:28001"]
+"#;
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains("listen = \"127.0.0.1:28902\""), "{text}");
+    }
+
+    #[test]
+    fn the_example_gets_tls_to_its_upstream() {
+        let text = named(Transport::TlsUpstream).renumbered(EXAMPLE);
+        let text = with_tls_upstream(&setup(), &text);
+        let expected = r#"[[http.listener]]
+listen = "127.0.0.1:28380"
+protocols = ["h1"]
+[http.upstream.origin]
+servers = ["127.0.0.1:28002"]
+protocol = "h1s"
+tls = { ca = "ca.crt", server_name = "p256" }
+keepalive = 256
+"#;
+        assert!(text.contains(expected), "{text}");
+    }
+}

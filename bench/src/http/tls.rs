@@ -1,0 +1,191 @@
+//! The phases of handshakes: what a server's CPU does for a connection that is used for nothing.
+
+pub mod report;
+
+use anyhow::{Context, Result};
+use rustls::{HandshakeKind, NamedGroup};
+
+use super::Bench;
+use super::measure::{Contestant, Handshake, Results};
+use crate::load::handshakes::{self as load, Expected, Extent, Handshakes};
+use crate::load::tls::{Agreed, Client, Groups};
+use crate::peer::credentials::{Certificate, Credentials};
+use crate::peer::{Proxy, Transport};
+use crate::process::{self, CpuUsage};
+
+/// What a client is given that would take any group, once with each certificate.
+///
+/// # Errors
+/// When a handshake fails.
+pub async fn agree(proxy: Proxy, credentials: &Credentials) -> Result<Option<Agreed>> {
+    let rsa = Client::new(credentials, &credentials.rsa, Groups::X25519)?;
+    load::once(proxy.rsa_address(), &rsa).await.context("RSA")?;
+    let client = Client::new(credentials, &credentials.p256, Groups::PostQuantum)?;
+    let address = proxy.address(Transport::TlsDownstream);
+    let agreed = load::once(address, &client).await.context("P-256")?;
+    eprintln!("{}: {agreed}", proxy.name());
+    Ok(Some(agreed))
+}
+
+/// Full handshakes of each kind that the proxy has.
+pub async fn handshakes(
+    contestant: &Contestant,
+    results: &mut Results,
+    bench: &Bench,
+) -> Result<()> {
+    let Credentials { p256, rsa, .. } = &bench.setup.credentials;
+    let proxy = contestant.subject.proxy;
+    let address = proxy.address(Transport::TlsDownstream);
+    let full = |name, address, server, groups| Full {
+        name,
+        address,
+        server,
+        groups,
+    };
+    let kind = full("P-256", address, p256, Groups::X25519);
+    let measured = kind.run(contestant, results, bench).await?;
+    results.p256.push(measured);
+    eprint!("{:<24} ", "");
+    let kind = full("RSA-2048", proxy.rsa_address(), rsa, Groups::X25519);
+    let measured = kind.run(contestant, results, bench).await?;
+    results.rsa.push(measured);
+    let has_post_quantum = |agreed: Agreed| agreed.group == NamedGroup::X25519MLKEM768;
+    if results.agreed.is_some_and(has_post_quantum) {
+        eprint!("{:<24} ", "");
+        let kind = full("X25519MLKEM768", address, p256, Groups::PostQuantum);
+        let measured = kind.run(contestant, results, bench).await?;
+        results.post_quantum.push(measured);
+    }
+    Ok(())
+}
+
+/// Handshakes with a ticket each; how the tickets were come by is not in the figure.
+pub async fn resumed(contestant: &Contestant, results: &mut Results, bench: &Bench) -> Result<()> {
+    let Credentials { p256, .. } = &bench.setup.credentials;
+    let client = Client::new(&bench.setup.credentials, p256, Groups::X25519)?;
+    let address = contestant.subject.proxy.address(Transport::TlsDownstream);
+    let tickets = match load::collect_tickets(address, &client, bench.plan.tickets).await {
+        Ok(tickets) => tickets,
+        Err(error) => {
+            results.fault("resumed", &format!("{error:#}"));
+            return Ok(());
+        }
+    };
+    let client = client.resuming(&tickets);
+    let times = Extent::Times(u64::try_from(bench.plan.tickets)?);
+    let process = contestant.server.process();
+    let before = process::cpu(process)?;
+    let expected = Expected {
+        kind: HandshakeKind::Resumed,
+        group: NamedGroup::X25519,
+    };
+    let run = load::run(address, &client, expected, times).await;
+    let usage = process::cpu(process)?.since(&before);
+    let measured = read(results, "resumed", &run, usage);
+    results.resumed.push(measured);
+    Ok(())
+}
+
+/// One kind of full handshake.
+struct Full<'a> {
+    name: &'static str,
+    address: std::net::SocketAddr,
+    server: &'a Certificate,
+    groups: Groups,
+}
+
+impl Full<'_> {
+    async fn run(
+        &self,
+        contestant: &Contestant,
+        results: &mut Results,
+        bench: &Bench,
+    ) -> Result<Handshake> {
+        let client = Client::new(&bench.setup.credentials, self.server, self.groups)?;
+        let process = contestant.server.process();
+        let expected = Expected {
+            kind: HandshakeKind::Full,
+            group: match self.groups {
+                Groups::X25519 => NamedGroup::X25519,
+                Groups::PostQuantum => NamedGroup::X25519MLKEM768,
+            },
+        };
+        let run = |extent| load::run(self.address, &client, expected, extent);
+        // Code and tables of one algorithm are not those of the phase before.
+        run(Extent::Times(WARM_UP_HANDSHAKES)).await;
+        let before = process::cpu(process)?;
+        let run = run(Extent::For(bench.plan.handshakes)).await;
+        let usage = process::cpu(process)?.since(&before);
+        Ok(read(results, self.name, &run, usage))
+    }
+}
+
+const WARM_UP_HANDSHAKES: u64 = 100;
+
+/// A run that failed to some extent leaves its figure, and a fault beside it.
+fn read(results: &mut Results, name: &str, run: &Handshakes, usage: CpuUsage) -> Handshake {
+    if let Some(error) = &run.first_error {
+        let failed = format!("{} handshakes failed, first: {error}", run.errors);
+        results.fault(name, &failed);
+    }
+    let handshake = Handshake::of(run.count, usage);
+    let (rate, cpu) = (handshake.per_cpu_second, handshake.cpu_us);
+    eprint!("{rate:>9.0} {name} handshakes a CPU second, {cpu:.1} µs CPU each");
+    match run.agreed {
+        Some(agreed) => eprintln!(", {:?}", agreed.group),
+        None => eprintln!(),
+    }
+    handshake
+}
+
+impl Handshake {
+    /// NaN of none: it is then shown as not measured.
+    fn of(count: u64, usage: CpuUsage) -> Self {
+        let cpu_us = usage.total.as_secs_f64() * 1e6 / count as f64;
+        let cpu_us = if count == 0 { f64::NAN } else { cpu_us };
+        Self {
+            cpu_us,
+            per_cpu_second: 1e6 / cpu_us,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const USAGE: CpuUsage = CpuUsage {
+        total: Duration::from_millis(500),
+        user_share: 0.9,
+    };
+
+    #[test]
+    fn handshakes_are_counted_a_second_of_cpu() {
+        let handshake = Handshake::of(2_000, USAGE);
+        assert_eq!(
+            (handshake.cpu_us, handshake.per_cpu_second),
+            (250.0, 4_000.0)
+        );
+        assert!(Handshake::of(0, USAGE).cpu_us.is_nan());
+    }
+
+    #[test]
+    fn a_failed_handshake_is_a_fault_of_the_run() {
+        let mut results = Results::default();
+        let mut run = Handshakes {
+            count: 10,
+            ..Handshakes::default()
+        };
+        read(&mut results, "P-256", &run, USAGE);
+        assert!(results.errors.is_empty());
+        run.errors = 1;
+        run.first_error = Some("refused".to_owned());
+        read(&mut results, "P-256", &run, USAGE);
+        assert_eq!(
+            results.errors,
+            [" P-256: 1 handshakes failed, first: refused"]
+        );
+    }
+}
