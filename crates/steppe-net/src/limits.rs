@@ -90,9 +90,10 @@ pub const SERVER_FLIGHT_BYTES_MAX: usize = 128 << 10;
 /// it reads into and keeps.
 pub const TLS_SESSION_BYTES: usize = 8 << 10;
 
-/// What rustls and its cryptography take while a handshake is in progress, beyond that:
-/// the ClientHello in parsed form, the transcript, the client's certificates.
-pub const TLS_HANDSHAKE_BYTES: usize = 64 << 10;
+/// What rustls takes beyond that while a handshake waits for its peer: key schedules,
+/// the transcript's digest. What is larger lives within one step, of which a worker
+/// does one at a time.
+pub const TLS_HANDSHAKE_BYTES: usize = 16 << 10;
 
 /// The first read of ciphertext where little came last: requests are small.
 pub const RECORD_READ_BYTES_MIN: usize = 4 << 10;

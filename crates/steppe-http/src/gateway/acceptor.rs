@@ -7,6 +7,7 @@
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -25,7 +26,7 @@ use super::proxied;
 use super::snapshot::{Snapshot, WorkerState};
 use super::tls::ClientSession;
 use crate::codec::DownstreamCodec;
-use crate::limits::CONNECTION_BYTES;
+use crate::limits::{CONNECTION_BYTES, FIRST_REQUEST_GRACE};
 use crate::metrics::{CloseReason, Handshake, Side};
 use crate::proxy_protocol::ProxyHeader;
 
@@ -281,7 +282,17 @@ impl Introduced {
             lease: &settings.lease,
             to_plain_http: PLAIN_HTTP,
         };
-        let accepted = accepting.accept(transport, pending).await;
+        let mut accepting = pin!(accepting.accept(transport, pending));
+        let mut is_hurried = false;
+        let accepted = poll_fn(|cx| {
+            // As for a first request: a drain does not wait for it long.
+            if settings.drain.is_draining() && !is_hurried {
+                is_hurried = true;
+                deadline.set(Instant::now(), FIRST_REQUEST_GRACE);
+            }
+            accepting.as_mut().poll(cx)
+        });
+        let accepted = accepted.await;
         let snapshot = self.counted.state.current();
         match accepted {
             Ok((transport, agreed)) => {
