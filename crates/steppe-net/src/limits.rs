@@ -98,11 +98,11 @@ pub const TLS_HANDSHAKE_BYTES: usize = 16 << 10;
 /// The first read of ciphertext where little came last: requests are small.
 pub const RECORD_READ_BYTES_MIN: usize = 4 << 10;
 
-/// A read of ciphertext where much comes: close to two records.
-pub const RECORD_READ_BYTES_MAX: usize = 32 << 10;
+/// A read of ciphertext where much comes: close to four records.
+pub const RECORD_READ_BYTES_MAX: usize = 64 << 10;
 
-/// Content that is sealed at once: two records go out with one system call.
-pub const SEALED_BYTES_MAX: usize = 32 << 10;
+/// Content that is sealed at once: four records go out with one system call.
+pub const SEALED_BYTES_MAX: usize = 64 << 10;
 
 /// How long a session can be resumed. Its secret opens tickets for as long.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(12 * 3600);

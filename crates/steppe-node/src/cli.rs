@@ -14,9 +14,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
+use std::time::Instant;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use steppe_http::gateway::Tls;
 use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::allocator;
@@ -247,10 +249,15 @@ fn check(file: &Path) -> ExitCode {
         Err(code) => return code.into(),
     };
     complain(&outcome.report);
-    match outcome.config {
-        Some(config) => print(&format!("{}: ok: {}\n", file.display(), summary(&config))),
-        None => Code::Configuration.into(),
+    let Some(config) = outcome.config else {
+        return Code::Configuration.into();
+    };
+    // A certificate that can't be used is found here, not when it is too late.
+    if let Err(error) = Tls::check(&config.http, Instant::now()) {
+        say(&format!("{}: {}: {error}\n", file.display(), error.key));
+        return Code::Configuration.into();
     }
+    print(&format!("{}: ok: {}\n", file.display(), summary(&config)))
 }
 
 fn top(options: Top) -> ExitCode {

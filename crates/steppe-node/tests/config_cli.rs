@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use expect_test::expect;
+use steppe_testkit::Scratch;
 
 fn steppe(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_steppe"))
@@ -15,6 +16,29 @@ fn steppe(args: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn a_certificate_that_is_not_there_is_a_mistake() {
+    let scratch = Scratch::new("check-tls");
+    let file = scratch.path().join("steppe.toml");
+    let config = r#"
+        [[http.listener]]
+        listen = "127.0.0.1:8443"
+        tls = { certificates = [{ cert = "none.crt", key = "none.key" }] }
+        [http.upstream.a]
+        respond = {}
+        [[http.route]]
+        name = "a"
+        path = "/{rest*}"
+        upstream = "a"
+    "#;
+    std::fs::write(&file, config).expect("writes");
+    let output = steppe(&["check", file.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(1));
+    let report = text(&output.stderr);
+    assert!(report.contains("http.listener.tls: "), "{report}");
+    assert!(report.contains("none.crt: No such file"), "{report}");
 }
 
 #[test]

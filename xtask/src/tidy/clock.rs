@@ -27,6 +27,11 @@ const LISTED: &[Place] = &[
         reason: "the deadline of a TLS handshake begins with it",
     },
     Place {
+        file: "steppe-node/src/cli.rs",
+        function: "check",
+        reason: "files of TLS are read as at a start",
+    },
+    Place {
         file: "steppe-http/src/service.rs",
         function: "prepare",
         reason: "secrets of tickets are made then",

@@ -41,6 +41,14 @@ pub struct ListenerCertificate {
 }
 
 impl Tls {
+    /// Whether all that `config` names can be used.
+    ///
+    /// # Errors
+    /// What is wrong with a file, and which key names it.
+    pub fn check(config: &config::Gateway, now: Instant) -> Result<(), TlsError> {
+        Self::load(config, |_| None, now).map(drop)
+    }
+
     /// Reads the files that `config` names. Listeners that `last` has keep their tickets.
     ///
     /// # Errors

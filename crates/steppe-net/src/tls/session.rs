@@ -20,6 +20,9 @@ use crate::transport::{Driver, Transport};
 /// What sealing adds to [`SEALED_BYTES_MAX`] of content: headers, tags and content types.
 const SEALED_OVERHEAD: usize = 1024;
 
+/// While more than this is left, ciphertext is read into large buffers.
+const ROOMY_BYTES: u64 = 16 << 20;
+
 /// An established session.
 pub(super) struct Session {
     socket: Transport,
@@ -34,6 +37,8 @@ pub(super) struct Session {
     waiter: Waiter,
     /// rustls has plaintext, the peer's end or an error for the codec.
     is_readable: bool,
+    /// rustls has read a large record since it shrank.
+    has_grown: bool,
     _charge: Reservation,
 }
 
@@ -86,13 +91,15 @@ pub(super) fn poll_send(
 pub(super) fn feed(tls: &mut Connection, mut bytes: &[u8]) -> Result<bool, rustls::Error> {
     let mut is_readable = false;
     while !bytes.is_empty() {
-        let fed = tls.read_tls(&mut bytes);
-        // It reads nothing after the peer's end.
-        if !matches!(fed, Ok(1..)) {
-            break;
-        }
+        let before = bytes.len();
+        // It takes some KiB at a time: all that it has room for, before it looks at any.
+        while !bytes.is_empty() && matches!(tls.read_tls(&mut bytes), Ok(1..)) {}
         let state = tls.process_new_packets()?;
         is_readable = state.plaintext_bytes_to_read() > 0 || state.peer_has_closed();
+        // It reads nothing after the peer's end.
+        if bytes.len() == before {
+            break;
+        }
     }
     Ok(is_readable)
 }
@@ -130,6 +137,7 @@ impl Session {
             sealed: None,
             waiter: Waiter::default(),
             is_readable,
+            has_grown: false,
             _charge: charge,
         }
     }
@@ -145,6 +153,7 @@ impl Session {
             };
             let fed = feed(&mut self.tls, &pending.filled()[..record]);
             pending.consume(record);
+            self.has_grown |= record > RECORD_READ_BYTES_MIN;
             match fed {
                 Ok(is_readable) => self.is_readable = is_readable,
                 Err(error) => {
@@ -168,6 +177,13 @@ impl Session {
     fn release(&mut self) {
         if self.pending.as_ref().is_some_and(Buffer::is_empty) {
             self.pending = None;
+        }
+    }
+
+    /// Nothing more is there: what rustls read into shrinks.
+    fn rest(&mut self) {
+        if self.has_grown && self.pending.is_none() {
+            self.has_grown = false;
             shrink(&mut self.tls);
         }
     }
@@ -176,7 +192,13 @@ impl Session {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let count = match &mut self.pending {
             None => {
-                let buffer = ready!(self.socket.poll_read(cx, &self.lease, self.read_bytes))?;
+                let is_roomy = self.lease.account().headroom_bytes() > ROOMY_BYTES;
+                let bytes = if is_roomy {
+                    self.read_bytes
+                } else {
+                    RECORD_READ_BYTES_MIN
+                };
+                let buffer = ready!(self.socket.poll_read(cx, &self.lease, bytes))?;
                 let count = buffer.len();
                 // A buffer that was filled says that more is on its way.
                 let is_full = buffer.spare() == 0;
@@ -189,6 +211,10 @@ impl Session {
                 count
             }
             Some(pending) => {
+                // The rest of the record, and more behind it, in one read.
+                if pending.spare() < RECORD_READ_BYTES_MAX / 2 {
+                    pending.compact();
+                }
                 let bytes_max = RECORD_READ_BYTES_MAX.max(HEADER_BYTES + record::BYTES_MAX);
                 ready!(self.socket.poll_read_more(cx, pending, bytes_max))?
             }
@@ -231,7 +257,14 @@ impl Driver for Session {
         while !self.is_readable {
             self.release();
             self.decrypt(cx)?;
-            if !self.is_readable && !ready!(self.poll_fill(cx))? {
+            if self.is_readable {
+                break;
+            }
+            let Poll::Ready(filled) = self.poll_fill(cx) else {
+                self.rest();
+                return Poll::Pending;
+            };
+            if !filled? {
                 self.end();
             }
         }
