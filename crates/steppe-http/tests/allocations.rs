@@ -1,24 +1,28 @@
 //! A request on a kept-alive connection allocates nothing.
 //!
-//! One test, one binary: the allocator counts for the whole process, by thread.
+//! A binary of its own: the allocator counts for the whole process, by thread.
 
 use std::alloc::System;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use steppe_http::Gateway;
 use steppe_http::access::{AccessField, AccessFormat, AccessLog};
 use steppe_http::config::{
-    self, Balance, FieldEdits, Filter, FilterKind, HashOn, Listener, Outlier, Retry, RetryOn,
-    Route, Servers, Sticky, Target, Transform, Upstream, UpstreamKind,
+    self, Balance, FieldEdits, Filter, FilterKind, HashOn, Listener, ListenerTls, Outlier, Retry,
+    RetryOn, Route, Servers, Sticky, Target, Transform, Upstream, UpstreamKind,
 };
 use steppe_http::gateway::{self, GatewayContext, Intake};
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
 use steppe_mem::pool::Stock;
+use steppe_net::tls::config::{CertificateFiles, ClientAuth, ListenerConfig, MinVersion};
 use steppe_net::{
     BoundSockets, Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, WorkerPlan,
     bind, spawn_worker,
@@ -46,6 +50,24 @@ fn a_request_on_a_kept_alive_connection_allocates_nothing() {
         costs_nothing(balance, None);
     }
     costs_nothing(Some(Balance::RingHash(HashOn::Header("host".into()))), None);
+}
+
+/// rustls allocates for each record that it seals or opens, and nothing else does.
+#[test]
+fn a_request_over_tls_allocates_for_its_two_records() {
+    let gateway = Running::start_tls(servers(None));
+    let mut client = gateway.connect_tls();
+    let request = "GET /a/b?c=d HTTP/1.1\r\nHost: localhost\r\nUser-Agent: test\r\n\r\n";
+    (0..50).for_each(|_| exchange(&mut client, request));
+    let before = gateway.allocations();
+    (0..1000).for_each(|_| exchange(&mut client, request));
+    let allocations = gateway.allocations() - before;
+    println!("{allocations} allocations in 1,000 requests over TLS");
+    assert!(
+        (1000..2500).contains(&allocations),
+        "{allocations} allocations in 1,000 requests over TLS"
+    );
+    gateway.stop();
 }
 
 /// With a policy: two servers, and everything else that an upstream can be told.
@@ -120,10 +142,60 @@ struct Running {
     ask: mpsc::Sender<oneshot::Sender<u64>>,
     drain: Drain,
     worker: steppe_net::WorkerThread,
+    certificate: Option<CertificateDer<'static>>,
 }
 
 impl Running {
     fn start(servers: Servers, log: Option<AccessFormat>) -> Self {
+        Self::start_with(servers, log, None)
+    }
+
+    /// With a certificate for `localhost` that is in a folder of its own.
+    fn start_tls(servers: Servers) -> Self {
+        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
+        let signed = signed.expect("random");
+        let folder = std::env::temp_dir().join(format!("steppe-alloc-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (cert, key) = (folder.join("a.crt"), folder.join("a.key"));
+        std::fs::write(&cert, signed.cert.pem()).expect("writes");
+        std::fs::write(&key, signed.signing_key.serialize_pem()).expect("writes");
+        let session = ListenerConfig {
+            certificates: vec![CertificateFiles {
+                cert,
+                key,
+                ocsp: None,
+            }],
+            min_version: MinVersion::Tls13,
+            client: ClientAuth::None,
+            ticket_keys: None,
+            alpn: vec![b"http/1.1".to_vec()],
+        };
+        let tls = ListenerTls {
+            session,
+            strict_transport_security: None,
+        };
+        let running = Self::start_with(servers, None, Some(tls));
+        std::fs::remove_dir_all(folder).expect("it is there");
+        Self {
+            certificate: Some(signed.cert.der().clone()),
+            ..running
+        }
+    }
+
+    fn connect_tls(&self) -> StreamOwned<ClientConnection, TcpStream> {
+        let mut roots = RootCertStore::empty();
+        let certificate = self.certificate.clone().expect("it speaks TLS");
+        roots.add(certificate).expect("valid");
+        let config = ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = "localhost".try_into().expect("a name");
+        let session = ClientConnection::new(Arc::new(config), name).expect("valid");
+        let socket = TcpStream::connect(self.address).expect("connects");
+        StreamOwned::new(session, socket)
+    }
+
+    fn start_with(servers: Servers, log: Option<AccessFormat>, tls: Option<ListenerTls>) -> Self {
         let mut bound =
             bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), 1).expect("binds");
         let listener = bound.pop().expect("one for one worker");
@@ -133,7 +205,8 @@ impl Running {
         };
         let mut sockets = BoundSockets::default();
         sockets.insert_listener(at, listener);
-        let config = configuration(address, servers);
+        let mut config = configuration(address, servers);
+        config.listeners[0].tls = tls;
         let budget = Budget::new(64 << 20);
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
@@ -145,7 +218,9 @@ impl Running {
             access: log.map(access_log),
             codecs: codecs.upstream,
         };
-        let gateway = Gateway::new(config, context);
+        let gateway = Gateway::new(config::Gateway::default(), context);
+        let tls = gateway.load_tls(&config, Instant::now()).expect("valid");
+        let gateway = gateway.next(config, tls);
         let stock = Stock {
             lease: budget.root().child("pool", None).lease(),
             idle_bytes_max: 1 << 20,
@@ -177,6 +252,7 @@ impl Running {
             ask,
             drain,
             worker,
+            certificate: None,
         }
     }
 
@@ -271,7 +347,7 @@ fn answer(mut connection: TcpStream) {
     }
 }
 
-fn exchange(client: &mut TcpStream, request: &str) {
+fn exchange(client: &mut (impl Read + Write), request: &str) {
     client.write_all(request.as_bytes()).expect("writes");
     let mut response = [0; 4096];
     let mut filled = 0;

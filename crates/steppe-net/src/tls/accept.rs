@@ -143,7 +143,7 @@ impl Accepting<'_> {
         let begun = self
             .slot
             .step(|| begin(&in_force, &hello.filled()[..end]))
-            .await;
+            .await?;
         let mut begun = begun.map_err(|(error, alert)| {
             send(&mut socket, &alert);
             error
@@ -247,7 +247,7 @@ impl Accepting<'_> {
             let fed = self
                 .slot
                 .step(|| session::feed(tls, &bytes.filled()[..record]))
-                .await;
+                .await?;
             bytes.consume(record);
             if bytes.is_empty() {
                 *pending = None;

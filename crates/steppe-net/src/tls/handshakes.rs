@@ -1,8 +1,9 @@
 //! Handshakes in progress on one worker: how many there may be, and whose turn it is.
 //!
-//! Invariants: of too many, the oldest gives way, which is no client that answers; and a turn of
-//! the event loop has one step of one handshake at most, so that connections which are
-//! established are served between any two.
+//! Invariants: of too many, the oldest that waits for its client gives way, which is no client that
+//! answers; where all wait for this worker, the youngest does. A turn of the event loop has one
+//! step of one handshake at most, so that connections which are established are served between
+//! any two.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ struct Inner {
     /// The oldest first; those that are over are dropped when they get to the front.
     queue: RefCell<VecDeque<Rc<Entry>>>,
     in_progress: Cell<usize>,
+    /// Of these, those that wait for their turn here.
+    waiting_for_turn: Cell<usize>,
     turns: Rc<Turns>,
 }
 
@@ -31,6 +34,7 @@ pub struct Turns(Semaphore);
 #[derive(Debug)]
 struct Entry {
     state: Cell<State>,
+    waits_for_turn: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -61,6 +65,7 @@ impl Handshakes {
         Self(Rc::new(Inner {
             queue: RefCell::default(),
             in_progress: Cell::new(0),
+            waiting_for_turn: Cell::new(0),
             turns,
         }))
     }
@@ -77,16 +82,14 @@ impl Handshakes {
         let inner = &self.0;
         let entry = Rc::new(Entry {
             state: Cell::new(State::InProgress),
+            waits_for_turn: Cell::new(false),
             waker: RefCell::default(),
         });
         let mut queue = inner.queue.borrow_mut();
         queue.push_back(Rc::clone(&entry));
         inner.in_progress.set(inner.in_progress.get() + 1);
-        while inner.in_progress.get() > count_max.max(1) {
-            let Some(oldest) = queue.pop_front() else {
-                break;
-            };
-            inner.evict(&oldest);
+        if inner.in_progress.get() > count_max.max(1) {
+            inner.evict(inner.oldest_that_waits(&queue).unwrap_or(&entry));
         }
         inner.compact(&mut queue);
         drop(queue);
@@ -98,6 +101,16 @@ impl Handshakes {
 }
 
 impl Inner {
+    /// The oldest that waits for its client, but for the youngest of all.
+    fn oldest_that_waits<'a>(&self, queue: &'a VecDeque<Rc<Entry>>) -> Option<&'a Rc<Entry>> {
+        // Otherwise a crowd that all wait here would be searched for each that joins it.
+        if self.waiting_for_turn.get() + 1 >= self.in_progress.get() {
+            return None;
+        }
+        let mut older = queue.iter().take(queue.len() - 1);
+        older.find(|entry| entry.state.get() == State::InProgress && !entry.waits_for_turn.get())
+    }
+
     fn evict(&self, entry: &Entry) {
         if entry.state.get() == State::InProgress {
             entry.state.set(State::Evicted);
@@ -138,15 +151,23 @@ impl InProgress {
 
     /// Does a step that takes long, when it is this handshake's turn.
     ///
+    /// # Errors
+    /// It was evicted meanwhile, and the step was not done.
+    ///
     /// # Cancel safety
     /// The turn passes on.
-    pub async fn step<T>(&self, step: impl FnOnce() -> T) -> T {
+    pub async fn step<T>(&self, step: impl FnOnce() -> T) -> Result<T, Evicted> {
+        let waiting = WaitingForTurn::new(self);
         let turn = self.handshakes.0.turns.0.acquire().await;
+        drop(waiting);
+        if self.entry.state.get() == State::Evicted {
+            return Err(Evicted);
+        }
         let done = step();
         // Everybody who is ready runs before the next one's turn.
         tokio::task::yield_now().await;
         drop(turn);
-        done
+        Ok(done)
     }
 
     /// Waits for `ready`, unless it has to give way before.
@@ -165,7 +186,27 @@ impl InProgress {
     }
 }
 
-/// A handshake gave way to younger ones.
+/// Counts a handshake among those that wait for their turn.
+struct WaitingForTurn<'a>(&'a InProgress);
+
+impl<'a> WaitingForTurn<'a> {
+    fn new(handshake: &'a InProgress) -> Self {
+        let waiting = &handshake.handshakes.0.waiting_for_turn;
+        waiting.set(waiting.get() + 1);
+        handshake.entry.waits_for_turn.set(true);
+        Self(handshake)
+    }
+}
+
+impl Drop for WaitingForTurn<'_> {
+    fn drop(&mut self) {
+        let waiting = &self.0.handshakes.0.waiting_for_turn;
+        waiting.set(waiting.get() - 1);
+        self.0.entry.waits_for_turn.set(false);
+    }
+}
+
+/// A handshake gave way to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evicted;
 
@@ -206,6 +247,31 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_here_does_not_give_way_to_whoever_comes() {
+        let handshakes = Handshakes::new(Rc::default());
+        let mut cx = Context::from_waker(Waker::noop());
+        let _turn = handshakes.0.turns.0.try_acquire().expect("it is free");
+        let (first, second) = (handshakes.begin(2), handshakes.begin(2));
+        {
+            let mut step = std::pin::pin!(first.step(|| ()));
+            assert!(step.as_mut().poll(&mut cx).is_pending());
+            let _third = handshakes.begin(2);
+            assert!(first.poll_evicted(&mut cx).is_pending());
+            assert!(second.poll_evicted(&mut cx).is_ready());
+        }
+        let fourth = handshakes.begin(2);
+        let mut steps = [&first, &fourth].map(|one| Box::pin(one.step(|| ())));
+        assert!(
+            steps
+                .iter_mut()
+                .all(|step| step.as_mut().poll(&mut cx).is_pending())
+        );
+        let fifth = handshakes.begin(2);
+        assert!(fifth.poll_evicted(&mut cx).is_ready());
+        assert!(first.poll_evicted(&mut cx).is_pending());
+    }
+
+    #[test]
     fn between_two_steps_everybody_else_runs() {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let local = tokio::task::LocalSet::new();
@@ -216,7 +282,8 @@ mod tests {
             for _ in 0..8 {
                 let (log, slot) = (Rc::clone(&log), handshakes.begin(100));
                 tasks.push(tokio::task::spawn_local(async move {
-                    slot.step(|| log.borrow_mut().push('h')).await;
+                    let done = slot.step(|| log.borrow_mut().push('h')).await;
+                    done.expect("there is room");
                 }));
             }
             let log = Rc::clone(&log);
