@@ -147,7 +147,7 @@ impl ServerConnection {
             let completed = match self.next_request(now).await {
                 NextRequest::Closed(reason) => {
                     reason.inspect(|&reason| self.client.count_closed(reason));
-                    return;
+                    return self.close_idle(reason).await;
                 }
                 NextRequest::Request(request) => {
                     gateway::run(&self.client, &self.deadline, &mut self.side, request).await
@@ -170,6 +170,20 @@ impl ServerConnection {
                 End::Response => return self.linger().await,
                 End::Tunnel | End::Aborted => return,
             }
+        }
+    }
+
+    /// Ends a connection between two requests. A client that is still there is told, as far as
+    /// that goes at once: over TLS an end that is not told is a cut.
+    async fn close_idle(&mut self, reason: Option<CloseReason>) {
+        let is_ours = reason.is_some() || self.side.settings.drain.is_draining();
+        if is_ours {
+            let transport = &mut self.side.wire.transport;
+            poll_fn(|cx| {
+                let _ = transport.poll_shutdown(cx);
+                Poll::Ready(())
+            })
+            .await;
         }
     }
 
