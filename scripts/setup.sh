@@ -50,7 +50,7 @@ packages() {
       echo python3:/usr/bin/python3 libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
       ;;
-    soak) echo nginx:nginx valgrind:valgrind ;;
+    soak) echo nginx:nginx valgrind:valgrind openssl:openssl ;;
     # python3 and pip fetch the peers that only PyPI packages.
     bench)
       echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace

@@ -19,7 +19,7 @@ struct Soak {
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 14] = [
+const SOAKS: [Soak; 15] = [
     soak("gateway-baseline", 0),
     soak("leaking", 1),
     soak("retaining", 1),
@@ -33,6 +33,7 @@ const SOAKS: [Soak; 14] = [
         only_named: false,
     },
     soak("gateway-stress", 0),
+    soak("gateway-tls-stress", 0),
     named("malloc-speed"),
     named("malloc-lean"),
     named("malloc-nginx"),
@@ -69,6 +70,9 @@ pub fn command(names: &[String]) -> Result<bool> {
     };
     let wanted: Vec<&Soak> = SOAKS.iter().filter(is_wanted).collect();
     build(&wanted)?;
+    if wanted.iter().any(|soak| soak.name.contains("tls")) {
+        make_certificate()?;
+    }
     let mut ends = BTreeMap::new();
     for soak in &wanted {
         ends.insert(soak.name, run(soak)?);
@@ -119,6 +123,30 @@ fn build(wanted: &[&Soak]) -> Result<()> {
         process::run(process::cargo(&release).args(system).args(folder))?;
     }
     Ok(())
+}
+
+/// A certificate for `localhost`, which the scenarios over TLS name.
+fn make_certificate() -> Result<()> {
+    let folder = process::target_directory().join("soak");
+    std::fs::create_dir_all(&folder)?;
+    let mut openssl = Command::new("openssl");
+    openssl
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+        ])
+        .args(["-nodes", "-days", "30", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .arg("-keyout")
+        .arg(folder.join("localhost.key"))
+        .arg("-out")
+        .arg(folder.join("localhost.crt"));
+    process::run(&mut openssl)
 }
 
 fn run(soak: &Soak) -> Result<(i32, PathBuf)> {
