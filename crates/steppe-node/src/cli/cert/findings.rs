@@ -15,6 +15,10 @@ use super::trust::{Origin, Roots, has_name, reason};
 /// RSA keys below are refused: CA/Browser Forum Baseline Requirements §6.1.5.
 const RSA_BITS_MIN: usize = 2048;
 
+/// Certificates of a path, so that a file of thousands that fit each other takes no minutes:
+/// webpki follows six intermediates.
+const PATH_LENGTH_MAX: usize = 16;
+
 /// Something to know about a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
@@ -116,7 +120,7 @@ fn leaf(certificates: &[Summary]) -> usize {
 fn path(certificates: &[Summary], leaf: usize) -> Vec<usize> {
     let mut path = vec![leaf];
     let mut last = leaf;
-    while !is_self_issued(&certificates[last]) {
+    while path.len() < PATH_LENGTH_MAX && !is_self_issued(&certificates[last]) {
         let is_next = |index: &usize| {
             !path.contains(index) && certificates[last].names_as_issuer(&certificates[*index])
         };
