@@ -4,6 +4,7 @@
 //! error, and the exit code is one of [`Code`]. Left out: running the node, which the caller of
 //! [`main`] does.
 
+mod cert;
 mod code;
 mod console;
 mod health;
@@ -69,6 +70,9 @@ enum Command {
     /// Asks a running node whether it is ready
     #[command(after_help = health::HELP)]
     Health(health::Health),
+    /// Shows the certificates of a file or a server, and what is wrong with them
+    #[command(after_help = cert::HELP)]
+    Cert(cert::Cert),
     /// Prints the JSON Schema of the configuration, for editors
     #[command(after_help = SCHEMA_HELP)]
     Schema,
@@ -151,12 +155,14 @@ Examples:
   steppe run -c steppe.toml       a configuration of your own
   steppe check steppe.toml        everything that is wrong with it, at once
   steppe top                      what a running node does, live
+  steppe cert example.com         what certificates a server shows, and what is wrong with them
   steppe schema > schema.json     for completion and hints in an editor
 
 Exit codes:
   0  done
-  1  the configuration is invalid or can't be read; for `health`, the node is not ready
-  2  the command line is wrong
+  1  the configuration is invalid or can't be read; for `health`, the node is not ready;
+     for `cert`, clients refuse the certificate
+  2  the command line is wrong; for `cert`, there is no certificate to show
   3  the node could not start
   4  the node stopped, and connections that did not end in time were dropped
   5  no node answers";
@@ -215,6 +221,7 @@ pub fn main_with(
         Command::Run(options) => self::run(options, run),
         Command::Check(options) => check(&options.file),
         Command::Health(options) => health::run(options),
+        Command::Cert(options) => cert::run(&options),
         Command::Schema => print(&format!("{:#}\n", config::schema())),
         Command::Top(options) => top(options),
         Command::Completions { shell } => completions(shell),

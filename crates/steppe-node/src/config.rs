@@ -217,6 +217,17 @@ fn read_text(
     build::config(file)
 }
 
+/// Reads a duration as the configuration writes it, such as `250ms` or `5s`.
+///
+/// # Errors
+/// What is wrong with it, and what would be right.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    grammar::duration(text).map_err(|refusal| match refusal.help {
+        Some(help) => format!("{}: {help}", refusal.message),
+        None => refusal.message,
+    })
+}
+
 /// Reads a configuration; never panics, whatever the text.
 ///
 /// # Errors

@@ -165,6 +165,7 @@ fn help_has_examples_and_exit_codes() {
           run          Starts the node
           check        Says everything that is wrong with a configuration
           health       Asks a running node whether it is ready
+          cert         Shows the certificates of a file or a server, and what is wrong with them
           schema       Prints the JSON Schema of the configuration, for editors
           top          Shows what a running node does, live
           completions  Prints completions for a shell
@@ -180,12 +181,14 @@ fn help_has_examples_and_exit_codes() {
           steppe run -c steppe.toml       a configuration of your own
           steppe check steppe.toml        everything that is wrong with it, at once
           steppe top                      what a running node does, live
+          steppe cert example.com         what certificates a server shows, and what is wrong with them
           steppe schema > schema.json     for completion and hints in an editor
 
         Exit codes:
           0  done
-          1  the configuration is invalid or can't be read; for `health`, the node is not ready
-          2  the command line is wrong
+          1  the configuration is invalid or can't be read; for `health`, the node is not ready;
+             for `cert`, clients refuse the certificate
+          2  the command line is wrong; for `cert`, there is no certificate to show
           3  the node could not start
           4  the node stopped, and connections that did not end in time were dropped
           5  no node answers

@@ -182,6 +182,16 @@ const LISTED: &[Place] = &[
         reason: "for how long a server is still ejected is told to people",
     },
     Place {
+        file: "steppe-node/src/cli/cert/handshake.rs",
+        function: "left",
+        reason: "each blocking call ends at the command's timeout",
+    },
+    Place {
+        file: "steppe-node/src/cli/cert/handshake.rs",
+        function: "observe",
+        reason: "the command's timeout begins",
+    },
+    Place {
         file: "steppe-node/src/cli/health.rs",
         function: "ask",
         reason: "the command's timeout begins",

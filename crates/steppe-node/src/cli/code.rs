@@ -10,7 +10,7 @@ pub enum Code {
     Ok = 0,
     /// The configuration is invalid or can't be read.
     Configuration = 1,
-    /// The command line is wrong.
+    /// The command line is wrong, or there is no certificate to show.
     Usage = 2,
     /// The node could not start.
     Start = 3,

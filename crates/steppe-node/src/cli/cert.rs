@@ -1,0 +1,248 @@
+//! `steppe cert`: what a file of certificates holds, or what a server serves.
+//!
+//! Invariant: what is shown is what clients get, trusted or not; nothing that a server or a file
+//! holds ends it other than by an exit code. Left out: asking for revocation.
+
+mod findings;
+mod handshake;
+mod show;
+mod source;
+mod trust;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use rustls::Error;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName};
+use steppe_net::tls::x509::Summary;
+
+use self::findings::{Chain, Finding, Seen, judge, split};
+use self::handshake::{Shown, Target, observe};
+use self::show::Report;
+use self::source::KeyMatch;
+use self::trust::{Roots, has_name, reason};
+use super::code::Code;
+use super::console::{print, say};
+
+#[derive(Debug, Args)]
+pub(super) struct Cert {
+    /// A file, PEM or DER, or a server: HOST, HOST:PORT or IP:PORT; the port is 443 unless told
+    #[arg(value_name = "FILE|ADDRESS")]
+    source: PathBuf,
+    /// The name to ask the server for and to look for in the certificate, instead of its host
+    #[arg(long, value_name = "NAME", value_parser = server_name)]
+    sni: Option<ServerName<'static>>,
+    /// Roots to trust, PEM, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// A private key that the first certificate of the file is to belong to
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// How long a server may take
+    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "10s")]
+    timeout: Duration,
+    /// Prints JSON, for scripts
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) const HELP: &str = "\
+Examples:
+  steppe cert example.com
+  steppe cert 127.0.0.1:8443 --sni www.example.com --ca /etc/steppe/tls/ca.crt
+  steppe cert /etc/steppe/tls/example.crt --key /etc/steppe/tls/example.key
+  steppe cert example.com --json | jq '.certificates[0].days_left'
+
+A file is judged as a server's. An existing file goes before a server of its name.
+
+Exit codes: 0 where clients accept it; 1 where there is a mistake for which clients refuse it;
+2 where the file can't be read or the server shows no certificate.";
+
+pub(super) fn run(options: &Cert) -> ExitCode {
+    let report = match report(options) {
+        Ok(report) => report,
+        Err(message) => {
+            say(&format!("steppe: {message}\n"));
+            return Code::Usage.into();
+        }
+    };
+    let printed = match options.json {
+        true => print(&format!("{:#}\n", report.json())),
+        false => print(&report.text()),
+    };
+    match report.mistakes() {
+        0 => printed,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn server_name(text: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(text.to_owned())
+        .map_err(|_| "write a DNS name or an IP address".to_owned())
+}
+
+fn report(options: &Cert) -> Result<Report, String> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let roots = Roots::load(options.ca.as_deref()).map_err(|error| {
+        let file = options.ca.as_deref().unwrap_or(Path::new(""));
+        format!("{}: {error}", file.display())
+    })?;
+    let inquiry = Inquiry {
+        provider,
+        roots,
+        now: i64::try_from(steppe_http::date::since_epoch().as_secs()).unwrap_or(i64::MAX),
+    };
+    match target(options) {
+        Some(target) => inquiry.of_server(options, &target),
+        None => inquiry.of_file(options),
+    }
+}
+
+/// The server that is meant, unless a file is.
+fn target(options: &Cert) -> Option<Target> {
+    let text = options.source.to_str()?;
+    match options.source.exists() {
+        true => None,
+        false => Target::parse(text),
+    }
+}
+
+/// What chains are held against.
+struct Inquiry {
+    provider: Arc<CryptoProvider>,
+    roots: Roots,
+    now: i64,
+}
+
+impl Inquiry {
+    fn of_file(&self, options: &Cert) -> Result<Report, String> {
+        let path = &options.source;
+        let contents =
+            source::certificates(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut report = self.judged(
+            path.display().to_string(),
+            Seen::File,
+            &contents.chain,
+            options.sni.as_ref(),
+        )?;
+        let (key, place) = match &options.key {
+            Some(file) => {
+                let key = source::key(file);
+                let key = key.map_err(|error| format!("{}: {error}", file.display()))?;
+                (Some(key), file.display().to_string())
+            }
+            None => (contents.key, "in the same file".to_owned()),
+        };
+        if let Some(key) = key {
+            let outcome = source::matches(&self.provider, &contents.chain, key);
+            let (words, finding) = told(&outcome);
+            report.key = Some(format!("{place}, {words}"));
+            report.findings.extend(finding);
+        }
+        Ok(report)
+    }
+
+    fn of_server(&self, options: &Cert, target: &Target) -> Result<Report, String> {
+        let address = options.source.display();
+        if options.key.is_some() {
+            return Err(format!("{address} is a server: `--key` is for files"));
+        }
+        let name = match &options.sni {
+            Some(name) => name.clone(),
+            None => server_name(&target.host)?,
+        };
+        let shown = observe(target, name.clone(), &self.provider, options.timeout)
+            .map_err(|error| format!("{address}: {error}"))?;
+        let subject = address.to_string();
+        let mut report = self.judged(subject, Seen::Handshake, &shown.chain, Some(&name))?;
+        if let Some(finding) = failed(&shown, &report) {
+            report.findings.push(finding);
+        }
+        report.handshake = Some(shown);
+        Ok(report)
+    }
+
+    fn judged(
+        &self,
+        subject: String,
+        seen: Seen,
+        sent: &[CertificateDer<'static>],
+        name: Option<&ServerName<'static>>,
+    ) -> Result<Report, String> {
+        let summaries = sent.iter().enumerate().map(|(index, der)| {
+            Summary::of(der)
+                .map_err(|error| format!("{subject}: certificate {}: {error}", index + 1))
+        });
+        let certificates = summaries.collect::<Result<Vec<_>, _>>()?;
+        let findings = judge(&Chain {
+            seen,
+            sent,
+            certificates: &certificates,
+            roots: &self.roots,
+            provider: &self.provider,
+            name,
+            now: self.now,
+        });
+        Ok(Report {
+            subject,
+            handshake: None,
+            key: None,
+            verdict: self.verdict(sent, name),
+            certificates,
+            findings,
+            now: self.now,
+        })
+    }
+
+    /// What a client says of the chain as it is, now.
+    fn verdict(
+        &self,
+        sent: &[CertificateDer<'static>],
+        name: Option<&ServerName<'static>>,
+    ) -> String {
+        if self.roots.is_empty() {
+            return "unknown: this system has no roots".to_owned();
+        }
+        let (leaf, others) = split(sent, 0);
+        let chain = self.roots.verdict(&self.provider, leaf, &others, self.now);
+        let verdict = chain.and_then(|()| name.map_or(Ok(()), |name| has_name(leaf, name)));
+        match verdict {
+            Ok(()) => format!("verified with {}", self.roots.label),
+            Err(error) => format!("refused with {}: {}", self.roots.label, reason(&error)),
+        }
+    }
+}
+
+/// What a key is to the first certificate.
+fn told(outcome: &KeyMatch) -> (String, Option<Finding>) {
+    match outcome {
+        KeyMatch::Matches => ("matches certificate 1".to_owned(), None),
+        KeyMatch::Differs => {
+            let message = "the private key is another certificate's";
+            let finding = Finding::mistake("key_mismatch", Some(0), message);
+            ("does not match certificate 1".to_owned(), Some(finding))
+        }
+        KeyMatch::Unusable(why) => {
+            let message = format!("the private key can't be used: {why}");
+            let finding = Finding::mistake("key_unusable", Some(0), message);
+            ("can't be used".to_owned(), Some(finding))
+        }
+    }
+}
+
+/// What a handshake that failed after its certificates says.
+fn failed(shown: &Shown, report: &Report) -> Option<Finding> {
+    let error = shown.failure.as_ref()?;
+    let message = format!("the handshake failed after the certificates: {error}");
+    match error {
+        // The server wants something of the client, such as a certificate: no fault of its own.
+        Error::AlertReceived(_) => Some(Finding::note("handshake", None, message)),
+        // It follows from the mistakes, such as a key that is too short.
+        _ if report.mistakes() > 0 => Some(Finding::note("handshake", None, message)),
+        _ => Some(Finding::mistake("handshake", None, message)),
+    }
+}

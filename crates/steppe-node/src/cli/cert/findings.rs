@@ -1,0 +1,320 @@
+//! What is wrong with a chain of certificates, and what could be better.
+//!
+//! Invariant: a mistake is what some clients refuse; everything else is a note. Left out: revocation
+//! and transparency logs. Spec: RFC 5280, RFC 8446 §4.4.2, RFC 6125.
+
+use std::net::IpAddr;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{CertificateError, Error};
+use steppe_net::tls::x509::{KeyKind, Summary};
+
+use super::trust::{Origin, Roots, has_name, reason};
+
+/// RSA keys below are refused: CA/Browser Forum Baseline Requirements §6.1.5.
+const RSA_BITS_MIN: usize = 2048;
+
+/// Certificates of a path, so that a file of thousands that fit each other takes no minutes:
+/// webpki follows six intermediates.
+const PATH_LENGTH_MAX: usize = 16;
+
+/// Something to know about a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Finding {
+    /// One word for programs.
+    pub(super) code: &'static str,
+    pub(super) severity: Severity,
+    /// Index of the certificate that it is about.
+    pub(super) certificate: Option<usize>,
+    pub(super) message: String,
+}
+
+/// What a finding means for clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Severity {
+    /// Clients refuse the chain.
+    Mistake,
+    /// They don't.
+    Note,
+}
+
+/// Where a chain is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// In a file, which may wait for clients that are given its root.
+    File,
+    /// In a handshake.
+    Handshake,
+}
+
+/// A chain, and what it is held against.
+#[derive(Debug)]
+pub(super) struct Chain<'a> {
+    pub(super) seen: Seen,
+    /// As it was seen, at least one.
+    pub(super) sent: &'a [CertificateDer<'static>],
+    /// What each of `sent` says.
+    pub(super) certificates: &'a [Summary],
+    pub(super) roots: &'a Roots,
+    pub(super) provider: &'a CryptoProvider,
+    /// The name that clients ask for.
+    pub(super) name: Option<&'a ServerName<'static>>,
+    /// Unix time in seconds.
+    pub(super) now: i64,
+}
+
+impl Finding {
+    pub(super) fn mistake(
+        code: &'static str,
+        certificate: Option<usize>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            code,
+            severity: Severity::Mistake,
+            certificate,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn note(
+        code: &'static str,
+        certificate: Option<usize>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            severity: Severity::Note,
+            ..Self::mistake(code, certificate, message)
+        }
+    }
+}
+
+/// Everything that is to be said about a chain.
+pub(super) fn judge(chain: &Chain<'_>) -> Vec<Finding> {
+    let leaf = leaf(chain.certificates);
+    let path = path(chain.certificates, leaf);
+    let mut findings = order(chain, &path);
+    for &index in &path {
+        let certificate = &chain.certificates[index];
+        if index != leaf && is_self_issued(certificate) {
+            let message = "is a root: clients have it or don't trust it, so it need not be sent";
+            findings.push(Finding::note("root_sent", Some(index), message));
+        } else {
+            findings.extend(certificate_findings(index, certificate, chain.now));
+        }
+    }
+    findings.extend(leaf_findings(chain, leaf));
+    findings.extend(trust_findings(chain, &path));
+    findings
+}
+
+/// The certificate that is meant to be the server's: the first, unless it is an authority's and
+/// there is one that isn't.
+fn leaf(certificates: &[Summary]) -> usize {
+    let first_leaf = certificates.iter().position(|each| !each.is_ca);
+    first_leaf.unwrap_or_default()
+}
+
+/// From the leaf to the last issuer that is there.
+fn path(certificates: &[Summary], leaf: usize) -> Vec<usize> {
+    let mut path = vec![leaf];
+    let mut last = leaf;
+    while path.len() < PATH_LENGTH_MAX && !is_self_issued(&certificates[last]) {
+        let is_next = |index: &usize| {
+            !path.contains(index) && certificates[last].names_as_issuer(&certificates[*index])
+        };
+        // Of two that fit, the one in its place: authorities sign each other's keys crosswise.
+        let after = (last + 1..certificates.len()).find(is_next);
+        let Some(next) = after.or_else(|| (0..last).find(is_next)) else {
+            break;
+        };
+        path.push(next);
+        last = next;
+    }
+    path
+}
+
+fn is_self_issued(certificate: &Summary) -> bool {
+    certificate.names_as_issuer(certificate)
+}
+
+fn order(chain: &Chain<'_>, path: &[usize]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let leaf = path[0];
+    if leaf != 0 {
+        let message = format!(
+            "is an authority's: the server's, certificate {}, must come first",
+            leaf + 1
+        );
+        findings.push(Finding::mistake("order", Some(0), message));
+    } else if let Some(pair) = path.windows(2).find(|pair| pair[1] != pair[0] + 1) {
+        let message = format!(
+            "its issuer, certificate {}, must follow it at once: not all clients sort",
+            pair[1] + 1
+        );
+        findings.push(Finding::mistake("order", Some(pair[0]), message));
+    }
+    let strays = (0..chain.certificates.len()).filter(|index| !path.contains(index));
+    findings.extend(strays.map(|index| {
+        let message = "is no part of the chain: nothing that is used was issued by it";
+        Finding::note("unrelated", Some(index), message)
+    }));
+    findings
+}
+
+fn certificate_findings(index: usize, certificate: &Summary, now: i64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut mistake = |code, message: String| {
+        findings.push(Finding::mistake(code, Some(index), message));
+    };
+    if now > certificate.not_after {
+        let ago = count(days(certificate.not_after, now), "day");
+        mistake("expired", format!("expired {ago} ago"));
+    }
+    if now < certificate.not_before {
+        let ahead = count(days(now, certificate.not_before), "day");
+        mistake("not_yet_valid", format!("is not valid yet: in {ahead}"));
+    }
+    if certificate.signature.is_weak {
+        let message = format!(
+            "is signed by {}, which can be forged",
+            certificate.signature
+        );
+        mistake("weak_signature", message);
+    }
+    if let KeyKind::Rsa { bits } = certificate.key
+        && bits < RSA_BITS_MIN
+    {
+        let message = format!("its key has {bits} bits, below {RSA_BITS_MIN}");
+        mistake("short_key", message);
+    }
+    findings
+}
+
+fn leaf_findings(chain: &Chain<'_>, leaf: usize) -> Vec<Finding> {
+    let certificate = &chain.certificates[leaf];
+    let mut findings = Vec::new();
+    let mut mistake = |code, message: String| {
+        findings.push(Finding::mistake(code, Some(leaf), message));
+    };
+    if certificate.is_ca {
+        let message = "is an authority's: servers need one of their own".to_owned();
+        mistake("leaf_is_ca", message);
+    }
+    if !certificate.names.iter().any(|name| is_of_server(name)) {
+        let message = "has no DNS name or IP address (subject alternative name): clients don't \
+                       look into the subject";
+        mistake("no_names", message.to_owned());
+    } else if let Some(name) = chain.name
+        && has_name(&chain.sent[leaf], name).is_err()
+    {
+        let message = format!("is not valid for {}", name.to_str());
+        mistake("name_mismatch", message);
+    }
+    findings
+}
+
+/// Whether it is a DNS name or an IP address, not an email address or a URI.
+fn is_of_server(name: &str) -> bool {
+    name.parse::<IpAddr>().is_ok() || !name.contains(['@', ':'])
+}
+
+fn trust_findings(chain: &Chain<'_>, path: &[usize]) -> Vec<Finding> {
+    if chain.roots.is_empty() {
+        let message = "this system has no roots, so nobody can tell who trusts it: see `--ca`";
+        return vec![Finding::note("trust_unknown", None, message)];
+    }
+    let used: Vec<_> = path
+        .iter()
+        .map(|&index| &chain.certificates[index])
+        .collect();
+    let (leaf, others) = split(chain.sent, path[0]);
+    let at = valid_moment(&used, chain.now);
+    let verdict = chain.roots.verdict(chain.provider, leaf, &others, at);
+    let Err(error) = verdict else {
+        return Vec::new();
+    };
+    let is_known = match &error {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            return vec![no_root(chain, path[path.len() - 1])];
+        }
+        Error::InvalidCertificate(error) => is_known(error, &used),
+        _ => false,
+    };
+    match is_known {
+        true => Vec::new(),
+        false => vec![Finding::mistake("refused", None, reason(&error))],
+    }
+}
+
+/// Whether another finding says what this verdict does.
+fn is_known(error: &CertificateError, used: &[&Summary]) -> bool {
+    match error {
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => true,
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            used.iter().any(|each| each.signature.is_weak)
+        }
+        CertificateError::Other(_) => used[0].is_ca,
+        _ => false,
+    }
+}
+
+fn no_root(chain: &Chain<'_>, last: usize) -> Finding {
+    let (certificate, label) = (&chain.certificates[last], &chain.roots.label);
+    if !is_self_issued(certificate) {
+        let place = match chain.seen {
+            Seen::File => "in the file",
+            Seen::Handshake => "sent",
+        };
+        let message = format!(
+            "its issuer {} is neither {place} nor one of {label}: an intermediate certificate is \
+             missing, or clients need a root of their own (`--ca`)",
+            certificate.issuer
+        );
+        return Finding::mistake("missing_issuer", Some(last), message);
+    }
+    let message = format!("signed itself and is none of {label}: clients must be given it");
+    match (chain.seen, chain.roots.origin) {
+        // A private root: that clients have it can't be seen in the file.
+        (Seen::File, Origin::System) => Finding::note("private_root", Some(last), message),
+        _ => Finding::mistake("untrusted", Some(last), message),
+    }
+}
+
+/// The leaf, and everything else.
+pub(super) fn split<'a>(
+    sent: &'a [CertificateDer<'static>],
+    leaf: usize,
+) -> (&'a CertificateDer<'static>, Vec<CertificateDer<'a>>) {
+    let others = sent.iter().enumerate().filter(|&(index, _)| index != leaf);
+    let others = others.map(|(_, each)| CertificateDer::from(each.as_ref()));
+    (&sent[leaf], others.collect())
+}
+
+/// Now, or a moment at which all of a chain is valid: an expired one may have further mistakes.
+fn valid_moment(used: &[&Summary], now: i64) -> i64 {
+    let begin = used.iter().map(|each| each.not_before).max();
+    let end = used.iter().map(|each| each.not_after).min();
+    match (begin, end) {
+        (Some(begin), Some(end)) if begin <= end => now.clamp(begin, end),
+        _ => now,
+    }
+}
+
+/// Whole days between two Unix times.
+pub(super) fn days(from: i64, to: i64) -> i64 {
+    to.saturating_sub(from).div_euclid(24 * 60 * 60)
+}
+
+/// `1 day`, `2 days`.
+pub(super) fn count(number: i64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether clients trust a chain: the verifier that the node asks too, rustls' webpki (RFC 5280 §6).
+//!
+//! Left out: revocation, which a command would have to ask the network for.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, Error, RootCertStore};
+
+use super::source;
+
+/// The authorities that a chain is held against.
+#[derive(Debug)]
+pub(super) struct Roots {
+    store: RootCertStore,
+    /// What they are called: a file, or the system's.
+    pub(super) label: String,
+    /// Where they are from.
+    pub(super) origin: Origin,
+}
+
+/// Where roots are from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The system has them; there may be none.
+    System,
+    /// `--ca` names them.
+    File,
+}
+
+impl Roots {
+    /// Those of `file`, or the system's.
+    pub(super) fn load(file: Option<&Path>) -> Result<Self, String> {
+        let mut store = RootCertStore::empty();
+        let Some(file) = file else {
+            // A root that can't be read is one that clients don't have either.
+            let found = rustls_native_certs::load_native_certs();
+            store.add_parsable_certificates(found.certs);
+            return Ok(Self {
+                store,
+                label: "the system's roots".to_owned(),
+                origin: Origin::System,
+            });
+        };
+        for certificate in source::certificates(file)?.chain {
+            store.add(certificate).map_err(|error| error.to_string())?;
+        }
+        Ok(Self {
+            store,
+            label: format!("the roots in {}", file.display()),
+            origin: Origin::File,
+        })
+    }
+
+    /// Whether there is nothing to hold a chain against.
+    pub(super) fn is_empty(&self) -> bool {
+        self.store.is_empty()
+    }
+
+    /// What clients that have these roots say of a chain, whatever its name.
+    pub(super) fn verdict(
+        &self,
+        provider: &CryptoProvider,
+        leaf: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        at: i64,
+    ) -> Result<(), Error> {
+        let seconds = u64::try_from(at).unwrap_or_default();
+        verify_server_cert_signed_by_trust_anchor(
+            &ParsedCertificate::try_from(leaf)?,
+            &self.store,
+            others,
+            UnixTime::since_unix_epoch(Duration::from_secs(seconds)),
+            provider.signature_verification_algorithms.all,
+        )
+    }
+}
+
+/// Whether a certificate is one of `name`.
+pub(super) fn has_name(leaf: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
+    verify_server_name(&ParsedCertificate::try_from(leaf)?, name)
+}
+
+/// Why clients refuse a chain, in words.
+pub(super) fn reason(error: &Error) -> String {
+    let Error::InvalidCertificate(error) = error else {
+        return error.to_string();
+    };
+    let words = match error {
+        CertificateError::UnknownIssuer => "its issuer is unknown",
+        CertificateError::BadSignature => "a signature is not its issuer's",
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it has another name"
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it may not be used by servers (extended key usage)"
+        }
+        other => return other.to_string(),
+    };
+    words.to_owned()
+}

@@ -1,0 +1,53 @@
+//! The command, and what it says.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+pub fn steppe(args: &[&str]) -> Output {
+    steppe_with_roots("/dev/null", args)
+}
+
+pub fn steppe_with_roots(system: &str, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_steppe"))
+        .arg("cert")
+        .args(args)
+        .env("SSL_CERT_FILE", system)
+        .env_remove("SSL_CERT_DIR")
+        .output()
+        .expect("the binary starts")
+}
+
+/// What `--json` says, and the exit code.
+pub fn json(args: &[&str]) -> (Value, i32) {
+    let output = steppe(&[args, &["--json"]].concat());
+    let report = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (report, output.status.code().expect("an exit code"))
+}
+
+/// `2:expired` for each finding about certificate 2.
+pub fn codes(report: &Value, list: &str) -> Vec<String> {
+    let listed = report[list].as_array().expect("a list").iter();
+    let codes = listed.map(|each| {
+        let code = each["code"].as_str().expect("a word");
+        match each["certificate"].as_u64() {
+            Some(number) => format!("{number}:{code}"),
+            None => code.to_owned(),
+        }
+    });
+    codes.collect()
+}
+
+/// Exit code 2, nothing on standard output, and this on standard error.
+#[track_caller]
+pub fn assert_unreadable(args: &[&str], expected: &str) {
+    let output = steppe(args);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert_eq!(output.stdout, b"", "{told}");
+    assert!(
+        told.starts_with("steppe: ") && told.contains(expected),
+        "{told}"
+    );
+}
