@@ -12,6 +12,7 @@
 //! Leaves out: any knowledge of the other crates. The kit sees the node as a
 //! stranger does, by its sockets and its process.
 
+mod authority;
 mod cgroup;
 mod chromium;
 mod delay_queue;
@@ -26,16 +27,20 @@ mod origin;
 mod peer;
 mod port;
 mod process;
+mod record_peer;
+mod s_client;
 mod scratch;
 mod sockets;
 mod steady_load;
 mod steppe;
 mod strace;
+mod tls_client;
 mod tools;
 mod wait;
 mod websocket;
 mod worker_time;
 
+pub use authority::{Authority, Issued, KeyKind, Leaf, Validity};
 pub use cgroup::Cgroup;
 pub use chromium::Chromium;
 pub use flow::{FlowOrigin, FlowPlan, FlowReport, Pattern, download, upload};
@@ -49,11 +54,14 @@ pub use origin::{OriginPeer, RawOrigin};
 pub use peer::{Message, PATIENCE, Peer};
 pub use port::Port;
 pub use process::Process;
+pub use record_peer::{ContentType, RecordPeer};
+pub use s_client::{SClient, SClientOutput};
 pub use scratch::Scratch;
 pub use sockets::TcpStates;
 pub use steady_load::SteadyLoad;
 pub use steppe::{Steppe, SteppeBuilder};
 pub use strace::Strace;
+pub use tls_client::TlsClient;
 pub use tools::{Curl, CurlOutput, Load, Wrk, WrkOutput};
 pub use wait::eventually;
 pub use websocket::{WebSocket, websocket_connect, websocket_echo};

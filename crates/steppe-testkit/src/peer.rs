@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::framing::{BodyDecoder, BodyFraming, Head};
+use crate::tls_client::TlsLayer;
 
 /// How long a peer waits for bytes before a test fails. Generous: CI machines stall.
 pub const PATIENCE: Duration = Duration::from_secs(15);
@@ -52,6 +53,7 @@ pub(crate) struct Tape {
 #[derive(Debug)]
 pub struct Peer {
     stream: TcpStream,
+    tls: Option<TlsLayer>,
     buffer: Vec<u8>,
     tape: Option<Arc<Mutex<Tape>>>,
     patience: Duration,
@@ -108,10 +110,50 @@ impl Peer {
         let _ = stream.set_nodelay(true);
         Self {
             stream,
+            tls: None,
             buffer: Vec::new(),
             tape,
             patience: PATIENCE,
         }
+    }
+
+    pub(crate) fn with_tls(mut self, tls: TlsLayer) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// The session of a peer that a [`TlsClient`](crate::TlsClient) connected.
+    ///
+    /// # Panics
+    /// When it has none.
+    pub fn session(&self) -> &rustls::ClientConnection {
+        self.tls.as_ref().expect("it speaks TLS").session()
+    }
+
+    /// Whether its session is an earlier one, resumed.
+    pub fn is_resumed(&self) -> bool {
+        self.tls.as_ref().is_some_and(TlsLayer::is_resumed)
+    }
+
+    /// The certificate that the server showed, DER.
+    ///
+    /// # Panics
+    /// When it has no session.
+    pub fn server_certificate(&self) -> Vec<u8> {
+        let chain = self.session().peer_certificates();
+        chain.expect("servers show one")[0].to_vec()
+    }
+
+    /// Changes the keys that it sends with, and asks the server to change its own.
+    ///
+    /// # Errors
+    /// What the socket says.
+    ///
+    /// # Panics
+    /// When it has no session.
+    pub fn update_keys(&mut self) -> std::io::Result<()> {
+        let tls = self.tls.as_mut().expect("it speaks TLS");
+        tls.update_keys(&self.stream)
     }
 
     /// Changes how long it waits for bytes.
@@ -143,7 +185,10 @@ impl Peer {
     /// What the socket says.
     pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.set_write_timeout(Some(self.patience))?;
-        self.stream.write_all(bytes)
+        match &mut self.tls {
+            Some(tls) => tls.write_all(&self.stream, bytes),
+            None => self.stream.write_all(bytes),
+        }
     }
 
     /// Sends as much of `bytes` as goes within `quiet` of no progress; returns how much that was.
@@ -160,8 +205,16 @@ impl Peer {
         sent
     }
 
-    /// Ends this side's bytes; the other side may go on.
+    /// Ends this side's bytes, with `close_notify` where it speaks TLS; the other side may go on.
     pub fn finish(&mut self) -> &mut Self {
+        if let Some(tls) = &mut self.tls {
+            let _ = tls.finish(&self.stream);
+        }
+        self.cut()
+    }
+
+    /// Ends this side's bytes, without a word even where it speaks TLS.
+    pub fn cut(&mut self) -> &mut Self {
         let _ = self.stream.shutdown(Shutdown::Write);
         self
     }
@@ -185,7 +238,10 @@ impl Peer {
             .max(Duration::from_millis(1));
         self.stream.set_read_timeout(Some(left))?;
         let mut part = [0_u8; 16 << 10];
-        let outcome = self.stream.read(&mut part);
+        let outcome = match &mut self.tls {
+            Some(tls) => tls.read(&self.stream, &mut part),
+            None => self.stream.read(&mut part),
+        };
         if let Some(tape) = &self.tape {
             let mut tape = tape.lock().unwrap_or_else(PoisonError::into_inner);
             match &outcome {
@@ -291,6 +347,23 @@ impl Peer {
                     )
                 }
                 _ => return std::mem::take(&mut self.buffer),
+            }
+        }
+    }
+
+    /// Reads until the connection ends, and says how: `None` is an orderly end.
+    ///
+    /// # Panics
+    /// When it doesn't end in time.
+    #[track_caller]
+    pub fn end(&mut self) -> Option<std::io::Error> {
+        let until = Instant::now() + self.patience;
+        loop {
+            match self.fill(until) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) if is_timeout(&error) => panic!("still open: {}", escape(&self.buffer)),
+                Err(error) => return Some(error),
             }
         }
     }

@@ -1,0 +1,225 @@
+//! A certificate authority of a test's own.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
+    CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyIdMethod,
+    KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber,
+    date_time_ymd,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// An extension that nobody knows: of an arc for examples (RFC 5612).
+const PADDING_OID: [u64; 9] = [1, 3, 6, 1, 4, 1, 32473, 1, 1];
+
+/// A certificate authority.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// What a certificate is to say.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    names: Vec<String>,
+    common_name: String,
+    valid: Validity,
+    key: KeyKind,
+    serial: u64,
+    padding_bytes: usize,
+}
+
+/// Whether now is between the two dates of a certificate or of a revocation list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validity {
+    /// It is.
+    Current,
+    /// The last of them was in 2001.
+    Expired,
+    /// The first of them is in the year 3000.
+    NotYet,
+}
+
+/// The kind of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// ECDSA with P-256.
+    P256,
+    /// RSA of 2048 bits.
+    Rsa2048,
+}
+
+/// A certificate that an authority issued, with its key.
+#[derive(Debug, Clone)]
+pub struct Issued {
+    /// The certificate, PEM.
+    pub cert: String,
+    /// Its key, PEM.
+    pub key: String,
+    /// The certificate, DER.
+    pub der: Vec<u8>,
+    serial: u64,
+    key_der: Vec<u8>,
+}
+
+impl Leaf {
+    /// For servers with these names; the first is the subject's common name too.
+    ///
+    /// # Panics
+    /// Without any name.
+    pub fn named(names: &[&str]) -> Self {
+        Self {
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            common_name: names[0].to_owned(),
+            valid: Validity::Current,
+            key: KeyKind::P256,
+            serial: 1,
+            padding_bytes: 0,
+        }
+    }
+
+    /// Replaces the subject's common name.
+    #[must_use]
+    pub fn common_name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.common_name);
+        self
+    }
+
+    /// Sets when it is valid.
+    #[must_use]
+    pub fn valid(mut self, valid: Validity) -> Self {
+        self.valid = valid;
+        self
+    }
+
+    /// Sets the kind of its key.
+    #[must_use]
+    pub fn key(mut self, key: KeyKind) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// Sets its serial number, by which it is revoked.
+    #[must_use]
+    pub fn serial(mut self, serial: u64) -> Self {
+        self.serial = serial;
+        self
+    }
+
+    /// Makes it larger by an extension of so many bytes.
+    #[must_use]
+    pub fn padded(mut self, bytes: usize) -> Self {
+        self.padding_bytes = bytes;
+        self
+    }
+}
+
+impl Authority {
+    /// A new one of this name.
+    ///
+    /// # Panics
+    /// When there are no random numbers.
+    pub fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name = subject(name);
+        let key = KeyPair::generate().expect("there are random numbers");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("its parameters are valid");
+        Self { issuer }
+    }
+
+    /// Its certificate, PEM.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// Its key, PEM.
+    pub fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
+    /// Issues a certificate, for servers and clients alike.
+    ///
+    /// # Panics
+    /// When a name can't be in a certificate.
+    pub fn issue(&self, leaf: &Leaf) -> Issued {
+        let mut params = CertificateParams::new(leaf.names.clone()).expect("names are valid");
+        let dates = leaf.valid.years().map(|year| date_time_ymd(year, 1, 1));
+        [params.not_before, params.not_after] = dates;
+        params.distinguished_name = subject(&leaf.common_name);
+        params.serial_number = Some(SerialNumber::from(leaf.serial));
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        params.use_authority_key_identifier_extension = true;
+        if leaf.padding_bytes > 0 {
+            let content = vec![0x2a; leaf.padding_bytes];
+            let padding = CustomExtension::from_oid_content(&PADDING_OID, content);
+            params.custom_extensions.push(padding);
+        }
+        let key = match leaf.key {
+            KeyKind::P256 => KeyPair::generate(),
+            KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+        };
+        let key = key.expect("there are random numbers");
+        let cert = params.signed_by(&key, &self.issuer);
+        let cert = cert.expect("its parameters are valid");
+        Issued {
+            cert: cert.pem(),
+            key: key.serialize_pem(),
+            der: cert.der().to_vec(),
+            serial: leaf.serial,
+            key_der: key.serialize_der(),
+        }
+    }
+
+    /// A list that revokes these certificates, PEM.
+    ///
+    /// # Panics
+    /// Never for dates as [`Validity`] has them.
+    pub fn revocation_list(&self, revoked: &[&Issued], valid: Validity) -> String {
+        let [this_update, next_update] = valid.years().map(|year| date_time_ymd(year, 1, 1));
+        let revoked = revoked.iter().map(|issued| RevokedCertParams {
+            serial_number: SerialNumber::from(issued.serial),
+            revocation_time: this_update,
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update,
+            next_update,
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).expect("it may sign lists");
+        list.pem().expect("it is signed")
+    }
+}
+
+impl Validity {
+    /// Both dates are the first of January.
+    fn years(self) -> [i32; 2] {
+        match self {
+            Self::Current => [2001, 3000],
+            Self::Expired => [2000, 2001],
+            Self::NotYet => [3000, 3001],
+        }
+    }
+}
+
+impl Issued {
+    /// As rustls takes it.
+    pub(crate) fn pair(&self) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+        let key = PrivatePkcs8KeyDer::from(self.key_der.clone());
+        (CertificateDer::from(self.der.clone()), key.into())
+    }
+}
+
+fn subject(common_name: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    name
+}
