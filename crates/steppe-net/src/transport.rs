@@ -345,6 +345,12 @@ impl Transport {
         }
     }
 
+    /// Whether an end that the peer is not told of by [`Transport::poll_shutdown`] is a cut to it.
+    #[must_use]
+    pub fn has_farewell(&self) -> bool {
+        matches!(self.inner, Inner::Driver(_))
+    }
+
     /// Whether nothing has come that the codec has not read: neither bytes nor the
     /// end. No system call on a socket; the task of `cx` is woken when that changes.
     pub fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {

@@ -174,11 +174,12 @@ impl ServerConnection {
     }
 
     /// Ends a connection between two requests. A client that is still there is told, as far as
-    /// that goes at once: over TLS an end that is not told is a cut.
+    /// that goes at once: over TLS an end that is not told is a cut. There even one that ended
+    /// first is told in turn (RFC 8446 §6.1), since it may wait for that.
     async fn close_idle(&mut self, reason: Option<CloseReason>) {
         let is_ours = reason.is_some() || self.side.settings.drain.is_draining();
-        if is_ours {
-            let transport = &mut self.side.wire.transport;
+        let transport = &mut self.side.wire.transport;
+        if is_ours || transport.has_farewell() {
             poll_fn(|cx| {
                 let _ = transport.poll_shutdown(cx);
                 Poll::Ready(())
