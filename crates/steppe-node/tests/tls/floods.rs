@@ -1,0 +1,218 @@
+//! Crowds that begin handshakes and don't end them, and what others notice of it.
+//!
+//! `STEPPE_LONG=1` runs the sizes that are promised.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use steppe_testkit::{
+    Authority, Leaf, MemoryMeter, Peer, RawOrigin, Steppe, TlsClient, eventually, heavy,
+    raise_file_limit, resident_bytes, skip,
+};
+
+use super::hello::{Hello, record};
+use super::{GET, NAME, OK, Site, handshakes, is_long};
+
+const HOSTILE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+const GOOD: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const MIB: u64 = 1 << 20;
+const BUDGET: u64 = 64 * MIB;
+/// What a node may hold beyond its budget.
+const OVERHEAD: u64 = 24 * MIB;
+
+/// How many there are of each.
+struct Sizes {
+    half_open: usize,
+    slow: usize,
+    good: usize,
+}
+
+impl Sizes {
+    fn of_tier() -> Self {
+        match is_long() {
+            true => Self {
+                half_open: 10_000,
+                slow: 2_000,
+                good: 1_000,
+            },
+            false => Self {
+                half_open: 1_000,
+                slow: 500,
+                good: 100,
+            },
+        }
+    }
+
+    /// As many as there are files for, on both ends.
+    fn fit(self) -> Option<Self> {
+        let files = usize::try_from(raise_file_limit()).unwrap_or(usize::MAX);
+        let needed = self.half_open + self.slow + 200;
+        (files > needed).then_some(self)
+    }
+}
+
+fn node(origin: &RawOrigin) -> Steppe {
+    let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
+    Site::serving(&certificate).start(origin.address())
+}
+
+/// A client that makes a handshake of its own; says why it is not served.
+fn visit(node: &Steppe) -> Result<(), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let client = TlsClient::new();
+    let peer = client.try_connect_from(GOOD, node.gateway(), NAME);
+    let mut peer = peer.map_err(failed)?;
+    peer.try_send(GET.as_bytes()).map_err(failed)?;
+    match peer.try_head()? {
+        Some(head) if head.status() == 200 => Ok(()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// How many of so many clients are served.
+fn served(node: &Steppe, count: usize) -> usize {
+    let visits = (0..count).map(|_| visit(node));
+    let is_served = |visit: &Result<(), String>| {
+        visit
+            .as_ref()
+            .inspect_err(|error| println!("{error}"))
+            .is_ok()
+    };
+    visits.filter(is_served).count()
+}
+
+/// Begins handshakes and falls silent; goes on until it is told to stop, since a node ends them.
+fn half_open(node: &Steppe, count: usize, stop: &AtomicBool, begun: &AtomicUsize) {
+    let hello = TlsClient::new().hello(NAME);
+    let mut open = std::collections::VecDeque::new();
+    while !stop.load(Ordering::Acquire) {
+        let mut peer = Peer::connect_from(HOSTILE, node.gateway());
+        let _ = peer.try_send(&hello);
+        open.push_back(peer);
+        if begun.fetch_add(1, Ordering::AcqRel) >= count {
+            open.pop_front();
+            // As fast as a patient attacker: a new one for each that it lost.
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Sends a ClientHello byte by byte, over as many connections.
+fn slow(node: &Steppe, count: usize, stop: &AtomicBool) {
+    let hello = TlsClient::new().hello(NAME);
+    let connect = |_| Peer::connect_from(HOSTILE, node.gateway());
+    let mut peers: Vec<Peer> = (0..count).map(connect).collect();
+    let mut at = 0;
+    while !stop.load(Ordering::Acquire) {
+        for peer in &mut peers {
+            let byte = &hello[at % hello.len()..][..1];
+            if peer.try_send(byte).is_err() {
+                *peer = connect(0);
+            }
+        }
+        at += 1;
+        let second = (0..20).take_while(|_| !stop.load(Ordering::Acquire));
+        second.for_each(|_| thread::sleep(Duration::from_millis(50)));
+    }
+}
+
+#[test]
+fn handshakes_that_never_end_keep_nobody_out() {
+    const TEST: &str = "handshakes_that_never_end_keep_nobody_out";
+    let _alone = heavy();
+    let Some(sizes) = Sizes::of_tier().fit() else {
+        return skip(TEST, "too few open files");
+    };
+    let origin = RawOrigin::answering(OK);
+    let node = node(&origin);
+    let meter = MemoryMeter::watch(node.id());
+    let (stop, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let good = thread::scope(|scope| {
+        scope.spawn(|| half_open(&node, sizes.half_open, &stop, &begun));
+        scope.spawn(|| slow(&node, sizes.slow, &stop));
+        while begun.load(Ordering::Acquire) < sizes.half_open {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let good = served(&node, sizes.good);
+        stop.store(true, Ordering::Release);
+        good
+    });
+    let peak = meter.finish();
+    let evicted = handshakes(&node, "evicted");
+    println!(
+        "{good} of {} served, {evicted} evicted, {peak:?}",
+        sizes.good
+    );
+    assert!(good * 100 >= sizes.good * 99, "{good} of {}", sizes.good);
+    assert!(peak.high_water_bytes <= BUDGET + OVERHEAD, "{peak:?}");
+    // They were more than may be at once.
+    assert!(evicted > 0.0);
+    eventually("all are over", || {
+        node.metrics().sum("steppe_http_connections", &[]) == 0.0
+    });
+}
+
+#[test]
+fn tickets_of_nobody_cost_what_any_handshake_costs() {
+    let _alone = heavy();
+    let origin = RawOrigin::answering(OK);
+    let node = node(&origin);
+    let client = TlsClient::new();
+    let visit = || {
+        let mut peer = client.connect(node.gateway(), NAME);
+        assert_eq!(peer.send(GET).response().status(), 200);
+        peer.is_resumed()
+    };
+    assert!(!visit());
+    assert!(visit());
+    let count = if is_long() { 10_000 } else { 500 };
+    let [before, _] = resident_bytes(node.id());
+    // Each brings four tickets of the node, and none opens.
+    let mut hello = Hello::of(&client);
+    for number in 0..count {
+        hello.forge_ticket(number);
+        let mut peer = Peer::connect_from(HOSTILE, node.gateway());
+        peer.send(record(&hello.encode()));
+        let begin = peer.bytes(6);
+        assert_eq!((begin[0], begin[5]), (22, 2), "{begin:?}");
+    }
+    assert!(visit());
+    eventually("all are over", || {
+        handshakes(&node, "closed") == count as f64
+    });
+    let [after, _] = resident_bytes(node.id());
+    // A byte a ticket would be enough to see one that is kept.
+    let grown = after.saturating_sub(before);
+    println!("{count} tickets: {grown} bytes");
+    assert!(
+        after <= BUDGET + OVERHEAD && grown < 16 * MIB,
+        "{grown} bytes"
+    );
+}
+
+#[test]
+fn a_client_that_resumes_without_end_makes_nothing_grow() {
+    let _alone = heavy();
+    let origin = RawOrigin::answering(OK);
+    let node = node(&origin);
+    let client = TlsClient::new();
+    let visits = |count: usize| {
+        (0..count)
+            .filter(|_| {
+                let mut peer = client.connect(node.gateway(), NAME);
+                assert_eq!(peer.send(GET).response().status(), 200);
+                peer.is_resumed()
+            })
+            .count()
+    };
+    visits(50);
+    let [before, _] = resident_bytes(node.id());
+    let count = if is_long() { 20_000 } else { 500 };
+    assert_eq!(visits(count), count);
+    let [after, _] = resident_bytes(node.id());
+    let grown = after.saturating_sub(before);
+    println!("{count} resumptions: {grown} bytes");
+    assert!(grown < 8 * MIB, "{grown} bytes");
+}

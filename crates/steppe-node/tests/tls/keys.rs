@@ -1,0 +1,427 @@
+//! Every key of `http.listener.tls`, and those of the listener that are about TLS.
+
+use std::time::Duration;
+
+use steppe_testkit::{
+    Authority, Curl, KeyKind, Leaf, Peer, RawOrigin, SClient, Scratch, Steppe, TlsClient, Validity,
+    eventually,
+};
+
+use super::{GET, GET_AND_CLOSE, NAME, OK, Site, expect_outcome, handshakes};
+
+fn status(node: &Steppe, client: &TlsClient) -> u16 {
+    let mut peer = client.connect(node.gateway(), NAME);
+    peer.send(GET).response().status()
+}
+
+/// Why the node refuses `client`, which may be told after its own handshake is over.
+fn refusal(node: &Steppe, client: &TlsClient) -> String {
+    match client.try_connect(node.gateway(), NAME) {
+        Err(error) => error.to_string(),
+        Ok(mut peer) => peer
+            .end()
+            .map_or_else(String::new, |error| error.to_string()),
+    }
+}
+
+#[test]
+fn certificates_are_chosen_by_the_name_that_is_asked_for() {
+    let authority = Authority::new("servers");
+    let exact = authority.issue(&Leaf::named(&["a.example"]));
+    let other = authority.issue(&Leaf::named(&["b.example"]));
+    let wild = authority.issue(&Leaf::named(&["*.a.example"]));
+    let origin = RawOrigin::answering(OK);
+    let site = Site::serving(&exact).and(&other, "").and(&wild, "");
+    let node = site.start(origin.address());
+    for (name, expected) in [
+        ("a.example", &exact),
+        ("A.EXAMPLE", &exact),
+        ("b.example", &other),
+        ("x.a.example", &wild),
+        ("y.x.a.example", &exact),
+        ("unknown.example", &exact),
+    ] {
+        let peer = TlsClient::new().connect(node.gateway(), name);
+        assert!(peer.server_certificate() == expected.der, "{name}");
+    }
+    let peer = TlsClient::new()
+        .without_sni()
+        .connect(node.gateway(), "b.example");
+    assert!(peer.server_certificate() == exact.der);
+}
+
+#[test]
+fn a_client_gets_the_certificate_whose_kind_of_key_it_can_verify() {
+    let authority = Authority::new("servers");
+    let ec = authority.issue(&Leaf::named(&[NAME]));
+    let rsa = authority.issue(&Leaf::named(&[NAME]).key(KeyKind::Rsa2048));
+    let origin = RawOrigin::answering(OK);
+    let node = Site::serving(&ec).and(&rsa, "").start(origin.address());
+    let peer = TlsClient::new().connect(node.gateway(), NAME);
+    assert!(peer.server_certificate() == ec.der);
+    for client in [
+        TlsClient::new().rsa_only(),
+        TlsClient::new().rsa_only().without_sni(),
+    ] {
+        let mut peer = client.connect(node.gateway(), NAME);
+        assert!(peer.server_certificate() == rsa.der);
+        // The same name: another kind of key is no other site.
+        assert_eq!(peer.send(GET).response().status(), 200);
+    }
+    // By the cipher suite, as old clients of TLS 1.2 say it.
+    let old = [
+        "-tls1_2",
+        "-servername",
+        NAME,
+        "-cipher",
+        "ECDHE-RSA-AES128-GCM-SHA256",
+    ];
+    let said = SClient::new(node.gateway())
+        .args(old)
+        .args(["-sigalgs", "RSA+SHA256"]);
+    let said = said.request(GET_AND_CLOSE).run();
+    assert!(said.text.contains("HTTP/1.1 200"), "{}", said.text);
+    assert!(
+        said.text.contains("Peer signature type: RSA"),
+        "{}",
+        said.text
+    );
+}
+
+#[test]
+fn min_version_refuses_older_ones() {
+    let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
+    let origin = RawOrigin::answering(OK);
+    let node = Site::serving(&certificate).start(origin.address());
+    assert_eq!(status(&node, &TlsClient::of_1_2()), 200);
+    let site = Site::serving(&certificate).line("tls.min_version = \"1.3\"");
+    let node = site.start(origin.address());
+    let refused = refusal(&node, &TlsClient::of_1_2());
+    assert!(refused.contains("ProtocolVersion"), "{refused}");
+    expect_outcome(&node, "incompatible");
+    assert_eq!(status(&node, &TlsClient::new()), 200);
+}
+
+#[test]
+fn client_auth_says_who_must_show_a_certificate() {
+    let authority = Authority::new("servers");
+    let clients = Authority::new("clients");
+    let certificate = authority.issue(&Leaf::named(&[NAME]));
+    let known = TlsClient::new().showing(&clients.issue(&Leaf::named(&["client"])));
+    let stranger = TlsClient::new().showing(&authority.issue(&Leaf::named(&["client"])));
+    let origin = RawOrigin::answering(OK);
+    let start = |policy: &str| {
+        let site = Site::serving(&certificate).asking(policy, &clients.pem());
+        site.start(origin.address())
+    };
+    let node = start("optional");
+    assert_eq!(status(&node, &TlsClient::new()), 200);
+    assert_eq!(status(&node, &known), 200);
+    let refused = refusal(&node, &stranger);
+    assert!(refused.contains("UnknownCA"), "{refused}");
+    expect_outcome(&node, "client_certificate");
+    let node = start("required");
+    assert_eq!(status(&node, &known), 200);
+    let refused = refusal(&node, &TlsClient::new());
+    assert!(refused.contains("CertificateRequired"), "{refused}");
+    let refused = refusal(&node, &stranger);
+    assert!(refused.contains("UnknownCA"), "{refused}");
+    // The default asks nobody.
+    let node = Site::serving(&certificate).start(origin.address());
+    assert_eq!(status(&node, &known), 200);
+    assert!(
+        !origin
+            .received()
+            .split("\r\n\r\n")
+            .last()
+            .expect("text")
+            .contains("client-cert")
+    );
+}
+
+#[test]
+fn a_client_certificate_must_be_current() {
+    let clients = Authority::new("clients");
+    let certificate = clients.issue(&Leaf::named(&[NAME]));
+    let origin = RawOrigin::answering(OK);
+    let site = Site::serving(&certificate).asking("required", &clients.pem());
+    let node = site.start(origin.address());
+    for (valid, alert) in [
+        (Validity::Expired, "CertificateExpired"),
+        (Validity::NotYet, "CertificateExpired"),
+    ] {
+        let client = clients.issue(&Leaf::named(&["client"]).valid(valid));
+        let refused = refusal(&node, &TlsClient::new().showing(&client));
+        assert!(refused.contains(alert), "{valid:?} {refused}");
+    }
+    eventually("both are counted", || {
+        handshakes(&node, "client_certificate") == 2.0
+    });
+    assert_eq!(origin.accepted(), 0);
+}
+
+#[test]
+fn client_crl_revokes() {
+    let clients = Authority::new("clients");
+    let certificate = clients.issue(&Leaf::named(&[NAME]));
+    let good = clients.issue(&Leaf::named(&["good"]).serial(2));
+    let revoked = clients.issue(&Leaf::named(&["bad"]).serial(3));
+    let list = clients.revocation_list(&[&revoked], Validity::Current);
+    let origin = RawOrigin::answering(OK);
+    let site = Site::serving(&certificate)
+        .asking("required", &clients.pem())
+        .file("revoked.crl", &list)
+        .line("tls.client_crl = [\"{scratch}/revoked.crl\"]");
+    let node = site.start(origin.address());
+    assert_eq!(status(&node, &TlsClient::new().showing(&good)), 200);
+    let refused = refusal(&node, &TlsClient::new().showing(&revoked));
+    assert!(refused.contains("CertificateRevoked"), "{refused}");
+    expect_outcome(&node, "client_certificate");
+}
+
+#[test]
+fn crl_expired_says_what_an_old_list_is_worth() {
+    let clients = Authority::new("clients");
+    let certificate = clients.issue(&Leaf::named(&[NAME]));
+    let client = TlsClient::new().showing(&clients.issue(&Leaf::named(&["good"]).serial(2)));
+    let list = clients.revocation_list(&[], Validity::Expired);
+    let origin = RawOrigin::answering(OK);
+    let start = |line: &str| {
+        let site = Site::serving(&certificate)
+            .asking("required", &clients.pem())
+            .file("old.crl", &list)
+            .line("tls.client_crl = [\"{scratch}/old.crl\"]");
+        site.line(line).start(origin.address())
+    };
+    let node = start("");
+    assert!(!refusal(&node, &client).is_empty());
+    expect_outcome(&node, "client_certificate");
+    assert_eq!(status(&start("tls.crl_expired = \"accept\""), &client), 200);
+}
+
+#[test]
+fn crl_unknown_says_what_no_list_is_worth() {
+    let (clients, others) = (Authority::new("clients"), Authority::new("others"));
+    let certificate = clients.issue(&Leaf::named(&[NAME]));
+    let client = TlsClient::new().showing(&clients.issue(&Leaf::named(&["good"]).serial(2)));
+    let list = others.revocation_list(&[], Validity::Current);
+    let origin = RawOrigin::answering(OK);
+    let start = |line: &str| {
+        let site = Site::serving(&certificate)
+            .asking("required", &(clients.pem() + &others.pem()))
+            .file("others.crl", &list)
+            .line("tls.client_crl = [\"{scratch}/others.crl\"]");
+        site.line(line).start(origin.address())
+    };
+    let node = start("");
+    assert!(!refusal(&node, &client).is_empty());
+    expect_outcome(&node, "client_certificate");
+    assert_eq!(status(&start("tls.crl_unknown = \"accept\""), &client), 200);
+}
+
+#[test]
+fn strict_transport_security_is_in_every_response() {
+    const VALUE: &str = "max-age=31536000; includeSubDomains";
+    let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
+    let other = Authority::new("servers").issue(&Leaf::named(&["b.example"]));
+    let answer = "HTTP/1.1 200 OK\r\nstrict-transport-security: max-age=1\r\n\
+                  content-length: 2\r\n\r\nok";
+    let origin = RawOrigin::answering(answer);
+    let line = format!("tls.strict_transport_security = \"{VALUE}\"");
+    let site = Site::serving(&certificate).and(&other, "").line(&line);
+    let site = site.replace("path = \"/{rest*}\"", "path = \"/\"");
+    let node = site.start(origin.address());
+    let mut peer = TlsClient::new().connect(node.gateway(), NAME);
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", 200),
+        ("GET /nowhere HTTP/1.1\r\nHost: a.example\r\n\r\n", 404),
+        ("GET / HTTP/1.1\r\nHost: b.example\r\n\r\n", 421),
+    ] {
+        let answer = peer.send(request).response();
+        assert_eq!(answer.status(), status);
+        let values = answer.all("strict-transport-security");
+        assert_eq!(values, [VALUE], "{status}");
+    }
+    // Without the key the field is the server's.
+    let node = Site::serving(&certificate).start(origin.address());
+    let mut peer = TlsClient::new().connect(node.gateway(), NAME);
+    let answer = peer.send(GET).response();
+    assert_eq!(answer.all("strict-transport-security"), ["max-age=1"]);
+}
+
+#[test]
+fn redirect_https_sends_clients_there() {
+    let origin = RawOrigin::answering(OK);
+    for (line, port) in [("true", ""), ("8443", ":8443")] {
+        let toml = Steppe::PLAIN.replace(
+            "protocols = [\"h1\"]\n",
+            &format!("protocols = [\"h1\"]\nredirect_https = {line}\n"),
+        );
+        let builder = Steppe::builder(super::STEPPE).with("origin", origin.address());
+        let node = builder.start(&toml);
+        let answer = Curl::new(&node.url("/p?q=1"))
+            .args(["-H", "Host: a.example:80"])
+            .run();
+        assert_eq!(answer.head.status(), 308);
+        let location = format!("https://a.example{port}/p?q=1");
+        assert_eq!(answer.head.all("location"), [location]);
+    }
+    assert_eq!(origin.accepted(), 0);
+}
+
+#[test]
+fn limits_handshakes_ends_the_oldest() {
+    let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
+    let origin = RawOrigin::answering(OK);
+    let site = Site::serving(&certificate).line("limits.handshakes = 3");
+    let node = site.start(origin.address());
+    let mut silent: Vec<Peer> = Vec::new();
+    for count in 1..=5_usize {
+        silent.push(node.connect());
+        let begun = count.saturating_sub(3);
+        eventually("the oldest ends", || {
+            handshakes(&node, "evicted") >= begun as f64
+        });
+    }
+    silent[0].expect_close();
+    silent[1].expect_close();
+    // Established ones are no handshakes.
+    let peers: Vec<Peer> = (0..5)
+        .map(|_| TlsClient::new().connect(node.gateway(), NAME))
+        .collect();
+    for mut peer in peers {
+        assert_eq!(peer.send(GET).response().status(), 200);
+    }
+}
+
+#[test]
+fn timeouts_handshake_ends_those_that_dawdle() {
+    let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
+    let origin = RawOrigin::answering(OK);
+    let site = Site::serving(&certificate).line("timeouts.handshake = \"300ms\"");
+    let node = site.start(origin.address());
+    let mut silent = node.connect();
+    let mut half_open = node.connect();
+    half_open.send(TlsClient::new().hello(NAME));
+    let mut established = TlsClient::new().connect(node.gateway(), NAME);
+    silent.expect_close();
+    assert!(!half_open.rest().is_empty(), "it was answered");
+    eventually("both are counted", || handshakes(&node, "timeout") == 2.0);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(established.send(GET).response().status(), 200);
+}
+
+#[test]
+fn ocsp_is_stapled() {
+    let authority = Authority::new("servers");
+    let certificate = authority.issue(&Leaf::named(&[NAME]).serial(0x1234));
+    let scratch = Scratch::new("ocsp");
+    scratch.write("ca.crt", authority.pem());
+    scratch.write("ca.key", authority.key_pem());
+    scratch.write("leaf.crt", &certificate.cert);
+    scratch.write(
+        "index",
+        "V\t30000101000000Z\t\t1234\tunknown\t/CN=a.example\n",
+    );
+    let made = std::process::Command::new("openssl")
+        .args([
+            "ocsp", "-index", "index", "-CA", "ca.crt", "-rsigner", "ca.crt", "-rkey",
+        ])
+        .args([
+            "ca.key", "-issuer", "ca.crt", "-cert", "leaf.crt", "-ndays", "1",
+        ])
+        .args(["-respout", "response.der"])
+        .current_dir(scratch.path())
+        .output()
+        .expect("openssl is there");
+    let response = scratch.join("response.der");
+    assert!(
+        response.exists(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let origin = RawOrigin::answering(OK);
+    let staple = format!(", ocsp = \"{}\"", response.display());
+    let plain = authority.issue(&Leaf::named(&["b.example"]));
+    let node = Site::serving(&plain)
+        .and(&certificate, &staple)
+        .start(origin.address());
+    for (name, is_stapled) in [(NAME, true), ("b.example", false)] {
+        let said = SClient::new(node.gateway())
+            .args(["-status", "-servername", name])
+            .run();
+        let good = said.text.contains("OCSP Response Status: successful")
+            && said.text.contains("Cert Status: good");
+        assert_eq!(good, is_stapled, "{}", said.text);
+    }
+}
+
+#[test]
+fn routes_are_taken_by_what_the_client_certificate_says() {
+    let clients = Authority::new("clients");
+    let certificate = clients.issue(&Leaf::named(&[NAME]));
+    let issue = |name: &str, san: &str| clients.issue(&Leaf::named(&[san]).common_name(name));
+    let by_subject = issue("the api", "x.example");
+    let by_san = issue("another", "api.example");
+    let by_fingerprint = issue("a third", "y.example");
+    let fingerprint = fingerprint(&by_fingerprint.cert);
+    let origin = RawOrigin::replying(|request| {
+        let path = request.target().trim_start_matches('/');
+        let bytes = path.len();
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n{path}").into_bytes()
+    });
+    let predicates = [
+        ("subject", "subject = \"CN=the api\"".to_owned()),
+        ("san", "san = \"api.example\"".to_owned()),
+        ("fingerprint", format!("fingerprint = \"{fingerprint}\"")),
+    ];
+    let routes: String = predicates
+        .iter()
+        .map(|(name, predicate)| {
+            format!(
+                "[[http.route]]\nname = \"{name}\"\npath = \"/{{rest*}}\"\nupstream = \"origin\"\n\
+                 client_cert = {{ {predicate} }}\nfilters = [\"mark-{name}\"]\n"
+            )
+        })
+        .collect();
+    let filters: String = predicates
+        .iter()
+        .map(|(name, _)| {
+            format!(
+                "[http.filter.mark-{name}]\nkind = \"transform\"\n\
+                 response_headers.set = {{ x-route = \"{name}\" }}\n"
+            )
+        })
+        .collect();
+    let site = Site::serving(&certificate).asking("optional", &clients.pem());
+    let all = "[[http.route]]\nname = \"all\"\npath = \"/{rest*}\"\nupstream = \"origin\"\n";
+    let node = site
+        .replace(all, &format!("{filters}{routes}{all}"))
+        .start(origin.address());
+    let taken = |client: TlsClient| {
+        let mut peer = client.connect(node.gateway(), NAME);
+        let answer = peer.send(GET).response();
+        assert_eq!(answer.status(), 200);
+        answer.all("x-route").join(",")
+    };
+    let showing = |issued| TlsClient::new().showing(issued);
+    assert_eq!(taken(showing(&by_subject)), "subject");
+    assert_eq!(taken(showing(&by_san)), "san");
+    assert_eq!(taken(showing(&by_fingerprint)), "fingerprint");
+    assert_eq!(taken(showing(&issue("nobody", "z.example"))), "");
+    assert_eq!(taken(TlsClient::new()), "");
+}
+
+/// As `openssl x509 -fingerprint -sha256` prints it.
+fn fingerprint(cert: &str) -> String {
+    let scratch = Scratch::new("fingerprint");
+    let path = scratch.write("cert.pem", cert);
+    let output = std::process::Command::new("openssl")
+        .args(["x509", "-noout", "-fingerprint", "-sha256", "-in"])
+        .arg(path)
+        .output()
+        .expect("openssl is there");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, digest) = text.trim().split_once('=').expect("it prints one");
+    digest.to_owned()
+}

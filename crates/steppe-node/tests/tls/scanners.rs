@@ -1,0 +1,146 @@
+//! What sslyze and testssl.sh find. Long tier only.
+//!
+//! A finding that is accepted stands in a list below with its reason; any other is a failure.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use steppe_testkit::{Authority, KeyKind, Leaf, RawOrigin, Scratch, Steppe, skip};
+
+use super::{OK, Site, is_long};
+
+/// Whom the scanners connect to: names that resolve here.
+const HOST: &str = "localhost";
+
+/// Findings of testssl.sh, MEDIUM or worse, that say nothing about the node.
+const ACCEPTED: [(&str, &str); 5] = [
+    ("cert_chain_of_trust", "the authority is the test's own"),
+    ("cert_trust", "the authority is the test's own"),
+    (
+        "cert_revocation",
+        "the authority publishes neither lists nor OCSP",
+    ),
+    (
+        "cert_validityPeriod",
+        "the certificate is valid for centuries, so that tests don't end",
+    ),
+    ("DNS_CAArecord", "nobody can set a record for localhost"),
+];
+
+/// A node as people are told to run it, with certificates of both kinds.
+fn node(origin: &RawOrigin) -> Steppe {
+    let authority = Authority::new("servers");
+    let ec = authority.issue(&Leaf::named(&[HOST]));
+    let rsa = authority.issue(&Leaf::named(&[HOST]).key(KeyKind::Rsa2048).serial(2));
+    Site::serving(&ec)
+        .and(&rsa, "")
+        .line("tls.strict_transport_security = \"max-age=63072000; includeSubDomains\"")
+        .start(origin.address())
+}
+
+/// Below the build's folder, where `cargo xtask test-all` installs it.
+fn sslyze() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+    target.expect("it lies in one").join("sslyze/bin/sslyze")
+}
+
+#[test]
+fn sslyze_finds_what_mozilla_asks_for() {
+    const TEST: &str = "sslyze_finds_what_mozilla_asks_for";
+    if !is_long() {
+        return skip(TEST, "takes long: STEPPE_LONG=1 runs it");
+    }
+    let program = sslyze();
+    if !program.exists() {
+        return skip(TEST, "sslyze is not installed");
+    }
+    let origin = RawOrigin::answering(OK);
+    let node = node(&origin);
+    let output = Command::new(program)
+        .arg("--mozilla_config=intermediate")
+        .arg(format!("{HOST}:{}", node.gateway().port()))
+        .output()
+        .expect("it is there");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let compliance = text.split("COMPLIANCE AGAINST").nth(1);
+    let compliance = compliance.unwrap_or_else(|| panic!("no verdict: {text}"));
+    println!("{compliance}");
+    // Of the certificate: who signed it, and for how long.
+    let accepted = [
+        "certificate_path_validation",
+        "maximum_certificate_lifespan",
+    ];
+    let findings: Vec<&str> = compliance
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("* "))
+        .filter(|line| !accepted.iter().any(|name| line.contains(name)))
+        .collect();
+    assert!(findings.is_empty(), "{text}");
+    assert!(
+        compliance.contains("FAILED") || compliance.contains("OK"),
+        "{text}"
+    );
+}
+
+#[test]
+fn testssl_finds_nothing_of_weight() {
+    const TEST: &str = "testssl_finds_nothing_of_weight";
+    if !is_long() {
+        return skip(TEST, "takes long: STEPPE_LONG=1 runs it");
+    }
+    if Command::new("testssl").arg("--version").output().is_err() {
+        return skip(TEST, "testssl.sh is not installed");
+    }
+    let origin = RawOrigin::answering(OK);
+    let node = node(&origin);
+    let scratch = Scratch::new("testssl");
+    let report = scratch.join("report.json");
+    let output = Command::new("testssl")
+        .args([
+            "--quiet",
+            "--color",
+            "0",
+            "--warnings",
+            "off",
+            "--ip",
+            "one",
+        ])
+        .args(["--nodns", "none", "--jsonfile"])
+        .arg(&report)
+        .arg(format!("https://{HOST}:{}/", node.gateway().port()))
+        .output()
+        .expect("it is there");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let read = std::fs::read(&report).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let findings: Vec<serde_json::Value> =
+        serde_json::from_slice(&read).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let severe: Vec<String> = findings
+        .iter()
+        .filter(|finding| {
+            let severity = finding["severity"].as_str().unwrap_or("");
+            ["MEDIUM", "HIGH", "CRITICAL", "FATAL"].contains(&severity)
+        })
+        .filter(|finding| {
+            let id = finding["id"].as_str().unwrap_or("");
+            !ACCEPTED
+                .iter()
+                .any(|(accepted, _)| id.starts_with(accepted))
+        })
+        .map(|finding| {
+            format!(
+                "{} {} {}",
+                finding["id"], finding["severity"], finding["finding"]
+            )
+        })
+        .collect();
+    assert!(severe.is_empty(), "{severe:#?}");
+    // It got to the end, and saw what it should.
+    let is_found = |id: &str| findings.iter().any(|finding| finding["id"] == id);
+    assert!(
+        ["TLS1_2", "TLS1_3", "HSTS", "RC4"]
+            .iter()
+            .all(|id| is_found(id)),
+        "{text}"
+    );
+}
