@@ -72,6 +72,11 @@ const LISTED: &[Place] = &[
         reason: "how long a drain took is told to people",
     },
     Place {
+        file: "steppe-net/src/tls/reread.rs",
+        function: "keep_current",
+        reason: "the one task of a listener that looks at its files",
+    },
+    Place {
         file: "steppe-net/src/deadline.rs",
         function: "run",
         reason: "the one task of a worker that finds late deadlines",
