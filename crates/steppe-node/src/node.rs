@@ -24,7 +24,7 @@ use crate::admin::{self, Readiness, State};
 use crate::allocator;
 use crate::cli::{Code, RunOptions};
 use crate::config::{Config, LogFormat, LogLevel};
-use crate::demo::Demo;
+use crate::demo::{Certificate, Demo};
 use crate::memory::{MemoryCollector, Overhead, StackMark};
 use crate::notify::ServiceManager;
 use crate::reload::{Ask, ReloadCollector, Reloader, Status, Watch};
@@ -94,6 +94,7 @@ struct Node {
     /// What else runs, until the node has shut down.
     _background: Vec<AbortOnDrop>,
     _demo: Option<Demo>,
+    _certificate: Option<Certificate>,
 }
 
 impl Node {
@@ -110,6 +111,7 @@ impl Node {
             first,
             admin,
             demo,
+            certificate,
         } = prepared;
         let manager = ServiceManager::from_environment();
         let readiness = Readiness::default();
@@ -148,6 +150,7 @@ impl Node {
             manager,
             _background: background,
             _demo: demo,
+            _certificate: certificate,
         })
     }
 

@@ -39,6 +39,8 @@ pub struct Endpoint {
     pub service: &'static str,
     /// Where.
     pub address: ListenAddress,
+    /// `http` or `https`.
+    pub scheme: &'static str,
     /// What is behind it.
     pub serves: String,
 }
@@ -138,6 +140,10 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
     let endpoint = |listener: &steppe_http::config::Listener| Endpoint {
         service: "gateway",
         address: listener.address.clone(),
+        scheme: match listener.tls {
+            Some(_) => "https",
+            None => "http",
+        },
         serves: serves.clone(),
     };
     listeners.map(endpoint).collect()
