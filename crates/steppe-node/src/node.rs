@@ -46,6 +46,8 @@ pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
     // Like those of workers: services may spawn tasks that stay on this thread.
     let runtime = Builder::new_current_thread()
         .enable_all()
+        // Of those that wait for its files.
+        .thread_name("control-disk")
         .build_local(LocalOptions::default())
         .context("no runtime for the control thread")?;
     runtime.block_on(serve(options, inherited, recent))

@@ -90,6 +90,7 @@ impl Services {
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(self.http.metrics().collector());
         registry.register_collector(self.http.upstreams().collector());
+        registry.register_collector(self.http.certificates().collector());
         if let Some(access) = &self.access {
             registry.register_collector(access.collector());
         }
