@@ -23,7 +23,7 @@ help: ## list these targets
 
 # The dev profile: its optimized dependencies are shared with `make test`, and it links in seconds
 # where a release build (fat LTO) takes minutes. `exec`, so that Ctrl-C has one shell less to pass.
-run: ## build and start a node on 127.0.0.1:8080 with a demo origin
+run: ## build and start a node on 127.0.0.1:8080 and :8443 (https) with a demo origin
 	@scripts/setup.sh run
 	@exec cargo run --locked --package steppe-node -- run $(ARGS)
 

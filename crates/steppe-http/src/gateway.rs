@@ -40,7 +40,7 @@ use crate::upstream::{ProbeSettings, Probes, UpstreamState, Upstreams, Way};
 pub use client::{Accepted, ClientContext};
 pub use exchange::{Completed, End, Rejected, Request, reject, run};
 pub use listener::ListenerSettings;
-pub use tls::{ListenerCertificate, Tls, TlsError};
+pub use tls::{Tls, TlsError};
 pub use worker::{Intake, serve};
 
 /// What all workers serve: immutable, but for counts.
@@ -219,10 +219,9 @@ impl Gateway {
         Tls::load(config, |address| self.listener_tls(address), now)
     }
 
-    /// Every listener that speaks TLS, by its address.
-    pub fn tls(&self) -> impl Iterator<Item = (&ListenAddress, &Arc<ListenerTls>)> {
-        let listeners = self.config.listeners.iter().zip(&self.tls);
-        listeners.filter_map(|(listener, tls)| Some((&listener.address, tls.as_ref()?)))
+    /// TLS of every listener that speaks it.
+    pub fn tls(&self) -> impl Iterator<Item = &Arc<ListenerTls>> {
+        self.tls.iter().flatten()
     }
 
     /// What it was told to do.

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod certificates;
 pub mod codec;
 pub mod config;
 pub mod date;

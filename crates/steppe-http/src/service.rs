@@ -1,7 +1,7 @@
 //! The gateway as a service of the node.
 //!
 //! Invariant: there is one snapshot in force. Workers are told of the next one,
-//! and servers are probed as it says.
+//! and servers are probed and files of TLS looked at as it says.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,10 @@ use steppe_net::{
     BoundSockets, Changes, Drained, LocalFuture, Names, Phase, PrepareError, Prepared, Service,
     SocketBinder, SocketKey, Worker,
 };
+use tokio::task::JoinSet;
 
 use crate::access::AccessLog;
+use crate::certificates::Certificates;
 use crate::codec::{Codecs, DownstreamCodecs};
 use crate::config;
 use crate::gateway::{self, Gateway, GatewayContext, Intake, Tls};
@@ -41,11 +43,14 @@ pub struct HttpService {
     codecs: DownstreamCodecs,
     changes: Arc<Changes<Gateway>>,
     in_force: Arc<Mutex<InForce>>,
+    certificates: Arc<Certificates>,
 }
 
 struct InForce {
     gateway: Arc<Gateway>,
     probes: Option<Probes>,
+    /// They look at the files of listeners' TLS.
+    rereads: JoinSet<()>,
 }
 
 /// A configuration whose sockets are bound.
@@ -73,12 +78,14 @@ impl HttpService {
         let in_force = InForce {
             gateway,
             probes: None,
+            rereads: JoinSet::new(),
         };
         Self {
             metrics,
             codecs: context.codecs.downstream,
             changes: Arc::new(Changes::new(context.workers)),
             in_force: Arc::new(Mutex::new(in_force)),
+            certificates: Arc::default(),
         }
     }
 
@@ -94,6 +101,12 @@ impl HttpService {
         Arc::clone(self.in_force().gateway.upstreams())
     }
 
+    /// What listeners show, whatever the configuration.
+    #[must_use]
+    pub fn certificates(&self) -> &Arc<Certificates> {
+        &self.certificates
+    }
+
     fn in_force(&self) -> MutexGuard<'_, InForce> {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,12 +115,16 @@ impl HttpService {
     fn replace(&self, config: config::Gateway, tls: Tls) -> Arc<Gateway> {
         let mut in_force = self.in_force();
         in_force.gateway = in_force.gateway.next(config, tls);
+        let listeners = in_force.gateway.tls().map(Arc::clone).collect();
+        self.certificates.replace(listeners);
         Arc::clone(&in_force.gateway)
     }
 
-    fn probe(&self) {
+    /// Starts what goes on beside the workers; that of the last snapshot ends.
+    fn watch(&self) {
         let mut in_force = self.in_force();
         in_force.probes = Some(in_force.gateway.start_probes());
+        in_force.rereads = self.certificates.keep_current();
     }
 }
 
@@ -162,7 +179,7 @@ impl Prepared for PreparedGateway {
         Box::pin(async move {
             let gateway = self.service.replace(self.config, self.tls);
             self.service.changes.send(&gateway, sockets).await;
-            self.service.probe();
+            self.service.watch();
         })
     }
 }

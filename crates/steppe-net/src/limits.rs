@@ -104,6 +104,10 @@ pub const RECORD_READ_BYTES_MAX: usize = 64 << 10;
 /// Content that is sealed at once: four records go out with one system call.
 pub const SEALED_BYTES_MAX: usize = 64 << 10;
 
+/// Between two looks at a listener's files. A look costs a system call a file; whoever replaces a
+/// certificate waits no longer than this for new connections to see it.
+pub const TLS_REREAD_EVERY: Duration = Duration::from_secs(2);
+
 /// How long a session can be resumed. Its secret opens tickets for as long.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 

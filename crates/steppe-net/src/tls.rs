@@ -13,6 +13,7 @@ mod handshakes;
 mod identity;
 mod load;
 mod record;
+mod reread;
 mod server;
 mod session;
 mod tickets;
@@ -31,7 +32,8 @@ pub use agreed::{Agreed, ClientCertificate};
 pub use client::{ConnectError, ConnectErrorKind, ServerTls};
 pub use handshakes::{Evicted, Handshakes, InProgress, Turns};
 pub use load::LoadError;
-pub use server::{ListenerTls, Reread};
+pub use reread::keep_current;
+pub use server::{ListenerTls, Reread, RereadCounts};
 
 /// Suites and groups in rustls' order, which prefers X25519MLKEM768.
 fn provider() -> Arc<CryptoProvider> {

@@ -107,6 +107,9 @@ struct Ports {
     /// Where the gateway listens, instead of 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     listen: Option<SocketAddr>,
+    /// Where the gateway listens for https, instead of 127.0.0.1:8443
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
+    listen_tls: Option<SocketAddr>,
     /// Where admin listens, instead of 127.0.0.1:9900
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     admin: Option<SocketAddr>,
@@ -119,6 +122,9 @@ impl Ports {
     fn apply(&self, config: &mut Config) {
         if let Some(address) = self.listen {
             config.set_listen_address(ListenAddress::Tcp(address));
+        }
+        if let Some(address) = self.listen_tls {
+            config.set_tls_listen_address(ListenAddress::Tcp(address));
         }
         if let Some(address) = self.admin {
             config.set_admin_address(ListenAddress::Tcp(address));
@@ -138,9 +144,12 @@ struct Check {
 
 #[derive(Debug, Args)]
 struct Top {
-    /// The node's admin address, http://HOST:PORT or unix:PATH
+    /// The node's admin address, http://HOST:PORT, https://HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "http://127.0.0.1:9900")]
     admin: String,
+    /// Authorities of the certificate of https, PEM, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// File with the admin token, where the node has `admin.token_file`
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -151,7 +160,7 @@ struct Top {
 
 const AFTER_HELP: &str = "\
 Examples:
-  steppe run                      the embedded default: gateway on 127.0.0.1:8080, admin on :9900
+  steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443, admin on :9900
   steppe run -c steppe.toml       a configuration of your own
   steppe check steppe.toml        everything that is wrong with it, at once
   steppe top                      what a running node does, live
@@ -172,6 +181,7 @@ Examples:
   steppe top
   steppe top --admin unix:/run/steppe/admin.sock
   steppe top --admin http://127.0.0.1:9900 --token-file admin.token --once
+  steppe top --admin https://node.example:9900 --ca ca.crt --token-file admin.token
 
 Keys: q quits, s sorts accounts, arrows scroll, ? helps.";
 
@@ -270,6 +280,7 @@ fn check(file: &Path) -> ExitCode {
 fn top(options: Top) -> ExitCode {
     let options = top::Options {
         admin: options.admin,
+        ca: options.ca,
         token_file: options.token_file,
         once: options.once,
     };

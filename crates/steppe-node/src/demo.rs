@@ -9,6 +9,7 @@
 //! Leaves out: speed. It is no yardstick.
 
 mod answers;
+mod certificate;
 pub mod limits;
 mod page;
 
@@ -28,6 +29,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use crate::memory::StackMark;
+pub use certificate::Certificate;
 use limits::{CONNECTION_TIME_MAX, CONNECTIONS_MAX, HEADER_TIMEOUT};
 
 /// A running demo origin; it stops when this is dropped.

@@ -11,6 +11,7 @@ mod signals;
 mod workers;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use steppe_net::{Drained, Inherited};
@@ -24,7 +25,7 @@ use crate::admin::{self, Readiness, State};
 use crate::allocator;
 use crate::cli::{Code, RunOptions};
 use crate::config::{Config, LogFormat, LogLevel};
-use crate::demo::Demo;
+use crate::demo::{Certificate, Demo};
 use crate::memory::{MemoryCollector, Overhead, StackMark};
 use crate::notify::ServiceManager;
 use crate::reload::{Ask, ReloadCollector, Reloader, Status, Watch};
@@ -46,6 +47,8 @@ pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
     // Like those of workers: services may spawn tasks that stay on this thread.
     let runtime = Builder::new_current_thread()
         .enable_all()
+        // Of those that wait for its files.
+        .thread_name("control-disk")
         .build_local(LocalOptions::default())
         .context("no runtime for the control thread")?;
     runtime.block_on(serve(options, inherited, recent))
@@ -94,6 +97,7 @@ struct Node {
     /// What else runs, until the node has shut down.
     _background: Vec<AbortOnDrop>,
     _demo: Option<Demo>,
+    _certificate: Option<Certificate>,
 }
 
 impl Node {
@@ -110,6 +114,7 @@ impl Node {
             first,
             admin,
             demo,
+            certificate,
         } = prepared;
         let manager = ServiceManager::from_environment();
         let readiness = Readiness::default();
@@ -118,10 +123,14 @@ impl Node {
         let (reload, asked) = mpsc::channel(admin::limits::RELOADS_QUEUED_MAX);
         let mut background = Vec::new();
         if let Some(admin) = admin {
+            if let Some(tls) = admin.tls() {
+                services.certificates().add(Arc::clone(tls));
+            }
             let content = admin::Content {
                 metrics: metrics(&services, &status, &budget),
                 memory: services.memory_sources(&budget),
                 upstreams: services.upstreams(),
+                certificates: services.certificates(),
                 config: status.clone(),
                 reload,
                 readiness: readiness.clone(),
@@ -148,6 +157,7 @@ impl Node {
             manager,
             _background: background,
             _demo: demo,
+            _certificate: certificate,
         })
     }
 

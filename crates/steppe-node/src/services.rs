@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use steppe_http::access::AccessLog;
+use steppe_http::certificates::Certificates;
 use steppe_http::config::UpstreamKind;
 use steppe_http::upstream::Upstreams;
 use steppe_http::{HttpContext, HttpService};
@@ -39,6 +40,8 @@ pub struct Endpoint {
     pub service: &'static str,
     /// Where.
     pub address: ListenAddress,
+    /// `http` or `https`.
+    pub scheme: &'static str,
     /// What is behind it.
     pub serves: String,
 }
@@ -88,6 +91,7 @@ impl Services {
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(self.http.metrics().collector());
         registry.register_collector(self.http.upstreams().collector());
+        registry.register_collector(self.http.certificates().collector());
         if let Some(access) = &self.access {
             registry.register_collector(access.collector());
         }
@@ -106,6 +110,12 @@ impl Services {
     #[must_use]
     pub fn upstreams(&self) -> Arc<Upstreams> {
         self.http.upstreams()
+    }
+
+    /// What `/certificates` reports.
+    #[must_use]
+    pub fn certificates(&self) -> Arc<Certificates> {
+        Arc::clone(self.http.certificates())
     }
 
     /// Opens the access log anew: whoever moved it away asks for that.
@@ -138,6 +148,10 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
     let endpoint = |listener: &steppe_http::config::Listener| Endpoint {
         service: "gateway",
         address: listener.address.clone(),
+        scheme: match listener.tls {
+            Some(_) => "https",
+            None => "http",
+        },
         serves: serves.clone(),
     };
     listeners.map(endpoint).collect()

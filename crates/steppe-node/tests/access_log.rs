@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use steppe_testkit::{Nginx, Peer, RawOrigin, Steppe, Wrk, eventually, heavy};
+use steppe_testkit::{Curl, Nginx, Peer, RawOrigin, Steppe, Wrk, eventually, heavy};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -346,4 +346,95 @@ fn a_client_that_leaves_has_a_line() {
     let status = line["status"].as_u64();
     assert!(matches!(status, Some(499 | 502)), "{line}");
     assert!(line["close_reason"].is_string(), "{line}");
+}
+
+/// An authority and a client that it signed, whose name would end a string of JSON.
+fn client_of_an_authority(scratch: &steppe_testkit::Scratch) -> [String; 3] {
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("random");
+    let issuer = CertifiedIssuer::self_signed(params, key).expect("valid");
+    let key = KeyPair::generate().expect("random");
+    let mut params = CertificateParams::new(["localhost".to_owned()]).expect("a valid name");
+    let name = "a\",\"status\":\"0";
+    params.distinguished_name.push(DnType::CommonName, name);
+    let cert = params.signed_by(&key, &issuer).expect("valid");
+    let file = |name, text: String| scratch.write(name, text).to_string_lossy().into_owned();
+    [
+        file("ca.crt", issuer.pem()),
+        file("both.crt", cert.pem()),
+        file("both.key", key.serialize_pem()),
+    ]
+}
+
+#[test]
+fn fields_of_tls_say_what_was_agreed_and_who_the_client_is() {
+    let origin = RawOrigin::answering(OK);
+    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let scratch = steppe_testkit::Scratch::new("clients");
+    let [ca, cert, key] = client_of_an_authority(&scratch);
+    let fields = "\"tls_version\", \"tls_cipher\", \"tls_group\", \"tls_sni\", \"tls_alpn\", \
+                  \"tls_resumed\", \"client_subject\", \"client_fingerprint\", \"status\"";
+    let access = JSON.replace(" }", &format!(", fields = [{fields}] }}"));
+    let tls = format!(
+        "\ntls = {{ certificates = [{{ cert = \"{cert}\", key = \"{key}\" }}], \
+         client_auth = \"optional\", client_ca = \"{ca}\" }}"
+    );
+    let (builder, port) = builder.with_port("plain");
+    let toml = logging(&access).replace(
+        "protocols = [\"h1\"]",
+        &format!("protocols = [\"h1\"]{tls}"),
+    );
+    let plain = "[[http.listener]]\nlisten = \"127.0.0.1:{plain}\"\n[http.upstream";
+    let node = builder.start(&toml.replacen("[http.upstream", plain, 1));
+    let url = format!("https://localhost:{}/", node.gateway().port());
+    let curl = || Curl::new(&url).args(["--cacert", &ca, "--ipv4"]);
+    let got = curl().args(["--cert", &cert, "--key", &key]).run();
+    assert_eq!(got.exit, 0, "{}", got.errors);
+    let got = curl().args(["--tls-max", "1.2"]).run();
+    assert_eq!(got.exit, 0, "{}", got.errors);
+    Peer::connect(([127, 0, 0, 1], port).into())
+        .send("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        .response();
+    let lines: Vec<Value> = logged(&node, 3)
+        .iter()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let known = &lines[0];
+    assert_eq!(known["tls_version"], "TLSv1.3", "{known}");
+    assert!(
+        known["tls_cipher"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("TLS_"))
+    );
+    assert!(
+        known["tls_group"].is_string() && known["tls_alpn"] == "http/1.1",
+        "{known}"
+    );
+    assert_eq!(
+        (&known["tls_sni"], &known["tls_resumed"]),
+        (&"localhost".into(), &false.into())
+    );
+    let subject = known["client_subject"].as_str().expect("a subject");
+    assert_eq!(subject, "CN=a\\\"\\,\\\"status\\\":\\\"0", "{known}");
+    assert_eq!(known["status"], 200);
+    let digest = known["client_fingerprint"].as_str().expect("a digest");
+    assert_eq!(digest, fingerprint(&cert));
+    let unknown = &lines[1];
+    assert_eq!(unknown["tls_version"], "TLSv1.2", "{unknown}");
+    assert!(unknown["client_subject"].is_null() && unknown["client_fingerprint"].is_null());
+    let keys = |line: &Value| line.as_object().map_or(0, |line| line.len());
+    assert_eq!(keys(&lines[2]), 1, "nothing but the status: {}", lines[2]);
+}
+
+/// As OpenSSL tells it.
+fn fingerprint(cert: &str) -> String {
+    let output = Command::new("openssl")
+        .args(["x509", "-noout", "-fingerprint", "-sha256", "-in", cert])
+        .output()
+        .expect("openssl is there");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (_, digits) = text.trim().split_once('=').expect("a digest");
+    digits.replace(':', "").to_lowercase()
 }

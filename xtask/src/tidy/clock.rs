@@ -77,6 +77,11 @@ const LISTED: &[Place] = &[
         reason: "how long a drain took is told to people",
     },
     Place {
+        file: "steppe-net/src/tls/reread.rs",
+        function: "keep_current",
+        reason: "the one task of a listener that looks at its files",
+    },
+    Place {
         file: "steppe-net/src/deadline.rs",
         function: "run",
         reason: "the one task of a worker that finds late deadlines",
@@ -157,6 +162,11 @@ const LISTED: &[Place] = &[
         reason: "the origin of all times that are kept as milliseconds",
     },
     Place {
+        file: "steppe-node/src/admin.rs",
+        function: "load",
+        reason: "secrets of tickets are made then",
+    },
+    Place {
         file: "steppe-node/src/admin/live.rs",
         function: "new",
         reason: "the sampler's own time",
@@ -198,7 +208,7 @@ const LISTED: &[Place] = &[
     },
     Place {
         file: "steppe-node/src/cli/health.rs",
-        function: "exchange",
+        function: "read",
         reason: "a blocking loop ends at the command's timeout",
     },
     Place {

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use steppe_net::tls::Agreed;
+
 use super::record::Record;
 use crate::forwarded::Peer;
 use crate::metrics::CloseReason;
@@ -13,6 +15,8 @@ pub(crate) struct Ended<'a> {
     pub(crate) peer: &'a Peer,
     /// The client's address, by trusted proxies' forwarding fields.
     pub(crate) client: IpAddr,
+    /// What was agreed below the protocol. `None`: nothing.
+    pub(crate) tls: Option<&'a Agreed>,
     /// `None` if the request's head could not be parsed.
     pub(crate) record: Option<Record>,
     pub(crate) status: u16,

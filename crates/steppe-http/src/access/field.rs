@@ -45,11 +45,27 @@ pub enum AccessField {
     ForwardedFor,
     /// Why the exchange was aborted: a `reason` of `steppe_http_closed_total`.
     CloseReason,
+    /// The version of TLS, such as `TLSv1.3`. Like all that follow, only of connections with TLS.
+    TlsVersion,
+    /// The cipher suite.
+    TlsCipher,
+    /// The group of the key exchange.
+    TlsGroup,
+    /// The name that the client asked for (SNI).
+    TlsSni,
+    /// The protocol that was agreed on by ALPN.
+    TlsAlpn,
+    /// Whether an earlier session was resumed.
+    TlsResumed,
+    /// The subject of the client's certificate.
+    ClientSubject,
+    /// The SHA-256 digest of the client's certificate.
+    ClientFingerprint,
 }
 
 impl AccessField {
     /// Every field, and its name.
-    pub const ALL: [(Self, &'static str); 21] = [
+    pub const ALL: [(Self, &'static str); 29] = [
         (Self::Time, "time"),
         (Self::Client, "client"),
         (Self::Peer, "peer"),
@@ -71,6 +87,14 @@ impl AccessField {
         (Self::RequestId, "request_id"),
         (Self::ForwardedFor, "forwarded_for"),
         (Self::CloseReason, "close_reason"),
+        (Self::TlsVersion, "tls_version"),
+        (Self::TlsCipher, "tls_cipher"),
+        (Self::TlsGroup, "tls_group"),
+        (Self::TlsSni, "tls_sni"),
+        (Self::TlsAlpn, "tls_alpn"),
+        (Self::TlsResumed, "tls_resumed"),
+        (Self::ClientSubject, "client_subject"),
+        (Self::ClientFingerprint, "client_fingerprint"),
     ];
 
     /// The default fields.

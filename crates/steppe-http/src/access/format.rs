@@ -12,6 +12,7 @@ use super::field::AccessField;
 use super::record::{Captured, Needs};
 use crate::forwarded::AddressText;
 use crate::head::Version;
+use crate::limits::ACCESS_VALUE_BYTES_MAX;
 
 /// The format of the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +115,14 @@ fn has(field: AccessField, ended: &Ended<'_>) -> bool {
         AccessField::Upstream => ended.upstream.is_some(),
         AccessField::Server => ended.server.is_some(),
         AccessField::CloseReason => ended.reason.is_some(),
+        AccessField::TlsResumed => ended.tls.is_some(),
+        AccessField::ClientFingerprint => fingerprint(ended).is_some(),
+        AccessField::TlsVersion
+        | AccessField::TlsCipher
+        | AccessField::TlsGroup
+        | AccessField::TlsSni
+        | AccessField::TlsAlpn
+        | AccessField::ClientSubject => session(field, ended).is_some(),
         _ => captured(field).is_none_or(|captured| own(ended, captured).is_some()),
     }
 }
@@ -124,6 +133,10 @@ fn value(line: &mut Line<'_>, field: AccessField, ended: &Ended<'_>, now: &Now<'
         AccessField::BytesSent => return number(line, ended.sent_bytes),
         AccessField::BytesReceived => return number(line, ended.received_bytes),
         AccessField::DurationMs => return millis(line, ended.duration),
+        AccessField::TlsResumed => {
+            let is_resumed = ended.tls.is_some_and(|tls| tls.is_resumed);
+            return line.put(if is_resumed { b"true" } else { b"false" });
+        }
         _ => {}
     }
     line.put(b"\"");
@@ -141,8 +154,12 @@ fn value(line: &mut Line<'_>, field: AccessField, ended: &Ended<'_>, now: &Now<'
         AccessField::Upstream => text(line, ended.upstream),
         AccessField::Server => text(line, ended.server),
         AccessField::CloseReason => text(line, ended.reason.map(|reason| reason.as_str())),
+        AccessField::ClientFingerprint => digest(line, fingerprint(ended)),
         field => {
-            let own = captured(field).and_then(|captured| own(ended, captured));
+            let own = match captured(field) {
+                Some(captured) => own(ended, captured),
+                None => session(field, ended),
+            };
             escape::json(line, own.unwrap_or_default());
         }
     }
@@ -163,6 +180,35 @@ fn path<'a>(ended: &'a Ended<'_>) -> &'a [u8] {
 fn query<'a>(ended: &'a Ended<'_>) -> Option<&'a [u8]> {
     let target = own(ended, Captured::Target)?;
     memchr::memchr(b'?', target).map(|at| &target[at + 1..])
+}
+
+/// A text of the connection's TLS, where there is one.
+fn session<'a>(field: AccessField, ended: &'a Ended<'_>) -> Option<&'a [u8]> {
+    let tls = ended.tls?;
+    let text = match field {
+        AccessField::TlsVersion => tls.version().as_bytes(),
+        AccessField::TlsCipher => tls.suite().as_bytes(),
+        AccessField::TlsGroup => tls.group().as_bytes(),
+        AccessField::TlsSni => tls.server_name.as_ref()?.as_bytes(),
+        AccessField::TlsAlpn => tls.alpn.as_ref()?,
+        AccessField::ClientSubject => tls.client.as_ref()?.summary.subject.as_bytes(),
+        _ => return None,
+    };
+    let text = &text[..text.len().min(ACCESS_VALUE_BYTES_MAX)];
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn fingerprint<'a>(ended: &'a Ended<'_>) -> Option<&'a [u8; 32]> {
+    let client = ended.tls?.client.as_ref()?;
+    Some(&client.summary.fingerprint)
+}
+
+/// In hexadecimal, as routes are given it.
+fn digest(line: &mut Line<'_>, digest: Option<&[u8; 32]>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for byte in digest.into_iter().flatten() {
+        line.put(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
 }
 
 /// Names out of the configuration have any character.

@@ -47,6 +47,7 @@ fn logged_within(format: AccessFormat, request: &[u8], budget_bytes: u64) -> Vec
     access.ended(Ended {
         peer: &Peer::new(CLIENT, &[]),
         client: CLIENT,
+        tls: None,
         record,
         status: 200,
         sent_bytes: 1234,

@@ -203,7 +203,8 @@ impl<D: Downstream + ?Sized> Future for Running<'_, D> {
             return Poll::Ready(Completed { end, at: now });
         };
         let end = ready!(exchange.poll(cx, now, this.client, this.deadline, this.down));
-        exchange.core.log.finish(exchange.core.began_at, now);
+        let core = &mut exchange.core;
+        core.log.finish(this.client, core.began_at, now);
         Poll::Ready(Completed { end, at: now })
     }
 }

@@ -1,13 +1,11 @@
 //! TLS of a configuration: read before it is served, and of a connection: agreed before that is.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use steppe_net::ListenAddress;
-use steppe_net::tls::x509::Summary;
 use steppe_net::tls::{Agreed, ListenerTls, LoadError, ServerTls};
 
 use crate::config::{self, UpstreamKind};
@@ -27,17 +25,6 @@ pub struct TlsError {
     pub key: &'static str,
     /// What is wrong.
     pub cause: LoadError,
-}
-
-/// A certificate that a listener shows.
-#[derive(Debug, Clone)]
-pub struct ListenerCertificate {
-    /// The listener's address.
-    pub listener: String,
-    /// Its file.
-    pub file: PathBuf,
-    /// What it says.
-    pub summary: Summary,
 }
 
 impl Tls {

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
 
@@ -29,6 +30,23 @@ pub struct ListenerTls {
     listener: String,
     secrets: Arc<Secrets>,
     in_force: RwLock<Arc<InForce>>,
+    counts: Arc<Counts>,
+}
+
+/// How often its files were read again, by what came of it.
+#[derive(Debug, Default)]
+struct Counts {
+    changed: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// How often files of a listener were read again since it began to speak TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RereadCounts {
+    /// They had changed, and are in force.
+    pub changed: u64,
+    /// They can't be used; counted at each look for as long as that lasts.
+    pub failed: u64,
 }
 
 /// What its files said when they were read last.
@@ -51,8 +69,8 @@ struct Stamp {
 pub enum Reread {
     /// None had changed.
     Unchanged,
-    /// They are in force.
-    Changed,
+    /// These had, and all are in force.
+    Changed(Vec<PathBuf>),
     /// What was in force stays.
     Failed(LoadError),
 }
@@ -93,12 +111,24 @@ impl ListenerTls {
             listener: listener.to_owned(),
             secrets,
             in_force: RwLock::new(Arc::new(in_force)),
+            counts: last.map_or_else(Arc::default, |last| Arc::clone(&last.counts)),
         })
     }
 
     /// Looks whether files have changed, and reads them again if so. It blocks for the disk.
     pub fn reread(&self, now: Instant) -> Reread {
-        if self.in_force().stamps == stamps(&self.config) {
+        let outcome = self.look(now);
+        match &outcome {
+            Reread::Unchanged => {}
+            Reread::Changed(_) => _ = self.counts.changed.fetch_add(1, Ordering::Relaxed),
+            Reread::Failed(_) => _ = self.counts.failed.fetch_add(1, Ordering::Relaxed),
+        }
+        outcome
+    }
+
+    fn look(&self, now: Instant) -> Reread {
+        let last = self.in_force();
+        if last.stamps == stamps(&self.config) {
             // Secrets of our own are rotated all the same.
             let refreshed = match self.secrets.file() {
                 Some(_) => Ok(()),
@@ -106,20 +136,40 @@ impl ListenerTls {
             };
             return refreshed.map_or_else(Reread::Failed, |()| Reread::Unchanged);
         }
-        let read = self
-            .secrets
-            .refresh(now)
-            .and_then(|()| InForce::load(&self.config, &self.listener, &self.secrets));
+        // Secrets come last: nothing of them changes where a certificate can't be used.
+        let read = InForce::load(&self.config, &self.listener, &self.secrets)
+            .and_then(|read| self.secrets.refresh(now).map(|()| read));
         match read {
             Ok(read) => {
-                *self
-                    .in_force
-                    .write()
-                    .unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
-                Reread::Changed
+                let changed = read.changed_since(&last);
+                let in_force = self.in_force.write();
+                *in_force.unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+                Reread::Changed(changed)
             }
             Err(error) => Reread::Failed(error),
         }
+    }
+
+    /// How often files were read again, by what came of it.
+    #[must_use]
+    pub fn rereads(&self) -> RereadCounts {
+        RereadCounts {
+            changed: self.counts.changed.load(Ordering::Relaxed),
+            failed: self.counts.failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What rustls is told for clients that are shown the first certificate, for a server that
+    /// runs on no [`Transport`](crate::Transport). It is that of the files as they were read last.
+    #[must_use]
+    pub fn rustls_config(&self) -> Arc<ServerConfig> {
+        Arc::clone(self.in_force().config(0))
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn listener(&self) -> &str {
+        &self.listener
     }
 
     /// What its certificates say, in the order of the configuration.
@@ -207,6 +257,13 @@ impl InForce {
 
     pub(super) fn config(&self, identity: usize) -> &Arc<ServerConfig> {
         &self.configs[identity]
+    }
+
+    /// Files that are not what they were; both are of one configuration.
+    fn changed_since(&self, last: &Self) -> Vec<PathBuf> {
+        let stamps = self.stamps.iter().zip(&last.stamps);
+        let changed = stamps.filter(|(now, last)| now != last);
+        changed.map(|(now, _)| now.path.clone()).collect()
     }
 }
 

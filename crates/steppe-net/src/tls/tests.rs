@@ -450,8 +450,13 @@ fn files_that_change_are_read_again_and_broken_ones_change_nothing() {
     let (server, now) = (load(&config), Instant::now());
     assert!(matches!(server.reread(now), Reread::Unchanged));
     let first = server.certificates()[0].1.fingerprint;
+    let files = &config.certificates[0];
     authority.sign("server", &["a.example"]);
-    assert!(matches!(server.reread(now), Reread::Changed));
+    let reread = server.reread(now);
+    let Reread::Changed(changed) = reread else {
+        panic!("{reread:?}");
+    };
+    assert_eq!(changed, [files.cert.clone(), files.key.clone()]);
     let second = server.certificates()[0].1.fingerprint;
     assert_ne!(first, second);
     // A certificate whose key is still on its way.
@@ -467,8 +472,15 @@ fn files_that_change_are_read_again_and_broken_ones_change_nothing() {
     );
     assert_eq!(server.certificates()[0].1.fingerprint, second);
     fs::copy(&other.key, &config.certificates[0].key).expect("copies");
-    assert!(matches!(server.reread(now), Reread::Changed));
+    assert!(matches!(server.reread(now), Reread::Changed(_)));
     assert_eq!(server.certificates()[0].1.names, ["a.example"]);
+    let counts = RereadCounts {
+        changed: 2,
+        failed: 1,
+    };
+    assert_eq!(server.rereads(), counts);
+    let next = ListenerTls::load(&config, "a", (Some(&server), now)).expect("valid");
+    assert_eq!(next.rereads(), counts);
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn settings() -> Settings {
         listen: loopback(),
         probes: None,
         token_file: None,
+        tls: None,
     }
 }
 
@@ -61,6 +62,7 @@ fn content(readiness: &Readiness) -> Content {
         metrics,
         memory: memory::Sources { budget, http },
         upstreams: Arc::default(),
+        certificates: Arc::default(),
         config: Status::new(&config, None),
         reload: tokio::sync::mpsc::channel(1).0,
         readiness: readiness.clone(),

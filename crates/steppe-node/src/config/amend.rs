@@ -1,8 +1,11 @@
 //! What the process changes in a configuration that was read: a command line may move its
-//! addresses, and the limit on open files may lower its connections.
+//! addresses, the limit on open files may lower its connections, and the embedded default gets a
+//! certificate that is made at start.
 //!
 //! Invariant: a change is made to what was read, and the types are built again from there, so
 //! `/config` shows what is in force.
+
+use std::path::Path;
 
 use steppe_http::config::Listener;
 use steppe_net::{ListenAddress, ServerAddress};
@@ -16,6 +19,50 @@ impl Config {
         self.amend(|file| {
             if let Some(listener) = listeners(file).first_mut().and_then(Node::fields_mut) {
                 listener.set("listen", Typed::Listen(address));
+            }
+        });
+    }
+
+    /// Moves the first listener that has TLS.
+    pub fn set_tls_listen_address(&mut self, address: ListenAddress) {
+        self.amend(|file| {
+            let mut listeners = listeners(file).iter_mut().filter_map(Node::fields_mut);
+            if let Some(listener) = listeners.find(|each| each.given("tls").is_some()) {
+                listener.set("listen", Typed::Listen(address));
+            }
+        });
+    }
+
+    /// Puts these files in the place of each certificate of listeners.
+    pub fn set_certificate(&mut self, cert: &Path, key: &Path) {
+        self.amend(|file| {
+            let listeners = listeners(file).iter_mut().filter_map(Node::fields_mut);
+            let tls = listeners.filter_map(|each| each.node_mut("tls")?.fields_mut());
+            for tls in tls {
+                for certificate in list(tls.node_mut("certificates")) {
+                    if let Some(certificate) = certificate.fields_mut() {
+                        certificate.set("cert", Typed::File(cert.to_owned()));
+                        certificate.set("key", Typed::File(key.to_owned()));
+                    }
+                }
+            }
+        });
+    }
+
+    /// Takes away listeners that have TLS; another one must be left.
+    pub fn remove_tls_listeners(&mut self) {
+        self.amend(|file| {
+            let http = file.node_mut("http").and_then(Node::fields_mut);
+            if let Some(Node {
+                typed: Typed::List(listeners),
+                ..
+            }) = http.and_then(|http| http.node_mut("listener"))
+            {
+                let has_tls = |node: &Node| {
+                    let listener = node.fields();
+                    listener.is_some_and(|each| each.given("tls").is_some())
+                };
+                listeners.retain(|listener| !has_tls(listener));
             }
         });
     }
@@ -75,11 +122,15 @@ impl Config {
 
 fn listeners(file: &mut Fields) -> &mut [Node] {
     let http = file.node_mut("http").and_then(Node::fields_mut);
-    match http.and_then(|http| http.node_mut("listener")) {
+    list(http.and_then(|http| http.node_mut("listener")))
+}
+
+fn list(node: Option<&mut Node>) -> &mut [Node] {
+    match node {
         Some(Node {
-            typed: Typed::List(listeners),
+            typed: Typed::List(items),
             ..
-        }) => listeners,
+        }) => items,
         _ => &mut [],
     }
 }

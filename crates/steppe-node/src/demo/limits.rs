@@ -36,3 +36,6 @@ pub const FIELDS_SHOWN_MAX: usize = 100;
 
 /// Bytes of a value that the page shows.
 pub const VALUE_BYTES_SHOWN_MAX: usize = 1_024;
+
+/// The certificate that is made at start: longer than anybody tries a node out.
+pub const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(365 * 86_400);

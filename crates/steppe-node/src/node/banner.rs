@@ -5,9 +5,10 @@ use std::fmt::Write;
 use steppe_net::ListenAddress;
 
 use super::prepare::Prepared;
+use crate::demo::Certificate;
 use crate::services::{self, Endpoint};
 
-/// The table, and three commands.
+/// The table, and a few commands.
 pub(super) fn banner(node: &Prepared) -> String {
     let mut text = String::new();
     let workers = node.workers;
@@ -19,15 +20,19 @@ pub(super) fn banner(node: &Prepared) -> String {
     let endpoints = services::endpoints(&node.config);
     for endpoint in &endpoints {
         let address = endpoint.address.to_string();
-        row(&mut text, endpoint.service, &address, &endpoint.serves);
+        let serves = match endpoint.scheme {
+            "https" => format!("{}, https", endpoint.serves),
+            _ => endpoint.serves.clone(),
+        };
+        row(&mut text, endpoint.service, &address, &serves);
     }
     if let Some(admin) = &node.config.admin {
-        row(
-            &mut text,
-            "admin",
-            &admin.listen.to_string(),
-            "/metrics /memory /config /healthz /readyz",
-        );
+        let serves = "/metrics /memory /config /healthz /readyz";
+        let serves = match &admin.tls {
+            Some(_) => format!("{serves}, https"),
+            None => serves.to_owned(),
+        };
+        row(&mut text, "admin", &admin.listen.to_string(), &serves);
         if let Some(probes) = &admin.probes {
             row(&mut text, "probes", &probes.to_string(), "/healthz /readyz");
         }
@@ -52,18 +57,31 @@ fn row(text: &mut String, what: &str, address: &str, more: &str) {
 fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
     let is_demo = node.demo.is_some();
     let mut commands = Vec::new();
-    if let Some(first) = endpoints.first() {
-        let gateway = reachable(&first.address);
-        commands.push(curl(&gateway, "/"));
-        if is_demo {
-            commands.push(format!("curl -N http://{gateway}/events"));
-        }
+    let tried = if is_demo { endpoints.len() } else { 1 };
+    for endpoint in endpoints.iter().take(tried) {
+        let origin = Origin::of(endpoint, node.certificate.as_ref());
+        commands.push(origin.curl("/"));
+    }
+    if let Some(first) = endpoints.first().filter(|_| is_demo) {
+        commands.push(
+            Origin::of(first, None)
+                .curl("/events")
+                .replacen(' ', " -N ", 1),
+        );
     }
     if let Some(admin) = &node.config.admin {
-        let admin = reachable(&admin.listen);
-        commands.push(curl(&admin, "/memory"));
+        let (scheme, trust) = match &admin.tls {
+            Some(_) => ("https", "-k "),
+            None => ("http", ""),
+        };
+        let admin = Origin {
+            scheme,
+            address: reachable(&admin.listen),
+            trust: trust.to_owned(),
+        };
+        commands.push(admin.curl("/memory"));
         if !is_demo {
-            commands.push(curl(&admin, "/metrics"));
+            commands.push(admin.curl("/metrics"));
         }
     }
     let _ = writeln!(text, "\nTry:");
@@ -73,10 +91,41 @@ fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
     let _ = writeln!(text, "\nCtrl-C drains and stops.");
 }
 
-fn curl(address: &str, path: &str) -> String {
-    match address.strip_prefix("unix:") {
-        Some(socket) => format!("curl --unix-socket {socket} http://localhost{path}"),
-        None => format!("curl http://{address}{path}"),
+/// What curl is to ask.
+struct Origin {
+    scheme: &'static str,
+    address: String,
+    /// An option that says which certificate is fine, with a space behind it.
+    trust: String,
+}
+
+impl Origin {
+    fn of(endpoint: &Endpoint, certificate: Option<&Certificate>) -> Self {
+        let trust = match (endpoint.scheme, certificate) {
+            ("https", Some(made)) => format!("--cacert {} ", made.cert().display()),
+            // Its names are hardly those of this machine.
+            ("https", None) => "-k ".to_owned(),
+            _ => String::new(),
+        };
+        Self {
+            scheme: endpoint.scheme,
+            address: reachable(&endpoint.address),
+            trust,
+        }
+    }
+
+    fn curl(&self, path: &str) -> String {
+        let Self {
+            scheme,
+            address,
+            trust,
+        } = self;
+        match address.strip_prefix("unix:") {
+            Some(socket) => {
+                format!("curl {trust}--unix-socket {socket} {scheme}://localhost{path}")
+            }
+            None => format!("curl {trust}{scheme}://{address}{path}"),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::admin::{self, Admin};
 use crate::cli::RunOptions;
 use crate::config::{Config, Workers};
 use crate::container::memory_limit;
-use crate::demo::{self, Demo};
+use crate::demo::{self, Certificate, Demo};
 use crate::services::{self, Services};
 
 /// A node that has everything it needs, and serves nothing yet.
@@ -27,6 +27,8 @@ pub(super) struct Prepared {
     pub(super) first: PreparedServices,
     pub(super) admin: Option<Admin>,
     pub(super) demo: Option<Demo>,
+    /// What the embedded default serves https with.
+    pub(super) certificate: Option<Certificate>,
 }
 
 /// Binds, opens and reserves what `options` ask for.
@@ -44,9 +46,9 @@ pub(super) fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Resu
         Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
     };
     services::fit(&mut config);
-    let demo = match file {
-        Some(_) => None,
-        None => Some(start_demo(&config)?),
+    let (demo, certificate) = match file {
+        Some(_) => (None, None),
+        None => (Some(start_demo(&config)?), make_certificate(&mut config)),
     };
     let admin = bind_admin(&config, &inherited);
     let admin = admin.map_err(|error| explain_port(&error, file.as_deref()))?;
@@ -69,6 +71,7 @@ pub(super) fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Resu
         first,
         admin,
         demo,
+        certificate,
     })
 }
 
@@ -80,6 +83,7 @@ fn bind_admin(config: &Config, inherited: &Inherited) -> Result<Option<Admin>, a
         listen: admin.listen.clone(),
         probes: admin.probes.clone(),
         token_file: admin.token_file.clone(),
+        tls: admin.tls.clone(),
     };
     Admin::bind(&settings, inherited).map(Some)
 }
@@ -92,12 +96,28 @@ fn start_demo(config: &Config) -> anyhow::Result<Demo> {
     started.map_err(|error| explain_port(&format_args!("demo origin: {address}: {error}"), None))
 }
 
+/// Makes the certificate of the embedded default; where there is no place for one, it goes without
+/// https.
+fn make_certificate(config: &mut Config) -> Option<Certificate> {
+    match Certificate::make() {
+        Ok(made) => {
+            config.set_certificate(&made.cert(), &made.key());
+            Some(made)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "no https: a certificate cannot be written");
+            config.remove_tls_listeners();
+            None
+        }
+    }
+}
+
 /// Says what to do about a port that can't be had; `file`: of the configuration.
 fn explain_port(error: &dyn Display, file: Option<&Path>) -> anyhow::Error {
     let help = match file {
         None => {
-            "stop what listens there, or choose other ports with --listen, --admin and --demo, as \
-             in `steppe run --listen 127.0.0.1:8090` or `make run ARGS='--listen 127.0.0.1:8090'`"
+            "stop what listens there, or choose other ports with --listen, --listen-tls, --admin and \
+             --demo, as in `steppe run --listen 127.0.0.1:8090` or `make run ARGS='--listen 127.0.0.1:8090'`"
         }
         Some(_) => "stop what listens there, or change the address in the configuration",
     };

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::super::client::ClientContext;
 use super::{RouteReport, Snapshot};
 use crate::access::{Ended, Record, WorkerAccess};
 use crate::forwarded::Peer;
@@ -91,8 +92,8 @@ impl Log {
         self.tunnel = Some(TunnelCount(totals.clone()));
     }
 
-    /// Counts the exchange, and writes its line.
-    pub(super) fn finish(&mut self, began_at: Instant, now: Instant) {
+    /// Counts an exchange of `client`, and writes its line.
+    pub(super) fn finish(&mut self, client: &ClientContext, began_at: Instant, now: Instant) {
         let Some(report) = self.report.take() else {
             return;
         };
@@ -111,6 +112,7 @@ impl Log {
         access.log.ended(Ended {
             client: self.client.unwrap_or_else(|| access.peer.address()),
             peer: &access.peer,
+            tls: client.tls().map(|session| &session.agreed),
             record: access.record,
             status,
             sent_bytes: self.sent_bytes,

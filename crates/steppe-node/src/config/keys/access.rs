@@ -69,4 +69,12 @@ const FIELD: Kind = Kind::Choice(&[
     Choice::served("request_id"),
     Choice::served("forwarded_for"),
     Choice::served("close_reason"),
+    Choice::served("tls_version"),
+    Choice::served("tls_cipher"),
+    Choice::served("tls_group"),
+    Choice::served("tls_sni"),
+    Choice::served("tls_alpn"),
+    Choice::served("tls_resumed"),
+    Choice::served("client_subject"),
+    Choice::served("client_fingerprint"),
 ]);

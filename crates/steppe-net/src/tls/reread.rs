@@ -1,0 +1,66 @@
+//! Has files of a listener read again when they change.
+//!
+//! It looks every [`TLS_REREAD_EVERY`]: that works on every file system, through links that are
+//! swapped (Kubernetes) and files that are replaced (ACME clients), where notifications are lost.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::server::{ListenerTls, Reread};
+use crate::limits::TLS_REREAD_EVERY;
+
+/// Looks at the files of `tls` again and again, for ever, and logs what came of it.
+///
+/// # Cancel safety
+/// Safe: a look that has begun ends by itself.
+pub async fn keep_current(tls: Arc<ListenerTls>) {
+    let mut told = Told::default();
+    loop {
+        sleep(TLS_REREAD_EVERY).await;
+        let looking = Arc::clone(&tls);
+        let looked = spawn_blocking(move || looking.reread(Instant::now()));
+        // There is no outcome where the runtime ends.
+        let Ok(outcome) = looked.await else { return };
+        told.tell(tls.listener(), outcome);
+    }
+}
+
+/// What the log was told last.
+#[derive(Debug, Default)]
+struct Told {
+    error: Option<String>,
+}
+
+impl Told {
+    /// Logs a change, and each error once for as long as it lasts.
+    fn tell(&mut self, listener: &str, outcome: Reread) {
+        match outcome {
+            Reread::Unchanged => self.error = None,
+            Reread::Changed(files) => {
+                self.error = None;
+                let files = names(&files);
+                tracing::info!(listener, files, "TLS files changed and are in force");
+            }
+            Reread::Failed(error) => {
+                let error = error.to_string();
+                if self.error.as_ref() != Some(&error) {
+                    tracing::error!(
+                        listener,
+                        error,
+                        "TLS files can't be used: what was served stays"
+                    );
+                    self.error = Some(error);
+                }
+            }
+        }
+    }
+}
+
+fn names(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+    names.join(", ")
+}
