@@ -132,6 +132,10 @@ pub const LATENCY_DECAY: std::time::Duration = std::time::Duration::from_secs(3)
 /// A failure counts as at least this latency, or a server that fails at once would look fast.
 pub const FAILURE_LATENCY: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// Between two warnings that TLS with one server fails for the same reason: it does until somebody
+/// mends it, at every connection.
+pub const TLS_WARNING_PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// An ejection doubles so many times at most when it happens again and again: 10 s become 320 s.
 pub const EJECTION_DOUBLINGS_MAX: u32 = 5;
 

@@ -405,16 +405,6 @@ impl Pool {
         };
         let channel = self.connector.connect(peer).await.map_err(|failure| {
             self.metrics.connect_failed();
-            // Once, not for each of the requests that it fails.
-            if failure.is_tls() && state.last_failure() != failure {
-                let reason = failure.as_str();
-                tracing::warn!(
-                    upstream = self.upstream.name(),
-                    server = state.address(),
-                    reason,
-                    "no TLS session"
-                );
-            }
             let error = match failure {
                 Failure::ConnectTimeout => GatewayError::timeout(CloseReason::ConnectTimeout),
                 _ => GatewayError::upstream(CloseReason::ConnectFailed, 502),

@@ -35,9 +35,11 @@ mod steady_load;
 mod steppe;
 mod strace;
 mod tls_client;
+mod tls_server;
 mod tools;
 mod wait;
 mod websocket;
+mod wire;
 mod worker_time;
 
 pub use authority::{Authority, Issued, KeyKind, Leaf, Validity};
@@ -62,9 +64,11 @@ pub use steady_load::SteadyLoad;
 pub use steppe::{Steppe, SteppeBuilder};
 pub use strace::Strace;
 pub use tls_client::TlsClient;
+pub use tls_server::TlsServer;
 pub use tools::{Curl, CurlOutput, Load, Wrk, WrkOutput};
 pub use wait::eventually;
 pub use websocket::{WebSocket, websocket_connect, websocket_echo};
+pub use wire::Wire;
 pub use worker_time::WorkerTime;
 
 use std::io::Write as _;

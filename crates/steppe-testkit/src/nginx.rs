@@ -100,6 +100,11 @@ impl Nginx {
         self.process = launch(&self.program, self.address);
     }
 
+    /// Has it read its configuration and certificates again; new connections see them soon.
+    pub fn reload(&self) {
+        self.process.signal(Signal::HUP);
+    }
+
     /// Stops the worker where it stands: its sockets stay, and nobody answers.
     pub fn hang(&self) {
         send(&self.workers(), Signal::STOP);

@@ -1,6 +1,6 @@
 //! An origin that follows a script and remembers every byte that reached it.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use crate::peer::{PATIENCE, Peer, Tape, find};
+use crate::tls_client::TlsLayer;
+use crate::tls_server::TlsServer;
+use crate::wire::Wire;
 
 /// A scripted origin: one thread a connection, closed when its script returns.
 #[derive(Debug)]
@@ -59,6 +62,31 @@ impl RawOrigin {
         receive_bytes: Option<usize>,
         script: impl Fn(&mut OriginPeer) + Send + Sync + 'static,
     ) -> Self {
+        let wire = Wire::of_run().credentials();
+        let origin = Self::accepting(receive_bytes, wire.map(|wire| wire.server.clone()), script);
+        if let Some(wire) = wire {
+            wire.add_origin(origin.address());
+        }
+        origin
+    }
+
+    /// As [`RawOrigin::start`], above TLS. Scripts begin when a handshake is over; one that fails
+    /// counts as a connection. A connection ends by `close_notify`, unless [`Peer::cut`] ended it.
+    ///
+    /// # Panics
+    /// When no port can be bound.
+    pub fn start_tls(
+        tls: TlsServer,
+        script: impl Fn(&mut OriginPeer) + Send + Sync + 'static,
+    ) -> Self {
+        Self::accepting(None, Some(tls), script)
+    }
+
+    fn accepting(
+        receive_bytes: Option<usize>,
+        tls: Option<TlsServer>,
+        script: impl Fn(&mut OriginPeer) + Send + Sync + 'static,
+    ) -> Self {
         let listener = bind(receive_bytes);
         let address = listener
             .local_addr()
@@ -68,7 +96,7 @@ impl RawOrigin {
         let script = Arc::new(script);
         let acceptor = {
             let (tapes, stop) = (Arc::clone(&tapes), Arc::clone(&stop));
-            std::thread::spawn(move || accept(&listener, &tapes, &stop, &script))
+            std::thread::spawn(move || accept(&listener, (&tapes, &stop), tls.as_ref(), &script))
         };
         Self {
             address,
@@ -190,7 +218,7 @@ impl RawOrigin {
 impl Drop for RawOrigin {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        let _ = std::net::TcpStream::connect(self.address);
+        let _ = TcpStream::connect(self.address);
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
@@ -215,8 +243,8 @@ fn bind(receive_bytes: Option<usize>) -> TcpListener {
 
 fn accept(
     listener: &TcpListener,
-    tapes: &Mutex<Vec<Arc<Mutex<Tape>>>>,
-    stop: &AtomicBool,
+    (tapes, stop): (&Mutex<Vec<Arc<Mutex<Tape>>>>, &AtomicBool),
+    tls: Option<&TlsServer>,
     script: &Arc<impl Fn(&mut OriginPeer) + Send + Sync + 'static>,
 ) {
     while let Ok((stream, _)) = listener.accept() {
@@ -229,14 +257,31 @@ fn accept(
             tapes.push(Arc::clone(&tape));
             tapes.len() - 1
         };
-        let script = Arc::clone(script);
+        let (script, tls) = (Arc::clone(script), tls.cloned());
         std::thread::spawn(move || {
-            let mut peer = OriginPeer {
-                peer: Peer::over(stream, Some(tape)),
-                index,
+            let Some(peer) = introduce(stream, &tape, tls.as_ref()) else {
+                return;
             };
+            let mut peer = OriginPeer { peer, index };
             peer.patience(IDLE);
             script(&mut peer);
+            peer.say_goodbye();
         });
     }
+}
+
+/// The origin's end of a connection; `None` where no session comes about.
+fn introduce(stream: TcpStream, tape: &Arc<Mutex<Tape>>, tls: Option<&TlsServer>) -> Option<Peer> {
+    let session = match tls.map(|tls| tls.handshake(&stream)).transpose() {
+        Ok(session) => session,
+        Err(_) => {
+            tape.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+            return None;
+        }
+    };
+    let peer = Peer::over(stream, Some(Arc::clone(tape)));
+    Some(match session {
+        Some(session) => peer.with_tls(TlsLayer::new(session)),
+        None => peer,
+    })
 }

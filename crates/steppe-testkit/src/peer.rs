@@ -219,6 +219,13 @@ impl Peer {
         self
     }
 
+    /// Says that this side ends, where it speaks TLS; nobody hears it after a [cut](Self::cut).
+    pub(crate) fn say_goodbye(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            let _ = tls.finish(&self.stream);
+        }
+    }
+
     /// Closes with a reset instead of an orderly end.
     pub fn reset(self) {
         let socket = Socket::from(self.stream);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::peer::PATIENCE;
-use crate::{Cgroup, Message, Metrics, NameServer, Peer, Port, Process, Scratch};
+use crate::{Cgroup, Message, Metrics, NameServer, Peer, Port, Process, Scratch, Wire};
 
 /// A running node, with a configuration and ports of its own.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ pub struct SteppeBuilder<'a> {
     held: Vec<Port>,
     cgroup: Option<&'a Cgroup>,
     names_from: Option<&'a NameServer>,
+    environment: Vec<(String, String)>,
     scratch: Scratch,
 }
 
@@ -75,6 +76,29 @@ impl<'a> SteppeBuilder<'a> {
         self
     }
 
+    /// Sets a variable of the node's environment, in whose value `{scratch}` is replaced too.
+    #[must_use]
+    pub fn with_env(mut self, name: &str, value: &str) -> Self {
+        let value = value.replace("{scratch}", &self.scratch.path().to_string_lossy());
+        self.environment.push((name.to_owned(), value));
+        self
+    }
+
+    /// Runs `steppe` with `args` and the configuration's file; how it ended, and what it said.
+    ///
+    /// # Panics
+    /// When it doesn't end in time.
+    #[track_caller]
+    pub fn run(self, args: &[&str], toml: &str) -> (ExitStatus, String) {
+        let (gateway, admin) = (Port::free(), Port::free());
+        let config = self.write_config(toml, &gateway, &admin);
+        let mut command = self.command();
+        command.args(args).arg(config);
+        let mut process = Process::start("steppe", command);
+        let status = process.wait(PATIENCE);
+        (status, process.said())
+    }
+
     /// Starts the node and waits until it is ready.
     ///
     /// # Panics
@@ -99,6 +123,12 @@ impl<'a> SteppeBuilder<'a> {
     }
 
     fn command(&self) -> Command {
+        let mut command = self.plain_command();
+        command.envs(self.environment.iter().cloned());
+        command
+    }
+
+    fn plain_command(&self) -> Command {
         match (self.cgroup, self.names_from) {
             (Some(cgroup), _) => cgroup.command(self.program),
             (None, Some(server)) => {
@@ -120,6 +150,13 @@ impl<'a> SteppeBuilder<'a> {
         for (name, value) in &self.names {
             text = text.replace(name, value);
         }
+        if let Some(wire) = Wire::of_run().credentials() {
+            let directory = self.scratch.path().to_string_lossy();
+            text = wire.add_keys(&text, gateway.address(), &directory);
+            self.scratch.write("wire.pem", &wire.node.cert);
+            self.scratch.write("wire.key", &wire.node.key);
+            self.scratch.write("wire-ca.pem", &wire.ca);
+        }
         self.scratch.write(CONFIG, text)
     }
 }
@@ -133,6 +170,7 @@ impl Steppe {
             held: Vec::new(),
             cgroup: None,
             names_from: None,
+            environment: Vec::new(),
             scratch: Scratch::new("node"),
         }
     }
@@ -184,7 +222,7 @@ upstream = "origin"
 
     /// A URL on the gateway.
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.gateway())
+        format!("{}://{}{path}", Wire::of_run().scheme(), self.gateway())
     }
 
     /// Its process id.
@@ -223,7 +261,10 @@ upstream = "origin"
     /// Opens a connection to the gateway.
     #[track_caller]
     pub fn connect(&self) -> Peer {
-        Peer::connect(self.gateway())
+        match Wire::of_run().credentials() {
+            Some(wire) => wire.client.connect(self.gateway(), "localhost"),
+            None => Peer::connect(self.gateway()),
+        }
     }
 
     /// Sends one request over a connection of its own and reads the response to a GET.

@@ -9,7 +9,8 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, SignatureScheme,
+    ClientConfig, ClientConnection, Connection, DigitallySignedStruct, HandshakeKind,
+    SignatureScheme,
 };
 
 use crate::authority::Issued;
@@ -25,7 +26,7 @@ pub struct TlsClient {
 
 /// A session below a [`Peer`].
 #[derive(Debug)]
-pub(crate) struct TlsLayer(Box<ClientConnection>);
+pub(crate) struct TlsLayer(Box<Connection>);
 
 /// What a client has been shown, whoever signed it.
 #[derive(Debug)]
@@ -167,12 +168,16 @@ impl TlsClient {
             peer.try_send(&part)?;
         }
         complete(&mut tls, peer.stream())?;
-        Ok(peer.with_tls(TlsLayer(Box::new(tls))))
+        Ok(peer.with_tls(TlsLayer::new(tls)))
     }
 
-    fn over(&self, peer: Peer, name: &str) -> io::Result<Peer> {
+    /// Agrees with the server on a connection that stands.
+    ///
+    /// # Errors
+    /// As [`TlsClient::try_connect`].
+    pub fn over(&self, peer: Peer, name: &str) -> io::Result<Peer> {
         let tls = self.handshake(peer.stream(), name)?;
-        Ok(peer.with_tls(TlsLayer(Box::new(tls))))
+        Ok(peer.with_tls(TlsLayer::new(tls)))
     }
 
     /// Agrees with the server on `stream`.
@@ -241,9 +246,16 @@ fn configured(
 }
 
 impl TlsLayer {
+    pub(crate) fn new(session: impl Into<Connection>) -> Self {
+        Self(Box::new(session.into()))
+    }
+
     /// The session itself: which version it has, say.
     pub(crate) fn session(&self) -> &ClientConnection {
-        &self.0
+        match &*self.0 {
+            Connection::Client(session) => session,
+            Connection::Server(_) => panic!("it is a server's"),
+        }
     }
 
     pub(crate) fn is_resumed(&self) -> bool {

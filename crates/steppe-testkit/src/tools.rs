@@ -5,7 +5,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use crate::peer::PATIENCE;
-use crate::{Head, Process, Scratch};
+use crate::{Head, Process, Scratch, Wire};
 
 /// A run of curl.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ impl Curl {
             "%{json}",
         ]);
         command
+            // The wire is no business of the test's own.
+            .args((Wire::of_run() == Wire::Tls).then_some("--insecure"))
             .arg("-D")
             .arg(scratch.join("heads"))
             .arg("-o")

@@ -138,7 +138,7 @@ fn percent(random: &Random, least: u32) -> u32 {
 fn record(state: &TargetState, health: &Health, result: Result<u16, ProbeFailure>) -> bool {
     let (is_good, last) = match result {
         Ok(status) => (health.expect.contains(status), status),
-        Err(failure) => (false, failure as u16),
+        Err(failure) => (false, failure.code()),
     };
     let total = if is_good {
         &state.probe.passed
@@ -170,7 +170,7 @@ impl Probed {
         let channel = self.connector.connect(peer).await;
         let channel = channel.map_err(|failure| match failure {
             Failure::ConnectTimeout => ProbeFailure::Timeout,
-            failure if failure.is_tls() => ProbeFailure::Tls,
+            failure if failure.is_tls() => ProbeFailure::Tls(failure),
             _ => ProbeFailure::Connect,
         })?;
         let (mut stream, _channel) = channel.open_stream();

@@ -291,6 +291,16 @@ impl UpstreamState {
     pub(crate) fn failed(&self, state: &TargetState, failure: Failure, elapsed: Duration) {
         let now = Instant::now();
         let in_a_row = state.failed(failure, elapsed, now);
+        if state.may_warn(failure, now) {
+            // Only its operator or ours can mend that: no request does.
+            tracing::warn!(
+                upstream = self.name,
+                server = %state.server,
+                address = %state.ip,
+                reason = failure.as_str(),
+                "no TLS session with a server",
+            );
+        }
         let counts = self.settings.outlier.is_some() || failure.is_connect();
         if counts && in_a_row >= self.outlier().consecutive_failures {
             self.eject(state, now);

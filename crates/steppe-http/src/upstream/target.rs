@@ -31,6 +31,9 @@ pub struct TargetState {
     failures: AtomicU64,
     in_a_row: AtomicU32,
     last_failure: AtomicU8,
+    /// Time of the last warning of TLS, and the failure that it named. 0: there was none.
+    warned_at: AtomicU64,
+    warned_of: AtomicU8,
     latency: Latency,
     /// End of its ejection. 0: it is not ejected.
     ejected_until: AtomicU64,
@@ -213,6 +216,8 @@ impl TargetState {
             failures: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),
             last_failure: AtomicU8::new(0),
+            warned_at: AtomicU64::new(0),
+            warned_of: AtomicU8::new(0),
             latency: Latency::default(),
             ejected_until: AtomicU64::new(0),
             ejections: AtomicU64::new(0),
@@ -315,6 +320,21 @@ impl TargetState {
         self.latency
             .observe(elapsed.max(crate::limits::FAILURE_LATENCY), now);
         self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether a failure of TLS is worth a warning: the first one, another one than before, and one
+    /// that lasts, once in a while. Each connection fails, and requests wait for none of it.
+    pub(super) fn may_warn(&self, failure: Failure, now: Instant) -> bool {
+        if !failure.is_tls() {
+            return false;
+        }
+        let is_other = self.warned_of.swap(failure as u8, Ordering::Relaxed) != failure as u8;
+        let (at, last) = (millis(now), self.warned_at.load(Ordering::Relaxed));
+        let is_due = last == 0 || Duration::from_millis(at.saturating_sub(last)) >= WARNING_PAUSE;
+        if is_other || is_due {
+            self.warned_at.store(at, Ordering::Relaxed);
+        }
+        is_other || is_due
     }
 
     pub(super) fn last_failure(&self) -> Failure {
@@ -443,28 +463,48 @@ impl TargetState {
 }
 
 const DOUBLINGS: u32 = crate::limits::EJECTION_DOUBLINGS_MAX;
+const WARNING_PAUSE: Duration = crate::limits::TLS_WARNING_PAUSE;
 
 /// Why a probe has no status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProbeFailure {
-    Connect = 1,
-    Timeout = 2,
-    Cut = 3,
-    Garbage = 4,
-    Tls = 5,
+    Connect,
+    Timeout,
+    Cut,
+    Garbage,
+    Tls(Failure),
+}
+
+/// Codes below the first status, 100, that stand for what a handshake failed of.
+const TLS_CODES: u16 = 16;
+
+impl ProbeFailure {
+    /// As [`ProbeState`] keeps it: never 0, and no status.
+    pub(super) fn code(self) -> u16 {
+        match self {
+            Self::Connect => 1,
+            Self::Timeout => 2,
+            Self::Cut => 3,
+            Self::Garbage => 4,
+            Self::Tls(failure) => TLS_CODES + failure as u16,
+        }
+    }
 }
 
 impl ProbeState {
     /// The last result as text.
     pub(super) fn text(&self) -> String {
-        match self.last.load(Ordering::Relaxed) {
-            0 => "none yet".to_owned(),
-            1 => "no connection".to_owned(),
-            2 => "no answer in time".to_owned(),
-            3 => "connection ended early".to_owned(),
-            4 => "unreadable response".to_owned(),
-            5 => "no TLS session".to_owned(),
-            status => status.to_string(),
+        let last = self.last.load(Ordering::Relaxed);
+        let of_tls = last.checked_sub(TLS_CODES);
+        let of_tls = of_tls.and_then(|at| Failure::ALL.get(usize::from(at)));
+        match (last, of_tls) {
+            (_, Some(failure)) => failure.as_str().to_owned(),
+            (0, _) => "none yet".to_owned(),
+            (1, _) => "no connection".to_owned(),
+            (2, _) => "no answer in time".to_owned(),
+            (3, _) => "connection ended early".to_owned(),
+            (4, _) => "unreadable response".to_owned(),
+            (status, _) => status.to_string(),
         }
     }
 }
@@ -506,6 +546,37 @@ mod tests {
         assert_eq!(target.failed(Failure::Reset, Duration::ZERO, now), 5);
         target.succeeded();
         assert_eq!(target.failed(Failure::Reset, Duration::ZERO, now), 1);
+    }
+
+    #[test]
+    fn a_failure_of_tls_is_worth_a_warning_once_in_a_while() {
+        let (target, mut now) = (target(), Instant::now());
+        assert!(!target.may_warn(Failure::Connect, now), "it is not of TLS");
+        assert!(target.may_warn(Failure::TlsPin, now));
+        assert!(!target.may_warn(Failure::TlsPin, now));
+        assert!(!target.may_warn(Failure::Connect, now));
+        assert!(!target.may_warn(Failure::TlsPin, now));
+        assert!(target.may_warn(Failure::TlsName, now), "it is another");
+        now += WARNING_PAUSE / 2;
+        assert!(!target.may_warn(Failure::TlsName, now));
+        now += WARNING_PAUSE / 2;
+        assert!(target.may_warn(Failure::TlsName, now), "it lasts");
+    }
+
+    #[test]
+    fn a_probe_says_what_failed() {
+        let (probe, mut texts) = (ProbeState::default(), Vec::new());
+        let all = Failure::ALL.into_iter().filter(|failure| failure.is_tls());
+        let all = all.map(ProbeFailure::Tls).chain([ProbeFailure::Garbage]);
+        for failure in all {
+            assert!((1..100).contains(&failure.code()), "a status: {failure:?}");
+            probe.last.store(failure.code(), Ordering::Relaxed);
+            texts.push(probe.text());
+        }
+        assert_eq!(texts[0], "certificate of an unknown authority");
+        assert_eq!(texts[5..], ["TLS handshake failed", "unreadable response"]);
+        probe.last.store(204, Ordering::Relaxed);
+        assert_eq!(probe.text(), "204");
     }
 
     #[test]
