@@ -17,6 +17,7 @@
 //! Leaves out TLS: beyond the machine it belongs behind a listener that has it.
 
 mod access;
+mod certificates;
 mod connections;
 mod endpoints;
 mod heap_profile;
@@ -34,6 +35,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use steppe_http::certificates::Certificates;
 use steppe_http::upstream::Upstreams;
 use steppe_net::{BindError, BoundListener, Inherited, ListenAddress};
 use steppe_telemetry::Registry;
@@ -68,6 +70,8 @@ pub struct Content {
     pub memory: memory::Sources,
     /// What `/upstreams` tells, and drains.
     pub upstreams: Arc<Upstreams>,
+    /// What `/certificates` tells.
+    pub certificates: Arc<Certificates>,
     /// The effective configuration, and how it came to be.
     pub config: Status,
     /// Where a reload is asked for.

@@ -126,6 +126,7 @@ impl Node {
                 metrics: metrics(&services, &status, &budget),
                 memory: services.memory_sources(&budget),
                 upstreams: services.upstreams(),
+                certificates: services.certificates(),
                 config: status.clone(),
                 reload,
                 readiness: readiness.clone(),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use steppe_http::access::AccessLog;
+use steppe_http::certificates::Certificates;
 use steppe_http::config::UpstreamKind;
 use steppe_http::upstream::Upstreams;
 use steppe_http::{HttpContext, HttpService};
@@ -109,6 +110,12 @@ impl Services {
     #[must_use]
     pub fn upstreams(&self) -> Arc<Upstreams> {
         self.http.upstreams()
+    }
+
+    /// What `/certificates` reports.
+    #[must_use]
+    pub fn certificates(&self) -> Arc<Certificates> {
+        Arc::clone(self.http.certificates())
     }
 
     /// Opens the access log anew: whoever moved it away asks for that.

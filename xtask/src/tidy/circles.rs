@@ -63,6 +63,7 @@ const LISTED: &[Listed] = &[
     Listed {
         files: &[
             "steppe-node/src/admin.rs",
+            "steppe-node/src/admin/certificates.rs",
             "steppe-node/src/admin/endpoints.rs",
             "steppe-node/src/admin/heap_profile.rs",
             "steppe-node/src/admin/live.rs",

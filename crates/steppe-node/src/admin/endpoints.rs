@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::access::{Access, guard, refuse_other_sites};
 use super::live::{self, Live};
-use super::{Content, heap_profile, page, readiness, upstreams};
+use super::{Content, certificates, heap_profile, page, readiness, upstreams};
 use crate::memory;
 use crate::reload::Ask;
 
@@ -48,6 +48,7 @@ pub(super) fn router(live: Arc<Live>, access: Access, probes_apart: bool) -> Rou
             "/upstreams/{name}/{server}/undrain",
             post(upstreams::undrain),
         )
+        .route("/certificates", get(certificates::report))
         .route("/events", get(live::events).with_state(live))
         .fallback(not_found)
         .layer(from_fn_with_state(access.clone(), guard));
@@ -93,6 +94,8 @@ Steppe
            POST /reload reads the file again
 /upstreams JSON: servers, their health and why, requests, latency
            POST /upstreams/NAME/SERVER/drain takes a server out of service, DELETE back
+/certificates
+           JSON: what listeners show to clients, and days until it expires
 /events    server-sent events: the last ten minutes, then the node once a second
 ";
 

@@ -61,6 +61,7 @@ fn content(readiness: &Readiness) -> Content {
         metrics,
         memory: memory::Sources { budget, http },
         upstreams: Arc::default(),
+        certificates: Arc::default(),
         config: Status::new(&config, None),
         reload: tokio::sync::mpsc::channel(1).0,
         readiness: readiness.clone(),

@@ -5,7 +5,7 @@ const SPAN_MS = 600_000;
 const SPAN_MS_MIN = 60_000;
 const SILENCE_MS = 5_000;
 const RETRY_MS_MAX = 15_000;
-const HOLDERS_EVERY_MS = 10_000;
+const REPORTS_EVERY_MS = 10_000;
 const EVENT_CHARS_MAX = 4 << 20;
 const TOKEN = "steppe-token";
 
@@ -529,6 +529,43 @@ function serverRow(server) {
   return tableRow([head, state, ...cells]);
 }
 
+// Whoever renews by hand needs a fortnight.
+const DAYS_LEFT_MIN = 14;
+
+function showCertificates(certificates) {
+  byId("certificates").hidden = certificates.length === 0;
+  byId("certificate-rows").replaceChildren(...certificates.map(certificateRow));
+}
+
+function certificateRow(certificate) {
+  const names = certificate.names.join(", ");
+  const head = make("th", "", names || certificate.subject);
+  head.scope = "row";
+  head.setAttribute("role", "rowheader");
+  if (names && certificate.subject) head.append(make("span", "quiet", ` ${certificate.subject}`));
+  const cells = [["Expires", expiry(certificate)], ["Listener", certificate.listener], ["File", certificate.file]]
+    .map(([label, content]) => {
+      const cell = make("td", label === "Expires" ? "state" : "path");
+      cell.dataset.label = label;
+      cell.setAttribute("role", "cell");
+      cell.append(make("span"));
+      cell.firstChild.append(content);
+      return cell;
+    });
+  return tableRow([head, ...cells]);
+}
+
+/** Days left in words, and the day. */
+function expiry({ state, days_left: days, not_after: end }) {
+  const left = days === 0 ? "today" : days === 1 ? "in 1 day" : `in ${count(days)} days`;
+  const words = { expired: "expired", not_yet_valid: "not valid yet" }[state] ?? left;
+  const isBad = state !== "valid" || days < DAYS_LEFT_MIN;
+  const text = make("span", isBad ? "expiring" : "", words);
+  // Seconds since the Unix epoch.
+  text.append(make("span", "quiet", `, ${new Date(end * 1000).toLocaleDateString("en-GB")}`));
+  return text;
+}
+
 let generation;
 
 function showReload(reload) {
@@ -675,18 +712,21 @@ async function loadConfig() {
   }
 }
 
-async function pollHolders() {
+/** What is measured when it is asked for, and changes slowly. */
+async function pollReports() {
   for (;;) {
     const isLive = byId("link").classList.contains("good");
     if (isLive && !document.hidden) {
       try {
-        const response = await ask("memory");
-        if (response.ok) showHolders(await response.json());
+        const memory = await ask("memory");
+        if (memory.ok) showHolders(await memory.json());
+        const certificates = await ask("certificates");
+        if (certificates.ok) showCertificates((await certificates.json()).certificates);
       } catch {
         // The state of the connection says it already.
       }
     }
-    await sleep(isLive ? HOLDERS_EVERY_MS : 500);
+    await sleep(isLive ? REPORTS_EVERY_MS : 500);
   }
 }
 
@@ -695,4 +735,4 @@ byId("config").addEventListener("toggle", (event) => {
 });
 // With a token, links would go without it; their text still tells the path.
 stayConnected();
-pollHolders();
+pollReports();
