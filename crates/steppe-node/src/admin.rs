@@ -14,7 +14,7 @@
 //! Invariant: silent and slow peers delay nobody: when all places are taken, one
 //! of them loses its place.
 //!
-//! Leaves out TLS: beyond the machine it belongs behind a listener that has it.
+//! Leaves out client certificates: the token says who may ask.
 
 mod access;
 mod certificates;
@@ -28,15 +28,19 @@ mod readiness;
 mod server;
 mod stall;
 mod token;
+pub(crate) mod trust;
 mod upstreams;
 
 use std::future::Future;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use steppe_http::certificates::Certificates;
 use steppe_http::upstream::Upstreams;
+use steppe_net::tls::config::{CertificateFiles, ClientAuth, ListenerConfig, MinVersion};
+use steppe_net::tls::{ListenerTls, LoadError, keep_current};
 use steppe_net::{BindError, BoundListener, Inherited, ListenAddress};
 use steppe_telemetry::Registry;
 use steppe_telemetry::recent::Recent;
@@ -59,6 +63,8 @@ pub struct Settings {
     pub probes: Option<ListenAddress>,
     /// `admin.token_file`.
     pub token_file: Option<PathBuf>,
+    /// `admin.tls`: what `listen` is served with. `None`: without TLS.
+    pub tls: Option<CertificateFiles>,
 }
 
 /// What admin tells.
@@ -86,6 +92,7 @@ pub struct Content {
 #[derive(Debug)]
 pub struct Admin {
     listen: BoundListener,
+    tls: Option<Arc<ListenerTls>>,
     probes: Option<BoundListener>,
     access: Access,
 }
@@ -114,6 +121,9 @@ pub enum AdminError {
     /// Anybody could read it.
     #[error("admin.listen: {0} is reachable from other machines and needs admin.token_file")]
     NeedsToken(ListenAddress),
+    /// The certificate, or its key.
+    #[error("admin.tls: {0}")]
+    Tls(#[from] LoadError),
     /// The token.
     #[error("admin.token_file: {0}")]
     Token(#[from] TokenError),
@@ -137,6 +147,8 @@ impl Admin {
         if token.is_none() && !is_local {
             return Err(AdminError::NeedsToken(settings.listen.clone()));
         }
+        let tls = settings.tls.as_ref().map(|files| load(files, settings));
+        let tls = tls.transpose()?;
         let listen = bind("listen", &settings.listen, inherited)?;
         if let (ListenAddress::Unix(path), None) = (&settings.listen, &token) {
             // Without a token the file's mode is the only guard there is.
@@ -156,6 +168,7 @@ impl Admin {
         };
         Ok(Self {
             listen,
+            tls,
             probes,
             access,
         })
@@ -165,6 +178,12 @@ impl Admin {
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
         self.listen.address()
+    }
+
+    /// TLS of where it listens.
+    #[must_use]
+    pub fn tls(&self) -> Option<&Arc<ListenerTls>> {
+        self.tls.as_ref()
     }
 
     /// Where the probes listen, if apart.
@@ -185,18 +204,36 @@ impl Admin {
         let probes_apart = self.probes.is_some();
         let live = Live::new(Arc::clone(&content))?;
         let main = endpoints::router(Arc::clone(&live), self.access, probes_apart);
-        let main = server::Server::new("listen", self.listen, main)?;
+        let main = server::Server::new("listen", self.listen, (self.tls.clone(), main))?;
         let probes = self
             .probes
-            .map(|bound| server::Server::new("probes", bound, endpoints::probes(content)))
+            .map(|bound| server::Server::new("probes", bound, (None, endpoints::probes(content))))
             .transpose()?;
+        let files = async move {
+            if let Some(tls) = self.tls {
+                keep_current(tls).await;
+            }
+        };
         Ok(async move {
             match probes {
-                Some(probes) => _ = tokio::join!(live.run(), main.run(), probes.run()),
-                None => _ = tokio::join!(live.run(), main.run()),
+                Some(probes) => _ = tokio::join!(live.run(), files, main.run(), probes.run()),
+                None => _ = tokio::join!(live.run(), files, main.run()),
             }
         })
     }
+}
+
+fn load(files: &CertificateFiles, settings: &Settings) -> Result<Arc<ListenerTls>, LoadError> {
+    let config = ListenerConfig {
+        certificates: vec![files.clone()],
+        min_version: MinVersion::default(),
+        client: ClientAuth::None,
+        ticket_keys: None,
+        alpn: vec![b"http/1.1".to_vec()],
+    };
+    let name = format!("admin {}", settings.listen);
+    let tls = ListenerTls::load(&config, &name, (None, Instant::now()))?;
+    Ok(Arc::new(tls))
 }
 
 fn bind(

@@ -138,9 +138,12 @@ struct Check {
 
 #[derive(Debug, Args)]
 struct Top {
-    /// The node's admin address, http://HOST:PORT or unix:PATH
+    /// The node's admin address, http://HOST:PORT, https://HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "http://127.0.0.1:9900")]
     admin: String,
+    /// Authorities of the certificate of https, PEM, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// File with the admin token, where the node has `admin.token_file`
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -170,6 +173,7 @@ Examples:
   steppe top
   steppe top --admin unix:/run/steppe/admin.sock
   steppe top --admin http://127.0.0.1:9900 --token-file admin.token --once
+  steppe top --admin https://node.example:9900 --ca ca.crt --token-file admin.token
 
 Keys: q quits, s sorts accounts, arrows scroll, ? helps.";
 
@@ -262,6 +266,7 @@ fn check(file: &Path) -> ExitCode {
 fn top(options: Top) -> ExitCode {
     let options = top::Options {
         admin: options.admin,
+        ca: options.ca,
         token_file: options.token_file,
         once: options.once,
     };

@@ -11,6 +11,7 @@ mod signals;
 mod workers;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use steppe_net::{Drained, Inherited};
@@ -122,6 +123,9 @@ impl Node {
         let (reload, asked) = mpsc::channel(admin::limits::RELOADS_QUEUED_MAX);
         let mut background = Vec::new();
         if let Some(admin) = admin {
+            if let Some(tls) = admin.tls() {
+                services.certificates().add(Arc::clone(tls));
+            }
             let content = admin::Content {
                 metrics: metrics(&services, &status, &budget),
                 memory: services.memory_sources(&budget),

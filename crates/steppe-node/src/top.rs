@@ -3,8 +3,6 @@
 //! It reads `/events` of a node's admin server on a thread of its own and draws what came last.
 //! Invariant: the terminal is given back as it was, whatever ends the command; nothing that a peer
 //! sent reaches it but as printable text.
-//!
-//! Leaves out TLS: beyond the machine, admin is reached through a tunnel or a Unix socket.
 
 mod draw;
 mod feed;
@@ -29,8 +27,10 @@ const KEYS_TIMEOUT: Duration = Duration::from_millis(200);
 /// What to show.
 #[derive(Debug)]
 pub struct Options {
-    /// `http://host:port`, `host:port` or `unix:/path`.
+    /// `http://host:port`, `host:port`, `https://host:port` or `unix:/path`.
     pub admin: String,
+    /// Authorities of the certificate of https. `None`: the system's.
+    pub ca: Option<PathBuf>,
     /// The token, where admin wants one.
     pub token_file: Option<PathBuf>,
     /// Print one snapshot and end.
@@ -42,7 +42,11 @@ pub struct Options {
 /// # Errors
 /// Nothing answers, it answers something else, or the terminal fails.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let target = feed::Target::new(&options.admin, options.token_file.as_deref())?;
+    let target = feed::Target::new(
+        &options.admin,
+        options.ca.as_deref(),
+        options.token_file.as_deref(),
+    )?;
     // The first answer is waited for: an address with a mistake is told, not shown.
     let feed = Feed::start(target);
     let first = feed.first()?;

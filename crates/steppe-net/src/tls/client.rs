@@ -135,6 +135,12 @@ impl ServerTls {
         })
     }
 
+    /// What rustls is told, for a client that runs on no [`Transport`].
+    #[must_use]
+    pub fn rustls_config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
     /// Agrees with the server behind `socket`, whose address is `host`, a name or an IP address.
     ///
     /// # Errors

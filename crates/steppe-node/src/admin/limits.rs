@@ -7,6 +7,9 @@ use std::time::Duration;
 /// more takes the place of the one that has waited longest for its peer.
 pub const CONNECTIONS_MAX: usize = 64;
 
+/// For a TLS handshake. Peers are near, and nobody keeps a place by half of one.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// For a request's head, and between two requests. Below the usual scrape
 /// interval, so that a scraper that pauses does not keep its place.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);

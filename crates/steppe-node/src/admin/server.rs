@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -9,15 +10,17 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use steppe_net::limits::ACCEPT_PAUSE;
+use steppe_net::tls::ListenerTls;
 use steppe_net::{BoundListener, Listener, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::yield_now;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 use super::connections::{Activity, Connections};
 use super::limits::{
-    CONNECTION_TIME_MAX, CONNECTIONS_MAX, HEADER_BYTES_MAX, HEADER_COUNT_MAX, HEADER_TIMEOUT,
-    LAST_RESPONSE_TIME_MAX, WRITE_STALL_TIME_MAX,
+    CONNECTION_TIME_MAX, CONNECTIONS_MAX, HANDSHAKE_TIMEOUT, HEADER_BYTES_MAX, HEADER_COUNT_MAX,
+    HEADER_TIMEOUT, LAST_RESPONSE_TIME_MAX, WRITE_STALL_TIME_MAX,
 };
 use super::stall::StallBound;
 use super::{AdminError, socket_error};
@@ -26,6 +29,8 @@ use super::{AdminError, socket_error};
 #[derive(Debug)]
 pub(super) struct Server {
     listener: Listener,
+    /// What is spoken below HTTP. `None`: nothing.
+    tls: Option<Arc<ListenerTls>>,
     router: Router,
 }
 
@@ -33,13 +38,17 @@ impl Server {
     pub(super) fn new(
         key: &'static str,
         bound: BoundListener,
-        router: Router,
+        (tls, router): (Option<Arc<ListenerTls>>, Router),
     ) -> Result<Self, AdminError> {
         let address = bound.address().clone();
         let listener = bound
             .into_listener()
             .map_err(|source| socket_error(key, &address, source))?;
-        Ok(Self { listener, router })
+        Ok(Self {
+            listener,
+            tls,
+            router,
+        })
     }
 
     /// Accepts for ever. Connections end with this future.
@@ -49,8 +58,10 @@ impl Server {
             match poll_fn(|cx| self.listener.poll_accept(cx)).await {
                 Ok((stream, _)) => {
                     let router = self.router.clone();
+                    // With the files as they were read last.
+                    let tls = self.tls.as_ref().map(|tls| tls.rustls_config().into());
                     connections.make_room().await;
-                    connections.spawn(|activity| serve(stream, router, activity));
+                    connections.spawn(|activity| serve(stream, (tls, router), activity));
                     // The new one reads what it was sent before a newer one can take its place,
                     // even if hundreds wait in the listener's queue.
                     yield_now().await;
@@ -64,18 +75,33 @@ impl Server {
     }
 }
 
-async fn serve(stream: Stream, router: Router, activity: Activity) {
+async fn serve(stream: Stream, told: (Option<TlsAcceptor>, Router), activity: Activity) {
     match stream {
-        Stream::Tcp(stream) => serve_io(stream, router, activity).await,
-        Stream::Unix(stream) => serve_io(stream, router, activity).await,
+        Stream::Tcp(stream) => serve_io(stream, told, activity).await,
+        Stream::Unix(stream) => serve_io(stream, told, activity).await,
     }
 }
 
-async fn serve_io<I>(io: I, router: Router, activity: Activity)
+async fn serve_io<I>(io: I, (tls, router): (Option<TlsAcceptor>, Router), activity: Activity)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let io = TokioIo::new(StallBound::new(io, WRITE_STALL_TIME_MAX, activity.clone()));
+    let io = StallBound::new(io, WRITE_STALL_TIME_MAX, activity.clone());
+    let Some(tls) = tls else {
+        return serve_http(io, router, activity).await;
+    };
+    match timeout(HANDSHAKE_TIMEOUT, tls.accept(io)).await {
+        Ok(Ok(session)) => serve_http(session, router, activity).await,
+        Ok(Err(error)) => tracing::debug!(%error, "admin TLS handshake failed"),
+        Err(_) => tracing::debug!("admin TLS handshake ran out of time"),
+    }
+}
+
+async fn serve_http<I>(io: I, router: Router, activity: Activity)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let io = TokioIo::new(io);
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request| {
         let in_flight = activity.begin_request();

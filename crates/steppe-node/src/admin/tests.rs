@@ -47,6 +47,7 @@ fn settings() -> Settings {
         listen: loopback(),
         probes: None,
         token_file: None,
+        tls: None,
     }
 }
 

@@ -5,17 +5,21 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use steppe_net::ListenAddress;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::code::Code;
 use super::console::{complain, load, print, say};
+use crate::admin::trust;
 
 /// The whole exchange may take this long: less than probes of containers wait.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -25,68 +29,147 @@ const ANSWER_BYTES_MAX: u64 = 8 << 10;
 
 #[derive(Debug, Args)]
 pub(super) struct Health {
-    /// Where admin, or its probes, listen: an IP address and port, or unix:PATH
-    #[arg(long, value_name = "ADDRESS", value_parser = address, default_value = "127.0.0.1:9900")]
-    admin: ListenAddress,
+    /// Where admin, or its probes, listen: IP:PORT, unix:PATH, or https://HOST:PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = place, default_value = "127.0.0.1:9900")]
+    admin: Place,
+    /// Authorities of the certificate of https, PEM, instead of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    ca: Option<PathBuf>,
     /// Configuration of the node, which tells where instead
     #[arg(short, long = "config", value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
+}
+
+/// Where to ask, as people write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Plain(ListenAddress),
+    /// `HOST:PORT`.
+    Https(String),
+}
+
+/// Where to ask, and how.
+#[derive(Debug)]
+struct Probed {
+    place: Place,
+    address: ListenAddress,
+    tls: Option<Tls>,
+}
+
+/// What TLS to admin takes.
+#[derive(Debug)]
+struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
 }
 
 pub(super) const HELP: &str = "\
 Examples:
   steppe health
   steppe health --admin unix:/run/steppe/admin.sock
+  steppe health --admin https://127.0.0.1:9900 --ca admin.crt
   steppe health -c /etc/steppe/steppe.toml
 
 Exit codes: 0 where the node is ready; 1 where it starts, drains or doesn't answer.";
 
 pub(super) fn run(options: Health) -> ExitCode {
-    let address = match probed(options) {
-        Ok(address) => address,
+    let probed = match options.config {
+        Some(file) => configured(&file),
+        None => given(options.admin, options.ca.as_deref()),
+    };
+    let probed = match probed {
+        Ok(probed) => probed,
         Err(code) => return code.into(),
     };
-    match ask(&address) {
+    match ask(&probed) {
         Ok(answer) if answer.status == 200 => print(&format!("{}\n", answer.word)),
         Ok(answer) => {
-            say(&format!("steppe: {address}: {answer}\n"));
+            say(&format!("steppe: {probed}: {answer}\n"));
             ExitCode::FAILURE
         }
         Err(error) => {
-            say(&format!("steppe: {address}: {error}\n"));
+            say(&format!("steppe: {probed}: {error}\n"));
             ExitCode::FAILURE
         }
     }
 }
 
-fn address(text: &str) -> Result<ListenAddress, String> {
-    match text.strip_prefix("unix:") {
-        Some(path) => Ok(ListenAddress::Unix(PathBuf::from(path))),
-        None => text
-            .parse()
-            .map(ListenAddress::Tcp)
-            .map_err(|_| "write an IP address and a port, or unix:PATH".to_owned()),
+fn place(text: &str) -> Result<Place, String> {
+    const FORMS: &str = "write an IP address and a port, unix:PATH, or https://HOST:PORT";
+    if let Some(authority) = text.strip_prefix("https://") {
+        let authority = authority.trim_end_matches('/');
+        let has_port = authority
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        let is_whole = has_port && !authority.contains('/');
+        return match is_whole {
+            true => Ok(Place::Https(authority.to_owned())),
+            false => Err(FORMS.to_owned()),
+        };
     }
+    let address = match text.strip_prefix("unix:") {
+        Some(path) => ListenAddress::Unix(PathBuf::from(path)),
+        None => ListenAddress::Tcp(text.parse().map_err(|_| FORMS.to_owned())?),
+    };
+    Ok(Place::Plain(address))
 }
 
-/// Where to ask.
-fn probed(options: Health) -> Result<ListenAddress, Code> {
-    let Some(file) = options.config else {
-        return Ok(options.admin);
+/// Where the command line says.
+fn given(place: Place, ca: Option<&Path>) -> Result<Probed, Code> {
+    let authority = match &place {
+        Place::Https(authority) => authority.clone(),
+        Place::Plain(address) => {
+            let address = address.clone();
+            return Ok(Probed {
+                place,
+                address,
+                tls: None,
+            });
+        }
     };
-    let outcome = load(&file)?;
+    let failed = |why: String| {
+        say(&format!("steppe: https://{authority}: {why}\n"));
+        Code::Configuration
+    };
+    let addresses = authority.to_socket_addrs();
+    let address = addresses.map_err(|error| failed(error.to_string()))?.next();
+    let address = address.ok_or_else(|| failed("no address".to_owned()))?;
+    let (host, _) = authority.rsplit_once(':').unwrap_or_default();
+    let name = trust::name(host).ok_or_else(|| failed("no name to verify".to_owned()))?;
+    let config = trust::by_authority(ca).map_err(|error| failed(error.to_string()))?;
+    Ok(Probed {
+        place,
+        address: ListenAddress::Tcp(address),
+        tls: Some(Tls { config, name }),
+    })
+}
+
+/// Where a node with this configuration listens. Probes that stand apart have no TLS.
+fn configured(file: &Path) -> Result<Probed, Code> {
+    let outcome = load(file)?;
     let Some(config) = outcome.config else {
         complain(&outcome.report);
         return Err(Code::Configuration);
     };
-    let Some(admin) = config.admin else {
-        say(&format!(
-            "steppe: {} has no [admin] to ask\n",
-            file.display()
-        ));
-        return Err(Code::Configuration);
+    let failed = |why: String| {
+        say(&format!("steppe: {} {why}\n", file.display()));
+        Code::Configuration
     };
-    Ok(reachable(admin.probes.unwrap_or(admin.listen)))
+    let admin = config.admin;
+    let admin = admin.ok_or_else(|| failed("has no [admin] to ask".to_owned()))?;
+    let is_apart = admin.probes.is_some();
+    let address = reachable(admin.probes.unwrap_or(admin.listen));
+    let tls = admin.tls.filter(|_| !is_apart).map(|files| {
+        let config = trust::by_file(&files.cert).map_err(|error| failed(error.to_string()))?;
+        // The key is verified, no name.
+        let name = trust::name("localhost").expect("a valid name");
+        Ok(Tls { config, name })
+    });
+    Ok(Probed {
+        place: Place::Plain(address.clone()),
+        address,
+        tls: tls.transpose()?,
+    })
 }
 
 /// Nothing can be reached at the unspecified address that a node may listen on.
@@ -116,47 +199,90 @@ impl fmt::Display for Answer {
     }
 }
 
-fn ask(address: &ListenAddress) -> io::Result<Answer> {
+impl fmt::Display for Probed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Plain(address) => write!(f, "{address}"),
+            Place::Https(authority) => write!(f, "https://{authority}"),
+        }
+    }
+}
+
+fn ask(probed: &Probed) -> io::Result<Answer> {
     let end = Instant::now() + TIMEOUT;
-    let answer = match address {
+    let host = match (&probed.place, &probed.address) {
+        (Place::Https(authority), _) => authority.clone(),
+        (_, ListenAddress::Tcp(tcp)) => tcp.to_string(),
+        (_, ListenAddress::Unix(_)) => "localhost".to_owned(),
+    };
+    let tls = probed.tls.as_ref();
+    let answer = match &probed.address {
         ListenAddress::Tcp(tcp) => {
             let stream = TcpStream::connect_timeout(tcp, TIMEOUT)?;
             stream.set_write_timeout(Some(TIMEOUT))?;
             let wait = |limit| stream.set_read_timeout(Some(limit));
-            exchange(&stream, &stream, &tcp.to_string(), wait, end)?
+            exchange(tls, Timed::new(&stream, wait, end), &host)?
         }
         ListenAddress::Unix(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_write_timeout(Some(TIMEOUT))?;
             let wait = |limit| stream.set_read_timeout(Some(limit));
-            exchange(&stream, &stream, "localhost", wait, end)?
+            exchange(tls, Timed::new(&stream, wait, end), &host)?
         }
     };
     parse(&answer).ok_or_else(|| io::Error::other("no answer of HTTP/1.1"))
 }
 
-fn exchange(
-    mut writer: impl Write,
-    reader: impl Read,
-    host: &str,
-    wait: impl Fn(Duration) -> io::Result<()>,
+/// A socket of which each read ends in time.
+struct Timed<S, W> {
+    socket: S,
+    wait: W,
     end: Instant,
-) -> io::Result<Vec<u8>> {
-    let request = format!("GET /readyz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
-    writer.write_all(request.as_bytes())?;
-    let mut reader = reader.take(ANSWER_BYTES_MAX);
-    let (mut answer, mut part) = (Vec::new(), [0; 1024]);
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
+}
+
+impl<S, W> Timed<S, W> {
+    fn new(socket: S, wait: W, end: Instant) -> Self {
+        Self { socket, wait, end }
+    }
+}
+
+impl<S: Read, W: Fn(Duration) -> io::Result<()>> Read for Timed<S, W> {
+    fn read(&mut self, part: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        wait(left)?;
-        match reader.read(&mut part)? {
-            0 => return Ok(answer),
-            length => answer.extend_from_slice(&part[..length]),
-        }
+        (self.wait)(left)?;
+        self.socket.read(part)
     }
+}
+
+impl<S: Write, W> Write for Timed<S, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+fn exchange(tls: Option<&Tls>, socket: impl Read + Write, host: &str) -> io::Result<Vec<u8>> {
+    let Some(Tls { config, name }) = tls else {
+        return exchange_on(socket, host);
+    };
+    let session = ClientConnection::new(Arc::clone(config), name.clone());
+    let session = session.map_err(io::Error::other)?;
+    exchange_on(StreamOwned::new(session, socket), host)
+}
+
+fn exchange_on(mut stream: impl Read + Write, host: &str) -> io::Result<Vec<u8>> {
+    let request = format!("GET /readyz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    stream.flush()?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    Ok(answer)
 }
 
 fn parse(answer: &[u8]) -> Option<Answer> {
@@ -177,10 +303,19 @@ mod tests {
     #[test]
     fn addresses_are_as_in_a_configuration() {
         let tcp = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 9900)));
-        assert_eq!(address("127.0.0.1:9900"), Ok(tcp));
+        assert_eq!(place("127.0.0.1:9900"), Ok(Place::Plain(tcp)));
         let unix = ListenAddress::Unix(PathBuf::from("/run/a"));
-        assert_eq!(address("unix:/run/a"), Ok(unix));
-        address("localhost").expect_err("no port");
+        assert_eq!(place("unix:/run/a"), Ok(Place::Plain(unix)));
+        for wrong in [
+            "localhost",
+            "https://localhost",
+            "https://a:1/x",
+            "https://:1",
+        ] {
+            place(wrong).expect_err(wrong);
+        }
+        let https = Ok(Place::Https("localhost:9900".to_owned()));
+        assert_eq!(place("https://localhost:9900/"), https);
     }
 
     #[test]
@@ -190,7 +325,7 @@ mod tests {
             ("[::]:1", "[::1]:1"),
             ("10.1.2.3:1", "10.1.2.3:1"),
         ] {
-            let address = reachable(address(listens).expect("an address"));
+            let address = reachable(ListenAddress::Tcp(listens.parse().expect("an address")));
             assert_eq!(address.to_string(), asked);
         }
     }

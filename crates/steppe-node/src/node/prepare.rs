@@ -83,6 +83,7 @@ fn bind_admin(config: &Config, inherited: &Inherited) -> Result<Option<Admin>, a
         listen: admin.listen.clone(),
         probes: admin.probes.clone(),
         token_file: admin.token_file.clone(),
+        tls: admin.tls.clone(),
     };
     Admin::bind(&settings, inherited).map(Some)
 }

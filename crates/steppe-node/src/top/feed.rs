@@ -3,6 +3,7 @@
 //! Invariant: an update waits in a queue of [`QUEUE`]; when the terminal hangs, reading stops.
 //! Lost connections are made again, ever more slowly, until the command ends.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -17,8 +18,11 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::admin::limits::TOKEN_BYTES_MAX;
+use crate::admin::trust;
 
 /// Updates that wait to be shown.
 const QUEUE: usize = 4;
@@ -42,9 +46,10 @@ pub(super) enum Update {
 }
 
 /// Where to read, and what to show there.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Target {
     place: Place,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
     token: Option<String>,
 }
 
@@ -56,19 +61,41 @@ enum Place {
 }
 
 impl Target {
-    /// Reads an address as people write it, and the token.
-    pub(super) fn new(admin: &str, token_file: Option<&Path>) -> anyhow::Result<Self> {
+    /// Reads an address as people write it, authorities where it begins with https, and the
+    /// token.
+    pub(super) fn new(
+        admin: &str,
+        ca: Option<&Path>,
+        token_file: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let place = place(admin)?;
+        let tls = match &place {
+            Place::Tcp(authority) if admin.starts_with("https://") => Some(tls(authority, ca)?),
+            _ => None,
+        };
+        ensure!(
+            ca.is_none() || tls.is_some(),
+            "{admin}: --ca needs an address that begins with https://"
+        );
         Ok(Self {
-            place: place(admin)?,
+            place,
+            tls,
             token: token_file.map(read_token).transpose()?,
         })
     }
 
     fn shown(&self) -> String {
         match &self.place {
+            Place::Tcp(authority) if self.tls.is_some() => format!("https://{authority}"),
             Place::Tcp(authority) => authority.clone(),
             Place::Unix(path) => format!("unix:{}", path.display()),
         }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "admin at {}", self.shown())
     }
 }
 
@@ -76,20 +103,26 @@ fn place(admin: &str) -> anyhow::Result<Place> {
     if let Some(path) = admin.strip_prefix("unix:") {
         return Ok(Place::Unix(path.into()));
     }
-    ensure!(
-        !admin.starts_with("https:"),
-        "{admin}: admin has no TLS of its own: use http:// or unix:"
-    );
-    let authority = admin.strip_prefix("http://").unwrap_or(admin);
+    let authority = admin
+        .strip_prefix("https://")
+        .or_else(|| admin.strip_prefix("http://"))
+        .unwrap_or(admin);
     let authority = authority.trim_end_matches('/');
     let has_port = authority
         .rsplit_once(':')
         .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     ensure!(
         has_port && !authority.contains('/'),
-        "{admin}: not an admin address: expected http://HOST:PORT or unix:PATH"
+        "{admin}: not an admin address: expected http://HOST:PORT, https://HOST:PORT or unix:PATH"
     );
     Ok(Place::Tcp(authority.to_owned()))
+}
+
+fn tls(authority: &str, ca: Option<&Path>) -> anyhow::Result<(TlsConnector, ServerName<'static>)> {
+    let (host, _) = authority.rsplit_once(':').context("no port")?;
+    let name = trust::name(host).with_context(|| format!("https://{authority}: no valid name"))?;
+    let config = trust::by_authority(ca).with_context(|| format!("https://{authority}"))?;
+    Ok((config.into(), name))
 }
 
 fn read_token(file: &Path) -> anyhow::Result<String> {
@@ -170,7 +203,12 @@ async fn read(target: &Target, updates: &SyncSender<Update>) -> anyhow::Result<(
         Place::Tcp(authority) => {
             let stream = timeout(SILENCE, TcpStream::connect(authority)).await;
             let stream = stream.context("no connection in time")??;
-            read_from(stream, authority, target, updates).await
+            let Some((connector, name)) = &target.tls else {
+                return read_from(stream, authority, target, updates).await;
+            };
+            let session = timeout(SILENCE, connector.connect(name.clone(), stream)).await;
+            let session = session.context("no TLS in time")?.context("TLS")?;
+            read_from(session, authority, target, updates).await
         }
         Place::Unix(path) => {
             let stream = UnixStream::connect(path).await?;
@@ -258,17 +296,17 @@ mod tests {
             ("localhost:9900", "localhost:9900"),
             ("unix:/run/steppe.sock", "unix:/run/steppe.sock"),
         ] {
-            let target = Target::new(given, None).expect(given);
+            let target = Target::new(given, None, None).expect(given);
             assert_eq!(target.shown(), want);
         }
         for wrong in [
-            "https://a:1",
+            "https://a",
             "9900",
             "http://a",
             "http://a:1/memory",
             ":9900",
         ] {
-            let refused = Target::new(wrong, None).expect_err(wrong);
+            let refused = Target::new(wrong, None, None).expect_err(wrong);
             assert!(refused.to_string().starts_with(wrong), "{refused}");
         }
     }
