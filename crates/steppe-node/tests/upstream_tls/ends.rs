@@ -1,7 +1,7 @@
 //! How a server's connection ends: with `close_notify`, or cut by whoever wants a response to look
 //! complete (RFC 8446 §6.1, RFC 9112 §9.8).
 
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use steppe_testkit::{OriginPeer, RawOrigin, TlsServer};
@@ -58,7 +58,7 @@ enum Outcome {
 
 fn outcome(response: &'static str, (end, when): (End, When)) -> Outcome {
     let authority = Authority::new("one");
-    let (client, origin) = channel();
+    let (client, origin) = sync_channel(1);
     let origin = ending(&authority, (response, end), origin);
     let node = node(&authority, origin.address(), (CA, ""));
     if when == When::AtOnce {
@@ -134,7 +134,7 @@ fn an_incomplete_response_fails_either_way() {
 #[test]
 fn a_kept_connection_that_is_cut_is_no_failure() {
     let authority = Authority::new("one");
-    let (_, ended) = channel();
+    let (_, ended) = sync_channel(1);
     let response = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
     let origin = ending(&authority, (response, CUT), ended);
     let node = node(&authority, origin.address(), (CA, ""));
