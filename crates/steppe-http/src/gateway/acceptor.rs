@@ -223,7 +223,7 @@ impl Introduced {
         let mut session = None;
         if let Some(tls) = &settings.tls {
             let agreed = self
-                .agree(tls, transport, pending.take(), &deadline)
+                .agree(tls, (transport, pending.take()), &deadline, ends.0)
                 .await?;
             (transport, session) = (agreed.0, Some(Box::new(agreed.1)));
         }
@@ -268,13 +268,14 @@ impl Introduced {
     async fn agree(
         &self,
         tls: &Arc<ListenerTls>,
-        transport: Transport,
-        pending: Option<Buffer>,
+        (transport, pending): (Transport, Option<Buffer>),
         deadline: &Deadline,
+        client: PeerAddress,
     ) -> Result<(Transport, ClientSession), Option<CloseReason>> {
         let settings = self.listener.settings();
         deadline.set(Instant::now(), settings.timeouts.handshake);
-        let slot = self.listener.handshakes.begin(settings.handshakes);
+        let in_progress = &self.listener.handshakes;
+        let slot = in_progress.begin(settings.handshakes, client.ip());
         let accepting = AcceptingTls {
             tls,
             slot: &slot,

@@ -1,13 +1,16 @@
 //! Handshakes in progress on one worker: how many there may be, and whose turn it is.
 //!
-//! Invariants: of too many, the oldest that waits for its client gives way, which is no client that
-//! answers; where all wait for this worker, the youngest does. A turn of the event loop has one
+//! Invariants: of too many, one gives way whose source has the most, so that a crowd from one
+//! address ends its own. Of these the oldest that waits for its client does, which is no client
+//! that answers; where all wait for this worker, the youngest. A turn of the event loop has one
 //! step of one handshake at most, so that connections which are established are served between
 //! any two.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
+use std::net::{IpAddr, Ipv6Addr};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -22,6 +25,8 @@ struct Inner {
     /// The oldest first; those that are over are dropped when they get to the front.
     queue: RefCell<VecDeque<Rc<Entry>>>,
     in_progress: Cell<usize>,
+    /// The same, by source; none without any.
+    by_source: RefCell<HashMap<IpAddr, Rc<Cell<usize>>>>,
     /// Of these, those that wait for their turn here.
     waiting_for_turn: Cell<usize>,
     turns: Rc<Turns>,
@@ -34,6 +39,9 @@ pub struct Turns(Semaphore);
 #[derive(Debug)]
 struct Entry {
     state: Cell<State>,
+    source: IpAddr,
+    /// How many its source has in progress.
+    siblings: Rc<Cell<usize>>,
     waits_for_turn: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
@@ -65,6 +73,7 @@ impl Handshakes {
         Self(Rc::new(Inner {
             queue: RefCell::default(),
             in_progress: Cell::new(0),
+            by_source: RefCell::default(),
             waiting_for_turn: Cell::new(0),
             turns,
         }))
@@ -76,12 +85,17 @@ impl Handshakes {
         self.0.in_progress.get()
     }
 
-    /// Begins one; where more than `count_max` are in progress then, the oldest is evicted.
+    /// Begins one of `client`; where more than `count_max` are in progress then, one is evicted.
     #[must_use]
-    pub fn begin(&self, count_max: usize) -> InProgress {
+    pub fn begin(&self, count_max: usize, client: IpAddr) -> InProgress {
         let inner = &self.0;
+        let source = source(client);
+        let siblings = Rc::clone(inner.by_source.borrow_mut().entry(source).or_default());
+        siblings.set(siblings.get() + 1);
         let entry = Rc::new(Entry {
             state: Cell::new(State::InProgress),
+            source,
+            siblings,
             waits_for_turn: Cell::new(false),
             waker: RefCell::default(),
         });
@@ -89,7 +103,7 @@ impl Handshakes {
         queue.push_back(Rc::clone(&entry));
         inner.in_progress.set(inner.in_progress.get() + 1);
         if inner.in_progress.get() > count_max.max(1) {
-            inner.evict(inner.oldest_that_waits(&queue).unwrap_or(&entry));
+            inner.evict(inner.victim(&queue).unwrap_or(&entry));
         }
         inner.compact(&mut queue);
         drop(queue);
@@ -100,24 +114,53 @@ impl Handshakes {
     }
 }
 
-impl Inner {
-    /// The oldest that waits for its client, but for the youngest of all.
-    fn oldest_that_waits<'a>(&self, queue: &'a VecDeque<Rc<Entry>>) -> Option<&'a Rc<Entry>> {
-        // Otherwise a crowd that all wait here would be searched for each that joins it.
-        if self.waiting_for_turn.get() + 1 >= self.in_progress.get() {
-            return None;
+/// As far as clients are told apart: whoever has an address of IPv6 has its network of 64 bits.
+fn source(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = address.to_bits() & !u128::from(u64::MAX);
+            IpAddr::V6(Ipv6Addr::from_bits(network))
         }
-        let mut older = queue.iter().take(queue.len() - 1);
-        older.find(|entry| entry.state.get() == State::InProgress && !entry.waits_for_turn.get())
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+impl Inner {
+    /// Who gives way, the youngest having just come.
+    fn victim<'a>(&self, queue: &'a VecDeque<Rc<Entry>>) -> Option<&'a Rc<Entry>> {
+        let by_source = self.by_source.borrow();
+        let most = by_source.values().map(|count| count.get()).max()?;
+        let is_of_crowd = |entry: &&Rc<Entry>| {
+            entry.state.get() == State::InProgress && entry.siblings.get() == most
+        };
+        // Otherwise a crowd that all wait here would be searched for each that joins it.
+        let any_waits_for_client = self.waiting_for_turn.get() + 1 < self.in_progress.get();
+        let mut older = queue.iter().take(queue.len() - 1).filter(is_of_crowd);
+        let oldest = match any_waits_for_client {
+            true => older.find(|entry| !entry.waits_for_turn.get()),
+            false => None,
+        };
+        oldest.or_else(|| queue.iter().rfind(is_of_crowd))
     }
 
     fn evict(&self, entry: &Entry) {
         if entry.state.get() == State::InProgress {
-            entry.state.set(State::Evicted);
-            self.in_progress.set(self.in_progress.get() - 1);
+            self.end(entry, State::Evicted);
             if let Some(waker) = entry.waker.take() {
                 waker.wake();
             }
+        }
+    }
+
+    /// It is in progress no more.
+    fn end(&self, entry: &Entry, state: State) {
+        if entry.state.replace(state) != State::InProgress {
+            return;
+        }
+        self.in_progress.set(self.in_progress.get() - 1);
+        entry.siblings.set(entry.siblings.get() - 1);
+        if entry.siblings.get() == 0 {
+            self.by_source.borrow_mut().remove(&entry.source);
         }
     }
 
@@ -158,7 +201,8 @@ impl InProgress {
     /// The turn passes on.
     pub async fn step<T>(&self, step: impl FnOnce() -> T) -> Result<T, Evicted> {
         let waiting = WaitingForTurn::new(self);
-        let turn = self.handshakes.0.turns.0.acquire().await;
+        let mut turn = pin!(self.handshakes.0.turns.0.acquire());
+        let turn = self.unless_evicted(|cx| turn.as_mut().poll(cx)).await?;
         drop(waiting);
         if self.entry.state.get() == State::Evicted {
             return Err(Evicted);
@@ -213,35 +257,37 @@ pub struct Evicted;
 impl Drop for InProgress {
     fn drop(&mut self) {
         let inner = &self.handshakes.0;
-        if self.entry.state.replace(State::Over) == State::InProgress {
-            inner.in_progress.set(inner.in_progress.get() - 1);
-        }
+        inner.end(&self.entry, State::Over);
         inner.compact(&mut inner.queue.borrow_mut());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     #[test]
     fn the_oldest_gives_way_and_what_is_over_is_forgotten() {
         let handshakes = Handshakes::new(Rc::default());
         let mut cx = Context::from_waker(Waker::noop());
-        let first = handshakes.begin(2);
-        let second = handshakes.begin(2);
+        let first = handshakes.begin(2, CLIENT);
+        let second = handshakes.begin(2, CLIENT);
         assert!(first.poll_evicted(&mut cx).is_pending());
-        let third = handshakes.begin(2);
+        let third = handshakes.begin(2, CLIENT);
         assert!(first.poll_evicted(&mut cx).is_ready());
         assert!(second.poll_evicted(&mut cx).is_pending());
         drop(second);
-        let fourth = handshakes.begin(2);
+        let fourth = handshakes.begin(2, CLIENT);
         assert!(third.poll_evicted(&mut cx).is_pending());
         assert_eq!(handshakes.count(), 2);
         drop((first, third, fourth));
         assert_eq!(handshakes.count(), 0);
         for _ in 0..1000 {
-            let _short = handshakes.begin(2);
+            let _short = handshakes.begin(2, CLIENT);
         }
         assert!(handshakes.0.queue.borrow().len() < 70);
     }
@@ -251,24 +297,59 @@ mod tests {
         let handshakes = Handshakes::new(Rc::default());
         let mut cx = Context::from_waker(Waker::noop());
         let _turn = handshakes.0.turns.0.try_acquire().expect("it is free");
-        let (first, second) = (handshakes.begin(2), handshakes.begin(2));
+        let (first, second) = (handshakes.begin(2, CLIENT), handshakes.begin(2, CLIENT));
         {
             let mut step = std::pin::pin!(first.step(|| ()));
             assert!(step.as_mut().poll(&mut cx).is_pending());
-            let _third = handshakes.begin(2);
+            let _third = handshakes.begin(2, CLIENT);
             assert!(first.poll_evicted(&mut cx).is_pending());
             assert!(second.poll_evicted(&mut cx).is_ready());
         }
-        let fourth = handshakes.begin(2);
+        let fourth = handshakes.begin(2, CLIENT);
         let mut steps = [&first, &fourth].map(|one| Box::pin(one.step(|| ())));
         assert!(
             steps
                 .iter_mut()
                 .all(|step| step.as_mut().poll(&mut cx).is_pending())
         );
-        let fifth = handshakes.begin(2);
+        let fifth = handshakes.begin(2, CLIENT);
         assert!(fifth.poll_evicted(&mut cx).is_ready());
         assert!(first.poll_evicted(&mut cx).is_pending());
+    }
+
+    #[test]
+    fn a_crowd_from_one_address_ends_its_own() {
+        let handshakes = Handshakes::new(Rc::default());
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut is_evicted = |one: &InProgress| one.poll_evicted(&mut cx).is_ready();
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let begin = |client: &str| handshakes.begin(4, address(client));
+        let lonely = begin("192.0.2.1");
+        // One network.
+        let crowd = ["2001:db8::1", "2001:db8::2", "2001:db8::3"].map(begin);
+        let other = begin("2001:db8:0:1::1");
+        assert!(is_evicted(&crowd[0]) && !is_evicted(&other));
+        let fourth = begin("2001:db8::4");
+        assert!(is_evicted(&crowd[1]) && !is_evicted(&fourth) && !is_evicted(&lonely));
+        // Who has as many as the others gives way by age.
+        drop((crowd, fourth));
+        let others = ["192.0.2.2", "192.0.2.3", "192.0.2.4"].map(begin);
+        assert!(is_evicted(&lonely) && !is_evicted(&others[2]));
+        // Where all of a crowd wait for their turn, its youngest does, and waits no longer.
+        drop((lonely, other, others));
+        assert!(handshakes.0.by_source.borrow().is_empty());
+        let _turn = handshakes.0.turns.0.try_acquire().expect("it is free");
+        let crowd = [(); 4].map(|()| begin("192.0.2.1"));
+        let mut steps = crowd
+            .iter()
+            .map(|one| Box::pin(one.step(|| ())))
+            .collect::<Vec<_>>();
+        let mut noop = Context::from_waker(Waker::noop());
+        let mut waiting = steps.iter_mut().map(|step| step.as_mut().poll(&mut noop));
+        assert!(waiting.all(|step| step.is_pending()));
+        let lonely = begin("192.0.2.2");
+        assert!(is_evicted(&crowd[3]) && !is_evicted(&lonely));
+        assert_eq!(steps[3].as_mut().poll(&mut noop), Poll::Ready(Err(Evicted)));
     }
 
     #[test]
@@ -280,7 +361,7 @@ mod tests {
             let handshakes = Handshakes::new(Rc::default());
             let mut tasks = Vec::new();
             for _ in 0..8 {
-                let (log, slot) = (Rc::clone(&log), handshakes.begin(100));
+                let (log, slot) = (Rc::clone(&log), handshakes.begin(100, CLIENT));
                 tasks.push(tokio::task::spawn_local(async move {
                     let done = slot.step(|| log.borrow_mut().push('h')).await;
                     done.expect("there is room");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -142,7 +143,7 @@ async fn accept(
 ) -> Result<(Transport, Agreed), HandshakeError> {
     let deadlines = Deadlines::default();
     let deadline = deadlines.add();
-    let slot = Handshakes::new(Rc::default()).begin(10);
+    let slot = Handshakes::new(Rc::default()).begin(10, Ipv4Addr::LOCALHOST.into());
     let accepting = Accepting {
         tls,
         slot: &slot,

@@ -3,7 +3,7 @@
 use steppe_testkit::{Authority, Issued, Leaf, Peer, RawOrigin, SClient, Steppe, TlsClient};
 
 use super::hello::{Hello, record};
-use super::{GET, NAME, OK, Site, eventually, expect_outcome, handshakes};
+use super::{GET, NAME, OK, Site, expect_count, expect_outcome};
 
 /// Alerts of RFC 8446 §6.2.
 const UNEXPECTED_MESSAGE: u8 = 10;
@@ -47,9 +47,7 @@ fn versions_before_1_2_are_told_so() {
         hello.remove(Hello::SUPPORTED_VERSIONS);
         expect_alert(&answer(&node, &record(&hello.encode())), PROTOCOL_VERSION);
         let count = number as f64 + 1.0;
-        eventually("it is counted", || {
-            handshakes(&node, "incompatible") == count
-        });
+        expect_count(&node, "incompatible", count);
     }
     // Without an extension that only TLS 1.2 has, rustls says no more than that it fails.
     for version in ["-tls1", "-tls1_1"] {
@@ -70,7 +68,7 @@ fn nobody_renegotiates() {
         .run();
     assert!(said.text.contains("RENEGOTIATING"), "{}", said.text);
     assert!(said.text.contains("no renegotiation"), "{}", said.text);
-    assert_eq!(handshakes(&node, "full"), 1.0);
+    expect_count(&node, "full", 1.0);
 }
 
 #[test]
@@ -107,7 +105,7 @@ fn a_client_hello_has_16_kib_at_most() {
     peer.send(record(&hello.encode()));
     expect_server_hello(&mut peer);
     drop(peer);
-    eventually("it is counted", || handshakes(&node, "closed") == 1.0);
+    expect_count(&node, "closed", 1.0);
     hello.pad_to(HELLO_BYTES_MAX + 1);
     let message = hello.encode();
     let too_large: Vec<u8> = message.chunks(1 << 14).flat_map(record).collect();
@@ -194,7 +192,7 @@ fn what_is_no_tls_is_told_what_the_port_is() {
     for (number, bytes) in cases.into_iter().enumerate() {
         expect_alert(&answer(&node, bytes), UNEXPECTED_MESSAGE);
         let count = number as f64 + 1.0;
-        eventually("it is counted", || handshakes(&node, "not_tls") == count);
+        expect_count(&node, "not_tls", count);
     }
     assert_eq!(origin.accepted(), 0);
 }
@@ -210,7 +208,7 @@ fn whoever_leaves_within_a_handshake_is_forgotten() {
         peer.send(&hello[..part]);
         peer.finish().rest();
         let count = number as f64 + 1.0;
-        eventually("it is counted", || handshakes(&node, "closed") == count);
+        expect_count(&node, "closed", count);
     }
     let held = node.metrics().sum("steppe_http_connections", &[]);
     assert_eq!(held, 0.0);

@@ -7,7 +7,7 @@ use steppe_testkit::{
     eventually,
 };
 
-use super::{GET, GET_AND_CLOSE, NAME, OK, Site, expect_outcome, handshakes};
+use super::{GET, GET_AND_CLOSE, NAME, OK, Site, expect_count, expect_outcome, handshakes};
 
 fn status(node: &Steppe, client: &TlsClient) -> u16 {
     let mut peer = client.connect(node.gateway(), NAME);
@@ -154,9 +154,7 @@ fn a_client_certificate_must_be_current() {
         let refused = refusal(&node, &TlsClient::new().showing(&client));
         assert!(refused.contains(alert), "{valid:?} {refused}");
     }
-    eventually("both are counted", || {
-        handshakes(&node, "client_certificate") == 2.0
-    });
+    expect_count(&node, "client_certificate", 2.0);
     assert_eq!(origin.accepted(), 0);
 }
 
@@ -306,7 +304,7 @@ fn timeouts_handshake_ends_those_that_dawdle() {
     let mut established = TlsClient::new().connect(node.gateway(), NAME);
     silent.expect_close();
     assert!(!half_open.rest().is_empty(), "it was answered");
-    eventually("both are counted", || handshakes(&node, "timeout") == 2.0);
+    expect_count(&node, "timeout", 2.0);
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(established.send(GET).response().status(), 200);
 }

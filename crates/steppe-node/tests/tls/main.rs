@@ -103,10 +103,16 @@ fn count(metrics: &Metrics, outcome: &str) -> f64 {
     metrics.sum("steppe_http_tls_handshakes_total", &[("outcome", outcome)])
 }
 
-/// Waits until just one handshake ended so, and no other failed.
+/// Waits until so many handshakes ended so: clients may know it before it is counted.
+#[track_caller]
+fn expect_count(node: &Steppe, outcome: &str, count: f64) {
+    eventually(outcome, || handshakes(node, outcome) == count);
+}
+
+/// Waits until one handshake ended so.
 #[track_caller]
 fn expect_outcome(node: &Steppe, outcome: &str) {
-    eventually(outcome, || handshakes(node, outcome) == 1.0);
+    expect_count(node, outcome, 1.0);
 }
 
 /// Has it read its files again, which must be valid.

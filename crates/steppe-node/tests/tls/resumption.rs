@@ -8,7 +8,7 @@ use steppe_testkit::{
     Authority, Issued, Leaf, Port, RawOrigin, SClient, Scratch, Steppe, TlsClient, Validity,
 };
 
-use super::{GET, GET_AND_CLOSE, NAME, OK, Site, handshakes, reload};
+use super::{GET, GET_AND_CLOSE, NAME, OK, Site, expect_count, reload};
 
 /// Whether `client` gets a response, and whether its session was resumed.
 fn visit(client: &TlsClient, address: SocketAddr) -> Result<bool, String> {
@@ -84,7 +84,7 @@ fn a_reload_that_changes_nothing_keeps_tickets() {
     for client in &clients {
         assert_eq!(visit(client, node.gateway()), Ok(true));
     }
-    assert_eq!(handshakes(&node, "full"), 2.0);
+    expect_count(&node, "full", 2.0);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_client_that_is_revoked_does_not_resume() {
         assert!(refused.contains("CertificateRevoked"), "{refused}");
     }
     assert_eq!(origin.received().matches("GET /").count(), served);
-    assert_eq!(handshakes(&node, "client_certificate"), 2.0);
+    expect_count(&node, "client_certificate", 2.0);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_ticket_from_before_clients_were_asked_does_not_open() {
         let refused = visit(client, node.gateway()).expect_err("it shows no certificate");
         assert!(!refused.is_empty());
     }
-    assert_eq!(handshakes(&node, "client_certificate"), 2.0);
+    expect_count(&node, "client_certificate", 2.0);
 }
 
 #[test]
