@@ -37,6 +37,7 @@ packages() {
     # strace counts system calls; procps and iproute2 look at processes and sockets. Chromium opens
     # the admin page: with its libraries it takes 414 MB, by far the most of all this.
     test | test-all)
+      echo openssl:openssl
       echo g++:c++ git:git nginx:nginx wrk:wrk strace:strace procps:ps iproute2:ss
       echo chromium:chromium
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
@@ -49,6 +50,8 @@ packages() {
       echo redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3 nodejs:node npm:npm
       echo python3:/usr/bin/python3 libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
+      # Scanners of TLS: one of Debian's; the other is on PyPI.
+      echo testssl.sh:testssl python3-venv:/usr/lib/python3.11/ensurepip
       ;;
     soak) echo nginx:nginx valgrind:valgrind openssl:openssl ;;
     # python3 and pip fetch the peers that only PyPI packages.

@@ -9,6 +9,7 @@ mod package;
 mod process;
 mod proofs;
 mod report;
+mod scanners;
 mod soak;
 mod tidy;
 mod tiers;

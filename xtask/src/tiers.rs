@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail, ensure};
 
 use crate::report::{Outcome, Report, TestCounts};
-use crate::{deny, fuzz, process, proofs, tidy};
+use crate::{deny, fuzz, process, proofs, scanners, tidy};
 
 /// What every change must pass.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -19,6 +19,7 @@ pub fn test(fuzz_seconds: u64) -> Result<bool> {
 pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
     let mut report = Report::default();
     first_tier(&mut report, fuzz_seconds);
+    report.step("install sslyze", scanners::install);
     // Each loads a node to its limits: one after the other. They use the build that is there.
     report.step("long tests", || {
         let args = [
