@@ -215,6 +215,29 @@ impl Accepting<'_> {
         }
     }
 
+    /// Says why there is no session, and reads on until the client has heard it: what it sent
+    /// meanwhile would reset the connection, and the alert with it.
+    async fn linger(&self, socket: &mut Transport, tls: &mut Connection) {
+        poll_fn(|cx| {
+            let _ = session::poll_send(cx, socket, tls);
+            let _ = socket.poll_shutdown(cx);
+            Poll::Ready(())
+        })
+        .await;
+        let mut left = CLIENT_FLIGHT_BYTES_MAX;
+        let heard = self.wait(|cx| {
+            let mut thrown_away = [0; 1024];
+            loop {
+                match ready!(socket.poll_discard(cx, &mut thrown_away)) {
+                    Ok(count @ 1..) if count < left => left -= count,
+                    _ => return Poll::Ready(Ok(())),
+                }
+            }
+        });
+        // It may have to give way, as any handshake.
+        let _ = heard.await;
+    }
+
     /// Goes on until both sides are done.
     async fn finish(
         &self,
@@ -253,11 +276,7 @@ impl Accepting<'_> {
                 *pending = None;
             }
             if let Err(error) = fed {
-                poll_fn(|cx| {
-                    let _ = session::poll_send(cx, socket, tls);
-                    Poll::Ready(())
-                })
-                .await;
+                self.linger(socket, tls).await;
                 return Err(refused(error));
             }
         }
