@@ -1,0 +1,106 @@
+//! TLS to servers (`protocol = "h1s"`), with servers that others wrote: nginx, Node.js and
+//! `openssl s_server`. Scripted ones stand in where a connection has to end in the wrong way.
+
+mod connections;
+mod ends;
+mod introduced;
+mod servers;
+mod trust;
+
+use std::net::SocketAddr;
+
+use steppe_testkit::{Authority, Issued, Leaf, Message, Nginx, Port, Scratch, Steppe, eventually};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A certificate for whoever connects to this machine.
+fn local() -> Leaf {
+    Leaf::named(&["localhost", "127.0.0.1"])
+}
+
+/// nginx with TLS at an address of its own.
+struct TlsNginx {
+    nginx: Nginx,
+    files: Scratch,
+    port: Port,
+}
+
+impl TlsNginx {
+    /// Shows `issued`; `{files}` in `lines` stands for a directory with `ca.pem` of `authority`.
+    fn start(authority: &Authority, issued: &Issued, lines: &str) -> Self {
+        Self::listening("ssl", (authority, issued), lines)
+    }
+
+    fn listening(
+        parameters: &str,
+        (authority, issued): (&Authority, &Issued),
+        lines: &str,
+    ) -> Self {
+        let (port, files) = (Port::free(), Scratch::new("nginx-tls"));
+        let cert = files.write("cert.pem", &issued.cert);
+        let key = files.write("key.pem", &issued.key);
+        files.write("ca.pem", authority.pem());
+        let lines = lines.replace("{files}", &files.path().to_string_lossy());
+        let server = format!(
+            "listen {} {parameters}; ssl_certificate {}; ssl_certificate_key {}; {lines}",
+            port.address(),
+            cert.display(),
+            key.display()
+        );
+        Self {
+            nginx: Nginx::start(&server),
+            files,
+            port,
+        }
+    }
+
+    /// Shows another certificate from now on.
+    fn renew(&self, issued: &Issued) {
+        self.files.write("cert.pem", &issued.cert);
+        self.files.write("key.pem", &issued.key);
+        self.nginx.reload();
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+}
+
+/// A node whose upstream speaks TLS with these keys, and has these further lines.
+///
+/// `{scratch}` has `ca.pem` of `authority`.
+fn node(authority: &Authority, server: impl ToString, (tls, lines): (&str, &str)) -> Steppe {
+    let toml = config(tls, lines);
+    let builder = Steppe::builder(STEPPE)
+        .with("origin", server)
+        .with_file("ca.pem", &authority.pem());
+    builder.start(&toml)
+}
+
+/// Handshakes may take their time: machines of tests stall.
+fn config(tls: &str, lines: &str) -> String {
+    let patient = if lines.contains("timeouts") {
+        ""
+    } else {
+        "timeouts = { connect = \"15s\" }"
+    };
+    let upstream =
+        format!("protocol = \"h1s\"\ntls = {{ {tls} }}\n{lines}\n{patient}\n[[http.route]]");
+    Steppe::PLAIN.replace("[[http.route]]", &upstream)
+}
+
+const CA: &str = "ca = \"{scratch}/ca.pem\"";
+
+fn get(node: &Steppe) -> Message {
+    node.exchange(GET)
+}
+
+/// What `/upstreams` says of the only server.
+fn server(node: &Steppe) -> serde_json::Value {
+    node.admin_json("/upstreams")["upstreams"][0]["servers"][0].take()
+}
+
+fn reason(node: &Steppe) -> String {
+    server(node)["reason"].as_str().unwrap_or("none").to_owned()
+}
