@@ -1,0 +1,208 @@
+//! The configurations of docs/tls.md, run as they stand there: only addresses and the folder of their
+//! files are a test's own.
+
+use std::fs;
+use std::path::Path;
+
+use steppe_testkit::{
+    Authority, Issued, Leaf, Peer, RawOrigin, Steppe, SteppeBuilder, TlsClient, TlsServer, Validity,
+};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// The configurations of the page, by the heading that each stands below.
+fn examples() -> Vec<(String, String)> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tls.md");
+    let page = fs::read_to_string(page).expect("the page is there");
+    let mut examples = Vec::new();
+    for section in page.split("\n## ").skip(1) {
+        let heading = section.lines().next().unwrap_or_default();
+        for block in section.split("```toml\n").skip(1) {
+            let toml = block.split("```").next().unwrap_or_default();
+            examples.push((heading.to_owned(), toml.to_owned()));
+        }
+    }
+    examples
+}
+
+/// The one below `heading`, with addresses of the test's own.
+fn example(heading: &str) -> String {
+    let mut found = examples().into_iter().filter(|(of, _)| of == heading);
+    let (_, toml) = found.next().expect("the page has it");
+    assert!(found.next().is_none(), "two below {heading}");
+    let toml = toml
+        .replace("0.0.0.0:8443", "{gateway}")
+        .replace("0.0.0.0:8080", "127.0.0.1:{plain}");
+    format!("[admin]\nlisten = \"{{admin}}\"\n{toml}")
+}
+
+/// Whoever issues the certificates of the page.
+struct Files {
+    ca: Authority,
+    www: Issued,
+    api: Issued,
+    billing: Issued,
+    other: Issued,
+    ledger: Issued,
+}
+
+impl Files {
+    fn new() -> Self {
+        let ca = Authority::new("ca");
+        let issue = |name: &str, serial| ca.issue(&Leaf::named(&[name]).serial(serial));
+        Self {
+            www: issue("www.example.com", 1),
+            api: issue("api.example.com", 2),
+            billing: issue("billing.internal", 3),
+            other: issue("other.internal", 4),
+            ledger: issue("ledger.internal", 5),
+            ca,
+        }
+    }
+
+    /// A node with every file that the page names beside its configuration.
+    fn builder(&self) -> SteppeBuilder<'static> {
+        let revoked = self.ca.revocation_list(&[&self.api], Validity::Current);
+        Steppe::builder(STEPPE)
+            .with_file("www.pem", &self.www.cert)
+            .with_file("www.key", &self.www.key)
+            .with_file("api.pem", &self.api.cert)
+            .with_file("api.key", &self.api.key)
+            .with_file("gateway.pem", &self.billing.cert)
+            .with_file("gateway.key", &self.billing.key)
+            .with_file("clients-ca.pem", &self.ca.pem())
+            .with_file("internal-ca.pem", &self.ca.pem())
+            .with_file("revoked.crl", &revoked)
+            .with_file("tickets.keys", &format!("{}\n", "5a".repeat(32)))
+            .with_port("plain")
+            .0
+    }
+}
+
+fn get(host: &str, path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
+}
+
+/// What a client gets that asks by SNI for `name` and by Host for `host`.
+fn text(client: &TlsClient, node: &Steppe, (name, host): (&str, &str)) -> String {
+    let mut peer = client.connect(node.gateway(), name);
+    peer.send(get(host, "/")).response().text()
+}
+
+#[test]
+fn every_configuration_of_the_page_is_valid() {
+    let files = Files::new();
+    let examples = examples();
+    assert!(examples.len() >= 4, "{examples:?}");
+    for (heading, toml) in examples {
+        let (status, said) = files.builder().run(&["check"], &toml);
+        assert!(status.success(), "{heading}: {said}");
+    }
+}
+
+#[test]
+fn a_site_has_two_names() {
+    let files = Files::new();
+    let toml = example("A site with two names");
+    let (builder, plain) = files.builder().with_port("elsewhere");
+    let node = builder.start(&toml.replace("{plain}", "{elsewhere}"));
+    let client = TlsClient::new();
+    let mut peer = client.connect(node.gateway(), "www.example.com");
+    assert_eq!(peer.server_certificate(), files.www.der);
+    let answer = peer.send(get("www.example.com", "/")).response();
+    assert_eq!(answer.text(), "site\n");
+    assert_eq!(
+        answer.field("strict-transport-security"),
+        Some("max-age=31536000")
+    );
+    let misdirected = peer.send(get("api.example.com", "/")).response();
+    assert_eq!(misdirected.status(), 421);
+    let api = text(&client, &node, ("api.example.com", "api.example.com"));
+    assert_eq!(api, "api\n");
+    let mut redirected = Peer::connect(([127, 0, 0, 1], plain).into());
+    let answer = redirected.send(get("www.example.com", "/a?b")).response();
+    assert_eq!(
+        answer.field("location"),
+        Some("https://www.example.com:8443/a?b")
+    );
+}
+
+#[test]
+fn services_know_each_other() {
+    let files = Files::new();
+    let node = files
+        .builder()
+        .start(&example("Mutual TLS between services"));
+    let status = |client: &TlsClient, path: &str| {
+        let mut peer = client.connect(node.gateway(), "www.example.com");
+        peer.send(get("www.example.com", path)).response().status()
+    };
+    let billing = TlsClient::new().showing(&files.billing);
+    assert_eq!(
+        [status(&billing, "/orders/1"), status(&billing, "/status")],
+        [200, 200]
+    );
+    let other = TlsClient::new().showing(&files.other);
+    assert_eq!(
+        [status(&other, "/orders/1"), status(&other, "/status")],
+        [404, 200]
+    );
+    for refused in [TlsClient::new(), TlsClient::new().showing(&files.api)] {
+        // Its alert comes with the first read.
+        let ended = refused
+            .try_connect(node.gateway(), "www.example.com")
+            .map(|mut peer| peer.end());
+        assert!(
+            !matches!(ended, Ok(None)),
+            "a client that is unknown or revoked"
+        );
+    }
+}
+
+#[test]
+fn a_private_authority_vouches_for_servers() {
+    let files = Files::new();
+    let ok = "HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nledger\n";
+    let origin = RawOrigin::start_tls(TlsServer::showing(&files.ledger), move |peer| {
+        while peer.request().is_some() {
+            peer.send(ok);
+        }
+    });
+    let toml = example("Upstreams with a private CA");
+    let servers = "\"127.0.0.1:9443\", \"127.0.0.2:9443\"";
+    assert!(toml.contains(servers), "{toml}");
+    let (builder, plain) = files.builder().with_port("elsewhere");
+    let node = builder.with("origin", origin.address());
+    let node = node.start(
+        &toml
+            .replace(servers, "\"{origin}\"")
+            .replace("{plain}", "{elsewhere}"),
+    );
+    let mut peer = Peer::connect(([127, 0, 0, 1], plain).into());
+    assert_eq!(peer.send(get("a", "/")).response().text(), "ledger\n");
+    drop(node);
+}
+
+/// The second node stands for another one at the same address.
+#[test]
+fn nodes_share_their_tickets() {
+    let files = Files::new();
+    let (builder, port) = files.builder().with_port("shared");
+    let toml = example("Tickets shared between nodes").replace("{gateway}", "127.0.0.1:{shared}");
+    let first = builder.start(&toml);
+    let address = ([127, 0, 0, 1], port).into();
+    let client = TlsClient::new();
+    let ask = || {
+        let mut peer = client.connect(address, "www.example.com");
+        assert_eq!(peer.send(get("a", "/")).response().text(), "site\n");
+        peer.is_resumed()
+    };
+    assert_eq!([ask(), ask()], [false, true]);
+    drop(first);
+    let _second = files.builder().with("shared", port).start(&toml);
+    assert!(ask(), "its key is the same");
+    drop(_second);
+    let own = toml.replace("ticket_keys", "# ticket_keys");
+    let _third = files.builder().with("shared", port).start(&own);
+    assert!(!ask(), "its key is its own");
+}
