@@ -12,7 +12,7 @@ pub mod config;
 mod handshakes;
 mod identity;
 mod load;
-mod record;
+pub mod record;
 mod server;
 mod session;
 mod tickets;

@@ -33,7 +33,7 @@ pub(super) fn whole(bytes: &[u8]) -> Result<Option<usize>, NoRecord> {
 
 /// Why a first flight is not given to rustls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HelloError {
+pub enum HelloError {
     /// A request of HTTP, without TLS.
     PlainHttp,
     /// No handshake of TLS begins so.
@@ -44,7 +44,7 @@ pub(super) enum HelloError {
 
 /// Follows the records of a ClientHello as their bytes come, each byte looked at once.
 #[derive(Debug, Default)]
-pub(super) struct HelloReader {
+pub struct HelloReader {
     /// Where the next record begins.
     at: usize,
     /// Bytes of the message in the records before that.
@@ -57,11 +57,9 @@ pub(super) struct HelloReader {
 impl HelloReader {
     /// Bytes up to the end of the record that ends the ClientHello, of at most `bytes_max`;
     /// `None` while some are lacking.
-    pub(super) fn read(
-        &mut self,
-        bytes: &[u8],
-        bytes_max: usize,
-    ) -> Result<Option<usize>, HelloError> {
+    /// # Errors
+    /// Why there is no ClientHello, as soon as that is known.
+    pub fn read(&mut self, bytes: &[u8], bytes_max: usize) -> Result<Option<usize>, HelloError> {
         if bytes.first().is_some_and(u8::is_ascii_uppercase) {
             return Err(HelloError::PlainHttp);
         }
