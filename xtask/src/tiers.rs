@@ -41,6 +41,7 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
             .env("STEPPE_LONG", "1");
         cargo_test(&mut command)
     });
+    over_tls(&mut report, &TLS_TABLES_ALL, Some("1"));
     note_skipped(&mut report);
     proofs::long_steps(&mut report);
     Ok(report.finish())
@@ -79,10 +80,50 @@ fn first_tier(report: &mut Report, fuzz_seconds: u64) {
             "--no-fail-fast",
         ]))
     });
+    over_tls(report, &TLS_TABLES, None);
     note_skipped(report);
     proofs::first_steps(report);
     deny::steps(report);
     fuzz_steps(report, fuzz_seconds);
+}
+
+/// Tests of `steppe-node` that every change passes over TLS too: what codecs and relays do with the pieces in
+/// which TLS hands bytes over.
+const TLS_TABLES: [&str; 4] = ["framing", "framing_upstream", "limits", "upstream"];
+
+/// Those that take longer over TLS than a change should wait for.
+const TLS_TABLES_ALL: [&str; 8] = [
+    "framing",
+    "framing_upstream",
+    "limits",
+    "upstream",
+    "exchange",
+    "routing",
+    "reload",
+    "upstream_failure",
+];
+
+/// Runs tables again with TLS on both sides of the node: the testkit's `STEPPE_WIRE`.
+fn over_tls(report: &mut Report, tables: &[&str], long: Option<&str>) {
+    report.step("tests over TLS", || {
+        let args = [
+            "test",
+            "--locked",
+            "--package",
+            "steppe-node",
+            "--no-fail-fast",
+        ];
+        let mut command = process::cargo(&args);
+        tables.iter().for_each(|table| {
+            command.args(["--test", table]);
+        });
+        command.env("STEPPE_WIRE", "tls");
+        if let Some(long) = long {
+            command.args(["--", "--test-threads", "1"]);
+            command.env("STEPPE_LONG", long);
+        }
+        cargo_test(&mut command)
+    });
 }
 
 /// Where tests that can't be done here say so; for the harness they passed.

@@ -447,7 +447,7 @@ fn a_slow_client_stalls_the_origin() {
     });
     let node = Steppe::in_front_of(STEPPE, origin.address());
     let meter = MemoryMeter::watch(node.id());
-    let mut peer = steppe_testkit::Peer::connect_narrow(node.gateway(), 8 << 10);
+    let mut peer = node.connect_narrow(8 << 10);
     peer.send(GET);
     let taken = || sent.load(std::sync::atomic::Ordering::Acquire);
     origin.wait_until("the origin stalls", |_| taken() > 0);

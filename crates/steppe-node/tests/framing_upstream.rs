@@ -4,7 +4,7 @@
 //! an upgrade, break off. What a client may do through it: name our own fields
 //! in `Connection`, ask for h2c. RFC 9112, RFC 9110 §7.6.1 and §7.8.
 
-use steppe_testkit::{Message, RawOrigin, Steppe};
+use steppe_testkit::{Message, RawOrigin, Steppe, Wire};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -278,7 +278,10 @@ fn connection_cannot_name_away_what_the_gateway_says() {
     assert_eq!(forwarded.field("authorization"), Some("ours"));
     assert_eq!(forwarded.field("x-gateway"), Some("steppe"));
     assert_eq!(forwarded.field("x-forwarded-for"), Some("127.0.0.1"));
-    assert_eq!(forwarded.field("x-forwarded-proto"), Some("http"));
+    assert_eq!(
+        forwarded.field("x-forwarded-proto"),
+        Some(Wire::of_run().scheme())
+    );
     assert!(
         forwarded
             .field("via")

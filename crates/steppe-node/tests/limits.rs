@@ -239,7 +239,7 @@ fn a_reader_that_stops_is_closed_at_the_write_deadline() {
         &origin,
         "timeouts = { write_stall = \"1s\", idle = \"60s\" }",
     );
-    let mut peer = Peer::connect_narrow(node.gateway(), 8 << 10);
+    let mut peer = node.connect_narrow(8 << 10);
     peer.send(GET);
     origin.wait_until("the response is given up", |origin| {
         origin.closed() == [true]
@@ -258,7 +258,7 @@ fn a_reader_that_is_only_slow_is_served() {
         &origin,
         "timeouts = { write_stall = \"1s\", idle = \"60s\" }",
     );
-    let mut peer = Peer::connect_narrow(node.gateway(), 8 << 10);
+    let mut peer = node.connect_narrow(8 << 10);
     assert!(peer.send(GET).head().is_some());
     let mut got = 0;
     while got < LENGTH {

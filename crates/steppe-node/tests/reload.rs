@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use steppe_testkit::{
-    Load, Port, RawOrigin, Steppe, eventually, heavy, websocket_connect, websocket_echo,
+    Load, Port, RawOrigin, Steppe, Wire, eventually, heavy, websocket_connect, websocket_echo,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -138,6 +138,10 @@ fn a_signal_and_a_changed_file_are_enough() {
 
 #[test]
 fn listeners_come_and_go_and_tunnels_stay() {
+    if Wire::of_run() == Wire::Tls {
+        // Its other listeners are plain ones, whatever the run is.
+        return;
+    }
     let origin = websocket_echo();
     let (first, second) = (Port::free(), Port::free());
     let toml = Steppe::PLAIN.replace(
@@ -191,6 +195,10 @@ fn listening(node: &Steppe, port: u16) -> Vec<String> {
 
 #[test]
 fn listeners_that_change_places_keep_their_sockets_and_limits() {
+    if Wire::of_run() == Wire::Tls {
+        // Its other listeners are plain ones, whatever the run is.
+        return;
+    }
     let origin = RawOrigin::answering(OK);
     let (strict, more) = (Port::free(), Port::free());
     let strict_toml = |port: &Port| {

@@ -6,7 +6,6 @@
 //!
 //! `STEPPE_LONG=1` runs the sizes that are promised.
 
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use steppe_testkit::{
@@ -79,7 +78,7 @@ impl Site {
         self.reloads += 1;
     }
 
-    fn open(&self) -> WebSocket<TcpStream> {
+    fn open(&self) -> WebSocket<Peer> {
         let (mut socket, _) = websocket_connect(self.node.gateway(), "/chat");
         echoes(&mut socket);
         socket
@@ -109,7 +108,7 @@ impl Site {
 }
 
 #[track_caller]
-fn echoes(socket: &mut WebSocket<TcpStream>) {
+fn echoes(socket: &mut WebSocket<Peer>) {
     socket.send("hello".into()).expect("the tunnel is open");
     let echo = socket.read().expect("the tunnel is open");
     assert_eq!(echo.into_text().expect("text").as_str(), "hello");

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use steppe_testkit::{Head, Nginx, Peer, Port, RawOrigin, Steppe};
+use steppe_testkit::{Head, Nginx, Port, RawOrigin, Steppe, Wire};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -78,14 +78,15 @@ fn what_strangers_say_of_the_client_is_replaced() {
     );
     let head = last_head(&origin);
     assert_eq!(head.all("x-forwarded-for"), ["127.0.0.1"]);
-    assert_eq!(head.all("x-forwarded-proto"), ["http"]);
+    assert_eq!(head.all("x-forwarded-proto"), [Wire::of_run().scheme()]);
     assert_eq!(head.all("x-forwarded-host"), ["a.example"]);
     let forwarded = head
         .field("forwarded")
         .unwrap_or_default()
         .to_ascii_lowercase();
     assert!(
-        forwarded.contains("for=127.0.0.1") && forwarded.contains("proto=http"),
+        forwarded.contains("for=127.0.0.1")
+            && forwarded.contains(&format!("proto={}", Wire::of_run().scheme())),
         "{head:?}"
     );
     assert!(!forwarded.contains(','), "{head:?}");
@@ -101,7 +102,7 @@ fn what_trusted_proxies_say_of_the_client_is_extended() {
     let node = Steppe::builder(STEPPE)
         .with("origin", origin.address())
         .start(&toml);
-    let mut peer = Peer::connect_from(Ipv4Addr::new(127, 0, 0, 9).into(), node.gateway());
+    let mut peer = node.connect_from(Ipv4Addr::new(127, 0, 0, 9).into());
     assert_eq!(peer.send(CLAIMS).response().text(), "ok");
     let head = last_head(&origin);
     assert_eq!(

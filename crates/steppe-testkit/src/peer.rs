@@ -196,7 +196,15 @@ impl Peer {
         let _ = self.stream.set_write_timeout(Some(quiet));
         let mut sent = 0;
         while sent < bytes.len() {
-            match self.stream.write(&bytes[sent..]) {
+            let part = &bytes[sent..];
+            let written = match &mut self.tls {
+                Some(tls) => {
+                    let part = &part[..part.len().min(TLS_PART_BYTES)];
+                    tls.write_all(&self.stream, part).map(|()| part.len())
+                }
+                None => self.stream.write(part),
+            };
+            match written {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => break,
@@ -499,6 +507,32 @@ impl Peer {
         }
     }
 }
+
+/// For protocols that others implement.
+impl Read for Peer {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        if self.buffer.is_empty() {
+            self.fill(Instant::now() + self.patience)?;
+        }
+        let count = self.buffer.len().min(room.len());
+        room[..count].copy_from_slice(&self.buffer[..count]);
+        self.buffer.drain(..count);
+        Ok(count)
+    }
+}
+
+impl Write for Peer {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.try_send(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a TLS session is given at once where its progress is watched: a record.
+const TLS_PART_BYTES: usize = 16 << 10;
 
 fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)

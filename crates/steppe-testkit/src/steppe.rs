@@ -1,6 +1,6 @@
 //! The node under test.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -261,10 +261,19 @@ upstream = "origin"
     /// Opens a connection to the gateway.
     #[track_caller]
     pub fn connect(&self) -> Peer {
-        match Wire::of_run().credentials() {
-            Some(wire) => wire.client.connect(self.gateway(), "localhost"),
-            None => Peer::connect(self.gateway()),
-        }
+        Wire::of_run().introduce(Peer::connect(self.gateway()))
+    }
+
+    /// As [`Peer::connect_from`], to the gateway.
+    #[track_caller]
+    pub fn connect_from(&self, from: IpAddr) -> Peer {
+        Wire::of_run().introduce(Peer::connect_from(from, self.gateway()))
+    }
+
+    /// As [`Peer::connect_narrow`], to the gateway.
+    #[track_caller]
+    pub fn connect_narrow(&self, receive_bytes: usize) -> Peer {
+        Wire::of_run().introduce(Peer::connect_narrow(self.gateway(), receive_bytes))
     }
 
     /// Sends one request over a connection of its own and reads the response to a GET.

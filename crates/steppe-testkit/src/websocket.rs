@@ -1,19 +1,21 @@
 //! A WebSocket client and an origin that echoes, both by `tungstenite`.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use tungstenite::handshake::client::Response;
 pub use tungstenite::protocol::WebSocket;
 
-use crate::RawOrigin;
-use crate::peer::PATIENCE;
+use crate::{Peer, RawOrigin, Wire};
+
+/// How long an echo waits for the next message: tests hold tunnels that nothing moves through.
+const IDLE: Duration = Duration::from_secs(3600);
 
 /// Starts an origin that sends each WebSocket message back.
 pub fn websocket_echo() -> RawOrigin {
     RawOrigin::start(|peer| {
-        if let Ok(stream) = peer.stream().try_clone() {
-            echo(stream);
-        }
+        peer.patience(IDLE);
+        echo(peer);
     })
 }
 
@@ -22,16 +24,14 @@ pub fn websocket_echo() -> RawOrigin {
 /// # Panics
 /// When the handshake fails.
 #[track_caller]
-pub fn websocket_connect(address: SocketAddr, path: &str) -> (WebSocket<TcpStream>, Response) {
-    let stream = TcpStream::connect(address)
-        .unwrap_or_else(|error| panic!("can't connect to {address}: {error}"));
-    let _ = stream.set_read_timeout(Some(PATIENCE));
-    tungstenite::client(format!("ws://{address}{path}"), stream)
+pub fn websocket_connect(address: SocketAddr, path: &str) -> (WebSocket<Peer>, Response) {
+    let peer = Wire::of_run().introduce(Peer::connect(address));
+    tungstenite::client(format!("ws://{address}{path}"), peer)
         .unwrap_or_else(|error| panic!("no WebSocket at {path}: {error}"))
 }
 
-fn echo(stream: TcpStream) {
-    let Ok(mut socket) = tungstenite::accept(stream) else {
+fn echo(peer: &mut Peer) {
+    let Ok(mut socket) = tungstenite::accept(peer) else {
         return;
     };
     while let Ok(message) = socket.read() {

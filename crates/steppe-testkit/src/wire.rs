@@ -2,12 +2,13 @@
 //!
 //! A parameter of a whole run, `STEPPE_WIRE=tls`, so that one table has both. Every client connection of a node
 //! and every connection to a scripted origin is TLS then. A node's configuration gets the keys that this takes,
-//! where it listens on `{gateway}` and where all servers of an upstream are scripted origins.
+//! where it listens on `{gateway}` and where an upstream has a scripted origin.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::authority::{Authority, Issued, Leaf};
+use crate::peer::Peer;
 use crate::tls_client::TlsClient;
 use crate::tls_server::TlsServer;
 
@@ -49,6 +50,19 @@ impl Wire {
             Self::Plain => "http",
             Self::Tls => "https",
         }
+    }
+
+    /// Makes a connection of a client to a node one of this kind.
+    ///
+    /// # Panics
+    /// When its handshake fails.
+    #[track_caller]
+    pub fn introduce(self, peer: Peer) -> Peer {
+        let Some(credentials) = self.credentials() else {
+            return peer;
+        };
+        let session = credentials.client.over(peer, "localhost");
+        session.unwrap_or_else(|error| panic!("no session: {error}"))
     }
 
     /// `None` where there is no TLS.
@@ -97,14 +111,13 @@ impl Credentials {
     }
 }
 
-/// Whether `line` names servers, and all of them are among `origins`.
+/// Whether `line` names servers, and one of them is among `origins`.
 fn is_of(line: &str, origins: &[SocketAddr]) -> bool {
     let Some(list) = line.trim().strip_prefix("servers = [") else {
         return false;
     };
-    let mut servers = list.split('"').skip(1).step_by(2).peekable();
-    servers.peek().is_some()
-        && servers.all(|server| origins.iter().any(|origin| origin.to_string() == server))
+    let mut servers = list.split('"').skip(1).step_by(2);
+    servers.any(|server| origins.iter().any(|origin| origin.to_string() == server))
 }
 
 #[cfg(test)]
@@ -116,13 +129,13 @@ mod tests {
         let gateway = "127.0.0.1:1".parse().expect("an address");
         let credentials = Credentials::new();
         credentials.add_origin("127.0.0.1:2".parse().expect("an address"));
-        let toml = "listen = \"127.0.0.1:1\"\n[a]\nservers = [\"127.0.0.1:2\"]\n\
-                    [b]\nservers = [\"127.0.0.1:2\", \"127.0.0.1:3\"]\n";
+        let toml = "listen = \"127.0.0.1:1\"\n[a]\nservers = [\"127.0.0.1:3\", \"127.0.0.1:2\"]\n\
+                    [b]\nservers = [\"127.0.0.1:3\"]\n";
         let added = credentials.add_keys(toml, gateway, "/x");
         let expected = "listen = \"127.0.0.1:1\"\ntls = { certificates = [{ cert = \"/x/wire.pem\", \
-                        key = \"/x/wire.key\" }] }\n[a]\nservers = [\"127.0.0.1:2\"]\n\
+                        key = \"/x/wire.key\" }] }\n[a]\nservers = [\"127.0.0.1:3\", \"127.0.0.1:2\"]\n\
                         protocol = \"h1s\"\ntls = { ca = \"/x/wire-ca.pem\" }\n\
-                        [b]\nservers = [\"127.0.0.1:2\", \"127.0.0.1:3\"]\n";
+                        [b]\nservers = [\"127.0.0.1:3\"]\n";
         assert_eq!(added, expected);
     }
 }

@@ -78,8 +78,15 @@ fn node(authority: &Authority, server: impl ToString, (tls, lines): (&str, &str)
     builder.start(&toml)
 }
 
+/// Handshakes may take their time: machines of tests stall.
 fn config(tls: &str, lines: &str) -> String {
-    let upstream = format!("protocol = \"h1s\"\ntls = {{ {tls} }}\n{lines}\n[[http.route]]");
+    let patient = if lines.contains("timeouts") {
+        ""
+    } else {
+        "timeouts = { connect = \"15s\" }"
+    };
+    let upstream =
+        format!("protocol = \"h1s\"\ntls = {{ {tls} }}\n{lines}\n{patient}\n[[http.route]]");
     Steppe::PLAIN.replace("[[http.route]]", &upstream)
 }
 
