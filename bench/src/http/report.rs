@@ -25,17 +25,33 @@ pub struct Metric {
     pub rounds: fn(&Results) -> Vec<f64>,
 }
 
+pub const CPU_PER_REQUEST: Metric = Metric {
+    key: "cpu_per_request",
+    label: "CPU a request",
+    rounds: |r| saturated(r, |s| s.cpu_us),
+};
+
+pub const REQUESTS_PER_SECOND: Metric = Metric {
+    key: "rps",
+    label: "req/s",
+    rounds: |r| saturated(r, |s| s.requests_per_second),
+};
+
+pub const CPU_PER_GB_DOWN: Metric = Metric {
+    key: "cpu_per_gb_down",
+    label: "CPU a GB down",
+    rounds: |r| cpu_per_gb(&r.download),
+};
+
+pub const CPU_PER_GB_UP: Metric = Metric {
+    key: "cpu_per_gb_up",
+    label: "CPU a GB up",
+    rounds: |r| cpu_per_gb(&r.upload),
+};
+
 const METRICS: [Metric; 10] = [
-    Metric {
-        key: "cpu_per_request",
-        label: "CPU a request",
-        rounds: |r| saturated(r, |s| s.cpu_us),
-    },
-    Metric {
-        key: "rps",
-        label: "req/s",
-        rounds: |r| saturated(r, |s| s.requests_per_second),
-    },
+    CPU_PER_REQUEST,
+    REQUESTS_PER_SECOND,
     Metric {
         key: "p50",
         label: "p50",
@@ -66,16 +82,8 @@ const METRICS: [Metric; 10] = [
         label: "open p99.9",
         rounds: |r| opened(r, |l| l.p999_us),
     },
-    Metric {
-        key: "cpu_per_gb_down",
-        label: "CPU a GB down",
-        rounds: |r| cpu_per_gb(&r.download),
-    },
-    Metric {
-        key: "cpu_per_gb_up",
-        label: "CPU a GB up",
-        rounds: |r| cpu_per_gb(&r.upload),
-    },
+    CPU_PER_GB_DOWN,
+    CPU_PER_GB_UP,
 ];
 
 /// Prints everything to standard output.

@@ -95,6 +95,9 @@ pub const TLS_SESSION_BYTES: usize = 8 << 10;
 /// does one at a time.
 pub const TLS_HANDSHAKE_BYTES: usize = 16 << 10;
 
+/// While an account has more room than this, whoever reads from a peer uses large buffers.
+pub const ROOMY_BYTES: u64 = 16 << 20;
+
 /// The first read of ciphertext where little came last: requests are small.
 pub const RECORD_READ_BYTES_MIN: usize = 4 << 10;
 

@@ -20,7 +20,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use steppe_mem::{Buffer, Chunk, Lease, Waiter};
 
@@ -334,6 +334,20 @@ impl Transport {
             Inner::Socket(socket) => socket.while_watched(cx, Stream::poll_shutdown),
             Inner::Driver(driver) => driver.poll_shutdown(cx),
         }
+    }
+
+    /// Writes `bytes` as far as they go at once: the last words to a peer that is not waited for.
+    pub fn write_now(&mut self, bytes: &[u8]) {
+        let mut cx = Context::from_waker(Waker::noop());
+        if !bytes.is_empty() {
+            let _ = self.poll_write(&mut cx, &[IoSlice::new(bytes)]);
+        }
+    }
+
+    /// Writes `bytes` as far as they go at once, and ends the sending side.
+    pub fn end_now(&mut self, bytes: &[u8]) {
+        self.write_now(bytes);
+        let _ = self.poll_shutdown(&mut Context::from_waker(Waker::noop()));
     }
 
     /// Ready when the peer has closed or reset the connection, even while bytes that

@@ -3,8 +3,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use rcgen::{CertificateParams, KeyPair};
-use steppe_testkit::{Curl, CurlOutput, Peer, Port, Process, Scratch, Steppe, eventually};
+use steppe_testkit::{Curl, CurlOutput, Issued, Peer, Port, Process, Scratch, Steppe, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
@@ -25,14 +24,6 @@ path = "/{rest*}"
 upstream = "hello"
 "#;
 
-/// A certificate of this machine's address and its key, PEM.
-fn pair() -> [String; 2] {
-    let params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a valid name");
-    let key = KeyPair::generate().expect("random");
-    let cert = params.self_signed(&key).expect("valid");
-    [cert.pem(), key.serialize_pem()]
-}
-
 /// A node whose admin has TLS.
 struct Node {
     _process: Process,
@@ -47,7 +38,7 @@ struct Node {
 impl Node {
     fn start() -> Self {
         let scratch = Scratch::new("admin-tls");
-        let [cert, key] = pair();
+        let Issued { cert, key, .. } = Issued::self_signed("127.0.0.1");
         scratch.write("admin.crt", &cert);
         scratch.write("admin.key", &key);
         let ca = scratch.write("ca.crt", &cert);
@@ -103,7 +94,7 @@ fn admin_answers_over_tls_and_to_nobody_without() {
 
 #[test]
 fn probes_that_stand_apart_stand_without_tls() {
-    let [cert, key] = pair();
+    let Issued { cert, key, .. } = Issued::self_signed("127.0.0.1");
     let (builder, port) = Steppe::builder(STEPPE).with_port("port");
     let apart = "listen = \"127.0.0.1:{port}\"\nprobes = \"{admin}\"";
     let node = builder
@@ -136,7 +127,7 @@ fn half_a_handshake_keeps_no_place() {
 #[test]
 fn a_new_certificate_of_admin_is_taken_over() {
     let node = Node::start();
-    let [cert, key] = pair();
+    let Issued { cert, key, .. } = Issued::self_signed("127.0.0.1");
     for (name, text) in [("admin.key", &key), ("admin.crt", &cert), ("ca.crt", &cert)] {
         let new = node.scratch.write("new", text);
         fs::rename(new, node.scratch.join(name)).expect("renames");
@@ -157,7 +148,7 @@ fn health_and_top_ask_over_tls_and_verify_whom() {
         assert!(output.status.success(), "{args:?}: {errors}");
         assert!(!output.stdout.is_empty(), "{args:?}");
     }
-    let [other, _] = pair();
+    let other = Issued::self_signed("127.0.0.1").cert;
     let other = node.scratch.write("other.crt", other);
     let other = other.to_string_lossy();
     for args in [
@@ -179,7 +170,7 @@ fn health_knows_the_certificate_of_its_own_configuration() {
     let output = steppe(&args);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.stdout, b"ready\n", "{errors}");
-    let [other, _] = pair();
+    let other = Issued::self_signed("127.0.0.1").cert;
     node.scratch.write("admin.crt", other);
     let output = steppe(&args);
     assert!(!output.status.success());

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use rcgen::{CertificateParams, KeyPair};
-use steppe_testkit::{Curl, Load, Scratch, Steppe, eventually};
+use steppe_testkit::{Curl, Issued, Load, Scratch, Steppe, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
@@ -28,28 +27,10 @@ path = "/{rest*}"
 upstream = "hello"
 "#;
 
-/// A certificate that signs itself, and its key, as PEM.
-struct Pair {
-    cert: String,
-    key: String,
-}
-
-impl Pair {
-    fn new() -> Self {
-        let params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("valid names");
-        let key = KeyPair::generate().expect("random");
-        let cert = params.self_signed(&key).expect("valid");
-        Self {
-            cert: cert.pem(),
-            key: key.serialize_pem(),
-        }
-    }
-
-    /// Puts both where the node looks, each in one step.
-    fn put(&self, scratch: &Scratch) {
-        put(scratch, "site.key", &self.key);
-        put(scratch, "site.crt", &self.cert);
-    }
+/// Puts both where the node looks, each in one step.
+fn put_pair(scratch: &Scratch, pair: &Issued) {
+    put(scratch, "site.key", &pair.key);
+    put(scratch, "site.crt", &pair.cert);
 }
 
 fn put(scratch: &Scratch, name: &str, text: &str) {
@@ -57,7 +38,7 @@ fn put(scratch: &Scratch, name: &str, text: &str) {
     fs::rename(new, scratch.join(name)).expect("renames");
 }
 
-fn start(pair: &Pair) -> Steppe {
+fn start(pair: &Issued) -> Steppe {
     Steppe::builder(STEPPE)
         .with_file("site.crt", &pair.cert)
         .with_file("site.key", &pair.key)
@@ -69,7 +50,7 @@ fn url(node: &Steppe) -> String {
 }
 
 /// Whether a new connection is shown a certificate that `pair` vouches for.
-fn is_shown(node: &Steppe, pair: &Pair) -> bool {
+fn is_shown(node: &Steppe, pair: &Issued) -> bool {
     let ca = node.scratch().write("ca.crt", &pair.cert);
     let got = Curl::new(&url(node)).args(["--cacert", &ca.to_string_lossy()]);
     let got = got.run();
@@ -93,11 +74,14 @@ const FAILED: &str = "TLS files can't be used: what was served stays";
 
 #[test]
 fn new_connections_see_the_new_certificate_and_old_ones_go_on() {
-    let (first, second) = (Pair::new(), Pair::new());
+    let (first, second) = (
+        Issued::self_signed("127.0.0.1"),
+        Issued::self_signed("127.0.0.1"),
+    );
     let node = start(&first);
     let load = Load::start(&url(&node), 8);
     assert!(is_shown(&node, &first));
-    second.put(node.scratch());
+    put_pair(node.scratch(), &second);
     eventually("the new certificate", || is_shown(&node, &second));
     assert!(!is_shown(&node, &first));
     assert!(count(&node, CHANGED) > 0, "{}", node.said());
@@ -108,7 +92,10 @@ fn new_connections_see_the_new_certificate_and_old_ones_go_on() {
 
 #[test]
 fn a_broken_pair_changes_nothing_and_the_log_says_so_once() {
-    let (first, other) = (Pair::new(), Pair::new());
+    let (first, other) = (
+        Issued::self_signed("127.0.0.1"),
+        Issued::self_signed("127.0.0.1"),
+    );
     let node = start(&first);
     put(node.scratch(), "site.key", &other.key);
     eventually("a word in the log", || count(&node, FAILED) > 0);
@@ -124,13 +111,16 @@ fn a_broken_pair_changes_nothing_and_the_log_says_so_once() {
     assert!(is_shown(&node, &first));
     put(node.scratch(), "site.crt", "none");
     eventually("another error", || count(&node, FAILED) == 2);
-    other.put(node.scratch());
+    put_pair(node.scratch(), &other);
     eventually("the other certificate", || is_shown(&node, &other));
 }
 
 #[test]
 fn a_new_configuration_ends_what_the_last_one_looked_at() {
-    let (first, second) = (Pair::new(), Pair::new());
+    let (first, second) = (
+        Issued::self_signed("127.0.0.1"),
+        Issued::self_signed("127.0.0.1"),
+    );
     let node = start(&first);
     let scratch = node.scratch();
     put(scratch, "other.crt", &second.cert);

@@ -1,10 +1,10 @@
 //! A certificate authority of a test's own.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
-    CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyIdMethod,
-    KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber,
-    date_time_ymd,
+    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams,
+    CertifiedIssuer, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize,
+    SerialNumber, date_time_ymd,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -111,6 +111,42 @@ impl Leaf {
         self.padding_bytes = bytes;
         self
     }
+
+    fn params(&self) -> CertificateParams {
+        let mut params = CertificateParams::new(self.names.clone()).expect("names are valid");
+        let dates = self.valid.years().map(|year| date_time_ymd(year, 1, 1));
+        [params.not_before, params.not_after] = dates;
+        params.distinguished_name = subject(&self.common_name);
+        params.serial_number = Some(SerialNumber::from(self.serial));
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        if self.padding_bytes > 0 {
+            let content = vec![0x2a; self.padding_bytes];
+            let padding = CustomExtension::from_oid_content(&PADDING_OID, content);
+            params.custom_extensions.push(padding);
+        }
+        params
+    }
+
+    fn new_key(&self) -> KeyPair {
+        let key = match self.key {
+            KeyKind::P256 => KeyPair::generate(),
+            KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+        };
+        key.expect("there are random numbers")
+    }
+
+    fn issued(&self, cert: &Certificate, key: &KeyPair) -> Issued {
+        Issued {
+            cert: cert.pem(),
+            key: key.serialize_pem(),
+            der: cert.der().to_vec(),
+            serial: self.serial,
+            key_der: key.serialize_der(),
+        }
+    }
 }
 
 impl Authority {
@@ -143,35 +179,11 @@ impl Authority {
     /// # Panics
     /// When a name can't be in a certificate.
     pub fn issue(&self, leaf: &Leaf) -> Issued {
-        let mut params = CertificateParams::new(leaf.names.clone()).expect("names are valid");
-        let dates = leaf.valid.years().map(|year| date_time_ymd(year, 1, 1));
-        [params.not_before, params.not_after] = dates;
-        params.distinguished_name = subject(&leaf.common_name);
-        params.serial_number = Some(SerialNumber::from(leaf.serial));
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
+        let key = leaf.new_key();
+        let mut params = leaf.params();
         params.use_authority_key_identifier_extension = true;
-        if leaf.padding_bytes > 0 {
-            let content = vec![0x2a; leaf.padding_bytes];
-            let padding = CustomExtension::from_oid_content(&PADDING_OID, content);
-            params.custom_extensions.push(padding);
-        }
-        let key = match leaf.key {
-            KeyKind::P256 => KeyPair::generate(),
-            KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
-        };
-        let key = key.expect("there are random numbers");
         let cert = params.signed_by(&key, &self.issuer);
-        let cert = cert.expect("its parameters are valid");
-        Issued {
-            cert: cert.pem(),
-            key: key.serialize_pem(),
-            der: cert.der().to_vec(),
-            serial: leaf.serial,
-            key_der: key.serialize_der(),
-        }
+        leaf.issued(&cert.expect("its parameters are valid"), &key)
     }
 
     /// A list that revokes these certificates, PEM.
@@ -211,6 +223,17 @@ impl Validity {
 }
 
 impl Issued {
+    /// A certificate that signs itself, of a new key.
+    ///
+    /// # Panics
+    /// When a name can't be in a certificate.
+    pub fn self_signed(name: &str) -> Self {
+        let leaf = Leaf::named(&[name]);
+        let key = leaf.new_key();
+        let cert = leaf.params().self_signed(&key);
+        leaf.issued(&cert.expect("its parameters are valid"), &key)
+    }
+
     /// As rustls takes it.
     pub(crate) fn pair(&self) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
         let key = PrivatePkcs8KeyDer::from(self.key_der.clone());

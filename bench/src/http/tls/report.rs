@@ -6,8 +6,9 @@ use super::super::fleet::Outcome;
 use super::super::measure::{Handshake, Results};
 use super::super::pairs::{self, Pair, pair_by};
 use super::super::report::{
-    Metric, REFERENCE, by_name, cpu_per_gb, gb_per_second, idle_bytes, ratio_table, ratios,
-    saturated, saturation_table,
+    CPU_PER_GB_DOWN, CPU_PER_GB_UP, CPU_PER_REQUEST, Metric, REFERENCE, REQUESTS_PER_SECOND,
+    by_name, cpu_per_gb, gb_per_second, idle_bytes, ratio_table, ratios, saturated,
+    saturation_table,
 };
 use super::super::{CONNECTIONS, TRANSFER_CONNECTIONS};
 use crate::stats::median;
@@ -15,16 +16,8 @@ use crate::table::{Table, figure};
 
 /// Of TLS with clients.
 const METRICS: [Metric; 8] = [
-    Metric {
-        key: "cpu_per_request",
-        label: "CPU a request",
-        rounds: |r| saturated(r, |s| s.cpu_us),
-    },
-    Metric {
-        key: "rps",
-        label: "req/s",
-        rounds: |r| saturated(r, |s| s.requests_per_second),
-    },
+    CPU_PER_REQUEST,
+    REQUESTS_PER_SECOND,
     Metric {
         key: "cpu_per_handshake_p256",
         label: "P-256 handshake",
@@ -45,16 +38,8 @@ const METRICS: [Metric; 8] = [
         label: "resumed handshake",
         rounds: |r| cpu_us(&r.resumed),
     },
-    Metric {
-        key: "cpu_per_gb_down",
-        label: "CPU a GB down",
-        rounds: |r| cpu_per_gb(&r.download),
-    },
-    Metric {
-        key: "cpu_per_gb_up",
-        label: "CPU a GB up",
-        rounds: |r| cpu_per_gb(&r.upload),
-    },
+    CPU_PER_GB_DOWN,
+    CPU_PER_GB_UP,
 ];
 
 /// Where X25519MLKEM768 is among `METRICS`.
@@ -62,14 +47,12 @@ const POST_QUANTUM: usize = 4;
 
 const UPSTREAM_METRICS: [Metric; 2] = [
     Metric {
-        key: "cpu_per_request",
         label: "CPU a request upstream",
-        rounds: |r| saturated(r, |s| s.cpu_us),
+        ..CPU_PER_REQUEST
     },
     Metric {
-        key: "rps",
         label: "req/s upstream",
-        rounds: |r| saturated(r, |s| s.requests_per_second),
+        ..REQUESTS_PER_SECOND
     },
 ];
 

@@ -5,12 +5,11 @@
 //! descriptors, keeps it open.
 
 use std::future::poll_fn;
-use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Instant;
 
 use steppe_mem::Buffer;
@@ -180,10 +179,13 @@ impl Accepting {
         snapshot.totals.closed(reason);
         // Whoever is to speak TLS first can be told nothing.
         if self.listener.settings().tls.is_none() {
-            say(&mut Transport::new(stream), self.codec.no_room());
+            Transport::new(stream).end_now(self.codec.no_room());
         }
     }
 }
+
+/// The client's end of a connection, and the listener's.
+type Ends = (PeerAddress, Option<SocketAddr>);
 
 /// A connection that begins with something else than the codec's protocol.
 struct Introduced {
@@ -191,9 +193,6 @@ struct Introduced {
     codec: Arc<dyn DownstreamCodec>,
     counted: Counted,
 }
-
-/// Both ends of a connection, and what was read of it beyond its introduction.
-type Ends = (PeerAddress, Option<SocketAddr>);
 
 impl Introduced {
     /// Reads the header of the PROXY protocol and agrees on TLS, whichever the listener has, and
@@ -230,7 +229,7 @@ impl Introduced {
         let snapshot = state.current();
         if let Some(session) = &session {
             self.admit(&snapshot, session)
-                .inspect_err(|_| say(&mut transport, self.codec.no_room()))?;
+                .inspect_err(|_| transport.end_now(self.codec.no_room()))?;
         }
         let traffic = snapshot.totals.traffic(Side::Downstream);
         let told = (self.counted, session);
@@ -328,13 +327,6 @@ impl Introduced {
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; \
     charset=utf-8\r\ncontent-length: 42\r\nconnection: close\r\n\r\n\
     This port speaks HTTPS: use https:// here.";
-
-/// As far as one write gets.
-fn say(transport: &mut Transport, bytes: &[u8]) {
-    let mut cx = Context::from_waker(Waker::noop());
-    let _ = transport.poll_write(&mut cx, &[IoSlice::new(bytes)]);
-    let _ = transport.poll_shutdown(&mut cx);
-}
 
 /// A crowd of new connections must not keep those that are open waiting.
 async fn yield_after_batch(open: usize) {

@@ -3,6 +3,7 @@
 use std::task::{Context, Poll, ready};
 
 use steppe_mem::{Buffer, Lease, OverBudget};
+use steppe_net::limits::ROOMY_BYTES;
 
 use super::Http1;
 use super::encode;
@@ -309,9 +310,6 @@ fn refusal_of(error: ParseError) -> GatewayError {
         _ => GatewayError::bad_response(),
     }
 }
-
-/// While more than this is left, responses are read into roomy buffers.
-const ROOMY_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {

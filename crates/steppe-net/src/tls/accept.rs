@@ -4,10 +4,9 @@
 //! client that sends one byte a second costs a buffer and no session; what a client sends in all
 //! until it is established is bounded; and everything that computes takes a turn.
 
-use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use rustls::server::{Accepted, Acceptor};
 use rustls::{CertificateError, Connection, ServerConnection};
@@ -145,7 +144,7 @@ impl Accepting<'_> {
             .step(|| begin(&in_force, &hello.filled()[..end]))
             .await?;
         let mut begun = begun.map_err(|(error, alert)| {
-            send(&mut socket, &alert);
+            socket.write_now(&alert);
             error
         })?;
         let mut hello = hello;
@@ -205,12 +204,9 @@ impl Accepting<'_> {
         // RFC 8446 §6: a fatal alert.
         let alert = |description| [21, 3, 3, 0, 2, 2, description];
         match error {
-            HandshakeError::PlainHttp => {
-                send(socket, self.to_plain_http);
-                let _ = socket.poll_shutdown(&mut Context::from_waker(Waker::noop()));
-            }
-            HandshakeError::NotTls => send(socket, &alert(UNEXPECTED_MESSAGE)),
-            HandshakeError::HelloTooLarge => send(socket, &alert(DECODE_ERROR)),
+            HandshakeError::PlainHttp => socket.end_now(self.to_plain_http),
+            HandshakeError::NotTls => socket.write_now(&alert(UNEXPECTED_MESSAGE)),
+            HandshakeError::HelloTooLarge => socket.write_now(&alert(DECODE_ERROR)),
             _ => {}
         }
     }
@@ -218,12 +214,8 @@ impl Accepting<'_> {
     /// Says why there is no session, and reads on until the client has heard it: what it sent
     /// meanwhile would reset the connection, and the alert with it.
     async fn linger(&self, socket: &mut Transport, tls: &mut Connection) {
-        poll_fn(|cx| {
-            let _ = session::poll_send(cx, socket, tls);
-            let _ = socket.poll_shutdown(cx);
-            Poll::Ready(())
-        })
-        .await;
+        session::send_now(socket, tls);
+        socket.end_now(&[]);
         let mut left = CLIENT_FLIGHT_BYTES_MAX;
         let heard = self.wait(|cx| {
             let mut thrown_away = [0; 1024];
@@ -252,13 +244,8 @@ impl Accepting<'_> {
             if !tls.is_handshaking() {
                 return Ok(());
             }
-            let record = match pending.as_ref().map(|bytes| record::whole(bytes.filled())) {
-                Some(Ok(Some(record))) => Some(record),
-                // rustls says what is wrong with it.
-                Some(Err(_)) => pending.as_ref().map(|bytes| bytes.len()),
-                Some(Ok(None)) | None => None,
-            };
-            let Some(record) = record else {
+            let record = pending.as_ref();
+            let Some(record) = record.and_then(|bytes| record::next(bytes.filled())) else {
                 self.wait(|cx| poll_fill(cx, socket, self.lease, pending))
                     .await?;
                 continue;
@@ -345,12 +332,4 @@ fn poll_fill(
         Ok(1..) => Ok(()),
         Ok(0) | Err(_) => Err(HandshakeError::Closed),
     })
-}
-
-/// As far as one write gets.
-fn send(socket: &mut Transport, bytes: &[u8]) {
-    let mut cx = Context::from_waker(Waker::noop());
-    if !bytes.is_empty() {
-        let _ = socket.poll_write(&mut cx, &[IoSlice::new(bytes)]);
-    }
 }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::task::Poll;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -19,10 +18,10 @@ use steppe_mem::{Buffer, Lease};
 use super::agreed::Agreed;
 use super::config::ServerTrust;
 use super::identity::Identity;
-use super::load::LoadError;
+use super::load::{self, LoadError};
 use super::session::{self, Session};
 use super::x509::Summary;
-use super::{provider, record, server, versions};
+use super::{provider, record, versions};
 use crate::limits::{
     HELLO_READ_BYTES, RECORD_READ_BYTES_MAX, SERVER_FLIGHT_BYTES_MAX, TLS_SESSION_BYTES,
 };
@@ -188,27 +187,18 @@ async fn finish(
             pending = Some(read.ok_or(ConnectError::Closed)?);
             continue;
         };
-        let record = match record::whole(bytes.filled()) {
-            Ok(Some(record)) => record,
-            // rustls says what is wrong with it.
-            Err(_) => bytes.len(),
-            Ok(None) => {
-                let more = poll_fn(|cx| socket.poll_read_more(cx, bytes, RECORD_READ_BYTES_MAX));
-                if !matches!(more.await, Ok(1..)) {
-                    return Err(ConnectError::Closed);
-                }
-                continue;
+        let Some(record) = record::next(bytes.filled()) else {
+            let more = poll_fn(|cx| socket.poll_read_more(cx, bytes, RECORD_READ_BYTES_MAX));
+            if !matches!(more.await, Ok(1..)) {
+                return Err(ConnectError::Closed);
             }
+            continue;
         };
         left = left.checked_sub(record).ok_or(ConnectError::TooLarge)?;
         let fed = session::feed(tls, &bytes.filled()[..record]);
         bytes.consume(record);
         if let Err(error) = fed {
-            poll_fn(|cx| {
-                let _ = session::poll_send(cx, socket, tls);
-                Poll::Ready(())
-            })
-            .await;
+            session::send_now(socket, tls);
             return Err(refused(error));
         }
     }
@@ -249,7 +239,7 @@ impl Verifier {
     fn new(trust: &ServerTrust, provider: &Arc<CryptoProvider>) -> Result<Self, LoadError> {
         let by_authority = if trust.verify {
             let roots = match &trust.ca {
-                Some(path) => server::roots(path)?,
+                Some(path) => load::roots(path, load::certificates(path)?)?,
                 None => system_roots()?,
             };
             let provider = Arc::clone(provider);

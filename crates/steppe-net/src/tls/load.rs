@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
@@ -71,6 +72,19 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
         return Err(LoadError::content(path, "no certificate in it (PEM)"));
     }
     Ok(certificates)
+}
+
+/// `authorities`, which `path` holds, as those to trust.
+pub(super) fn roots(
+    path: &Path,
+    authorities: Vec<CertificateDer<'static>>,
+) -> Result<RootCertStore, LoadError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in authorities {
+        let added = roots.add(certificate);
+        added.map_err(|error| LoadError::content(path, error))?;
+    }
+    Ok(roots)
 }
 
 /// The private key of a PEM file.

@@ -31,6 +31,12 @@ pub(super) fn whole(bytes: &[u8]) -> Result<Option<usize>, NoRecord> {
     Ok((bytes.len() >= bytes_needed).then_some(bytes_needed))
 }
 
+/// Bytes at the start to give rustls next; `None` while a record is not all there. What can't be a
+/// record is given whole: rustls says what is wrong with it, and seals an alert.
+pub(super) fn next(bytes: &[u8]) -> Option<usize> {
+    whole(bytes).unwrap_or(Some(bytes.len()))
+}
+
 /// Why a first flight is not given to rustls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelloError {

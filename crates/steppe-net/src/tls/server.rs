@@ -4,17 +4,17 @@
 //! changes nothing.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
 
+use rustls::ServerConfig;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, ServerConfig};
 
 use super::config::{ClientAuth, ClientTrust, Doubt, ListenerConfig};
 use super::identity::{Identities, Identity};
@@ -184,21 +184,15 @@ impl ListenerTls {
             .collect()
     }
 
-    /// Whether clients are asked for a certificate.
-    #[must_use]
-    pub fn asks_clients(&self) -> bool {
-        self.config.client != ClientAuth::None
-    }
-
     /// Whether a client that was shown certificate `shown` would have been shown another one for
     /// `host`, a name in any case (RFC 9110 §15.5.20).
     #[must_use]
     pub fn is_misdirected(&self, shown: usize, host: &[u8]) -> bool {
-        let in_force = self.in_force();
-        let identities = &in_force.identities;
-        if identities.all().len() == 1 {
+        if self.config.certificates.len() == 1 {
             return false;
         }
+        let in_force = self.in_force();
+        let identities = &in_force.identities;
         let Ok(host) = std::str::from_utf8(host) else {
             return true;
         };
@@ -292,12 +286,10 @@ fn verifier(
         expired_crl,
         unknown_status,
     } = trust;
-    let roots = roots(ca)?;
-    let mut parts = vec![
-        listener.as_bytes().to_vec(),
-        policy.to_vec(),
-        load::read(ca)?,
-    ];
+    let authorities = load::certificates(ca)?;
+    let mut parts = vec![listener.as_bytes().to_vec(), policy.to_vec()];
+    parts.extend(authorities.iter().map(|ca| ca.as_ref().to_vec()));
+    let roots = load::roots(ca, authorities)?;
     let mut lists = Vec::new();
     for path in crls {
         let read = load::revocation_lists(path)?;
@@ -325,16 +317,6 @@ fn verifier(
     })?;
     let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
     Ok((verifier, Context::of(&parts)))
-}
-
-/// The authorities of a PEM file.
-pub(super) fn roots(path: &Path) -> Result<RootCertStore, LoadError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in load::certificates(path)? {
-        let added = roots.add(certificate);
-        added.map_err(|error| LoadError::content(path, error))?;
-    }
-    Ok(roots)
 }
 
 fn stamps(config: &ListenerConfig) -> Vec<Stamp> {

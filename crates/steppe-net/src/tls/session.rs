@@ -8,20 +8,17 @@
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use rustls::Connection;
 use steppe_mem::{Buffer, Lease, Reservation, Waiter};
 
 use super::record::{self, HEADER_BYTES};
-use crate::limits::{RECORD_READ_BYTES_MAX, RECORD_READ_BYTES_MIN, SEALED_BYTES_MAX};
+use crate::limits::{RECORD_READ_BYTES_MAX, RECORD_READ_BYTES_MIN, ROOMY_BYTES, SEALED_BYTES_MAX};
 use crate::transport::{Driver, Transport};
 
 /// What sealing adds to [`SEALED_BYTES_MAX`] of content: headers, tags and content types.
 const SEALED_OVERHEAD: usize = 1024;
-
-/// While more than this is left, ciphertext is read into large buffers.
-const ROOMY_BYTES: u64 = 16 << 20;
 
 /// An established session.
 pub(super) struct Session {
@@ -80,6 +77,12 @@ pub(super) fn poll_send(
         }
     }
     Poll::Ready(Ok(()))
+}
+
+/// Sends what is sealed, as far as one write gets: an alert of a session that ends.
+pub(super) fn send_now(socket: &mut Transport, tls: &mut Connection) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let _ = poll_send(&mut cx, socket, tls);
 }
 
 /// Gives rustls `bytes`, all of them.
@@ -145,11 +148,8 @@ impl Session {
     /// Decrypts the records that are there whole, up to the first with plaintext.
     fn decrypt(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while let Some(pending) = &mut self.pending {
-            let record = match record::whole(pending.filled()) {
-                Ok(Some(bytes)) => bytes,
-                Ok(None) => break,
-                // rustls says what is wrong with it, and seals an alert.
-                Err(_) => pending.len(),
+            let Some(record) = record::next(pending.filled()) else {
+                break;
             };
             let fed = feed(&mut self.tls, &pending.filled()[..record]);
             pending.consume(record);
@@ -157,7 +157,7 @@ impl Session {
             match fed {
                 Ok(is_readable) => self.is_readable = is_readable,
                 Err(error) => {
-                    let _ = poll_send(cx, &mut self.socket, &mut self.tls);
+                    send_now(&mut self.socket, &mut self.tls);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
             }

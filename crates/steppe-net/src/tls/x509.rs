@@ -323,6 +323,12 @@ fn pss(algorithm: &AlgorithmIdentifier<'_>) -> Signature {
     }
 }
 
+/// A digest as people compare it: lowercase hexadecimal digits.
+#[must_use]
+pub fn fingerprint_text(digest: &[u8; 32]) -> String {
+    hex(digest).to_ascii_lowercase()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,6 +1,5 @@
 //! `/certificates`: what listeners show to clients, and for how long yet.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 use steppe_http::certificates::ListenerCertificate;
+use steppe_net::tls::x509::fingerprint_text;
 
 use super::Content;
 use super::endpoints::json as json_response;
@@ -31,7 +31,7 @@ fn row(certificate: &ListenerCertificate, now: i64) -> Value {
         "issuer": said.issuer,
         "serial": said.serial,
         "key": said.key.to_string(),
-        "fingerprint": hex(&said.fingerprint),
+        "fingerprint": fingerprint_text(&said.fingerprint),
         "not_before": said.not_before,
         "not_after": said.not_after,
         "days_left": (said.not_after - now).div_euclid(DAY_SECONDS),
@@ -48,15 +48,6 @@ fn state(not_before: i64, not_after: i64, now: i64) -> &'static str {
     } else {
         "valid"
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string can't fail.
-        _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[expect(
@@ -76,10 +67,5 @@ mod tests {
     fn both_ends_of_its_time_are_within() {
         let states = [9, 10, 20, 21].map(|now| state(10, 20, now));
         assert_eq!(states, ["not_yet_valid", "valid", "valid", "expired"]);
-    }
-
-    #[test]
-    fn digests_are_in_lower_case() {
-        assert_eq!(hex(&[0, 0xab]), "00ab");
     }
 }

@@ -6,9 +6,10 @@
 
 use serde_json::{Map, Value, json};
 use steppe_http::config::HostPattern;
+use steppe_net::tls::x509;
 
 use super::Config;
-use super::grammar::{duration_text, fingerprint_text, percent_text, pin_text, size_text};
+use super::grammar::{duration_text, percent_text, pin_text, size_text};
 use super::typed::{Fields, Named, Node, Typed};
 
 /// Stands for a value that must not be shown.
@@ -86,7 +87,7 @@ fn scalar(typed: &Typed) -> Value {
         Typed::HashOn(on) => json!(on.to_string()),
         Typed::Statuses(statuses) => json!(statuses.to_string()),
         Typed::Pin(digest) => json!(pin_text(digest)),
-        Typed::Fingerprint(digest) => json!(fingerprint_text(digest)),
+        Typed::Fingerprint(digest) => json!(x509::fingerprint_text(digest)),
         Typed::File(path) => json!(path.to_string_lossy()),
         Typed::Host(HostPattern::Exact(name)) => json!(name),
         Typed::Host(HostPattern::Wildcard(suffix)) => json!(format!("*{suffix}")),

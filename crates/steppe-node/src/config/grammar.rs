@@ -408,8 +408,7 @@ mod tls;
 mod upstream;
 
 pub(super) use tls::{
-    alt_name, fingerprint, fingerprint_text, pin, pin_text, server_name, subject,
-    transport_security,
+    alt_name, fingerprint, pin, pin_text, server_name, subject, transport_security,
 };
 pub(super) use upstream::{cookie_name, hash_on, statuses, target};
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
-use steppe_net::tls::x509::Summary;
+use steppe_net::tls::x509::{Summary, fingerprint_text};
 
 use super::findings::{Finding, Severity, count, days};
 use super::handshake::Shown;
@@ -160,7 +160,7 @@ fn rows(certificate: &Summary, now: i64) -> [(&'static str, String); 10] {
         ("key", certificate.key.to_string()),
         ("signature", certificate.signature.to_string()),
         ("authority", authority.to_owned()),
-        ("SHA-256", hex(&certificate.fingerprint)),
+        ("SHA-256", fingerprint_text(&certificate.fingerprint)),
         ("pin", pin(certificate)),
     ]
 }
@@ -177,7 +177,7 @@ fn certificate(certificate: &Summary, now: i64) -> Value {
         "key": certificate.key.to_string(),
         "signature": certificate.signature.to_string(),
         "is_ca": certificate.is_ca,
-        "sha256": hex(&certificate.fingerprint),
+        "sha256": fingerprint_text(&certificate.fingerprint),
         "pin": pin(certificate),
     })
 }
@@ -199,15 +199,6 @@ fn validity(certificate: &Summary, now: i64) -> String {
 fn pin(certificate: &Summary) -> String {
     let hash = BASE64_STANDARD.encode(certificate.spki_fingerprint);
     format!("sha256/{hash}")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a string can't fail.
-        _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// A Unix time as `2026-11-22 12:00:00`.

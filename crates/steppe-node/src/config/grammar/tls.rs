@@ -77,11 +77,6 @@ fn byte(pair: &str) -> Option<u8> {
     value.filter(|_| is_hex)
 }
 
-/// The text that [`fingerprint`] reads as this.
-pub(in crate::config) fn fingerprint_text(digest: &[u8; 32]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A subject alternative name: whatever one may contain.
 pub(in crate::config) fn alt_name(text: &str) -> Read<String> {
     certificate_name(text, "a subject alternative name")
@@ -245,6 +240,8 @@ fn is_quoted(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use steppe_net::tls::x509::fingerprint_text;
+
     use super::*;
 
     const DIGEST: [u8; 32] = *b"0123456789abcdefghijklmnopqrstuv";
