@@ -63,6 +63,8 @@ fn with_tls_listeners(setup: &Setup, text: &str) -> String {
         plain.clone(),
         tls(&setup.credentials.p256),
         listener(Proxy::Steppe.rsa_address()),
+        // Only handshakes go there: the limit on open files is for the idle connections.
+        "limits = { connections = 256 }\n".to_owned(),
         tls(&setup.credentials.rsa),
     ];
     text.replace(&plain, &both.concat())
