@@ -5,11 +5,8 @@
 //! [channels](crate::upstream::channel::Channel). The gateway names none of them.
 
 use std::fmt;
-use std::sync::Arc;
 
-use crate::config::ProtocolName;
 use crate::gateway::Accepted;
-use crate::upstream::channel::{UpstreamCodec, UpstreamCodecs};
 
 /// A protocol that clients speak.
 pub trait DownstreamCodec: fmt::Debug + Send + Sync {
@@ -24,44 +21,14 @@ pub trait DownstreamCodec: fmt::Debug + Send + Sync {
     /// What a client is sent whose connection finds no room. It is written once, as far
     /// as one write gets.
     fn no_room(&self) -> &'static [u8];
-}
 
-/// The protocols that clients speak, by the names that a configuration gives them.
-#[derive(Debug, Clone, Default)]
-pub struct DownstreamCodecs(Vec<(ProtocolName, Arc<dyn DownstreamCodec>)>);
-
-/// The protocols that a gateway speaks on either side.
-#[derive(Debug, Clone, Default)]
-pub struct Codecs {
-    /// With clients.
-    pub downstream: DownstreamCodecs,
-    /// With servers.
-    pub upstream: UpstreamCodecs,
-}
-
-impl DownstreamCodecs {
-    /// The codec of a listener that speaks `names`.
-    ///
-    /// # Panics
-    /// Where it has none: a configuration names only protocols that there are.
-    pub(crate) fn of(&self, names: &[ProtocolName]) -> &Arc<dyn DownstreamCodec> {
-        let known = self.0.iter().find(|(name, _)| names.contains(name));
-        &known.expect("a listener speaks a protocol that there is").1
-    }
-}
-
-impl Codecs {
-    /// Adds a protocol that clients speak.
-    #[must_use]
-    pub fn with_downstream(mut self, name: ProtocolName, codec: Arc<dyn DownstreamCodec>) -> Self {
-        self.downstream.0.push((name, codec));
-        self
+    /// What every client sends first; empty where that tells nothing.
+    fn preface(&self) -> &'static [u8] {
+        b""
     }
 
-    /// Adds a protocol that servers speak.
-    #[must_use]
-    pub fn with_upstream(mut self, name: ProtocolName, codec: Arc<dyn UpstreamCodec>) -> Self {
-        self.upstream.add(name, codec);
-        self
+    /// Its name in ALPN (RFC 7301 §6).
+    fn alpn(&self) -> &'static [u8] {
+        b""
     }
 }

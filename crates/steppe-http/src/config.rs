@@ -20,7 +20,7 @@ mod upstream;
 pub use crate::field::Underscores;
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
-pub use protocol::{H1, ProtocolName};
+pub use protocol::{H1, H2, H2C, ProtocolName};
 pub use tls::{ClientCertMatch, ListenerTls};
 pub use upstream::{
     Balance, HashOn, Health, Outlier, Retry, RetryOn, Server, Servers, Statuses, Sticky,
@@ -74,6 +74,8 @@ pub struct ListenerLimits {
     pub body_bytes: u64,
     /// Connections open at once, of the node: 503.
     pub connections: usize,
+    /// Exchanges at once on one connection, where the protocol has several.
+    pub streams: usize,
     /// TLS handshakes in progress at once, of the node: the oldest gives way.
     pub handshakes: usize,
 }
@@ -85,6 +87,7 @@ impl Default for ListenerLimits {
             header_count: 100,
             body_bytes: 64 << 20,
             connections: 10_000,
+            streams: 100,
             handshakes: 1_000,
         }
     }

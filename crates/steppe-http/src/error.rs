@@ -100,6 +100,7 @@ impl GatewayError {
             | CloseReason::ProxyProtocol
             | CloseReason::Handshake
             | CloseReason::FileFailed
+            | CloseReason::Flood
             | CloseReason::Drain => {
                 debug_assert!(false, "{reason:?} is no timeout");
                 Self {

@@ -9,7 +9,7 @@ mod strip;
 
 use steppe_mem::{Buffer, Lease, OverBudget};
 
-use crate::encoder::Encoder;
+use crate::encoder::{Encoder, Put};
 
 pub use list::FieldList;
 pub use strip::{UnderscoreRefused, Underscores};
@@ -349,6 +349,49 @@ impl FieldBlock {
             is_dropped: false,
             has_underscore: false,
         };
+        self.fields.try_push(field, self.bytes.lease())
+    }
+
+    /// [`FieldBlock::append`], of a line that a peer sent: one with an underscore in its name is
+    /// marked.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn append_received(&mut self, name: &[u8], value: &[u8]) -> Result<(), OverBudget> {
+        self.append(name, value)?;
+        if name.contains(&b'_') {
+            self.fields.mark_underscore();
+        }
+        Ok(())
+    }
+
+    /// Adds one line of several values, with `separator` between each two.
+    ///
+    /// # Errors
+    /// As [`FieldBlock::append`].
+    pub(crate) fn append_joined<'a, V: Iterator<Item = &'a [u8]>>(
+        &mut self,
+        name: &[u8],
+        separator: &[u8],
+        values: impl Fn() -> V,
+    ) -> Result<(), OverBudget> {
+        let lengths = values().map(|value| value.len() + separator.len());
+        let bytes: usize = lengths.sum();
+        let start = self.bytes.len();
+        self.make_room(name.len() + bytes + 4)?;
+        let mut line = Encoder::new(self.bytes.spare_mut());
+        line.put(name);
+        line.put(b": ");
+        for (index, value) in values().enumerate() {
+            line.put(if index == 0 { b"" } else { separator });
+            line.put(value);
+        }
+        line.put(b"\r\n");
+        let written = line.finish().expect("room was made");
+        self.bytes.advance(written);
+        let name = Span::new(start, start + name.len());
+        let value = Span::new(name.end() + 2, start + written - 2);
+        let field = Field::new(self.bytes.filled(), name, value);
         self.fields.try_push(field, self.bytes.lease())
     }
 

@@ -14,7 +14,6 @@ mod error;
 mod head_reader;
 mod reader;
 mod server;
-mod target;
 mod wire;
 mod writer;
 

@@ -16,6 +16,8 @@ pub enum Version {
     Http10,
     /// HTTP/1.1, or a higher minor version, which is read as that.
     Http11,
+    /// HTTP/2.
+    Http2,
 }
 
 /// How long a message's content is, as far as its head says.
@@ -27,6 +29,15 @@ pub enum ContentLength {
     Known(u64),
     /// Its end shows when it comes; trailers may follow it.
     Unknown,
+}
+
+/// Which `Content-Length` a response carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Announced {
+    /// That of its content.
+    Content,
+    /// That of the content that a GET would have got: to HEAD, and in a 304.
+    Representation,
 }
 
 /// A request's head, its path in normal form.
@@ -86,6 +97,17 @@ pub struct ResponseHead {
     pub(crate) reason: Span,
     /// The protocol that the connection goes on as, after 101.
     pub(crate) upgrade: Option<Span>,
+}
+
+impl Announced {
+    /// Of the response `head`, to HEAD or not.
+    pub(crate) fn of(head: &ResponseHead, is_to_head: bool) -> Self {
+        if is_to_head || head.status == 304 {
+            Self::Representation
+        } else {
+            Self::Content
+        }
+    }
 }
 
 impl RequestHead {

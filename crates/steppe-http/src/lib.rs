@@ -12,6 +12,7 @@
 pub mod access;
 pub mod certificates;
 pub mod codec;
+pub mod codecs;
 pub mod config;
 pub mod date;
 mod encoder;
@@ -23,11 +24,13 @@ pub mod filter;
 pub mod forwarded;
 pub mod gateway;
 pub mod h1;
+pub mod h2;
 pub mod head;
 pub mod host;
 pub mod limits;
 pub mod local;
 pub mod max_forwards;
+mod message;
 pub mod metrics;
 pub mod path;
 pub mod proxy_protocol;
@@ -37,15 +40,22 @@ pub mod router;
 pub mod service;
 pub mod socket_buffers;
 pub mod status;
+mod target;
 pub mod upstream;
+
+use std::sync::Arc;
 
 pub use gateway::Gateway;
 pub use service::{HttpContext, HttpService};
 
 /// Every protocol that this crate speaks.
 #[must_use]
-pub fn codecs() -> codec::Codecs {
-    codec::Codecs::default()
-        .with_downstream(config::H1, std::sync::Arc::new(h1::Http1))
-        .with_upstream(config::H1, std::sync::Arc::new(h1::Http1))
+pub fn codecs() -> codecs::Codecs {
+    let (h1, h2) = (Arc::new(h1::Http1), Arc::new(h2::Http2));
+    codecs::Codecs::default()
+        .with_downstream(config::H1, h1.clone())
+        .with_downstream(config::H2, h2.clone())
+        .with_downstream(config::H2C, h2.clone())
+        .with_upstream(config::H1, h1)
+        .with_upstream(config::H2, h2)
 }

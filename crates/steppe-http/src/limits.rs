@@ -177,6 +177,62 @@ pub const RANGES_MAX: usize = 16;
 /// coarsest file systems count in steps of two seconds.
 pub const FILE_SETTLES: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// RST_STREAM frames of one HTTP/2 peer that are let through at once. A page that is left
+/// cancels what it was loading, of which browsers have 100 at most.
+pub const RESETS_BURST: u32 = 200;
+
+/// The same each second, from then on.
+pub const RESETS_PER_SECOND: u32 = 20;
+
+/// Frames of one HTTP/2 peer that are cheap to send and ask for work: SETTINGS, PING, PRIORITY,
+/// DATA without content. Old browsers send a PRIORITY a stream, gRPC a PING for what it was sent.
+pub const CONTROL_FRAMES_BURST: u32 = 1000;
+
+/// The same each second, from then on.
+pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
+
+/// And one more for so many bytes that the peer has taken: gRPC clients measure by PING how fast
+/// what they are sent comes.
+pub const WRITTEN_BYTES_PER_CONTROL_FRAME: usize = 1 << 10;
+
+/// Frames of one header list: HEADERS and CONTINUATION of 16 KiB each hold any that is allowed.
+pub const HEADER_FRAMES_MAX: usize = 20;
+
+/// Bytes that a connection of HTTP/2 is charged beside [`CONNECTION_BYTES`]: what the `h2` crate
+/// reads into and writes from, its tables of fields, and no streams. Measured, see ADR 0017.
+pub const H2_CONNECTION_BYTES: usize = 40 << 10;
+
+/// Bytes that a stream of HTTP/2 is charged: its task, its head as the `h2` crate has it, what
+/// that keeps of the stream. Measured, see ADR 0017.
+pub const H2_STREAM_BYTES: usize = 6 << 10;
+
+/// Content of one stream that the `h2` crate holds until the connection takes it.
+pub const H2_STREAM_SEND_BYTES_MAX: usize = 64 << 10;
+
+/// Streams of one peer that end by its own errors: what is refused was begun (CVE-2025-8671).
+pub const LOCAL_RESETS_MAX: usize = 100;
+
+/// Streams at once of a connection to a server, whatever more the server allows.
+pub const UPSTREAM_STREAMS_MAX: usize = 100;
+
+/// Small frames are gathered in a buffer of this size, and written together.
+pub const FRAMES_GATHERED_BYTES_MAX: usize = 16 << 10;
+
+/// What is larger is not copied behind them, but written in the same call.
+pub const GATHERED_WRITE_BYTES_MAX: usize = 4 << 10;
+
+/// A stream's window is the room that is left divided by this, within the next two bounds.
+pub const WINDOW_SHARERS: u64 = 512;
+
+/// A stream's window at least.
+pub const STREAM_WINDOW_BYTES_MIN: u32 = 16 << 10;
+
+/// A stream's window at most: 20 MB/s at 50 ms.
+pub const STREAM_WINDOW_BYTES_MAX: u32 = 1 << 20;
+
+/// A connection's window at least, which no setting lowers (RFC 9113 §6.9.2).
+pub const CONNECTION_WINDOW_BYTES_MIN: u32 = 65_535;
+
 const _: () = assert!(PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
 const _: () = assert!(

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::access::AccessLog;
 use crate::certificates::Certificates;
-use crate::codec::{Codecs, DownstreamCodecs};
+use crate::codecs::{Codecs, DownstreamCodecs};
 use crate::config;
 use crate::gateway::{self, Gateway, GatewayContext, Intake, Tls};
 use crate::metrics::{HttpMetrics, Labels};

@@ -18,7 +18,7 @@ mod peers;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use steppe_http::codec::Codecs;
+use steppe_http::codecs::Codecs;
 use steppe_http::config::{H1, Retry, RetryOn, Servers};
 use steppe_http::filter::Filter;
 

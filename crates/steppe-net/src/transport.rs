@@ -261,12 +261,11 @@ impl Transport {
         self.is_starved = false;
     }
 
-    /// Reads into memory of the caller, to throw it away; 0 is the end of the stream.
-    /// It waits for no budget.
+    /// Reads into memory of the caller; 0 is the end of the stream. It waits for no budget.
     ///
     /// # Errors
     /// As the connection failed.
-    pub fn poll_discard(
+    pub fn poll_read_into(
         &mut self,
         cx: &mut Context<'_>,
         room: &mut [u8],

@@ -42,8 +42,6 @@ fn what_is_not_supported_yet_is_named_and_nothing_else() {
         .collect();
     expect![[r#"
         `trace` is not supported yet
-        "h2c" in `protocols` is not supported yet
-        "h2" in `protocols` is not supported yet
         "h3" in `protocols` is not supported yet
         `http.upstream.circuit_breaker` is not supported yet
         `http.upstream.hedge` is not supported yet
@@ -92,6 +90,7 @@ fn the_benchmark_of_h1_is_fine() {
                   "header_count": 100,
                   "body_bytes": "64MiB",
                   "connections": 10000,
+                  "streams": 100,
                   "handshakes": 1000
                 },
                 "timeouts": {
@@ -228,6 +227,7 @@ fn every_key_of_tls_with_clients_arrives() {
     assert_eq!(redirects, [Some(8443), None, Some(443)]);
     assert_eq!((&plain.tls, &redirecting.tls), (&None, &None));
     assert_eq!(plain.limits.handshakes, 6);
+    assert_eq!(plain.limits.streams, 7);
     assert_eq!(plain.timeouts.handshake, Duration::from_secs(4));
     let session = ListenerConfig {
         certificates: vec![

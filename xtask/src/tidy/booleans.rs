@@ -24,6 +24,11 @@ const LISTED: &[Place] = &[
         reason: "a response is to HEAD or not; nothing else of the request matters",
     },
     Place {
+        file: "steppe-http/src/head.rs",
+        function: "of",
+        reason: "a response is to HEAD or not; nothing else of the request matters",
+    },
+    Place {
         file: "steppe-http/src/upstream/state.rs",
         function: "set_drained",
         reason: "a setter: the argument is the state",

@@ -27,6 +27,31 @@ const LISTED: &[Place] = &[
         reason: "the deadline of a TLS handshake begins with it",
     },
     Place {
+        file: "steppe-http/src/codecs/choice.rs",
+        function: "recognize",
+        reason: "deadlines of the first bytes begin with the connection and with the first",
+    },
+    Place {
+        file: "steppe-http/src/h2/server.rs",
+        function: "establish",
+        reason: "a connection begins, and the deadline of its preface",
+    },
+    Place {
+        file: "steppe-http/src/h2/server.rs",
+        function: "poll",
+        reason: "once a poll of a connection; its streams begin then",
+    },
+    Place {
+        file: "steppe-http/src/h2/client.rs",
+        function: "establish",
+        reason: "a connection begins",
+    },
+    Place {
+        file: "steppe-http/src/h2/client.rs",
+        function: "poll",
+        reason: "once a poll of a connection",
+    },
+    Place {
         file: "steppe-node/src/cli.rs",
         function: "check",
         reason: "files of TLS are read as at a start",

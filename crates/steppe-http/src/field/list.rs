@@ -74,6 +74,14 @@ impl FieldList {
         self.has_underscore = false;
     }
 
+    /// Notes that the name of the last line has an underscore in it.
+    pub(super) fn mark_underscore(&mut self) {
+        if let Some(last) = self.fields.last_mut() {
+            *last = last.with_underscore();
+            self.has_underscore = true;
+        }
+    }
+
     /// Whether the name of any line may have an underscore in it.
     pub(super) fn has_underscore(&self) -> bool {
         self.has_underscore

@@ -4,6 +4,7 @@
 //! closing its socket would reset that; but no crowd, and no want of
 //! descriptors, keeps it open.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -32,6 +33,7 @@ use crate::proxy_protocol::ProxyHeader;
 /// A listener, and the task that accepts its connections.
 pub(super) struct Acceptor {
     pub(super) listener: Rc<Listener>,
+    codec: Rc<RefCell<Arc<dyn DownstreamCodec>>>,
     accepting: JoinHandle<()>,
 }
 
@@ -39,7 +41,7 @@ pub(super) struct Acceptor {
 struct Accepting {
     state: Rc<WorkerState>,
     listener: Rc<Listener>,
-    codec: Arc<dyn DownstreamCodec>,
+    codec: Rc<RefCell<Arc<dyn DownstreamCodec>>>,
 }
 
 impl Acceptor {
@@ -53,19 +55,26 @@ impl Acceptor {
             impl FnOnce(Drain) -> ListenerSettings,
         ),
     ) -> Self {
+        let codec = Rc::new(RefCell::new(codec));
         let drain = Drain::default();
         let settings = settings(drain.clone());
         let listener = Rc::new(Listener::new(address, drain, settings, &state.turns));
         let accepting = Accepting {
             state: Rc::clone(state),
             listener: Rc::clone(&listener),
-            codec,
+            codec: Rc::clone(&codec),
         };
         let accepting = spawn_local(accepting.run(bound));
         Self {
             listener,
+            codec,
             accepting,
         }
+    }
+
+    /// Connections that are accepted from now on speak `codec`.
+    pub(super) fn set_codec(&self, codec: Arc<dyn DownstreamCodec>) {
+        *self.codec.borrow_mut() = codec;
     }
 
     /// Accepts nobody any more; connections end after the response that is in flight.
@@ -152,7 +161,7 @@ impl Accepting {
         if settings.proxy_protocol || settings.tls.is_some() {
             let introduced = Introduced {
                 listener: Rc::clone(&self.listener),
-                codec: Arc::clone(&self.codec),
+                codec: Arc::clone(&self.codec.borrow()),
                 counted,
             };
             spawn_local(introduced.run(transport, deadline, peer));
@@ -165,7 +174,7 @@ impl Accepting {
             (peer, destination),
             (counted, None),
         );
-        self.codec.serve(Accepted {
+        self.codec.borrow().serve(Accepted {
             transport,
             pending: None,
             client: Rc::new(client),
@@ -179,7 +188,7 @@ impl Accepting {
         snapshot.totals.closed(reason);
         // Whoever is to speak TLS first can be told nothing.
         if self.listener.settings().tls.is_none() {
-            Transport::new(stream).end_now(self.codec.no_room());
+            Transport::new(stream).end_now(self.codec.borrow().no_room());
         }
     }
 }
@@ -187,7 +196,7 @@ impl Accepting {
 /// The client's end of a connection, and the listener's.
 type Ends = (PeerAddress, Option<SocketAddr>);
 
-/// A connection that begins with something else than the codec's protocol.
+/// A connection that begins with something else than a protocol of the listener's.
 struct Introduced {
     listener: Rc<Listener>,
     codec: Arc<dyn DownstreamCodec>,

@@ -104,6 +104,18 @@ impl ClientContext {
         self.totals.closed(reason);
     }
 
+    /// Whether there is a session of TLS below the protocol.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// The protocol that was agreed on below, as ALPN names it (RFC 7301 §6).
+    #[must_use]
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.agreed.alpn.as_deref()
+    }
+
     /// The session below the protocol, where there is one.
     pub(super) fn tls(&self) -> Option<&ClientSession> {
         self.tls.as_deref()

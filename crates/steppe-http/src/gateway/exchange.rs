@@ -571,6 +571,7 @@ pub(super) fn via_value(version: Version) -> &'static [u8] {
     match version {
         Version::Http10 => b"1.0 steppe",
         Version::Http11 => b"1.1 steppe",
+        Version::Http2 => b"2.0 steppe",
     }
 }
 

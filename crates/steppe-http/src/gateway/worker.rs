@@ -12,7 +12,7 @@ use tokio::task::spawn_local;
 use super::Gateway;
 use super::acceptor::Acceptor;
 use super::snapshot::{Snapshot, WorkerState};
-use crate::codec::{DownstreamCodec, DownstreamCodecs};
+use crate::codecs::DownstreamCodecs;
 use crate::metrics::CloseReason;
 use crate::upstream::SWEEP_EVERY;
 
@@ -60,8 +60,7 @@ fn open_new(
     let listeners = snapshot.gateway.config.listeners.iter().enumerate();
     let open = |(index, listener): (usize, &crate::config::Listener)| {
         let bound = sockets.take_listener(&listener.address)?;
-        let codec = codecs.of(&listener.protocols);
-        Some(open(state, snapshot, index, (bound, Arc::clone(codec))))
+        Some(open(state, snapshot, index, (bound, codecs)))
     };
     listeners.filter_map(open).collect()
 }
@@ -71,11 +70,11 @@ fn open(
     state: &Rc<WorkerState>,
     snapshot: &Snapshot,
     index: usize,
-    (bound, codec): (BoundListener, Arc<dyn DownstreamCodec>),
+    (bound, codecs): (BoundListener, &DownstreamCodecs),
 ) -> Acceptor {
     let listener = &snapshot.gateway.config.listeners[index];
     let settings = |drain| snapshot.listener_settings(index, drain, state);
-    let served = (codec, settings);
+    let served = (codecs.of(&listener.protocols), settings);
     Acceptor::open(state, listener.address.clone(), bound, served)
 }
 
@@ -98,10 +97,12 @@ async fn change_over(
         .into_iter()
         .partition(|acceptor| index_of(&acceptor.listener.address).is_some());
     *acceptors = stay;
-    for Acceptor { listener, .. } in &*acceptors {
+    for acceptor in &*acceptors {
+        let listener = &acceptor.listener;
         let index = index_of(&listener.address).expect("it stays");
         let drain = listener.drain.clone();
         listener.set_settings(next.listener_settings(index, drain, state));
+        acceptor.set_codec(codecs.of(&listeners[index].protocols));
     }
     acceptors.extend(open_new(state, &next, change.sockets, codecs));
     go.iter().for_each(Acceptor::close);

@@ -10,7 +10,7 @@ use super::framing::BodyLength;
 use crate::encoder::{Encoder, Put, refusal_bytes};
 use crate::exchange::Refusal;
 use crate::field::{FieldBlock, FieldId};
-use crate::head::{ContentLength, RequestHead, ResponseHead};
+use crate::head::{Announced, ContentLength, RequestHead, ResponseHead};
 use crate::status;
 
 /// What the client's connection is for after a response.
@@ -123,15 +123,6 @@ fn host<'a>(head: &'a RequestHead, server: &'a str) -> &'a [u8] {
         .next()
         .or(in_target)
         .unwrap_or(server.as_bytes())
-}
-
-/// Which `Content-Length` a response carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Announced {
-    /// That of its content.
-    Content,
-    /// That of the content that a GET would have got: to HEAD, and in a 304.
-    Representation,
 }
 
 /// A response's head, its content delimited by `length`.

@@ -10,6 +10,7 @@
 use crate::field::{FieldBlock, FieldId, elements};
 use crate::head::{ContentLength, Version};
 use crate::limits::UPGRADE_PROTOCOLS_MAX;
+use crate::message;
 
 /// How a message's content is delimited (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +93,11 @@ pub fn request(version: Version, fields: &FieldBlock) -> Result<RequestFraming, 
         && connection.upgrade
         && length == BodyLength::Empty
         && asks_for_other_than_http(fields);
-    let expects_continue = seen.expect && expects_continue(version, fields)?;
+    // RFC 9110 §10.1.1: from HTTP/1.0 it is ignored.
+    let expects_continue = seen.expect && version != Version::Http10;
+    if expects_continue && !message::is_expectation_known(fields) {
+        return Err(FramingError::Expectation);
+    }
     let keep_alive = connection.keep_alive(version);
     Ok(RequestFraming {
         length,
@@ -186,21 +191,10 @@ fn content_length(fields: &FieldBlock) -> Result<BodyLength, FramingError> {
     let (Some(value), None) = (values.next(), values.next()) else {
         return Err(FramingError::ContentLength);
     };
-    match decimal(value).ok_or(FramingError::ContentLength)? {
+    match message::content_length(value).ok_or(FramingError::ContentLength)? {
         0 => Ok(BodyLength::Empty),
         length => Ok(BodyLength::Known(length)),
     }
-}
-
-/// Digits alone: no sign, no space, no list.
-fn decimal(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0u64, |sum, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        sum.checked_mul(10)?.checked_add(digit)
-    })
 }
 
 fn transfer_encoding(fields: &FieldBlock) -> Result<BodyLength, FramingError> {
@@ -284,21 +278,6 @@ fn is_same_protocol(asked: &[u8], answered: &[u8]) -> bool {
         _ => true,
     };
     asked_name.eq_ignore_ascii_case(name) && is_same_version
-}
-
-fn expects_continue(version: Version, fields: &FieldBlock) -> Result<bool, FramingError> {
-    // RFC 9110 §10.1.1: from HTTP/1.0 it is ignored.
-    if version == Version::Http10 {
-        return Ok(false);
-    }
-    let mut expectations = fields.values(FieldId::Expect).flat_map(elements);
-    let all_known =
-        expectations.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"));
-    if all_known {
-        Ok(true)
-    } else {
-        Err(FramingError::Expectation)
-    }
 }
 
 #[cfg(test)]

@@ -10,11 +10,10 @@ use steppe_net::Deadline;
 use tokio::task::spawn_local;
 
 use super::Http1;
-use super::encode::{self, Announced, Persistence};
+use super::encode::{self, Persistence};
 use super::framing::{self, BodyLength};
 use super::parse::RequestLine;
 use super::reader::{ReadError, Reader};
-use super::target;
 use super::wire::Wire;
 use super::writer::Writer;
 use crate::codec::DownstreamCodec;
@@ -23,9 +22,10 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
 use crate::field::{FieldBlock, FieldId, elements};
 use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
-use crate::head::{RequestHead, ResponseHead, Version};
+use crate::head::{Announced, RequestHead, ResponseHead, Version};
 use crate::limits::{CONNECTION_BYTES, LINGER, LINGER_BYTES_MAX, REQUEST_READ_BYTES};
 use crate::metrics::CloseReason;
+use crate::target::{self, Asked};
 
 /// A connection from a client.
 pub(super) struct ServerConnection {
@@ -106,6 +106,10 @@ impl DownstreamCodec for Http1 {
 
     fn no_room(&self) -> &'static [u8] {
         NO_ROOM
+    }
+
+    fn alpn(&self) -> &'static [u8] {
+        b"http/1.1"
     }
 }
 
@@ -198,7 +202,7 @@ impl ServerConnection {
         let _ = poll_fn(|cx| transport.poll_shutdown(cx)).await;
         poll_fn(|cx| {
             let mut thrown_away = [0; 4096];
-            while let Poll::Ready(read) = transport.poll_discard(cx, &mut thrown_away) {
+            while let Poll::Ready(read) = transport.poll_read_into(cx, &mut thrown_away) {
                 left = left.saturating_sub(read.as_ref().copied().unwrap_or(0));
                 if left == 0 || matches!(read, Ok(0) | Err(_)) {
                     return Poll::Ready(());
@@ -271,7 +275,12 @@ impl ServerSide {
             fields.remove_where(|id| id == FieldId::Expect);
         }
         fields.apply_underscores(self.settings.underscores)?;
-        let parts = target::resolve(line, upgrade, fields)?;
+        let asked = Asked {
+            method: line.method,
+            target: line.target,
+            version: line.version,
+        };
+        let parts = target::resolve(asked, upgrade, fields)?;
         self.begin_content(framing.length)?;
         self.request.keep_alive = framing.keep_alive;
         Ok(ReadHead {
@@ -301,7 +310,7 @@ impl ServerSide {
         match (stays, self.request.version) {
             (false, _) => Persistence::Close,
             (true, Version::Http10) => Persistence::KeepAlive,
-            (true, Version::Http11) => Persistence::Default,
+            (true, _) => Persistence::Default,
         }
     }
 
@@ -313,8 +322,8 @@ impl ServerSide {
             _ if has_none => BodyLength::Empty,
             (ContentLength::Empty, _) => BodyLength::Empty,
             (ContentLength::Known(bytes), _) => BodyLength::Known(bytes),
-            (ContentLength::Unknown, Version::Http11) => BodyLength::Chunked,
             (ContentLength::Unknown, Version::Http10) => BodyLength::UntilEnd,
+            (ContentLength::Unknown, _) => BodyLength::Chunked,
         }
     }
 }
@@ -399,11 +408,7 @@ impl Downstream for ServerSide {
             _ => self.persistence(),
         };
         self.request.keep_alive = persistence != Persistence::Close;
-        let announced = if self.request.is_head || head.status == 304 {
-            Announced::Representation
-        } else {
-            Announced::Content
-        };
+        let announced = Announced::of(head, self.request.is_head);
         let out = encode::response(head, (length, announced), persistence, &self.lease)?;
         self.writer.start(out, length);
         Ok(())

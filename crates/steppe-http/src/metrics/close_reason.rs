@@ -51,13 +51,15 @@ pub enum CloseReason {
     /// A file could not be opened or read, or was truncated while it was sent: 500, or 503
     /// if descriptors or disk tasks ran out.
     FileFailed,
+    /// A peer of HTTP/2 overdid resets, or frames that are cheap to send.
+    Flood,
     /// The node's `drain_timeout` expired.
     Drain,
 }
 
 impl CloseReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::HeaderTimeout,
         Self::IdleTimeout,
         Self::BodyTimeout,
@@ -81,6 +83,7 @@ impl CloseReason {
         Self::ProxyProtocol,
         Self::Handshake,
         Self::FileFailed,
+        Self::Flood,
         Self::Drain,
     ];
 
@@ -117,6 +120,7 @@ impl CloseReason {
             Self::ProxyProtocol => "proxy_protocol",
             Self::Handshake => "tls_handshake",
             Self::FileFailed => "file_failed",
+            Self::Flood => "flood",
             Self::Drain => "drain",
         }
     }

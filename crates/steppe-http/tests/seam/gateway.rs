@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_http::Gateway;
-use steppe_http::codec::Codecs;
+use steppe_http::codecs::Codecs;
 use steppe_http::config::{
     self, CustomFilter, FilterKind, Listener, ProtocolName, Route, Servers, Target, Upstream,
     UpstreamKind,

@@ -220,7 +220,7 @@ impl Accepting<'_> {
         let heard = self.wait(|cx| {
             let mut thrown_away = [0; 1024];
             loop {
-                match ready!(socket.poll_discard(cx, &mut thrown_away)) {
+                match ready!(socket.poll_read_into(cx, &mut thrown_away)) {
                     Ok(count @ 1..) if count < left => left -= count,
                     _ => return Poll::Ready(Ok(())),
                 }

@@ -166,6 +166,7 @@ fn listener(listener: &Fields) -> Option<Listener> {
             header_count: limits.take("header_count")?,
             body_bytes: limits.take("body_bytes")?,
             connections: limits.take("connections")?,
+            streams: limits.take("streams")?,
             handshakes: limits.take("handshakes")?,
         },
         timeouts: ListenerTimeouts {

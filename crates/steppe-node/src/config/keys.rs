@@ -168,6 +168,9 @@ static HTTP: Table = Table {
     needs: Needs::Nothing,
 };
 
+/// What servers speak over TLS.
+pub const TLS_PROTOCOLS: [&str; 2] = ["h1s", "h2"];
+
 static UPSTREAM: Table = Table {
     name: "http.upstream",
     doc: "Origins, by name.",
@@ -186,16 +189,17 @@ static UPSTREAM: Table = Table {
             "protocol",
             Kind::Choice(&[
                 Choice::served("h1"),
-                Choice::later("h2c"),
+                Choice::served("h2c"),
                 Choice::served("h1s"),
-                Choice::later("h2"),
+                Choice::served("h2"),
             ]),
-            "What its servers speak: \"h1s\" is HTTP/1.1 over TLS.",
+            "What its servers speak: \"h1\" and \"h2c\" are HTTP/1.1 and HTTP/2 without TLS, \"h1s\" \
+             and \"h2\" the same with it.",
         )
         .absent(Absent::Text("h1")),
         Key::new("tls", Kind::Table(&UPSTREAM_TLS), UPSTREAM_TLS.doc).absent(Absent::TableWhere {
             key: "protocol",
-            says: "h1s",
+            says: &TLS_PROTOCOLS,
         }),
         Key::new(
             "balance",

@@ -67,6 +67,8 @@ pub const HEADER_COUNT: (u64, u64) = (8, HEADER_COUNT_MAX as u64);
 pub const BODY_BYTES: (u64, u64) = (0, 1 << 44);
 /// Bounds of `limits.connections`: what one process's file table can carry.
 pub const CONNECTIONS: (u64, u64) = (1, 1 << 20);
+/// Bounds of `limits.streams`: RFC 9113 §6.5.2 recommends 100 at least; each takes some KiB.
+pub const STREAMS: (u64, u64) = (1, 10_000);
 /// Bounds of `limits.handshakes`: each is a connection too, hence the most.
 pub const HANDSHAKES: (u64, u64) = (1, CONNECTIONS.1);
 /// Bounds of `keepalive`, a worker.

@@ -94,8 +94,8 @@ pub enum Absent {
     TableWhere {
         /// The other key, which takes a choice.
         key: &'static str,
-        /// What it says.
-        says: &'static str,
+        /// What it says, any of these.
+        says: &'static [&'static str],
     },
 }
 

@@ -123,9 +123,13 @@ impl Fields {
         match &key.support {
             _ if is_overruled => false,
             Support::Served {
-                absent: Absent::TextsWhere { key, says, .. } | Absent::TableWhere { key, says },
+                absent: Absent::TextsWhere { key, says, .. },
                 ..
             } => self.take::<&str>(key) == Some(says),
+            Support::Served {
+                absent: Absent::TableWhere { key, says },
+                ..
+            } => (self.take::<&str>(key)).is_some_and(|said| says.contains(&said)),
             _ => true,
         }
     }

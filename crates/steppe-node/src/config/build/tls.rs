@@ -5,7 +5,7 @@
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
-use steppe_http::config::{H1, ListenerTls};
+use steppe_http::config::{H1, H2, ListenerTls};
 use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
 };
@@ -13,7 +13,10 @@ use steppe_net::tls::config::{
 use crate::config::typed::{Fields, Node, Typed};
 
 /// HTTP/1.1 in ALPN (RFC 7301 §6).
-const HTTP_1_1: &[u8] = b"http/1.1";
+pub(super) const HTTP_1_1: &[u8] = b"http/1.1";
+
+/// HTTP/2 in ALPN (RFC 9113 §3.1).
+pub(super) const HTTP_2: &[u8] = b"h2";
 
 /// Where `redirect_https = true` leads.
 const HTTPS: NonZeroU16 = NonZeroU16::new(443).expect("above 0");
@@ -34,7 +37,7 @@ pub(super) fn listener(listener: &Fields) -> Option<Option<ListenerTls>> {
         min_version: min_version(tls)?,
         client: client_auth(tls)?,
         ticket_keys: tls.optional("ticket_keys")?,
-        alpn: protocols.into_iter().map(alpn).collect::<Option<_>>()?,
+        alpn: alpn(&protocols),
     };
     Some(Some(ListenerTls {
         session,
@@ -42,12 +45,11 @@ pub(super) fn listener(listener: &Fields) -> Option<Option<ListenerTls>> {
     }))
 }
 
-/// A protocol by its name in ALPN.
-fn alpn(protocol: &str) -> Option<Vec<u8>> {
-    match protocol {
-        H1 => Some(HTTP_1_1.to_vec()),
-        _ => None,
-    }
+/// Protocols by their names in ALPN, the one first that is preferred where a client has both.
+fn alpn(protocols: &[&str]) -> Vec<Vec<u8>> {
+    let known = [(H2, HTTP_2), (H1, HTTP_1_1)];
+    let spoken = known.iter().filter(|(name, _)| protocols.contains(name));
+    spoken.map(|(_, alpn)| alpn.to_vec()).collect()
 }
 
 fn served_certificate(node: &Node) -> Option<CertificateFiles> {
@@ -109,7 +111,8 @@ pub(super) fn redirect_https(listener: &Fields) -> Option<Option<NonZeroU16>> {
     }
 }
 
-pub(super) fn upstream(tls: &Fields) -> Option<ServerTrust> {
+/// TLS with servers that speak `alpn`.
+pub(super) fn upstream(tls: &Fields, alpn: &[u8]) -> Option<ServerTrust> {
     let has_identity = tls.node("cert").is_some();
     let identity = match has_identity {
         true => Some(certificate(tls)?),
@@ -122,7 +125,7 @@ pub(super) fn upstream(tls: &Fields) -> Option<ServerTrust> {
         verify: tls.take("verify")?,
         pins: tls.take("pins")?,
         min_version: min_version(tls)?,
-        alpn: vec![HTTP_1_1.to_vec()],
+        alpn: vec![alpn.to_vec()],
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
-use steppe_http::config::{Balance, H1, Health, Outlier, ProtocolName, Retry, RetryOn, Sticky};
+use steppe_http::config::{Balance, H1, H2, Health, Outlier, ProtocolName, Retry, RetryOn, Sticky};
 use steppe_http::proxy_protocol::ProxyVersion;
 use steppe_net::tls::config::ServerTrust;
 
@@ -23,9 +23,15 @@ macro_rules! table {
 pub(super) fn protocol(upstream: &Fields) -> Option<(ProtocolName, Option<ServerTrust>)> {
     match upstream.take("protocol")? {
         "h1" => Some((H1, None)),
-        "h1s" => Some((H1, Some(tls::upstream(upstream.table("tls")?)?))),
+        "h2c" => Some((H2, None)),
+        "h1s" => Some((H1, Some(with_tls(upstream, tls::HTTP_1_1)?))),
+        "h2" => Some((H2, Some(with_tls(upstream, tls::HTTP_2)?))),
         _ => None,
     }
+}
+
+fn with_tls(upstream: &Fields, alpn: &[u8]) -> Option<ServerTrust> {
+    tls::upstream(upstream.table("tls")?, alpn)
 }
 
 pub(super) fn balance(upstream: &Fields) -> Option<Balance> {

@@ -2,6 +2,7 @@
 
 use steppe_net::ServerAddress;
 
+use crate::config::keys::TLS_PROTOCOLS;
 use crate::config::mistake::Mistake;
 use crate::config::mistakes::Mistakes;
 use crate::config::typed::{Fields, FromNode, Node, Typed};
@@ -9,6 +10,7 @@ use crate::config::typed::{Fields, FromNode, Node, Typed};
 pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for listener in listeners(http) {
         redirect(listener, mistakes);
+        protocols(listener, mistakes);
         if let Some(tls) = listener.table("tls") {
             client_auth(tls, mistakes);
             revocation(tls, mistakes);
@@ -26,6 +28,24 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
 
 fn listeners(http: &Fields) -> impl Iterator<Item = &Fields> {
     http.list("listener").iter().filter_map(Node::fields)
+}
+
+/// HTTP/2 has one name with TLS, and one without.
+fn protocols(listener: &Fields, mistakes: &mut Mistakes) {
+    let has_tls = listener.given("tls");
+    for node in listener.list("protocols") {
+        let mistake = match (<&str>::from_node(node), has_tls) {
+            (Some("h2"), None) => Mistake::new(node.span, "\"h2\" needs TLS")
+                .label("clients agree on it below TLS alone")
+                .help("add `tls`, or set it to \"h2c\": HTTP/2 without TLS"),
+            (Some("h2c"), Some(tls)) => Mistake::new(node.span, "\"h2c\" is HTTP/2 without TLS")
+                .label("this listener has TLS")
+                .also(tls, "here")
+                .help("set it to \"h2\""),
+            _ => continue,
+        };
+        mistakes.push(mistake);
+    }
 }
 
 /// A listener with TLS serves https itself.
@@ -108,16 +128,22 @@ fn protocol(upstream: &Fields, mistakes: &mut Mistakes) {
         return;
     };
     // Beside `respond` there is no protocol, and `tls` was refused already.
-    if upstream.take::<&str>("protocol") != Some("h1") {
+    let Some((protocol, over_tls)) = (match upstream.take::<&str>("protocol") {
+        Some("h1") => Some(("h1", "h1s")),
+        Some("h2c") => Some(("h2c", "h2")),
+        _ => None,
+    }) else {
         return;
-    }
-    let mistake = Mistake::new(at, "`tls` has no effect on servers that speak \"h1\"")
-        .label("they are spoken to without TLS");
+    };
+    let message = format!("`tls` has no effect on servers that speak \"{protocol}\"");
+    let mistake = Mistake::new(at, message).label("they are spoken to without TLS");
     let mistake = match (upstream.given("protocol"), upstream.node("protocol")) {
         (Some(_), Some(protocol)) => mistake.also(protocol.span, "as it says here"),
         _ => mistake,
     };
-    mistakes.push(mistake.help("set `protocol` to \"h1s\", or take `tls` out"));
+    mistakes.push(mistake.help(format!(
+        "set `protocol` to \"{over_tls}\", or take `tls` out"
+    )));
 }
 
 /// A certificate is shown by whoever has its key.
@@ -139,7 +165,8 @@ fn identity(upstream: &Fields, mistakes: &mut Mistakes) {
 
 /// The path of a socket is no name that a certificate could have.
 fn unnamed_servers(upstream: &Fields, mistakes: &mut Mistakes) {
-    let is_tls = upstream.take::<&str>("protocol") == Some("h1s");
+    let protocol = upstream.take::<&str>("protocol");
+    let is_tls = protocol.is_some_and(|protocol| TLS_PROTOCOLS.contains(&protocol));
     let Some(tls) = upstream.table("tls").filter(|_| is_tls) else {
         return;
     };

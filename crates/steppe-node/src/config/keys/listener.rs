@@ -3,7 +3,9 @@
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
 use super::tls::LISTENER_TLS;
-use crate::config::limits::{BODY_BYTES, CONNECTIONS, HANDSHAKES, HEADER_BYTES, HEADER_COUNT};
+use crate::config::limits::{
+    BODY_BYTES, CONNECTIONS, HANDSHAKES, HEADER_BYTES, HEADER_COUNT, STREAMS,
+};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static LISTENER: Table = Table {
@@ -21,13 +23,13 @@ pub(super) static LISTENER: Table = Table {
             Kind::List(
                 &Kind::Choice(&[
                     Choice::served("h1"),
-                    Choice::later("h2c"),
-                    Choice::later("h2"),
+                    Choice::served("h2c"),
+                    Choice::served("h2"),
                     Choice::later("h3"),
                 ]),
                 1,
             ),
-            "What is spoken: HTTP/1.1 is \"h1\".",
+            "What is spoken: HTTP/1.1 is \"h1\", HTTP/2 is \"h2\" over TLS and \"h2c\" without.",
         )
         .absent(Absent::Texts(&["h1"])),
         Key::new("tls", Kind::Table(&LISTENER_TLS), LISTENER_TLS.doc),
@@ -94,6 +96,12 @@ static LISTENER_LIMITS: Table = Table {
             "Connections open at once, of the node: 503.",
         )
         .absent(Absent::Number(10_000)),
+        Key::new(
+            "streams",
+            Kind::Integer(STREAMS.0, STREAMS.1),
+            "Requests at once on one connection of HTTP/2.",
+        )
+        .absent(Absent::Number(100)),
         Key::new(
             "handshakes",
             Kind::Integer(HANDSHAKES.0, HANDSHAKES.1),

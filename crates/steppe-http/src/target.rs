@@ -1,10 +1,10 @@
-//! What a request is for: its target and `Host`, made one. Spec: RFC 9112 §3.2, RFC 9110 §7.2.
+//! What a request is for: its target and `Host`, made one, whatever protocol it came by.
+//! Spec: RFC 9112 §3.2, RFC 9113 §8.3.1, RFC 9110 §7.2.
 //!
 //! # Deviations
 //! Where an absolute-form target and `Host` name different authorities, the
 //! request is refused instead of preferring the target: it has two readings.
 
-use super::parse::RequestLine;
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, FieldId, Span};
 use crate::head::{RequestParts, Version};
@@ -12,18 +12,27 @@ use crate::host::Authority;
 use crate::metrics::CloseReason;
 use crate::path;
 
+/// What a request asks, as it came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) method: Span,
+    /// In whatever form.
+    pub(crate) target: Span,
+    pub(crate) version: Version,
+}
+
 /// Resolves the target; the path is brought into its normal form where it stands.
 pub(crate) fn resolve(
-    line: &RequestLine,
+    asked: Asked,
     upgrade: Option<Span>,
     fields: &mut FieldBlock,
 ) -> Result<RequestParts, GatewayError> {
-    let method = line.method;
+    let method = asked.method;
     if method.of(fields.bytes()) == b"CONNECT" {
         return Err(GatewayError::downstream(CloseReason::Unsupported, 501));
     }
-    let named = host_field(line.version, fields)?;
-    let (in_target, path) = split_authority(line.target, fields.bytes())?;
+    let named = host_field(asked.version, fields)?;
+    let (in_target, path) = split_authority(asked.target, fields.bytes())?;
     if let (Some(in_target), Some(named)) = (in_target, named) {
         let bytes = fields.bytes();
         if !in_target.of(bytes).eq_ignore_ascii_case(named.of(bytes)) {
@@ -36,7 +45,7 @@ pub(crate) fn resolve(
     if query.is_some_and(|query| query.of(fields.bytes()).contains(&b'#')) {
         return Err(bad_request());
     }
-    let (path, target) = normalize(line, path, fields)?;
+    let (path, target) = normalize(asked, path, fields)?;
     Ok(RequestParts {
         method,
         target,
@@ -106,19 +115,19 @@ fn split_query(target: Span, bytes: &[u8]) -> (Span, Option<Span>) {
 
 /// The path in its normal form, and the target as it came.
 fn normalize(
-    line: &RequestLine,
+    asked: Asked,
     path: Span,
     fields: &mut FieldBlock,
 ) -> Result<(Span, Span), GatewayError> {
     match path.of(fields.bytes()) {
-        b"*" if line.method.of(fields.bytes()) == b"OPTIONS" => Ok((path, line.target)),
+        b"*" if asked.method.of(fields.bytes()) == b"OPTIONS" => Ok((path, asked.target)),
         b"*" => Err(bad_request()),
         // RFC 9110 §4.2.3: an empty path is that of the root.
-        b"" => Ok((fields.put(b"/")?, line.target)),
-        text if path::is_clean(text)? => Ok((path, line.target)),
+        b"" => Ok((fields.put(b"/")?, asked.target)),
+        text if path::is_clean(text)? => Ok((path, asked.target)),
         _ => {
             // It is normalized where it stands: what came is kept elsewhere.
-            let target = fields.copy(line.target)?;
+            let target = fields.copy(asked.target)?;
             let text = &mut fields.bytes_mut()[path.start()..path.end()];
             let len = path::normalize_in_place(text)?;
             Ok((Span::new(path.start(), path.start() + len), target))

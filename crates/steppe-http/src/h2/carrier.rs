@@ -1,0 +1,271 @@
+//! The byte stream under the `h2` crate's connection.
+//!
+//! Small frames are gathered, and go out in one write when the connection's task has nothing more
+//! to do at the moment: the crate would write each by itself. Content that is larger goes straight
+//! to the transport, behind what was gathered.
+//!
+//! Invariant: what is gathered is bounded and charged; while the peer takes nothing, nothing more
+//! is accepted, and a peer that floods is not read from.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use steppe_mem::{Buffer, Lease, Reservation};
+use steppe_net::Transport;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::frames::{Flood, FrameCounter};
+use crate::limits::{FRAMES_GATHERED_BYTES_MAX, GATHERED_WRITE_BYTES_MAX};
+use crate::metrics::Traffic;
+
+/// Slices of one write: what was gathered, a frame's header, its content.
+const SLICES_MAX: usize = 4;
+
+/// What is read at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// A connection's bytes, shared by the `h2` crate and the connection's task.
+#[derive(Debug, Clone)]
+pub(super) struct Carrier(Rc<RefCell<Line>>);
+
+#[derive(Debug)]
+struct Line {
+    transport: Transport,
+    /// Read before the protocol was known. Never empty.
+    pending: Option<Buffer>,
+    /// To be written. Never empty.
+    gathered: Option<Buffer>,
+    lease: Lease,
+    _charge: Reservation,
+    traffic: Traffic,
+    frames: FrameCounter,
+    /// Content of DATA frames that came in all.
+    content: u64,
+    written: u64,
+    /// As the connection's task was told last.
+    now: Instant,
+    /// The transport takes nothing more at the moment.
+    is_blocked: bool,
+}
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Content of DATA frames that came in all, in bytes.
+    pub(super) content: u64,
+    /// Bytes written in all.
+    pub(super) written: u64,
+    /// Something is to be written, and the peer does not take it.
+    pub(super) is_blocked: bool,
+    /// The peer takes no further streams.
+    pub(super) is_goaway: bool,
+    /// What the peer overdoes.
+    pub(super) flood: Option<Flood>,
+}
+
+impl Carrier {
+    /// `preface_bytes` are those that the peer sends before its first frame.
+    pub(super) fn new(
+        (transport, pending): (Transport, Option<Buffer>),
+        (lease, traffic, charge): (Lease, Traffic, Reservation),
+        preface_bytes: usize,
+        now: Instant,
+    ) -> Self {
+        Self(Rc::new(RefCell::new(Line {
+            transport,
+            pending,
+            gathered: None,
+            lease,
+            _charge: charge,
+            traffic,
+            frames: FrameCounter::new(preface_bytes, now),
+            content: 0,
+            written: 0,
+            now,
+            is_blocked: false,
+        })))
+    }
+
+    /// What is read from now on comes `now`.
+    pub(super) fn set_now(&self, now: Instant) {
+        self.0.borrow_mut().now = now;
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        let line = self.0.borrow();
+        Progress {
+            content: line.content,
+            written: line.written,
+            is_blocked: line.is_blocked,
+            is_goaway: line.frames.is_goaway(),
+            flood: line.frames.flood(),
+        }
+    }
+
+    /// Sends what was gathered. Ready when the kernel has it.
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_send(cx)
+    }
+}
+
+impl Line {
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(gathered) = &mut self.gathered {
+            let slices = [IoSlice::new(gathered.filled())];
+            let Poll::Ready(written) = self.transport.poll_write(cx, &slices) else {
+                self.is_blocked = true;
+                return Poll::Pending;
+            };
+            let count = written?;
+            self.count_written(count)?;
+        }
+        let flushed = self.transport.poll_flush(cx);
+        self.is_blocked = flushed.is_pending();
+        flushed
+    }
+
+    /// Takes `count` bytes off what was gathered; says how many were written behind that.
+    fn count_written(&mut self, count: usize) -> io::Result<usize> {
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.traffic.written(count);
+        self.frames.written(count);
+        self.written += count as u64;
+        let Some(gathered) = &mut self.gathered else {
+            return Ok(count);
+        };
+        let taken = count.min(gathered.len());
+        gathered.consume(taken);
+        if gathered.is_empty() {
+            self.gathered = None;
+        }
+        Ok(count - taken)
+    }
+
+    /// Whether `slices` were gathered.
+    fn gather(&mut self, slices: &[IoSlice<'_>], bytes: usize) -> bool {
+        if bytes > GATHERED_WRITE_BYTES_MAX || self.is_blocked {
+            return false;
+        }
+        if self.gathered.is_none() {
+            // Without room, it is written as it comes.
+            self.gathered = Buffer::take(&self.lease, FRAMES_GATHERED_BYTES_MAX).ok();
+        }
+        let Some(gathered) = &mut self.gathered else {
+            return false;
+        };
+        if gathered.spare() < bytes {
+            return false;
+        }
+        for slice in slices {
+            gathered.put(slice).expect("there is room");
+        }
+        true
+    }
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        if bytes == 0 || self.gather(slices, bytes) {
+            return Poll::Ready(Ok(bytes));
+        }
+        loop {
+            let gathered = self.gathered.as_ref().map_or(&[][..], Buffer::filled);
+            let mut all = [IoSlice::new(&[]); SLICES_MAX];
+            let mut count = 0;
+            for slice in std::iter::once(gathered).chain(slices.iter().map(|slice| &**slice)) {
+                if count < SLICES_MAX && !slice.is_empty() {
+                    all[count] = IoSlice::new(slice);
+                    count += 1;
+                }
+            }
+            let Poll::Ready(written) = self.transport.poll_write(cx, &all[..count]) else {
+                self.is_blocked = true;
+                return Poll::Pending;
+            };
+            let written = written?;
+            let behind = self.count_written(written)?;
+            if behind > 0 {
+                return Poll::Ready(Ok(behind));
+            }
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        // The connection's task sees to it.
+        if self.frames.flood().is_some() {
+            return Poll::Pending;
+        }
+        let room = buf.initialize_unfilled_to(buf.remaining().min(READ_BYTES));
+        let count = match &mut self.pending {
+            Some(pending) => {
+                let count = pending.len().min(room.len());
+                room[..count].copy_from_slice(&pending.filled()[..count]);
+                pending.consume(count);
+                if pending.is_empty() {
+                    self.pending = None;
+                }
+                count
+            }
+            None => {
+                let count = ready!(self.transport.poll_read_into(cx, room))?;
+                self.traffic.read(count);
+                count
+            }
+        };
+        self.content += self.frames.read(&room[..count], self.now) as u64;
+        buf.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Carrier {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Carrier {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.borrow_mut().poll_write(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.0.borrow_mut().poll_write(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// What was gathered is sent by the connection's task, once for all frames of a turn.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut line = self.0.borrow_mut();
+        ready!(line.poll_send(cx))?;
+        line.transport.poll_shutdown(cx)
+    }
+}

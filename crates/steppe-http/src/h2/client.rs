@@ -1,0 +1,171 @@
+//! Faces a server: one connection for many exchanges, and a task that moves its bytes.
+
+mod shared;
+mod stream;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use h2::client::{Builder, Connection, SendRequest};
+use steppe_mem::Lease;
+use tokio::task::spawn_local;
+
+use self::shared::Shared;
+use self::stream::ClientStream;
+use super::Http2;
+use super::carrier::Carrier;
+use super::content::Piece;
+use crate::limits::{
+    H2_STREAM_SEND_BYTES_MAX, LOCAL_RESETS_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
+    UPSTREAM_STREAMS_MAX,
+};
+use crate::upstream::channel::{Channel, Established, UpstreamCodec, UpstreamStream};
+
+/// A connection, while a pool keeps it.
+struct ClientChannel {
+    /// `None` where there never was one.
+    requests: Option<SendRequest<Piece>>,
+    shared: Rc<Shared>,
+}
+
+impl UpstreamCodec for Http2 {
+    fn open(&self, connection: Established) -> Box<dyn Channel> {
+        let shared = Rc::<Shared>::default();
+        let established = establish(connection);
+        let requests = established.map(|(requests, h2, carrier)| {
+            let task = Task {
+                h2,
+                carrier,
+                shared: Rc::clone(&shared),
+                requests: Some(requests.clone()),
+            };
+            spawn_local(task.run());
+            requests
+        });
+        Box::new(ClientChannel { requests, shared })
+    }
+}
+
+type Client = (SendRequest<Piece>, Connection<Carrier, Piece>, Carrier);
+
+/// `None` where there is no memory for it.
+fn establish(connection: Established) -> Option<Client> {
+    let Established {
+        transport,
+        lease,
+        traffic,
+    } = connection;
+    let charge = lease.try_reserve(crate::limits::H2_CONNECTION_BYTES).ok()?;
+    let h2 = builder(&lease);
+    let carrier = Carrier::new(
+        (transport, None),
+        (lease, traffic, charge),
+        0,
+        Instant::now(),
+    );
+    let handshake = pin!(h2.handshake::<_, Piece>(carrier.clone()));
+    // It writes the preface, which is gathered, and waits for nothing.
+    let mut cx = Context::from_waker(Waker::noop());
+    match handshake.poll(&mut cx) {
+        Poll::Ready(Ok((requests, h2))) => Some((requests, h2, carrier)),
+        Poll::Ready(Err(_)) | Poll::Pending => None,
+    }
+}
+
+fn builder(lease: &Lease) -> Builder {
+    let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let (stream_window, connection_window) = super::windows(lease);
+    let mut builder = Builder::new();
+    builder
+        .enable_push(false)
+        .max_header_list_size(small(RESPONSE_HEAD_BYTES_MAX + 32 * RESPONSE_FIELDS_MAX))
+        .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
+        .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
+        .initial_window_size(stream_window)
+        .initial_connection_window_size(connection_window);
+    builder
+}
+
+/// Moves the bytes of a connection until it ends.
+struct Task {
+    h2: Connection<Carrier, Piece>,
+    carrier: Carrier,
+    shared: Rc<Shared>,
+    /// Keeps the connection from ending while the pool has it.
+    requests: Option<SendRequest<Piece>>,
+}
+
+impl Task {
+    async fn run(mut self) {
+        poll_fn(|cx| self.poll(cx)).await;
+        self.shared.close();
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.carrier.set_now(Instant::now());
+        *self.shared.task.borrow_mut() = Some(cx.waker().clone());
+        if self.shared.is_abandoned.get() {
+            // It ends with its last stream.
+            self.requests = None;
+        }
+        let ended = Pin::new(&mut self.h2).poll(cx);
+        if ended.is_ready() {
+            let _ = self.carrier.poll_send(cx);
+            return Poll::Ready(());
+        }
+        let progress = self.carrier.progress();
+        if progress.is_goaway || progress.flood.is_some() {
+            self.shared.close();
+        }
+        if progress.flood.is_some() || matches!(self.carrier.poll_send(cx), Poll::Ready(Err(_))) {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl Channel for ClientChannel {
+    fn capacity(&self) -> usize {
+        match &self.requests {
+            Some(requests) if !self.shared.is_closed.get() => {
+                let allowed = requests.current_max_send_streams();
+                (allowed.min(UPSTREAM_STREAMS_MAX)).saturating_sub(self.shared.open.get())
+            }
+            _ => 0,
+        }
+    }
+
+    fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {
+        *self.shared.pool.borrow_mut() = Some(cx.waker().clone());
+        self.requests.is_some() && !self.shared.is_closed.get()
+    }
+
+    fn open_stream(self: Box<Self>) -> (Box<dyn UpstreamStream>, Option<Box<dyn Channel>>) {
+        let stream = ClientStream::new(self.requests.clone(), Rc::clone(&self.shared));
+        (Box::new(stream), Some(self))
+    }
+}
+
+impl Drop for ClientChannel {
+    fn drop(&mut self) {
+        self.requests = None;
+        self.shared.is_abandoned.set(true);
+        if let Some(waker) = self.shared.task.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl fmt::Debug for ClientChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "HTTP/2 with a server, {} streams",
+            self.shared.open.get()
+        )
+    }
+}

@@ -1,0 +1,215 @@
+//! A stream of a server's connection, as its exchange sees it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use h2::client::{ResponseFuture, SendRequest};
+use http::Response;
+use steppe_mem::{Lease, Reservation};
+
+use super::shared::Shared;
+use crate::error::GatewayError;
+use crate::exchange::{Outgoing as Request, Part, Sink, Source, Upstream};
+use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
+use crate::h2::head;
+use crate::head::{ContentLength, ResponseHead};
+use crate::limits::{H2_STREAM_BYTES, INTERIM_RESPONSES_MAX};
+use crate::metrics::CloseReason;
+use crate::upstream::channel::{Channel, UpstreamStream};
+
+pub(super) struct ClientStream {
+    /// Until the request is sent.
+    requests: Option<SendRequest<Piece>>,
+    shared: Rc<Shared>,
+    /// The connection had carried others.
+    is_reused: bool,
+    outgoing: Option<Outgoing>,
+    response: Option<ResponseFuture>,
+    incoming: Option<Incoming>,
+    is_to_head: bool,
+    interim_count: usize,
+    has_response_begun: bool,
+    lease: Option<Lease>,
+    charge: Option<Reservation>,
+}
+
+impl ClientStream {
+    pub(super) fn new(requests: Option<SendRequest<Piece>>, shared: Rc<Shared>) -> Self {
+        shared.open.set(shared.open.get() + 1);
+        Self {
+            requests,
+            is_reused: shared.is_used.replace(true),
+            shared,
+            outgoing: None,
+            response: None,
+            incoming: None,
+            is_to_head: false,
+            interim_count: 0,
+            has_response_begun: false,
+            lease: None,
+            charge: None,
+        }
+    }
+
+    /// The stream or its connection ended before the response was whole.
+    fn cut(&self, error: &h2::Error) -> GatewayError {
+        // RFC 9113 §8.7: the server has processed none of it.
+        let is_unprocessed = error.reason() == Some(h2::Reason::REFUSED_STREAM)
+            || (error.is_go_away() && error.is_remote());
+        let is_dead = error.is_io() || error.get_io().is_some();
+        GatewayError {
+            is_stale_connection: self.is_reused
+                && !self.has_response_begun
+                && (is_unprocessed || is_dead),
+            ..GatewayError::upstream(CloseReason::UpstreamReset, 502)
+        }
+    }
+
+    fn read_head<T>(
+        &self,
+        response: &Response<T>,
+        follows: Follows,
+    ) -> Result<ResponseHead, GatewayError> {
+        let lease = self.lease.as_ref().expect("the request was started");
+        let head = head::response_head(response, lease)?;
+        let has_none = follows.is_nothing()
+            || self.is_to_head
+            || head.status < 200
+            || matches!(head.status, 204 | 304);
+        let length = match head::content_length(response.headers()) {
+            Err(_) => return Err(GatewayError::bad_response()),
+            Ok(_) if has_none => ContentLength::Empty,
+            Ok(Some(bytes)) => ContentLength::Known(bytes),
+            Ok(None) => ContentLength::Unknown,
+        };
+        Ok(ResponseHead { length, ..head })
+    }
+}
+
+impl UpstreamStream for ClientStream {
+    fn finish(self: Box<Self>) -> Option<Box<dyn Channel>> {
+        None
+    }
+}
+
+impl Drop for ClientStream {
+    fn drop(&mut self) {
+        let open = &self.shared.open;
+        open.set(open.get() - 1);
+    }
+}
+
+impl Sink for ClientStream {
+    fn can_put(&self) -> bool {
+        self.outgoing.as_ref().is_some_and(Outgoing::can_put)
+    }
+
+    fn put(&mut self, part: Part) -> Result<(), GatewayError> {
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.put(part);
+        }
+        Ok(())
+    }
+
+    fn written(&self) -> u64 {
+        self.outgoing.as_ref().map_or(0, Outgoing::written)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        let Some(outgoing) = &mut self.outgoing else {
+            return Poll::Ready(Ok(()));
+        };
+        let flushed = ready!(outgoing.poll_flush(cx));
+        Poll::Ready(flushed.map_err(|error| self.cut(&error)))
+    }
+}
+
+impl Source for ClientStream {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        let (Some(incoming), Some(lease)) = (&mut self.incoming, &self.lease) else {
+            return Poll::Ready(Ok(Part::End(None)));
+        };
+        let part = ready!(incoming.poll_part(cx, lease));
+        Poll::Ready(part.map_err(|error| match error {
+            IncomingError::Cut(error) => self.cut(&error),
+            IncomingError::OverBudget => GatewayError::over_budget(),
+            IncomingError::Malformed
+            | IncomingError::TooLarge
+            | IncomingError::TrailersTooLarge => GatewayError::bad_response(),
+        }))
+    }
+
+    fn is_starved(&self) -> bool {
+        self.incoming.as_ref().is_some_and(Incoming::is_starved)
+    }
+}
+
+impl Upstream for ClientStream {
+    fn start(&mut self, request: &Request<'_>) -> Result<(), GatewayError> {
+        let Request {
+            head,
+            authority,
+            lease,
+        } = *request;
+        self.charge = Some(lease.try_reserve(H2_STREAM_BYTES)?);
+        self.lease = Some(lease.clone());
+        self.is_to_head = head.method() == b"HEAD";
+        let follows = match head.length {
+            ContentLength::Empty => Follows::Nothing,
+            ContentLength::Known(_) | ContentLength::Unknown => Follows::Content,
+        };
+        let request = head::outgoing_request(head, authority)?;
+        let requests = self.requests.take();
+        let sent =
+            requests.map(|mut requests| requests.send_request(request, follows.is_nothing()));
+        let (response, stream) = match sent {
+            Some(Ok(sent)) => sent,
+            Some(Err(error)) => return Err(self.cut(&error)),
+            None => return Err(GatewayError::over_budget()),
+        };
+        self.response = Some(response);
+        self.outgoing = Some(Outgoing::new(stream, follows));
+        Ok(())
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        let future = self.response.as_mut().expect("the request was started");
+        if let Poll::Ready(Some(interim)) = future.poll_informational(cx) {
+            let interim = match interim {
+                Ok(interim) => interim,
+                Err(error) => return Poll::Ready(Err(self.cut(&error))),
+            };
+            self.interim_count += 1;
+            self.has_response_begun = true;
+            if self.interim_count > INTERIM_RESPONSES_MAX {
+                return Poll::Ready(Err(GatewayError::bad_response()));
+            }
+            return Poll::Ready(self.read_head(&interim, Follows::Nothing));
+        }
+        let response = match ready!(Pin::new(future).poll(cx)) {
+            Ok(response) => response,
+            Err(error) => return Poll::Ready(Err(self.cut(&error))),
+        };
+        self.has_response_begun = true;
+        let follows = if response.body().is_end_stream() {
+            Follows::Nothing
+        } else {
+            Follows::Content
+        };
+        let head = self.read_head(&response, follows);
+        self.incoming = Some(Incoming::new(response.into_body(), u64::MAX));
+        Poll::Ready(head)
+    }
+
+    fn start_tunnel(&mut self) {
+        unreachable!("a response of this protocol is never 101");
+    }
+}
+
+impl fmt::Debug for ClientStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream of a server, {:?}", self.incoming)
+    }
+}

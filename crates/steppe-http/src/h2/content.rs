@@ -1,0 +1,252 @@
+//! Content of a stream, in and out, on either side.
+//!
+//! Invariant: what goes out carries its charge until it is written; what comes in is charged to
+//! the exchange when it is taken, and its window opened again then, so that a peer sends no more
+//! than windows allow for.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use h2::{Reason, RecvStream, SendStream};
+use steppe_mem::{Chunk, Lease, Waiter};
+
+use super::head;
+use crate::exchange::Part;
+use crate::field::FieldBlock;
+use crate::limits::{TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
+
+/// What the `h2` crate holds of us until it is written.
+#[derive(Debug)]
+pub(super) struct Piece(Option<Chunk>);
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.0.as_ref().map_or(0, Chunk::len)
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], Chunk::filled)
+    }
+
+    fn advance(&mut self, count: usize) {
+        if let Some(chunk) = &mut self.0 {
+            chunk.consume(count);
+        }
+    }
+}
+
+/// Why content can't be read to its end.
+#[derive(Debug)]
+pub(super) enum IncomingError {
+    /// The peer reset the stream, or the connection ended.
+    Cut(h2::Error),
+    /// More of it than allowed.
+    TooLarge,
+    /// Its trailers are malformed.
+    Malformed,
+    /// Its trailers are more than allowed.
+    TrailersTooLarge,
+    /// There is no memory for its trailers.
+    OverBudget,
+}
+
+/// Content that comes.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    stream: RecvStream,
+    /// Bytes that may still come.
+    left: u64,
+    /// Waits for budget.
+    waiter: Waiter,
+    /// Came, and is not charged yet.
+    uncharged: Option<bytes::Bytes>,
+    is_starved: bool,
+}
+
+impl Incoming {
+    pub(super) fn new(stream: RecvStream, allowed: u64) -> Self {
+        Self {
+            stream,
+            left: allowed,
+            waiter: Waiter::default(),
+            uncharged: None,
+            is_starved: false,
+        }
+    }
+
+    pub(super) fn is_starved(&self) -> bool {
+        self.is_starved
+    }
+
+    pub(super) fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+        lease: &Lease,
+    ) -> Poll<Result<Part, IncomingError>> {
+        if let Some(part) = ready!(self.poll_chunk(cx, lease))? {
+            return Poll::Ready(Ok(Part::Chunk(part)));
+        }
+        let trailers = ready!(self.stream.poll_trailers(cx)).map_err(IncomingError::Cut)?;
+        let Some(trailers) = trailers else {
+            return Poll::Ready(Ok(Part::End(None)));
+        };
+        let bytes: usize = head::map_bytes(&trailers);
+        if trailers.len() > TRAILER_FIELDS_MAX || bytes > TRAILER_BYTES_MAX {
+            return Poll::Ready(Err(IncomingError::TrailersTooLarge));
+        }
+        let trailers = head::trailers(&trailers, lease).map_err(|error| match error {
+            head::FieldError::Malformed => IncomingError::Malformed,
+            head::FieldError::OverBudget => IncomingError::OverBudget,
+        })?;
+        Poll::Ready(Ok(Part::End(Some(trailers))))
+    }
+
+    fn poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+        lease: &Lease,
+    ) -> Poll<Result<Option<Chunk>, IncomingError>> {
+        self.is_starved = false;
+        if self.uncharged.is_none() {
+            loop {
+                let Some(data) = ready!(self.stream.poll_data(cx)) else {
+                    return Poll::Ready(Ok(None));
+                };
+                let data = data.map_err(IncomingError::Cut)?;
+                if data.is_empty() {
+                    continue;
+                }
+                self.left = (self.left)
+                    .checked_sub(data.len() as u64)
+                    .ok_or(IncomingError::TooLarge)?;
+                self.uncharged = Some(data);
+                break;
+            }
+        }
+        let bytes = self.uncharged.as_ref().map_or(0, bytes::Bytes::len);
+        let Poll::Ready(charge) = lease.poll_reserve(cx, bytes, &mut self.waiter) else {
+            self.is_starved = true;
+            return Poll::Pending;
+        };
+        let data = self.uncharged.take().expect("it is there");
+        // As much may come as was taken.
+        let _ = self.stream.flow_control().release_capacity(bytes);
+        Poll::Ready(Ok(Some(Chunk::charged(data, charge))))
+    }
+}
+
+/// What a head says of what comes after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follows {
+    /// The stream ends with it.
+    Nothing,
+    /// Content, or trailers.
+    Content,
+}
+
+impl Follows {
+    /// Whether the head ends the stream.
+    pub(super) fn is_nothing(self) -> bool {
+        self == Self::Nothing
+    }
+}
+
+/// Content that goes out.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    stream: SendStream<Piece>,
+    /// Put, and not handed over yet.
+    queue: VecDeque<Chunk>,
+    end: End,
+    /// The peer gives no window, or the connection no room, for what is first in the queue.
+    is_blocked: bool,
+    written: u64,
+}
+
+#[derive(Debug)]
+enum End {
+    /// More may be put.
+    Open,
+    /// It follows what is in the queue.
+    Put(Option<FieldBlock>),
+    Sent,
+}
+
+/// Parts that wait to be handed over: a second one, so that the end goes out with the last chunk.
+const QUEUE_MAX: usize = 2;
+
+impl Outgoing {
+    pub(super) fn new(stream: SendStream<Piece>, follows: Follows) -> Self {
+        Self {
+            stream,
+            queue: VecDeque::new(),
+            end: match follows {
+                Follows::Nothing => End::Sent,
+                Follows::Content => End::Open,
+            },
+            is_blocked: false,
+            written: 0,
+        }
+    }
+
+    pub(super) fn can_put(&self) -> bool {
+        !self.is_blocked && self.queue.len() < QUEUE_MAX
+    }
+
+    pub(super) fn put(&mut self, part: Part) {
+        match (part, &self.end) {
+            // The head announced no content.
+            (_, End::Sent) => {}
+            (Part::Chunk(chunk), _) => self.queue.push_back(chunk),
+            (Part::End(trailers), _) => self.end = End::Put(trailers),
+        }
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Ready when the peer has reset the stream, or the connection is gone.
+    pub(super) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_reset(cx).map(|_| ())
+    }
+
+    /// Ready when all that was put is handed over.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+        while let Some(first) = self.queue.front() {
+            self.stream.reserve_capacity(first.len());
+            let mut capacity = self.stream.capacity();
+            self.is_blocked = capacity == 0;
+            if capacity == 0 {
+                capacity = match ready!(self.stream.poll_capacity(cx)) {
+                    Some(capacity) => capacity?,
+                    None => return Poll::Ready(Err(Reason::CANCEL.into())),
+                };
+                if capacity == 0 {
+                    continue;
+                }
+            }
+            self.is_blocked = false;
+            let mut chunk = self.queue.pop_front().expect("it was there");
+            if capacity < chunk.len() {
+                let part = chunk.split_to(capacity);
+                self.queue.push_front(chunk);
+                chunk = part;
+            }
+            self.written += chunk.len() as u64;
+            let is_last = self.queue.is_empty() && matches!(self.end, End::Put(None));
+            if is_last {
+                self.end = End::Sent;
+            }
+            self.stream.send_data(Piece(Some(chunk)), is_last)?;
+        }
+        match std::mem::replace(&mut self.end, End::Sent) {
+            End::Open => self.end = End::Open,
+            End::Sent => {}
+            End::Put(None) => self.stream.send_data(Piece(None), true)?,
+            End::Put(Some(trailers)) => self.stream.send_trailers(head::map_of(&trailers))?,
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,277 @@
+//! Follows the frames that a peer sends, by their headers, as their bytes come.
+//!
+//! The `h2` crate answers and forgets frames that cost a peer next to nothing: settings, pings,
+//! priorities, empty data. They are counted here, below it. Each kind has a bucket that fills
+//! again with time; a peer that empties one is told to calm down (RFC 9113 §10.5).
+//!
+//! Invariant: each byte is looked at once, whatever it is cut into.
+
+use std::time::Instant;
+
+use crate::limits::{
+    CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, HEADER_FRAMES_MAX, RESETS_BURST,
+    RESETS_PER_SECOND, WRITTEN_BYTES_PER_CONTROL_FRAME,
+};
+
+/// RFC 9113 §4.1.
+pub(super) const FRAME_HEADER_BYTES: usize = 9;
+
+/// RFC 9113 §6.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+
+const END_STREAM: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+
+/// Why a peer is told to calm down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flood {
+    /// Streams that it resets.
+    Resets,
+    /// SETTINGS, PING, PRIORITY and what nobody knows; DATA without content.
+    Control,
+    /// One header list in too many frames.
+    Continuations,
+}
+
+/// Reads headers of frames, and counts those that are cheap to send.
+#[derive(Debug)]
+pub(super) struct FrameCounter {
+    /// Bytes of the connection preface that are still to come.
+    preface_left: usize,
+    header: [u8; FRAME_HEADER_BYTES],
+    header_len: usize,
+    payload_left: usize,
+    /// Frames of the header list that is under way.
+    header_frames: usize,
+    resets: Bucket,
+    control: Bucket,
+    /// Bytes written that granted no control frame yet.
+    written_rest: usize,
+    flood: Option<Flood>,
+    /// The peer takes no further streams.
+    is_goaway: bool,
+}
+
+/// Tokens that come back with time.
+#[derive(Debug)]
+struct Bucket {
+    left: u32,
+    burst: u32,
+    per_second: u32,
+    at: Instant,
+}
+
+impl Bucket {
+    fn new(burst: u32, per_second: u32, now: Instant) -> Self {
+        Self {
+            left: burst,
+            burst,
+            per_second,
+            at: now,
+        }
+    }
+
+    /// Whether there was one to take.
+    fn take(&mut self, now: Instant) -> bool {
+        if self.left == 0 {
+            let since = now.saturating_duration_since(self.at).as_millis();
+            let back = since * u128::from(self.per_second) / 1000;
+            if back == 0 {
+                return false;
+            }
+            self.left = u32::try_from(back).unwrap_or(u32::MAX).min(self.burst);
+            self.at = now;
+        }
+        if self.left == self.burst {
+            self.at = now;
+        }
+        self.left -= 1;
+        true
+    }
+
+    fn put_back(&mut self, tokens: u32) {
+        self.left = self.left.saturating_add(tokens).min(self.burst);
+    }
+}
+
+impl FrameCounter {
+    /// Of a peer whose bytes begin with a preface of so many.
+    pub(super) fn new(preface_bytes: usize, now: Instant) -> Self {
+        Self {
+            preface_left: preface_bytes,
+            header: [0; FRAME_HEADER_BYTES],
+            header_len: 0,
+            payload_left: 0,
+            header_frames: 0,
+            resets: Bucket::new(RESETS_BURST, RESETS_PER_SECOND, now),
+            control: Bucket::new(CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, now),
+            written_rest: 0,
+            flood: None,
+            is_goaway: false,
+        }
+    }
+
+    /// What the peer overdoes, if it does.
+    pub(super) fn flood(&self) -> Option<Flood> {
+        self.flood
+    }
+
+    /// Whether the peer has sent GOAWAY.
+    pub(super) fn is_goaway(&self) -> bool {
+        self.is_goaway
+    }
+
+    /// Takes note of `bytes` that came; says how many of them are content of DATA frames.
+    pub(super) fn read(&mut self, mut bytes: &[u8], now: Instant) -> usize {
+        let skipped = self.preface_left.min(bytes.len());
+        self.preface_left -= skipped;
+        bytes = &bytes[skipped..];
+        let mut content = 0;
+        while !bytes.is_empty() {
+            let payload = self.payload_left.min(bytes.len());
+            if payload > 0 {
+                if self.header[3] == DATA {
+                    content += payload;
+                }
+                self.payload_left -= payload;
+                bytes = &bytes[payload..];
+                continue;
+            }
+            let lacking = (FRAME_HEADER_BYTES - self.header_len).min(bytes.len());
+            let end = self.header_len + lacking;
+            self.header[self.header_len..end].copy_from_slice(&bytes[..lacking]);
+            self.header_len = end;
+            bytes = &bytes[lacking..];
+            if end == FRAME_HEADER_BYTES {
+                self.header_len = 0;
+                self.begin_frame(now);
+            }
+        }
+        content
+    }
+
+    /// Takes note of bytes that the peer has taken: who is sent much may ask how fast it comes.
+    pub(super) fn written(&mut self, bytes: usize) {
+        let bytes = bytes + self.written_rest;
+        self.written_rest = bytes % WRITTEN_BYTES_PER_CONTROL_FRAME;
+        let granted = u32::try_from(bytes / WRITTEN_BYTES_PER_CONTROL_FRAME).unwrap_or(u32::MAX);
+        self.control.put_back(granted);
+    }
+
+    fn begin_frame(&mut self, now: Instant) {
+        let [high, middle, low, kind, flags, ..] = self.header;
+        self.payload_left = u32::from_be_bytes([0, high, middle, low]) as usize;
+        self.is_goaway |= kind == GOAWAY;
+        let flood = match kind {
+            DATA if self.payload_left > 0 || flags & END_STREAM != 0 => return,
+            HEADERS | CONTINUATION => {
+                self.header_frames += 1;
+                let is_flood = self.header_frames > HEADER_FRAMES_MAX;
+                if flags & END_HEADERS != 0 {
+                    self.header_frames = 0;
+                }
+                is_flood.then_some(Flood::Continuations)
+            }
+            // It costs as little to take as it does to send, and is answered by what was asked for.
+            WINDOW_UPDATE => None,
+            RST_STREAM => (!self.resets.take(now)).then_some(Flood::Resets),
+            _ => (!self.control.take(now)).then_some(Flood::Control),
+        };
+        self.flood = self.flood.or(flood);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
+        let len = u32::try_from(payload).expect("small").to_be_bytes();
+        let header = [len[1], len[2], len[3], kind, flags, 0, 0, 0, 1];
+        [&header[..], &vec![7; payload]].concat()
+    }
+
+    #[test]
+    fn frames_are_found_however_they_are_cut() {
+        let now = Instant::now();
+        let bytes = [
+            b"PREFACE".to_vec(),
+            frame(4, 0, 6),
+            frame(HEADERS, END_HEADERS, 30),
+            frame(DATA, 0, 300),
+            frame(DATA, END_STREAM, 0),
+            frame(RST_STREAM, 0, 4),
+        ]
+        .concat();
+        for size in [1, 2, 8, 9, 10, 50, 1000] {
+            let mut counter = FrameCounter::new(7, now);
+            let content: usize = bytes
+                .chunks(size)
+                .map(|piece| counter.read(piece, now))
+                .sum();
+            assert_eq!(content, 300, "{size}");
+            assert_eq!(counter.resets.left, RESETS_BURST - 1, "{size}");
+            assert_eq!(counter.control.left, CONTROL_FRAMES_BURST - 1, "{size}");
+        }
+    }
+
+    #[test]
+    fn each_flood_is_named_and_nothing_else_is_one() {
+        let now = Instant::now();
+        let flood = |frame: &[u8], count: u32| {
+            let mut counter = FrameCounter::new(0, now);
+            (0..count).for_each(|_| _ = counter.read(frame, now));
+            counter.flood()
+        };
+        let (resets, control) = (RESETS_BURST, CONTROL_FRAMES_BURST);
+        assert_eq!(flood(&frame(RST_STREAM, 0, 4), resets), None);
+        assert_eq!(
+            flood(&frame(RST_STREAM, 0, 4), resets + 1),
+            Some(Flood::Resets)
+        );
+        for cheap in [
+            frame(DATA, 0, 0),
+            frame(2, 0, 5),
+            frame(4, 0, 0),
+            frame(6, 0, 8),
+        ] {
+            assert_eq!(flood(&cheap, control), None);
+            assert_eq!(flood(&cheap, control + 1), Some(Flood::Control));
+        }
+        for dear in [
+            frame(DATA, 0, 20),
+            frame(DATA, END_STREAM, 0),
+            frame(8, 0, 4),
+        ] {
+            assert_eq!(flood(&dear, 100_000), None);
+        }
+        assert_eq!(flood(&frame(HEADERS, END_HEADERS, 10), 100_000), None);
+        let begun = flood(&frame(CONTINUATION, 0, 10), 100);
+        assert_eq!(begun, Some(Flood::Continuations));
+    }
+
+    #[test]
+    fn tokens_come_back_with_time_and_with_what_the_peer_takes() {
+        let start = Instant::now();
+        let mut counter = FrameCounter::new(0, start);
+        let reset = frame(RST_STREAM, 0, 4);
+        for second in 0..1000 {
+            let now = start + Duration::from_secs(second);
+            (0..RESETS_PER_SECOND).for_each(|_| _ = counter.read(&reset, now));
+        }
+        assert_eq!(counter.flood(), None);
+        let ping = frame(6, 0, 8);
+        for _ in 0..100_000 {
+            counter.written(WRITTEN_BYTES_PER_CONTROL_FRAME);
+            counter.read(&ping, start);
+        }
+        assert_eq!(counter.flood(), None);
+    }
+}

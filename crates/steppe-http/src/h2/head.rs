@@ -1,0 +1,370 @@
+//! Heads of the gateway out of those of the `h2` crate, and the other way round.
+//!
+//! Invariant: what becomes a head of the gateway could be one of HTTP/1: no byte in it ends a line
+//! or a field there, whatever it is forwarded as. Spec: RFC 9113 §8.
+//!
+//! # Deviations
+//! Stricter than RFC 9113 §8.3.1: a `Host` that differs from `:authority` is refused instead of
+//! being ignored.
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream};
+use http::header::{CONTENT_LENGTH, COOKIE, HOST, TE};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use steppe_mem::{Buffer, Lease, OverBudget};
+
+use crate::encoder::Encoder;
+use crate::error::GatewayError;
+use crate::exchange::Refusal;
+use crate::field::{FieldBlock, FieldId, FieldList, Span, is_field_value};
+use crate::gateway::ListenerSettings;
+use crate::head::{Announced, ContentLength, RequestHead, RequestView, ResponseHead, Version};
+use crate::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
+use crate::message;
+use crate::metrics::CloseReason;
+use crate::target::{self, Asked};
+
+/// What RFC 9113 §6.5.2 counts of a field beside its name and its value.
+const FIELD_OVERHEAD: usize = 32;
+
+/// A request that is rejected, and as much of it as could be read.
+#[derive(Debug)]
+pub(super) struct Rejection {
+    pub(super) error: GatewayError,
+    read: Option<(Asked, FieldBlock)>,
+}
+
+/// Why fields of a peer can't be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldError {
+    Malformed,
+    OverBudget,
+}
+
+impl From<OverBudget> for FieldError {
+    fn from(_: OverBudget) -> Self {
+        Self::OverBudget
+    }
+}
+
+impl From<FieldError> for GatewayError {
+    fn from(error: FieldError) -> Self {
+        match error {
+            FieldError::Malformed => Self::bad_request(),
+            FieldError::OverBudget => Self::over_budget(),
+        }
+    }
+}
+
+impl Rejection {
+    /// What an access log sees of it.
+    pub(super) fn view(&self) -> Option<RequestView<'_>> {
+        let (asked, fields) = self.read.as_ref()?;
+        Some(RequestView {
+            method: asked.method.of(fields.bytes()),
+            target: asked.target.of(fields.bytes()),
+            version: asked.version,
+            fields,
+        })
+    }
+}
+
+/// Bytes of a header list as RFC 9113 §6.5.2 counts them.
+pub(super) fn map_bytes(map: &HeaderMap) -> usize {
+    map.iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD)
+        .sum()
+}
+
+/// The head of a request.
+pub(super) fn request(
+    request: &Request<RecvStream>,
+    settings: &ListenerSettings,
+) -> Result<RequestHead, Rejection> {
+    let failed = |error: GatewayError| Rejection { error, read: None };
+    let (asked, mut fields) = read_request(request, settings).map_err(failed)?;
+    match finish_request(request, settings, (asked, &mut fields)) {
+        Ok((length, parts)) => Ok(RequestHead {
+            fields,
+            version: Version::Http2,
+            length,
+            takes_trailers: takes_trailers(request.headers()),
+            parts,
+        }),
+        Err(error) => Err(Rejection {
+            error,
+            read: Some((asked, fields)),
+        }),
+    }
+}
+
+/// Everything of it as it came, but for fields that end here.
+fn read_request(
+    request: &Request<RecvStream>,
+    settings: &ListenerSettings,
+) -> Result<(Asked, FieldBlock), GatewayError> {
+    let (method, uri, headers) = (request.method().as_str(), request.uri(), request.headers());
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let authority = uri.authority().map(|authority| authority.as_str());
+    let limits = &settings.limits;
+    let list_bytes = map_bytes(headers) - headers.len() * FIELD_OVERHEAD;
+    if headers.len() > limits.header_count {
+        return Err(too_large());
+    }
+    // Two bytes more for each line, as HTTP/1 counts them.
+    let bytes = method.len() + target.len() + list_bytes + 4 * headers.len();
+    if bytes > limits.header_bytes {
+        return Err(too_large());
+    }
+    let room = bytes + authority.map_or(0, str::len) + 16;
+    let mut fields = FieldBlock::new(Buffer::take(&settings.lease, room)?, FieldList::take());
+    let asked = Asked {
+        method: fields.put(method.as_bytes())?,
+        target: fields.put(target.as_bytes())?,
+        version: Version::Http2,
+    };
+    if let Some(authority) = authority {
+        fields.append_known(FieldId::Host, b"host", authority.as_bytes())?;
+    }
+    let named = headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
+    let mut others = named.filter(|host| {
+        !authority.is_some_and(|authority| host.eq_ignore_ascii_case(authority.as_bytes()))
+    });
+    if let Some(other) = others.next() {
+        if authority.is_some() || others.next().is_some() {
+            return Err(GatewayError::bad_request());
+        }
+        fields.append_known(FieldId::Host, b"host", other)?;
+    }
+    append_all(&mut fields, headers)?;
+    Ok((asked, fields))
+}
+
+fn finish_request(
+    request: &Request<RecvStream>,
+    settings: &ListenerSettings,
+    (asked, fields): (Asked, &mut FieldBlock),
+) -> Result<(ContentLength, crate::head::RequestParts), GatewayError> {
+    if request.method() == Method::CONNECT {
+        return Err(GatewayError::downstream(CloseReason::Unsupported, 501));
+    }
+    fields.apply_underscores(settings.underscores)?;
+    if !message::is_expectation_known(fields) {
+        return Err(GatewayError::downstream(CloseReason::Unsupported, 417));
+    }
+    let length = match content_length(request.headers())? {
+        _ if request.body().is_end_stream() => ContentLength::Empty,
+        Some(bytes) if bytes > settings.limits.body_bytes => {
+            return Err(GatewayError::downstream(CloseReason::BodyTooLarge, 413));
+        }
+        Some(bytes) => ContentLength::Known(bytes),
+        None => ContentLength::Unknown,
+    };
+    Ok((length, target::resolve(asked, None, fields)?))
+}
+
+fn too_large() -> GatewayError {
+    GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
+}
+
+/// Lines of `headers` but `Host` and `TE`; crumbs of cookies become one (RFC 9113 §8.2.3).
+fn append_all(fields: &mut FieldBlock, headers: &HeaderMap) -> Result<(), FieldError> {
+    for (name, value) in headers {
+        if !is_field_value(value.as_bytes()) {
+            return Err(FieldError::Malformed);
+        }
+        if matches!(*name, HOST | TE | COOKIE) {
+            continue;
+        }
+        fields.append_received(name.as_str().as_bytes(), value.as_bytes())?;
+    }
+    if headers.contains_key(COOKIE) {
+        fields.append_joined(b"cookie", b"; ", || {
+            headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes)
+        })?;
+    }
+    Ok(())
+}
+
+/// The trailer section of a message.
+pub(super) fn trailers(map: &HeaderMap, lease: &Lease) -> Result<FieldBlock, FieldError> {
+    let room = map_bytes(map);
+    let mut fields = FieldBlock::new(Buffer::take(lease, room)?, FieldList::take());
+    append_all(&mut fields, map)?;
+    Ok(fields)
+}
+
+fn takes_trailers(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TE).iter();
+    codings.any(|coding| coding.as_bytes().eq_ignore_ascii_case(b"trailers"))
+}
+
+pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, GatewayError> {
+    let mut values = headers.get_all(CONTENT_LENGTH).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => message::content_length(value.as_bytes())
+            .map(Some)
+            .ok_or_else(GatewayError::bad_request),
+        (Some(_), Some(_)) => Err(GatewayError::bad_request()),
+    }
+}
+
+/// Lines of `fields` as the crate has them. Their bytes are copied once, all together.
+fn append_to(map: &mut HeaderMap, fields: &FieldBlock, skips: impl Fn(FieldId) -> bool) {
+    let bytes = Bytes::copy_from_slice(fields.bytes());
+    map.reserve(fields.fields().len());
+    for field in fields.fields() {
+        if field.id.is_hop_by_hop() || skips(field.id) {
+            continue;
+        }
+        let (name, value) = field.spans();
+        let slice = |span: Span| bytes.slice(span.start()..span.end());
+        let name = HeaderName::from_bytes(name.of(&bytes));
+        let value = HeaderValue::from_maybe_shared(slice(value));
+        // Both were valid in a head of the gateway.
+        if let (Ok(name), Ok(value)) = (name, value) {
+            map.append(name, value);
+        }
+    }
+}
+
+/// A trailer section.
+pub(super) fn map_of(trailers: &FieldBlock) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    append_to(&mut map, trailers, |_| false);
+    map
+}
+
+/// A response's head.
+pub(super) fn response(head: &ResponseHead, announced: Announced) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = status(head.status);
+    let has_content = head.status >= 200 && head.status != 204;
+    let is_ours = announced == Announced::Content || !has_content;
+    let map = response.headers_mut();
+    append_to(map, &head.fields, |id| {
+        id == FieldId::ContentLength && is_ours
+    });
+    if is_ours && has_content {
+        match head.length {
+            ContentLength::Known(bytes) => _ = map.insert(CONTENT_LENGTH, bytes.into()),
+            ContentLength::Empty => _ = map.insert(CONTENT_LENGTH, HeaderValue::from_static("0")),
+            ContentLength::Unknown => {}
+        }
+    }
+    if head.status >= 200 && !head.fields.has(FieldId::Date) {
+        map.insert(http::header::DATE, date());
+    }
+    response
+}
+
+/// The head of a response, its length not looked at.
+pub(super) fn response_head<T>(
+    response: &Response<T>,
+    lease: &Lease,
+) -> Result<ResponseHead, GatewayError> {
+    let headers = response.headers();
+    let bytes = map_bytes(headers);
+    let status = response.status().as_u16();
+    let is_too_large = headers.len() > RESPONSE_FIELDS_MAX || bytes > RESPONSE_HEAD_BYTES_MAX;
+    // RFC 9113 §8.6: there is no 101.
+    if is_too_large || !(100..600).contains(&status) || status == 101 {
+        return Err(GatewayError::bad_response());
+    }
+    // What the gateway adds finds room too.
+    const OURS: usize = 256;
+    let mut fields = FieldBlock::new(Buffer::take(lease, bytes + OURS)?, FieldList::take());
+    let reason = fields.put(crate::status::reason(status).as_bytes())?;
+    for (name, value) in headers {
+        let value = value.as_bytes();
+        if !is_field_value(value) {
+            return Err(GatewayError::bad_response());
+        }
+        fields.append(name.as_str().as_bytes(), value)?;
+    }
+    Ok(ResponseHead {
+        fields,
+        version: Version::Http2,
+        status,
+        length: ContentLength::Empty,
+        reason,
+        upgrade: None,
+    })
+}
+
+/// A request as it goes out. `server` is named as its host where the client named none.
+pub(super) fn outgoing_request(
+    head: &RequestHead,
+    server: &str,
+) -> Result<Request<()>, GatewayError> {
+    let invalid = || GatewayError::bad_request();
+    let named = head.fields.values(FieldId::Host).next();
+    let in_target = Some(head.authority()).filter(|authority| !authority.is_empty());
+    let authority = named.or(in_target).unwrap_or(server.as_bytes());
+    let mut target =
+        Vec::with_capacity(head.path().len() + 1 + head.query().map_or(0, <[u8]>::len));
+    target.extend_from_slice(head.path());
+    if let Some(query) = head.query() {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    let mut parts = http::uri::Parts::default();
+    parts.scheme = Some(http::uri::Scheme::HTTP);
+    parts.authority = Some(authority.try_into().map_err(|_| invalid())?);
+    parts.path_and_query =
+        Some(PathAndQuery::from_maybe_shared(Bytes::from(target)).map_err(|_| invalid())?);
+    let mut request = Request::new(());
+    *request.method_mut() = Method::from_bytes(head.method()).map_err(|_| invalid())?;
+    *request.uri_mut() = Uri::from_parts(parts).map_err(|_| invalid())?;
+    *request.version_mut() = http::Version::HTTP_2;
+    let map = request.headers_mut();
+    append_to(map, &head.fields, |id| {
+        matches!(id, FieldId::Host | FieldId::ContentLength)
+    });
+    match head.length {
+        ContentLength::Known(bytes) => _ = map.insert(CONTENT_LENGTH, bytes.into()),
+        ContentLength::Empty if head.fields.has(FieldId::ContentLength) => {
+            _ = map.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        ContentLength::Empty | ContentLength::Unknown => {}
+    }
+    if head.takes_trailers {
+        map.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    Ok(request)
+}
+
+/// A response of the gateway's own, and its content.
+pub(super) fn refusal(
+    refusal: &Refusal<'_>,
+    lease: &Lease,
+) -> Result<(Response<()>, Buffer), OverBudget> {
+    let content = Encoder::encode(lease, 64, |out| out.refusal_content(refusal.status))?;
+    let mut response = Response::new(());
+    *response.status_mut() = status(refusal.status);
+    let map = response.headers_mut();
+    map.insert(http::header::DATE, date());
+    for (name, value) in refusal.fields {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+            map.append(name, value);
+        }
+    }
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    map.insert(http::header::CONTENT_TYPE, text);
+    map.insert(CONTENT_LENGTH, content.len().into());
+    Ok((response, content))
+}
+
+fn date() -> HeaderValue {
+    HeaderValue::from_bytes(&crate::date::now()).expect("a date is a valid value")
+}
+
+fn status(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).expect("100 to 599")
+}
+
+/// How a stream ends whose exchange was cut.
+pub(super) const CUT: Reason = Reason::INTERNAL_ERROR;

@@ -1,0 +1,328 @@
+//! Faces a client: a task for the connection, and one for each stream.
+
+mod stream;
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
+
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use http::Request as HttpRequest;
+use steppe_mem::Reservation;
+use steppe_net::Deadline;
+use tokio::task::spawn_local;
+
+use self::stream::ServerStream;
+use super::carrier::Carrier;
+use super::content::Piece;
+use super::{Http2, PREFACE, head};
+use crate::codec::DownstreamCodec;
+use crate::config::ListenerTimeouts;
+use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
+use crate::limits::{
+    H2_CONNECTION_BYTES, H2_STREAM_BYTES, H2_STREAM_SEND_BYTES_MAX, LINGER, LOCAL_RESETS_MAX,
+};
+use crate::metrics::CloseReason;
+
+impl DownstreamCodec for Http2 {
+    fn serve(&self, connection: Accepted) {
+        spawn_local(serve(connection));
+    }
+
+    fn no_room(&self) -> &'static [u8] {
+        NO_ROOM
+    }
+
+    fn preface(&self) -> &'static [u8] {
+        PREFACE
+    }
+
+    fn alpn(&self) -> &'static [u8] {
+        b"h2"
+    }
+}
+
+/// Empty SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM for no stream (RFC 9113 §6.5, §6.8).
+const NO_ROOM: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b";
+
+/// What all streams of a connection share.
+struct Shared {
+    client: Rc<ClientContext>,
+    /// Streams whose exchange is not over.
+    open: Cell<usize>,
+    /// The connection's task, for when there are none any more.
+    task: RefCell<Option<Waker>>,
+}
+
+/// A connection, as its task sees it.
+struct ServerConnection {
+    h2: Connection<Carrier, Piece>,
+    carrier: Carrier,
+    shared: Rc<Shared>,
+    deadline: Deadline,
+    /// Since when there is no stream.
+    idle_since: Option<Instant>,
+    /// When the peer took something last, and how much in all.
+    written: (Instant, u64),
+    is_leaving: bool,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// Another stream.
+    Stream,
+    /// The peer, to take some of what is to be written.
+    Write,
+    /// The peer, to have read that it is over.
+    End,
+}
+
+/// Why a connection ends before its client ends it.
+type Ended = Option<CloseReason>;
+
+async fn serve(accepted: Accepted) {
+    let client = Rc::clone(&accepted.client);
+    match establish(accepted).await {
+        Ok(mut connection) => {
+            if let Err(Some(reason)) = connection.run().await {
+                client.count_closed(reason);
+            }
+        }
+        Err(Some(reason)) => client.count_closed(reason),
+        Err(None) => {}
+    }
+}
+
+/// Reads the client's preface, and sends ours.
+async fn establish(accepted: Accepted) -> Result<ServerConnection, Ended> {
+    let began_at = Instant::now();
+    let Accepted {
+        transport,
+        pending,
+        client,
+        deadline,
+        traffic,
+    } = accepted;
+    let settings = client.settings();
+    let charge = settings.lease.try_reserve(H2_CONNECTION_BYTES);
+    let charge = charge.map_err(|_| Some(CloseReason::OverBudget))?;
+    let carrier = Carrier::new(
+        (transport, pending),
+        (settings.lease.clone(), traffic, charge),
+        PREFACE.len(),
+        began_at,
+    );
+    deadline.set(began_at, settings.timeouts.header);
+    let handshake = builder(&settings).handshake::<_, Piece>(carrier.clone());
+    tokio::pin!(handshake);
+    let h2 = poll_fn(|cx| {
+        let established = handshake.as_mut().poll(cx);
+        let _ = carrier.poll_send(cx);
+        match established {
+            Poll::Ready(established) => Poll::Ready(established.map_err(|_| None)),
+            Poll::Pending => {
+                (deadline.poll_passed(cx)).map(|()| Err(Some(CloseReason::HeaderTimeout)))
+            }
+        }
+    })
+    .await?;
+    let shared = Rc::new(Shared {
+        client,
+        open: Cell::new(0),
+        task: RefCell::default(),
+    });
+    Ok(ServerConnection {
+        h2,
+        carrier,
+        shared,
+        deadline,
+        idle_since: Some(began_at),
+        written: (began_at, 0),
+        is_leaving: false,
+    })
+}
+
+fn builder(settings: &ListenerSettings) -> Builder {
+    let limits = &settings.limits;
+    let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let (stream_window, connection_window) = super::windows(&settings.lease);
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(small(limits.streams))
+        // The crate counts 32 bytes a field more than we do.
+        .max_header_list_size(small(limits.header_bytes + 32 * limits.header_count))
+        .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
+        .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
+        .initial_window_size(stream_window)
+        .initial_connection_window_size(connection_window);
+    builder
+}
+
+impl ServerConnection {
+    /// Accepts streams until the connection ends.
+    async fn run(&mut self) -> Result<(), Ended> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        let now = Instant::now();
+        self.carrier.set_now(now);
+        *self.shared.task.borrow_mut() = Some(cx.waker().clone());
+        loop {
+            match self.h2.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    self.begin_stream(request, respond, now)
+                }
+                Poll::Ready(None | Some(Err(_))) => {
+                    let _ = self.carrier.poll_send(cx);
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Pending => {
+                    if self.carrier.progress().flood.is_some() && !self.is_leaving {
+                        self.is_leaving = true;
+                        self.shared.client.count_closed(CloseReason::Flood);
+                        self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                        continue;
+                    }
+                    break;
+                }
+            }
+        }
+        if let Poll::Ready(Err(_)) = self.carrier.poll_send(cx) {
+            return Poll::Ready(Err(None));
+        }
+        self.poll_deadline(cx, now)
+    }
+
+    /// Ready when the connection must end.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), Ended>> {
+        let settings = self.shared.client.settings();
+        if settings.drain.is_draining() && !self.is_leaving {
+            return self.leave(cx);
+        }
+        let Some((waits, until)) = self.waits(&settings.timeouts, now) else {
+            self.deadline.clear();
+            // A drain or a change of the configuration wakes it all the same.
+            let _ = self.deadline.poll_passed(cx);
+            return Poll::Pending;
+        };
+        self.deadline.set_at(Some(until));
+        ready!(self.deadline.poll_passed(cx));
+        match waits {
+            Waits::Write => Poll::Ready(Err(Some(CloseReason::WriteStall))),
+            Waits::End => Poll::Ready(Ok(())),
+            Waits::Stream => {
+                self.shared.client.count_closed(CloseReason::IdleTimeout);
+                self.leave(cx)
+            }
+        }
+    }
+
+    /// What the connection waits for, and until when; `None`: exchanges have deadlines of their
+    /// own.
+    fn waits(&mut self, timeouts: &ListenerTimeouts, now: Instant) -> Option<(Waits, Instant)> {
+        let progress = self.carrier.progress();
+        if progress.written != self.written.1 || !progress.is_blocked {
+            self.written = (now, progress.written);
+        }
+        if progress.is_blocked {
+            return Some((Waits::Write, self.written.0 + timeouts.write_stall));
+        }
+        if self.shared.open.get() > 0 {
+            self.idle_since = None;
+            return None;
+        }
+        let since = *self.idle_since.get_or_insert(now);
+        Some(if self.is_leaving {
+            (Waits::End, since + LINGER)
+        } else {
+            (Waits::Stream, since + timeouts.idle)
+        })
+    }
+
+    /// Takes no further streams, and says so twice (RFC 9113 §6.8).
+    fn leave(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        self.is_leaving = true;
+        self.idle_since = None;
+        self.h2.graceful_shutdown();
+        self.poll(cx)
+    }
+
+    fn begin_stream(
+        &mut self,
+        request: HttpRequest<RecvStream>,
+        respond: SendResponse<Piece>,
+        now: Instant,
+    ) {
+        let settings = self.shared.client.settings();
+        let Ok(charge) = settings.lease.try_reserve(H2_STREAM_BYTES) else {
+            let mut respond = respond;
+            self.shared.client.count_closed(CloseReason::OverBudget);
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        };
+        let open = OpenStream::new(&self.shared, charge);
+        spawn_local(serve_stream(open, (request, respond), now));
+    }
+}
+
+/// Counts a stream for as long as its exchange lasts.
+struct OpenStream {
+    shared: Rc<Shared>,
+    _charge: Reservation,
+}
+
+impl OpenStream {
+    fn new(shared: &Rc<Shared>, charge: Reservation) -> Self {
+        shared.open.set(shared.open.get() + 1);
+        Self {
+            shared: Rc::clone(shared),
+            _charge: charge,
+        }
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let open = &self.shared.open;
+        open.set(open.get() - 1);
+        if open.get() == 0
+            && let Some(task) = self.shared.task.take()
+        {
+            task.wake();
+        }
+    }
+}
+
+async fn serve_stream(
+    open: OpenStream,
+    (request, respond): (HttpRequest<RecvStream>, SendResponse<Piece>),
+    began_at: Instant,
+) {
+    let client = &*open.shared.client;
+    let settings = client.settings();
+    let deadline = client.add_deadline();
+    let read = head::request(&request, &settings);
+    let (parts, content) = request.into_parts();
+    let mut stream = ServerStream::new(content, respond, &parts.method, settings);
+    let completed = match read {
+        Ok(head) => {
+            let request = Request { head, began_at };
+            gateway::run(client, &deadline, &mut stream, request).await
+        }
+        Err(rejection) => {
+            let rejected = Rejected {
+                error: rejection.error,
+                began_at,
+                request: rejection.view(),
+            };
+            gateway::reject(client, &deadline, &mut stream, rejected).await
+        }
+    };
+    if completed.end == End::Aborted {
+        stream.abort();
+    }
+}

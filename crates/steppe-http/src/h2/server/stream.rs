@@ -1,0 +1,223 @@
+//! A stream of a client's connection, as its exchange sees it.
+
+use std::fmt;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::{Method, Response};
+use steppe_mem::{Chunk, Lease};
+
+use crate::encoder::refusal_bytes;
+use crate::error::GatewayError;
+use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
+use crate::gateway::ListenerSettings;
+use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
+use crate::h2::head;
+use crate::head::{Announced, ContentLength, ResponseHead};
+use crate::metrics::CloseReason;
+
+pub(super) struct ServerStream {
+    incoming: Incoming,
+    respond: SendResponse<Piece>,
+    response: State,
+    is_to_head: bool,
+    settings: Rc<ListenerSettings>,
+    /// What the exchange's content is charged to.
+    lease: Lease,
+}
+
+/// How far the response is.
+enum State {
+    Nothing,
+    /// Its head was put, and nobody has seen it yet.
+    Head(Head),
+    /// Its head is out.
+    Content(Outgoing),
+}
+
+struct Head {
+    response: Response<()>,
+    follows: Follows,
+}
+
+impl ServerStream {
+    pub(super) fn new(
+        content: RecvStream,
+        respond: SendResponse<Piece>,
+        method: &Method,
+        settings: Rc<ListenerSettings>,
+    ) -> Self {
+        Self {
+            incoming: Incoming::new(content, settings.limits.body_bytes),
+            respond,
+            response: State::Nothing,
+            is_to_head: *method == Method::HEAD,
+            lease: settings.lease.clone(),
+            settings,
+        }
+    }
+
+    /// The response was cut: that is told.
+    pub(super) fn abort(&mut self) {
+        self.respond.send_reset(head::CUT);
+    }
+
+    /// Hands the head over, where one was put.
+    fn send_head(&mut self) -> Result<(), GatewayError> {
+        if let State::Head(Head { response, follows }) =
+            std::mem::replace(&mut self.response, State::Nothing)
+        {
+            let sent = self.respond.send_response(response, follows.is_nothing());
+            let stream = sent.map_err(|_| GatewayError::client_gone())?;
+            self.response = State::Content(Outgoing::new(stream, follows));
+        }
+        Ok(())
+    }
+
+    /// The head goes out with what follows it.
+    fn content(&mut self) -> Result<Option<&mut Outgoing>, GatewayError> {
+        if matches!(self.response, State::Head(_)) {
+            self.send_head()?;
+        }
+        Ok(match &mut self.response {
+            State::Content(outgoing) => Some(outgoing),
+            State::Nothing | State::Head(_) => None,
+        })
+    }
+}
+
+impl Sink for ServerStream {
+    fn can_put(&self) -> bool {
+        match &self.response {
+            State::Nothing | State::Head(_) => true,
+            State::Content(outgoing) => outgoing.can_put(),
+        }
+    }
+
+    fn put(&mut self, part: Part) -> Result<(), GatewayError> {
+        match (&mut self.response, part) {
+            // RFC 9110 §9.3.2: a response to HEAD has no content, whatever made it.
+            (_, Part::Chunk(_)) if self.is_to_head => {}
+            (State::Head(head), Part::End(None)) => head.follows = Follows::Nothing,
+            (_, part) => {
+                if let Some(outgoing) = self.content()? {
+                    outgoing.put(part);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn written(&self) -> u64 {
+        match &self.response {
+            State::Nothing | State::Head(_) => 0,
+            State::Content(outgoing) => outgoing.written(),
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        match self.content()? {
+            Some(outgoing) => (outgoing.poll_flush(cx)).map_err(|_| GatewayError::client_gone()),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl Source for ServerStream {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        let mut part = self.incoming.poll_part(cx, &self.lease);
+        if let Poll::Ready(Ok(Part::End(Some(trailers)))) = &mut part {
+            trailers.apply_underscores(self.settings.underscores)?;
+        }
+        part.map_err(|error| match error {
+            IncomingError::Cut(_) => GatewayError::client_gone(),
+            IncomingError::TooLarge => GatewayError::downstream(CloseReason::BodyTooLarge, 413),
+            IncomingError::Malformed => GatewayError::bad_request(),
+            IncomingError::TrailersTooLarge => {
+                GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
+            }
+            IncomingError::OverBudget => GatewayError::over_budget(),
+        })
+    }
+
+    fn is_starved(&self) -> bool {
+        self.incoming.is_starved()
+    }
+}
+
+impl Downstream for ServerStream {
+    fn charge_to(&mut self, lease: &Lease) {
+        self.lease = lease.clone();
+    }
+
+    fn put_interim(&mut self, interim: &ResponseHead) -> Result<(), GatewayError> {
+        let response = head::response(interim, Announced::Content);
+        // One that can't be sent any more is of no use.
+        let _ = self.respond.send_informational(response);
+        Ok(())
+    }
+
+    fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+        let announced = Announced::of(head, self.is_to_head);
+        let has_none = self.is_to_head
+            || matches!(head.status, 204 | 304)
+            || head.length == ContentLength::Empty;
+        self.response = State::Head(Head {
+            response: head::response(head, announced),
+            follows: if has_none {
+                Follows::Nothing
+            } else {
+                Follows::Content
+            },
+        });
+        Ok(())
+    }
+
+    fn put_refusal(&mut self, refusal: &Refusal<'_>) -> Option<u64> {
+        if matches!(self.response, State::Content(_)) {
+            return None;
+        }
+        let (response, content) = head::refusal(refusal, &self.settings.lease).ok()?;
+        if self.is_to_head {
+            let follows = Follows::Nothing;
+            self.response = State::Head(Head { response, follows });
+            return Some(0);
+        }
+        let follows = Follows::Content;
+        self.response = State::Head(Head { response, follows });
+        let outgoing = self.content().ok()??;
+        outgoing.put(Part::Chunk(Chunk::from(content)));
+        outgoing.put(Part::End(None));
+        Some(refusal_bytes(refusal.status))
+    }
+
+    fn retract(&mut self) -> bool {
+        match &self.response {
+            State::Nothing => true,
+            State::Head(_) => {
+                self.response = State::Nothing;
+                true
+            }
+            State::Content(_) => false,
+        }
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.response {
+            State::Content(outgoing) => outgoing.poll_reset(cx),
+            State::Nothing | State::Head(_) => self.respond.poll_reset(cx).map(|_| ()),
+        }
+    }
+
+    fn start_tunnel(&mut self) {
+        unreachable!("no request of this protocol asks for an upgrade");
+    }
+}
+
+impl fmt::Debug for ServerStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream of a client, {:?}", self.incoming)
+    }
+}
