@@ -28,6 +28,7 @@ pub mod h2;
 pub mod head;
 pub mod host;
 pub mod limits;
+mod linger;
 pub mod local;
 pub mod max_forwards;
 mod message;

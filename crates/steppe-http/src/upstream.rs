@@ -21,6 +21,7 @@ mod selection;
 mod state;
 mod sticky;
 mod target;
+mod under_way;
 mod uptime;
 
 use std::cell::{Cell, RefCell};
@@ -39,6 +40,7 @@ use crate::proxy_protocol::Ends;
 use channel::UpstreamStream;
 use idle::{IdleChannels, Kept};
 use picker::Picker;
+use under_way::{Guard, UnderWay};
 
 pub(crate) use connector::{Connector, Peer};
 pub use metrics::UpstreamsCollector;
@@ -70,6 +72,8 @@ pub struct Pool {
     /// No snapshot has the upstream any more: nothing is kept.
     is_retired: Cell<bool>,
     connector: Connector,
+    /// Connections that others wait for.
+    under_way: UnderWay,
     metrics: UpstreamMetrics,
 }
 
@@ -129,6 +133,7 @@ impl Pool {
             idle: last.map_or_else(IdleChannels::new, |last| Rc::clone(&last.idle)),
             is_retired: Cell::new(false),
             connector,
+            under_way: UnderWay::default(),
             metrics,
         };
         pool.refresh();
@@ -184,6 +189,10 @@ impl Pool {
             let (state, server) = picked.map_or_else(|| self.pick(selection), Ok)?;
             if let Some(stream) = self.open_stream(&state) {
                 return Ok(stream);
+            }
+            if self.is_shared() && self.under_way.wait(&state).await {
+                selection.picked = Some((state, server));
+                continue;
             }
             let began_at = Instant::now();
             let (error, failure) = match self.connect(&state, server, ends).await {
@@ -302,6 +311,13 @@ impl Pool {
         });
     }
 
+    /// Whether exchanges share connections.
+    fn is_shared(&self) -> bool {
+        // One that names a client is of no use to another.
+        let is_kept = self.settings().keepalive > 0 && self.settings().proxy_protocol.is_none();
+        is_kept && self.connector.is_shared()
+    }
+
     /// Keeps a connection for other exchanges, if it may be used for them.
     fn keep(&self, connection: Kept) {
         let keepalive = self.settings().keepalive;
@@ -395,6 +411,7 @@ impl Pool {
         let charge = self.connector.lease().try_reserve(CONNECTION_BYTES);
         let charge = charge.map_err(|error| (error.into(), None))?;
         let pending = Pending::new(state);
+        let under_way = self.is_shared().then(|| self.under_way.begin(state));
         let peer = Peer {
             endpoints: &self.upstream.endpoints()[server],
             ip: state.ip,
@@ -404,6 +421,7 @@ impl Pool {
             timeout: self.settings().timeouts.connect,
         };
         let channel = self.connector.connect(peer).await.map_err(|failure| {
+            under_way.iter().for_each(Guard::fail);
             self.metrics.connect_failed();
             let error = match failure {
                 Failure::ConnectTimeout => GatewayError::timeout(CloseReason::ConnectTimeout),

@@ -33,8 +33,8 @@ const LISTED: &[Place] = &[
     },
     Place {
         file: "steppe-http/src/h2/server.rs",
-        function: "establish",
-        reason: "a connection begins, and the deadline of its preface",
+        function: "serve",
+        reason: "a connection begins, and the deadline of its preface; and it ends",
     },
     Place {
         file: "steppe-http/src/h2/server.rs",

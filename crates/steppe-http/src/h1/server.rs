@@ -23,7 +23,8 @@ use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
 use crate::field::{FieldBlock, FieldId, elements};
 use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
 use crate::head::{Announced, RequestHead, ResponseHead, Version};
-use crate::limits::{CONNECTION_BYTES, LINGER, LINGER_BYTES_MAX, REQUEST_READ_BYTES};
+use crate::limits::{CONNECTION_BYTES, REQUEST_READ_BYTES};
+use crate::linger::linger;
 use crate::metrics::CloseReason;
 use crate::target::{self, Asked};
 
@@ -192,24 +193,13 @@ impl ServerConnection {
         }
     }
 
-    /// Ends the sending side, and reads on for a moment so that the client gets
-    /// to see its response before the reset that unread bytes would cause.
     async fn linger(&mut self) {
-        self.deadline.set(Instant::now(), LINGER);
-        let mut left = LINGER_BYTES_MAX;
-        let transport = &mut self.side.wire.transport;
         self.side.wire.pending = None;
-        let _ = poll_fn(|cx| transport.poll_shutdown(cx)).await;
-        poll_fn(|cx| {
-            let mut thrown_away = [0; 4096];
-            while let Poll::Ready(read) = transport.poll_read_into(cx, &mut thrown_away) {
-                left = left.saturating_sub(read.as_ref().copied().unwrap_or(0));
-                if left == 0 || matches!(read, Ok(0) | Err(_)) {
-                    return Poll::Ready(());
-                }
-            }
-            self.deadline.poll_passed(cx)
-        })
+        linger(
+            &mut self.side.wire.transport,
+            &self.deadline,
+            Instant::now(),
+        )
         .await;
     }
 }

@@ -90,6 +90,11 @@ impl Carrier {
         })))
     }
 
+    /// The transport, where nobody else has the carrier any more.
+    pub(super) fn into_transport(self) -> Option<Transport> {
+        Some(Rc::into_inner(self.0)?.into_inner().transport)
+    }
+
     /// What is read from now on comes `now`.
     pub(super) fn set_now(&self, now: Instant) {
         self.0.borrow_mut().now = now;

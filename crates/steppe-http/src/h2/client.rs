@@ -48,6 +48,10 @@ impl UpstreamCodec for Http2 {
         });
         Box::new(ClientChannel { requests, shared })
     }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
 }
 
 type Client = (SendRequest<Piece>, Connection<Carrier, Piece>, Carrier);

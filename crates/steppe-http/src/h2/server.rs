@@ -4,6 +4,7 @@ mod stream;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
@@ -25,6 +26,7 @@ use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejec
 use crate::limits::{
     H2_CONNECTION_BYTES, H2_STREAM_BYTES, H2_STREAM_SEND_BYTES_MAX, LINGER, LOCAL_RESETS_MAX,
 };
+use crate::linger::linger;
 use crate::metrics::CloseReason;
 
 impl DownstreamCodec for Http2 {
@@ -58,11 +60,11 @@ struct Shared {
 }
 
 /// A connection, as its task sees it.
-struct ServerConnection {
+struct ServerConnection<'a> {
     h2: Connection<Carrier, Piece>,
     carrier: Carrier,
     shared: Rc<Shared>,
-    deadline: Deadline,
+    deadline: &'a Deadline,
     /// Since when there is no stream.
     idle_since: Option<Instant>,
     /// When the peer took something last, and how much in all.
@@ -85,21 +87,6 @@ enum Waits {
 type Ended = Option<CloseReason>;
 
 async fn serve(accepted: Accepted) {
-    let client = Rc::clone(&accepted.client);
-    match establish(accepted).await {
-        Ok(mut connection) => {
-            if let Err(Some(reason)) = connection.run().await {
-                client.count_closed(reason);
-            }
-        }
-        Err(Some(reason)) => client.count_closed(reason),
-        Err(None) => {}
-    }
-}
-
-/// Reads the client's preface, and sends ours.
-async fn establish(accepted: Accepted) -> Result<ServerConnection, Ended> {
-    let began_at = Instant::now();
     let Accepted {
         transport,
         pending,
@@ -108,42 +95,69 @@ async fn establish(accepted: Accepted) -> Result<ServerConnection, Ended> {
         traffic,
     } = accepted;
     let settings = client.settings();
-    let charge = settings.lease.try_reserve(H2_CONNECTION_BYTES);
-    let charge = charge.map_err(|_| Some(CloseReason::OverBudget))?;
+    let Ok(charge) = settings.lease.try_reserve(H2_CONNECTION_BYTES) else {
+        client.count_closed(CloseReason::OverBudget);
+        let mut transport = transport;
+        return transport.end_now(NO_ROOM);
+    };
+    let now = Instant::now();
     let carrier = Carrier::new(
         (transport, pending),
         (settings.lease.clone(), traffic, charge),
         PREFACE.len(),
-        began_at,
+        now,
     );
-    deadline.set(began_at, settings.timeouts.header);
-    let handshake = builder(&settings).handshake::<_, Piece>(carrier.clone());
-    tokio::pin!(handshake);
-    let h2 = poll_fn(|cx| {
+    deadline.set(now, settings.timeouts.header);
+    let ended = match establish(&carrier, &deadline, &settings).await {
+        Ok(h2) => {
+            let shared = Rc::new(Shared {
+                client: Rc::clone(&client),
+                open: Cell::new(0),
+                task: RefCell::default(),
+            });
+            let mut connection = ServerConnection {
+                h2,
+                carrier: carrier.clone(),
+                shared,
+                deadline: &deadline,
+                idle_since: Some(now),
+                written: (now, 0),
+                is_leaving: false,
+            };
+            poll_fn(|cx| connection.poll(cx)).await
+        }
+        Err(ended) => Err(ended),
+    };
+    match ended {
+        Err(Some(reason)) => client.count_closed(reason),
+        // What it was told last is to reach the client.
+        Ok(()) | Err(None) => {
+            if let Some(mut transport) = carrier.into_transport() {
+                linger(&mut transport, &deadline, Instant::now()).await;
+            }
+        }
+    }
+}
+
+/// Reads the client's preface, and sends ours.
+async fn establish(
+    carrier: &Carrier,
+    deadline: &Deadline,
+    settings: &ListenerSettings,
+) -> Result<Connection<Carrier, Piece>, Ended> {
+    let mut handshake = pin!(builder(settings).handshake::<_, Piece>(carrier.clone()));
+    poll_fn(|cx| {
         let established = handshake.as_mut().poll(cx);
         let _ = carrier.poll_send(cx);
         match established {
             Poll::Ready(established) => Poll::Ready(established.map_err(|_| None)),
             Poll::Pending => {
-                (deadline.poll_passed(cx)).map(|()| Err(Some(CloseReason::HeaderTimeout)))
+                ready!(deadline.poll_passed(cx));
+                Poll::Ready(Err(Some(CloseReason::HeaderTimeout)))
             }
         }
     })
-    .await?;
-    let shared = Rc::new(Shared {
-        client,
-        open: Cell::new(0),
-        task: RefCell::default(),
-    });
-    Ok(ServerConnection {
-        h2,
-        carrier,
-        shared,
-        deadline,
-        idle_since: Some(began_at),
-        written: (began_at, 0),
-        is_leaving: false,
-    })
+    .await
 }
 
 fn builder(settings: &ListenerSettings) -> Builder {
@@ -162,12 +176,8 @@ fn builder(settings: &ListenerSettings) -> Builder {
     builder
 }
 
-impl ServerConnection {
+impl ServerConnection<'_> {
     /// Accepts streams until the connection ends.
-    async fn run(&mut self) -> Result<(), Ended> {
-        poll_fn(|cx| self.poll(cx)).await
-    }
-
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let now = Instant::now();
         self.carrier.set_now(now);

@@ -16,6 +16,12 @@ pub trait UpstreamCodec: fmt::Debug + Send + Sync {
     /// Takes over a connection that was just established. Called on a worker or on
     /// the control thread, where tasks may be spawned; it must not block.
     fn open(&self, connection: Established) -> Box<dyn Channel>;
+
+    /// Whether a connection carries several exchanges at a time: then whoever needs one waits
+    /// for one that is being established.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 /// The protocols that servers speak, by the names that a configuration gives them.

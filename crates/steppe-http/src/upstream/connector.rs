@@ -66,6 +66,11 @@ impl Connector {
         }
     }
 
+    /// Whether its connections carry several exchanges at a time.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.codec.is_shared()
+    }
+
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }

@@ -510,10 +510,10 @@ impl ProbeState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn target() -> TargetState {
+    pub(in crate::upstream) fn target() -> TargetState {
         let address = "127.0.0.1:1".parse().expect("an address");
         let server = ServerAddress::Ip(address);
         TargetState::new(server, address.ip(), Instant::now())

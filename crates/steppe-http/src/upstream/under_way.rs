@@ -1,0 +1,103 @@
+//! Connections that are being established, for those who would share them.
+//!
+//! Invariant: whoever waits is woken when the connection is there, when it failed, and when whoever
+//! establishes it leaves.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::target::TargetState;
+
+/// Those of one pool.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay(RefCell<Vec<Rc<Establishing>>>);
+
+#[derive(Debug)]
+struct Establishing {
+    target: Arc<TargetState>,
+    has_failed: Cell<bool>,
+    over: Notify,
+}
+
+/// One that is being established, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Guard<'a> {
+    all: &'a UnderWay,
+    this: Rc<Establishing>,
+}
+
+impl UnderWay {
+    /// Says to others that a connection to `target` is being established.
+    pub(super) fn begin(&self, target: &Arc<TargetState>) -> Guard<'_> {
+        let this = Rc::new(Establishing {
+            target: Arc::clone(target),
+            has_failed: Cell::new(false),
+            over: Notify::new(),
+        });
+        self.0.borrow_mut().push(Rc::clone(&this));
+        Guard { all: self, this }
+    }
+
+    /// Waits for the end of one to `target`; `false` where there is none, or it failed: the
+    /// next one is for the caller to establish.
+    pub(super) async fn wait(&self, target: &Arc<TargetState>) -> bool {
+        let found = {
+            let all = self.0.borrow();
+            let mut all = all.iter();
+            all.find(|each| Arc::ptr_eq(&each.target, target))
+                .map(Rc::clone)
+        };
+        let Some(found) = found else {
+            return false;
+        };
+        found.over.notified().await;
+        !found.has_failed.get()
+    }
+}
+
+impl Guard<'_> {
+    /// There will be no connection.
+    pub(super) fn fail(&self) {
+        self.this.has_failed.set(true);
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let mut all = self.all.0.borrow_mut();
+        all.retain(|each| !Rc::ptr_eq(each, &self.this));
+        self.this.over.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::upstream::target::tests::target;
+
+    #[test]
+    fn whoever_waits_is_told_how_it_ended() {
+        let all = UnderWay::default();
+        let [target, other] = [Arc::new(target()), Arc::new(target())];
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(pin!(all.wait(&target)).poll(&mut cx), Poll::Ready(false));
+        for has_failed in [false, true] {
+            let guard = all.begin(&target);
+            assert_eq!(pin!(all.wait(&other)).poll(&mut cx), Poll::Ready(false));
+            let mut waiting = pin!(all.wait(&target));
+            assert_eq!(waiting.as_mut().poll(&mut cx), Poll::Pending);
+            if has_failed {
+                guard.fail();
+            }
+            drop(guard);
+            assert_eq!(waiting.poll(&mut cx), Poll::Ready(!has_failed));
+        }
+        assert!(all.0.borrow().is_empty());
+    }
+}
