@@ -200,11 +200,14 @@ pub const HEADER_FRAMES_MAX: usize = 20;
 
 /// Bytes that a connection of HTTP/2 is charged beside [`CONNECTION_BYTES`]: what the `h2` crate
 /// reads into and writes from, its tables of fields, and no streams. Measured, see ADR 0017.
-pub const H2_CONNECTION_BYTES: usize = 40 << 10;
+pub const H2_CONNECTION_BYTES: usize = 34 << 10;
 
-/// Bytes that a stream of HTTP/2 is charged: its task, its head as the `h2` crate has it, what
-/// that keeps of the stream. Measured, see ADR 0017.
-pub const H2_STREAM_BYTES: usize = 6 << 10;
+/// Bytes that a stream of HTTP/2 with a client is charged: its task, and what the `h2` crate keeps
+/// of it. Measured, see ADR 0017.
+pub const H2_STREAM_BYTES: usize = 4 << 10;
+
+/// The same with a server, which has no task.
+pub const H2_UPSTREAM_STREAM_BYTES: usize = 2 << 10;
 
 /// Content of one stream that the `h2` crate holds until the connection takes it.
 pub const H2_STREAM_SEND_BYTES_MAX: usize = 64 << 10;
@@ -221,17 +224,15 @@ pub const FRAMES_GATHERED_BYTES_MAX: usize = 16 << 10;
 /// What is larger is not copied behind them, but written in the same call.
 pub const GATHERED_WRITE_BYTES_MAX: usize = 4 << 10;
 
-/// A stream's window is the room that is left divided by this, within the next two bounds.
-pub const WINDOW_SHARERS: u64 = 512;
+/// A stream's window at first is the budget divided by this, between the next bound and four times
+/// that.
+pub const WINDOW_SHARERS: u64 = 4096;
 
-/// A stream's window at least.
+/// A stream's window at least: one frame of the usual size.
 pub const STREAM_WINDOW_BYTES_MIN: u32 = 16 << 10;
 
 /// A stream's window at most: 20 MB/s at 50 ms.
 pub const STREAM_WINDOW_BYTES_MAX: u32 = 1 << 20;
-
-/// A connection's window at least, which no setting lowers (RFC 9113 §6.9.2).
-pub const CONNECTION_WINDOW_BYTES_MIN: u32 = 65_535;
 
 const _: () = assert!(PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);

@@ -11,7 +11,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use h2::client::{Builder, Connection, SendRequest};
-use steppe_mem::Lease;
 use tokio::task::spawn_local;
 
 use self::shared::Shared;
@@ -19,6 +18,7 @@ use self::stream::ClientStream;
 use super::Http2;
 use super::carrier::Carrier;
 use super::content::Piece;
+use super::windows::Change;
 use crate::limits::{
     H2_STREAM_SEND_BYTES_MAX, LOCAL_RESETS_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
     UPSTREAM_STREAMS_MAX,
@@ -34,8 +34,8 @@ struct ClientChannel {
 
 impl UpstreamCodec for Http2 {
     fn open(&self, connection: Established) -> Box<dyn Channel> {
-        let shared = Rc::<Shared>::default();
-        let established = establish(connection);
+        let shared = Rc::new(Shared::new(&connection.lease));
+        let established = establish(connection, shared.windows.borrow().now());
         let requests = established.map(|(requests, h2, carrier)| {
             let task = Task {
                 h2,
@@ -57,14 +57,14 @@ impl UpstreamCodec for Http2 {
 type Client = (SendRequest<Piece>, Connection<Carrier, Piece>, Carrier);
 
 /// `None` where there is no memory for it.
-fn establish(connection: Established) -> Option<Client> {
+fn establish(connection: Established, windows: Change) -> Option<Client> {
     let Established {
         transport,
         lease,
         traffic,
     } = connection;
     let charge = lease.try_reserve(crate::limits::H2_CONNECTION_BYTES).ok()?;
-    let h2 = builder(&lease);
+    let h2 = builder(windows);
     let carrier = Carrier::new(
         (transport, None),
         (lease, traffic, charge),
@@ -80,17 +80,16 @@ fn establish(connection: Established) -> Option<Client> {
     }
 }
 
-fn builder(lease: &Lease) -> Builder {
+fn builder(windows: Change) -> Builder {
     let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let (stream_window, connection_window) = super::windows(lease);
     let mut builder = Builder::new();
     builder
         .enable_push(false)
         .max_header_list_size(small(RESPONSE_HEAD_BYTES_MAX + 32 * RESPONSE_FIELDS_MAX))
         .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
-        .initial_window_size(stream_window)
-        .initial_connection_window_size(connection_window);
+        .initial_window_size(windows.stream)
+        .initial_connection_window_size(windows.connection);
     builder
 }
 
@@ -111,6 +110,8 @@ impl Task {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.carrier.set_now(Instant::now());
+        // Written with whatever else this turn has.
+        self.change_windows();
         *self.shared.task.borrow_mut() = Some(cx.waker().clone());
         if self.shared.is_abandoned.get() {
             // It ends with its last stream.
@@ -129,6 +130,22 @@ impl Task {
             return Poll::Ready(());
         }
         Poll::Pending
+    }
+}
+
+impl Task {
+    /// Tells the server of windows that have changed. Where it has not acknowledged those before,
+    /// it is told later.
+    fn change_windows(&mut self) {
+        let content = self.carrier.progress().content;
+        let grown = self.shared.windows.borrow_mut().grow(content);
+        let Some(change) = grown.or(self.shared.change.take()) else {
+            return;
+        };
+        if self.h2.set_initial_window_size(change.stream).is_err() {
+            return self.shared.change.set(Some(change));
+        }
+        self.h2.set_target_window_size(change.connection);
     }
 }
 

@@ -164,6 +164,16 @@ fn finish_request(
     Ok((length, target::resolve(asked, None, fields)?))
 }
 
+/// How much content a request may have, as far as that can be told before it is read.
+pub(super) fn announced_length(request: &Request<RecvStream>) -> ContentLength {
+    match content_length(request.headers()) {
+        _ if request.body().is_end_stream() => ContentLength::Empty,
+        Ok(Some(bytes)) => ContentLength::Known(bytes),
+        // What is malformed is rejected when it is read.
+        Ok(None) | Err(_) => ContentLength::Unknown,
+    }
+}
+
 fn too_large() -> GatewayError {
     GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
 }

@@ -19,10 +19,12 @@ use tokio::task::spawn_local;
 use self::stream::ServerStream;
 use super::carrier::Carrier;
 use super::content::Piece;
+use super::windows::{Change, Window, Windows};
 use super::{Http2, PREFACE, head};
 use crate::codec::DownstreamCodec;
 use crate::config::ListenerTimeouts;
 use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
+use crate::head::ContentLength;
 use crate::limits::{
     H2_CONNECTION_BYTES, H2_STREAM_BYTES, H2_STREAM_SEND_BYTES_MAX, LINGER, LOCAL_RESETS_MAX,
 };
@@ -55,6 +57,9 @@ struct Shared {
     client: Rc<ClientContext>,
     /// Streams whose exchange is not over.
     open: Cell<usize>,
+    windows: RefCell<Windows>,
+    /// What the client is to be told of them.
+    change: Cell<Option<Change>>,
     /// The connection's task, for when there are none any more.
     task: RefCell<Option<Waker>>,
 }
@@ -108,11 +113,14 @@ async fn serve(accepted: Accepted) {
         now,
     );
     deadline.set(now, settings.timeouts.header);
-    let ended = match establish(&carrier, &deadline, &settings).await {
+    let windows = Windows::new(settings.lease.clone(), settings.limits.streams);
+    let ended = match establish(&carrier, &deadline, (&settings, &windows)).await {
         Ok(h2) => {
             let shared = Rc::new(Shared {
                 client: Rc::clone(&client),
                 open: Cell::new(0),
+                windows: RefCell::new(windows),
+                change: Cell::new(None),
                 task: RefCell::default(),
             });
             let mut connection = ServerConnection {
@@ -143,9 +151,9 @@ async fn serve(accepted: Accepted) {
 async fn establish(
     carrier: &Carrier,
     deadline: &Deadline,
-    settings: &ListenerSettings,
+    (settings, windows): (&ListenerSettings, &Windows),
 ) -> Result<Connection<Carrier, Piece>, Ended> {
-    let mut handshake = pin!(builder(settings).handshake::<_, Piece>(carrier.clone()));
+    let mut handshake = pin!(builder(settings, windows).handshake::<_, Piece>(carrier.clone()));
     poll_fn(|cx| {
         let established = handshake.as_mut().poll(cx);
         let _ = carrier.poll_send(cx);
@@ -160,10 +168,10 @@ async fn establish(
     .await
 }
 
-fn builder(settings: &ListenerSettings) -> Builder {
+fn builder(settings: &ListenerSettings, windows: &Windows) -> Builder {
     let limits = &settings.limits;
     let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let (stream_window, connection_window) = super::windows(&settings.lease);
+    let windows = windows.now();
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(small(limits.streams))
@@ -171,8 +179,8 @@ fn builder(settings: &ListenerSettings) -> Builder {
         .max_header_list_size(small(limits.header_bytes + 32 * limits.header_count))
         .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
-        .initial_window_size(stream_window)
-        .initial_connection_window_size(connection_window);
+        .initial_window_size(windows.stream)
+        .initial_connection_window_size(windows.connection);
     builder
 }
 
@@ -181,6 +189,8 @@ impl ServerConnection<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let now = Instant::now();
         self.carrier.set_now(now);
+        // Written with whatever else this turn has.
+        self.change_windows();
         *self.shared.task.borrow_mut() = Some(cx.waker().clone());
         loop {
             match self.h2.poll_accept(cx) {
@@ -206,6 +216,20 @@ impl ServerConnection<'_> {
             return Poll::Ready(Err(None));
         }
         self.poll_deadline(cx, now)
+    }
+
+    /// Tells the client of windows that have changed. Where it has not acknowledged those before,
+    /// it is told later.
+    fn change_windows(&mut self) {
+        let content = self.carrier.progress().content;
+        let grown = self.shared.windows.borrow_mut().grow(content);
+        let Some(change) = grown.or(self.shared.change.take()) else {
+            return;
+        };
+        if self.h2.set_initial_window_size(change.stream).is_err() {
+            return self.shared.change.set(Some(change));
+        }
+        self.h2.set_target_window_size(change.connection);
     }
 
     /// Ready when the connection must end.
@@ -269,12 +293,14 @@ impl ServerConnection<'_> {
         now: Instant,
     ) {
         let settings = self.shared.client.settings();
-        let Ok(charge) = settings.lease.try_reserve(H2_STREAM_BYTES) else {
+        let length = head::announced_length(&request);
+        let charge = settings.lease.try_reserve(H2_STREAM_BYTES).ok();
+        let open = charge.and_then(|charge| OpenStream::new(&self.shared, charge, length));
+        let Some(open) = open else {
             let mut respond = respond;
             self.shared.client.count_closed(CloseReason::OverBudget);
             return respond.send_reset(Reason::REFUSED_STREAM);
         };
-        let open = OpenStream::new(&self.shared, charge);
         spawn_local(serve_stream(open, (request, respond), now));
     }
 }
@@ -282,21 +308,35 @@ impl ServerConnection<'_> {
 /// Counts a stream for as long as its exchange lasts.
 struct OpenStream {
     shared: Rc<Shared>,
+    /// Of what its client may send.
+    window: Option<Window>,
     _charge: Reservation,
 }
 
 impl OpenStream {
-    fn new(shared: &Rc<Shared>, charge: Reservation) -> Self {
+    /// `None` where the budget has no room for the content that it may send.
+    fn new(shared: &Rc<Shared>, charge: Reservation, length: ContentLength) -> Option<Self> {
+        let window = match length {
+            ContentLength::Empty => None,
+            length => Some(shared.windows.borrow_mut().open(length).ok()?),
+        };
         shared.open.set(shared.open.get() + 1);
-        Self {
+        Some(Self {
             shared: Rc::clone(shared),
+            window,
             _charge: charge,
-        }
+        })
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
+        if let Some(window) = self.window.take() {
+            let change = self.shared.windows.borrow_mut().close(&window);
+            if change.is_some() {
+                self.shared.change.set(change);
+            }
+        }
         let open = &self.shared.open;
         open.set(open.get() - 1);
         if open.get() == 0
@@ -316,8 +356,13 @@ async fn serve_stream(
     let settings = client.settings();
     let deadline = client.add_deadline();
     let read = head::request(&request, &settings);
-    let (parts, content) = request.into_parts();
-    let mut stream = ServerStream::new(content, respond, &parts.method, settings);
+    let is_to_head = request.method() == http::Method::HEAD;
+    // Its head is of no more use.
+    let content = request.into_body();
+    let mut stream = ServerStream::new(content, respond, settings);
+    if is_to_head {
+        stream.answer_to_head();
+    }
     let completed = match read {
         Ok(head) => {
             let request = Request { head, began_at };

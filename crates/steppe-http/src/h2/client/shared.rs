@@ -3,8 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
+use steppe_mem::Lease;
+
+use crate::h2::windows::{Change, Windows};
+use crate::limits::UPSTREAM_STREAMS_MAX;
+
 /// What the task of a connection, its streams and the pool know of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shared {
     /// Streams whose exchange is not over.
     pub(super) open: Cell<usize>,
@@ -14,6 +19,9 @@ pub(super) struct Shared {
     pub(super) is_closed: Cell<bool>,
     /// The pool has let go of it.
     pub(super) is_abandoned: Cell<bool>,
+    pub(super) windows: RefCell<Windows>,
+    /// What the server is to be told of them.
+    pub(super) change: Cell<Option<Change>>,
     /// The pool's, for when it closes.
     pub(super) pool: RefCell<Option<Waker>>,
     /// Its task's, for when it is abandoned.
@@ -21,6 +29,19 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    pub(super) fn new(lease: &Lease) -> Self {
+        Self {
+            open: Cell::new(0),
+            is_used: Cell::new(false),
+            is_closed: Cell::new(false),
+            is_abandoned: Cell::new(false),
+            windows: RefCell::new(Windows::new(lease.clone(), UPSTREAM_STREAMS_MAX)),
+            change: Cell::new(None),
+            pool: RefCell::default(),
+            task: RefCell::default(),
+        }
+    }
+
     /// No further stream is opened: the pool is told.
     pub(super) fn close(&self) {
         if !self.is_closed.replace(true)

@@ -14,8 +14,9 @@ use crate::error::GatewayError;
 use crate::exchange::{Outgoing as Request, Part, Sink, Source, Upstream};
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
+use crate::h2::windows::Window;
 use crate::head::{ContentLength, ResponseHead};
-use crate::limits::{H2_STREAM_BYTES, INTERIM_RESPONSES_MAX};
+use crate::limits::{H2_UPSTREAM_STREAM_BYTES, INTERIM_RESPONSES_MAX};
 use crate::metrics::CloseReason;
 use crate::upstream::channel::{Channel, UpstreamStream};
 
@@ -31,6 +32,8 @@ pub(super) struct ClientStream {
     is_to_head: bool,
     interim_count: usize,
     has_response_begun: bool,
+    /// Of what the server may send.
+    window: Option<Window>,
     lease: Option<Lease>,
     charge: Option<Reservation>,
 }
@@ -48,6 +51,7 @@ impl ClientStream {
             is_to_head: false,
             interim_count: 0,
             has_response_begun: false,
+            window: None,
             lease: None,
             charge: None,
         }
@@ -96,6 +100,12 @@ impl UpstreamStream for ClientStream {
 
 impl Drop for ClientStream {
     fn drop(&mut self) {
+        if let Some(window) = self.window.take() {
+            let change = self.shared.windows.borrow_mut().close(&window);
+            if change.is_some() {
+                self.shared.change.set(change);
+            }
+        }
         let open = &self.shared.open;
         open.set(open.get() - 1);
     }
@@ -153,7 +163,7 @@ impl Upstream for ClientStream {
             authority,
             lease,
         } = *request;
-        self.charge = Some(lease.try_reserve(H2_STREAM_BYTES)?);
+        self.charge = Some(lease.try_reserve(H2_UPSTREAM_STREAM_BYTES)?);
         self.lease = Some(lease.clone());
         self.is_to_head = head.method() == b"HEAD";
         let follows = match head.length {
@@ -198,9 +208,13 @@ impl Upstream for ClientStream {
         } else {
             Follows::Content
         };
-        let head = self.read_head(&response, follows);
+        let head = self.read_head(&response, follows)?;
+        if head.length != ContentLength::Empty {
+            let window = self.shared.windows.borrow_mut().open(head.length)?;
+            self.window = Some(window);
+        }
         self.incoming = Some(Incoming::new(response.into_body(), u64::MAX));
-        Poll::Ready(head)
+        Poll::Ready(Ok(head))
     }
 
     fn start_tunnel(&mut self) {

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use h2::RecvStream;
 use h2::server::SendResponse;
-use http::{Method, Response};
+use http::Response;
 use steppe_mem::{Chunk, Lease};
 
 use crate::encoder::refusal_bytes;
@@ -23,6 +23,8 @@ pub(super) struct ServerStream {
     respond: SendResponse<Piece>,
     response: State,
     is_to_head: bool,
+    /// The stream was reset, by the client or for what it did: it has been told why.
+    is_reset: bool,
     settings: Rc<ListenerSettings>,
     /// What the exchange's content is charged to.
     lease: Lease,
@@ -46,22 +48,29 @@ impl ServerStream {
     pub(super) fn new(
         content: RecvStream,
         respond: SendResponse<Piece>,
-        method: &Method,
         settings: Rc<ListenerSettings>,
     ) -> Self {
         Self {
             incoming: Incoming::new(content, settings.limits.body_bytes),
             respond,
             response: State::Nothing,
-            is_to_head: *method == Method::HEAD,
+            is_to_head: false,
+            is_reset: false,
             lease: settings.lease.clone(),
             settings,
         }
     }
 
+    /// The request is HEAD: its response has no content.
+    pub(super) fn answer_to_head(&mut self) {
+        self.is_to_head = true;
+    }
+
     /// The response was cut: that is told.
     pub(super) fn abort(&mut self) {
-        self.respond.send_reset(head::CUT);
+        if !self.is_reset {
+            self.respond.send_reset(head::CUT);
+        }
     }
 
     /// Hands the head over, where one was put.
@@ -119,7 +128,11 @@ impl Sink for ServerStream {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
         match self.content()? {
-            Some(outgoing) => (outgoing.poll_flush(cx)).map_err(|_| GatewayError::client_gone()),
+            Some(outgoing) => {
+                let flushed = ready!(outgoing.poll_flush(cx));
+                self.is_reset |= flushed.is_err();
+                Poll::Ready(flushed.map_err(|_| GatewayError::client_gone()))
+            }
             None => Poll::Ready(Ok(())),
         }
     }
@@ -131,6 +144,7 @@ impl Source for ServerStream {
         if let Poll::Ready(Ok(Part::End(Some(trailers)))) = &mut part {
             trailers.apply_underscores(self.settings.underscores)?;
         }
+        self.is_reset |= matches!(part, Poll::Ready(Err(IncomingError::Cut(_))));
         part.map_err(|error| match error {
             IncomingError::Cut(_) => GatewayError::client_gone(),
             IncomingError::TooLarge => GatewayError::downstream(CloseReason::BodyTooLarge, 413),
@@ -206,9 +220,11 @@ impl Downstream for ServerStream {
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.response {
-            State::Content(outgoing) => outgoing.poll_reset(cx),
-            State::Nothing | State::Head(_) => self.respond.poll_reset(cx).map(|_| ()),
+            State::Content(outgoing) => ready!(outgoing.poll_reset(cx)),
+            State::Nothing | State::Head(_) => _ = ready!(self.respond.poll_reset(cx)),
         }
+        self.is_reset = true;
+        Poll::Ready(())
     }
 
     fn start_tunnel(&mut self) {

@@ -1,0 +1,188 @@
+//! How much content a peer may send before it is taken, on all streams of a connection.
+//!
+//! Every stream has the same window, and the connection's is that of all of its streams together:
+//! a stream that nobody takes from holds up no other. What a stream may send is charged while it
+//! is open. Where a few streams fill their windows again and again and the budget has room, all
+//! windows grow, and go back when no stream is left.
+
+use steppe_mem::{Lease, OverBudget, Reservation};
+
+use crate::head::ContentLength;
+use crate::limits::{STREAM_WINDOW_BYTES_MAX, STREAM_WINDOW_BYTES_MIN, WINDOW_SHARERS};
+
+/// Windows of one connection, in bytes.
+#[derive(Debug)]
+pub(super) struct Windows {
+    lease: Lease,
+    streams_max: u32,
+    /// Of each stream at first, and now.
+    first: u32,
+    stream: u32,
+    /// Streams that may send.
+    open: usize,
+    /// What their windows have grown by since they began; `None` where they have not.
+    grown: Option<Reservation>,
+    /// Content that had come in all when windows changed last.
+    since: u64,
+}
+
+/// The window of one stream, while it may send.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// When it began.
+    bytes: u32,
+    _charge: Reservation,
+}
+
+/// What a peer is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) stream: u32,
+    pub(super) connection: u32,
+}
+
+impl Windows {
+    /// Of a connection of at most `streams_max` streams.
+    pub(super) fn new(lease: Lease, streams_max: usize) -> Self {
+        let share = lease.account().limit_bytes() / WINDOW_SHARERS;
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        let first = share.clamp(STREAM_WINDOW_BYTES_MIN, 4 * STREAM_WINDOW_BYTES_MIN);
+        Self {
+            lease,
+            streams_max: u32::try_from(streams_max).unwrap_or(u32::MAX),
+            first,
+            stream: first,
+            open: 0,
+            grown: None,
+            since: 0,
+        }
+    }
+
+    /// Those that hold now.
+    pub(super) fn now(&self) -> Change {
+        Change {
+            stream: self.stream,
+            // RFC 9113 §6.9.2: no setting makes the connection's smaller.
+            connection: (self.stream.saturating_mul(self.streams_max))
+                .clamp(65_535, i32::MAX.unsigned_abs()),
+        }
+    }
+
+    /// A stream that may send begins: as much as its window, or as its head says.
+    ///
+    /// # Errors
+    /// Where the budget has no room for that.
+    pub(super) fn open(&mut self, length: ContentLength) -> Result<Window, OverBudget> {
+        let bytes = match length {
+            ContentLength::Empty => 0,
+            ContentLength::Known(bytes) => bytes.min(self.stream.into()),
+            ContentLength::Unknown => self.stream.into(),
+        };
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let window = Window {
+            bytes: self.stream,
+            _charge: self.lease.try_reserve(bytes)?,
+        };
+        self.open += 1;
+        Ok(window)
+    }
+
+    /// It sends nothing more that is kept. What the peer is to be told, if it was the last.
+    pub(super) fn close(&mut self, window: &Window) -> Option<Change> {
+        self.open -= 1;
+        if self.open > 0 {
+            if let Some(grown) = &mut self.grown {
+                let more = (self.stream - window.bytes) as usize;
+                grown.shrink(more.min(grown.bytes()));
+            }
+            return None;
+        }
+        self.grown = None;
+        let has_grown = self.stream > self.first;
+        self.stream = self.first;
+        has_grown.then(|| self.now())
+    }
+
+    /// `content` bytes have come in all: what the peer is to be told where windows grow.
+    pub(super) fn grow(&mut self, content: u64) -> Option<Change> {
+        const FILLED: u64 = 4;
+        let filled = u64::from(self.stream) * self.open.max(1) as u64 * FILLED;
+        if self.open == 0 || content - self.since < filled {
+            return None;
+        }
+        self.since = content;
+        let account = self.lease.account();
+        let is_roomy = account.headroom_bytes() > account.limit_bytes() / 2;
+        let stream = self.stream.saturating_mul(2);
+        if !is_roomy || stream > STREAM_WINDOW_BYTES_MAX {
+            return None;
+        }
+        let more = self.open * (stream - self.stream) as usize;
+        match &mut self.grown {
+            Some(grown) => grown.try_grow(more).ok()?,
+            None => self.grown = Some(self.lease.try_reserve(more).ok()?),
+        }
+        self.stream = stream;
+        Some(self.now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    const MIN: u64 = STREAM_WINDOW_BYTES_MIN as u64;
+
+    #[test]
+    fn each_stream_that_may_send_is_charged_what_it_may() {
+        let budget = Budget::new(4 << 20);
+        let mut windows = Windows::new(budget.root().lease(), 100);
+        let first = windows.now();
+        assert_eq!(u64::from(first.stream), MIN);
+        assert_eq!(u64::from(first.connection), 100 * MIN);
+        let reserved = || budget.root().reserved_bytes();
+        let small = windows.open(ContentLength::Known(7)).expect("room");
+        let large = windows.open(ContentLength::Known(1 << 40)).expect("room");
+        assert_eq!(reserved(), MIN + 7);
+        assert_eq!((windows.close(&large), windows.close(&small)), (None, None));
+        drop((small, large));
+        let mut open = Vec::new();
+        while let Ok(window) = windows.open(ContentLength::Unknown) {
+            open.push(window);
+        }
+        assert!(reserved() + MIN > 4 << 20, "refused at the limit alone");
+        open.iter().for_each(|window| _ = windows.close(window));
+        drop(open);
+        assert_eq!((reserved(), windows.open), (0, 0));
+    }
+
+    #[test]
+    fn windows_grow_while_there_is_room_and_go_back() {
+        let budget = Budget::new(4 << 20);
+        let mut windows = Windows::new(budget.root().lease(), 100);
+        let first = windows.open(ContentLength::Unknown).expect("room");
+        let (mut content, mut changes) = (0, 0);
+        for _ in 0..1000 {
+            content += MIN;
+            changes += u32::from(windows.grow(content).is_some());
+        }
+        assert_eq!(windows.stream, STREAM_WINDOW_BYTES_MIN << changes);
+        assert_eq!(changes, 6, "up to 1 MiB");
+        let reserved = || budget.root().reserved_bytes();
+        assert_eq!(reserved(), u64::from(windows.stream));
+        let second = windows.open(ContentLength::Unknown).expect("room");
+        assert_eq!(reserved(), 2 * u64::from(windows.stream));
+        assert_eq!(windows.close(&first), None);
+        drop(first);
+        assert_eq!(reserved(), u64::from(windows.stream));
+        assert_eq!(windows.close(&second), Some(windows.now()));
+        drop(second);
+        assert_eq!((u64::from(windows.now().stream), reserved()), (MIN, 0));
+        // Others have more than half.
+        let _others = budget.root().lease().try_reserve(3 << 20).expect("room");
+        let _third = windows.open(ContentLength::Unknown).expect("room");
+        assert_eq!(windows.grow(content + 1000 * MIN), None);
+    }
+}
