@@ -12,6 +12,7 @@ mod content;
 mod frames;
 mod head;
 mod server;
+mod websocket;
 mod windows;
 
 /// The codec, on either side.

@@ -63,6 +63,8 @@ pub(super) struct Progress {
     pub(super) is_blocked: bool,
     /// The peer takes no further streams.
     pub(super) is_goaway: bool,
+    /// The peer's SETTINGS have come.
+    pub(super) has_settings: bool,
     /// What the peer overdoes.
     pub(super) flood: Option<Flood>,
 }
@@ -107,6 +109,7 @@ impl Carrier {
             written: line.written,
             is_blocked: line.is_blocked,
             is_goaway: line.frames.is_goaway(),
+            has_settings: line.frames.has_settings(),
             flood: line.frames.flood(),
         }
     }

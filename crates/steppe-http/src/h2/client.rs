@@ -123,6 +123,9 @@ impl Task {
             return Poll::Ready(());
         }
         let progress = self.carrier.progress();
+        if progress.has_settings {
+            self.shared.settle();
+        }
         if progress.is_goaway || progress.flood.is_some() {
             self.shared.close();
         }

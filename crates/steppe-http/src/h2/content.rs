@@ -75,6 +75,11 @@ impl Incoming {
         }
     }
 
+    /// However much comes, it is let through.
+    pub(super) fn allow_any(&mut self) {
+        self.left = u64::MAX;
+    }
+
     pub(super) fn is_starved(&self) -> bool {
         self.is_starved
     }

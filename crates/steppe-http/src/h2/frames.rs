@@ -20,10 +20,12 @@ pub(super) const FRAME_HEADER_BYTES: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
+const ACK: u8 = 0x1;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 
@@ -55,6 +57,8 @@ pub(super) struct FrameCounter {
     flood: Option<Flood>,
     /// The peer takes no further streams.
     is_goaway: bool,
+    /// Its SETTINGS have come.
+    has_settings: bool,
 }
 
 /// Tokens that come back with time.
@@ -113,6 +117,7 @@ impl FrameCounter {
             written_rest: 0,
             flood: None,
             is_goaway: false,
+            has_settings: false,
         }
     }
 
@@ -124,6 +129,11 @@ impl FrameCounter {
     /// Whether the peer has sent GOAWAY.
     pub(super) fn is_goaway(&self) -> bool {
         self.is_goaway
+    }
+
+    /// Whether the peer has sent its SETTINGS.
+    pub(super) fn has_settings(&self) -> bool {
+        self.has_settings
     }
 
     /// Takes note of `bytes` that came; says how many of them are content of DATA frames.
@@ -167,6 +177,7 @@ impl FrameCounter {
         let [high, middle, low, kind, flags, ..] = self.header;
         self.payload_left = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.is_goaway |= kind == GOAWAY;
+        self.has_settings |= kind == SETTINGS && flags & ACK == 0;
         let flood = match kind {
             DATA if self.payload_left > 0 || flags & END_STREAM != 0 => return,
             HEADERS | CONTINUATION => {

@@ -8,12 +8,14 @@
 //! being ignored.
 
 use bytes::Bytes;
+use h2::ext::Protocol;
 use h2::{Reason, RecvStream};
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TE};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use steppe_mem::{Buffer, Lease, OverBudget};
 
+use super::websocket::{self, WEBSOCKET};
 use crate::encoder::Encoder;
 use crate::error::GatewayError;
 use crate::exchange::Refusal;
@@ -119,6 +121,11 @@ fn read_request(
     }
     let room = bytes + authority.map_or(0, str::len) + 16;
     let mut fields = FieldBlock::new(Buffer::take(&settings.lease, room)?, FieldList::take());
+    let method = match request.extensions().get::<Protocol>() {
+        // A stream of RFC 8441 is what an upgrade is in HTTP/1.1.
+        Some(protocol) if protocol.as_str().as_bytes() == WEBSOCKET => "GET",
+        _ => method,
+    };
     let asked = Asked {
         method: fields.put(method.as_bytes())?,
         target: fields.put(target.as_bytes())?,
@@ -146,14 +153,20 @@ fn finish_request(
     settings: &ListenerSettings,
     (asked, fields): (Asked, &mut FieldBlock),
 ) -> Result<(ContentLength, crate::head::RequestParts), GatewayError> {
-    if request.method() == Method::CONNECT {
-        return Err(GatewayError::downstream(CloseReason::Unsupported, 501));
-    }
     fields.apply_underscores(settings.underscores)?;
     if !message::is_expectation_known(fields) {
         return Err(GatewayError::downstream(CloseReason::Unsupported, 417));
     }
+    let upgrade = match request.method() {
+        &Method::CONNECT if asked.method.of(fields.bytes()) == b"GET" => {
+            fields.remove(websocket::KEY);
+            fields.append(websocket::KEY, websocket::new_key().as_bytes())?;
+            Some(fields.put(WEBSOCKET)?)
+        }
+        _ => None,
+    };
     let length = match content_length(request.headers())? {
+        _ if upgrade.is_some() => ContentLength::Empty,
         _ if request.body().is_end_stream() => ContentLength::Empty,
         Some(bytes) if bytes > settings.limits.body_bytes => {
             return Err(GatewayError::downstream(CloseReason::BodyTooLarge, 413));
@@ -161,7 +174,7 @@ fn finish_request(
         Some(bytes) => ContentLength::Known(bytes),
         None => ContentLength::Unknown,
     };
-    Ok((length, target::resolve(asked, None, fields)?))
+    Ok((length, target::resolve(asked, upgrade, fields)?))
 }
 
 /// How much content a request may have, as far as that can be told before it is read.
@@ -250,7 +263,7 @@ pub(super) fn map_of(trailers: &FieldBlock) -> HeaderMap {
 /// A response's head.
 pub(super) fn response(head: &ResponseHead, announced: Announced) -> Response<()> {
     let mut response = Response::new(());
-    *response.status_mut() = status(head.status);
+    *response.status_mut() = status(if head.is_tunnel() { 200 } else { head.status });
     let has_content = head.status >= 200 && head.status != 204;
     let is_ours = announced == Announced::Content || !has_content;
     let map = response.headers_mut();
@@ -263,6 +276,9 @@ pub(super) fn response(head: &ResponseHead, announced: Announced) -> Response<()
             ContentLength::Empty => _ = map.insert(CONTENT_LENGTH, HeaderValue::from_static("0")),
             ContentLength::Unknown => {}
         }
+    }
+    if head.is_tunnel() {
+        map.remove("sec-websocket-accept");
     }
     if head.status >= 200 && !head.fields.has(FieldId::Date) {
         map.insert(http::header::DATE, date());
@@ -304,6 +320,27 @@ pub(super) fn response_head<T>(
     })
 }
 
+/// The answer to an extended CONNECT, as what it is in HTTP/1.1: 101 (RFC 8441 §5).
+pub(super) fn tunnel_head(mut head: ResponseHead, key: &[u8]) -> Result<ResponseHead, OverBudget> {
+    head.fields
+        .append(websocket::ACCEPT, websocket::accept(key).as_bytes())?;
+    head.upgrade = Some(head.fields.put(WEBSOCKET)?);
+    head.reason = head.fields.put(crate::status::reason(101).as_bytes())?;
+    head.status = 101;
+    Ok(head)
+}
+
+/// Whether a server's 101 answers the handshake that `key` began.
+pub(super) fn is_accepted(head: &ResponseHead, key: &str) -> bool {
+    let mut accepted = head.fields.values_named(websocket::ACCEPT);
+    accepted.next() == Some(websocket::accept(key.as_bytes()).as_bytes())
+}
+
+/// The key of a handshake.
+pub(super) fn key_of(head: &RequestHead) -> Option<&[u8]> {
+    head.fields.values_named(websocket::KEY).next()
+}
+
 /// A request as it goes out. `server` is named as its host where the client named none.
 pub(super) fn outgoing_request(
     head: &RequestHead,
@@ -321,12 +358,19 @@ pub(super) fn outgoing_request(
         target.extend_from_slice(query);
     }
     let mut parts = http::uri::Parts::default();
+    let is_tunnel = head.upgrade().is_some();
     parts.scheme = Some(http::uri::Scheme::HTTP);
     parts.authority = Some(authority.try_into().map_err(|_| invalid())?);
     parts.path_and_query =
         Some(PathAndQuery::from_maybe_shared(Bytes::from(target)).map_err(|_| invalid())?);
     let mut request = Request::new(());
-    *request.method_mut() = Method::from_bytes(head.method()).map_err(|_| invalid())?;
+    *request.method_mut() = if is_tunnel {
+        let protocol = Protocol::from_static("websocket");
+        request.extensions_mut().insert(protocol);
+        Method::CONNECT
+    } else {
+        Method::from_bytes(head.method()).map_err(|_| invalid())?
+    };
     *request.uri_mut() = Uri::from_parts(parts).map_err(|_| invalid())?;
     *request.version_mut() = http::Version::HTTP_2;
     let map = request.headers_mut();
@@ -339,6 +383,9 @@ pub(super) fn outgoing_request(
             _ = map.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         ContentLength::Empty | ContentLength::Unknown => {}
+    }
+    if is_tunnel {
+        map.remove("sec-websocket-key");
     }
     if head.takes_trailers {
         map.insert(TE, HeaderValue::from_static("trailers"));

@@ -174,6 +174,7 @@ fn builder(settings: &ListenerSettings, windows: &Windows) -> Builder {
     let windows = windows.now();
     let mut builder = Builder::new();
     builder
+        .enable_connect_protocol()
         .max_concurrent_streams(small(limits.streams))
         // The crate counts 32 bytes a field more than we do.
         .max_header_list_size(small(limits.header_bytes + 32 * limits.header_count))
@@ -362,6 +363,11 @@ async fn serve_stream(
     let mut stream = ServerStream::new(content, respond, settings);
     if is_to_head {
         stream.answer_to_head();
+    }
+    if let Ok(read) = &read
+        && let Some(key) = head::key_of(read).filter(|_| read.upgrade().is_some())
+    {
+        stream.ask_for_tunnel(String::from_utf8_lossy(key).into_owned());
     }
     let completed = match read {
         Ok(head) => {

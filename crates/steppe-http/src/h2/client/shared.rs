@@ -22,6 +22,10 @@ pub(super) struct Shared {
     pub(super) windows: RefCell<Windows>,
     /// What the server is to be told of them.
     pub(super) change: Cell<Option<Change>>,
+    /// The server has said what it takes.
+    pub(super) has_settings: Cell<bool>,
+    /// Of streams that wait for that.
+    pub(super) waiting: RefCell<Vec<Waker>>,
     /// The pool's, for when it closes.
     pub(super) pool: RefCell<Option<Waker>>,
     /// Its task's, for when it is abandoned.
@@ -37,6 +41,8 @@ impl Shared {
             is_abandoned: Cell::new(false),
             windows: RefCell::new(Windows::new(lease.clone(), UPSTREAM_STREAMS_MAX)),
             change: Cell::new(None),
+            has_settings: Cell::new(false),
+            waiting: RefCell::default(),
             pool: RefCell::default(),
             task: RefCell::default(),
         }
@@ -44,10 +50,22 @@ impl Shared {
 
     /// No further stream is opened: the pool is told.
     pub(super) fn close(&self) {
+        self.wake_waiting();
         if !self.is_closed.replace(true)
             && let Some(waker) = self.pool.take()
         {
             waker.wake();
         }
+    }
+
+    /// The server has said what it takes.
+    pub(super) fn settle(&self) {
+        if !self.has_settings.replace(true) {
+            self.wake_waiting();
+        }
+    }
+
+    fn wake_waiting(&self) {
+        self.waiting.take().into_iter().for_each(Waker::wake);
     }
 }

@@ -30,12 +30,23 @@ pub(super) struct ClientStream {
     response: Option<ResponseFuture>,
     incoming: Option<Incoming>,
     is_to_head: bool,
+    tunnel: Tunnel,
+    /// Waits for the server's settings.
+    unsent: Option<http::Request<()>>,
     interim_count: usize,
     has_response_begun: bool,
     /// Of what the server may send.
     window: Option<Window>,
     lease: Option<Lease>,
     charge: Option<Reservation>,
+}
+
+/// Whether content is bytes both ways.
+enum Tunnel {
+    No,
+    /// It is asked for; what the handshake of HTTP/1.1 had as its key.
+    Asked(Vec<u8>),
+    Begun,
 }
 
 impl ClientStream {
@@ -49,12 +60,49 @@ impl ClientStream {
             response: None,
             incoming: None,
             is_to_head: false,
+            tunnel: Tunnel::No,
+            unsent: None,
             interim_count: 0,
             has_response_begun: false,
             window: None,
             lease: None,
             charge: None,
         }
+    }
+
+    fn send(&mut self, request: http::Request<()>, follows: Follows) -> Result<(), GatewayError> {
+        let Some(mut requests) = self.requests.take() else {
+            return Err(GatewayError::over_budget());
+        };
+        let is_tunnel = !matches!(self.tunnel, Tunnel::No);
+        if is_tunnel && !requests.is_extended_connect_protocol_enabled() {
+            // RFC 8441 §3: it has not said that it takes them.
+            return Err(GatewayError::upstream(CloseReason::Unsupported, 501));
+        }
+        let sent = requests.send_request(request, follows.is_nothing());
+        let (response, stream) = sent.map_err(|error| self.cut(&error))?;
+        self.response = Some(response);
+        self.outgoing = Some(Outgoing::new(stream, follows));
+        Ok(())
+    }
+
+    /// Sends a request that waits for what the server says it takes.
+    fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        if self.unsent.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.shared.is_closed.get() {
+            return Poll::Ready(Err(GatewayError::upstream(CloseReason::UpstreamReset, 502)));
+        }
+        if !self.shared.has_settings.get() {
+            let mut waiting = self.shared.waiting.borrow_mut();
+            if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                waiting.push(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        let request = self.unsent.take().expect("it is there");
+        Poll::Ready(self.send(request, Follows::Content))
     }
 
     /// The stream or its connection ended before the response was whole.
@@ -117,8 +165,12 @@ impl Sink for ClientStream {
     }
 
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
-        if let Some(outgoing) = &mut self.outgoing {
-            outgoing.put(part);
+        let is_asked = matches!(self.tunnel, Tunnel::Asked(_));
+        match (&mut self.outgoing, part) {
+            // The end of a request that is to become a tunnel ends no stream.
+            (_, Part::End(_)) if is_asked => {}
+            (Some(outgoing), part) => outgoing.put(part),
+            (None, _) => {}
         }
         Ok(())
     }
@@ -128,6 +180,7 @@ impl Sink for ClientStream {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        ready!(self.poll_unsent(cx))?;
         let Some(outgoing) = &mut self.outgoing else {
             return Poll::Ready(Ok(()));
         };
@@ -166,25 +219,26 @@ impl Upstream for ClientStream {
         self.charge = Some(lease.try_reserve(H2_UPSTREAM_STREAM_BYTES)?);
         self.lease = Some(lease.clone());
         self.is_to_head = head.method() == b"HEAD";
+        let is_tunnel = head.upgrade().is_some();
+        if is_tunnel {
+            let key = head::key_of(head).unwrap_or_default().to_vec();
+            self.tunnel = Tunnel::Asked(key);
+        }
         let follows = match head.length {
-            ContentLength::Empty => Follows::Nothing,
+            ContentLength::Empty if !is_tunnel => Follows::Nothing,
+            ContentLength::Empty => Follows::Content,
             ContentLength::Known(_) | ContentLength::Unknown => Follows::Content,
         };
         let request = head::outgoing_request(head, authority)?;
-        let requests = self.requests.take();
-        let sent =
-            requests.map(|mut requests| requests.send_request(request, follows.is_nothing()));
-        let (response, stream) = match sent {
-            Some(Ok(sent)) => sent,
-            Some(Err(error)) => return Err(self.cut(&error)),
-            None => return Err(GatewayError::over_budget()),
-        };
-        self.response = Some(response);
-        self.outgoing = Some(Outgoing::new(stream, follows));
-        Ok(())
+        if is_tunnel && !self.shared.has_settings.get() {
+            self.unsent = Some(request);
+            return Ok(());
+        }
+        self.send(request, follows)
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        ready!(self.poll_unsent(cx))?;
         let future = self.response.as_mut().expect("the request was started");
         if let Poll::Ready(Some(interim)) = future.poll_informational(cx) {
             let interim = match interim {
@@ -208,8 +262,22 @@ impl Upstream for ClientStream {
         } else {
             Follows::Content
         };
-        let head = self.read_head(&response, follows)?;
-        if head.length != ContentLength::Empty {
+        let mut head = self.read_head(&response, follows)?;
+        if let Tunnel::Asked(key) = &self.tunnel {
+            if head.status == 200 {
+                head = head::tunnel_head(head, key)?;
+                head.length = ContentLength::Empty;
+                let window = self
+                    .shared
+                    .windows
+                    .borrow_mut()
+                    .open(ContentLength::Unknown)?;
+                self.window = Some(window);
+            } else {
+                self.tunnel = Tunnel::No;
+            }
+        }
+        if self.window.is_none() && head.length != ContentLength::Empty {
             let window = self.shared.windows.borrow_mut().open(head.length)?;
             self.window = Some(window);
         }
@@ -218,7 +286,7 @@ impl Upstream for ClientStream {
     }
 
     fn start_tunnel(&mut self) {
-        unreachable!("a response of this protocol is never 101");
+        self.tunnel = Tunnel::Begun;
     }
 }
 

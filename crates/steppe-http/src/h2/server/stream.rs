@@ -23,11 +23,20 @@ pub(super) struct ServerStream {
     respond: SendResponse<Piece>,
     response: State,
     is_to_head: bool,
+    tunnel: Tunnel,
     /// The stream was reset, by the client or for what it did: it has been told why.
     is_reset: bool,
     settings: Rc<ListenerSettings>,
     /// What the exchange's content is charged to.
     lease: Lease,
+}
+
+/// Whether content is bytes both ways.
+enum Tunnel {
+    No,
+    /// It is asked for, with this key.
+    Asked(String),
+    Begun,
 }
 
 /// How far the response is.
@@ -55,6 +64,7 @@ impl ServerStream {
             respond,
             response: State::Nothing,
             is_to_head: false,
+            tunnel: Tunnel::No,
             is_reset: false,
             lease: settings.lease.clone(),
             settings,
@@ -64,6 +74,11 @@ impl ServerStream {
     /// The request is HEAD: its response has no content.
     pub(super) fn answer_to_head(&mut self) {
         self.is_to_head = true;
+    }
+
+    /// The request is an extended CONNECT, whose handshake in HTTP/1.1 has `key`.
+    pub(super) fn ask_for_tunnel(&mut self, key: String) {
+        self.tunnel = Tunnel::Asked(key);
     }
 
     /// The response was cut: that is told.
@@ -140,6 +155,10 @@ impl Sink for ServerStream {
 
 impl Source for ServerStream {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        // What comes is for after the handshake.
+        if let Tunnel::Asked(_) = self.tunnel {
+            return Poll::Ready(Ok(Part::End(None)));
+        }
         let mut part = self.incoming.poll_part(cx, &self.lease);
         if let Poll::Ready(Ok(Part::End(Some(trailers)))) = &mut part {
             trailers.apply_underscores(self.settings.underscores)?;
@@ -174,10 +193,16 @@ impl Downstream for ServerStream {
     }
 
     fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+        if let Tunnel::Asked(key) = &self.tunnel
+            && head.is_tunnel()
+            && !head::is_accepted(head, key)
+        {
+            return Err(GatewayError::bad_response());
+        }
         let announced = Announced::of(head, self.is_to_head);
         let has_none = self.is_to_head
             || matches!(head.status, 204 | 304)
-            || head.length == ContentLength::Empty;
+            || (head.length == ContentLength::Empty && !head.is_tunnel());
         self.response = State::Head(Head {
             response: head::response(head, announced),
             follows: if has_none {
@@ -228,7 +253,8 @@ impl Downstream for ServerStream {
     }
 
     fn start_tunnel(&mut self) {
-        unreachable!("no request of this protocol asks for an upgrade");
+        self.tunnel = Tunnel::Begun;
+        self.incoming.allow_any();
     }
 }
 

@@ -1,0 +1,49 @@
+//! The handshake of WebSockets as HTTP/1.1 has it, for the side that speaks it, where the other
+//! speaks HTTP/2: there a stream is asked for by extended CONNECT, without keys.
+//!
+//! Spec: RFC 8441 §5, RFC 6455 §4.
+
+use std::hash::{BuildHasher, RandomState};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest, Sha1};
+
+/// The protocol's name, in `Upgrade` and `:protocol` alike.
+pub(super) const WEBSOCKET: &[u8] = b"websocket";
+
+/// What a client sends of a handshake of HTTP/1.1.
+pub(super) const KEY: &[u8] = b"sec-websocket-key";
+
+/// What a server answers.
+pub(super) const ACCEPT: &[u8] = b"sec-websocket-accept";
+
+/// RFC 6455 §1.3.
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// A key of our own: 16 bytes that nobody foresees.
+pub(super) fn new_key() -> String {
+    let random = || RandomState::new().hash_one(0_u8).to_be_bytes();
+    STANDARD.encode([random(), random()].concat())
+}
+
+/// What proves that a server has read `key`.
+pub(super) fn accept(key: &[u8]) -> String {
+    let mut digest = Sha1::new();
+    digest.update(key);
+    digest.update(GUID);
+    STANDARD.encode(digest.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proof_is_that_of_the_rfc() {
+        let accept = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_ne!(new_key(), new_key());
+        assert_eq!(new_key().len(), 24);
+    }
+}
