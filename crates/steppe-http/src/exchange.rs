@@ -148,13 +148,15 @@ pub struct Outgoing<'a> {
     pub lease: &'a Lease,
 }
 
-/// A response of the gateway's own: a status, a word about it, and fields.
+/// A response of the gateway's own: a status, perhaps a word about it, and fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Refusal<'a> {
-    /// 400 to 599.
+    /// 200 to 599.
     pub status: u16,
     /// Further fields.
     pub fields: &'a [(&'a str, &'a str)],
+    /// Whether there is a word about it: without, there is no content.
+    pub has_text: bool,
 }
 
 /// What one message may take of what is left, so that many find room.

@@ -30,12 +30,14 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
 use crate::field::{FieldBlock, FieldId};
 use crate::filter::attached::{AttachedFilters, Progress};
+use crate::grpc::{self, Code};
 use crate::head::{RequestHead, RequestView, Version};
 use crate::max_forwards::MaxForwards;
 use crate::metrics::CloseReason;
 use crate::relay::{Relay, Timeouts};
 use crate::respond::Respond;
 use crate::router::{FieldLookup, NoRoute, RouteQuery};
+use crate::status;
 use crate::upstream::Selection;
 use log::Log;
 use retry::Verdict;
@@ -116,6 +118,8 @@ struct Core {
     timeouts: Timeouts,
     replay: Replay,
     verdict: Verdict,
+    /// It is a call of gRPC, whose client is told of errors in its own way.
+    is_call: bool,
     log: Log,
 }
 
@@ -220,6 +224,7 @@ impl<D: Downstream + ?Sized> Running<'_, D> {
             self.down.put_refusal(&Refusal {
                 status: 503,
                 fields,
+                has_text: true,
             });
             let write_stall = self.client.settings().timeouts.write_stall;
             self.deadline.set(now, write_stall);
@@ -256,6 +261,7 @@ impl Exchange {
                 timeouts: Timeouts::default(),
                 replay: Replay::default(),
                 verdict: Verdict::new(now),
+                is_call: false,
                 log: Log::default(),
             },
             _charge: charge,
@@ -274,6 +280,7 @@ impl Exchange {
         core.answer = None;
         core.selection.clear();
         core.replay.forget();
+        core.is_call = false;
         core.log.clear();
     }
 
@@ -286,6 +293,7 @@ impl Exchange {
         let snapshot = client.state.current();
         let peer = client.peer(&snapshot);
         let forwarded = Forwarded::new(&snapshot, &peer, client);
+        self.core.is_call = grpc::is_call(&head);
         let log = &mut self.core.log;
         if snapshot.access.is_some() {
             let client = forwarded.client(&head);
@@ -320,7 +328,7 @@ impl Exchange {
         if is_last_hop {
             self.core.answer = Some(answer_to_max_forwards(client, &snapshot, &head));
         }
-        self.core.set_timeouts(client, &route);
+        self.core.set_timeouts(client, &route, &head);
         self.core.replay.begin(&head);
         self.core.head = Some(head);
         self.core.route = Some(route);
@@ -488,13 +496,47 @@ impl Exchange {
         self.attempt = None;
         self.core.head = None;
         self.core.replay.forget();
-        let sent = down.put_refusal(&Refusal { status, fields });
-        self.core.log.refused(status, sent.unwrap_or(0));
+        let sent = if self.core.is_call {
+            self.refuse_call(down, status, fields)
+        } else {
+            let has_text = true;
+            let sent = down.put_refusal(&Refusal {
+                status,
+                fields,
+                has_text,
+            });
+            self.core.log.refused(status, sent.unwrap_or(0));
+            sent
+        };
         self.relay = Relay::new(Timeouts::default(), self.core.began_at);
         self.stage = match sent {
             Some(_) => Stage::Refusing,
             None => Stage::Over(End::Aborted),
         };
+    }
+
+    /// Answers a call: its status is in a field, beside 200 (gRPC's "Trailers-Only").
+    fn refuse_call<D>(&mut self, down: &mut D, status: u16, fields: &[(&str, &str)]) -> Option<u64>
+    where
+        D: Downstream + ?Sized,
+    {
+        const OK: u16 = 200;
+        let ours = [
+            ("content-type", grpc::MEDIA_TYPE),
+            (
+                "grpc-status",
+                Code::of(status, self.core.log.reason).as_str(),
+            ),
+            ("grpc-message", status::reason(status)),
+        ];
+        let fields: Vec<_> = fields.iter().copied().chain(ours).collect();
+        let sent = down.put_refusal(&Refusal {
+            status: OK,
+            fields: &fields,
+            has_text: false,
+        });
+        self.core.log.refused(OK, sent.unwrap_or(0));
+        sent
     }
 
     fn poll_refusal<D>(
@@ -523,15 +565,32 @@ impl Exchange {
 }
 
 impl Core {
+    /// A server is told how long a call may still take.
+    fn shorten_timeout(&mut self, now: Instant) -> Result<(), GatewayError> {
+        if let (true, Some(ends_at), Some(head)) =
+            (self.is_call, self.timeouts.total_at, &mut self.head)
+        {
+            let left = ends_at.saturating_duration_since(now);
+            let value = grpc::write_timeout(left, &mut [0; 9]).to_vec();
+            head.fields.set(grpc::TIMEOUT, &value)?;
+        }
+        Ok(())
+    }
+
     /// How long the exchange may take, and each part of it.
-    fn set_timeouts(&mut self, client: &ClientContext, route: &WorkerRoute) {
+    fn set_timeouts(&mut self, client: &ClientContext, route: &WorkerRoute, head: &RequestHead) {
         /// A local response is there at once.
         const LOCAL: Duration = Duration::from_secs(60);
         let upstream = route.pool().map(|pool| pool.settings().timeouts);
         let timeouts = client.settings().timeouts;
-        let total_at = route
-            .total
-            .and_then(|total| self.began_at.checked_add(total));
+        // A call lasts for as long as its client says: there may be no end to it.
+        let total = if self.is_call {
+            let mut said = head.fields.values_named(grpc::TIMEOUT);
+            said.next().and_then(grpc::timeout)
+        } else {
+            route.total
+        };
+        let total_at = total.and_then(|total| self.began_at.checked_add(total));
         self.timeouts = Timeouts {
             request_content: timeouts.idle,
             write_stall: timeouts.write_stall,

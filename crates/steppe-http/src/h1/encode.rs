@@ -179,8 +179,12 @@ pub fn refusal(
         for (name, value) in refusal.fields {
             out.line(name.as_bytes(), value.as_bytes());
         }
-        out.put(b"content-type: text/plain; charset=utf-8\r\n");
-        out.length(BodyLength::Known(refusal_bytes(status)));
+        if refusal.has_text {
+            out.put(b"content-type: text/plain; charset=utf-8\r\n");
+            out.length(BodyLength::Known(refusal_bytes(status)));
+        } else {
+            out.put(b"content-length: 0\r\n");
+        }
         match persistence {
             Persistence::Default => {}
             Persistence::KeepAlive => out.line(b"connection", b"keep-alive"),

@@ -415,7 +415,7 @@ impl Downstream for ServerSide {
         self.request.keep_alive &= self.reader.is_done();
         let persistence = self.persistence();
         self.request.keep_alive = persistence != Persistence::Close;
-        let has_content = !self.request.is_head;
+        let has_content = !self.request.is_head && refusal.has_text;
         let out = encode::refusal(refusal, has_content, persistence, &self.settings.lease);
         let Ok(out) = out else {
             self.request.keep_alive = false;

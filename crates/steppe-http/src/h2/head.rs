@@ -393,12 +393,11 @@ pub(super) fn outgoing_request(
     Ok(request)
 }
 
-/// A response of the gateway's own, and its content.
+/// A response of the gateway's own, and its content, where it has some.
 pub(super) fn refusal(
     refusal: &Refusal<'_>,
     lease: &Lease,
-) -> Result<(Response<()>, Buffer), OverBudget> {
-    let content = Encoder::encode(lease, 64, |out| out.refusal_content(refusal.status))?;
+) -> Result<(Response<()>, Option<Buffer>), OverBudget> {
     let mut response = Response::new(());
     *response.status_mut() = status(refusal.status);
     let map = response.headers_mut();
@@ -409,10 +408,14 @@ pub(super) fn refusal(
             map.append(name, value);
         }
     }
+    if !refusal.has_text {
+        return Ok((response, None));
+    }
+    let content = Encoder::encode(lease, 64, |out| out.refusal_content(refusal.status))?;
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     map.insert(http::header::CONTENT_TYPE, text);
     map.insert(CONTENT_LENGTH, content.len().into());
-    Ok((response, content))
+    Ok((response, Some(content)))
 }
 
 fn date() -> HeaderValue {

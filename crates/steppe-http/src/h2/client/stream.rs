@@ -33,6 +33,8 @@ pub(super) struct ClientStream {
     tunnel: Tunnel,
     /// Waits for the server's settings.
     unsent: Option<http::Request<()>>,
+    /// The request could not be sent.
+    failed: Option<GatewayError>,
     interim_count: usize,
     has_response_begun: bool,
     /// Of what the server may send.
@@ -62,6 +64,7 @@ impl ClientStream {
             is_to_head: false,
             tunnel: Tunnel::No,
             unsent: None,
+            failed: None,
             interim_count: 0,
             has_response_begun: false,
             window: None,
@@ -80,7 +83,17 @@ impl ClientStream {
             return Err(GatewayError::upstream(CloseReason::Unsupported, 501));
         }
         let sent = requests.send_request(request, follows.is_nothing());
-        let (response, stream) = sent.map_err(|error| self.cut(&error))?;
+        let (response, stream) = match sent {
+            Ok(sent) => sent,
+            Err(error) => {
+                // It ended meanwhile: that is told as if the server had not answered.
+                self.failed = Some(GatewayError {
+                    is_stale_connection: self.is_reused,
+                    ..self.cut(&error)
+                });
+                return Ok(());
+            }
+        };
         self.response = Some(response);
         self.outgoing = Some(Outgoing::new(stream, follows));
         Ok(())
@@ -88,6 +101,9 @@ impl ClientStream {
 
     /// Sends a request that waits for what the server says it takes.
     fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        if let Some(error) = self.failed {
+            return Poll::Ready(Err(error));
+        }
         if self.unsent.is_none() {
             return Poll::Ready(Ok(()));
         }
@@ -102,7 +118,8 @@ impl ClientStream {
             return Poll::Pending;
         }
         let request = self.unsent.take().expect("it is there");
-        Poll::Ready(self.send(request, Follows::Content))
+        self.send(request, Follows::Content)?;
+        Poll::Ready(self.failed.map_or(Ok(()), Err))
     }
 
     /// The stream or its connection ended before the response was whole.

@@ -219,11 +219,11 @@ impl Downstream for ServerStream {
             return None;
         }
         let (response, content) = head::refusal(refusal, &self.settings.lease).ok()?;
-        if self.is_to_head {
+        let Some(content) = content.filter(|_| !self.is_to_head) else {
             let follows = Follows::Nothing;
             self.response = State::Head(Head { response, follows });
             return Some(0);
-        }
+        };
         let follows = Follows::Content;
         self.response = State::Head(Head { response, follows });
         let outgoing = self.content().ok()??;

@@ -1,0 +1,193 @@
+//! What a gateway must know of gRPC: whose request it is, how long it may take, and how its client
+//! is told of an error. Spec: gRPC over HTTP/2 (PROTOCOL-HTTP2.md), "gRPC status codes".
+//!
+//! Non-goals: messages. They pass as content, trailers as trailers.
+
+use std::time::Duration;
+
+use crate::encoder::{Encoder, Put};
+use crate::field::FieldId;
+use crate::head::RequestHead;
+use crate::metrics::CloseReason;
+
+/// How long a call may take, from its client's point of view.
+pub(crate) const TIMEOUT: &[u8] = b"grpc-timeout";
+
+/// The media type of what the gateway answers itself.
+pub(crate) const MEDIA_TYPE: &str = "application/grpc";
+
+/// Digits of a timeout at most.
+const TIMEOUT_DIGITS_MAX: usize = 8;
+
+/// Codes of a call's status that the gateway has use for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    Unknown = 2,
+    DeadlineExceeded = 4,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+    Unauthenticated = 16,
+}
+
+impl Code {
+    /// What an error of the gateway's is to a client of gRPC.
+    pub(crate) fn of(status: u16, reason: Option<CloseReason>) -> Self {
+        match (reason, status) {
+            (Some(CloseReason::TotalTimeout | CloseReason::FirstByteTimeout), _) => {
+                Self::DeadlineExceeded
+            }
+            (Some(CloseReason::OverBudget | CloseReason::BodyTooLarge), _) | (_, 413) => {
+                Self::ResourceExhausted
+            }
+            // As clients take statuses that no server of gRPC has sent.
+            (_, 401) => Self::Unauthenticated,
+            (_, 403) => Self::PermissionDenied,
+            (_, 404 | 405 | 501) => Self::Unimplemented,
+            (_, 429 | 502..=504) => Self::Unavailable,
+            (_, 400 | 431) => Self::Internal,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// As the value of `grpc-status`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "2",
+            Self::DeadlineExceeded => "4",
+            Self::PermissionDenied => "7",
+            Self::ResourceExhausted => "8",
+            Self::Unimplemented => "12",
+            Self::Internal => "13",
+            Self::Unavailable => "14",
+            Self::Unauthenticated => "16",
+        }
+    }
+}
+
+/// Whether it is a call: `application/grpc`, whatever its messages are coded in.
+pub(crate) fn is_call(head: &RequestHead) -> bool {
+    head.method() == b"POST"
+        && (head.fields.values(FieldId::ContentType).next()).is_some_and(is_media_type)
+}
+
+fn is_media_type(value: &[u8]) -> bool {
+    let known = MEDIA_TYPE.as_bytes();
+    let Some((start, rest)) = value.split_at_checked(known.len()) else {
+        return false;
+    };
+    start.eq_ignore_ascii_case(known) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
+}
+
+/// The value of [`TIMEOUT`]: `None` where it is none.
+pub(crate) fn timeout(value: &[u8]) -> Option<Duration> {
+    let (unit, digits) = value.split_last()?;
+    if digits.is_empty() || digits.len() > TIMEOUT_DIGITS_MAX {
+        return None;
+    }
+    let number = digits.iter().try_fold(0_u64, |number, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        Some(number * 10 + digit)
+    })?;
+    Some(match unit {
+        b'H' => Duration::from_secs(number * 3600),
+        b'M' => Duration::from_secs(number * 60),
+        b'S' => Duration::from_secs(number),
+        b'm' => Duration::from_millis(number),
+        b'u' => Duration::from_micros(number),
+        b'n' => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+/// `left` as a value of [`TIMEOUT`], written into `room`.
+pub(crate) fn write_timeout(left: Duration, room: &mut [u8; TIMEOUT_DIGITS_MAX + 1]) -> &[u8] {
+    let units: [(u128, &[u8]); 4] = [
+        (left.as_micros(), b"u"),
+        (left.as_millis(), b"m"),
+        (left.as_secs().into(), b"S"),
+        (u128::from(left.as_secs()) / 3600, b"H"),
+    ];
+    let fits = |&&(number, _): &&(u128, &[u8])| number < 100_000_000;
+    let (number, unit) = units
+        .iter()
+        .find(fits)
+        .copied()
+        .unwrap_or((99_999_999, b"H"));
+    let mut out = Encoder::new(room);
+    out.number(u64::try_from(number).unwrap_or(u64::MAX));
+    out.put(unit);
+    let written = out.written();
+    &room[..written]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_written() {
+        for (text, expected) in [
+            ("1H", Some(Duration::from_secs(3600))),
+            ("2M", Some(Duration::from_secs(120))),
+            ("3S", Some(Duration::from_secs(3))),
+            ("99999999m", Some(Duration::from_millis(99_999_999))),
+            ("5u", Some(Duration::from_micros(5))),
+            ("6n", Some(Duration::from_nanos(6))),
+            ("0S", Some(Duration::ZERO)),
+            ("", None),
+            ("S", None),
+            ("1", None),
+            ("1s", None),
+            ("-1S", None),
+            ("1.5S", None),
+            ("123456789S", None),
+        ] {
+            assert_eq!(timeout(text.as_bytes()), expected, "{text}");
+        }
+        let mut room = [0; 9];
+        for (left, text) in [
+            (Duration::ZERO, "0u"),
+            (Duration::from_micros(1500), "1500u"),
+            (Duration::from_secs(99), "99000000u"),
+            (Duration::from_secs(100), "100000m"),
+            (Duration::from_secs(1_000_000), "1000000S"),
+            (Duration::from_secs(1_000_000_000), "277777H"),
+        ] {
+            let written = write_timeout(left, &mut room);
+            assert_eq!(written, text.as_bytes());
+            assert!(timeout(written).is_some());
+        }
+    }
+
+    #[test]
+    fn a_call_is_told_from_what_looks_like_one() {
+        for (value, expected) in [
+            ("application/grpc", true),
+            ("Application/gRPC+proto", true),
+            ("application/grpc;charset=utf-8", true),
+            ("application/grpc-web", false),
+            ("application/grpcx", false),
+            ("application/json", false),
+        ] {
+            assert_eq!(is_media_type(value.as_bytes()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn codes_say_what_they_are() {
+        let timeout = Code::of(504, Some(CloseReason::TotalTimeout));
+        assert_eq!((timeout, timeout.as_str()), (Code::DeadlineExceeded, "4"));
+        assert_eq!(
+            Code::of(503, Some(CloseReason::ConnectFailed)).as_str(),
+            "14"
+        );
+        assert_eq!(Code::of(503, Some(CloseReason::OverBudget)).as_str(), "8");
+        assert_eq!(Code::of(404, None).as_str(), "12");
+        for code in [Code::Unknown, Code::Internal, Code::Unauthenticated] {
+            assert_eq!(code.as_str(), (code as u8).to_string());
+        }
+    }
+}
