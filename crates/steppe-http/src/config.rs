@@ -23,8 +23,8 @@ pub use crate::respond::Respond;
 pub use protocol::{H1, H2, H2C, ProtocolName};
 pub use tls::{ClientCertMatch, ListenerTls};
 pub use upstream::{
-    Balance, HashOn, Health, Outlier, Retry, RetryOn, Server, Servers, Statuses, Sticky,
-    UpstreamTimeouts,
+    Balance, HashOn, Health, HealthRequest, Outlier, Retry, RetryOn, Server, Servers, Statuses,
+    Sticky, UpstreamTimeouts,
 };
 
 /// The `[http]` section: everything a gateway serves.

@@ -123,6 +123,46 @@ pub(crate) fn write_timeout(left: Duration, room: &mut [u8; TIMEOUT_DIGITS_MAX +
     &room[..written]
 }
 
+/// How a service is asked for by `grpc.health.v1`.
+pub(crate) mod health {
+    /// The method's path.
+    pub(crate) const PATH: &[u8] = b"/grpc.health.v1.Health/Check";
+
+    /// Bytes of an answer that are looked at: its prefix, and one field.
+    pub(crate) const ANSWER_BYTES_MAX: usize = 64;
+
+    /// Not compressed; the length of the message.
+    const PREFIX_BYTES: usize = 5;
+
+    /// Field 1 of `HealthCheckRequest`, a string; of `HealthCheckResponse`, an enumeration.
+    const SERVICE: u8 = 0x0a;
+    const STATUS: u8 = 0x08;
+    const SERVING: u8 = 1;
+
+    /// The one message of a request, prefix included.
+    pub(crate) fn request(service: &str) -> Vec<u8> {
+        let mut message = Vec::new();
+        if !service.is_empty() {
+            message.push(SERVICE);
+            let mut len = service.len();
+            // A varint: seven bits a byte, the lowest first.
+            while len >= 0x80 {
+                message.push(u8::try_from(len & 0x7f).expect("seven bits") | 0x80);
+                len >>= 7;
+            }
+            message.push(u8::try_from(len).expect("seven bits"));
+            message.extend_from_slice(service.as_bytes());
+        }
+        let len = u32::try_from(message.len()).expect("a name is short");
+        [&[0][..], &len.to_be_bytes(), &message].concat()
+    }
+
+    /// Whether the answer says that the service is served.
+    pub(crate) fn is_serving(answer: &[u8]) -> bool {
+        answer.first() == Some(&0) && answer.get(PREFIX_BYTES..) == Some(&[STATUS, SERVING])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +213,23 @@ mod tests {
             ("application/json", false),
         ] {
             assert_eq!(is_media_type(value.as_bytes()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn health_is_asked_for_in_one_message() {
+        assert_eq!(health::request(""), [0, 0, 0, 0, 0]);
+        assert_eq!(health::request("ab"), b"\0\0\0\0\x04\x0a\x02ab");
+        let long = health::request(&"x".repeat(300));
+        assert_eq!(long[..8], [0, 0, 0, 1, 47, 0x0a, 0xac, 0x02]);
+        assert!(health::is_serving(b"\0\0\0\0\x02\x08\x01"));
+        for answer in [
+            &b""[..],
+            b"\0\0\0\0\0",
+            b"\0\0\0\0\x02\x08\x02",
+            b"\x01\0\0\0\x02\x08\x01",
+        ] {
+            assert!(!health::is_serving(answer));
         }
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use expect_test::expect;
 use steppe_http::config::{
-    ClientCertMatch, FilterKind, H1, ListenerLimits, ListenerTimeouts, ListenerTls, Outlier,
-    Servers, Target, UpstreamKind,
+    ClientCertMatch, FilterKind, H1, H2, HealthRequest, ListenerLimits, ListenerTimeouts,
+    ListenerTls, Outlier, Servers, Target, UpstreamKind,
 };
 use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
@@ -287,10 +287,16 @@ fn every_key_of_tls_with_servers_arrives() {
         verify: true,
         pins: Vec::new(),
         min_version: MinVersion::Tls12,
-        alpn: vec![HTTP_1_1.to_vec()],
+        alpn: vec![b"h2".to_vec()],
     };
     assert_eq!(servers("d").tls, Some(default));
-    assert_eq!([servers("c").protocol, servers("a").protocol], [H1, H1]);
+    let protocols = ["c", "a", "d"].map(|name| servers(name).protocol);
+    assert_eq!(protocols, [H1, H1, H2]);
+    let asks = servers("d")
+        .health
+        .as_ref()
+        .map(|health| health.asks.clone());
+    assert_eq!(asks, Some(HealthRequest::Grpc("a.Service".to_owned())));
 }
 
 /// A Unix socket has no name that a certificate could be verified for.

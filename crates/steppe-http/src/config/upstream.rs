@@ -115,8 +115,8 @@ pub struct Sticky {
 /// Requests that ask a server whether it is well.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
-    /// What is asked for: an origin-form target.
-    pub path: String,
+    /// What is asked for.
+    pub asks: HealthRequest,
     /// Between two requests.
     pub interval: Duration,
     /// For the connection and the response's head together.
@@ -127,6 +127,15 @@ pub struct Health {
     pub unhealthy_after: u32,
     /// Which statuses are good.
     pub expect: Statuses,
+}
+
+/// What a server is asked, to see whether it is well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HealthRequest {
+    /// A GET of this target, in origin-form.
+    Path(String),
+    /// How this service is, by `grpc.health.v1`; empty: the server as a whole.
+    Grpc(String),
 }
 
 /// A set of status codes, as it was written.

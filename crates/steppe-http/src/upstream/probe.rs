@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use steppe_mem::Lease;
+use steppe_mem::{Buffer, Lease};
 use steppe_net::ServerAddress;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -26,10 +26,11 @@ use super::connector::{Connector, Peer};
 use super::random::{Random, seed};
 use super::state::{Target, UpstreamState, Upstreams};
 use super::target::{Failure, ProbeFailure, TargetState};
-use crate::config::Health;
+use crate::config::{Health, HealthRequest};
 use crate::error::GatewayError;
 use crate::exchange::{Outgoing, Part};
-use crate::head::RequestHead;
+use crate::grpc::{self, health};
+use crate::head::{ContentLength, RequestHead};
 use crate::metrics::{CloseReason, Traffic};
 use crate::socket_buffers::SocketBuffers;
 
@@ -175,24 +176,63 @@ impl Probed {
         })?;
         let (mut stream, _channel) = channel.open_stream();
         let lease = self.connector.lease();
-        let request = request(host.as_bytes(), self.health.path.as_bytes(), lease);
-        let request = request.map_err(ProbeFailure::from)?;
-        let outgoing = Outgoing {
+        let (request, message) = match &self.health.asks {
+            HealthRequest::Path(path) => (get(host.as_bytes(), path.as_bytes(), lease)?, None),
+            HealthRequest::Grpc(service) => {
+                let (head, message) = call(host.as_bytes(), service, lease)?;
+                (head, Some(message))
+            }
+        };
+        let is_call = message.is_some();
+        stream.start(&Outgoing {
             head: &request,
             authority: "",
             lease,
-        };
-        stream.start(&outgoing)?;
+        })?;
+        if let Some(message) = message {
+            stream.put(Part::Chunk(message.into()))?;
+        }
         stream.put(Part::End(None))?;
-        final_status(&mut *stream).await
+        let status = final_status(&mut *stream).await?;
+        if is_call && status == 200 && !is_serving(&mut *stream).await? {
+            return Err(ProbeFailure::NotServing);
+        }
+        Ok(status)
     }
 }
 
-fn request(host: &[u8], target: &[u8], lease: &Lease) -> Result<RequestHead, GatewayError> {
+fn get(host: &[u8], target: &[u8], lease: &Lease) -> Result<RequestHead, GatewayError> {
     let mut head = RequestHead::new(b"GET", host, target, lease)?;
     head.fields.append(b"user-agent", b"steppe-probe")?;
     head.fields.append(b"accept", b"*/*")?;
     Ok(head)
+}
+
+/// A call of `grpc.health.v1` for `service`, and its message.
+fn call(host: &[u8], service: &str, lease: &Lease) -> Result<(RequestHead, Buffer), GatewayError> {
+    let mut head = RequestHead::new(b"POST", host, health::PATH, lease)?;
+    head.fields.append(b"user-agent", b"steppe-probe")?;
+    (head.fields).append(b"content-type", grpc::MEDIA_TYPE.as_bytes())?;
+    head.takes_trailers = true;
+    head.length = ContentLength::Unknown;
+    let request = health::request(service);
+    let mut message = Buffer::take(lease, request.len())?;
+    message.put(&request).expect("it was taken for it");
+    Ok((head, message))
+}
+
+/// Reads what a server says of the service: nothing, where it knows no such service.
+async fn is_serving(stream: &mut dyn UpstreamStream) -> Result<bool, ProbeFailure> {
+    let mut answer = Vec::new();
+    loop {
+        match poll_fn(|cx| stream.poll_part(cx)).await? {
+            Part::Chunk(chunk) => answer.extend_from_slice(chunk.filled()),
+            Part::End(_) => return Ok(health::is_serving(&answer)),
+        }
+        if answer.len() > health::ANSWER_BYTES_MAX {
+            return Err(ProbeFailure::Garbage);
+        }
+    }
 }
 
 async fn final_status(stream: &mut dyn UpstreamStream) -> Result<u16, ProbeFailure> {

@@ -472,6 +472,8 @@ pub(super) enum ProbeFailure {
     Timeout,
     Cut,
     Garbage,
+    /// It says by `grpc.health.v1` that it does not serve.
+    NotServing,
     Tls(Failure),
 }
 
@@ -486,6 +488,7 @@ impl ProbeFailure {
             Self::Timeout => 2,
             Self::Cut => 3,
             Self::Garbage => 4,
+            Self::NotServing => 5,
             Self::Tls(failure) => TLS_CODES + failure as u16,
         }
     }
@@ -504,6 +507,7 @@ impl ProbeState {
             (2, _) => "no answer in time".to_owned(),
             (3, _) => "connection ended early".to_owned(),
             (4, _) => "unreadable response".to_owned(),
+            (5, _) => "not serving".to_owned(),
             (status, _) => status.to_string(),
         }
     }

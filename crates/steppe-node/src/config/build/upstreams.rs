@@ -2,7 +2,9 @@
 //!
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
-use steppe_http::config::{Balance, H1, H2, Health, Outlier, ProtocolName, Retry, RetryOn, Sticky};
+use steppe_http::config::{
+    Balance, H1, H2, Health, HealthRequest, Outlier, ProtocolName, Retry, RetryOn, Sticky,
+};
 use steppe_http::proxy_protocol::ProxyVersion;
 use steppe_net::tls::config::ServerTrust;
 
@@ -58,7 +60,10 @@ pub(super) fn sticky(upstream: &Fields) -> Option<Option<Sticky>> {
 pub(super) fn health(upstream: &Fields) -> Option<Option<Health>> {
     let health = table!(upstream, "health");
     Some(Some(Health {
-        path: health.take("path")?,
+        asks: match health.node("grpc") {
+            Some(_) => HealthRequest::Grpc(health.take("grpc")?),
+            None => HealthRequest::Path(health.take("path")?),
+        },
         interval: health.take("interval")?,
         timeout: health.take("timeout")?,
         healthy_after: health.take("healthy_after")?,

@@ -12,6 +12,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
         if let Some(fields) = upstream.value.fields() {
             respond(fields, mistakes);
             hash_on(fields, mistakes);
+            health(fields, mistakes);
         }
     }
     for filter in http.map("filter") {
@@ -42,6 +43,35 @@ fn hash_on(upstream: &Fields, mistakes: &mut Mistakes) {
                 .help("set `balance` to \"ring-hash\", or take it out"),
         ),
         _ => {}
+    }
+}
+
+/// A server is asked in one way, and gRPC's is one of HTTP/2.
+fn health(upstream: &Fields, mistakes: &mut Mistakes) {
+    let Some(health) = upstream.table("health") else {
+        return;
+    };
+    let Some(grpc) = health.given("grpc") else {
+        return;
+    };
+    if let Some(at) = health.given("path") {
+        mistakes.push(
+            Mistake::new(at, "`path` says nothing beside `grpc`")
+                .label("servers are asked by grpc.health.v1")
+                .also(grpc, "as it says here")
+                .help("take one of them out"),
+        );
+    }
+    let protocol = upstream.take::<&str>("protocol");
+    if let Some(protocol) = protocol.filter(|protocol| !matches!(*protocol, "h2" | "h2c")) {
+        mistakes.push(
+            Mistake::new(
+                grpc,
+                format!("servers that speak \"{protocol}\" speak no gRPC"),
+            )
+            .label("needs HTTP/2")
+            .help("set `protocol` to \"h2c\" or \"h2\", or ask for a `path`"),
+        );
     }
 }
 

@@ -19,7 +19,12 @@ pub(super) static HEALTH: Table = Table {
     name: "http.upstream.health",
     doc: "Requests that ask a server whether it is well.",
     keys: &[
-        Key::new("path", Kind::Text(Form::Target), "What is asked for.").required(),
+        Key::new("path", Kind::Text(Form::Target), "What is asked for."),
+        Key::new(
+            "grpc",
+            Kind::Text(Form::FieldValue),
+            "A service that is asked for by grpc.health.v1 instead; \"\" is the server as a whole.",
+        ),
         Key::new("interval", Kind::TIMEOUT, "Between two requests.").absent(Absent::Text("2s")),
         Key::new("timeout", Kind::TIMEOUT, "For connection and response.")
             .absent(Absent::Text("1s")),
@@ -42,7 +47,7 @@ pub(super) static HEALTH: Table = Table {
         )
         .absent(Absent::Text("2xx")),
     ],
-    needs: Needs::Nothing,
+    needs: Needs::One(&["path", "grpc"]),
 };
 
 pub(super) static OUTLIER: Table = Table {
