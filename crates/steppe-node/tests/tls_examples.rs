@@ -1,36 +1,16 @@
 //! The configurations of docs/tls.md, run as they stand there: only addresses and the folder of their
 //! files are a test's own.
 
-use std::fs;
-use std::path::Path;
-
 use steppe_testkit::{
-    Authority, Issued, Leaf, Peer, RawOrigin, Steppe, SteppeBuilder, TlsClient, TlsServer, Validity,
+    Authority, Issued, Leaf, Peer, RawOrigin, Steppe, SteppeBuilder, TlsClient, TlsServer,
+    Validity, page_example, page_examples,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
-/// The configurations of the page, by the heading that each stands below.
-fn examples() -> Vec<(String, String)> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tls.md");
-    let page = fs::read_to_string(page).expect("the page is there");
-    let mut examples = Vec::new();
-    for section in page.split("\n## ").skip(1) {
-        let heading = section.lines().next().unwrap_or_default();
-        for block in section.split("```toml\n").skip(1) {
-            let toml = block.split("```").next().unwrap_or_default();
-            examples.push((heading.to_owned(), toml.to_owned()));
-        }
-    }
-    examples
-}
-
 /// The one below `heading`, with addresses of the test's own.
 fn example(heading: &str) -> String {
-    let mut found = examples().into_iter().filter(|(of, _)| of == heading);
-    let (_, toml) = found.next().expect("the page has it");
-    assert!(found.next().is_none(), "two below {heading}");
-    let toml = toml
+    let toml = page_example("tls", heading)
         .replace("0.0.0.0:8443", "{gateway}")
         .replace("0.0.0.0:8080", "127.0.0.1:{plain}");
     format!("[admin]\nlisten = \"{{admin}}\"\n{toml}")
@@ -92,7 +72,7 @@ fn text(client: &TlsClient, node: &Steppe, (name, host): (&str, &str)) -> String
 #[test]
 fn every_configuration_of_the_page_is_valid() {
     let files = Files::new();
-    let examples = examples();
+    let examples = page_examples("tls");
     assert!(examples.len() >= 4, "{examples:?}");
     for (heading, toml) in examples {
         let (status, said) = files.builder().run(&["check"], &toml);

@@ -62,6 +62,8 @@ pub(super) struct Incoming {
     /// Came, and is not charged yet.
     uncharged: Option<bytes::Bytes>,
     is_starved: bool,
+    /// Thrown away, in bytes.
+    discarded: usize,
 }
 
 impl Incoming {
@@ -72,6 +74,7 @@ impl Incoming {
             waiter: Waiter::default(),
             uncharged: None,
             is_starved: false,
+            discarded: 0,
         }
     }
 
@@ -82,6 +85,25 @@ impl Incoming {
 
     pub(super) fn is_starved(&self) -> bool {
         self.is_starved
+    }
+
+    /// Throws away what comes, up to `bytes_max` in all. Ready at its end, or where it is more.
+    pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>, bytes_max: usize) -> Poll<()> {
+        self.uncharged = None;
+        self.waiter = Waiter::default();
+        while !self.stream.is_end_stream() {
+            match ready!(self.stream.poll_data(cx)) {
+                Some(Ok(data)) => {
+                    self.discarded += data.len();
+                    let _ = self.stream.flow_control().release_capacity(data.len());
+                }
+                Some(Err(_)) | None => break,
+            }
+            if self.discarded > bytes_max {
+                break;
+            }
+        }
+        Poll::Ready(())
     }
 
     pub(super) fn poll_part(

@@ -384,6 +384,13 @@ async fn serve_stream(
         }
     };
     if completed.end == End::Aborted {
-        stream.abort();
+        return stream.abort();
     }
+    // What the client sends yet would be answered by a reset, and some discard the response then.
+    deadline.set(completed.at, LINGER);
+    poll_fn(|cx| match stream.poll_drain(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => deadline.poll_passed(cx),
+    })
+    .await;
 }

@@ -16,6 +16,7 @@ use crate::gateway::ListenerSettings;
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
 use crate::head::{Announced, ContentLength, ResponseHead};
+use crate::limits::LINGER_BYTES_MAX;
 use crate::metrics::CloseReason;
 
 pub(super) struct ServerStream {
@@ -79,6 +80,11 @@ impl ServerStream {
     /// The request is an extended CONNECT, whose handshake in HTTP/1.1 has `key`.
     pub(super) fn ask_for_tunnel(&mut self, key: String) {
         self.tunnel = Tunnel::Asked(key);
+    }
+
+    /// Throws away what the client sends yet, up to a bound. Ready when that is over.
+    pub(super) fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.incoming.poll_discard(cx, LINGER_BYTES_MAX)
     }
 
     /// The response was cut: that is told.

@@ -1,0 +1,146 @@
+//! The configurations of docs/http2.md and docs/grpc.md, run as they stand there: only addresses and
+//! the folder of their files are a test's own.
+
+use std::net::TcpListener;
+
+use steppe_testkit::{
+    Authority, Curl, CurlOutput, Issued, Leaf, Steppe, SteppeBuilder, page_example, page_examples,
+};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// Speaks HTTP/2 both ways, on addresses of its own.
+const BACKEND: &str = r#"
+[admin]
+listen = "{admin}"
+[[http.listener]]
+listen = "{gateway}"
+protocols = ["h2"]
+[http.listener.tls]
+certificates = [{ cert = "{scratch}/www.pem", key = "{scratch}/www.key" }]
+[[http.listener]]
+listen = "127.0.0.1:{plain}"
+protocols = ["h2c"]
+[http.upstream.hello]
+respond = { body = "from behind\n" }
+[[http.route]]
+name = "all"
+upstream = "hello"
+"#;
+
+/// The one of `page` below `heading`, with addresses of the test's own.
+fn example(page: &str, heading: &str) -> String {
+    let toml = page_example(page, heading)
+        .replace("0.0.0.0:8443", "127.0.0.1:{secure}")
+        .replace("0.0.0.0:8080", "{gateway}");
+    format!("[admin]\nlisten = \"{{admin}}\"\n{toml}")
+}
+
+fn authority() -> (Authority, Issued) {
+    let ca = Authority::new("ca");
+    let leaf = ca.issue(&Leaf::named(&["localhost", "127.0.0.1"]));
+    (ca, leaf)
+}
+
+/// A node with the files of the pages.
+fn builder((ca, leaf): &(Authority, Issued)) -> SteppeBuilder<'static> {
+    Steppe::builder(STEPPE)
+        .with_file("www.pem", &leaf.cert)
+        .with_file("www.key", &leaf.key)
+        .with_file("ca.pem", &ca.pem())
+}
+
+fn version(got: &CurlOutput) -> &str {
+    got.figures["http_version"].as_str().unwrap_or_default()
+}
+
+/// A call by curl: what comes back is a status of gRPC, if it is one.
+fn call(node: &Steppe, path: &str, fields: [&str; 2]) -> Option<String> {
+    let got = Curl::new(&node.url(path))
+        .args(["--http2-prior-knowledge", "--data-binary", "message"])
+        .args(["-H", "content-type: application/grpc", "-H", "te: trailers"])
+        .args(fields)
+        .run();
+    assert_eq!((got.exit, got.head.status()), (0, 200), "{}", got.errors);
+    assert_eq!(got.head.field("content-type"), Some("application/grpc"));
+    got.head.field("grpc-status").map(str::to_owned)
+}
+
+#[test]
+fn every_configuration_of_the_pages_is_valid() {
+    let issued = authority();
+    for (page, least) in [("http2", 2), ("grpc", 1)] {
+        let examples = page_examples(page);
+        assert!(examples.len() >= least, "{examples:?}");
+        for (heading, toml) in examples {
+            let (status, said) = builder(&issued).run(&["check"], &toml);
+            assert!(status.success(), "{heading}: {said}");
+        }
+    }
+}
+
+#[test]
+fn clients_agree_on_http2_or_begin_with_it() {
+    let issued = authority();
+    let (builder, secure) = builder(&issued).with_port("secure");
+    let node = builder.start(&example("http2", "With clients"));
+    let ca = node.scratch().join("ca.pem");
+    let get = |url: &str, option: &str| {
+        let ca = ca.to_string_lossy();
+        let got = Curl::new(url).args([option, "--cacert", &ca]).run();
+        assert_eq!(got.body, b"hello\n", "{}", got.errors);
+        version(&got).to_owned()
+    };
+    let (plain, secure) = (node.url("/"), format!("https://localhost:{secure}/"));
+    assert_eq!(get(&secure, "--http2"), "2");
+    assert_eq!(get(&secure, "--http1.1"), "1.1");
+    assert_eq!(get(&plain, "--http2-prior-knowledge"), "2");
+    assert_eq!(get(&plain, "--http1.1"), "1.1");
+    // `Upgrade: h2c` is not answered.
+    assert_eq!(get(&plain, "--http2"), "1.1");
+}
+
+#[test]
+fn servers_are_spoken_to_by_either() {
+    let issued = authority();
+    let (backend, plain) = builder(&issued).with_port("plain");
+    let backend = backend.start(BACKEND);
+    let toml = example("http2", "With servers")
+        .replace("10.0.0.7:8080", &format!("127.0.0.1:{plain}"))
+        .replace("backend.example.com:8443", &backend.gateway().to_string());
+    let node = builder(&issued).start(&toml);
+    for path in ["/inside/a", "/outside"] {
+        for (option, spoken) in [("--http1.1", "1.1"), ("--http2-prior-knowledge", "2")] {
+            let got = Curl::new(&node.url(path)).args([option]).run();
+            assert_eq!(
+                got.body, b"from behind\n",
+                "{path} {option}: {}",
+                got.errors
+            );
+            assert_eq!(version(&got), spoken);
+            // What the server speaks, and what the client does.
+            assert_eq!(got.head.all("via"), ["1.1 steppe", "2.0 steppe"]);
+        }
+    }
+}
+
+#[test]
+fn calls_are_answered_as_grpc_has_it() {
+    let issued = authority();
+    // Takes connections, and says nothing.
+    let hanging = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = hanging.local_addr().expect("bound").to_string();
+    let toml = example("grpc", "A server behind the gateway").replace(
+        "\"10.0.0.7:50051\", \"10.0.0.8:50051\"",
+        &format!("{address:?}"),
+    );
+    let node = builder(&issued).start(&toml);
+    let status = |path: &str, timeout: &str| call(&node, path, ["-H", timeout]);
+    let unimplemented = status("/shop.Nothing/Get", "grpc-timeout: 10S");
+    assert_eq!(unimplemented.as_deref(), Some("12"));
+    let late = status("/shop.Orders/Get", "grpc-timeout: 300m");
+    assert_eq!(late.as_deref(), Some("4"));
+    drop(hanging);
+    let unavailable = status("/shop.Orders/Get", "grpc-timeout: 10S");
+    assert_eq!(unavailable.as_deref(), Some("14"));
+}
