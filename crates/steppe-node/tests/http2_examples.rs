@@ -57,7 +57,7 @@ fn version(got: &CurlOutput) -> &str {
 /// A call by curl: what comes back is a status of gRPC, if it is one.
 fn call(node: &Steppe, path: &str, fields: [&str; 2]) -> Option<String> {
     let got = Curl::new(&node.url(path))
-        .args(["--http2-prior-knowledge", "--data-binary", "message"])
+        .args(["--http2-prior-knowledge", "-X", "POST"])
         .args(["-H", "content-type: application/grpc", "-H", "te: trailers"])
         .args(fields)
         .run();
