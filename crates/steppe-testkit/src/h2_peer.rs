@@ -226,6 +226,10 @@ pub struct H2Peer {
     answers: BTreeMap<u32, H2Answer>,
     goaway: Option<u32>,
     next_stream: u32,
+    /// By how much windows were opened, by stream.
+    granted: BTreeMap<u32, u64>,
+    /// A stream's window at first.
+    first_window: u64,
 }
 
 /// What a client begins with (RFC 9113 §3.4).
@@ -233,6 +237,12 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// RFC 9113 §6.5.2.
 const HEADER_TABLE_SIZE: u16 = 1;
+
+/// The same.
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
+/// RFC 9113 §6.9.2.
+const FIRST_WINDOW: u64 = 65_535;
 
 impl H2Peer {
     /// Connects, and sends the preface and settings that leave windows as they are.
@@ -254,6 +264,8 @@ impl H2Peer {
             answers: BTreeMap::new(),
             goaway: None,
             next_stream: 1,
+            granted: BTreeMap::new(),
+            first_window: FIRST_WINDOW,
         }
     }
 
@@ -329,6 +341,17 @@ impl H2Peer {
             // The last one counts: an orderly end says it twice.
             self.goaway = Some(frame.number(4));
         }
+        if frame.kind == H2Frame::WINDOW_UPDATE {
+            *self.granted.entry(frame.stream).or_default() += u64::from(frame.number(0));
+        }
+        if frame.kind == H2Frame::SETTINGS {
+            for pair in frame.payload.chunks_exact(6) {
+                let value = u32::from_be_bytes([pair[2], pair[3], pair[4], pair[5]]);
+                if pair[..2] == INITIAL_WINDOW_SIZE.to_be_bytes() {
+                    self.first_window = value.into();
+                }
+            }
+        }
         let answer = match frame.kind {
             H2Frame::DATA | H2Frame::HEADERS | H2Frame::RST_STREAM => {
                 self.answers.entry(frame.stream).or_default()
@@ -347,6 +370,13 @@ impl H2Peer {
     /// What came on a stream so far.
     pub fn so_far(&self, stream: u32) -> H2Answer {
         self.answers.get(&stream).cloned().unwrap_or_default()
+    }
+
+    /// How much content may be sent in all on a stream that is the only one of its connection, by
+    /// what was read so far.
+    pub fn granted(&self, stream: u32) -> u64 {
+        let of = |stream: u32| self.granted.get(&stream).copied().unwrap_or(0);
+        (FIRST_WINDOW + of(0)).min(self.first_window + of(stream))
     }
 
     /// Reads until a stream, or the connection, is over; what came on the stream.
