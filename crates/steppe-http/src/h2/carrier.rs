@@ -50,6 +50,8 @@ struct Line {
     now: Instant,
     /// The transport takes nothing more at the moment.
     is_blocked: bool,
+    /// What it did not take is still with the crate, which will bring it again.
+    is_refused: bool,
 }
 
 /// How far a connection has come.
@@ -87,6 +89,7 @@ impl Carrier {
             written: 0,
             now,
             is_blocked: false,
+            is_refused: false,
         })))
     }
 
@@ -124,7 +127,7 @@ impl Line {
             self.count_written(count)?;
         }
         let flushed = self.transport.poll_flush(cx);
-        self.is_blocked = flushed.is_pending();
+        self.is_blocked = flushed.is_pending() || self.is_refused;
         flushed
     }
 
@@ -136,6 +139,7 @@ impl Line {
         self.traffic.written(count);
         self.frames.written(count);
         self.written += count as u64;
+        self.is_refused = false;
         let Some(gathered) = &mut self.gathered else {
             return Ok(count);
         };
@@ -189,6 +193,7 @@ impl Line {
             }
             let Poll::Ready(written) = self.transport.poll_write(cx, &all[..count]) else {
                 self.is_blocked = true;
+                self.is_refused = true;
                 return Poll::Pending;
             };
             let written = written?;
