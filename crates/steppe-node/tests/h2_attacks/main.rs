@@ -3,7 +3,10 @@
 //! Servers behind the node speak HTTP/1.1, so that what reaches them is seen byte for byte.
 
 mod floods;
+mod frames;
+mod heads;
 mod injection;
+mod windows;
 
 use steppe_testkit::{
     FieldSection, H2Answer, H2Frame, H2Peer, MemoryMeter, RawOrigin, Steppe, eventually,
@@ -16,6 +19,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /// RFC 9113 §7.
 const PROTOCOL_ERROR: u32 = 0x1;
 const STREAM_CLOSED: u32 = 0x5;
+const COMPRESSION_ERROR: u32 = 0x9;
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
 const MIB: u64 = 1 << 20;
