@@ -32,8 +32,13 @@ impl MemoryMeter {
         let sampler = {
             let (stop, peak) = (Arc::clone(&stop), Arc::clone(&peak));
             std::thread::spawn(move || {
-                while !stop.load(Ordering::Acquire) {
+                loop {
+                    // The last sample is taken when all is over: short watches see something too.
+                    let is_last = stop.load(Ordering::Acquire);
                     sample(pid, &peak);
+                    if is_last {
+                        return;
+                    }
                     std::thread::sleep(Duration::from_millis(100));
                 }
             })

@@ -329,6 +329,25 @@ impl Peer {
         self.buffer.drain(..count).collect()
     }
 
+    /// As [`Peer::bytes`]; `None` where the connection ends, or is reset, before.
+    ///
+    /// # Panics
+    /// When they don't come in time.
+    #[track_caller]
+    pub fn try_bytes(&mut self, count: usize) -> Option<Vec<u8>> {
+        let until = Instant::now() + self.patience;
+        while self.buffer.len() < count {
+            match self.fill(until) {
+                Ok(true) => {}
+                Err(error) if is_timeout(&error) => {
+                    panic!("{count} bytes awaited ({error}): {}", escape(&self.buffer))
+                }
+                _ => return None,
+            }
+        }
+        Some(self.buffer.drain(..count).collect())
+    }
+
     /// Reads some bytes, at least one; empty at the end of the connection or after a reset.
     ///
     /// # Panics

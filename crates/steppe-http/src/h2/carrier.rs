@@ -50,6 +50,8 @@ struct Line {
     now: Instant,
     /// The transport takes nothing more at the moment.
     is_blocked: bool,
+    /// What it did not take is still with the crate, which will bring it again.
+    is_refused: bool,
 }
 
 /// How far a connection has come.
@@ -89,6 +91,7 @@ impl Carrier {
             written: 0,
             now,
             is_blocked: false,
+            is_refused: false,
         })))
     }
 
@@ -132,7 +135,7 @@ impl Line {
             self.count_written(count)?;
         }
         let flushed = self.transport.poll_flush(cx);
-        self.is_blocked = flushed.is_pending();
+        self.is_blocked = flushed.is_pending() || self.is_refused;
         flushed
     }
 
@@ -144,6 +147,7 @@ impl Line {
         self.traffic.written(count);
         self.frames.written(count);
         self.written += count as u64;
+        self.is_refused = false;
         let Some(gathered) = &mut self.gathered else {
             return Ok(count);
         };
@@ -197,6 +201,7 @@ impl Line {
             }
             let Poll::Ready(written) = self.transport.poll_write(cx, &all[..count]) else {
                 self.is_blocked = true;
+                self.is_refused = true;
                 return Poll::Pending;
             };
             let written = written?;

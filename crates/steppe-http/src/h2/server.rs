@@ -198,7 +198,14 @@ impl ServerConnection<'_> {
                 Poll::Ready(Some(Ok((request, respond)))) => {
                     self.begin_stream(request, respond, now)
                 }
-                Poll::Ready(None | Some(Err(_))) => {
+                Poll::Ready(ended) => {
+                    // The crate ends some floods before they are counted here.
+                    if let Some(Err(error)) = ended
+                        && error.is_library()
+                        && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
+                    {
+                        self.shared.client.count_closed(CloseReason::Flood);
+                    }
                     let _ = self.carrier.poll_send(cx);
                     return Poll::Ready(Ok(()));
                 }

@@ -1,0 +1,84 @@
+//! What attackers found in HTTP/2, from the outside: each test is named after what they tried.
+//!
+//! Servers behind the node speak HTTP/1.1, so that what reaches them is seen byte for byte.
+
+mod floods;
+mod frames;
+mod heads;
+mod injection;
+mod windows;
+
+use steppe_testkit::{
+    FieldSection, H2Answer, H2Frame, H2Peer, MemoryMeter, RawOrigin, Steppe, eventually,
+    resident_bytes,
+};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// RFC 9113 §7.
+const PROTOCOL_ERROR: u32 = 0x1;
+const STREAM_CLOSED: u32 = 0x5;
+const COMPRESSION_ERROR: u32 = 0x9;
+const ENHANCE_YOUR_CALM: u32 = 0xb;
+
+const MIB: u64 = 1 << 20;
+const BUDGET: u64 = 64 * MIB;
+/// What a node may hold beyond its budget.
+const OVERHEAD: u64 = 24 * MIB;
+
+/// A node whose listener speaks `protocols`, and has these lines too.
+fn node_speaking(protocols: &str, origin: &RawOrigin, lines: &str) -> Steppe {
+    let listener = format!("protocols = {protocols}\n{lines}\n");
+    let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]\n", &listener);
+    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    builder.start(&toml)
+}
+
+/// A node that speaks HTTP/2 without TLS.
+fn node(origin: &RawOrigin, lines: &str) -> Steppe {
+    node_speaking("[\"h2c\"]", origin, lines)
+}
+
+fn connect(node: &Steppe) -> H2Peer {
+    H2Peer::connect(node.gateway())
+}
+
+/// Another client is served as if nothing had been.
+#[track_caller]
+fn expect_served(node: &Steppe) {
+    let answer = connect(node).get("/good");
+    assert_eq!((answer.status, answer.reset), (Some(200), None));
+}
+
+/// Connections that ended for this reason so far.
+fn closed(node: &Steppe, reason: &str) -> f64 {
+    let metrics = node.metrics();
+    metrics.sum("steppe_http_closed_total", &[("reason", reason)])
+}
+
+/// Memory of a node under attack.
+struct Memory {
+    meter: MemoryMeter,
+    before: u64,
+}
+
+impl Memory {
+    fn of(node: &Steppe) -> Self {
+        let [before, _] = resident_bytes(node.id());
+        Self {
+            meter: MemoryMeter::watch(node.id()),
+            before,
+        }
+    }
+
+    /// What is promised, and that it never held `grown` bytes more than before.
+    #[track_caller]
+    fn expect_grown_less(self, grown: u64) {
+        let peak = self.meter.finish();
+        let more = peak.high_water_bytes.saturating_sub(self.before);
+        println!("{more} bytes more, {peak:?}");
+        assert!(peak.high_water_bytes <= BUDGET + OVERHEAD, "{peak:?}");
+        assert!(more < grown, "{more} bytes more than before: {peak:?}");
+    }
+}

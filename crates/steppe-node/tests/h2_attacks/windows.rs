@@ -1,0 +1,157 @@
+//! Peers that open no window, read nothing, or send nothing: what they hold comes back.
+
+use steppe_testkit::{Peer, heavy};
+
+use super::*;
+
+/// RFC 9113 §6.5.2.
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
+const STREAMS: usize = 100;
+
+/// Requests at once, on a connection that begins with this window for each.
+fn requests(peer: Peer, window: u32) -> H2Peer {
+    let mut peer = H2Peer::begin(peer, &[(INITIAL_WINDOW_SIZE, window)]);
+    let fields = FieldSection::of("GET", "/large");
+    let frames: Vec<_> = (0..STREAMS)
+        .map(|_| H2Frame::request(peer.stream(), &fields))
+        .collect();
+    peer.send(&frames);
+    peer
+}
+
+/// A server of responses that are larger than all memory there is for them.
+fn large() -> RawOrigin {
+    let mut response = b"HTTP/1.1 200 OK\r\ncontent-length: 4000000\r\n\r\n".to_vec();
+    response.resize(response.len() + 4_000_000, b'x');
+    RawOrigin::replying(move |request| {
+        if request.start.contains("/good") {
+            OK.into()
+        } else {
+            response.clone()
+        }
+    })
+}
+
+fn open_connections(node: &Steppe) -> f64 {
+    node.metrics().sum("steppe_http_connections", &[])
+}
+
+/// CVE-2019-9517 and CVE-2019-9511: 1.2 GB are asked for, and no byte of it is taken.
+#[test]
+fn windows_that_never_open() {
+    const CONNECTIONS: usize = 3;
+    let _alone = heavy();
+    let origin = large();
+    let node = node(&origin, "timeouts = { write_stall = \"1s\" }");
+    let memory = Memory::of(&node);
+    let begin = |_| requests(Peer::connect(node.gateway()), 0);
+    let mut peers: Vec<_> = (0..CONNECTIONS).map(begin).collect();
+    let (mut cut, mut refused) = (0, 0);
+    for peer in &mut peers {
+        for index in 0..STREAMS {
+            let id = u32::try_from(2 * index + 1).expect("small");
+            let answer = peer.answer(id);
+            assert!(answer.is_over(), "{id}: {answer:?}, {:?}", peer.goaway());
+            match (answer.status, answer.reset) {
+                (Some(200), Some(_)) => cut += 1,
+                // There was no memory for it, and none for a word of it in its window.
+                (_, Some(_)) | (Some(503), None) => refused += 1,
+                _ => panic!("{id}: {answer:?}"),
+            }
+            assert_eq!(answer.content, b"", "{id}");
+        }
+        // The connection goes on.
+        assert_eq!(peer.goaway(), None);
+    }
+    println!("{cut} cut, {refused} refused");
+    assert!(cut > 0);
+    let stalled = closed(&node, "write_stall");
+    assert!(stalled >= f64::from(cut), "{stalled} counted, {cut} cut");
+    origin.wait_until("the server is let go", |origin| {
+        origin.closed().iter().all(|closed| *closed)
+    });
+    expect_served(&node);
+    memory.expect_grown_less(BUDGET);
+}
+
+/// Windows are wide open, and the socket is never read from.
+#[test]
+fn a_socket_that_is_never_read() {
+    let _alone = heavy();
+    let origin = large();
+    let node = node(&origin, "timeouts = { write_stall = \"1s\" }");
+    let memory = Memory::of(&node);
+    let narrow = Peer::connect_narrow(node.gateway(), 4096);
+    let mut peer = requests(narrow, 0x7fff_ffff);
+    peer.send(&[H2Frame::window(0, 0x7fff_0000)]);
+    eventually("it is answered", || open_connections(&node) == 1.0);
+    eventually("the connection is closed", || {
+        open_connections(&node) == 0.0
+    });
+    assert!(closed(&node, "write_stall") >= 1.0);
+    origin.wait_until("the server is let go", |origin| {
+        origin.closed().iter().all(|closed| *closed)
+    });
+    expect_served(&node);
+    memory.expect_grown_less(BUDGET);
+}
+
+/// Windows that open by a byte at a time make progress, so such a response goes on; but it holds
+/// no more than any other.
+#[test]
+fn a_byte_at_a_time() {
+    let origin = large();
+    let node = node(&origin, "");
+    let memory = Memory::of(&node);
+    let mut peer = requests(Peer::connect(node.gateway()), 0);
+    for round in 1..50 {
+        let ids = (0..STREAMS).map(|index| u32::try_from(2 * index + 1).expect("small"));
+        let windows: Vec<_> = ids.clone().map(|id| H2Frame::window(id, 1)).collect();
+        peer.send(&windows);
+        for id in ids {
+            while peer.so_far(id).content.len() < round && !peer.so_far(id).is_over() {
+                assert!(peer.frame().is_some(), "{:?}", peer.goaway());
+            }
+            let answer = peer.so_far(id);
+            assert_eq!((answer.content.len(), answer.reset), (round, None), "{id}");
+        }
+    }
+    expect_served(&node);
+    memory.expect_grown_less(BUDGET);
+}
+
+/// Requests whose content never comes.
+#[test]
+fn content_that_never_comes() {
+    let origin = RawOrigin::start(|peer| {
+        while let Some(head) = peer.head() {
+            match head.method() {
+                "GET" => _ = peer.send(OK),
+                _ => return peer.drain(),
+            }
+        }
+    });
+    let node = node(&origin, "timeouts = { idle = \"1s\" }");
+    let memory = Memory::of(&node);
+    let mut peer = connect(&node);
+    let fields = FieldSection::of("POST", "/bad");
+    let ids: Vec<u32> = (0..STREAMS).map(|_| peer.stream()).collect();
+    let frames: Vec<_> = ids
+        .iter()
+        .map(|id| H2Frame::opening(*id, &fields))
+        .collect();
+    peer.send(&frames);
+    for id in ids {
+        let answer = peer.answer(id);
+        assert_eq!(answer.status, Some(408), "{id}: {answer:?}");
+    }
+    assert_eq!(closed(&node, "body_timeout"), STREAMS as f64);
+    origin.wait_until("the server is let go", |origin| {
+        origin.closed().iter().all(|closed| *closed)
+    });
+    // Of no request it was told that it was whole.
+    assert!(!origin.received().contains("0\r\n\r\n"));
+    memory.expect_grown_less(8 * MIB);
+    expect_served(&node);
+}
