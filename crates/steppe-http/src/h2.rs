@@ -6,6 +6,7 @@
 //! much may come. `server` faces clients: a task for
 //! the connection, and one for each stream. `client` faces servers.
 
+mod backlog;
 mod carrier;
 mod client;
 mod content;

@@ -218,6 +218,19 @@ pub const LOCAL_RESETS_MAX: usize = 100;
 /// Streams at once of a connection to a server, whatever more the server allows.
 pub const UPSTREAM_STREAMS_MAX: usize = 100;
 
+/// DATA frames of one connection that may wait to be taken for what the connection is charged.
+pub const DATA_FRAMES_CHARGED: usize = 256;
+
+/// And at most: more are not read. Each is charged with the next constant.
+pub const DATA_FRAMES_WAITING_MAX: usize = 4096;
+
+/// What the `h2` crate keeps of a DATA frame beside its content.
+pub const DATA_FRAME_BYTES: usize = 256;
+
+/// What the `h2` crate is told of small DATA frames: twice as many as may wait by ours, by its way of
+/// counting, which is 256 bytes a frame less its content.
+pub const DATA_FRAME_BUDGET: usize = 2 * DATA_FRAMES_WAITING_MAX * DATA_FRAME_BYTES;
+
 /// Small frames are gathered in a buffer of this size, and written together.
 pub const FRAMES_GATHERED_BYTES_MAX: usize = 16 << 10;
 

@@ -18,6 +18,7 @@ use steppe_mem::{Buffer, Lease, Reservation};
 use steppe_net::Transport;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::backlog::Backlog;
 use super::frames::{Flood, FrameCounter};
 use crate::limits::{FRAMES_GATHERED_BYTES_MAX, GATHERED_WRITE_BYTES_MAX};
 use crate::metrics::Traffic;
@@ -43,6 +44,7 @@ struct Line {
     _charge: Reservation,
     traffic: Traffic,
     frames: FrameCounter,
+    backlog: Backlog,
     /// Content of DATA frames that came in all.
     content: u64,
     written: u64,
@@ -83,6 +85,7 @@ impl Carrier {
             transport,
             pending,
             gathered: None,
+            backlog: Backlog::new(lease.clone()),
             lease,
             _charge: charge,
             traffic,
@@ -98,6 +101,11 @@ impl Carrier {
     /// The transport, where nobody else has the carrier any more.
     pub(super) fn into_transport(self) -> Option<Transport> {
         Some(Rc::into_inner(self.0)?.into_inner().transport)
+    }
+
+    /// Frames that wait to be taken.
+    pub(super) fn backlog(&self) -> Backlog {
+        self.0.borrow().backlog.clone()
     }
 
     /// What is read from now on comes `now`.
@@ -217,6 +225,7 @@ impl Line {
         if self.frames.flood().is_some() {
             return Poll::Pending;
         }
+        ready!(self.backlog.poll_room(cx));
         let room = buf.initialize_unfilled_to(buf.remaining().min(READ_BYTES));
         let count = match &mut self.pending {
             Some(pending) => {
@@ -234,7 +243,9 @@ impl Line {
                 count
             }
         };
-        self.content += self.frames.read(&room[..count], self.now) as u64;
+        let content = self.frames.read(&room[..count], self.now);
+        self.content += content.bytes as u64;
+        self.backlog.add(content.frames);
         buf.advance(count);
         Poll::Ready(Ok(()))
     }

@@ -20,8 +20,8 @@ use super::carrier::Carrier;
 use super::content::Piece;
 use super::windows::Change;
 use crate::limits::{
-    H2_STREAM_SEND_BYTES_MAX, LOCAL_RESETS_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
-    UPSTREAM_STREAMS_MAX,
+    DATA_FRAME_BUDGET, H2_STREAM_SEND_BYTES_MAX, LOCAL_RESETS_MAX, RESPONSE_FIELDS_MAX,
+    RESPONSE_HEAD_BYTES_MAX, UPSTREAM_STREAMS_MAX,
 };
 use crate::upstream::channel::{Channel, Established, UpstreamCodec, UpstreamStream};
 
@@ -37,6 +37,7 @@ impl UpstreamCodec for Http2 {
         let shared = Rc::new(Shared::new(&connection.lease));
         let established = establish(connection, shared.windows.borrow().now());
         let requests = established.map(|(requests, h2, carrier)| {
+            shared.backlog.replace(Some(carrier.backlog()));
             let task = Task {
                 h2,
                 carrier,
@@ -85,6 +86,8 @@ fn builder(windows: Change) -> Builder {
     let mut builder = Builder::new();
     builder
         .enable_push(false)
+        // The last resort: what waits is bounded by what is read.
+        .data_frame_budget(DATA_FRAME_BUDGET)
         .max_header_list_size(small(RESPONSE_HEAD_BYTES_MAX + 32 * RESPONSE_FIELDS_MAX))
         .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))

@@ -11,6 +11,7 @@ use bytes::Buf;
 use h2::{Reason, RecvStream, SendStream};
 use steppe_mem::{Chunk, Lease, Waiter};
 
+use super::backlog::Backlog;
 use super::head;
 use crate::exchange::Part;
 use crate::field::FieldBlock;
@@ -55,6 +56,7 @@ pub(super) enum IncomingError {
 #[derive(Debug)]
 pub(super) struct Incoming {
     stream: RecvStream,
+    backlog: Backlog,
     /// Bytes that may still come.
     left: u64,
     /// Waits for budget.
@@ -67,9 +69,10 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(stream: RecvStream, allowed: u64) -> Self {
+    pub(super) fn new(stream: RecvStream, allowed: u64, backlog: Backlog) -> Self {
         Self {
             stream,
+            backlog,
             left: allowed,
             waiter: Waiter::default(),
             uncharged: None,
@@ -94,6 +97,7 @@ impl Incoming {
         while !self.stream.is_end_stream() {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
+                    self.backlog.take();
                     self.discarded += data.len();
                     let _ = self.stream.flow_control().release_capacity(data.len());
                 }
@@ -141,6 +145,7 @@ impl Incoming {
                     return Poll::Ready(Ok(None));
                 };
                 let data = data.map_err(IncomingError::Cut)?;
+                self.backlog.take();
                 if data.is_empty() {
                     continue;
                 }
@@ -160,6 +165,14 @@ impl Incoming {
         // As much may come as was taken.
         let _ = self.stream.flow_control().release_capacity(bytes);
         Poll::Ready(Ok(Some(Chunk::charged(data, charge))))
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.stream.is_end_stream() {
+            self.backlog.forget();
+        }
     }
 }
 

@@ -40,6 +40,14 @@ pub(super) enum Flood {
     Continuations,
 }
 
+/// Content among bytes that came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) bytes: usize,
+    /// DATA frames that began.
+    pub(super) frames: usize,
+}
+
 /// Reads headers of frames, and counts those that are cheap to send.
 #[derive(Debug)]
 pub(super) struct FrameCounter {
@@ -136,17 +144,17 @@ impl FrameCounter {
         self.has_settings
     }
 
-    /// Takes note of `bytes` that came; says how many of them are content of DATA frames.
-    pub(super) fn read(&mut self, mut bytes: &[u8], now: Instant) -> usize {
+    /// Takes note of `bytes` that came; says what of them is content.
+    pub(super) fn read(&mut self, mut bytes: &[u8], now: Instant) -> Content {
         let skipped = self.preface_left.min(bytes.len());
         self.preface_left -= skipped;
         bytes = &bytes[skipped..];
-        let mut content = 0;
+        let mut content = Content::default();
         while !bytes.is_empty() {
             let payload = self.payload_left.min(bytes.len());
             if payload > 0 {
                 if self.header[3] == DATA {
-                    content += payload;
+                    content.bytes += payload;
                 }
                 self.payload_left -= payload;
                 bytes = &bytes[payload..];
@@ -160,6 +168,7 @@ impl FrameCounter {
             if end == FRAME_HEADER_BYTES {
                 self.header_len = 0;
                 self.begin_frame(now);
+                content.frames += usize::from(self.header[3] == DATA);
             }
         }
         content
@@ -223,11 +232,13 @@ mod tests {
         .concat();
         for size in [1, 2, 8, 9, 10, 50, 1000] {
             let mut counter = FrameCounter::new(7, now);
-            let content: usize = bytes
-                .chunks(size)
-                .map(|piece| counter.read(piece, now))
-                .sum();
-            assert_eq!(content, 300, "{size}");
+            let (mut content, mut frames) = (0, 0);
+            for piece in bytes.chunks(size) {
+                let came = counter.read(piece, now);
+                content += came.bytes;
+                frames += came.frames;
+            }
+            assert_eq!((content, frames), (300, 2), "{size}");
             assert_eq!(counter.resets.left, RESETS_BURST - 1, "{size}");
             assert_eq!(counter.control.left, CONTROL_FRAMES_BURST - 1, "{size}");
         }

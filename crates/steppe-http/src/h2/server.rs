@@ -17,6 +17,7 @@ use steppe_net::Deadline;
 use tokio::task::spawn_local;
 
 use self::stream::ServerStream;
+use super::backlog::Backlog;
 use super::carrier::Carrier;
 use super::content::Piece;
 use super::windows::{Change, Window, Windows};
@@ -26,7 +27,8 @@ use crate::config::ListenerTimeouts;
 use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
 use crate::head::ContentLength;
 use crate::limits::{
-    H2_CONNECTION_BYTES, H2_STREAM_BYTES, H2_STREAM_SEND_BYTES_MAX, LINGER, LOCAL_RESETS_MAX,
+    DATA_FRAME_BUDGET, H2_CONNECTION_BYTES, H2_STREAM_BYTES, H2_STREAM_SEND_BYTES_MAX, LINGER,
+    LOCAL_RESETS_MAX,
 };
 use crate::linger::linger;
 use crate::metrics::CloseReason;
@@ -58,6 +60,7 @@ struct Shared {
     /// Streams whose exchange is not over.
     open: Cell<usize>,
     windows: RefCell<Windows>,
+    backlog: Backlog,
     /// What the client is to be told of them.
     change: Cell<Option<Change>>,
     /// The connection's task, for when there are none any more.
@@ -120,6 +123,7 @@ async fn serve(accepted: Accepted) {
                 client: Rc::clone(&client),
                 open: Cell::new(0),
                 windows: RefCell::new(windows),
+                backlog: carrier.backlog(),
                 change: Cell::new(None),
                 task: RefCell::default(),
             });
@@ -175,6 +179,8 @@ fn builder(settings: &ListenerSettings, windows: &Windows) -> Builder {
     let mut builder = Builder::new();
     builder
         .enable_connect_protocol()
+        // The last resort: what waits is bounded by what is read.
+        .data_frame_budget(DATA_FRAME_BUDGET)
         .max_concurrent_streams(small(limits.streams))
         // The crate counts 32 bytes a field more than we do.
         .max_header_list_size(small(limits.header_bytes + 32 * limits.header_count))
@@ -367,7 +373,7 @@ async fn serve_stream(
     let is_to_head = request.method() == http::Method::HEAD;
     // Its head is of no more use.
     let content = request.into_body();
-    let mut stream = ServerStream::new(content, respond, settings);
+    let mut stream = ServerStream::new((content, open.shared.backlog.clone()), respond, settings);
     if is_to_head {
         stream.answer_to_head();
     }

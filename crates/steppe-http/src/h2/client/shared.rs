@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use steppe_mem::Lease;
 
+use crate::h2::backlog::Backlog;
 use crate::h2::windows::{Change, Windows};
 use crate::limits::UPSTREAM_STREAMS_MAX;
 
@@ -20,6 +21,8 @@ pub(super) struct Shared {
     /// The pool has let go of it.
     pub(super) is_abandoned: Cell<bool>,
     pub(super) windows: RefCell<Windows>,
+    /// `None` where there is no connection.
+    pub(super) backlog: RefCell<Option<Backlog>>,
     /// What the server is to be told of them.
     pub(super) change: Cell<Option<Change>>,
     /// The server has said what it takes.
@@ -40,6 +43,7 @@ impl Shared {
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
             windows: RefCell::new(Windows::new(lease.clone(), UPSTREAM_STREAMS_MAX)),
+            backlog: RefCell::default(),
             change: Cell::new(None),
             has_settings: Cell::new(false),
             waiting: RefCell::default(),

@@ -298,7 +298,9 @@ impl Upstream for ClientStream {
             let window = self.shared.windows.borrow_mut().open(head.length)?;
             self.window = Some(window);
         }
-        self.incoming = Some(Incoming::new(response.into_body(), u64::MAX));
+        let backlog = self.shared.backlog.borrow().clone();
+        let backlog = backlog.expect("a response came by a connection");
+        self.incoming = Some(Incoming::new(response.into_body(), u64::MAX, backlog));
         Poll::Ready(Ok(head))
     }
 

@@ -13,6 +13,7 @@ use crate::encoder::refusal_bytes;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
 use crate::gateway::ListenerSettings;
+use crate::h2::backlog::Backlog;
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
 use crate::head::{Announced, ContentLength, ResponseHead};
@@ -56,12 +57,12 @@ struct Head {
 
 impl ServerStream {
     pub(super) fn new(
-        content: RecvStream,
+        (content, backlog): (RecvStream, Backlog),
         respond: SendResponse<Piece>,
         settings: Rc<ListenerSettings>,
     ) -> Self {
         Self {
-            incoming: Incoming::new(content, settings.limits.body_bytes),
+            incoming: Incoming::new(content, settings.limits.body_bytes, backlog),
             respond,
             response: State::Nothing,
             is_to_head: false,
