@@ -9,6 +9,7 @@ mod content;
 mod fields;
 mod load;
 mod site;
+mod spec;
 mod streams;
 
 use std::path::{Path, PathBuf};

@@ -41,6 +41,10 @@ name = "read-only"
 host = "get.example"
 methods = ["GET", "HEAD"]
 upstream = "h1"
+[[http.route]]
+name = "by-address"
+host = "127.0.0.1"
+upstream = "h1"
 "#;
 
 /// Handshakes may take their time: machines of tests stall.
