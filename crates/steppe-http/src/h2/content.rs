@@ -102,6 +102,13 @@ impl Incoming {
         Poll::Ready(Ok(Part::End(Some(trailers))))
     }
 
+    /// Drops what comes, until there is no more. No window is opened for it: more than a window's worth does
+    /// not come.
+    pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(Ok(_)) = ready!(self.stream.poll_data(cx)) {}
+        Poll::Ready(())
+    }
+
     fn poll_chunk(
         &mut self,
         cx: &mut Context<'_>,

@@ -323,6 +323,15 @@ async fn serve_stream(
         }
     };
     if completed.end == End::Aborted {
-        stream.abort();
+        return stream.abort();
     }
+    // RFC 9113 §8.1 lets a whole response be followed by a reset that says no error, for content that nobody
+    // wants. Clients of note take it for an error and throw the response away: curl 7.88 does. What they
+    // have on its way may come, then.
+    deadline.set(completed.at, LINGER);
+    poll_fn(|cx| match deadline.poll_passed(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => stream.poll_discard(cx),
+    })
+    .await;
 }

@@ -64,6 +64,11 @@ impl ServerStream {
         self.respond.send_reset(head::CUT);
     }
 
+    /// Takes and drops what of the content is still to come. Ready when that was all.
+    pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.incoming.poll_discard(cx)
+    }
+
     /// Hands the head over, where one was put.
     fn send_head(&mut self) -> Result<(), GatewayError> {
         if let State::Head(Head { response, follows }) =
