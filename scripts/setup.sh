@@ -40,6 +40,8 @@ packages() {
       echo openssl:openssl
       echo g++:c++ git:git nginx:nginx wrk:wrk strace:strace procps:ps iproute2:ss
       echo chromium:chromium
+      # Clients and servers of HTTP/2 that others wrote.
+      echo nodejs:node nghttp2-client:h2load
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
       # The lab finds a planted leak; the allocator runs where the kernel is not in charge.
@@ -47,7 +49,7 @@ packages() {
       [ "$goal" = test-all ] || return 0
       # Large programs and servers that run on the allocator, and another allocator beside it. Tests
       # for other targets are skipped unless their compilers and qemu are there.
-      echo redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3 nodejs:node npm:npm
+      echo redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3 npm:npm
       echo python3:/usr/bin/python3 libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
       # Scanners of TLS: one of Debian's; the other is on PyPI.

@@ -1,5 +1,7 @@
 //! curl and wrk, with their output taken apart.
 
+use std::fs::File;
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -25,6 +27,8 @@ pub struct CurlOutput {
     pub heads: Vec<Head>,
     /// The content.
     pub body: Vec<u8>,
+    /// The trailer section of the final response.
+    pub trailers: Vec<(String, String)>,
     /// curl's figures (`--write-out '%{json}'`).
     pub figures: serde_json::Value,
     /// What it wrote to standard error.
@@ -63,6 +67,17 @@ impl Curl {
         self
     }
 
+    /// Gives it a file as standard input, for `-T -`.
+    ///
+    /// # Panics
+    /// When the file can't be read.
+    #[must_use]
+    pub fn input(mut self, path: &Path) -> Self {
+        let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        self.command.stdin(file);
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Panics
@@ -72,20 +87,75 @@ impl Curl {
             .command
             .output()
             .unwrap_or_else(|error| panic!("can't run curl: {error}"));
-        let file = |name| std::fs::read(self.scratch.join(name)).unwrap_or_default();
-        let heads = String::from_utf8_lossy(&file("heads")).into_owned();
-        let heads: Vec<Head> = heads
-            .split_inclusive("\r\n\r\n")
-            .filter(|head| head.starts_with("HTTP/"))
-            .map(|head| Head::parse(head.as_bytes()))
-            .collect();
         CurlOutput {
             exit: output.status.code().unwrap_or(-1),
+            figures: serde_json::from_slice(&output.stdout).unwrap_or_default(),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+            ..CurlOutput::read(&self.scratch)
+        }
+    }
+
+    /// Starts it, without any input, for a look at what has come so far. It holds nothing back.
+    ///
+    /// # Panics
+    /// When curl isn't there.
+    pub fn start(self) -> CurlRun {
+        let curl = self.args(["--no-buffer"]);
+        CurlRun {
+            process: Process::start("curl", curl.command),
+            scratch: curl.scratch,
+        }
+    }
+}
+
+/// curl under way.
+#[derive(Debug)]
+pub struct CurlRun {
+    process: Process,
+    scratch: Scratch,
+}
+
+impl CurlRun {
+    /// What has come so far: `exit`, `figures` and `errors` are not known yet.
+    pub fn so_far(&self) -> CurlOutput {
+        CurlOutput::read(&self.scratch)
+    }
+
+    /// Waits for its end; `errors` has its figures too.
+    ///
+    /// # Panics
+    /// When it takes too long.
+    pub fn finish(mut self) -> CurlOutput {
+        let status = self.process.wait(PATIENCE);
+        CurlOutput {
+            exit: status.code().unwrap_or(-1),
+            errors: self.process.said(),
+            ..CurlOutput::read(&self.scratch)
+        }
+    }
+}
+
+impl CurlOutput {
+    /// What curl has written to its files.
+    fn read(scratch: &Scratch) -> Self {
+        let file = |name| std::fs::read(scratch.join(name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&file("heads")).into_owned();
+        let sections = text.split_inclusive("\r\n\r\n");
+        let (heads, others): (Vec<&str>, Vec<&str>) =
+            sections.partition(|section| section.starts_with("HTTP/"));
+        let heads: Vec<Head> = (heads.iter())
+            .map(|head| Head::parse(head.as_bytes()))
+            .collect();
+        // They have no start line.
+        let trailers = format!("\r\n{}", others.concat());
+        Self {
+            exit: -1,
             head: heads.last().cloned().unwrap_or_default(),
             heads,
             body: file("body"),
-            figures: serde_json::from_slice(&output.stdout).unwrap_or_default(),
-            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+            trailers: Head::parse(trailers.as_bytes()).fields,
+            figures: serde_json::Value::Null,
+            errors: String::new(),
         }
     }
 }

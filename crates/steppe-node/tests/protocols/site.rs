@@ -1,0 +1,188 @@
+//! A node with listeners and upstreams of every kind, and its servers.
+
+use std::net::SocketAddr;
+
+use steppe_testkit::{Authority, Leaf, Message, Peer, Port, Process, Scratch, Steppe, eventually};
+
+use super::*;
+
+/// One program of Node.js that serves everything.
+struct Origin {
+    process: Process,
+    /// In the order of `Upstream::ALL`.
+    ports: [Port; 4],
+    files: Scratch,
+}
+
+pub struct Site {
+    pub node: Steppe,
+    origin: Origin,
+    tls_port: u16,
+}
+
+const CONFIG: &str = r#"
+[node]
+workers = 1
+memory_budget = "64MiB"
+drain_timeout = "10s"
+[admin]
+listen = "{admin}"
+[[http.listener]]
+listen = "{gateway}"
+protocols = ["h1", "h2c"]
+limits.body_bytes = "2MiB"
+[[http.listener]]
+listen = "127.0.0.1:{tls}"
+protocols = ["h1", "h2"]
+tls.certificates = [{ cert = "{scratch}/cert.pem", key = "{scratch}/key.pem" }]
+limits.body_bytes = "2MiB"
+[[http.route]]
+name = "read-only"
+host = "get.example"
+methods = ["GET", "HEAD"]
+upstream = "h1"
+[[http.route]]
+name = "by-address"
+host = "127.0.0.1"
+upstream = "h1"
+"#;
+
+/// Handshakes may take their time: machines of tests stall.
+fn upstream(up: Upstream, port: &Port) -> String {
+    let (name, host, address) = (up.protocol(), up.host(), port.address());
+    let tls = match up {
+        Upstream::H1s | Upstream::H2 => "tls = { ca = \"{scratch}/ca.pem\" }\n",
+        Upstream::H1 | Upstream::H2c => "",
+    };
+    format!(
+        "[http.upstream.{name}]\nservers = [\"{address}\"]\nprotocol = \"{name}\"\n{tls}\
+         timeouts = {{ connect = \"15s\" }}\nkeepalive = 100\n\
+         [[http.route]]\nname = \"{name}\"\nhost = \"{host}\"\nupstream = \"{name}\"\n"
+    )
+}
+
+impl Origin {
+    fn start(authority: &Authority) -> Self {
+        let files = Scratch::new("node-js");
+        let issued = authority.issue(&Leaf::named(&["localhost", "127.0.0.1"]));
+        files.write("cert.pem", &issued.cert);
+        files.write("key.pem", &issued.key);
+        files.write("ca.pem", authority.pem());
+        let ports = [(); 4].map(|()| Port::free());
+        let mut command = Command::new("node");
+        command
+            .arg(testdata("origin.js"))
+            .args(ports.iter().map(|port| port.number().to_string()))
+            .current_dir(files.path());
+        let process = Process::start("node", command);
+        let listening = || process.said().matches("listens on").count();
+        eventually("it listens on four ports", || listening() == 4);
+        Self {
+            process,
+            ports,
+            files,
+        }
+    }
+}
+
+impl Site {
+    /// `None`, and it is said, where Node.js is not installed.
+    pub fn start(test: &str) -> Option<Self> {
+        is_there(test, "node").then(Self::new)
+    }
+
+    fn new() -> Self {
+        let authority = Authority::new("protocols");
+        let origin = Origin::start(&authority);
+        let hosts = Upstream::ALL.map(Upstream::host);
+        let mut names: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        names.extend(["get.example", "other.example"]);
+        let issued = authority.issue(&Leaf::named(&names).serial(2));
+        let builder = Steppe::builder(STEPPE)
+            .with_file("ca.pem", &authority.pem())
+            .with_file("cert.pem", &issued.cert)
+            .with_file("key.pem", &issued.key);
+        let (builder, tls_port) = builder.with_port("tls");
+        let upstreams = Upstream::ALL.iter().zip(&origin.ports);
+        let upstreams: String = upstreams.map(|(&up, port)| upstream(up, port)).collect();
+        Self {
+            node: builder.start(&format!("{CONFIG}{upstreams}")),
+            origin,
+            tls_port,
+        }
+    }
+
+    pub fn address(&self, down: Downstream) -> SocketAddr {
+        let mut address = self.node.gateway();
+        if down.is_tls() {
+            address.set_port(self.tls_port);
+        }
+        address
+    }
+
+    pub fn port(&self, down: Downstream) -> u16 {
+        self.address(down).port()
+    }
+
+    /// The file with the authority's certificate.
+    pub fn ca(&self) -> PathBuf {
+        self.origin.files.join("ca.pem")
+    }
+
+    pub fn url(&self, down: Downstream, host: &str, path: &str) -> String {
+        format!("{}://{host}:{}{path}", down.scheme(), self.port(down))
+    }
+
+    pub fn curl(&self, down: Downstream, host: &str, path: &str) -> Curl {
+        let resolve = format!("{host}:{}:127.0.0.1", self.port(down));
+        let ca = self.ca();
+        let ca = ca.to_str().expect("a path in ASCII");
+        Curl::new(&self.url(down, host, path))
+            .args([down.option(), "--resolve", &resolve, "--cacert", ca])
+            .args(["--path-as-is"])
+    }
+
+    /// Runs the client of Node.js, with fields, trailers and content in JSON; the JSON of what it got.
+    #[track_caller]
+    pub fn node_js(&self, down: Downstream, request: [&str; 2], further: [&str; 3]) -> Value {
+        let [method, url] = request;
+        let protocol = if down.is_http2() { "h2" } else { "h1" };
+        let mut command = Command::new("node");
+        command
+            .arg(testdata("client.js"))
+            .args([protocol, url, method])
+            .arg(self.ca())
+            .args(further);
+        let output = command.output().expect("it was looked for");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        serde_json::from_slice(&output.stdout).expect("it writes JSON")
+    }
+
+    /// A file for a client.
+    pub fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+        self.origin.files.write(name, content)
+    }
+
+    /// Lets what waits for this word go on.
+    #[track_caller]
+    pub fn go(&self, word: &str) {
+        let answer = self.ask_origin(&format!("/go?{word}"));
+        assert_eq!(answer.status(), 200, "{}", self.origin.process.said());
+    }
+
+    /// How many requests the servers said back what they saw.
+    #[track_caller]
+    pub fn echoed(&self) -> u64 {
+        let answer = self.ask_origin("/echoed");
+        let seen: Value = serde_json::from_slice(&answer.body).expect("it is JSON");
+        seen["echoed"].as_u64().expect("a number")
+    }
+
+    /// Not by the node.
+    fn ask_origin(&self, target: &str) -> Message {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let mut peer = Peer::connect(self.origin.ports[0].address());
+        peer.send(request).response()
+    }
+}
