@@ -237,12 +237,8 @@ pub const FRAMES_GATHERED_BYTES_MAX: usize = 16 << 10;
 /// What is larger is not copied behind them, but written in the same call.
 pub const GATHERED_WRITE_BYTES_MAX: usize = 4 << 10;
 
-/// A stream's window at first is the budget divided by this, between the next bound and four times
-/// that.
-pub const WINDOW_SHARERS: u64 = 4096;
-
-/// A stream's window at least: one frame of the usual size.
-pub const STREAM_WINDOW_BYTES_MIN: u32 = 16 << 10;
+/// A stream's window at first: what it is before any setting (RFC 9113 §6.9.2).
+pub const STREAM_WINDOW_BYTES_MIN: u32 = 65_535;
 
 /// A stream's window at most: 20 MB/s at 50 ms.
 pub const STREAM_WINDOW_BYTES_MAX: u32 = 1 << 20;

@@ -333,6 +333,11 @@ impl H2Peer {
         let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
         let frame = H2Frame::new(header[3], header[4], stream, payload);
         self.take_note(&frame);
+        if frame.kind == H2Frame::SETTINGS && !frame.has(H2Frame::ACK) {
+            // It may have closed meanwhile.
+            let ack = H2Frame::new(H2Frame::SETTINGS, H2Frame::ACK, 0, Vec::new());
+            let _ = self.peer.try_send(&ack.bytes());
+        }
         Some(frame)
     }
 

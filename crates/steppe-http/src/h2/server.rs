@@ -346,10 +346,7 @@ impl OpenStream {
 impl Drop for OpenStream {
     fn drop(&mut self) {
         if let Some(window) = self.window.take() {
-            let change = self.shared.windows.borrow_mut().close(&window);
-            if change.is_some() {
-                self.shared.change.set(change);
-            }
+            self.shared.windows.borrow_mut().close(&window);
         }
         let open = &self.shared.open;
         open.set(open.get() - 1);

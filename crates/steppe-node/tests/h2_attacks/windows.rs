@@ -1,5 +1,7 @@
 //! Peers that open no window, read nothing, or send nothing: what they hold comes back.
 
+use std::sync::{Arc, Mutex};
+
 use steppe_testkit::{Peer, heavy};
 
 use super::*;
@@ -154,4 +156,45 @@ fn content_that_never_comes() {
     assert!(!origin.received().contains("0\r\n\r\n"));
     memory.expect_grown_less(8 * MIB);
     expect_served(&node);
+}
+
+/// Content fills every window that the node gives, and its server takes none of it.
+#[test]
+fn windows_of_the_node_that_are_filled() {
+    const CONNECTIONS: usize = 300;
+    const PIECE_BYTES: usize = 4 << 10;
+    let _alone = heavy();
+    let stalled = Arc::new(Mutex::new(()));
+    let until_the_end = stalled.lock().expect("it is new");
+    let shared = Arc::clone(&stalled);
+    let origin = RawOrigin::start_narrow(Some(4096), move |peer| match peer.head() {
+        Some(head) if head.method() == "GET" => _ = peer.send(OK),
+        _ => drop(shared.lock()),
+    });
+    let node = node(&origin, "");
+    let memory = Memory::of(&node);
+    let mut peers: Vec<_> = (0..CONNECTIONS).map(|_| connect(&node)).collect();
+    let mut sent = 0;
+    for peer in &mut peers {
+        peer.await_frame(H2Frame::WINDOW_UPDATE);
+        // The window of a connection is that of four streams.
+        for _ in 0..4 {
+            let id = peer.stream();
+            let window = usize::try_from(peer.granted(id)).expect("small");
+            peer.send(&[H2Frame::opening(id, &FieldSection::of("POST", "/bad"))]);
+            for _ in 0..window / PIECE_BYTES {
+                let data = H2Frame::data(id, [0; PIECE_BYTES]);
+                peer.send(&[data]);
+                sent += PIECE_BYTES;
+            }
+        }
+    }
+    let taken = [("direction", "read")];
+    eventually("the node has read it all", || {
+        let metrics = node.metrics();
+        metrics.sum("steppe_http_downstream_bytes_total", &taken) >= sent as f64
+    });
+    println!("{sent} bytes sent");
+    memory.expect_grown_less(BUDGET);
+    drop((peers, until_the_end));
 }
