@@ -87,7 +87,12 @@ fn filter(level: Level) -> Targets {
     Targets::new()
         .with_default(ours.min(LevelFilter::WARN))
         .with_target("steppe", ours)
+        // It warns of what any peer may make it warn of, and that is counted.
+        .with_target(HTTP2, ours.min(LevelFilter::ERROR))
 }
+
+/// The library that speaks HTTP/2.
+pub(crate) const HTTP2: &str = "h2";
 
 #[cfg(test)]
 mod tests {
@@ -144,6 +149,16 @@ mod tests {
         let lines = logged(Level::Debug, Format::Text);
         assert_eq!(lines.len(), 3, "{lines:#?}");
         assert!(lines[0].ends_with(r"INFO steppe_http: served peer=a\nb"));
+    }
+
+    #[test]
+    fn what_peers_can_make_a_library_warn_of_is_not_logged() {
+        let filter = filter(Level::Debug);
+        let would_log = |target, level| filter.would_enable(target, &level);
+        assert!(!would_log("h2::proto::streams", tracing::Level::WARN));
+        assert!(would_log("h2::proto::streams", tracing::Level::ERROR));
+        assert!(would_log("hyper::server", tracing::Level::WARN));
+        assert!(would_log("steppe_http::h2::server", tracing::Level::DEBUG));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, Filter};
 
+use crate::log::HTTP2;
+
 /// Events kept; the log has all of them.
 pub const EVENTS_MAX: usize = 50;
 
@@ -99,7 +101,13 @@ pub(crate) struct WarningsAndErrors;
 
 impl<S> Filter<S> for WarningsAndErrors {
     fn enabled(&self, metadata: &tracing::Metadata<'_>, _: &Context<'_, S>) -> bool {
-        *metadata.level() <= Level::WARN
+        let is_of_peers = metadata.target().starts_with(HTTP2);
+        *metadata.level()
+            <= if is_of_peers {
+                Level::ERROR
+            } else {
+                Level::WARN
+            }
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
