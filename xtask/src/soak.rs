@@ -19,7 +19,7 @@ struct Soak {
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 15] = [
+const SOAKS: [Soak; 16] = [
     soak("gateway-baseline", 0),
     soak("leaking", 1),
     soak("retaining", 1),
@@ -34,6 +34,7 @@ const SOAKS: [Soak; 15] = [
     },
     soak("gateway-stress", 0),
     soak("gateway-tls-stress", 0),
+    soak("gateway-protocols-stress", 0),
     named("malloc-speed"),
     named("malloc-lean"),
     named("malloc-nginx"),
@@ -70,7 +71,7 @@ pub fn command(names: &[String]) -> Result<bool> {
     };
     let wanted: Vec<&Soak> = SOAKS.iter().filter(is_wanted).collect();
     build(&wanted)?;
-    if wanted.iter().any(|soak| soak.name.contains("tls")) {
+    if wanted.iter().any(|soak| needs_certificate(soak)) {
         make_certificate()?;
     }
     let mut ends = BTreeMap::new();
@@ -94,6 +95,11 @@ pub fn command(names: &[String]) -> Result<bool> {
     Ok(wanted
         .iter()
         .all(|soak| ends[soak.name].0 == soak.exit_code))
+}
+
+/// Whether its node serves TLS.
+fn needs_certificate(soak: &Soak) -> bool {
+    ["gateway-tls-stress", "gateway-protocols-stress"].contains(&soak.name)
 }
 
 fn build(wanted: &[&Soak]) -> Result<()> {

@@ -109,8 +109,8 @@ fn over_tls(report: &mut Report, tables: &[&str], long: Option<&str>) {
         let args = [
             "test",
             "--locked",
-            "--package",
-            "steppe-node",
+            // With the features that it was built with before.
+            "--workspace",
             "--no-fail-fast",
         ];
         let mut command = process::cargo(&args);

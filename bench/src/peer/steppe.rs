@@ -200,6 +200,7 @@ min_version = "1.2"
 [[http.listener]]
 listen = "127.0.0.1:28280"
 protocols = ["h1"]
+limits = { connections = 256 }
 [http.listener.tls]
 certificates = [{ cert = "rsa.crt", key = "rsa.key" }]
 min_version = "1.2"

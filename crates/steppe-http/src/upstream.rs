@@ -271,6 +271,15 @@ impl Pool {
         ends: Option<Ends>,
     ) -> Result<PooledStream, GatewayError> {
         self.metrics.replayed();
+        // Exchanges whose connection ended together share the next one.
+        while self.is_shared() {
+            if let Some(stream) = self.open_stream(&state) {
+                return Ok(stream);
+            }
+            if !self.under_way.wait(&state).await {
+                break;
+            }
+        }
         let began_at = Instant::now();
         let (error, failure) = match self.connect(&state, server, ends).await {
             Ok(stream) => return Ok(stream),

@@ -185,10 +185,16 @@ impl Peer {
     /// What the socket says.
     pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.set_write_timeout(Some(self.patience))?;
-        match &mut self.tls {
+        let sent = match &mut self.tls {
             Some(tls) => tls.write_all(&self.stream, bytes),
             None => self.stream.write_all(bytes),
+        };
+        if let (Some(tape), Err(error)) = (&self.tape, &sent)
+            && !is_timeout(error)
+        {
+            tape.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
         }
+        sent
     }
 
     /// Sends as much of `bytes` as goes within `quiet` of no progress; returns how much that was.

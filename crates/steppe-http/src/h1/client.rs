@@ -56,6 +56,7 @@ impl UpstreamCodec for Http1 {
             transport,
             lease,
             traffic,
+            ..
         } = connection;
         Box::new(ClientConnection::new(
             Wire::new(transport, None, traffic),

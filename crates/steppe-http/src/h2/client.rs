@@ -34,7 +34,7 @@ struct ClientChannel {
 
 impl UpstreamCodec for Http2 {
     fn open(&self, connection: Established) -> Box<dyn Channel> {
-        let shared = Rc::new(Shared::new(&connection.lease));
+        let shared = Rc::new(Shared::new(&connection));
         let established = establish(connection, shared.windows.borrow().now());
         let requests = established.map(|(requests, h2, carrier)| {
             shared.backlog.replace(Some(carrier.backlog()));
@@ -63,6 +63,7 @@ fn establish(connection: Established, windows: Change) -> Option<Client> {
         transport,
         lease,
         traffic,
+        ..
     } = connection;
     let charge = lease.try_reserve(crate::limits::H2_CONNECTION_BYTES).ok()?;
     let h2 = builder(windows);

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use h2::ext::Protocol;
 use h2::{Reason, RecvStream};
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TE};
-use http::uri::PathAndQuery;
+use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use steppe_mem::{Buffer, Lease, OverBudget};
 
@@ -345,6 +345,7 @@ pub(super) fn key_of(head: &RequestHead) -> Option<&[u8]> {
 pub(super) fn outgoing_request(
     head: &RequestHead,
     server: &str,
+    scheme: &Scheme,
 ) -> Result<Request<()>, GatewayError> {
     let invalid = || GatewayError::bad_request();
     let named = head.fields.values(FieldId::Host).next();
@@ -359,7 +360,7 @@ pub(super) fn outgoing_request(
     }
     let mut parts = http::uri::Parts::default();
     let is_tunnel = head.upgrade().is_some();
-    parts.scheme = Some(http::uri::Scheme::HTTP);
+    parts.scheme = Some(scheme.clone());
     parts.authority = Some(authority.try_into().map_err(|_| invalid())?);
     parts.path_and_query =
         Some(PathAndQuery::from_maybe_shared(Bytes::from(target)).map_err(|_| invalid())?);

@@ -48,6 +48,8 @@ impl UpstreamCodecs {
 pub struct Established {
     /// Its bytes.
     pub transport: Transport,
+    /// TLS is below it.
+    pub is_secure: bool,
     /// What is charged that belongs to no exchange.
     pub lease: Lease,
     /// Counts its bytes.

@@ -80,6 +80,7 @@ impl Connector {
         match timeout(peer.timeout, self.establish(peer)).await {
             Ok(Ok(transport)) => Ok(self.codec.open(Established {
                 transport,
+                is_secure: peer.tls.is_some(),
                 lease: self.lease.clone(),
                 traffic: self.traffic.clone(),
             })),

@@ -587,6 +587,7 @@ struct ClientStream {
 impl UpstreamCodec for Multiplexed {
     fn open(&self, connection: Established) -> Box<dyn Channel> {
         let Established {
+            is_secure: _,
             transport,
             lease,
             traffic,

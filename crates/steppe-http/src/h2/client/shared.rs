@@ -3,15 +3,18 @@
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
-use steppe_mem::Lease;
+use http::uri::Scheme;
 
 use crate::h2::backlog::Backlog;
 use crate::h2::windows::{Change, Windows};
 use crate::limits::UPSTREAM_STREAMS_MAX;
+use crate::upstream::channel::Established;
 
 /// What the task of a connection, its streams and the pool know of it.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// Of what is asked for on it.
+    pub(super) scheme: Scheme,
     /// Streams whose exchange is not over.
     pub(super) open: Cell<usize>,
     /// A stream was opened on it before.
@@ -36,13 +39,19 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(lease: &Lease) -> Self {
+    pub(super) fn new(connection: &Established) -> Self {
+        let lease = connection.lease.clone();
         Self {
+            scheme: if connection.is_secure {
+                Scheme::HTTPS
+            } else {
+                Scheme::HTTP
+            },
             open: Cell::new(0),
             is_used: Cell::new(false),
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
-            windows: RefCell::new(Windows::new(lease.clone(), UPSTREAM_STREAMS_MAX)),
+            windows: RefCell::new(Windows::new(lease, UPSTREAM_STREAMS_MAX)),
             backlog: RefCell::default(),
             change: Cell::new(None),
             has_settings: Cell::new(false),

@@ -243,7 +243,7 @@ impl Upstream for ClientStream {
             ContentLength::Empty => Follows::Content,
             ContentLength::Known(_) | ContentLength::Unknown => Follows::Content,
         };
-        let request = head::outgoing_request(head, authority)?;
+        let request = head::outgoing_request(head, authority, &self.shared.scheme)?;
         if is_tunnel && !self.shared.has_settings.get() {
             self.unsent = Some(request);
             return Ok(());

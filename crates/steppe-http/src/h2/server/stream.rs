@@ -171,6 +171,10 @@ impl Source for ServerStream {
             trailers.apply_underscores(self.settings.underscores)?;
         }
         self.is_reset |= matches!(part, Poll::Ready(Err(IncomingError::Cut(_))));
+        // What waits for budget still sees its client leave.
+        if self.incoming.is_starved() && self.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(GatewayError::client_gone()));
+        }
         part.map_err(|error| match error {
             IncomingError::Cut(_) => GatewayError::client_gone(),
             IncomingError::TooLarge => GatewayError::downstream(CloseReason::BodyTooLarge, 413),
