@@ -221,6 +221,37 @@ impl FieldId {
                 | Self::XForwardedOther
         )
     }
+
+    /// Whether no trailer may have this `name`: it would frame, route, modify or authorize a
+    /// message, or say what its content is (RFC 9110 §6.5.1).
+    #[must_use]
+    pub fn is_refused_as_trailer(self, name: &[u8]) -> bool {
+        const REFUSED: [&str; 14] = [
+            "age",
+            "authorization",
+            "cache-control",
+            "content-encoding",
+            "content-range",
+            "cookie",
+            "expires",
+            "location",
+            "max-forwards",
+            "proxy-authorization",
+            "range",
+            "retry-after",
+            "set-cookie",
+            "vary",
+        ];
+        let is_known = matches!(
+            self,
+            Self::ContentType | Self::Date | Self::Expect | Self::Trailer
+        );
+        let is_named = |refused: &&str| name.eq_ignore_ascii_case(refused.as_bytes());
+        is_known
+            || self.is_hop_by_hop()
+            || self.is_kept_from_connection()
+            || REFUSED.iter().any(is_named)
+    }
 }
 
 /// Whether `name` begins with `X-Forwarded-`. Its first byte tells most others apart.

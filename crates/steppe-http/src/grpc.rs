@@ -19,6 +19,9 @@ pub(crate) const MEDIA_TYPE: &str = "application/grpc";
 /// Digits of a timeout at most.
 const TIMEOUT_DIGITS_MAX: usize = 8;
 
+/// Room for a value of [`TIMEOUT`].
+pub(crate) type TimeoutText = [u8; TIMEOUT_DIGITS_MAX + 1];
+
 /// Codes of a call's status that the gateway has use for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -103,7 +106,7 @@ pub(crate) fn timeout(value: &[u8]) -> Option<Duration> {
 }
 
 /// `left` as a value of [`TIMEOUT`], written into `room`.
-pub(crate) fn write_timeout(left: Duration, room: &mut [u8; TIMEOUT_DIGITS_MAX + 1]) -> &[u8] {
+pub(crate) fn write_timeout(left: Duration, room: &mut TimeoutText) -> &[u8] {
     let units: [(u128, &[u8]); 4] = [
         (left.as_micros(), b"u"),
         (left.as_millis(), b"m"),
@@ -187,7 +190,7 @@ mod tests {
         ] {
             assert_eq!(timeout(text.as_bytes()), expected, "{text}");
         }
-        let mut room = [0; 9];
+        let mut room = TimeoutText::default();
         for (left, text) in [
             (Duration::ZERO, "0u"),
             (Duration::from_micros(1500), "1500u"),

@@ -5,7 +5,7 @@
 use steppe_mem::{Buffer, Lease, OverBudget};
 
 use crate::error::GatewayError;
-use crate::field::{FieldBlock, FieldList, Span};
+use crate::field::{FieldBlock, FieldId, FieldList, Span};
 use crate::host::Authority;
 use crate::{path, status};
 
@@ -190,6 +190,14 @@ impl RequestHead {
     #[must_use]
     pub fn host(&self) -> &[u8] {
         self.parts.host.of(self.fields.bytes())
+    }
+
+    /// Host and port as a server is told: what a filter has set, what the client asked for, or
+    /// else `server`.
+    pub(crate) fn host_for<'a>(&'a self, server: &'a str) -> &'a [u8] {
+        let in_target = Some(self.authority()).filter(|authority| !authority.is_empty());
+        let mut set = self.fields.values(FieldId::Host);
+        set.next().or(in_target).unwrap_or(server.as_bytes())
     }
 
     /// The protocol that the client asks to go on as.

@@ -187,12 +187,8 @@ impl Pool {
             }
             let picked = selection.picked.take();
             let (state, server) = picked.map_or_else(|| self.pick(selection), Ok)?;
-            if let Some(stream) = self.open_stream(&state) {
+            if let Some(stream) = self.join_stream(&state).await {
                 return Ok(stream);
-            }
-            if self.is_shared() && self.under_way.wait(&state).await {
-                selection.picked = Some((state, server));
-                continue;
             }
             let began_at = Instant::now();
             let (error, failure) = match self.connect(&state, server, ends).await {
@@ -272,13 +268,10 @@ impl Pool {
     ) -> Result<PooledStream, GatewayError> {
         self.metrics.replayed();
         // Exchanges whose connection ended together share the next one.
-        while self.is_shared() {
-            if let Some(stream) = self.open_stream(&state) {
-                return Ok(stream);
-            }
-            if !self.under_way.wait(&state).await {
-                break;
-            }
+        if self.is_shared()
+            && let Some(stream) = self.join_stream(&state).await
+        {
+            return Ok(stream);
         }
         let began_at = Instant::now();
         let (error, failure) = match self.connect(&state, server, ends).await {
@@ -408,6 +401,18 @@ impl Pool {
         let stream = self.idle.open_stream(state);
         self.metrics.set_idle(self.idle.len());
         stream
+    }
+
+    /// A stream of a connection that is there, or of one that is being established to be shared.
+    async fn join_stream(&self, state: &Arc<TargetState>) -> Option<PooledStream> {
+        loop {
+            if let Some(stream) = self.open_stream(state) {
+                return Some(stream);
+            }
+            if !self.is_shared() || !self.under_way.wait(state).await {
+                return None;
+            }
+        }
     }
 
     /// A stream on a new connection to a server. What failed is named where it was the server.

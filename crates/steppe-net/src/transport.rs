@@ -246,6 +246,28 @@ impl Transport {
         Poll::Ready(Ok(count))
     }
 
+    /// Reads once, behind what is in `read`: at first into a fresh buffer of `first_bytes` of
+    /// `lease`, then in up to `bytes_max` of memory. 0 is the end of the stream, which leaves `read`
+    /// as it was.
+    ///
+    /// # Errors
+    /// As [`Transport::poll_read`].
+    pub fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        lease: &Lease,
+        read: &mut Option<Buffer>,
+        (first_bytes, bytes_max): (usize, usize),
+    ) -> Poll<io::Result<usize>> {
+        if let Some(read) = read {
+            return self.poll_read_more(cx, read, bytes_max);
+        }
+        let buffer = ready!(self.poll_read(cx, lease, first_bytes))?;
+        let count = buffer.len();
+        *read = (count > 0).then_some(buffer);
+        Poll::Ready(Ok(count))
+    }
+
     /// There is something to read and no room for it: only the peer's end is of interest.
     fn starve<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         self.is_starved = true;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use steppe_mem::Buffer;
 use tokio::task::spawn_local;
 
 use crate::codec::DownstreamCodec;
@@ -72,10 +71,6 @@ impl DownstreamCodec for Choice {
     fn no_room(&self) -> &'static [u8] {
         self.default_codec().no_room()
     }
-
-    fn alpn(&self) -> &'static [u8] {
-        self.default_codec().alpn()
-    }
 }
 
 impl Choice {
@@ -128,17 +123,10 @@ impl Choice {
 
 /// Reads behind what is pending.
 fn poll_fill(cx: &mut Context<'_>, connection: &mut Accepted) -> Poll<io::Result<usize>> {
-    let transport = &mut connection.transport;
-    let count = match &mut connection.pending {
-        Some(pending) => ready!(transport.poll_read_more(cx, pending, REQUEST_READ_BYTES))?,
-        None => {
-            let lease = &connection.client.settings().lease;
-            let read: Buffer = ready!(transport.poll_read(cx, lease, REQUEST_READ_BYTES))?;
-            let count = read.len();
-            connection.pending = (count > 0).then_some(read);
-            count
-        }
-    };
+    let lease = &connection.client.settings().lease;
+    let room = (REQUEST_READ_BYTES, REQUEST_READ_BYTES);
+    let (transport, pending) = (&mut connection.transport, &mut connection.pending);
+    let count = ready!(transport.poll_fill(cx, lease, pending, room))?;
     connection.traffic.read(count);
     Poll::Ready(Ok(count))
 }

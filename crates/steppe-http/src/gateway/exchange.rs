@@ -483,60 +483,45 @@ impl Exchange {
         D: Downstream + ?Sized,
     {
         let settings = client.settings();
+        let transport_security = settings.strict_transport_security.as_deref();
+        let transport_security =
+            transport_security.map(|value| ("strict-transport-security", value));
+        // A call is told beside 200 (gRPC's "Trailers-Only").
+        let code = Code::of(status, self.core.log.reason);
+        let of_call = [
+            ("content-type", grpc::MEDIA_TYPE),
+            ("grpc-status", code.as_str()),
+            ("grpc-message", status::reason(status)),
+        ];
+        let is_call = self.core.is_call;
+        let (status, of_call) = if is_call {
+            (200, &of_call[..])
+        } else {
+            (status, &[][..])
+        };
         let with_ours: Vec<_>;
-        let fields = match settings.strict_transport_security.as_deref() {
-            None => fields,
-            Some(value) => {
-                let ours = ("strict-transport-security", value);
-                with_ours = fields.iter().copied().chain([ours]).collect();
-                &with_ours
-            }
+        let fields = if is_call || transport_security.is_some() {
+            let ours = transport_security.iter().chain(of_call);
+            with_ours = fields.iter().chain(ours).copied().collect();
+            &with_ours
+        } else {
+            fields
         };
         // What the request held is free for others.
         self.attempt = None;
         self.core.head = None;
         self.core.replay.forget();
-        let sent = if self.core.is_call {
-            self.refuse_call(down, status, fields)
-        } else {
-            let has_text = true;
-            let sent = down.put_refusal(&Refusal {
-                status,
-                fields,
-                has_text,
-            });
-            self.core.log.refused(status, sent.unwrap_or(0));
-            sent
-        };
+        let sent = down.put_refusal(&Refusal {
+            status,
+            fields,
+            has_text: !is_call,
+        });
+        self.core.log.refused(status, sent.unwrap_or(0));
         self.relay = Relay::new(Timeouts::default(), self.core.began_at);
         self.stage = match sent {
             Some(_) => Stage::Refusing,
             None => Stage::Over(End::Aborted),
         };
-    }
-
-    /// Answers a call: its status is in a field, beside 200 (gRPC's "Trailers-Only").
-    fn refuse_call<D>(&mut self, down: &mut D, status: u16, fields: &[(&str, &str)]) -> Option<u64>
-    where
-        D: Downstream + ?Sized,
-    {
-        const OK: u16 = 200;
-        let ours = [
-            ("content-type", grpc::MEDIA_TYPE),
-            (
-                "grpc-status",
-                Code::of(status, self.core.log.reason).as_str(),
-            ),
-            ("grpc-message", status::reason(status)),
-        ];
-        let fields: Vec<_> = fields.iter().copied().chain(ours).collect();
-        let sent = down.put_refusal(&Refusal {
-            status: OK,
-            fields: &fields,
-            has_text: false,
-        });
-        self.core.log.refused(OK, sent.unwrap_or(0));
-        sent
     }
 
     fn poll_refusal<D>(
@@ -571,8 +556,9 @@ impl Core {
             (self.is_call, self.timeouts.total_at, &mut self.head)
         {
             let left = ends_at.saturating_duration_since(now);
-            let value = grpc::write_timeout(left, &mut [0; 9]).to_vec();
-            head.fields.set(grpc::TIMEOUT, &value)?;
+            let mut room = grpc::TimeoutText::default();
+            head.fields
+                .set(grpc::TIMEOUT, grpc::write_timeout(left, &mut room))?;
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer
             out.put(query);
         }
         out.put(b" HTTP/1.1\r\n");
-        out.line(b"host", host(head, server));
+        out.line(b"host", head.host_for(server));
         // How long the content is, is ours to say.
         out.fields(&head.fields, |id| {
             matches!(id, FieldId::Host | FieldId::ContentLength)
@@ -113,16 +113,6 @@ pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer
         }
         out.put(b"\r\n");
     })
-}
-
-/// A filter may have set the field; otherwise it is what the client asked for.
-fn host<'a>(head: &'a RequestHead, server: &'a str) -> &'a [u8] {
-    let in_target = Some(head.authority()).filter(|authority| !authority.is_empty());
-    head.fields
-        .values(FieldId::Host)
-        .next()
-        .or(in_target)
-        .unwrap_or(server.as_bytes())
 }
 
 /// A response's head, its content delimited by `length`.
@@ -205,43 +195,12 @@ pub fn trailers(fields: &FieldBlock) -> Result<Buffer, OverBudget> {
     Encoder::encode(fields.lease(), room_for(fields), |out| {
         out.put(b"0\r\n");
         for (id, name, value) in fields.iter() {
-            if !is_refused_as_trailer(id, name) {
+            if !id.is_refused_as_trailer(name) {
                 out.line(name, value);
             }
         }
         out.put(b"\r\n");
     })
-}
-
-/// RFC 9110 §6.5.1: no trailer may frame, route, modify or authorize a message,
-/// or say what its content is. Those that would are left out.
-fn is_refused_as_trailer(id: FieldId, name: &[u8]) -> bool {
-    const REFUSED: [&str; 14] = [
-        "age",
-        "authorization",
-        "cache-control",
-        "content-encoding",
-        "content-range",
-        "cookie",
-        "expires",
-        "location",
-        "max-forwards",
-        "proxy-authorization",
-        "range",
-        "retry-after",
-        "set-cookie",
-        "vary",
-    ];
-    let is_known = matches!(
-        id,
-        FieldId::ContentType | FieldId::Date | FieldId::Expect | FieldId::Trailer
-    );
-    is_known
-        || id.is_hop_by_hop()
-        || id.is_kept_from_connection()
-        || REFUSED
-            .iter()
-            .any(|refused| name.eq_ignore_ascii_case(refused.as_bytes()))
 }
 
 impl Encoder<'_> {

@@ -35,7 +35,7 @@ struct ClientChannel {
 impl UpstreamCodec for Http2 {
     fn open(&self, connection: Established) -> Box<dyn Channel> {
         let shared = Rc::new(Shared::new(&connection));
-        let established = establish(connection, shared.windows.borrow().now());
+        let established = establish(connection, shared.windows.now());
         let requests = established.map(|(requests, h2, carrier)| {
             shared.backlog.replace(Some(carrier.backlog()));
             let task = Task {
@@ -138,21 +138,17 @@ impl Task {
         }
         Poll::Pending
     }
-}
 
-impl Task {
     /// Tells the server of windows that have changed. Where it has not acknowledged those before,
     /// it is told later.
     fn change_windows(&mut self) {
-        let content = self.carrier.progress().content;
-        let grown = self.shared.windows.borrow_mut().grow(content);
-        let Some(change) = grown.or(self.shared.change.take()) else {
-            return;
-        };
-        if self.h2.set_initial_window_size(change.stream).is_err() {
-            return self.shared.change.set(Some(change));
+        let windows = &self.shared.windows;
+        if let Some(change) = windows.change(self.carrier.progress().content)
+            && self.h2.set_initial_window_size(change.stream).is_ok()
+        {
+            self.h2.set_target_window_size(change.connection);
+            windows.told();
         }
-        self.h2.set_target_window_size(change.connection);
     }
 }
 

@@ -15,6 +15,7 @@ use super::backlog::Backlog;
 use super::head;
 use crate::exchange::Part;
 use crate::field::FieldBlock;
+use crate::head::ContentLength;
 use crate::limits::{TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
 
 /// What the `h2` crate holds of us until it is written.
@@ -183,6 +184,15 @@ pub(super) enum Follows {
     Nothing,
     /// Content, or trailers.
     Content,
+}
+
+impl From<ContentLength> for Follows {
+    fn from(length: ContentLength) -> Self {
+        match length {
+            ContentLength::Empty => Self::Nothing,
+            ContentLength::Known(_) | ContentLength::Unknown => Self::Content,
+        }
+    }
 }
 
 impl Follows {

@@ -110,13 +110,10 @@ fn read_request(
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     let authority = uri.authority().map(|authority| authority.as_str());
     let limits = &settings.limits;
-    let list_bytes = map_bytes(headers) - headers.len() * FIELD_OVERHEAD;
-    if headers.len() > limits.header_count {
-        return Err(too_large());
-    }
-    // Two bytes more for each line, as HTTP/1 counts them.
-    let bytes = method.len() + target.len() + list_bytes + 4 * headers.len();
-    if bytes > limits.header_bytes {
+    // A line of HTTP/1 has four bytes beside its name and its value.
+    let list_bytes = map_bytes(headers) - headers.len() * (FIELD_OVERHEAD - 4);
+    let bytes = method.len() + target.len() + list_bytes;
+    if headers.len() > limits.header_count || bytes > limits.header_bytes {
         return Err(too_large());
     }
     let room = bytes + authority.map_or(0, str::len) + 16;
@@ -235,14 +232,14 @@ pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Gateway
 }
 
 /// Lines of `fields` as the crate has them. Their bytes are copied once, all together.
-fn append_to(map: &mut HeaderMap, fields: &FieldBlock, skips: impl Fn(FieldId) -> bool) {
+fn append_to(map: &mut HeaderMap, fields: &FieldBlock, skips: impl Fn(FieldId, &[u8]) -> bool) {
     let bytes = Bytes::copy_from_slice(fields.bytes());
     map.reserve(fields.fields().len());
     for field in fields.fields() {
-        if field.id.is_hop_by_hop() || skips(field.id) {
+        let (name, value) = field.spans();
+        if field.id.is_hop_by_hop() || skips(field.id, name.of(&bytes)) {
             continue;
         }
-        let (name, value) = field.spans();
         let slice = |span: Span| bytes.slice(span.start()..span.end());
         let name = HeaderName::from_bytes(name.of(&bytes));
         let value = HeaderValue::from_maybe_shared(slice(value));
@@ -256,7 +253,7 @@ fn append_to(map: &mut HeaderMap, fields: &FieldBlock, skips: impl Fn(FieldId) -
 /// A trailer section.
 pub(super) fn map_of(trailers: &FieldBlock) -> HeaderMap {
     let mut map = HeaderMap::new();
-    append_to(&mut map, trailers, |_| false);
+    append_to(&mut map, trailers, FieldId::is_refused_as_trailer);
     map
 }
 
@@ -267,7 +264,7 @@ pub(super) fn response(head: &ResponseHead, announced: Announced) -> Response<()
     let has_content = head.status >= 200 && head.status != 204;
     let is_ours = announced == Announced::Content || !has_content;
     let map = response.headers_mut();
-    append_to(map, &head.fields, |id| {
+    append_to(map, &head.fields, |id, _| {
         id == FieldId::ContentLength && is_ours
     });
     if is_ours && has_content {
@@ -331,9 +328,9 @@ pub(super) fn tunnel_head(mut head: ResponseHead, key: &[u8]) -> Result<Response
 }
 
 /// Whether a server's 101 answers the handshake that `key` began.
-pub(super) fn is_accepted(head: &ResponseHead, key: &str) -> bool {
+pub(super) fn is_accepted(head: &ResponseHead, key: &[u8]) -> bool {
     let mut accepted = head.fields.values_named(websocket::ACCEPT);
-    accepted.next() == Some(websocket::accept(key.as_bytes()).as_bytes())
+    accepted.next() == Some(websocket::accept(key).as_bytes())
 }
 
 /// The key of a handshake.
@@ -348,9 +345,6 @@ pub(super) fn outgoing_request(
     scheme: &Scheme,
 ) -> Result<Request<()>, GatewayError> {
     let invalid = || GatewayError::bad_request();
-    let named = head.fields.values(FieldId::Host).next();
-    let in_target = Some(head.authority()).filter(|authority| !authority.is_empty());
-    let authority = named.or(in_target).unwrap_or(server.as_bytes());
     let mut target =
         Vec::with_capacity(head.path().len() + 1 + head.query().map_or(0, <[u8]>::len));
     target.extend_from_slice(head.path());
@@ -361,7 +355,7 @@ pub(super) fn outgoing_request(
     let mut parts = http::uri::Parts::default();
     let is_tunnel = head.upgrade().is_some();
     parts.scheme = Some(scheme.clone());
-    parts.authority = Some(authority.try_into().map_err(|_| invalid())?);
+    parts.authority = Some(head.host_for(server).try_into().map_err(|_| invalid())?);
     parts.path_and_query =
         Some(PathAndQuery::from_maybe_shared(Bytes::from(target)).map_err(|_| invalid())?);
     let mut request = Request::new(());
@@ -375,7 +369,7 @@ pub(super) fn outgoing_request(
     *request.uri_mut() = Uri::from_parts(parts).map_err(|_| invalid())?;
     *request.version_mut() = http::Version::HTTP_2;
     let map = request.headers_mut();
-    append_to(map, &head.fields, |id| {
+    append_to(map, &head.fields, |id, _| {
         matches!(id, FieldId::Host | FieldId::ContentLength)
     });
     match head.length {

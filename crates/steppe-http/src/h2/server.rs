@@ -20,7 +20,7 @@ use self::stream::ServerStream;
 use super::backlog::Backlog;
 use super::carrier::Carrier;
 use super::content::Piece;
-use super::windows::{Change, Window, Windows};
+use super::windows::{Window, Windows};
 use super::{Http2, PREFACE, head};
 use crate::codec::DownstreamCodec;
 use crate::config::ListenerTimeouts;
@@ -59,10 +59,8 @@ struct Shared {
     client: Rc<ClientContext>,
     /// Streams whose exchange is not over.
     open: Cell<usize>,
-    windows: RefCell<Windows>,
+    windows: Windows,
     backlog: Backlog,
-    /// What the client is to be told of them.
-    change: Cell<Option<Change>>,
     /// The connection's task, for when there are none any more.
     task: RefCell<Option<Waker>>,
 }
@@ -122,9 +120,8 @@ async fn serve(accepted: Accepted) {
             let shared = Rc::new(Shared {
                 client: Rc::clone(&client),
                 open: Cell::new(0),
-                windows: RefCell::new(windows),
+                windows,
                 backlog: carrier.backlog(),
-                change: Cell::new(None),
                 task: RefCell::default(),
             });
             let mut connection = ServerConnection {
@@ -235,15 +232,13 @@ impl ServerConnection<'_> {
     /// Tells the client of windows that have changed. Where it has not acknowledged those before,
     /// it is told later.
     fn change_windows(&mut self) {
-        let content = self.carrier.progress().content;
-        let grown = self.shared.windows.borrow_mut().grow(content);
-        let Some(change) = grown.or(self.shared.change.take()) else {
-            return;
-        };
-        if self.h2.set_initial_window_size(change.stream).is_err() {
-            return self.shared.change.set(Some(change));
+        let windows = &self.shared.windows;
+        if let Some(change) = windows.change(self.carrier.progress().content)
+            && self.h2.set_initial_window_size(change.stream).is_ok()
+        {
+            self.h2.set_target_window_size(change.connection);
+            windows.told();
         }
-        self.h2.set_target_window_size(change.connection);
     }
 
     /// Ready when the connection must end.
@@ -322,8 +317,8 @@ impl ServerConnection<'_> {
 /// Counts a stream for as long as its exchange lasts.
 struct OpenStream {
     shared: Rc<Shared>,
-    /// Of what its client may send.
-    window: Option<Window>,
+    /// What its client may send.
+    _window: Option<Window>,
     _charge: Reservation,
 }
 
@@ -332,12 +327,12 @@ impl OpenStream {
     fn new(shared: &Rc<Shared>, charge: Reservation, length: ContentLength) -> Option<Self> {
         let window = match length {
             ContentLength::Empty => None,
-            length => Some(shared.windows.borrow_mut().open(length).ok()?),
+            length => Some(shared.windows.open(length).ok()?),
         };
         shared.open.set(shared.open.get() + 1);
         Some(Self {
             shared: Rc::clone(shared),
-            window,
+            _window: window,
             _charge: charge,
         })
     }
@@ -345,9 +340,6 @@ impl OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        if let Some(window) = self.window.take() {
-            self.shared.windows.borrow_mut().close(&window);
-        }
         let open = &self.shared.open;
         open.set(open.get() - 1);
         if open.get() == 0
@@ -377,7 +369,7 @@ async fn serve_stream(
     if let Ok(read) = &read
         && let Some(key) = head::key_of(read).filter(|_| read.upgrade().is_some())
     {
-        stream.ask_for_tunnel(String::from_utf8_lossy(key).into_owned());
+        stream.ask_for_tunnel(key.to_vec());
     }
     let completed = match read {
         Ok(head) => {

@@ -18,6 +18,14 @@ pub(super) const KEY: &[u8] = b"sec-websocket-key";
 /// What a server answers.
 pub(super) const ACCEPT: &[u8] = b"sec-websocket-accept";
 
+/// Whether a stream's content is bytes both ways.
+pub(super) enum Tunnel {
+    No,
+    /// It is asked for; what the handshake of HTTP/1.1 has as its key.
+    Asked(Vec<u8>),
+    Begun,
+}
+
 /// RFC 6455 §1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 

@@ -9,14 +9,21 @@
 //! smaller one allows before it hears of that, and the `h2` crate (0.4.20) then owes it a
 //! WINDOW_UPDATE that it never sends.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use steppe_mem::{Lease, OverBudget, Reservation};
 
 use crate::head::ContentLength;
 use crate::limits::{STREAM_WINDOW_BYTES_MAX, STREAM_WINDOW_BYTES_MIN};
 
-/// Windows of one connection, in bytes.
+/// Windows of one connection.
+#[derive(Debug, Clone)]
+pub(super) struct Windows(Rc<RefCell<Sizes>>);
+
+/// In bytes.
 #[derive(Debug)]
-pub(super) struct Windows {
+struct Sizes {
     lease: Lease,
     streams_max: u32,
     /// Of each stream, now and at most.
@@ -28,11 +35,14 @@ pub(super) struct Windows {
     grown: Option<Reservation>,
     /// Content that had come in all when windows changed last.
     since: u64,
+    /// The peer was not told yet that they have.
+    is_untold: bool,
 }
 
-/// The window of one stream, while it may send.
+/// The window of one stream, until the peer sends nothing more that is kept.
 #[derive(Debug)]
 pub(super) struct Window {
+    windows: Windows,
     /// When it began.
     bytes: u32,
     _charge: Reservation,
@@ -50,7 +60,7 @@ impl Windows {
     pub(super) fn new(lease: Lease, streams_max: usize) -> Self {
         let share = lease.account().limit_bytes() / 4 / streams_max.max(1) as u64;
         let share = u32::try_from(share).unwrap_or(u32::MAX);
-        Self {
+        Self(Rc::new(RefCell::new(Sizes {
             lease,
             streams_max: u32::try_from(streams_max).unwrap_or(u32::MAX),
             stream: STREAM_WINDOW_BYTES_MIN,
@@ -58,68 +68,96 @@ impl Windows {
             open: 0,
             grown: None,
             since: 0,
-        }
+            is_untold: false,
+        })))
     }
 
     /// Those that hold now.
     pub(super) fn now(&self) -> Change {
-        Change {
-            stream: self.stream,
-            connection: (self.stream.saturating_mul(self.streams_max)).min(i32::MAX.unsigned_abs()),
-        }
+        self.0.borrow().now()
     }
 
     /// A stream that may send begins: as much as its window, or as its head says.
     ///
     /// # Errors
     /// Where the budget has no room for that.
-    pub(super) fn open(&mut self, length: ContentLength) -> Result<Window, OverBudget> {
+    pub(super) fn open(&self, length: ContentLength) -> Result<Window, OverBudget> {
+        let mut sizes = self.0.borrow_mut();
         let bytes = match length {
             ContentLength::Empty => 0,
-            ContentLength::Known(bytes) => bytes.min(self.stream.into()),
-            ContentLength::Unknown => self.stream.into(),
+            ContentLength::Known(bytes) => bytes.min(sizes.stream.into()),
+            ContentLength::Unknown => sizes.stream.into(),
         };
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let window = Window {
-            bytes: self.stream,
-            _charge: self.lease.try_reserve(bytes)?,
+            windows: self.clone(),
+            bytes: sizes.stream,
+            _charge: sizes.lease.try_reserve(bytes)?,
         };
-        self.open += 1;
+        sizes.open += 1;
         Ok(window)
     }
 
-    /// It sends nothing more that is kept.
-    pub(super) fn close(&mut self, window: &Window) {
-        self.open -= 1;
-        if self.open == 0 {
-            self.grown = None;
-        } else if let Some(grown) = &mut self.grown {
-            let more = (self.stream - window.bytes) as usize;
-            grown.shrink(more.min(grown.bytes()));
+    /// `content` bytes have come in all: what the peer is to be told, until it was.
+    pub(super) fn change(&self, content: u64) -> Option<Change> {
+        let mut sizes = self.0.borrow_mut();
+        sizes.is_untold |= sizes.grow(content);
+        sizes.is_untold.then(|| sizes.now())
+    }
+
+    /// The peer was told of the last change.
+    pub(super) fn told(&self) {
+        self.0.borrow_mut().is_untold = false;
+    }
+}
+
+impl Sizes {
+    fn now(&self) -> Change {
+        Change {
+            stream: self.stream,
+            connection: (self.stream.saturating_mul(self.streams_max)).min(i32::MAX.unsigned_abs()),
         }
     }
 
-    /// `content` bytes have come in all: what the peer is to be told where windows grow.
-    pub(super) fn grow(&mut self, content: u64) -> Option<Change> {
+    /// Whether windows have grown.
+    fn grow(&mut self, content: u64) -> bool {
         const FILLED: u64 = 4;
         let filled = u64::from(self.stream) * self.open.max(1) as u64 * FILLED;
         if self.open == 0 || content - self.since < filled {
-            return None;
+            return false;
         }
         self.since = content;
         let account = self.lease.account();
         let is_roomy = account.headroom_bytes() > account.limit_bytes() / 2;
         let stream = self.stream.saturating_mul(2).min(self.stream_max);
         if !is_roomy || stream == self.stream {
-            return None;
+            return false;
         }
         let more = self.open * (stream - self.stream) as usize;
-        match &mut self.grown {
-            Some(grown) => grown.try_grow(more).ok()?,
-            None => self.grown = Some(self.lease.try_reserve(more).ok()?),
+        let is_charged = match &mut self.grown {
+            Some(grown) => grown.try_grow(more).is_ok(),
+            None => {
+                self.grown = self.lease.try_reserve(more).ok();
+                self.grown.is_some()
+            }
+        };
+        if is_charged {
+            self.stream = stream;
         }
-        self.stream = stream;
-        Some(self.now())
+        is_charged
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let mut sizes = self.windows.0.borrow_mut();
+        sizes.open -= 1;
+        let more = (sizes.stream - self.bytes) as usize;
+        if sizes.open == 0 {
+            sizes.grown = None;
+        } else if let Some(grown) = &mut sizes.grown {
+            grown.shrink(more.min(grown.bytes()));
+        }
     }
 }
 
@@ -134,7 +172,7 @@ mod tests {
     #[test]
     fn each_stream_that_may_send_is_charged_what_it_may() {
         let budget = Budget::new(4 << 20);
-        let mut windows = Windows::new(budget.root().lease(), 100);
+        let windows = Windows::new(budget.root().lease(), 100);
         let first = windows.now();
         assert_eq!(u64::from(first.stream), MIN);
         assert_eq!(u64::from(first.connection), 100 * MIN);
@@ -142,53 +180,62 @@ mod tests {
         let small = windows.open(ContentLength::Known(7)).expect("room");
         let large = windows.open(ContentLength::Known(1 << 40)).expect("room");
         assert_eq!(reserved(), MIN + 7);
-        windows.close(&large);
-        windows.close(&small);
         drop((small, large));
         let mut open = Vec::new();
         while let Ok(window) = windows.open(ContentLength::Unknown) {
             open.push(window);
         }
         assert!(reserved() + MIN > 4 << 20, "refused at the limit alone");
-        open.iter().for_each(|window| windows.close(window));
         drop(open);
-        assert_eq!((reserved(), windows.open), (0, 0));
+        assert_eq!((reserved(), windows.0.borrow().open), (0, 0));
+    }
+
+    #[test]
+    fn a_change_is_told_until_the_peer_has_it() {
+        let budget = Budget::new(256 << 20);
+        let windows = Windows::new(budget.root().lease(), 100);
+        let _window = windows.open(ContentLength::Unknown).expect("room");
+        assert_eq!(windows.change(0), None);
+        let change = windows.change(4 * MIN);
+        assert_eq!(change.map(|change| u64::from(change.stream)), Some(2 * MIN));
+        assert_eq!(windows.change(4 * MIN), change, "it was not told yet");
+        windows.told();
+        assert_eq!(windows.change(4 * MIN), None);
     }
 
     #[test]
     fn windows_grow_while_there_is_room() {
         let budget = Budget::new(256 << 20);
-        let mut windows = Windows::new(budget.root().lease(), 100);
+        let windows = Windows::new(budget.root().lease(), 100);
         let first = windows.open(ContentLength::Unknown).expect("room");
         let mut content = 0;
-        let mut grow = |windows: &mut Windows| {
+        let mut grow = |windows: &Windows| {
             let mut changes = 0;
             for _ in 0..1000 {
                 content += MIN;
-                changes += u32::from(windows.grow(content).is_some());
+                changes += u32::from(windows.change(content).is_some());
+                windows.told();
             }
             changes
         };
         assert_eq!(
-            grow(&mut windows),
+            grow(&windows),
             4,
             "up to a hundredth of a quarter of 256 MiB"
         );
-        assert_eq!(u64::from(windows.stream), (64 << 20) / 100);
+        assert_eq!(u64::from(windows.now().stream), (64 << 20) / 100);
         let reserved = || budget.root().reserved_bytes();
-        assert_eq!(reserved(), u64::from(windows.stream));
+        assert_eq!(reserved(), u64::from(windows.now().stream));
         let second = windows.open(ContentLength::Unknown).expect("room");
-        assert_eq!(reserved(), 2 * u64::from(windows.stream));
-        windows.close(&first);
+        assert_eq!(reserved(), 2 * u64::from(windows.now().stream));
         drop(first);
-        assert_eq!(reserved(), u64::from(windows.stream));
-        windows.close(&second);
+        assert_eq!(reserved(), u64::from(windows.now().stream));
         drop(second);
         assert_eq!(reserved(), 0);
         // Others have more than half.
-        let mut windows = Windows::new(budget.root().lease(), 100);
+        let windows = Windows::new(budget.root().lease(), 100);
         let _others = budget.root().lease().try_reserve(160 << 20).expect("room");
         let _third = windows.open(ContentLength::Unknown).expect("room");
-        assert_eq!(grow(&mut windows), 0);
+        assert_eq!(grow(&windows), 0);
     }
 }

@@ -4,7 +4,6 @@
 //! client that sends one byte a second costs a buffer and no session; what a client sends in all
 //! until it is established is bounded; and everything that computes takes a turn.
 
-use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -320,15 +319,8 @@ fn poll_fill(
     lease: &Lease,
     read: &mut Option<Buffer>,
 ) -> Poll<Result<(), HandshakeError>> {
-    let count: io::Result<usize> = match read {
-        None => ready!(socket.poll_read(cx, lease, HELLO_READ_BYTES)).map(|buffer| {
-            let count = buffer.len();
-            *read = Some(buffer);
-            count
-        }),
-        Some(read) => ready!(socket.poll_read_more(cx, read, HELLO_RECORDS_BYTES_MAX)),
-    };
-    Poll::Ready(match count {
+    let room = (HELLO_READ_BYTES, HELLO_RECORDS_BYTES_MAX);
+    Poll::Ready(match ready!(socket.poll_fill(cx, lease, read, room)) {
         Ok(1..) => Ok(()),
         Ok(0) | Err(_) => Err(HandshakeError::Closed),
     })

@@ -138,12 +138,14 @@ fn trailers_of_a_response_arrive() {
 #[test]
 fn trailers_of_a_request_arrive() {
     with_pairs("trailers_of_a_request_arrive", |pair| {
-        let trailers = r#"{"x-digest": "abc", "x-count": "2"}"#;
+        let trailers = r#"{"x-digest": "abc", "authorization": "Basic YQ==", "x-count": "2"}"#;
         let got = pair.node_js("POST", "/", ["{}", trailers, "\"content\""]);
         assert_eq!(got["status"], 200, "{got}");
         let seen = Seen::parse(got["text"].as_str().unwrap_or_default().as_bytes());
         seen.expect_content(b"content");
         assert_eq!(seen.0["trailers"]["x-digest"], "abc", "{}", seen.0);
         assert_eq!(seen.0["trailers"]["x-count"], "2", "{}", seen.0);
+        // RFC 9110 §6.5.1: who sent it is said in a head.
+        assert!(seen.0["trailers"]["authorization"].is_null(), "{}", seen.0);
     });
 }

@@ -6,7 +6,7 @@ use std::task::Waker;
 use http::uri::Scheme;
 
 use crate::h2::backlog::Backlog;
-use crate::h2::windows::{Change, Windows};
+use crate::h2::windows::Windows;
 use crate::limits::UPSTREAM_STREAMS_MAX;
 use crate::upstream::channel::Established;
 
@@ -23,11 +23,9 @@ pub(super) struct Shared {
     pub(super) is_closed: Cell<bool>,
     /// The pool has let go of it.
     pub(super) is_abandoned: Cell<bool>,
-    pub(super) windows: RefCell<Windows>,
+    pub(super) windows: Windows,
     /// `None` where there is no connection.
     pub(super) backlog: RefCell<Option<Backlog>>,
-    /// What the server is to be told of them.
-    pub(super) change: Cell<Option<Change>>,
     /// The server has said what it takes.
     pub(super) has_settings: Cell<bool>,
     /// Of streams that wait for that.
@@ -51,9 +49,8 @@ impl Shared {
             is_used: Cell::new(false),
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
-            windows: RefCell::new(Windows::new(lease, UPSTREAM_STREAMS_MAX)),
+            windows: Windows::new(lease, UPSTREAM_STREAMS_MAX),
             backlog: RefCell::default(),
-            change: Cell::new(None),
             has_settings: Cell::new(false),
             waiting: RefCell::default(),
             pool: RefCell::default(),

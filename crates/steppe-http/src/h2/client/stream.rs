@@ -14,6 +14,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Outgoing as Request, Part, Sink, Source, Upstream};
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
+use crate::h2::websocket::Tunnel;
 use crate::h2::windows::Window;
 use crate::head::{ContentLength, ResponseHead};
 use crate::limits::{H2_UPSTREAM_STREAM_BYTES, INTERIM_RESPONSES_MAX};
@@ -37,18 +38,10 @@ pub(super) struct ClientStream {
     failed: Option<GatewayError>,
     interim_count: usize,
     has_response_begun: bool,
-    /// Of what the server may send.
+    /// What the server may send.
     window: Option<Window>,
     lease: Option<Lease>,
     charge: Option<Reservation>,
-}
-
-/// Whether content is bytes both ways.
-enum Tunnel {
-    No,
-    /// It is asked for; what the handshake of HTTP/1.1 had as its key.
-    Asked(Vec<u8>),
-    Begun,
 }
 
 impl ClientStream {
@@ -165,9 +158,6 @@ impl UpstreamStream for ClientStream {
 
 impl Drop for ClientStream {
     fn drop(&mut self) {
-        if let Some(window) = self.window.take() {
-            self.shared.windows.borrow_mut().close(&window);
-        }
         let open = &self.shared.open;
         open.set(open.get() - 1);
     }
@@ -238,10 +228,10 @@ impl Upstream for ClientStream {
             let key = head::key_of(head).unwrap_or_default().to_vec();
             self.tunnel = Tunnel::Asked(key);
         }
-        let follows = match head.length {
-            ContentLength::Empty if !is_tunnel => Follows::Nothing,
-            ContentLength::Empty => Follows::Content,
-            ContentLength::Known(_) | ContentLength::Unknown => Follows::Content,
+        let follows = if is_tunnel {
+            Follows::Content
+        } else {
+            head.length.into()
         };
         let request = head::outgoing_request(head, authority, &self.shared.scheme)?;
         if is_tunnel && !self.shared.has_settings.get() {
@@ -281,19 +271,13 @@ impl Upstream for ClientStream {
             if head.status == 200 {
                 head = head::tunnel_head(head, key)?;
                 head.length = ContentLength::Empty;
-                let window = self
-                    .shared
-                    .windows
-                    .borrow_mut()
-                    .open(ContentLength::Unknown)?;
-                self.window = Some(window);
+                self.window = Some(self.shared.windows.open(ContentLength::Unknown)?);
             } else {
                 self.tunnel = Tunnel::No;
             }
         }
         if self.window.is_none() && head.length != ContentLength::Empty {
-            let window = self.shared.windows.borrow_mut().open(head.length)?;
-            self.window = Some(window);
+            self.window = Some(self.shared.windows.open(head.length)?);
         }
         let backlog = self.shared.backlog.borrow().clone();
         let backlog = backlog.expect("a response came by a connection");

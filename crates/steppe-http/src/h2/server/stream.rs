@@ -16,7 +16,8 @@ use crate::gateway::ListenerSettings;
 use crate::h2::backlog::Backlog;
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
-use crate::head::{Announced, ContentLength, ResponseHead};
+use crate::h2::websocket::Tunnel;
+use crate::head::{Announced, ResponseHead};
 use crate::limits::LINGER_BYTES_MAX;
 use crate::metrics::CloseReason;
 
@@ -31,14 +32,6 @@ pub(super) struct ServerStream {
     settings: Rc<ListenerSettings>,
     /// What the exchange's content is charged to.
     lease: Lease,
-}
-
-/// Whether content is bytes both ways.
-enum Tunnel {
-    No,
-    /// It is asked for, with this key.
-    Asked(String),
-    Begun,
 }
 
 /// How far the response is.
@@ -79,7 +72,7 @@ impl ServerStream {
     }
 
     /// The request is an extended CONNECT, whose handshake in HTTP/1.1 has `key`.
-    pub(super) fn ask_for_tunnel(&mut self, key: String) {
+    pub(super) fn ask_for_tunnel(&mut self, key: Vec<u8>) {
         self.tunnel = Tunnel::Asked(key);
     }
 
@@ -211,15 +204,13 @@ impl Downstream for ServerStream {
             return Err(GatewayError::bad_response());
         }
         let announced = Announced::of(head, self.is_to_head);
-        let has_none = self.is_to_head
-            || matches!(head.status, 204 | 304)
-            || (head.length == ContentLength::Empty && !head.is_tunnel());
+        let has_none = self.is_to_head || matches!(head.status, 204 | 304);
         self.response = State::Head(Head {
             response: head::response(head, announced),
-            follows: if has_none {
-                Follows::Nothing
-            } else {
-                Follows::Content
+            follows: match head.length {
+                _ if has_none => Follows::Nothing,
+                _ if head.is_tunnel() => Follows::Content,
+                length => length.into(),
             },
         });
         Ok(())
