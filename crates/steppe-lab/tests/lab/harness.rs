@@ -107,14 +107,9 @@ pub fn program(name: &str) -> String {
     let folder = lab.parent().expect("it is in a folder");
     BUILT.call_once(|| {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--examples",
-            "--manifest-path",
-        ]);
-        cargo.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        // With the features that `cargo test --workspace` builds them with: no crate twice.
+        cargo.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         if folder.ends_with("release") {
             cargo.arg("--release");
         }
