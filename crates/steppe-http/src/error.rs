@@ -26,9 +26,20 @@ pub struct GatewayError {
     pub status: u16,
     /// Whose doing it was.
     pub origin: Origin,
-    /// The request never got a response byte from a connection that had been
-    /// idle: another connection may be tried if the request allows it.
-    pub is_stale_connection: bool,
+    /// Whether the request may be sent again, whatever its upstream's `retry` says.
+    pub resend: Resend,
+}
+
+/// Whether a request that failed may be sent again on another connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resend {
+    /// It may not: it may have been processed, and a retry is a matter of policy.
+    No,
+    /// Its connection had been used before, and ended before a byte of the response: perhaps the
+    /// server closed it while it was idle. What is idempotent may be sent again (RFC 9110 §9.2.2).
+    IfIdempotent,
+    /// The server says that it has processed none of it (RFC 9113 §8.7).
+    Any,
 }
 
 impl GatewayError {
@@ -39,7 +50,7 @@ impl GatewayError {
             reason,
             status,
             origin: Origin::Downstream,
-            is_stale_connection: false,
+            resend: Resend::No,
         }
     }
 
@@ -50,7 +61,16 @@ impl GatewayError {
             reason,
             status,
             origin: Origin::Upstream,
-            is_stale_connection: false,
+            resend: Resend::No,
+        }
+    }
+
+    /// The server closed or failed before its response was whole; what that says of the request.
+    #[must_use]
+    pub fn cut(resend: Resend) -> Self {
+        Self {
+            resend,
+            ..Self::upstream(CloseReason::UpstreamReset, 502)
         }
     }
 
@@ -62,7 +82,7 @@ impl GatewayError {
             reason,
             status,
             origin: Origin::Internal,
-            is_stale_connection: false,
+            resend: Resend::No,
         }
     }
 
@@ -119,7 +139,7 @@ impl GatewayError {
             reason: CloseReason::FileFailed,
             status: if is_short { 503 } else { 500 },
             origin: Origin::Internal,
-            is_stale_connection: false,
+            resend: Resend::No,
         }
     }
 

@@ -4,7 +4,8 @@
 //! it, where `frames` counts what it does not bound. `head` makes heads of the gateway's out of
 //! its own and the other way round, `content` moves content, of which `windows` says how
 //! much may come. `server` faces clients: a task for
-//! the connection, and one for each stream. `client` faces servers.
+//! the connection, and one for each stream. `client` faces servers, and asks those that are silent
+//! whether they are there (`silence`).
 
 mod backlog;
 mod carrier;
@@ -13,6 +14,7 @@ mod content;
 mod frames;
 mod head;
 mod server;
+mod silence;
 mod websocket;
 mod windows;
 

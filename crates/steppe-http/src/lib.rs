@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod age;
 pub mod certificates;
 pub mod codec;
 pub mod codecs;

@@ -78,6 +78,10 @@ pub const CHUNK_BYTES_MIN: usize = 4 << 10;
 /// again. Less where the budget has little left: no more than one message's share of it.
 pub const REPLAY_BYTES_MAX: usize = 64 << 10;
 
+/// Times that a request is sent again because its connection ended before it was processed. One
+/// is usual; a few connections may end together.
+pub const RESENDS_MAX: u32 = 3;
+
 /// Pieces that this is kept in.
 pub const REPLAY_CHUNKS_MAX: usize = 64;
 
@@ -217,6 +221,24 @@ pub const LOCAL_RESETS_MAX: usize = 100;
 
 /// Streams at once of a connection to a server, whatever more the server allows.
 pub const UPSTREAM_STREAMS_MAX: usize = 100;
+
+/// A server that owes a response and has sent nothing for so long is asked whether it is there.
+pub const PING_AFTER: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// And has so long to answer.
+pub const PING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Between two PINGs: servers of gRPC take more frequent ones for an attack.
+pub const PING_EVERY: std::time::Duration = std::time::Duration::from_secs(5 * 60);
+
+/// So old, a connection takes no further requests: servers come and go, and what clients and
+/// servers keep of it should not live for ever. Up to a tenth more, so that those that began
+/// together don't end together.
+pub const CONNECTION_AGE_MAX: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// One part of a server's streams, of so many, that is free at least: with fewer, the next
+/// connection is established, before a request has to wait for it.
+pub const FREE_STREAMS_PART: usize = 8;
 
 /// DATA frames of one connection that may wait to be taken for what the connection is charged.
 pub const DATA_FRAMES_CHARGED: usize = 256;

@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 use steppe_mem::Reservation;
 use tokio::time::timeout;
 
+use crate::age::ages_at;
 use crate::config::{RetryOn, Servers};
 use crate::error::GatewayError;
 use crate::limits::CONNECTION_BYTES;
@@ -101,6 +102,8 @@ struct Pending(Arc<TargetState>);
 #[derive(Debug)]
 struct Open {
     metrics: UpstreamMetrics,
+    /// It is kept no longer then.
+    ages_at: Instant,
     _charge: Reservation,
 }
 
@@ -190,13 +193,11 @@ impl Pool {
             if let Some(stream) = self.join_stream(&state).await {
                 return Ok(stream);
             }
-            let began_at = Instant::now();
-            let (error, failure) = match self.connect(&state, server, ends).await {
+            let error = match self.connect(&state, server, ends).await {
                 Ok(stream) => return Ok(stream),
                 Err((error, None)) => return Err(error),
-                Err((error, Some(failure))) => (error, failure),
+                Err((error, Some(_))) => error,
             };
-            self.upstream.failed(&state, failure, began_at.elapsed());
             selection.tried.push(state);
             if !self.goes_on(selection) {
                 return Err(error);
@@ -273,14 +274,10 @@ impl Pool {
         {
             return Ok(stream);
         }
-        let began_at = Instant::now();
         let (error, failure) = match self.connect(&state, server, ends).await {
             Ok(stream) => return Ok(stream),
             Err(failed) => failed,
         };
-        if let Some(failure) = failure {
-            self.upstream.failed(&state, failure, began_at.elapsed());
-        }
         selection.tried.push(state);
         if failure.is_some() && self.goes_on(selection) {
             return self.connect_any(selection, ends).await;
@@ -313,6 +310,12 @@ impl Pool {
         });
     }
 
+    /// Whether its servers say which requests they have not processed, as they must where
+    /// connections are shared.
+    pub(crate) fn tells_unprocessed(&self) -> bool {
+        self.connector.is_shared()
+    }
+
     /// Whether exchanges share connections.
     fn is_shared(&self) -> bool {
         // One that names a client is of no use to another.
@@ -330,7 +333,7 @@ impl Pool {
         }
     }
 
-    /// Closes connections that were idle for too long, or go to a server that is left
+    /// Closes connections that were idle for too long, are too old, or go to a server that is left
     /// out; takes over what names resolve to now.
     pub fn sweep(&self, now: Instant) {
         self.upstream.sync(now);
@@ -342,7 +345,7 @@ impl Pool {
         let picker = self.picker.borrow();
         let count = self.idle.sweep(|kept| {
             let is_fresh = now.saturating_duration_since(kept.since) < idle_max;
-            is_fresh && picker.has(&kept.state)
+            is_fresh && now < kept.open.ages_at && picker.has(&kept.state)
         });
         self.metrics.set_idle(count);
     }
@@ -396,6 +399,20 @@ impl Pool {
         })
     }
 
+    /// Whether exchanges to come need another connection to the server of `stream` soon, and
+    /// nobody establishes one.
+    pub(crate) fn is_nearly_full(&self, stream: &PooledStream) -> bool {
+        self.is_shared()
+            && self.idle.is_nearly_full(&stream.state)
+            && !self.under_way.has(&stream.state)
+    }
+
+    /// Establishes a connection that exchanges to come share.
+    pub(crate) async fn connect_ahead(&self, (state, server): (Arc<TargetState>, usize)) {
+        // It is kept for others; what failed is counted, and found again by who needs one.
+        drop(self.connect(&state, server, None).await);
+    }
+
     /// A stream of a connection that is there.
     fn open_stream(&self, state: &Arc<TargetState>) -> Option<PooledStream> {
         let stream = self.idle.open_stream(state);
@@ -415,7 +432,8 @@ impl Pool {
         }
     }
 
-    /// A stream on a new connection to a server. What failed is named where it was the server.
+    /// A stream on a new connection to a server. What failed is counted and named where it was the
+    /// server.
     async fn connect(
         &self,
         state: &Arc<TargetState>,
@@ -434,7 +452,9 @@ impl Pool {
             ends,
             timeout: self.settings().timeouts.connect,
         };
+        let began_at = Instant::now();
         let channel = self.connector.connect(peer).await.map_err(|failure| {
+            self.upstream.failed(state, failure, began_at.elapsed());
             under_way.iter().for_each(Guard::fail);
             self.metrics.connect_failed();
             let error = match failure {
@@ -444,7 +464,8 @@ impl Pool {
             (error, Some(failure))
         })?;
         drop(pending);
-        let open = Rc::new(Open::new(self.metrics.clone(), charge));
+        let now = Instant::now();
+        let open = Rc::new(Open::new(self.metrics.clone(), charge, now));
         let state = Arc::clone(state);
         let (stream, shared) = channel.open_stream();
         if let Some(channel) = shared {
@@ -453,7 +474,7 @@ impl Pool {
                 state: Arc::clone(&state),
                 server,
                 open: Rc::clone(&open),
-                since: Instant::now(),
+                since: now,
             });
         }
         Ok(PooledStream::new(stream, state, server, open))
@@ -508,10 +529,11 @@ impl Drop for InFlight {
 }
 
 impl Open {
-    fn new(metrics: UpstreamMetrics, charge: Reservation) -> Self {
+    fn new(metrics: UpstreamMetrics, charge: Reservation, now: Instant) -> Self {
         metrics.connection_opened();
         Self {
             metrics,
+            ages_at: ages_at(now),
             _charge: charge,
         }
     }

@@ -115,6 +115,23 @@ impl H2Frame {
         Self::new(Self::DATA, Self::END_STREAM, stream, content)
     }
 
+    /// A response of 200 that content follows.
+    pub fn ok(stream: u32) -> Self {
+        // RFC 7541, Appendix A: `:status: 200` is the eighth.
+        Self::new(Self::HEADERS, Self::END_HEADERS, stream, [0x88])
+    }
+
+    /// Ends a stream that was not processed, with REFUSED_STREAM.
+    pub fn refused(stream: u32) -> Self {
+        Self::new(Self::RST_STREAM, 0, stream, 7_u32.to_be_bytes())
+    }
+
+    /// No stream after `last` was processed, and there will be no more.
+    pub fn goaway(last: u32) -> Self {
+        let payload = [last.to_be_bytes(), 0_u32.to_be_bytes()].concat();
+        Self::new(Self::GOAWAY, 0, 0, payload)
+    }
+
     /// Ends a stream, with CANCEL.
     pub fn reset(stream: u32) -> Self {
         Self::new(Self::RST_STREAM, 0, stream, 8_u32.to_be_bytes())
@@ -148,7 +165,8 @@ impl H2Frame {
         bytes
     }
 
-    fn has(&self, flag: u8) -> bool {
+    /// Whether it has a flag.
+    pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
@@ -233,7 +251,7 @@ pub struct H2Peer {
 }
 
 /// What a client begins with (RFC 9113 §3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// RFC 9113 §6.5.2.
 const HEADER_TABLE_SIZE: u16 = 1;
@@ -325,13 +343,7 @@ impl H2Peer {
     /// When none comes in time.
     #[track_caller]
     pub fn frame(&mut self) -> Option<H2Frame> {
-        let header = self.peer.try_bytes(9)?;
-        let len = u32::from_be_bytes([0, header[0], header[1], header[2]]);
-        let payload = self
-            .peer
-            .try_bytes(usize::try_from(len).expect("24 bits"))?;
-        let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
-        let frame = H2Frame::new(header[3], header[4], stream, payload);
+        let frame = read_frame(&mut self.peer)?;
         self.take_note(&frame);
         if frame.kind == H2Frame::SETTINGS && !frame.has(H2Frame::ACK) {
             // It may have closed meanwhile.
@@ -413,6 +425,15 @@ impl H2Peer {
     pub fn goaway(&self) -> Option<u32> {
         self.goaway
     }
+}
+
+/// Reads a frame; `None` when the connection has ended.
+pub(crate) fn read_frame(peer: &mut Peer) -> Option<H2Frame> {
+    let header = peer.try_bytes(9)?;
+    let len = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+    let payload = peer.try_bytes(usize::try_from(len).expect("24 bits"))?;
+    let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
+    Some(H2Frame::new(header[3], header[4], stream, payload))
 }
 
 /// The status that a header list begins with: in the table of RFC 7541, Appendix A, it has the

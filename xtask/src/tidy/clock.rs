@@ -84,12 +84,7 @@ const LISTED: &[Place] = &[
     Place {
         file: "steppe-http/src/upstream.rs",
         function: "connect",
-        reason: "a shared connection is idle from then on",
-    },
-    Place {
-        file: "steppe-http/src/upstream.rs",
-        function: "connect_any",
-        reason: "how long a connection took to fail",
+        reason: "how long a connection took to fail, or when it begins",
     },
     Place {
         file: "steppe-net/src/service/changes.rs",
@@ -135,11 +130,6 @@ const LISTED: &[Place] = &[
         file: "steppe-http/src/upstream.rs",
         function: "may_retry",
         reason: "the retry budget counts by the second; only failed attempts get here",
-    },
-    Place {
-        file: "steppe-http/src/upstream.rs",
-        function: "reconnect",
-        reason: "how long a connection took to fail",
     },
     Place {
         file: "steppe-http/src/upstream.rs",

@@ -24,7 +24,7 @@ use super::attempt::{Attempt, Connected, Connecting};
 use super::client::ClientContext;
 use super::forwarding::Forwarded;
 use super::redirect;
-use super::replay::Replay;
+use super::replay::{Kept, Replay};
 use super::snapshot::{RouteReport, Snapshot, WorkerRoute};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
@@ -329,7 +329,11 @@ impl Exchange {
             self.core.answer = Some(answer_to_max_forwards(client, &snapshot, &head));
         }
         self.core.set_timeouts(client, &route, &head);
-        self.core.replay.begin(&head);
+        let kept = match route.pool() {
+            Some(pool) if pool.tells_unprocessed() => Kept::Any,
+            _ => Kept::Idempotent,
+        };
+        self.core.replay.begin(&head, kept);
         self.core.head = Some(head);
         self.core.route = Some(route);
         self.stage = Stage::Filtering(0);

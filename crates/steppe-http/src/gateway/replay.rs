@@ -2,7 +2,7 @@
 //!
 //! Invariant: a request is sent again only while no byte of a response has reached
 //! the client, and only where asking twice does what asking once does (RFC 9110
-//! §9.2.2). Its content is shared with what was sent and charged once; but a little of a
+//! §9.2.2), or its server says that it has processed none of it. Its content is shared with what was sent and charged once; but a little of a
 //! large buffer is copied, so that it does not keep the buffer.
 
 use crate::exchange::{Part, fair_share};
@@ -20,6 +20,8 @@ const SHARED_PART_MIN: usize = 2;
 pub(super) struct Replay {
     /// All that was read is still there.
     is_kept: bool,
+    /// Asking twice does what asking once does.
+    is_idempotent: bool,
     /// The request has no content.
     is_empty: bool,
     chunks: Vec<Chunk>,
@@ -32,12 +34,23 @@ pub(super) struct Replay {
     replayed: usize,
 }
 
+/// Which requests are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Those that are idempotent.
+    Idempotent,
+    /// All: servers say which they have not processed.
+    Any,
+}
+
 impl Replay {
-    /// Keeps what is read of a request from now on, if it may be sent again.
-    pub(super) fn begin(&mut self, head: &RequestHead) {
+    /// Keeps what is read of a request from now on, if it may be sent again. `kept` says which
+    /// may be.
+    pub(super) fn begin(&mut self, head: &RequestHead, kept: Kept) {
         self.forget();
+        self.is_idempotent = head.is_idempotent();
         self.is_kept = head.upgrade().is_none()
-            && head.is_idempotent()
+            && (self.is_idempotent || kept == Kept::Any)
             // Else it names its first server as its host.
             && !head.authority().is_empty()
             && may_be_kept(head.length);
@@ -49,7 +62,12 @@ impl Replay {
         self.is_empty
     }
 
-    /// Whether the request can be sent again.
+    /// Whether the request can be sent again though it may have been processed.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.is_kept && self.is_idempotent
+    }
+
+    /// Whether the request can be sent again where it was not processed.
     pub(super) fn is_kept(&self) -> bool {
         self.is_kept
     }

@@ -12,14 +12,13 @@ use super::parse::{self, HeadLimits, ParseError};
 use super::reader::{ReadError, Reader};
 use super::wire::Wire;
 use super::writer::Writer;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, Resend};
 use crate::exchange::{Outgoing, Part, Sink, Source, Upstream};
 use crate::field::{FieldBlock, FieldId, FieldList};
 use crate::head::ResponseHead;
 use crate::limits::{
     CHUNK_BYTES_MIN, INTERIM_RESPONSES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
 };
-use crate::metrics::CloseReason;
 use crate::upstream::channel::{Channel, Established, UpstreamCodec, UpstreamStream};
 
 const LIMITS: HeadLimits = HeadLimits {
@@ -193,12 +192,12 @@ impl ClientConnection {
 
     /// The server closed or failed before its response was whole.
     fn cut(&self) -> GatewayError {
-        let error = GatewayError::upstream(CloseReason::UpstreamReset, 502);
-        let is_stale_connection = self.is_reused && !self.has_response_begun;
-        GatewayError {
-            is_stale_connection,
-            ..error
-        }
+        let is_stale = self.is_reused && !self.has_response_begun;
+        GatewayError::cut(if is_stale {
+            Resend::IfIdempotent
+        } else {
+            Resend::No
+        })
     }
 }
 

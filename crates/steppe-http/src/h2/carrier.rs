@@ -47,6 +47,8 @@ struct Line {
     backlog: Backlog,
     /// Content of DATA frames that came in all.
     content: u64,
+    /// Bytes that came in all.
+    read: u64,
     written: u64,
     /// As the connection's task was told last.
     now: Instant,
@@ -61,6 +63,8 @@ struct Line {
 pub(super) struct Progress {
     /// Content of DATA frames that came in all, in bytes.
     pub(super) content: u64,
+    /// Bytes that came in all.
+    pub(super) read: u64,
     /// Bytes written in all.
     pub(super) written: u64,
     /// Something is to be written, and the peer does not take it.
@@ -91,6 +95,7 @@ impl Carrier {
             traffic,
             frames: FrameCounter::new(preface_bytes, now),
             content: 0,
+            read: 0,
             written: 0,
             now,
             is_blocked: false,
@@ -117,6 +122,7 @@ impl Carrier {
         let line = self.0.borrow();
         Progress {
             content: line.content,
+            read: line.read,
             written: line.written,
             is_blocked: line.is_blocked,
             is_goaway: line.frames.is_goaway(),
@@ -245,6 +251,7 @@ impl Line {
         };
         let content = self.frames.read(&room[..count], self.now);
         self.content += content.bytes as u64;
+        self.read += count as u64;
         self.backlog.add(content.frames);
         buf.advance(count);
         Poll::Ready(Ok(()))

@@ -7,20 +7,23 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use h2::client::{Builder, Connection, SendRequest};
+use h2::{Ping, PingPong};
 use tokio::task::spawn_local;
+use tokio::time::{Sleep, sleep};
 
 use self::shared::Shared;
 use self::stream::ClientStream;
 use super::Http2;
 use super::carrier::Carrier;
 use super::content::Piece;
+use super::silence::{Look, Owes, Silence};
 use super::windows::Change;
 use crate::limits::{
-    DATA_FRAME_BUDGET, H2_STREAM_SEND_BYTES_MAX, LOCAL_RESETS_MAX, RESPONSE_FIELDS_MAX,
+    DATA_FRAME_BUDGET, H2_STREAM_SEND_BYTES_MAX, LOCAL_RESETS_MAX, PING_AFTER, RESPONSE_FIELDS_MAX,
     RESPONSE_HEAD_BYTES_MAX, UPSTREAM_STREAMS_MAX,
 };
 use crate::upstream::channel::{Channel, Established, UpstreamCodec, UpstreamStream};
@@ -36,10 +39,13 @@ impl UpstreamCodec for Http2 {
     fn open(&self, connection: Established) -> Box<dyn Channel> {
         let shared = Rc::new(Shared::new(&connection));
         let established = establish(connection, shared.windows.now());
-        let requests = established.map(|(requests, h2, carrier)| {
+        let requests = established.map(|(requests, mut h2, carrier)| {
             shared.backlog.replace(Some(carrier.backlog()));
             let task = Task {
+                ping: h2.ping_pong(),
                 h2,
+                silence: Silence::new(),
+                look_at: Box::pin(sleep(PING_AFTER)),
                 carrier,
                 shared: Rc::clone(&shared),
                 requests: Some(requests.clone()),
@@ -102,6 +108,10 @@ struct Task {
     h2: Connection<Carrier, Piece>,
     carrier: Carrier,
     shared: Rc<Shared>,
+    silence: Silence,
+    /// Whether the server is there is looked at then.
+    look_at: Pin<Box<Sleep>>,
+    ping: Option<PingPong>,
     /// Keeps the connection from ending while the pool has it.
     requests: Option<SendRequest<Piece>>,
 }
@@ -113,7 +123,8 @@ impl Task {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.carrier.set_now(Instant::now());
+        let now = Instant::now();
+        self.carrier.set_now(now);
         // Written with whatever else this turn has.
         self.change_windows();
         *self.shared.task.borrow_mut() = Some(cx.waker().clone());
@@ -136,7 +147,34 @@ impl Task {
         if progress.flood.is_some() || matches!(self.carrier.poll_send(cx), Poll::Ready(Err(_))) {
             return Poll::Ready(());
         }
-        Poll::Pending
+        self.poll_silence(cx, now)
+    }
+
+    /// Ready where the server has gone without a word.
+    fn poll_silence(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        // The crate has to see an answer before it sends another PING.
+        if let Some(ping) = &mut self.ping {
+            let _ = ping.poll_pong(cx);
+        }
+        loop {
+            ready!(self.look_at.as_mut().poll(cx));
+            let owes = match self.shared.open.get() {
+                0 => Owes::Nothing,
+                _ => Owes::Response,
+            };
+            let read = self.carrier.progress().read;
+            let at = match self.silence.look(read, owes, now) {
+                Look::Gone => return Poll::Ready(()),
+                Look::Again(at) => at,
+                Look::Ask(at) => {
+                    if let Some(ping) = &mut self.ping {
+                        let _ = ping.send_ping(Ping::opaque());
+                    }
+                    at
+                }
+            };
+            self.look_at.as_mut().reset(at.into());
+        }
     }
 
     /// Tells the server of windows that have changed. Where it has not acknowledged those before,

@@ -22,6 +22,7 @@ use super::carrier::Carrier;
 use super::content::Piece;
 use super::windows::{Window, Windows};
 use super::{Http2, PREFACE, head};
+use crate::age::ages_at;
 use crate::codec::DownstreamCodec;
 use crate::config::ListenerTimeouts;
 use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
@@ -73,6 +74,8 @@ struct ServerConnection<'a> {
     deadline: &'a Deadline,
     /// Since when there is no stream.
     idle_since: Option<Instant>,
+    /// It takes no further streams from then on.
+    ages_at: Instant,
     /// When the peer took something last, and how much in all.
     written: (Instant, u64),
     is_leaving: bool,
@@ -130,6 +133,7 @@ async fn serve(accepted: Accepted) {
                 shared,
                 deadline: &deadline,
                 idle_since: Some(now),
+                ages_at: ages_at(now),
                 written: (now, 0),
                 is_leaving: false,
             };
@@ -244,7 +248,8 @@ impl ServerConnection<'_> {
     /// Ready when the connection must end.
     fn poll_deadline(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), Ended>> {
         let settings = self.shared.client.settings();
-        if settings.drain.is_draining() && !self.is_leaving {
+        let is_over = settings.drain.is_draining() || now >= self.ages_at;
+        if is_over && !self.is_leaving {
             return self.leave(cx);
         }
         let Some((waits, until)) = self.waits(&settings.timeouts, now) else {

@@ -18,7 +18,8 @@ pub trait UpstreamCodec: fmt::Debug + Send + Sync {
     fn open(&self, connection: Established) -> Box<dyn Channel>;
 
     /// Whether a connection carries several exchanges at a time: then whoever needs one waits
-    /// for one that is being established.
+    /// for one that is being established, and a stream that ends says whether its request was
+    /// processed ([`Resend::Any`](crate::error::Resend)).
     fn is_shared(&self) -> bool {
         false
     }

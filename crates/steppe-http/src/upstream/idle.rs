@@ -18,6 +18,7 @@ use tokio::task::spawn_local;
 use super::channel::Channel;
 use super::target::TargetState;
 use super::{Open, PooledStream};
+use crate::limits::FREE_STREAMS_PART;
 
 /// Connections with room for another stream, the one used last at the end.
 #[derive(Debug)]
@@ -112,6 +113,18 @@ impl IdleChannels {
             );
             return Some(stream);
         }
+    }
+
+    /// Whether few streams of the connections to `state` are free, which are shared.
+    pub(super) fn is_nearly_full(&self, state: &Arc<TargetState>) -> bool {
+        let kept = self.kept.borrow();
+        let (mut free, mut used) = (0, 0);
+        for kept in kept.iter().filter(|kept| Arc::ptr_eq(&kept.state, state)) {
+            free += kept.channel.capacity();
+            // One is the pool's own.
+            used += Rc::strong_count(&kept.open) - 1;
+        }
+        free < (free + used) / FREE_STREAMS_PART || (free == 0 && used > 0)
     }
 
     /// A connection that is kept while it is used was of use just `now`.

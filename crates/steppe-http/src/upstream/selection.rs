@@ -14,6 +14,7 @@ use crate::encoder::Encoder;
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
 use crate::head::RequestHead;
+use crate::limits::RESENDS_MAX;
 
 /// The path of one request through the servers of its upstream.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Selection {
     token: Option<u64>,
     pub(super) tried: Vec<Arc<TargetState>>,
     pub(super) retries: u32,
+    /// Times that the request was sent again for its connection alone.
+    resends: u32,
     /// The server that the next attempt goes to, and its index.
     pub(super) picked: Option<(Arc<TargetState>, usize)>,
 }
@@ -49,7 +52,16 @@ impl Selection {
         self.token = None;
         self.tried.clear();
         self.retries = 0;
+        self.resends = 0;
         self.picked = None;
+    }
+
+    /// Counts that the request is sent again for its connection alone; `false` where that was often
+    /// enough.
+    pub fn count_resend(&mut self) -> bool {
+        let may = self.resends < RESENDS_MAX;
+        self.resends += u32::from(may);
+        may
     }
 
     /// An attempt failed: another server comes next.

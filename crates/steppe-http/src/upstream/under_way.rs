@@ -41,16 +41,22 @@ impl UnderWay {
         Guard { all: self, this }
     }
 
+    /// Whether there is one to `target`.
+    pub(super) fn has(&self, target: &Arc<TargetState>) -> bool {
+        self.find(target).is_some()
+    }
+
+    fn find(&self, target: &Arc<TargetState>) -> Option<Rc<Establishing>> {
+        let all = self.0.borrow();
+        let mut all = all.iter();
+        all.find(|each| Arc::ptr_eq(&each.target, target))
+            .map(Rc::clone)
+    }
+
     /// Waits for the end of one to `target`; `false` where there is none, or it failed: the
     /// next one is for the caller to establish.
     pub(super) async fn wait(&self, target: &Arc<TargetState>) -> bool {
-        let found = {
-            let all = self.0.borrow();
-            let mut all = all.iter();
-            all.find(|each| Arc::ptr_eq(&each.target, target))
-                .map(Rc::clone)
-        };
-        let Some(found) = found else {
+        let Some(found) = self.find(target) else {
             return false;
         };
         found.over.notified().await;

@@ -16,12 +16,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use steppe_http::codec::DownstreamCodec;
-use steppe_http::error::GatewayError;
+use steppe_http::error::{GatewayError, Resend};
 use steppe_http::exchange::{Downstream, Outgoing, Part, Refusal, Sink, Source, Upstream};
 use steppe_http::field::{FieldBlock, FieldId, FieldList};
 use steppe_http::gateway::{self, Accepted, ClientContext, End, Rejected, Request};
 use steppe_http::head::{ContentLength, RequestHead, ResponseHead};
-use steppe_http::metrics::{CloseReason, Traffic};
+use steppe_http::metrics::Traffic;
 use steppe_http::upstream::channel::{Channel, Established, UpstreamCodec, UpstreamStream};
 use steppe_mem::{Buffer, Lease};
 use steppe_net::{Deadline, Transport};
@@ -633,10 +633,11 @@ impl ClientConnection {
         match error {
             LineError::Malformed => GatewayError::bad_response(),
             LineError::OverBudget => GatewayError::over_budget(),
-            LineError::Cut => GatewayError {
-                is_stale_connection: self.is_reused && !self.has_answered,
-                ..GatewayError::upstream(CloseReason::UpstreamReset, 502)
-            },
+            LineError::Cut => GatewayError::cut(if self.is_reused && !self.has_answered {
+                Resend::IfIdempotent
+            } else {
+                Resend::No
+            }),
         }
     }
 }

@@ -22,12 +22,12 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use steppe_http::codec::DownstreamCodec;
-use steppe_http::error::GatewayError;
+use steppe_http::error::{GatewayError, Resend};
 use steppe_http::exchange::{Downstream, Outgoing, Part, Refusal, Sink, Source, Upstream};
 use steppe_http::field::{FieldBlock, FieldList};
 use steppe_http::gateway::{self, Accepted, ClientContext, Request};
 use steppe_http::head::{ContentLength, RequestHead, ResponseHead};
-use steppe_http::metrics::{CloseReason, Traffic};
+use steppe_http::metrics::Traffic;
 use steppe_http::upstream::channel::{Channel, Established, UpstreamCodec, UpstreamStream};
 use steppe_mem::{Buffer, Lease};
 use steppe_net::Transport;
@@ -658,10 +658,11 @@ impl UpstreamStream for ClientStream {
 
 impl ClientStream {
     fn cut(&self) -> GatewayError {
-        GatewayError {
-            is_stale_connection: self.handle.id > 1 && !self.has_answered,
-            ..GatewayError::upstream(CloseReason::UpstreamReset, 502)
-        }
+        GatewayError::cut(if self.handle.id > 1 && !self.has_answered {
+            Resend::IfIdempotent
+        } else {
+            Resend::No
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use steppe_net::Deadline;
+use tokio::task::spawn_local;
 
 use super::retry::Verdict;
 use super::tap::ExchangeTap;
@@ -61,7 +62,13 @@ impl Exchange {
         let route = core.route.as_ref().expect("it was routed");
         let pool = route.pool().expect("it has servers");
         match pool.checkout(&mut core.selection)? {
-            Next::Stream(stream) => self.start(Attempt::Stream(stream), now),
+            Next::Stream(stream) => {
+                if pool.is_nearly_full(&stream) {
+                    let (pool, target) = (Rc::clone(pool), stream.target());
+                    spawn_local(async move { pool.connect_ahead(target).await });
+                }
+                self.start(Attempt::Stream(stream), now)
+            }
             Next::Connect => {
                 let selection = std::mem::take(&mut core.selection);
                 let ends = core.log.client.and_then(|ip| client.ends(ip));

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::{Core, Exchange, Stage};
 use crate::config::RetryOn;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, Resend};
 use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
 use crate::gateway::replay::Replay;
@@ -53,14 +53,14 @@ impl Exchange {
         let pool = route.pool().expect("it went to a server");
         let (_, state) = stream.split();
         let failure = core.verdict.close(result, &core.replay, pool, state, now);
-        let is_stale = matches!(result, Err(error) if error.is_stale_connection);
-        let is_again = core.replay.is_kept()
-            && (is_stale || core.is_retried(failure, result, pool, state, now));
+        let is_resent = matches!(result, Err(error) if core.may_resend(error.resend));
+        let is_again = is_resent
+            || (core.replay.may_repeat() && core.is_retried(failure, result, pool, state, now));
         if !is_again {
             pool.put_back(stream, now);
             return Ok(false);
         }
-        if is_stale {
+        if is_resent {
             // A connection that closed while idle says nothing of its server.
             let selection = std::mem::take(&mut core.selection);
             let ends = core.log.client.and_then(|ip| client.ends(ip));
@@ -97,7 +97,7 @@ impl Core {
             Some(failure) => pool.upstream().failed(target, failure, elapsed),
             None => target.answered(elapsed, now),
         }
-        let on = RetryOn::status(head.status).filter(|_| self.replay.is_kept());
+        let on = RetryOn::status(head.status).filter(|_| self.replay.may_repeat());
         verdict.is_turned_down =
             on.is_some_and(|on| pool.may_retry(&mut self.selection, on, target));
         if verdict.is_turned_down {
@@ -105,6 +105,17 @@ impl Core {
             return Err(GatewayError::upstream(reason, head.status));
         }
         pool.set_affinity(self.selection.token(), target, &mut head.fields)
+    }
+
+    /// Whether a request may be sent again on another connection; counts it if so. A server that
+    /// refuses again and again is not asked for ever.
+    fn may_resend(&mut self, resend: Resend) -> bool {
+        let may = match resend {
+            Resend::No => false,
+            Resend::IfIdempotent => self.replay.may_repeat(),
+            Resend::Any => self.replay.is_kept(),
+        };
+        may && self.selection.count_resend()
     }
 
     /// Whether an attempt that begins now has at least half of the time that the exchange may
@@ -181,7 +192,7 @@ impl Verdict {
     /// What an error says of the server. A client that is slow, or leaves, says nothing.
     fn blame(&self, error: &GatewayError, replay: &Replay) -> Option<Failure> {
         match error.reason {
-            CloseReason::UpstreamReset if !error.is_stale_connection => Some(Failure::Reset),
+            CloseReason::UpstreamReset if error.resend == Resend::No => Some(Failure::Reset),
             CloseReason::BadResponse => Some(Failure::Garbage),
             CloseReason::FirstByteTimeout | CloseReason::UpstreamIdleTimeout => {
                 Some(Failure::Timeout)

@@ -10,7 +10,7 @@ use http::Response;
 use steppe_mem::{Lease, Reservation};
 
 use super::shared::Shared;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, Resend};
 use crate::exchange::{Outgoing as Request, Part, Sink, Source, Upstream};
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
@@ -78,12 +78,9 @@ impl ClientStream {
         let sent = requests.send_request(request, follows.is_nothing());
         let (response, stream) = match sent {
             Ok(sent) => sent,
-            Err(error) => {
+            Err(_) => {
                 // It ended meanwhile: that is told as if the server had not answered.
-                self.failed = Some(GatewayError {
-                    is_stale_connection: self.is_reused,
-                    ..self.cut(&error)
-                });
+                self.failed = Some(GatewayError::cut(Resend::Any));
                 return Ok(());
             }
         };
@@ -101,7 +98,7 @@ impl ClientStream {
             return Poll::Ready(Ok(()));
         }
         if self.shared.is_closed.get() {
-            return Poll::Ready(Err(GatewayError::upstream(CloseReason::UpstreamReset, 502)));
+            return Poll::Ready(Err(GatewayError::cut(Resend::Any)));
         }
         if !self.shared.has_settings.get() {
             let mut waiting = self.shared.waiting.borrow_mut();
@@ -121,12 +118,11 @@ impl ClientStream {
         let is_unprocessed = error.reason() == Some(h2::Reason::REFUSED_STREAM)
             || (error.is_go_away() && error.is_remote());
         let is_dead = error.is_io() || error.get_io().is_some();
-        GatewayError {
-            is_stale_connection: self.is_reused
-                && !self.has_response_begun
-                && (is_unprocessed || is_dead),
-            ..GatewayError::upstream(CloseReason::UpstreamReset, 502)
-        }
+        GatewayError::cut(match self.has_response_begun {
+            false if is_unprocessed => Resend::Any,
+            false if is_dead && self.is_reused => Resend::IfIdempotent,
+            _ => Resend::No,
+        })
     }
 
     fn read_head<T>(

@@ -1,0 +1,122 @@
+//! Whether a server that sends nothing is still there: it is asked by PING (RFC 9113 §6.7).
+//!
+//! It is asked only while it owes a response, and seldom: servers of gRPC end connections that
+//! ping more often than every five minutes.
+
+use std::time::Instant;
+
+use crate::limits::{PING_AFTER, PING_EVERY, PING_TIMEOUT};
+
+/// What is known of a peer's silence.
+#[derive(Debug)]
+pub(super) struct Silence {
+    /// Bytes that had come when it was looked at last.
+    read: u64,
+    /// When it was asked last.
+    asked_at: Option<Instant>,
+    is_answer_due: bool,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Look again then.
+    Again(Instant),
+    /// Send a PING, and look again then.
+    Ask(Instant),
+    /// The peer is gone.
+    Gone,
+}
+
+impl Silence {
+    pub(super) fn new() -> Self {
+        Self {
+            read: 0,
+            asked_at: None,
+            is_answer_due: false,
+        }
+    }
+
+    /// Looks at how many bytes have come in all, at the times that it asks for.
+    pub(super) fn look(&mut self, read: u64, owes: Owes, now: Instant) -> Look {
+        let is_silent = std::mem::replace(&mut self.read, read) == read;
+        if is_silent && self.is_answer_due {
+            return Look::Gone;
+        }
+        self.is_answer_due = false;
+        let was_asked = |at: Instant| now.saturating_duration_since(at) < PING_EVERY;
+        if !is_silent || owes == Owes::Nothing || self.asked_at.is_some_and(was_asked) {
+            return Look::Again(now + PING_AFTER);
+        }
+        self.asked_at = Some(now);
+        self.is_answer_due = true;
+        Look::Ask(now + PING_TIMEOUT)
+    }
+}
+
+/// Whether the peer is to send something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owes {
+    Nothing,
+    Response,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_server_is_asked_once_and_then_gone() {
+        let start = Instant::now();
+        let mut silence = Silence::new();
+        let now = start + PING_AFTER;
+        assert_eq!(
+            silence.look(9, Owes::Response, now),
+            Look::Again(now + PING_AFTER)
+        );
+        let now = now + PING_AFTER;
+        assert_eq!(
+            silence.look(9, Owes::Response, now),
+            Look::Ask(now + PING_TIMEOUT)
+        );
+        assert_eq!(
+            silence.look(9, Owes::Response, now + PING_TIMEOUT),
+            Look::Gone
+        );
+    }
+
+    #[test]
+    fn whoever_answers_is_left_in_peace_for_a_while() {
+        let mut now = Instant::now();
+        let mut silence = Silence::new();
+        let mut asked = Vec::new();
+        // It answers each PING and sends nothing else, for half an hour.
+        let mut read = 0;
+        while asked.len() < 5 {
+            match silence.look(read, Owes::Response, now) {
+                Look::Again(at) => now = at,
+                Look::Ask(at) => {
+                    asked.push(now);
+                    read += 17;
+                    now = at;
+                }
+                Look::Gone => panic!("it answered"),
+            }
+        }
+        let pauses = asked.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(pauses.into_iter().all(|pause| pause >= PING_EVERY));
+    }
+
+    #[test]
+    fn a_server_that_owes_nothing_is_not_asked() {
+        let mut now = Instant::now();
+        let mut silence = Silence::new();
+        for _ in 0..10 {
+            assert_eq!(
+                silence.look(0, Owes::Nothing, now),
+                Look::Again(now + PING_AFTER)
+            );
+            now += PING_AFTER;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Connections to servers of HTTP/2: which requests are sent again, and when there is another one.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use steppe_testkit::{H2Frame, H2Server, Message, RawOrigin, Steppe, eventually};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+const MAX_CONCURRENT_STREAMS: u16 = 3;
+
+/// A node in front of one server of HTTP/2.
+fn in_front_of(server: SocketAddr) -> Steppe {
+    let server_is_h2 = "[http.upstream.origin]\nprotocol = \"h2c\"";
+    let toml = Steppe::PLAIN.replace("[http.upstream.origin]", server_is_h2);
+    Steppe::builder(STEPPE).with("origin", server).start(&toml)
+}
+
+/// A server whose connections follow `script`, and how many requests they have taken.
+fn server(
+    settings: &'static [(u16, u32)],
+    script: impl Fn(&mut H2Server<'_>, &AtomicUsize) + Send + Sync + 'static,
+) -> (RawOrigin, Arc<AtomicUsize>) {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&requests);
+    let origin = RawOrigin::start(move |peer| {
+        if let Some(mut server) = H2Server::begin(peer, settings) {
+            script(&mut server, &counter);
+        }
+    });
+    (origin, requests)
+}
+
+fn ok(stream: u32) -> [H2Frame; 2] {
+    [H2Frame::ok(stream), H2Frame::last_data(stream, "ok")]
+}
+
+fn post(node: &Steppe) -> Message {
+    node.exchange("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
+}
+
+fn get(node: &Steppe) -> Message {
+    node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+/// RFC 9113 §8.7: none of it was processed, so even what is not idempotent is sent again.
+#[test]
+fn a_refused_stream_is_sent_again() {
+    let (origin, requests) = server(&[], |server, requests| {
+        while let Some(stream) = server.request() {
+            match requests.fetch_add(1, Ordering::Relaxed) {
+                0 => server.send(&[H2Frame::refused(stream)]),
+                _ => server.send(&ok(stream)),
+            }
+        }
+    });
+    let node = in_front_of(origin.address());
+    let answer = post(&node);
+    assert_eq!((answer.status(), answer.text().as_str()), (200, "ok"));
+    assert_eq!(requests.load(Ordering::Relaxed), 2);
+    // With its content, both times.
+    assert_eq!(origin.received().matches("hello").count(), 2);
+}
+
+#[test]
+fn a_server_that_refuses_for_ever_is_not_asked_for_ever() {
+    let (origin, requests) = server(&[], |server, requests| {
+        while let Some(stream) = server.request() {
+            requests.fetch_add(1, Ordering::Relaxed);
+            server.send(&[H2Frame::refused(stream)]);
+        }
+    });
+    let node = in_front_of(origin.address());
+    assert_eq!(post(&node).status(), 502);
+    assert_eq!(get(&node).status(), 502);
+    assert_eq!(requests.load(Ordering::Relaxed), 2 * 4);
+}
+
+/// Streams beyond the last that GOAWAY names are sent again; those before it were processed.
+#[test]
+fn what_goaway_leaves_out_is_sent_again_on_another_connection() {
+    let (origin, requests) = server(&[], |server, requests| {
+        while let Some(stream) = server.request() {
+            requests.fetch_add(1, Ordering::Relaxed);
+            if server.index() == 0 {
+                server.send(&[H2Frame::goaway(0)]);
+                return server.drain();
+            }
+            server.send(&ok(stream));
+        }
+    });
+    let node = in_front_of(origin.address());
+    assert_eq!(post(&node).text(), "ok");
+    assert_eq!(
+        (origin.accepted(), requests.load(Ordering::Relaxed)),
+        (2, 2)
+    );
+}
+
+/// Whoever breaks off may have processed it.
+#[test]
+fn what_may_have_been_processed_is_not_sent_again() {
+    let (origin, requests) = server(&[], |server, requests| {
+        while let Some(stream) = server.request() {
+            requests.fetch_add(1, Ordering::Relaxed);
+            match stream {
+                1 => server.send(&ok(stream)),
+                _ => server.send(&[H2Frame::reset(stream)]),
+            }
+        }
+    });
+    let node = in_front_of(origin.address());
+    assert_eq!(post(&node).status(), 200);
+    assert_eq!(post(&node).status(), 502);
+    assert_eq!(requests.load(Ordering::Relaxed), 2);
+}
+
+/// A loss of the connection with many streams open: those that are idempotent are served.
+#[test]
+fn a_connection_that_is_lost_costs_what_is_not_idempotent() {
+    const STREAMS: usize = 100;
+    let (origin, requests) = server(&[], |server, requests| {
+        if server.index() == 0 {
+            // The first is served: a connection that never answered is no stale one.
+            let first = server.request();
+            first.iter().for_each(|stream| server.send(&ok(*stream)));
+            for _ in 0..STREAMS {
+                server.request();
+                requests.fetch_add(1, Ordering::Relaxed);
+            }
+            return;
+        }
+        while let Some(stream) = server.request() {
+            requests.fetch_add(1, Ordering::Relaxed);
+            server.send(&ok(stream));
+        }
+    });
+    let node = in_front_of(origin.address());
+    assert_eq!(get(&node).status(), 200);
+    let mut peers: Vec<_> = (0..STREAMS).map(|_| node.connect()).collect();
+    for (at, peer) in peers.iter_mut().enumerate() {
+        let method = if at % 2 == 0 { "GET" } else { "POST" };
+        peer.send(format!("{method} /{at} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    }
+    for (at, peer) in peers.iter_mut().enumerate() {
+        let expected = if at % 2 == 0 { 200 } else { 502 };
+        assert_eq!(peer.response().status(), expected, "{at}");
+    }
+    assert_eq!(requests.load(Ordering::Relaxed), STREAMS + STREAMS / 2);
+}
+
+/// No request waits for a connection that could have been there.
+#[test]
+fn the_next_connection_is_there_before_the_last_is_full() {
+    const STREAMS: u32 = 16;
+    let (origin, requests) = server(&[(MAX_CONCURRENT_STREAMS, STREAMS)], |server, requests| {
+        // None is answered.
+        while server.request().is_some() {
+            requests.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let node = in_front_of(origin.address());
+    let mut peers = Vec::new();
+    for taken in 1..=STREAMS as usize {
+        let mut peer = node.connect();
+        peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        peers.push(peer);
+        eventually("the request is taken", || {
+            requests.load(Ordering::Relaxed) == taken
+        });
+        if taken < STREAMS as usize * 7 / 8 {
+            assert_eq!(origin.accepted(), 1, "after {taken}");
+        }
+    }
+    eventually("another connection", || origin.accepted() == 2);
+}
+
+/// A server that has gone without a word is asked, and given up. Takes a minute.
+#[test]
+fn a_silent_server_is_asked_and_given_up() {
+    if std::env::var_os("STEPPE_LONG").is_none_or(|value| value != "1") {
+        return steppe_testkit::skip(
+            "a_silent_server_is_asked_and_given_up",
+            "takes long: STEPPE_LONG=1 runs it",
+        );
+    }
+    let pings = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&pings);
+    let (origin, _) = server(&[], move |server, _| {
+        while let Some(frame) = server.frame() {
+            if frame.kind == H2Frame::PING {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    let node = in_front_of(origin.address());
+    let mut peer = node.connect();
+    peer.patience(Duration::from_secs(120));
+    peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(peer.response().status(), 502);
+    assert_eq!(pings.load(Ordering::Relaxed), 1);
+}
