@@ -25,7 +25,7 @@ const SETTLED_BYTES: u64 = 128 << 10;
 /// WebSockets, and reloads.
 fn count() -> usize {
     let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
-    if is_long { 1_000 } else { 200 }
+    if is_long { 1_000 } else { 100 }
 }
 
 /// A node with a thousand routes, and two files that differ in each of them.
