@@ -23,15 +23,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use steppe_telemetry::{Collector, DescriptorEncoder, HistogramSum};
 
-use cells::OpenSum;
+use cells::{OpenCells, OpenSum, TotalCells};
 
 pub use close_reason::CloseReason;
 pub use generation::Generation;
 pub use handshake::Handshake;
 pub use labels::{Labels, NONE, RouteLabels};
 pub use worker::{
-    Answered, ListenerMetrics, RouteMetrics, Side, TotalMetrics, Traffic, UpstreamMetrics,
-    WorkerMetrics,
+    Answered, CountedStream, ListenerMetrics, RouteMetrics, Side, TotalMetrics, Traffic,
+    UpstreamMetrics, WorkerMetrics,
 };
 
 /// The metrics of all workers of a gateway.
@@ -53,6 +53,12 @@ pub struct Connections {
     pub upstream_active: u64,
     /// To servers, idle in a pool.
     pub upstream_idle: u64,
+    /// Streams of those from clients that carry several exchanges at a time.
+    pub downstream_streams: u64,
+    /// The same of those to servers.
+    pub upstream_streams: u64,
+    /// Exchanges that became tunnels.
+    pub tunnels: u64,
 }
 
 impl HttpMetrics {
@@ -108,10 +114,16 @@ impl HttpMetrics {
         let upstreams = || cells().flat_map(|cells| &cells.upstreams);
         let upstream = OpenSum::of(upstreams().map(|upstream| &upstream.connections)).open();
         let upstream_idle = upstreams().map(|upstream| upstream.idle.value()).sum();
+        let total = |of: fn(&TotalCells) -> &OpenCells| {
+            OpenSum::of(cells().map(|cells| of(&cells.totals))).open()
+        };
         Connections {
             downstream: OpenSum::of(listeners.map(|listener| &listener.connections)).open(),
             upstream_active: upstream.saturating_sub(upstream_idle),
             upstream_idle,
+            downstream_streams: total(|totals| &totals.downstream_streams),
+            upstream_streams: total(|totals| &totals.upstream_streams),
+            tunnels: total(|totals| &totals.tunnels),
         }
     }
 
@@ -129,19 +141,6 @@ impl HttpMetrics {
         let generation = self.generation();
         let routes = generation.workers.cells().flat_map(|cells| &cells.routes);
         HistogramSum::of(routes.map(|route| &route.latency))
-    }
-
-    /// Open tunnels.
-    #[must_use]
-    pub fn tunnels(&self) -> u64 {
-        let generation = self.generation();
-        OpenSum::of(
-            generation
-                .workers
-                .cells()
-                .map(|cells| &cells.totals.tunnels),
-        )
-        .open()
     }
 }
 
@@ -230,6 +229,7 @@ mod tests {
             downstream: 3,
             upstream_active: 1,
             upstream_idle: 4,
+            ..Connections::default()
         };
         assert_eq!(metrics.connections(), want);
         check(
@@ -254,7 +254,12 @@ mod tests {
         totals.traffic(Side::Downstream).written(200);
         totals.traffic(Side::Upstream).read(3_000);
         totals.traffic(Side::Upstream).written(40_000);
+        let stream = totals.traffic(Side::Downstream).stream();
+        drop(totals.traffic(Side::Upstream).stream());
         totals.tunnel_opened();
+        let open = metrics.connections();
+        let streams = (open.downstream_streams, open.upstream_streams);
+        assert_eq!((streams, open.tunnels), ((1, 0), 1));
         totals.closed(CloseReason::WriteStall);
         totals.closed(CloseReason::WriteStall);
         worker.upstream(1).replayed();
@@ -266,6 +271,8 @@ mod tests {
                 r#"steppe_http_downstream_bytes_total{direction="written"} 200"#,
                 r#"steppe_http_upstream_bytes_total{direction="read"} 3000"#,
                 r#"steppe_http_upstream_bytes_total{direction="written"} 40000"#,
+                r#"steppe_http_streams{side="downstream"} 1"#,
+                r#"steppe_http_streams_opened_total{side="upstream"} 1"#,
                 "steppe_http_tunnels 1",
                 "steppe_http_tunnels_opened_total 1",
                 r#"steppe_http_closed_total{reason="write_stall"} 2"#,
@@ -274,6 +281,7 @@ mod tests {
                 r#"steppe_http_upstream_connect_failures_total{upstream="api"} 1"#,
             ],
         );
+        drop(stream);
     }
 
     #[test]

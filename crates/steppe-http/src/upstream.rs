@@ -299,7 +299,9 @@ impl Pool {
         drop(in_flight);
         let Some(channel) = channel else {
             // Where it is shared, it was just of use.
-            return self.idle.touch(&open, now);
+            self.idle.touch(&open, now);
+            drop(open);
+            return self.count_idle();
         };
         self.keep(Kept {
             channel,
@@ -329,7 +331,8 @@ impl Pool {
         // One that names a client is of no use to another.
         let is_named = self.settings().proxy_protocol.is_some();
         if keepalive > 0 && !is_named && !self.is_retired.get() {
-            self.metrics.set_idle(self.idle.put(connection, keepalive));
+            self.idle.put(connection, keepalive);
+            self.count_idle();
         }
     }
 
@@ -343,11 +346,20 @@ impl Pool {
         }
         let idle_max = self.settings().timeouts.idle;
         let picker = self.picker.borrow();
-        let count = self.idle.sweep(|kept| {
+        self.idle.sweep(|kept| {
             let is_fresh = now.saturating_duration_since(kept.since) < idle_max;
             is_fresh && now < kept.open.ages_at && picker.has(&kept.state)
         });
-        self.metrics.set_idle(count);
+        self.count_idle();
+    }
+
+    fn count_idle(&self) {
+        let is_shared = self.connector.is_shared();
+        self.metrics.set_idle(if is_shared {
+            self.idle.unused()
+        } else {
+            self.idle.len()
+        });
     }
 
     /// Whether both keep the same idle connections.
@@ -416,7 +428,7 @@ impl Pool {
     /// A stream of a connection that is there.
     fn open_stream(&self, state: &Arc<TargetState>) -> Option<PooledStream> {
         let stream = self.idle.open_stream(state);
-        self.metrics.set_idle(self.idle.len());
+        self.count_idle();
         stream
     }
 

@@ -52,6 +52,19 @@ pub struct Sources {
     pub http: Arc<HttpMetrics>,
 }
 
+/// Open connections, as JSON.
+pub(crate) fn connections(http: &HttpMetrics) -> Value {
+    let open = http.connections();
+    json!({
+        "downstream": open.downstream,
+        "downstream_streams": open.downstream_streams,
+        "upstream_active": open.upstream_active,
+        "upstream_idle": open.upstream_idle,
+        "upstream_streams": open.upstream_streams,
+        "tunnels": open.tunnels,
+    })
+}
+
 /// The report, as JSON.
 ///
 /// # Errors
@@ -59,16 +72,10 @@ pub struct Sources {
 pub fn report(sources: &Sources) -> Result<Value, ReportError> {
     let attribution = Attribution::now()?;
     let sockets = socket_memory()?;
-    let connections = sources.http.connections();
     Ok(json!({
         "budget": account(&sources.budget.report()),
         "pool": pool_classes(),
-        "connections": {
-            "downstream": connections.downstream,
-            "upstream_active": connections.upstream_active,
-            "upstream_idle": connections.upstream_idle,
-            "tunnels": sources.http.tunnels(),
-        },
+        "connections": connections(&sources.http),
         "rss_bytes": attribution.rss_bytes,
         "pss_bytes": attribution.pss_bytes,
         "anonymous_rss_bytes": attribution.anonymous_bytes,

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use steppe_testkit::{H2Frame, H2Server, Message, RawOrigin, Steppe, eventually};
+use steppe_testkit::{
+    FieldSection, H2Frame, H2Peer, H2Server, Message, RawOrigin, Steppe, eventually,
+};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
+const ORIGIN: &str = "[http.upstream.origin]\n";
+const ORIGIN_OF_H2: &str = "[http.upstream.origin]\nprotocol = \"h2c\"\n";
+
 /// A node in front of one server of HTTP/2.
 fn in_front_of(server: SocketAddr) -> Steppe {
-    let server_is_h2 = "[http.upstream.origin]\nprotocol = \"h2c\"";
-    let toml = Steppe::PLAIN.replace("[http.upstream.origin]", server_is_h2);
+    let toml = Steppe::PLAIN.replace(ORIGIN, ORIGIN_OF_H2);
     Steppe::builder(STEPPE).with("origin", server).start(&toml)
 }
 
@@ -201,4 +205,50 @@ fn a_silent_server_is_asked_and_given_up() {
     peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(peer.response().status(), 502);
     assert_eq!(pings.load(Ordering::Relaxed), 1);
+}
+
+/// Streams are counted beside connections, on either side; a connection in use is not idle.
+#[test]
+fn streams_are_counted_while_they_are_open() {
+    let (origin, requests) = server(&[], |server, requests| {
+        let mut open = Vec::new();
+        while let Some(stream) = server.request() {
+            open.push(stream);
+            if requests.fetch_add(1, Ordering::Relaxed) == 2 {
+                open.drain(..).for_each(|stream| server.send(&ok(stream)));
+            }
+        }
+    });
+    let both = "protocols = [\"h1\", \"h2c\"]";
+    let toml = Steppe::PLAIN
+        .replace("protocols = [\"h1\"]", both)
+        .replace(ORIGIN, ORIGIN_OF_H2);
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let mut client = H2Peer::connect(node.gateway());
+    let streams = [0; 2].map(|_| client.request(&FieldSection::of("GET", "/")));
+    eventually("both are taken", || requests.load(Ordering::Relaxed) == 2);
+    let report = node.admin_json("/memory");
+    let open = &report["connections"];
+    assert_eq!(open["downstream"], 1);
+    assert_eq!(open["downstream_streams"], 2);
+    assert_eq!(open["upstream_streams"], 2);
+    assert_eq!(
+        (&open["upstream_active"], &open["upstream_idle"]),
+        (&1.into(), &0.into())
+    );
+    let metrics = node.metrics();
+    let of = |side| metrics.sum("steppe_http_streams", &[("side", side)]);
+    assert_eq!((of("downstream"), of("upstream")), (2.0, 2.0));
+    assert_eq!(get(&node).text(), "ok");
+    for stream in streams {
+        assert_eq!(client.answer(stream).text(), "ok");
+    }
+    eventually("none is open", || {
+        let open = node.admin_json("/memory")["connections"].take();
+        open["downstream_streams"] == 0
+            && open["upstream_streams"] == 0
+            && open["upstream_idle"] == 1
+    });
 }

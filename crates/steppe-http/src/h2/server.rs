@@ -32,7 +32,7 @@ use crate::limits::{
     LOCAL_RESETS_MAX,
 };
 use crate::linger::linger;
-use crate::metrics::CloseReason;
+use crate::metrics::{CloseReason, CountedStream, Traffic};
 
 impl DownstreamCodec for Http2 {
     fn serve(&self, connection: Accepted) {
@@ -62,6 +62,7 @@ struct Shared {
     open: Cell<usize>,
     windows: Windows,
     backlog: Backlog,
+    traffic: Traffic,
     /// The connection's task, for when there are none any more.
     task: RefCell<Option<Waker>>,
 }
@@ -112,7 +113,7 @@ async fn serve(accepted: Accepted) {
     let now = Instant::now();
     let carrier = Carrier::new(
         (transport, pending),
-        (settings.lease.clone(), traffic, charge),
+        (settings.lease.clone(), traffic.clone(), charge),
         PREFACE.len(),
         now,
     );
@@ -125,6 +126,7 @@ async fn serve(accepted: Accepted) {
                 open: Cell::new(0),
                 windows,
                 backlog: carrier.backlog(),
+                traffic,
                 task: RefCell::default(),
             });
             let mut connection = ServerConnection {
@@ -325,6 +327,7 @@ struct OpenStream {
     /// What its client may send.
     _window: Option<Window>,
     _charge: Reservation,
+    _counted: CountedStream,
 }
 
 impl OpenStream {
@@ -339,6 +342,7 @@ impl OpenStream {
             shared: Rc::clone(shared),
             _window: window,
             _charge: charge,
+            _counted: shared.traffic.stream(),
         })
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct TotalCells {
     pub(super) upstream: ByteCells,
     pub(super) closed: [Counter; CloseReason::ALL.len()],
     pub(super) tunnels: OpenCells,
+    pub(super) downstream_streams: OpenCells,
+    pub(super) upstream_streams: OpenCells,
     pub(super) handshakes: [Counter; Handshake::OUTCOMES.len()],
 }
 
@@ -145,6 +147,8 @@ impl Default for TotalCells {
             upstream: ByteCells::default(),
             closed: [const { Counter::new() }; CloseReason::ALL.len()],
             tunnels: OpenCells::default(),
+            downstream_streams: OpenCells::default(),
+            upstream_streams: OpenCells::default(),
             handshakes: [const { Counter::new() }; Handshake::OUTCOMES.len()],
         }
     }

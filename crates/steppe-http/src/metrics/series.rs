@@ -8,7 +8,7 @@ use std::fmt;
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::{DescriptorEncoder, HistogramSum};
 
-use super::cells::{ByteCells, CLASSES, OpenSum, RouteCells, TotalCells, UpstreamCells};
+use super::cells::{ByteCells, CLASSES, OpenCells, OpenSum, RouteCells, TotalCells, UpstreamCells};
 use super::close_reason::CloseReason;
 use super::generation::Generation;
 use super::handshake::Handshake;
@@ -51,6 +51,14 @@ const CLOSED: Family = Family::new(
 const HANDSHAKES: Family = Family::new(
     "steppe_http_tls_handshakes",
     "TLS handshakes with clients, by outcome",
+);
+const STREAMS: Family = Family::new(
+    "steppe_http_streams",
+    "Open streams of connections that several requests share",
+);
+const STREAMS_OPENED: Family = Family::new(
+    "steppe_http_streams_opened",
+    "Streams of connections that several requests share",
 );
 const TUNNELS: Family = Family::new("steppe_http_tunnels", "Open upgraded connections");
 const TUNNELS_OPENED: Family = Family::new("steppe_http_tunnels_opened", "Connections upgraded");
@@ -163,7 +171,24 @@ impl Generation {
             ([("outcome", outcome)], count)
         });
         HANDSHAKES.counters(encoder, handshakes)?;
-        let tunnels = OpenSum::of(workers.cells().map(|cells| &cells.totals.tunnels));
+        let sum = |of: fn(&TotalCells) -> &OpenCells| {
+            OpenSum::of(workers.cells().map(|cells| of(&cells.totals)))
+        };
+        let streams = [
+            (
+                [("side", "downstream")],
+                sum(|totals| &totals.downstream_streams),
+            ),
+            (
+                [("side", "upstream")],
+                sum(|totals| &totals.upstream_streams),
+            ),
+        ];
+        let open = streams.iter().map(|(side, sum)| (*side, sum.open()));
+        STREAMS.gauges(encoder, open)?;
+        let opened = streams.iter().map(|(side, sum)| (*side, sum.opened));
+        STREAMS_OPENED.counters(encoder, opened)?;
+        let tunnels = sum(|totals| &totals.tunnels);
         TUNNELS.gauge(encoder, tunnels.open())?;
         TUNNELS_OPENED.counter(encoder, tunnels.opened)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use steppe_telemetry::Writer;
 
-use super::cells::{self, Cells, ListenerCells, RouteCells, TotalCells, UpstreamCells};
+use super::cells::{self, Cells, ListenerCells, OpenCells, RouteCells, TotalCells, UpstreamCells};
 use super::close_reason::CloseReason;
 use super::handshake::Handshake;
 
@@ -196,7 +196,7 @@ pub enum Side {
     Upstream,
 }
 
-/// Counts the bytes of connections.
+/// Counts the bytes of connections, and the streams of those that are shared.
 #[derive(Debug, Clone)]
 pub struct Traffic {
     totals: Option<Handle<TotalCells>>,
@@ -225,12 +225,44 @@ impl Traffic {
         self.count(0, bytes);
     }
 
+    /// A stream of a connection that several exchanges share, until what is returned is dropped.
+    #[must_use]
+    pub fn stream(&self) -> CountedStream {
+        let counted = CountedStream(self.clone());
+        if let Some(streams) = counted.cells() {
+            streams.opened.increment();
+        }
+        counted
+    }
+
     #[inline]
     fn count(&self, read: usize, written: usize) {
         let Some(totals) = &self.totals else { return };
         match self.side {
             Side::Downstream => totals.0.downstream.count(read, written),
             Side::Upstream => totals.0.upstream.count(read, written),
+        }
+    }
+}
+
+/// Counts an open stream.
+#[derive(Debug)]
+pub struct CountedStream(Traffic);
+
+impl CountedStream {
+    fn cells(&self) -> Option<&OpenCells> {
+        let totals = &self.0.totals.as_ref()?.0;
+        Some(match self.0.side {
+            Side::Downstream => &totals.downstream_streams,
+            Side::Upstream => &totals.upstream_streams,
+        })
+    }
+}
+
+impl Drop for CountedStream {
+    fn drop(&mut self) {
+        if let Some(streams) = self.cells() {
+            streams.closed.increment();
         }
     }
 }

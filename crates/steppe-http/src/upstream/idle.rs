@@ -67,8 +67,8 @@ impl IdleChannels {
         idle
     }
 
-    /// Keeps one more, `most` of them at once; says how many there are then.
-    pub(super) fn put(&self, mut connection: Kept, most: usize) -> usize {
+    /// Keeps one more, `most` of them at once.
+    pub(super) fn put(&self, mut connection: Kept, most: usize) {
         let mut kept = self.kept.borrow_mut();
         if self.is_quiet(&mut connection) {
             if kept.len() >= most {
@@ -76,7 +76,6 @@ impl IdleChannels {
             }
             kept.push(connection);
         }
-        kept.len()
     }
 
     /// A stream of the connection to `state` that was used last: the others may close for
@@ -135,15 +134,14 @@ impl IdleChannels {
         }
     }
 
-    /// Closes those that have ended, or that `is_kept` is not for; says how many are left.
-    pub(super) fn sweep(&self, is_kept: impl Fn(&Kept) -> bool) -> usize {
+    /// Closes those that have ended, or that `is_kept` is not for.
+    pub(super) fn sweep(&self, is_kept: impl Fn(&Kept) -> bool) {
         let mut kept = self.kept.borrow_mut();
         kept.retain_mut(|kept| is_kept(kept) && self.is_quiet(kept));
         if kept.len() * 4 < kept.capacity() {
             let room = kept.len() * 2;
             kept.shrink_to(room);
         }
-        kept.len()
     }
 
     /// Closes all of them.
@@ -153,6 +151,13 @@ impl IdleChannels {
 
     pub(super) fn len(&self) -> usize {
         self.kept.borrow().len()
+    }
+
+    /// Those that carry no exchange, of connections that are shared.
+    pub(super) fn unused(&self) -> usize {
+        let kept = self.kept.borrow();
+        let is_unused = |kept: &&Kept| Rc::strong_count(&kept.open) == 1;
+        kept.iter().filter(is_unused).count()
     }
 
     /// Whether nothing has come; what comes later wakes the task that watches.

@@ -31,7 +31,8 @@ fn node() -> Value {
         "allocator": { "live_bytes": 1 << 20, "retained_bytes": 600 << 10, "dirty_bytes": 64 << 10 },
         "requests_per_second": 1500.0, "p50_ms": 0.42, "p99_ms": 2.5,
         "connections": {
-            "downstream": 16, "upstream_active": 9, "upstream_idle": 7, "tunnels": 1,
+            "downstream": 16, "downstream_streams": 40,
+            "upstream_active": 9, "upstream_idle": 7, "upstream_streams": 12, "tunnels": 1,
         },
         "upstreams": [{ "name": "api", "servers": [
             { "server": "10.0.0.1:80", "state": "healthy", "reason": null, "active": 4,
@@ -70,7 +71,7 @@ fn press(view: &mut View, code: KeyCode) -> bool {
 fn the_screen_shows_budget_rates_accounts_upstreams_and_errors() {
     expect![[r#"
         "steppe 127.0.0.1:9900  ready  1.0.0  up 90 s                                    "
-        "clients 16  upstream 9 active, 7 idle  tunnels 1                                "
+        "clients 16, streams 40  upstream 9 active, 7 idle, streams 12  tunnels 1        "
         "resident 12.0 MiB  allocated 900.0 KiB  retained 600.0 KiB  dirty 64.0 KiB      "
         "┌memory budget─────────────────────────────────────────────────────────────────┐"
         "│████                  3.0 MiB of 64.0 MiB, peak 6.0 MiB                       │"
@@ -109,7 +110,7 @@ fn plain_text_says_the_same() {
         steppe 1.0.0  ready
         up 90 s
         requests 1500.0/s  p50 0.42 ms  p99 2.50 ms
-        clients 16  upstream 9 active, 7 idle  tunnels 1
+        clients 16, streams 40  upstream 9 active, 7 idle, streams 12  tunnels 1
         resident 12.0 MiB  allocated 900.0 KiB  retained 600.0 KiB  dirty 64.0 KiB
 
         account                                      reserved         peak        limit  refused

@@ -219,10 +219,12 @@ pub(super) fn memory(node: &Value) -> String {
 pub(super) fn connections(node: &Value) -> String {
     let connections = &node["connections"];
     format!(
-        "clients {}  upstream {} active, {} idle  tunnels {}",
+        "clients {}, streams {}  upstream {} active, {} idle, streams {}  tunnels {}",
         text(&connections["downstream"]),
+        text(&connections["downstream_streams"]),
         text(&connections["upstream_active"]),
         text(&connections["upstream_idle"]),
+        text(&connections["upstream_streams"]),
         text(&connections["tunnels"]),
     )
 }

@@ -8,6 +8,7 @@ use http::uri::Scheme;
 use crate::h2::backlog::Backlog;
 use crate::h2::windows::Windows;
 use crate::limits::UPSTREAM_STREAMS_MAX;
+use crate::metrics::Traffic;
 use crate::upstream::channel::Established;
 
 /// What the task of a connection, its streams and the pool know of it.
@@ -15,6 +16,7 @@ use crate::upstream::channel::Established;
 pub(super) struct Shared {
     /// Of what is asked for on it.
     pub(super) scheme: Scheme,
+    pub(super) traffic: Traffic,
     /// Streams whose exchange is not over.
     pub(super) open: Cell<usize>,
     /// A stream was opened on it before.
@@ -45,6 +47,7 @@ impl Shared {
             } else {
                 Scheme::HTTP
             },
+            traffic: connection.traffic.clone(),
             open: Cell::new(0),
             is_used: Cell::new(false),
             is_closed: Cell::new(false),

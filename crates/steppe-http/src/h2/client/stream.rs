@@ -18,7 +18,7 @@ use crate::h2::websocket::Tunnel;
 use crate::h2::windows::Window;
 use crate::head::{ContentLength, ResponseHead};
 use crate::limits::{H2_UPSTREAM_STREAM_BYTES, INTERIM_RESPONSES_MAX};
-use crate::metrics::CloseReason;
+use crate::metrics::{CloseReason, CountedStream};
 use crate::upstream::channel::{Channel, UpstreamStream};
 
 pub(super) struct ClientStream {
@@ -42,6 +42,7 @@ pub(super) struct ClientStream {
     window: Option<Window>,
     lease: Option<Lease>,
     charge: Option<Reservation>,
+    _counted: CountedStream,
 }
 
 impl ClientStream {
@@ -50,6 +51,7 @@ impl ClientStream {
         Self {
             requests,
             is_reused: shared.is_used.replace(true),
+            _counted: shared.traffic.stream(),
             shared,
             outgoing: None,
             response: None,

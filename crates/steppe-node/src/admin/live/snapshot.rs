@@ -89,7 +89,6 @@ fn rss_bytes() -> u64 {
 /// The event's data.
 pub(super) fn snapshot(content: &Content, uptime: Duration, last: Sample) -> Value {
     let budget = content.memory.budget.report();
-    let connections = content.memory.http.connections();
     json!({
         "at_ms": last.at_ms,
         "version": cli::version(),
@@ -104,12 +103,7 @@ pub(super) fn snapshot(content: &Content, uptime: Duration, last: Sample) -> Val
         "requests_per_second": rounded(last.requests_per_second),
         "p50_ms": Sample::milliseconds(last.p50_ms),
         "p99_ms": Sample::milliseconds(last.p99_ms),
-        "connections": {
-            "downstream": connections.downstream,
-            "upstream_active": connections.upstream_active,
-            "upstream_idle": connections.upstream_idle,
-            "tunnels": content.memory.http.tunnels(),
-        },
+        "connections": memory::connections(&content.memory.http),
         "upstreams": upstreams::list(content),
         "reload": content.config.report(),
         "events": recent(&content.recent),

@@ -265,9 +265,12 @@ function showTiles(node) {
   setText(byId("p50"), milliseconds(node.p50_ms));
   setText(byId("p99"), milliseconds(node.p99_ms));
   setText(byId("clients"), count(connections.downstream));
-  setText(byId("tunnels"), `${count(connections.tunnels)} tunnels`);
+  setText(
+    byId("tunnels"),
+    `${count(connections.downstream_streams)} streams, ${count(connections.tunnels)} tunnels`,
+  );
   setText(byId("active"), count(connections.upstream_active));
-  setText(byId("idle"), `${count(connections.upstream_idle)} idle`);
+  setText(byId("idle"), `${count(connections.upstream_streams)} streams, ${count(connections.upstream_idle)} idle`);
   setText(byId("rss"), bytes(node.rss_bytes));
   setText(byId("live"), `${bytes(node.allocator_live_bytes)} allocated`);
 }
