@@ -26,6 +26,7 @@ struct Site {
     builder: SteppeBuilder<'static>,
     certificates: Vec<String>,
     lines: Vec<String>,
+    protocols: &'static str,
     config: String,
 }
 
@@ -36,6 +37,7 @@ impl Site {
             builder: Steppe::builder(STEPPE),
             certificates: Vec::new(),
             lines: Vec::new(),
+            protocols: r#"["h1"]"#,
             config: Steppe::PLAIN.to_owned(),
         };
         site.and(certificate, "")
@@ -51,6 +53,11 @@ impl Site {
             "{{ cert = \"{{scratch}}/{cert}\", key = \"{{scratch}}/{key}\"{further} }}"
         ));
         self
+    }
+
+    /// Its listener speaks these.
+    fn speaking(self, protocols: &'static str) -> Self {
+        Self { protocols, ..self }
     }
 
     /// A line of the listener.
@@ -81,7 +88,8 @@ impl Site {
     #[track_caller]
     fn start(self, origin: impl ToString) -> Steppe {
         let listener = format!(
-            "protocols = [\"h1\"]\ntls.certificates = [{}]\n{}\n",
+            "protocols = {}\ntls.certificates = [{}]\n{}\n",
+            self.protocols,
             self.certificates.join(", "),
             self.lines.join("\n")
         );

@@ -1,18 +1,23 @@
 //! A Host whose certificate is another one than the client was shown: 421 (RFC 9110 §15.5.20).
 
-use steppe_testkit::{Authority, KeyKind, Leaf, Peer, RawOrigin, Steppe, TlsClient};
+use steppe_testkit::{
+    Authority, FieldSection, H2Peer, KeyKind, Leaf, Peer, RawOrigin, Steppe, TlsClient,
+};
 
 use super::{OK, Site};
 
 /// A node with sites `a.example`, `*.a.example` and `b.example`.
 fn node(origin: &RawOrigin) -> Steppe {
+    site().start(origin.address())
+}
+
+fn site() -> Site {
     let authority = Authority::new("servers");
     let a = authority.issue(&Leaf::named(&["a.example", "also-a.example"]));
     let wild = authority.issue(&Leaf::named(&["*.a.example"]));
     let b = authority.issue(&Leaf::named(&["b.example"]));
     let b_rsa = authority.issue(&Leaf::named(&["b.example"]).key(KeyKind::Rsa2048));
-    let site = Site::serving(&a).and(&wild, "").and(&b, "").and(&b_rsa, "");
-    site.start(origin.address())
+    Site::serving(&a).and(&wild, "").and(&b, "").and(&b_rsa, "")
 }
 
 fn statuses(peer: &mut Peer, hosts: &[&str]) -> Vec<u16> {
@@ -94,5 +99,36 @@ fn a_resumed_session_is_held_against_the_name_of_its_own_hello() {
         let mut peer = client.connect(node.gateway(), "b.example");
         assert_eq!(statuses(&mut peer, &["b.example", "a.example"]), [200, 421]);
         assert_eq!(peer.is_resumed(), is_resumed);
+    }
+}
+
+/// Clients of HTTP/2 use a connection for other names too, where the address is the same
+/// (RFC 9113 §9.1.1): each request is held against the certificate by its `:authority`.
+#[test]
+fn coalesced_requests_are_held_against_the_certificate() {
+    let origin = RawOrigin::answering(OK);
+    let node = site().speaking(r#"["h1", "h2"]"#).start(origin.address());
+    let client = TlsClient::new().alpn(&["h2"]);
+    let peer = client.connect(node.gateway(), "a.example");
+    let mut peer = H2Peer::begin(peer, &[]);
+    let hosts = [
+        "a.example",
+        "b.example",
+        "also-a.example",
+        "B.EXAMPLE",
+        "a.example",
+    ];
+    let statuses = hosts.map(|host| {
+        let request = FieldSection::default()
+            .field(":method", "GET")
+            .field(":scheme", "https")
+            .field(":authority", host)
+            .field(":path", format!("/{host}"));
+        peer.exchange(&request).status
+    });
+    assert_eq!(statuses, [200, 421, 200, 421, 200].map(Some));
+    let received = origin.received();
+    for host in ["b.example", "B.EXAMPLE"] {
+        assert!(!received.contains(&format!("GET /{host}")), "{received}");
     }
 }
