@@ -7,10 +7,9 @@ use anyhow::{Context, Result, ensure};
 use super::measure::{Contestant, Results, Saturation, Subject, Transfer, WARM_UP_SECONDS};
 use super::{Bench, TRANSFER_CONNECTIONS};
 use crate::load::h2::{self as client, Decoder};
-use crate::load::h2load::{Extent, Load, Report};
+use crate::load::h2load::{Load, Report};
 use crate::load::stream::{Endpoint, Protocol};
 use crate::load::transfer::Direction;
-use crate::load::wrk;
 use crate::peer::{Transport, origin};
 use crate::process;
 
@@ -109,9 +108,12 @@ pub async fn probe(subject: &Subject) -> Result<()> {
 /// When h2load fails.
 pub async fn warm_up(subject: &Subject, bench: &Bench) -> Result<()> {
     let load = SHAPES[0].load(subject);
-    let extent = Extent::Seconds(WARM_UP_SECONDS);
-    load.run(extent, &bench.setup.run_dir).await.map(drop)
+    let run = load.run(WARM_UP_REQUESTS, &bench.setup.run_dir);
+    run.await.map(drop)
 }
+
+/// Half a second of the fastest, and four requests on each stream.
+const WARM_UP_REQUESTS: u64 = 4 * STREAMS_MAX as u64;
 
 /// Small bodies as fast as they go, over so many streams a connection as each shape has.
 ///
@@ -127,11 +129,11 @@ pub async fn requests(
     for (place, shape) in shapes.filter(|(_, shape)| shape.wire == wire) {
         let load = shape.load(&contestant.subject);
         let run_dir = &bench.setup.run_dir;
-        let warm = load.run(Extent::Seconds(WARM_UP_SECONDS), run_dir).await?;
-        let extent = requests_of(&warm.summary, bench.plan.seconds, shape.streams)?;
+        let warm = load.run(WARM_UP_REQUESTS, run_dir).await?.summary;
+        let requests = WARM_UP_REQUESTS.max(as_many(warm.requests_per_second(), bench));
         let process = contestant.server.process();
         let before = process::cpu(process)?;
-        let report = load.run(extent, run_dir).await?;
+        let report = load.run(requests, run_dir).await?;
         let usage = process::cpu(process)?.since(&before);
         judge(results, &report, origin::SMALL_BYTES);
         let run = Saturation::of(&report.summary, usage, process::memory(process)?);
@@ -150,11 +152,14 @@ pub async fn requests(
     Ok(())
 }
 
-/// As many as the rate of the warm-up takes for `seconds`, and each stream some.
-fn requests_of(warm: &wrk::Summary, seconds: u64, streams: usize) -> Result<Extent> {
-    let rate = warm.requests.max(1);
-    let least = u64::try_from(4 * CONNECTIONS * streams)?;
-    Ok(Extent::Requests((rate * seconds).max(least)))
+/// As many as this rate takes for the time of a run; none of a rate that is none.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count of requests"
+)]
+fn as_many(rate: f64, bench: &Bench) -> u64 {
+    (rate * bench.plan.seconds as f64) as u64
 }
 
 /// 1 MB bodies each way over TLS.
@@ -178,9 +183,7 @@ pub async fn bodies(contestant: &Contestant, results: &mut Results, bench: &Benc
         let bodies = (bench.plan.transfer.as_secs() * BODIES_A_SECOND).max(1);
         let process = contestant.server.process();
         let before = process::cpu(process)?;
-        let report = load
-            .run(Extent::Requests(bodies), &bench.setup.run_dir)
-            .await?;
+        let report = load.run(bodies, &bench.setup.run_dir).await?;
         let usage = process::cpu(process)?.since(&before);
         judge(results, &report, direction.response_bytes());
         let moved = report.summary.requests as f64 * origin::LARGE_BYTES as f64 / 1e9;

@@ -1,7 +1,7 @@
 //! h2load: many streams on each connection, on one thread.
 //!
 //! Invariant: a run sends a number of requests and ends when all are answered, so that none is in
-//! the proxy's CPU time and not in the count. Percentiles are of its log, where every request has a
+//! the proxy's CPU time and not in the count, and none that was given up meets the next run. Percentiles are of its log, where every request has a
 //! line. As wrk's, its loop is closed.
 
 use std::fs;
@@ -29,14 +29,6 @@ pub struct Load {
     pub content: Option<PathBuf>,
 }
 
-/// When a run ends.
-#[derive(Debug, Clone, Copy)]
-pub enum Extent {
-    /// What is in flight then is given up: good for a warm-up only.
-    Seconds(u64),
-    Requests(u64),
-}
-
 /// What a run did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -56,11 +48,11 @@ pub fn program() -> Result<PathBuf> {
 }
 
 impl Load {
-    /// Runs it.
+    /// Sends so many requests.
     ///
     /// # Errors
     /// When it isn't installed, ends badly, or reports nothing.
-    pub async fn run(&self, extent: Extent, run_dir: &Path) -> Result<Report> {
+    pub async fn run(&self, requests: u64, run_dir: &Path) -> Result<Report> {
         let log = run_dir.join("h2load.log");
         // It adds to what is there.
         let _ = fs::remove_file(&log);
@@ -76,16 +68,12 @@ impl Load {
                 "X25519",
             ])
             .args(["--npn-list", "h2"])
+            .args(["--requests", &requests.to_string()])
+            .arg(format!("--log-file={}", log.display()))
             .arg(format!("--connect-to={}", self.address));
         if let Some(content) = &self.content {
             command.arg("--data").arg(content);
         }
-        match extent {
-            Extent::Seconds(seconds) => command.args(["--duration", &format!("{seconds}s")]),
-            Extent::Requests(requests) => command
-                .args(["--requests", &requests.to_string()])
-                .arg(format!("--log-file={}", log.display())),
-        };
         let output = command
             .arg(&self.url)
             .stdin(Stdio::null())
@@ -102,10 +90,8 @@ impl Load {
         );
         let mut report =
             parse(&text).with_context(|| format!("h2load reported nothing: {text}"))?;
-        if matches!(extent, Extent::Requests(_)) {
-            let log = fs::read_to_string(&log).context("h2load wrote no log")?;
-            report.summary.set_percentiles(latencies_us(&log));
-        }
+        let log = fs::read_to_string(&log).context("h2load wrote no log")?;
+        report.summary.set_percentiles(latencies_us(&log));
         Ok(report)
     }
 }

@@ -62,7 +62,10 @@ fn config(setup: &Setup, transport: Transport) -> String {
         let options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
         cluster["typed_extension_protocol_options"] = json!({options: {
             "@type": format!("type.googleapis.com/{options}"),
-            "explicit_http_config": {"http2_protocol_options": {}},
+            "explicit_http_config": {"http2_protocol_options": {
+                // The origin takes 128, and refuses what comes before Envoy has heard of that.
+                "max_concurrent_streams": 100,
+            }},
         }});
     }
     let resources = json!({"listeners": listeners(setup, transport), "clusters": [cluster]});
