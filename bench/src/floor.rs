@@ -8,6 +8,8 @@
 //! interim response, has no timeout, and drops a connection at whatever it does not expect. Nobody
 //! should run it for anything but this bench.
 
+pub mod h2;
+
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

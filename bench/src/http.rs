@@ -1,4 +1,5 @@
-//! `steppe-bench http`: the HTTP/1.1 gateway beside its peers, in interleaved rounds, with TLS too.
+//! `steppe-bench http`: the gateway beside its peers, in interleaved rounds, with TLS, HTTP/2 and
+//! gRPC too.
 //!
 //! All proxies are started once and stay up, idle but for the one that is measured; a round runs
 //! every proxy through each phase, in an order that changes, so that a slow minute of the machine
@@ -6,6 +7,7 @@
 //! started anew, since neither may touch the timings.
 
 mod fleet;
+mod h2;
 mod measure;
 mod pairs;
 mod report;
@@ -19,11 +21,13 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
 use self::fleet::Fleet;
-use self::measure::{Contestant, Results};
+use self::h2::Wire;
+use self::measure::{Contestant, Results, Subject};
+use crate::load::ghz::Ghz;
 use crate::load::transfer::Direction;
-use crate::load::wrk;
+use crate::load::{h2load, wrk};
 use crate::peer::credentials::Credentials;
-use crate::peer::{Proxy, Setup, Transport, origin};
+use crate::peer::{Proxy, Setup, Transport, go, origin};
 use crate::server::Server;
 use crate::{machine, stats};
 
@@ -68,19 +72,21 @@ pub struct Options {
     /// Only the peers: shows what the machine and the bench itself are worth
     #[arg(long, conflicts_with = "steppe")]
     without_steppe: bool,
-    /// A first impression in about two minutes
+    /// A first impression in some ten minutes
     #[arg(long)]
     quick: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  steppe-bench http                          the whole table, about half an hour
+  steppe-bench http                          the whole table, about an hour and a half
   steppe-bench http --quick --peers nginx    a first impression
   steppe-bench http --rounds 10 --peers nginx,floor --phases saturation
                                              CPU a request alone, in pairs to tell 2 % apart
   steppe-bench http --phases tls-saturation,tls-handshakes,tls-resumed,tls-bodies,tls-upstream
                                              what TLS costs, without the phases that lack it
+  steppe-bench http --phases h2-tls,h2-clear,h2-bodies,h2-upstream,h2-grpc
+                                             HTTP/2 and gRPC alone
   steppe-bench http --steppe target/release/steppe
                                              a binary that is there already
   steppe-bench http --rate 5000              the open loop at one rate for all
@@ -113,16 +119,26 @@ const FILES_SPARE: usize = 1_024;
 /// # Errors
 /// When something can't be started, or a port is taken.
 pub async fn run(options: &Options) -> Result<bool> {
-    let mut plan = options.plan();
+    let (mut plan, mut skipped) = (options.plan(), Vec::new());
+    plan.leave_out_without_h2load(&mut skipped);
     let setup = prepare(options, &mut plan)?;
+    let _grpc_server;
+    let mut ghz = None;
+    if plan.phases.contains(&Phase::H2Grpc) {
+        match prepare_grpc(&setup).await {
+            Ok(ready) => (ghz, _grpc_server) = (Some(ready.0), ready.1),
+            Err(error) => plan.leave_out(Phase::H2Grpc, &error, &mut skipped),
+        }
+    }
     let bench = Bench {
         wrk: wrk::Files::create(&setup.run_dir)?,
+        ghz,
         plan,
         setup,
     };
     let origin = origin::prepare(&bench.setup)?;
     let _origin = Server::start(&origin, &bench.setup.run_dir).await?;
-    let (mut fleets, mut skipped) = (Vec::new(), Vec::new());
+    let mut fleets = Vec::new();
     for transport in bench.plan.transports() {
         fleets.push(Fleet::start(transport, options, &bench.setup, &mut skipped).await?);
     }
@@ -130,7 +146,8 @@ pub async fn run(options: &Options) -> Result<bool> {
     for round in 0..bench.plan.rounds {
         run_round(&mut fleets, &bench, round).await?;
     }
-    for fleet in fleets.iter_mut().filter(|fleet| !fleet.transport.is_tls()) {
+    let plain = |fleet: &&mut Fleet| fleet.transport == Transport::Plain;
+    for fleet in fleets.iter_mut().filter(plain) {
         for (contestant, results) in fleet.contestants.iter_mut().zip(&mut fleet.results) {
             measure::syscalls(contestant, results, &bench).await?;
         }
@@ -145,6 +162,7 @@ struct Bench {
     plan: Plan,
     setup: Setup,
     wrk: wrk::Files,
+    ghz: Option<Ghz>,
 }
 
 impl Options {
@@ -188,13 +206,53 @@ impl Plan {
     /// Those that its phases need, each once.
     fn transports(&self) -> Vec<Transport> {
         let mut transports = Vec::new();
-        for transport in self.phases.iter().map(|phase| phase.transport()) {
+        for &transport in self.phases.iter().flat_map(|phase| phase.transports()) {
             if !transports.contains(&transport) {
                 transports.push(transport);
             }
         }
         transports
     }
+
+    fn leave_out(&mut self, phase: Phase, reason: &anyhow::Error, skipped: &mut Vec<String>) {
+        self.phases.retain(|other| *other != phase);
+        let name = phase.to_possible_value();
+        let name = name.as_ref().map_or("a phase", |value| value.get_name());
+        let reason = format!("{name}: {reason:#}");
+        eprintln!("skipped {reason}");
+        skipped.push(reason);
+    }
+
+    /// Idle connections need it too, to warm a server up.
+    fn leave_out_without_h2load(&mut self, skipped: &mut Vec<String>) {
+        if let Err(error) = h2load::program() {
+            let needing = [
+                Phase::H2Tls,
+                Phase::H2Clear,
+                Phase::H2Bodies,
+                Phase::H2Upstream,
+            ];
+            for phase in needing {
+                if self.phases.contains(&phase) {
+                    self.leave_out(phase, &error, skipped);
+                }
+            }
+        }
+    }
+
+    /// Connections that a proxy has to carry on one side.
+    fn connections(&self) -> usize {
+        let has_streams = self.transports().iter().any(|with| with.has_streams());
+        let streams = if has_streams { h2::STREAMS_MAX } else { 0 };
+        self.idle.max(streams)
+    }
+}
+
+/// The server that is called, and what calls it.
+async fn prepare_grpc(setup: &Setup) -> Result<(Ghz, Server)> {
+    let ghz = Ghz::create(go::ghz(setup)?, &setup.run_dir)?;
+    let server = go::prepare_grpc(setup)?;
+    Ok((ghz, Server::start(&server, &setup.run_dir).await?))
 }
 
 /// Folders, certificates, and file limits that carry the idle connections, or fewer of those.
@@ -209,7 +267,12 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
     let run_dir = cache_dir.join("run");
     std::fs::create_dir_all(&run_dir)
         .with_context(|| format!("cannot create {}", run_dir.display()))?;
-    let files_max = machine::raise_file_limit(u64::try_from(2 * plan.idle + FILES_SPARE)?);
+    let proxies = options.proxies().len();
+    let kept = |with: &Transport| proxies * usize::from(with.keepalive());
+    // A proxy that is idle keeps what it has.
+    let kept: usize = plan.transports().iter().map(kept).sum();
+    let files = kept.max(2 * plan.connections()) + FILES_SPARE;
+    let files_max = machine::raise_file_limit(u64::try_from(files)?);
     // A proxy keeps a file free for the server's side of each client, and takes no more clients.
     let carried = usize::try_from(files_max)?.saturating_sub(FILES_SPARE) / 2;
     if carried < plan.idle {
@@ -221,7 +284,8 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
         run_dir,
         cache_dir,
         root: root.to_owned(),
-        connections_max: u64::try_from(plan.idle + FILES_SPARE / 2)?,
+        connections_max: u64::try_from(plan.connections() + FILES_SPARE / 2)?,
+        origin_connections_max: u64::try_from(kept + FILES_SPARE / 2)?,
         files_max,
         steppe: options.steppe.clone(),
     })
@@ -230,12 +294,16 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
 /// Each phase runs all proxies before the next one begins: pairs are as close in time as can be.
 async fn run_round(fleets: &mut [Fleet], bench: &Bench, round: usize) -> Result<()> {
     for phase in &bench.plan.phases {
-        let fleet = fleets
-            .iter_mut()
-            .find(|fleet| fleet.transport == phase.transport())
-            .context("a phase without its proxies")?;
-        ensure!(!fleet.contestants.is_empty(), "no proxy to run");
-        for index in stats::order(fleet.contestants.len(), round) {
+        let mut runs = Vec::new();
+        for (at, fleet) in fleets.iter().enumerate() {
+            let contestants = fleet.contestants.iter().enumerate();
+            let taken = contestants.filter(|(_, one)| phase.takes(&one.subject));
+            runs.extend(taken.map(|(index, _)| (at, index)));
+        }
+        ensure!(!runs.is_empty(), "no proxy to run");
+        for place in stats::order(runs.len(), round) {
+            let (at, index) = runs[place];
+            let fleet = &mut fleets[at];
             let (contestant, results) = (&mut fleet.contestants[index], &mut fleet.results[index]);
             contestant.server.ensure_alive()?;
             let (round, rounds) = (round + 1, bench.plan.rounds);
@@ -253,7 +321,7 @@ async fn run_phase(
     bench: &Bench,
 ) -> Result<()> {
     match phase {
-        Phase::Saturation | Phase::TlsSaturation | Phase::TlsUpstream => {
+        Phase::Saturation | Phase::TlsSaturation | Phase::TlsUpstream | Phase::H2Upstream => {
             measure::saturation(contestant, results, bench).await
         }
         Phase::OpenLoop => measure::open_loop(contestant, results, &bench.plan).await,
@@ -270,6 +338,10 @@ async fn run_phase(
         }
         Phase::TlsHandshakes => tls::handshakes(contestant, results, bench).await,
         Phase::TlsResumed => tls::resumed(contestant, results, bench).await,
+        Phase::H2Tls => h2::requests(contestant, results, bench, Wire::Tls).await,
+        Phase::H2Clear => h2::requests(contestant, results, bench, Wire::Clear).await,
+        Phase::H2Bodies => h2::bodies(contestant, results, bench).await,
+        Phase::H2Grpc => h2::grpc(contestant, results, bench).await,
     }
 }
 
@@ -279,7 +351,11 @@ async fn run_idle(fleets: Vec<Fleet>, bench: &Bench) -> Result<fleet::Outcome> {
     let stopped: Vec<_> = fleets.into_iter().map(Fleet::stop).collect();
     let mut outcome = fleet::Outcome::default();
     for mut fleet in stopped {
-        if bench.plan.idle > 0 && fleet.transport != Transport::TlsUpstream {
+        let has_idle = matches!(
+            fleet.transport,
+            Transport::Plain | Transport::TlsDownstream | Transport::Http2
+        );
+        if bench.plan.idle > 0 && has_idle {
             for (subject, results) in fleet.subjects.into_iter().zip(&mut fleet.results) {
                 measure::idle(subject, results, bench).await?;
             }
@@ -307,17 +383,42 @@ enum Phase {
     TlsBodies,
     /// As saturation, with TLS between proxy and origin.
     TlsUpstream,
+    /// HTTP/2 over TLS, 10 and 100 streams on each of 32 connections; HTTP/1.1 to the origin, and
+    /// HTTP/2 without TLS.
+    H2Tls,
+    /// The same without TLS.
+    H2Clear,
+    /// Download and upload by HTTP/2 over TLS.
+    H2Bodies,
+    /// As saturation, with HTTP/1.1 to the origin and with HTTP/2, of proxies that have both.
+    H2Upstream,
+    /// Unary calls of gRPC.
+    H2Grpc,
 }
 
 impl Phase {
-    const fn transport(self) -> Transport {
+    const fn transports(self) -> &'static [Transport] {
         match self {
-            Self::Saturation | Self::OpenLoop | Self::Download | Self::Upload => Transport::Plain,
-            Self::TlsSaturation | Self::TlsHandshakes | Self::TlsResumed | Self::TlsBodies => {
-                Transport::TlsDownstream
+            Self::Saturation | Self::OpenLoop | Self::Download | Self::Upload => {
+                &[Transport::Plain]
             }
-            Self::TlsUpstream => Transport::TlsUpstream,
+            Self::TlsSaturation | Self::TlsHandshakes | Self::TlsResumed | Self::TlsBodies => {
+                &[Transport::TlsDownstream]
+            }
+            Self::TlsUpstream => &[Transport::TlsUpstream],
+            Self::H2Tls | Self::H2Clear | Self::H2Upstream => {
+                &[Transport::Http2, Transport::H2cUpstream]
+            }
+            Self::H2Bodies => &[Transport::Http2],
+            Self::H2Grpc => &[Transport::Grpc],
         }
+    }
+
+    fn takes(self, subject: &Subject) -> bool {
+        let to = Transport::H2cUpstream;
+        let has_both = subject.proxy.speaks(to) && subject.proxy.lacks(to).is_none();
+        let is_meant = has_both || self != Self::H2Upstream;
+        is_meant && self.transports().contains(&subject.transport)
     }
 }
 
@@ -361,7 +462,10 @@ mod tests {
             [
                 Transport::Plain,
                 Transport::TlsDownstream,
-                Transport::TlsUpstream
+                Transport::TlsUpstream,
+                Transport::Http2,
+                Transport::H2cUpstream,
+                Transport::Grpc
             ]
         );
         assert_eq!(

@@ -1,7 +1,10 @@
-//! What loads a proxy: wrk at saturation, an open loop below it, large bodies, handshakes, idle
-//! connections.
+//! What loads a proxy: wrk, h2load and ghz at saturation, an open loop below it, large bodies,
+//! handshakes, idle connections.
 
 pub mod client;
+pub mod ghz;
+pub mod h2;
+pub mod h2load;
 pub mod handshakes;
 pub mod idle;
 pub mod open_loop;

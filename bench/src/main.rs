@@ -33,12 +33,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// The HTTP/1.1 gateway against nginx, HAProxy, Envoy and Caddy.
+    /// The gateway against nginx, HAProxy, Envoy and Caddy.
     Http(http::Options),
     /// The allocator, preloaded, against glibc, mimalloc, jemalloc, tcmalloc and others.
     Malloc(malloc::Options),
     /// The least proxy that forwards, which `http` starts as the floor.
     FloorProxy(floor::Options),
+    /// The same of HTTP/2 with clients.
+    FloorH2Proxy(floor::h2::Options),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -67,6 +69,7 @@ async fn run(bench: &Bench) -> anyhow::Result<bool> {
         Bench::Http(options) => http::run(options).await,
         Bench::Malloc(options) => malloc::run(options).await,
         Bench::FloorProxy(options) => floor::run(options).await,
+        Bench::FloorH2Proxy(options) => floor::h2::run(options).await,
     }
 }
 

@@ -1,7 +1,8 @@
 //! The proxies that are compared, and the origin behind them: how each is configured and started.
 //!
 //! Invariant: one worker each, upstream keep-alive of 256, HTTP/1.1 to the origin, no access log
-//! (but for the Steppe that is to show what one costs);
+//! (but for the Steppe that is to show what one costs); with HTTP/2 to clients, as many kept-alive
+//! connections to the origin as there are streams, so that none is closed to be opened again;
 //! what else differs from a proxy's defaults says why, next to the setting.
 //! With TLS each is a program of its own, so that neither CPU nor memory of one kind of connection
 //! is in another's figures.
@@ -11,6 +12,7 @@ mod cargo;
 pub mod credentials;
 mod envoy;
 mod floor;
+pub mod go;
 mod haproxy;
 mod nginx;
 pub mod origin;
@@ -44,7 +46,7 @@ pub enum Proxy {
     Caddy,
 }
 
-/// Where a proxy speaks TLS.
+/// Where a proxy speaks TLS, and where HTTP/2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
     #[default]
@@ -53,6 +55,12 @@ pub enum Transport {
     TlsDownstream,
     /// With the origin, whose certificate is verified.
     TlsUpstream,
+    /// HTTP/2 with its clients: a listener with TLS, and one without that takes HTTP/1.1 too.
+    Http2,
+    /// The same, and HTTP/2 without TLS to the origin.
+    H2cUpstream,
+    /// HTTP/2 without TLS on both sides, before a server of gRPC.
+    Grpc,
 }
 
 /// What a proxy's configuration depends on.
@@ -65,6 +73,8 @@ pub struct Setup {
     pub root: PathBuf,
     /// Connections that a proxy has to carry at once, with room to spare.
     pub connections_max: u64,
+    /// Connections that the origin has to keep for all proxies together.
+    pub origin_connections_max: u64,
     /// Open files that a proxy may have.
     pub files_max: u64,
     /// The `steppe` to run; none builds it.
@@ -93,8 +103,20 @@ impl Proxy {
                 Transport::Plain => PORTS_PLAIN,
                 Transport::TlsDownstream => PORTS_TLS,
                 Transport::TlsUpstream => PORTS_TLS_UPSTREAM,
+                Transport::Http2 => PORTS_H2,
+                Transport::H2cUpstream => PORTS_H2C_UPSTREAM,
+                Transport::Grpc => PORTS_GRPC,
             } + self.place(),
         )
+    }
+
+    /// Where it listens without TLS, which is elsewhere only where it has HTTP/2 over TLS.
+    pub const fn clear_address(self, transport: Transport) -> SocketAddr {
+        match transport {
+            Transport::Http2 => loopback(PORTS_H2_CLEAR + self.place()),
+            Transport::H2cUpstream => loopback(PORTS_H2C_UPSTREAM_CLEAR + self.place()),
+            _ => self.address(transport),
+        }
     }
 
     /// Where it listens with the RSA certificate.
@@ -114,9 +136,24 @@ impl Proxy {
         }
     }
 
-    /// Whether it runs with this transport: only without TLS there is a floor, and a log's cost.
+    /// Whether it is meant to run with this transport: a log's cost is shown without TLS only, and
+    /// there are floors of HTTP/1.1 and of HTTP/2 with clients.
     pub const fn speaks(self, transport: Transport) -> bool {
-        matches!(transport, Transport::Plain) || !matches!(self, Self::SteppeLog | Self::Floor)
+        match self {
+            Self::SteppeLog => matches!(transport, Transport::Plain),
+            Self::Floor => matches!(transport, Transport::Plain | Transport::Http2),
+            _ => true,
+        }
+    }
+
+    /// Why it can't run with a transport that it would be meant for.
+    pub const fn lacks(self, transport: Transport) -> Option<&'static str> {
+        match (self, transport) {
+            (Self::Nginx, Transport::H2cUpstream) => {
+                Some("this release speaks HTTP/1.1 only to servers, but for gRPC's")
+            }
+            _ => None,
+        }
     }
 
     /// Writes its configuration, and builds or downloads it where needed.
@@ -127,7 +164,7 @@ impl Proxy {
         match self {
             Self::Steppe => steppe::prepare(setup, transport),
             Self::SteppeLog => steppe::prepare_with_log(setup),
-            Self::Floor => floor::prepare(setup),
+            Self::Floor => floor::prepare(setup, transport),
             Self::Nginx => nginx::prepare(setup, transport),
             Self::Haproxy => haproxy::prepare(setup, transport),
             Self::Envoy => envoy::prepare(setup, transport),
@@ -143,26 +180,51 @@ impl Transport {
             Self::Plain => "",
             Self::TlsDownstream => "-tls",
             Self::TlsUpstream => "-tls-upstream",
+            Self::Http2 => "-h2",
+            Self::H2cUpstream => "-h2c-upstream",
+            Self::Grpc => "-grpc",
         }
     }
 
-    pub const fn is_tls(self) -> bool {
-        !matches!(self, Self::Plain)
+    /// Whether clients may have many requests on a connection at once.
+    pub const fn has_streams(self) -> bool {
+        matches!(self, Self::Http2 | Self::H2cUpstream | Self::Grpc)
+    }
+
+    /// Whether there is a listener with HTTP/2 over TLS, and one without TLS beside it.
+    const fn has_h2_listeners(self) -> bool {
+        matches!(self, Self::Http2 | Self::H2cUpstream)
+    }
+
+    /// Whether the origin is spoken to by HTTP/2 without TLS.
+    const fn is_h2c_upstream(self) -> bool {
+        matches!(self, Self::H2cUpstream | Self::Grpc)
+    }
+
+    /// Kept-alive connections to the origin: HTTP/1.1 has one request on each.
+    pub const fn keepalive(self) -> u16 {
+        if matches!(self, Self::Http2) {
+            4_096
+        } else {
+            256
+        }
     }
 
     /// Of the requests that a proxy gets.
     const fn scheme(self) -> &'static str {
         match self {
             Self::TlsDownstream => "https",
-            Self::Plain | Self::TlsUpstream => "http",
+            _ => "http",
         }
     }
 
     /// Where the origin is reached.
     const fn origin(self) -> SocketAddr {
         match self {
+            Self::Plain | Self::TlsDownstream | Self::Http2 => origin::ADDRESS,
             Self::TlsUpstream => origin::TLS_ADDRESS,
-            Self::Plain | Self::TlsDownstream => origin::ADDRESS,
+            Self::H2cUpstream => origin::H2C_ADDRESS,
+            Self::Grpc => go::GRPC_ADDRESS,
         }
     }
 }
@@ -172,6 +234,11 @@ const PORTS_PLAIN: u16 = 28080;
 const PORTS_TLS: u16 = 28180;
 const PORTS_TLS_RSA: u16 = 28280;
 const PORTS_TLS_UPSTREAM: u16 = 28380;
+const PORTS_H2: u16 = 28480;
+const PORTS_H2_CLEAR: u16 = 28580;
+const PORTS_H2C_UPSTREAM: u16 = 28680;
+const PORTS_H2C_UPSTREAM_CLEAR: u16 = 28780;
+const PORTS_GRPC: u16 = 28880;
 
 const fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)

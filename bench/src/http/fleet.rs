@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 
 use super::measure::{self, Contestant, Results, Subject};
-use super::{Options, tls};
-use crate::load::stream::Endpoint;
+use super::{Options, h2, tls};
+use crate::load::stream::{Endpoint, Protocol};
 use crate::load::tls::{Client, Groups};
 use crate::peer::{Proxy, Setup, Transport};
 use crate::server::{Server, ensure_free};
@@ -30,6 +30,9 @@ pub struct Outcome {
     pub plain: Vec<Results>,
     pub tls: Vec<Results>,
     pub tls_upstream: Vec<Results>,
+    pub http2: Vec<Results>,
+    pub h2c_upstream: Vec<Results>,
+    pub grpc: Vec<Results>,
 }
 
 impl Fleet {
@@ -49,6 +52,10 @@ impl Fleet {
         let proxies = options.proxies();
         for proxy in proxies.into_iter().filter(|proxy| proxy.speaks(transport)) {
             let name = format!("{}{}", proxy.name(), transport.suffix());
+            if let Some(reason) = proxy.lacks(transport) {
+                skipped.push(format!("{name}: {reason}"));
+                continue;
+            }
             let required = matches!(proxy, Proxy::Steppe | Proxy::SteppeLog | Proxy::Nginx);
             match start_proxy(proxy, transport, setup).await {
                 Ok((contestant, measured)) => {
@@ -87,12 +94,23 @@ impl Outcome {
             Transport::Plain => self.plain = results,
             Transport::TlsDownstream => self.tls = results,
             Transport::TlsUpstream => self.tls_upstream = results,
+            Transport::Http2 => self.http2 = results,
+            Transport::H2cUpstream => self.h2c_upstream = results,
+            Transport::Grpc => self.grpc = results,
         }
     }
 
     /// Of all transports.
     pub fn all(&self) -> impl Iterator<Item = &Results> {
-        self.plain.iter().chain(&self.tls).chain(&self.tls_upstream)
+        let all = [
+            &self.plain,
+            &self.tls,
+            &self.tls_upstream,
+            &self.http2,
+            &self.h2c_upstream,
+            &self.grpc,
+        ];
+        all.into_iter().flatten()
     }
 
     /// Whether every response and every handshake was right.
@@ -107,25 +125,38 @@ async fn start_proxy(
     setup: &Setup,
 ) -> Result<(Contestant, Results)> {
     ensure_free(proxy.address(transport), proxy.name())?;
+    if transport.has_streams() && proxy.clear_address(transport) != proxy.address(transport) {
+        ensure_free(proxy.clear_address(transport), proxy.name())?;
+    }
     let launch = proxy.prepare(setup, transport)?;
-    let with_tls = transport == Transport::TlsDownstream;
     let credentials = &setup.credentials;
-    let tls = with_tls
-        .then(|| Client::new(credentials, &credentials.p256, Groups::X25519))
-        .transpose()?;
+    let client = Client::new(credentials, &credentials.p256, Groups::X25519)?;
+    let tls = match transport {
+        Transport::TlsDownstream => Some(client),
+        Transport::Http2 | Transport::H2cUpstream => Some(client.speaking_http2()),
+        Transport::Plain | Transport::TlsUpstream | Transport::Grpc => None,
+    };
+    let protocol = match transport.has_streams() {
+        true => Protocol::Http2,
+        false => Protocol::Http1,
+    };
     let subject = Subject {
         proxy,
         transport,
         endpoint: Endpoint {
             address: launch.address,
             tls,
+            protocol,
         },
         launch,
     };
     let server = Server::start(&subject.launch, &setup.run_dir).await?;
-    measure::probe(&subject.endpoint).await?;
+    match protocol {
+        Protocol::Http1 => measure::probe(&subject.endpoint).await?,
+        Protocol::Http2 => h2::probe(&subject).await?,
+    }
     let mut results = Results::new(&subject);
-    if with_tls {
+    if transport == Transport::TlsDownstream {
         results.agreed = tls::agree(proxy, credentials).await.context("TLS probe")?;
     }
     Ok((Contestant { subject, server }, results))

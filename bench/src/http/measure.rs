@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Bench, CONNECTIONS, Plan, TRANSFER_CONNECTIONS};
-use crate::load::stream::Endpoint;
+use super::{Bench, CONNECTIONS, Plan, TRANSFER_CONNECTIONS, h2};
+use crate::load::stream::{Endpoint, Protocol};
 use crate::load::tls::Agreed;
 use crate::load::transfer::Direction;
 use crate::load::{client, idle as idle_load, open_loop as open_load, transfer as bodies, wrk};
 use crate::peer::{Proxy, Transport, origin};
-use crate::process::{self, CpuUsage};
+use crate::process::{self, CpuUsage, Memory};
 use crate::server::{Launch, Server};
 use crate::syscalls::{Counts, Tracer, describe};
 
@@ -45,6 +45,8 @@ pub struct Results {
     pub transport: Transport,
     pub version: String,
     pub saturation: Vec<Saturation>,
+    /// Many streams a connection, in the shapes of `h2::SHAPES`.
+    pub streams: [Vec<Saturation>; h2::SHAPES.len()],
     pub open_loop: Vec<open_load::Latencies>,
     pub download: Vec<Transfer>,
     pub upload: Vec<Transfer>,
@@ -81,11 +83,36 @@ pub struct Saturation {
     pub rss_bytes: u64,
 }
 
+impl Saturation {
+    pub fn of(summary: &wrk::Summary, usage: CpuUsage, memory: Memory) -> Self {
+        let (cpu_us, user_us, system_us) = usage.microseconds_per(summary.requests);
+        Self {
+            requests_per_second: summary.requests_per_second(),
+            cpu_us,
+            user_us,
+            system_us,
+            p50_us: summary.p50_us,
+            p99_us: summary.p99_us,
+            p999_us: summary.p999_us,
+            rss_bytes: memory.rss_bytes,
+        }
+    }
+}
+
 /// Large bodies one way.
 #[derive(Debug, Clone)]
 pub struct Transfer {
     pub cpu_seconds_per_gb: f64,
     pub gb_per_second: f64,
+}
+
+impl Transfer {
+    pub fn of(usage: CpuUsage, gigabytes: f64, duration: Duration) -> Self {
+        Self {
+            cpu_seconds_per_gb: cpu_seconds_per_gb(usage, gigabytes),
+            gb_per_second: gigabytes / duration.as_secs_f64(),
+        }
+    }
 }
 
 /// Handshakes of one kind.
@@ -158,22 +185,17 @@ pub async fn saturation(
     let summary = load(&contestant.subject, results, bench, bench.plan.seconds).await?;
     let usage = process::cpu(process)?.since(&before);
     let memory = process::memory(process)?;
-    let (cpu_us, user_us, system_us) = usage.microseconds_per(summary.requests);
-    eprintln!(
-        "{:>9.0} req/s, {cpu_us:.2} µs CPU a request",
-        summary.requests_per_second()
-    );
+    let run = Saturation::of(&summary, usage, memory);
+    let transport = contestant.subject.transport;
+    let (rate, cpu_us) = (run.requests_per_second, run.cpu_us);
+    let room = if transport.has_streams() {
+        transport.suffix()
+    } else {
+        ""
+    };
+    eprintln!("{rate:>9.0} req/s{room}, {cpu_us:.2} µs CPU a request");
     results.peak_bytes = results.peak_bytes.max(memory.peak_bytes);
-    results.saturation.push(Saturation {
-        requests_per_second: summary.requests_per_second(),
-        cpu_us,
-        user_us,
-        system_us,
-        p50_us: summary.p50_us,
-        p99_us: summary.p99_us,
-        p999_us: summary.p999_us,
-        rss_bytes: memory.rss_bytes,
-    });
+    results.saturation.push(run);
     Ok(())
 }
 
@@ -214,10 +236,7 @@ pub async fn transfer(
     let before = process::cpu(process)?;
     let run = bodies::run(endpoint, direction, TRANSFER_CONNECTIONS, plan.transfer).await;
     let usage = process::cpu(process)?.since(&before);
-    let transfer = Transfer {
-        cpu_seconds_per_gb: cpu_seconds_per_gb(usage, run.gigabytes()),
-        gb_per_second: run.gigabytes_per_second(),
-    };
+    let transfer = Transfer::of(usage, run.gigabytes(), run.duration);
     let (speed, cpu) = (transfer.gb_per_second, transfer.cpu_seconds_per_gb);
     eprintln!(
         "{speed:>9.2} GB/s {}, {cpu:.3} s CPU a GB",
@@ -262,7 +281,12 @@ pub async fn syscalls(contestant: &Contestant, results: &mut Results, bench: &Be
 pub async fn idle(subject: Subject, results: &mut Results, bench: &Bench) -> Result<()> {
     eprint!("idle connections: {:<20} ", subject.launch.name);
     let mut server = Server::start(&subject.launch, &bench.setup.run_dir).await?;
-    load(&subject, results, bench, WARM_UP_SECONDS).await?;
+    match subject.endpoint.protocol {
+        Protocol::Http1 => {
+            load(&subject, results, bench, WARM_UP_SECONDS).await?;
+        }
+        Protocol::Http2 => h2::warm_up(&subject, bench).await?,
+    }
     tokio::time::sleep(SETTLE).await;
     let before = process::memory(server.process())?.rss_bytes;
     let connections = match idle_load::open(&subject.endpoint, bench.plan.idle).await {
@@ -290,7 +314,7 @@ pub async fn idle(subject: Subject, results: &mut Results, bench: &Bench) -> Res
     Ok(())
 }
 
-const WARM_UP_SECONDS: u64 = 1;
+pub const WARM_UP_SECONDS: u64 = 1;
 const TRACED_SECONDS: u64 = 2;
 /// After which a proxy has closed what it closes and freed what it frees at once.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -301,7 +325,14 @@ async fn load(
     bench: &Bench,
     seconds: u64,
 ) -> Result<wrk::Summary> {
-    let url = subject.endpoint.url(origin::SMALL_PATH);
+    let url = match subject.endpoint.protocol {
+        Protocol::Http1 => subject.endpoint.url(origin::SMALL_PATH),
+        // wrk has HTTP/1.1 alone, which is taken there too.
+        Protocol::Http2 => {
+            let clear = subject.proxy.clear_address(subject.transport);
+            format!("http://{clear}{}", origin::SMALL_PATH)
+        }
+    };
     let summary = wrk::run(&url, CONNECTIONS, seconds, &bench.wrk).await?;
     if let Some(errors) = summary.errors.describe() {
         results.fault("at saturation", &errors);

@@ -17,6 +17,8 @@ pub struct Pair {
     pub what: &'static str,
     pub of: &'static str,
     pub to: &'static str,
+    /// What both have that another pair of them has not.
+    pub further: &'static str,
     pub ratios: Vec<f64>,
 }
 
@@ -27,7 +29,8 @@ impl Pair {
 
     fn name(&self) -> String {
         let colon = if self.what.is_empty() { "" } else { ": " };
-        format!("{}{colon}{} ÷ {}", self.what, self.of, self.to)
+        let Self { what, further, .. } = self;
+        format!("{what}{further}{colon}{} ÷ {}", self.of, self.to)
     }
 }
 
@@ -60,6 +63,7 @@ pub fn pair_by(
         what,
         of,
         to,
+        further: "",
         ratios,
     })
 }

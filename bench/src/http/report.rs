@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::fleet::Outcome;
 use super::measure::{Results, Saturation, Transfer};
-use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS, pairs, targets, tls};
+use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS, h2, pairs, targets, tls};
 use crate::load::open_loop::Latencies;
 use crate::peer::steppe::WITH_LOG;
 use crate::stats::{extremes, median, ratio};
@@ -90,13 +90,14 @@ const METRICS: [Metric; 10] = [
 pub fn print(outcome: &Outcome, skipped: &[String], plan: &Plan, machine: &str) {
     let date = machine::date();
     println!(
-        "\nHTTP/1.1 gateway, one worker each, same origin; medians of {} rounds",
+        "\nThe gateway, one worker each, same origin; medians of {} rounds",
         plan.rounds
     );
     if !outcome.plain.is_empty() {
         print_plain(&outcome.plain);
     }
     tls::report::print(outcome);
+    h2::report::print(outcome);
     print_syscalls(&outcome.plain);
     print_details(outcome);
     println!("\nTargets (information: nothing depends on them)");
@@ -168,6 +169,11 @@ pub fn gb_per_second(transfers: &[Transfer]) -> f64 {
 }
 
 pub fn saturation_table(results: &[Results]) -> Table {
+    saturation_table_of(results, |result| &result.saturation)
+}
+
+/// The same of other runs of small bodies.
+pub fn saturation_table_of(results: &[Results], runs: impl Fn(&Results) -> &[Saturation]) -> Table {
     let mut table = Table::new(&[
         "proxy",
         "req/s",
@@ -181,9 +187,10 @@ pub fn saturation_table(results: &[Results]) -> Table {
         "RSS MiB",
     ]);
     for result in results {
-        let shown =
-            |read: fn(&Saturation) -> f64, digits| figure(median(&saturated(result, read)), digits);
-        let (smallest, largest) = extremes(&saturated(result, |s| s.cpu_us));
+        let all =
+            |read: fn(&Saturation) -> f64| -> Vec<f64> { runs(result).iter().map(read).collect() };
+        let shown = |read, digits| figure(median(&all(read)), digits);
+        let (smallest, largest) = extremes(&all(|s| s.cpu_us));
         table.row(vec![
             result.name.to_owned(),
             shown(|s| s.requests_per_second, 0),
@@ -287,7 +294,7 @@ fn print_details(outcome: &Outcome) {
 }
 
 /// Steppe's ratios at the top, every other proxy's under `peers`, absolute figures by name; those
-/// of TLS in the same way under `tls`.
+/// of TLS in the same way under `tls`, and those of HTTP/2 and gRPC under `h2`.
 fn summary(outcome: &Outcome, machine: &str, date: &str) -> Value {
     let results = outcome.plain.as_slice();
     let steppe = results.iter().find(|result| result.name == "steppe");
@@ -312,6 +319,7 @@ fn summary(outcome: &Outcome, machine: &str, date: &str) -> Value {
     summary.insert("rss_bytes".into(), by_name(results, 0, rss));
     summary.insert("peers".into(), peers.into());
     summary.insert("tls".into(), tls::report::summary(outcome));
+    summary.insert("h2".into(), h2::report::summary(outcome));
     summary.insert("valid".into(), outcome.is_valid().into());
     summary.insert("machine".into(), machine.into());
     summary.insert("date".into(), date.into());

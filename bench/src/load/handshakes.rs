@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::client::{self, Decoder, exchange};
-use super::stream::Endpoint;
+use super::stream::{Endpoint, Protocol};
 use super::tls::{Agreed, Client, Tickets};
 use crate::peer::origin;
 
@@ -89,6 +89,7 @@ pub async fn collect_tickets(
     let endpoint = Endpoint {
         address,
         tls: Some(client.collecting(&tickets)),
+        protocol: Protocol::Http1,
     };
     let request = client::get(endpoint.host(), origin::SMALL_PATH);
     let mut buffer = vec![0; 16 * 1024];

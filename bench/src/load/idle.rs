@@ -8,7 +8,8 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::client::{self, Decoder, exchange};
-use super::stream::Endpoint;
+use super::h2;
+use super::stream::{Endpoint, Protocol};
 use crate::peer::origin;
 
 /// Opens `count` connections, `OPENERS` at a time; each has served one small request.
@@ -16,7 +17,10 @@ use crate::peer::origin;
 /// Of a connection with TLS the socket is kept only: the client has nothing more to say on it, and
 /// needs no memory for what it would say it with.
 pub async fn open(endpoint: &Endpoint, count: usize) -> Result<Vec<TcpStream>> {
-    let request: Rc<[u8]> = client::get(endpoint.host(), origin::SMALL_PATH).into();
+    let request: Rc<[u8]> = match endpoint.protocol {
+        Protocol::Http1 => client::get(endpoint.host(), origin::SMALL_PATH).into(),
+        Protocol::Http2 => h2::get(endpoint.scheme(), &endpoint.host(), origin::SMALL_PATH).into(),
+    };
     let mut openers = JoinSet::new();
     let local = LocalSet::new();
     local
@@ -53,7 +57,14 @@ async fn open_share(endpoint: &Endpoint, share: usize, request: &[u8]) -> Result
     let mut buffer = vec![0; 16 * 1024];
     for _ in 0..share {
         let mut stream = endpoint.connect().await?;
-        exchange(&mut stream, request, &mut Decoder::default(), &mut buffer).await?;
+        match endpoint.protocol {
+            Protocol::Http1 => {
+                exchange(&mut stream, request, &mut Decoder::default(), &mut buffer).await?;
+            }
+            Protocol::Http2 => {
+                h2::exchange(&mut stream, request, &mut h2::Decoder::default()).await?;
+            }
+        }
         connections.push(stream.into_socket());
     }
     Ok(connections)
@@ -111,6 +122,7 @@ mod tests {
         let endpoint = Endpoint {
             address: server(&credentials.p256).await,
             tls: Some(client.expect("PEM")),
+            protocol: Protocol::Http1,
         };
         let connections = open(&endpoint, 40).await.expect("all are served");
         // Unread bytes would make it look closed.

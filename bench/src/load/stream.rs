@@ -18,6 +18,14 @@ pub struct Endpoint {
     pub address: SocketAddr,
     /// `None`: plain HTTP.
     pub tls: Option<tls::Client>,
+    pub protocol: Protocol,
+}
+
+/// What is spoken on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Http1,
+    Http2,
 }
 
 /// A connection of a load.
@@ -29,7 +37,11 @@ pub enum Stream {
 impl Endpoint {
     #[cfg(test)]
     pub const fn plain(address: SocketAddr) -> Self {
-        Self { address, tls: None }
+        Self {
+            address,
+            tls: None,
+            protocol: Protocol::Http1,
+        }
     }
 
     /// A connection that is ready for a request.
@@ -51,8 +63,12 @@ impl Endpoint {
 
     /// What wrk is called with. It sends the host as SNI, and resolves it.
     pub fn url(&self, path: &str) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}{path}", self.host())
+        format!("{}://{}{path}", self.scheme(), self.host())
+    }
+
+    /// Of its URLs.
+    pub const fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 }
 

@@ -91,6 +91,16 @@ impl Client {
         })
     }
 
+    /// Offers HTTP/2 and nothing else.
+    pub fn speaking_http2(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self {
+            config: config.into(),
+            name: self.name.clone(),
+        }
+    }
+
     /// Keeps the tickets that it is given, and uses none.
     pub fn collecting(&self, tickets: &Arc<Tickets>) -> Self {
         self.with_store(Collecting(Arc::clone(tickets)))

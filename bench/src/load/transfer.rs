@@ -90,10 +90,6 @@ impl Transferred {
         self.bodies as f64 * origin::LARGE_BYTES as f64 / 1e9
     }
 
-    pub fn gigabytes_per_second(&self) -> f64 {
-        self.gigabytes() / self.duration.as_secs_f64()
-    }
-
     fn add(&mut self, (bodies, outcome): (u64, Result<()>)) {
         self.bodies += bodies;
         if let Err(error) = outcome {
@@ -137,7 +133,6 @@ mod tests {
             ..Transferred::default()
         };
         assert_eq!(transferred.gigabytes(), 3.0);
-        assert_eq!(transferred.gigabytes_per_second(), 1.5);
     }
 
     #[test]

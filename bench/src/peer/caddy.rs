@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 
+use super::credentials::Certificate;
 use super::{Proxy, Setup, Transport, pypi, version, write_config};
 use crate::server::Launch;
 
@@ -37,6 +38,11 @@ pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
 
 fn config(setup: &Setup, transport: Transport) -> String {
     let sites = sites(setup, transport);
+    let protocols = if transport.has_streams() {
+        "h1 h2 h2c"
+    } else {
+        "h1"
+    };
     format!(
         "{{
   admin off
@@ -46,7 +52,7 @@ fn config(setup: &Setup, transport: Transport) -> String {
     level ERROR
   }}
   servers {{
-    protocols h1
+    protocols {protocols}
     timeouts {{
       idle 1h
     }}
@@ -57,34 +63,40 @@ fn config(setup: &Setup, transport: Transport) -> String {
 }
 
 fn sites(setup: &Setup, transport: Transport) -> String {
+    let (p256, rsa) = (&setup.credentials.p256, &setup.credentials.rsa);
     let address = Proxy::Caddy.address(transport);
-    if transport != Transport::TlsDownstream {
-        return site(setup, transport, address, "");
+    let site = |listener| site(setup, transport, listener);
+    if transport.has_h2_listeners() {
+        let clear = Proxy::Caddy.clear_address(transport);
+        return site((address, Some(p256))) + &site((clear, None));
     }
-    [
-        (address, &setup.credentials.p256),
-        (Proxy::Caddy.rsa_address(), &setup.credentials.rsa),
-    ]
-    .map(|(address, own)| {
-        let (cert, key) = (own.cert.display(), own.key.display());
-        site(setup, transport, address, &format!("  tls {cert} {key}\n"))
-    })
-    .concat()
+    if transport != Transport::TlsDownstream {
+        return site((address, None));
+    }
+    site((address, Some(p256))) + &site((Proxy::Caddy.rsa_address(), Some(rsa)))
 }
 
-fn site(setup: &Setup, transport: Transport, listen: SocketAddr, tls: &str) -> String {
-    let (scheme, origin) = (transport.scheme(), transport.origin());
+fn site(
+    setup: &Setup,
+    transport: Transport,
+    (listen, own): (SocketAddr, Option<&Certificate>),
+) -> String {
+    let (scheme, tls) = own.map_or(("http", String::new()), |own| {
+        let (cert, key) = (own.cert.display(), own.key.display());
+        ("https", format!("  tls {cert} {key}\n"))
+    });
+    let (origin, kept) = (transport.origin(), transport.keepalive());
     let (host, port) = (listen.ip(), listen.port());
-    let verify = verify(setup, transport);
+    let upstream = upstream(setup, transport);
     format!(
         "{scheme}://:{port} {{
   bind {host}
 {tls}  reverse_proxy {origin} {{
     transport http {{
       keepalive 1h
-      keepalive_idle_conns 256
-      keepalive_idle_conns_per_host 256
-{verify}    }}
+      keepalive_idle_conns {kept}
+      keepalive_idle_conns_per_host {kept}
+{upstream}    }}
   }}
 }}
 "
@@ -92,7 +104,10 @@ fn site(setup: &Setup, transport: Transport, listen: SocketAddr, tls: &str) -> S
 }
 
 /// TLS to the origin, with which Caddy would otherwise choose HTTP/2.
-fn verify(setup: &Setup, transport: Transport) -> String {
+fn upstream(setup: &Setup, transport: Transport) -> String {
+    if transport.is_h2c_upstream() {
+        return "      versions h2c\n".to_owned();
+    }
     if transport != Transport::TlsUpstream {
         return String::new();
     }

@@ -39,14 +39,15 @@ pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
     })
 }
 
-/// Timeouts off as in the others; the circuit breakers' default of 1,024 connections is enough
-/// for 64 clients, but its requests are raised for the idle connections' first request.
+/// Timeouts off as in the others; the circuit breakers' defaults of 1,024 are raised: requests for
+/// the idle connections' first one, connections for streams that need one each.
 fn config(setup: &Setup, transport: Transport) -> String {
     let mut cluster = json!({
         "name": "origin",
         "type": "STATIC",
         "connect_timeout": "5s",
         "circuit_breakers": {"thresholds": [{
+            "max_connections": setup.connections_max,
             "max_requests": setup.connections_max,
             "max_pending_requests": setup.connections_max,
         }]},
@@ -57,30 +58,49 @@ fn config(setup: &Setup, transport: Transport) -> String {
     if transport == Transport::TlsUpstream {
         cluster["transport_socket"] = verify(setup);
     }
+    if transport.is_h2c_upstream() {
+        let options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+        cluster["typed_extension_protocol_options"] = json!({options: {
+            "@type": format!("type.googleapis.com/{options}"),
+            "explicit_http_config": {"http2_protocol_options": {
+                // The origin takes 128, and refuses what comes before Envoy has heard of that.
+                "max_concurrent_streams": 100,
+            }},
+        }});
+    }
     let resources = json!({"listeners": listeners(setup, transport), "clusters": [cluster]});
     json!({"static_resources": resources}).to_string()
 }
 
 fn listeners(setup: &Setup, transport: Transport) -> Value {
     let address = Proxy::Envoy.address(transport);
-    if transport != Transport::TlsDownstream {
-        let chain = json!({"filters": [http_filter()]});
-        return json!([{"address": socket(address), "filter_chains": [chain]}]);
-    }
-    let with_tls = |address, own| {
-        let chain = json!({"filters": [http_filter()], "transport_socket": present(own)});
+    let clear = |address| {
+        let chain = json!({"filters": [http_filter(transport)]});
         json!({"address": socket(address), "filter_chains": [chain]})
     };
-    json!([
-        with_tls(address, &setup.credentials.p256),
-        with_tls(Proxy::Envoy.rsa_address(), &setup.credentials.rsa),
-    ])
+    let with_tls = |address, own| {
+        let mut listener = clear(address);
+        listener["filter_chains"][0]["transport_socket"] = present(own, transport);
+        listener
+    };
+    let (p256, rsa) = (&setup.credentials.p256, &setup.credentials.rsa);
+    match transport {
+        Transport::Http2 | Transport::H2cUpstream => {
+            let beside = clear(Proxy::Envoy.clear_address(transport));
+            json!([with_tls(address, p256), beside])
+        }
+        Transport::TlsDownstream => {
+            let beside = with_tls(Proxy::Envoy.rsa_address(), rsa);
+            json!([with_tls(address, p256), beside])
+        }
+        _ => json!([clear(address)]),
+    }
 }
 
 /// TLS to clients. Clients are asked for TLS 1.2 or newer, and the group of post-quantum security
 /// is preferred as it is in Steppe and Caddy.
-fn present(own: &Certificate) -> Value {
-    json!({
+fn present(own: &Certificate, transport: Transport) -> Value {
+    let mut socket = json!({
         "name": "envoy.transport_sockets.tls",
         "typed_config": {
             "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.\
@@ -97,7 +117,12 @@ fn present(own: &Certificate) -> Value {
                 }],
             },
         },
-    })
+    });
+    if transport.has_streams() {
+        let context = &mut socket["typed_config"]["common_tls_context"];
+        context["alpn_protocols"] = json!(["h2", "http/1.1"]);
+    }
+    socket
 }
 
 /// TLS to the origin, whose certificate is verified.
@@ -122,12 +147,17 @@ fn verify(setup: &Setup) -> Value {
     })
 }
 
-fn http_filter() -> Value {
+fn http_filter(transport: Transport) -> Value {
+    let codec = if transport.has_streams() {
+        "AUTO"
+    } else {
+        "HTTP1"
+    };
     let manager = json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.network.\
                   http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": "front",
-        "codec_type": "HTTP1",
+        "codec_type": codec,
         "common_http_protocol_options": {"idle_timeout": "3600s"},
         "route_config": {"virtual_hosts": [{
             "name": "all",

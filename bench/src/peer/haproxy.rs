@@ -26,8 +26,14 @@ pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
 /// origin is shared, so `no strict-limits` lets it start with fewer.
 fn config(setup: &Setup, transport: Transport) -> String {
     let (origin, scheme) = (transport.origin(), transport.scheme());
+    // The two listeners of HTTP/2 have a scheme each.
+    let proto = match transport.has_h2_listeners() {
+        true => "%[ssl_fc,iif(https,http)]",
+        false => scheme,
+    };
     let (binds, verify) = (binds(setup, transport), verify(setup, transport));
     let connections = setup.connections_max;
+    let kept = transport.keepalive();
     format!(
         "global
   nbthread 1
@@ -46,16 +52,24 @@ defaults
 frontend front
 {binds}  maxconn {connections}
   http-request set-header X-Forwarded-Host %[req.hdr(host)]
-  http-request set-header X-Forwarded-Proto {scheme}
+  http-request set-header X-Forwarded-Proto {proto}
   default_backend origin
 backend origin
-  server origin {origin} pool-max-conn 256{verify}
+  server origin {origin} pool-max-conn {kept}{verify}
 "
     )
 }
 
 fn binds(setup: &Setup, transport: Transport) -> String {
     let address = Proxy::Haproxy.address(transport);
+    if transport.has_h2_listeners() {
+        let bundle = setup.credentials.p256.bundle.display();
+        let clear = Proxy::Haproxy.clear_address(transport);
+        // Without TLS it tells HTTP/2 by its preface.
+        return format!(
+            "  bind {address} ssl crt {bundle} ssl-min-ver TLSv1.2 alpn h2,http/1.1\n  bind {clear}\n"
+        );
+    }
     if transport != Transport::TlsDownstream {
         return format!("  bind {address}\n");
     }
@@ -72,6 +86,9 @@ fn binds(setup: &Setup, transport: Transport) -> String {
 
 /// What a server's line ends with.
 fn verify(setup: &Setup, transport: Transport) -> String {
+    if transport.is_h2c_upstream() {
+        return " proto h2".to_owned();
+    }
     if transport != Transport::TlsUpstream {
         return String::new();
     }

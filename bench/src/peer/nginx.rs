@@ -13,9 +13,9 @@ use crate::server::Launch;
 /// Directives that origin and proxy share.
 ///
 /// Temporary files go to the run's folder, since the compiled-in one may need privileges.
-pub fn preamble(setup: &Setup, role: &str) -> String {
+pub fn preamble(setup: &Setup, role: &str, connections_max: u64) -> String {
     // nginx closes idle connections as soon as fewer than a sixteenth of its slots are free.
-    let connections = setup.connections_max * 9 / 8;
+    let connections = connections_max * 9 / 8;
     let files = setup.files_max;
     // `user` without privileges is only a warning, but one on each start.
     let user = if rustix::process::geteuid().is_root() {
@@ -83,30 +83,31 @@ pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
 /// The origin is told who the client is, as the other proxies tell it. Large bodies stream, as
 /// they do in the others: without the two settings nginx would write them to disk.
 fn config(setup: &Setup, transport: Transport, name: &str) -> String {
-    let preamble = preamble(setup, name);
+    let preamble = preamble(setup, name, setup.connections_max);
     let (origin, upload) = (transport.origin(), origin::UPLOAD_PATH);
     let (tls, scheme) = tls(setup, transport);
     let servers: String = listeners(setup, transport)
         .iter()
         .map(|listener| {
-            format!(
-                r#"  server {{
-    {listener}
-    location / {{ proxy_pass {scheme}://origin; }}
+            let locations = match transport {
+                Transport::Grpc => GRPC_LOCATION.to_owned(),
+                _ => format!(
+                    "location / {{ proxy_pass {scheme}://origin; }}
     location = {upload} {{
       proxy_pass {scheme}://origin;
       proxy_request_buffering off;
-    }}
-  }}
-"#
-            )
+    }}"
+                ),
+            };
+            format!("  server {{\n    {listener}\n    {locations}\n  }}\n")
         })
         .collect();
+    let kept = transport.keepalive();
     format!(
         r#"{preamble}
   upstream origin {{
     server {origin};
-    keepalive 256;
+    keepalive {kept};
     keepalive_requests 1000000000;
     keepalive_timeout 1h;
   }}
@@ -124,8 +125,27 @@ fn config(setup: &Setup, transport: Transport, name: &str) -> String {
     )
 }
 
+/// What it is told of a client, as the other phases have it.
+const GRPC_LOCATION: &str = "location / {
+      grpc_pass grpc://origin;
+      grpc_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+      grpc_set_header X-Forwarded-Host $http_host;
+      grpc_set_header X-Forwarded-Proto $scheme;
+    }";
+
 fn listeners(setup: &Setup, transport: Transport) -> Vec<String> {
-    let plain = format!("listen {} backlog=4096;", Proxy::Nginx.address(transport));
+    let address = Proxy::Nginx.address(transport);
+    let clear = Proxy::Nginx.clear_address(transport);
+    let h2c = format!("listen {clear} http2 backlog=4096;");
+    if transport == Transport::Grpc {
+        return vec![h2c];
+    }
+    if transport.has_h2_listeners() {
+        let own = certificate(&setup.credentials.p256);
+        let h2 = format!("listen {address} ssl http2 backlog=4096;\n    {own}");
+        return vec![h2, h2c];
+    }
+    let plain = format!("listen {address} backlog=4096;");
     if transport != Transport::TlsDownstream {
         return vec![plain];
     }
@@ -148,8 +168,8 @@ fn listeners(setup: &Setup, transport: Transport) -> Vec<String> {
 /// default. This release has no TLS 1.3 by default, and verifies no origin.
 fn tls(setup: &Setup, transport: Transport) -> (String, &'static str) {
     match transport {
-        Transport::Plain => (String::new(), "http"),
-        Transport::TlsDownstream => (
+        Transport::Plain | Transport::H2cUpstream | Transport::Grpc => (String::new(), "http"),
+        Transport::TlsDownstream | Transport::Http2 => (
             "  ssl_protocols TLSv1.2 TLSv1.3;
   ssl_session_cache shared:SSL:10m;
   ssl_session_timeout 10m;"

@@ -1,8 +1,9 @@
 //! The origin behind every proxy: one nginx worker with a 1 kB answer from memory, a 1 MB file,
-//! and a sink that reads a whole upload before it answers. All of it over TLS too.
+//! and a sink that reads a whole upload before it answers. All of it over TLS and by HTTP/2 too.
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
@@ -15,6 +16,8 @@ use crate::server::Launch;
 pub const ADDRESS: SocketAddr = loopback(28001);
 /// The same over TLS, with the P-256 certificate.
 pub const TLS_ADDRESS: SocketAddr = loopback(28002);
+/// The same by HTTP/2 without TLS, and by nothing else: this nginx tells them apart by TLS alone.
+pub const H2C_ADDRESS: SocketAddr = loopback(28003);
 /// A small body.
 pub const SMALL_PATH: &str = "/";
 pub const SMALL_BYTES: usize = 1024;
@@ -28,11 +31,16 @@ const ANSWER_SOCKET: &str = "answer.sock";
 /// 1 MB, in both directions.
 pub const LARGE_BYTES: usize = 1_000_000;
 
+/// A file of that length.
+pub fn large(setup: &Setup) -> PathBuf {
+    setup.run_dir.join("large")
+}
+
 pub fn prepare(setup: &Setup) -> Result<Launch> {
     let program = machine::program("nginx")?;
     let version = version(&program, &["-v"])?;
     fs::create_dir_all(setup.run_dir.join("origin-temp"))?;
-    let large = setup.run_dir.join("large");
+    let large = large(setup);
     fs::write(&large, vec![b'.'; LARGE_BYTES])
         .with_context(|| format!("cannot write {}", large.display()))?;
     // A run that was killed leaves its socket behind, which nginx would not bind again.
@@ -52,7 +60,7 @@ pub fn prepare(setup: &Setup) -> Result<Launch> {
 /// upload is buffered whole in memory, dropped, and answered by a second server of the same nginx.
 /// Over TLS there is one cipher suite: OpenSSL's clients would choose another than the others.
 fn config(setup: &Setup) -> String {
-    let preamble = preamble(setup, "origin");
+    let preamble = preamble(setup, "origin", setup.origin_connections_max);
     let small = ".".repeat(SMALL_BYTES);
     let root = setup.run_dir.display();
     let certificate = certificate(&setup.credentials.p256);
@@ -69,6 +77,7 @@ fn config(setup: &Setup) -> String {
   server {{
     listen {ADDRESS} backlog=4096;
     listen {TLS_ADDRESS} ssl backlog=4096;
+    listen {H2C_ADDRESS} http2 backlog=4096;
     {certificate}
     ssl_protocols TLSv1.2 TLSv1.3;
     ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;

@@ -21,12 +21,18 @@ pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
             Transport::Plain => ADMIN_PORT,
             Transport::TlsDownstream => ADMIN_PORT_TLS,
             Transport::TlsUpstream => ADMIN_PORT_TLS_UPSTREAM,
+            Transport::Http2 => ADMIN_PORT_H2,
+            Transport::H2cUpstream => ADMIN_PORT_H2C_UPSTREAM,
+            Transport::Grpc => ADMIN_PORT_GRPC,
         },
     };
     launch(setup, named, |text| match transport {
         Transport::Plain => text.to_owned(),
         Transport::TlsDownstream => with_tls_listeners(setup, text),
         Transport::TlsUpstream => with_tls_upstream(setup, text),
+        Transport::Http2 | Transport::H2cUpstream | Transport::Grpc => {
+            with_http2(setup, transport, text)
+        }
     })
 }
 
@@ -46,28 +52,62 @@ pub fn prepare_with_log(setup: &Setup) -> Result<Launch> {
     })
 }
 
+fn listener(address: SocketAddr, protocols: &str) -> String {
+    format!("[[http.listener]]\nlisten = \"{address}\"\nprotocols = [{protocols}]\n")
+}
+
+fn certificate(own: &Certificate) -> String {
+    let (cert, key) = (own.cert.display(), own.key.display());
+    format!(
+        "[http.listener.tls]\ncertificates = [{{ cert = \"{cert}\", key = \"{key}\" }}]\n\
+         min_version = \"1.2\"\n"
+    )
+}
+
+/// Of a listener beside the first one: the limit on open files is for the idle connections, which
+/// are the first one's.
+const FEW: &str = "limits = { connections = 256 }\n";
+
 /// The listener gets a certificate, and another one follows.
 fn with_tls_listeners(setup: &Setup, text: &str) -> String {
-    let listener = |address: SocketAddr| {
-        format!("[[http.listener]]\nlisten = \"{address}\"\nprotocols = [\"h1\"]\n")
-    };
-    let tls = |own: &Certificate| {
-        let (cert, key) = (own.cert.display(), own.key.display());
-        format!(
-            "[http.listener.tls]\ncertificates = [{{ cert = \"{cert}\", key = \"{key}\" }}]\n\
-             min_version = \"1.2\"\n"
-        )
-    };
-    let plain = listener(Proxy::Steppe.address(Transport::TlsDownstream));
+    let plain = listener(Proxy::Steppe.address(Transport::TlsDownstream), H1);
     let both = [
         plain.clone(),
-        tls(&setup.credentials.p256),
-        listener(Proxy::Steppe.rsa_address()),
-        // Only handshakes go there: the limit on open files is for the idle connections.
-        "limits = { connections = 256 }\n".to_owned(),
-        tls(&setup.credentials.rsa),
+        certificate(&setup.credentials.p256),
+        listener(Proxy::Steppe.rsa_address(), H1),
+        FEW.to_owned(),
+        certificate(&setup.credentials.rsa),
     ];
     text.replace(&plain, &both.concat())
+}
+
+const H1: &str = "\"h1\"";
+
+/// HTTP/2 with clients, over TLS and without, or without alone.
+fn with_http2(setup: &Setup, transport: Transport, text: &str) -> String {
+    let clear = |address| listener(address, "\"h1\", \"h2c\"");
+    let (first, beside) = (
+        Proxy::Steppe.address(transport),
+        Proxy::Steppe.clear_address(transport),
+    );
+    let listeners = if transport.has_h2_listeners() {
+        let first = listener(first, "\"h1\", \"h2\"");
+        first + &certificate(&setup.credentials.p256) + &clear(beside) + FEW
+    } else {
+        clear(first)
+    };
+    let protocol = match transport.is_h2c_upstream() {
+        true => "protocol = \"h2c\"\n",
+        false => "",
+    };
+    let servers = |address: SocketAddr| format!("servers = [\"{address}\"]\n");
+    let upstream = servers(transport.origin()) + protocol;
+    text.replace(&listener(first, H1), &listeners)
+        .replace(&servers(origin::ADDRESS), &upstream)
+        .replace(
+            "keepalive = 256\n",
+            &format!("keepalive = {}\n", transport.keepalive()),
+        )
 }
 
 fn with_tls_upstream(setup: &Setup, text: &str) -> String {
@@ -110,6 +150,9 @@ impl Named {
         if self.transport == Transport::TlsDownstream {
             addresses.push(self.proxy.rsa_address());
         }
+        if self.transport.has_h2_listeners() {
+            addresses.push(self.proxy.clear_address(self.transport));
+        }
         addresses
     }
 }
@@ -149,6 +192,9 @@ const ADMIN_PORT: u16 = 28900;
 const ADMIN_PORT_WITH_LOG: u16 = 28901;
 const ADMIN_PORT_TLS: u16 = 28902;
 const ADMIN_PORT_TLS_UPSTREAM: u16 = 28903;
+const ADMIN_PORT_H2: u16 = 28904;
+const ADMIN_PORT_H2C_UPSTREAM: u16 = 28905;
+const ADMIN_PORT_GRPC: u16 = 28906;
 
 #[cfg(test)]
 mod tests {
@@ -169,6 +215,7 @@ mod tests {
             cache_dir: "cache".into(),
             root: ".".into(),
             connections_max: 1,
+            origin_connections_max: 1,
             files_max: 1,
             steppe: None,
             credentials: Credentials {
@@ -209,6 +256,32 @@ servers = ["127.0.0.1:28001"]
 "#;
         assert!(text.contains(expected), "{text}");
         assert!(text.contains("listen = \"127.0.0.1:28902\""), "{text}");
+    }
+
+    #[test]
+    fn the_example_gets_http2_on_both_sides() {
+        let text = named(Transport::H2cUpstream).renumbered(EXAMPLE);
+        let text = with_http2(&setup(), Transport::H2cUpstream, &text);
+        let expected = r#"[[http.listener]]
+listen = "127.0.0.1:28680"
+protocols = ["h1", "h2"]
+[http.listener.tls]
+certificates = [{ cert = "p256.crt", key = "p256.key" }]
+min_version = "1.2"
+[[http.listener]]
+listen = "127.0.0.1:28780"
+protocols = ["h1", "h2c"]
+limits = { connections = 256 }
+[http.upstream.origin]
+servers = ["127.0.0.1:28003"]
+protocol = "h2c"
+keepalive = 256
+"#;
+        assert!(text.contains(expected), "{text}");
+        let text = named(Transport::Grpc).renumbered(EXAMPLE);
+        let text = with_http2(&setup(), Transport::Grpc, &text);
+        assert!(!text.contains("tls"), "{text}");
+        assert!(text.contains("servers = [\"127.0.0.1:28004\"]"), "{text}");
     }
 
     #[test]

@@ -164,7 +164,7 @@ fn handshake_table(results: &[Results]) -> Table {
     table
 }
 
-fn bodies_table(results: &[Results]) -> Table {
+pub fn bodies_table(results: &[Results]) -> Table {
     let mut table = Table::new(&[
         "proxy",
         "down CPU s/GB",
