@@ -25,7 +25,7 @@ use super::attempt::{Attempt, Connected, Connecting};
 use super::client::ClientContext;
 use super::forwarding::Forwarded;
 use super::redirect;
-use super::replay::Replay;
+use super::replay::{Repeats, Replay};
 use super::snapshot::{RouteReport, Snapshot, WorkerRoute};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
@@ -335,7 +335,8 @@ impl Exchange {
             self.core.answer = Some(answer_to_max_forwards(client, &snapshot, &head));
         }
         self.core.set_timeouts(client, &route, &head);
-        self.core.replay.begin(&head);
+        let repeats = self.core.repeats(&route);
+        self.core.replay.begin(&head, repeats);
         self.core.head = Some(head);
         self.core.route = Some(route);
         self.stage = Stage::Filtering(0);
@@ -558,6 +559,15 @@ impl Exchange {
 }
 
 impl Core {
+    /// What a request may be sent again after that is not idempotent.
+    fn repeats(&self, route: &WorkerRoute) -> Repeats {
+        let policy = route.pool().and_then(|pool| pool.settings().retry);
+        match (&self.call, policy) {
+            (Some(_), Some(retry)) if retry.on.has_codes() => Repeats::AfterCode,
+            _ => Repeats::Never,
+        }
+    }
+
     /// A server is told how long a call may still take.
     fn shorten_timeout(&mut self, now: Instant) -> Result<(), GatewayError> {
         if let (Some(_), Some(ends_at), Some(head)) =

@@ -1,6 +1,7 @@
 //! Calls of gRPC through the node: what is counted of them, sent again, and translated.
 
 mod metrics;
+mod retries;
 
 use std::net::SocketAddr;
 

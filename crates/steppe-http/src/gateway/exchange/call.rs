@@ -27,6 +27,16 @@ impl Call {
         })
     }
 
+    /// A server is asked.
+    pub(super) fn ask(&mut self) {
+        self.told = None;
+    }
+
+    /// What its server has said so far.
+    pub(super) fn told(&self) -> Option<Code> {
+        self.told
+    }
+
     /// Its server has sent these fields, as a head or as trailers.
     pub(super) fn see(&mut self, fields: &FieldBlock) {
         self.told = grpc::status(fields).or(self.told);
