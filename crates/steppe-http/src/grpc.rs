@@ -3,15 +3,21 @@
 //!
 //! Non-goals: messages. They pass as content, trailers as trailers.
 
+mod code;
+
 use std::time::Duration;
 
 use crate::encoder::{Encoder, Put};
-use crate::field::FieldId;
+use crate::field::{FieldBlock, FieldId};
 use crate::head::RequestHead;
-use crate::metrics::CloseReason;
+
+pub use code::Code;
 
 /// How long a call may take, from its client's point of view.
 pub(crate) const TIMEOUT: &[u8] = b"grpc-timeout";
+
+/// How a call ended: in trailers, or in a head that nothing follows ("Trailers-Only").
+const STATUS: &[u8] = b"grpc-status";
 
 /// The media type of what the gateway answers itself.
 pub(crate) const MEDIA_TYPE: &str = "application/grpc";
@@ -22,58 +28,15 @@ const TIMEOUT_DIGITS_MAX: usize = 8;
 /// Room for a value of [`TIMEOUT`].
 pub(crate) type TimeoutText = [u8; TIMEOUT_DIGITS_MAX + 1];
 
-/// Codes of a call's status that the gateway has use for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
-    Unknown = 2,
-    DeadlineExceeded = 4,
-    PermissionDenied = 7,
-    ResourceExhausted = 8,
-    Unimplemented = 12,
-    Internal = 13,
-    Unavailable = 14,
-    Unauthenticated = 16,
-}
-
-impl Code {
-    /// What an error of the gateway's is to a client of gRPC.
-    pub(crate) fn of(status: u16, reason: Option<CloseReason>) -> Self {
-        match (reason, status) {
-            (Some(CloseReason::TotalTimeout | CloseReason::FirstByteTimeout), _) => {
-                Self::DeadlineExceeded
-            }
-            (Some(CloseReason::OverBudget | CloseReason::BodyTooLarge), _) | (_, 413) => {
-                Self::ResourceExhausted
-            }
-            // As clients take statuses that no server of gRPC has sent.
-            (_, 401) => Self::Unauthenticated,
-            (_, 403) => Self::PermissionDenied,
-            (_, 404 | 405 | 501) => Self::Unimplemented,
-            (_, 429 | 502..=504) => Self::Unavailable,
-            (_, 400 | 431) => Self::Internal,
-            _ => Self::Unknown,
-        }
-    }
-
-    /// As the value of `grpc-status`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "2",
-            Self::DeadlineExceeded => "4",
-            Self::PermissionDenied => "7",
-            Self::ResourceExhausted => "8",
-            Self::Unimplemented => "12",
-            Self::Internal => "13",
-            Self::Unavailable => "14",
-            Self::Unauthenticated => "16",
-        }
-    }
-}
-
 /// Whether it is a call: `application/grpc`, whatever its messages are coded in.
 pub(crate) fn is_call(head: &RequestHead) -> bool {
     head.method() == b"POST"
         && (head.fields.values(FieldId::ContentType).next()).is_some_and(is_media_type)
+}
+
+/// How the call ended, if these fields say so.
+pub(crate) fn status(fields: &FieldBlock) -> Option<Code> {
+    fields.values_named(STATUS).next().map(Code::read)
 }
 
 fn is_media_type(value: &[u8]) -> bool {
@@ -233,21 +196,6 @@ mod tests {
             b"\x01\0\0\0\x02\x08\x01",
         ] {
             assert!(!health::is_serving(answer));
-        }
-    }
-
-    #[test]
-    fn codes_say_what_they_are() {
-        let timeout = Code::of(504, Some(CloseReason::TotalTimeout));
-        assert_eq!((timeout, timeout.as_str()), (Code::DeadlineExceeded, "4"));
-        assert_eq!(
-            Code::of(503, Some(CloseReason::ConnectFailed)).as_str(),
-            "14"
-        );
-        assert_eq!(Code::of(503, Some(CloseReason::OverBudget)).as_str(), "8");
-        assert_eq!(Code::of(404, None).as_str(), "12");
-        for code in [Code::Unknown, Code::Internal, Code::Unauthenticated] {
-            assert_eq!(code.as_str(), (code as u8).to_string());
         }
     }
 }

@@ -24,7 +24,7 @@ pub mod files;
 pub mod filter;
 pub mod forwarded;
 pub mod gateway;
-mod grpc;
+pub mod grpc;
 pub mod h1;
 pub mod h2;
 pub mod head;

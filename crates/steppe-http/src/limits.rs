@@ -181,6 +181,13 @@ pub const RANGES_MAX: usize = 16;
 /// coarsest file systems count in steps of two seconds.
 pub const FILE_SETTLES: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// Methods of gRPC that have series of their own, for as long as the node runs: a large company's
+/// gateway serves some hundred, and each has up to 17 series.
+pub const GRPC_METHODS_MAX: usize = 256;
+
+/// Bytes of a method's path at most, for it to have series: package, service and method.
+pub const GRPC_METHOD_BYTES_MAX: usize = 256;
+
 /// RST_STREAM frames of one HTTP/2 peer that are let through at once. A page that is left
 /// cancels what it was loading, of which browsers have 100 at most.
 pub const RESETS_BURST: u32 = 200;

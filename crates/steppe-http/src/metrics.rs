@@ -5,14 +5,16 @@
 //! lock. A scrape sums the workers.
 //!
 //! Invariant: the configuration determines the number of series. No data of a peer
-//! becomes a label. A reload makes a new generation of cells, which shares the cells of
+//! becomes a label, but for names of methods, of which there is a bound (`calls.rs`). A reload makes a new generation of cells, which shares the cells of
 //! names that stay, so no counter is reset.
 //!
 //! Non-goals: budget and process metrics, which are the node's.
 
+mod calls;
 mod cells;
 mod close_reason;
 mod generation;
+mod handle;
 mod handshake;
 mod labels;
 mod series;
@@ -25,6 +27,7 @@ use steppe_telemetry::{Collector, DescriptorEncoder, HistogramSum};
 
 use cells::{OpenCells, OpenSum, TotalCells};
 
+pub use calls::{CallMetrics, Called};
 pub use close_reason::CloseReason;
 pub use generation::Generation;
 pub use handshake::Handshake;

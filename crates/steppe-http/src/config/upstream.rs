@@ -10,6 +10,7 @@ use steppe_net::ServerAddress;
 use steppe_net::tls::config::ServerTrust;
 
 use super::protocol::{H1, ProtocolName};
+use crate::grpc::Code;
 use crate::proxy_protocol::ProxyVersion;
 
 /// Servers of one upstream.
@@ -169,7 +170,7 @@ pub struct Retry {
 
 /// What a request is sent again after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RetryOn(u8);
+pub struct RetryOn(u16);
 
 impl Servers {
     /// `servers` with every default.
@@ -287,13 +288,29 @@ impl RetryOn {
     /// 504 Gateway Timeout.
     pub const GATEWAY_TIMEOUT: Self = Self(1 << 5);
 
-    const NAMES: [(Self, &'static str); 6] = [
+    /// A status of gRPC: `CANCELLED`.
+    pub const CANCELLED: Self = Self(1 << 6);
+    /// A status of gRPC: `DEADLINE_EXCEEDED`.
+    pub const DEADLINE_EXCEEDED: Self = Self(1 << 7);
+    /// A status of gRPC: `INTERNAL`.
+    pub const INTERNAL: Self = Self(1 << 8);
+    /// A status of gRPC: `RESOURCE_EXHAUSTED`.
+    pub const RESOURCE_EXHAUSTED: Self = Self(1 << 9);
+    /// A status of gRPC: `UNAVAILABLE`.
+    pub const CALL_UNAVAILABLE: Self = Self(1 << 10);
+
+    const NAMES: [(Self, &'static str); 11] = [
         (Self::CONNECT, "connect"),
         (Self::RESET, "reset"),
         (Self::TIMEOUT, "timeout"),
         (Self::BAD_GATEWAY, "502"),
         (Self::UNAVAILABLE, "503"),
         (Self::GATEWAY_TIMEOUT, "504"),
+        (Self::CANCELLED, "cancelled"),
+        (Self::DEADLINE_EXCEEDED, "deadline-exceeded"),
+        (Self::INTERNAL, "internal"),
+        (Self::RESOURCE_EXHAUSTED, "resource-exhausted"),
+        (Self::CALL_UNAVAILABLE, "unavailable"),
     ];
 
     /// The condition of this name.
@@ -332,6 +349,25 @@ impl RetryOn {
         }
     }
 
+    /// The condition that a status of gRPC is, if any.
+    #[must_use]
+    pub fn code(code: Code) -> Option<Self> {
+        match code {
+            Code::Cancelled => Some(Self::CANCELLED),
+            Code::DeadlineExceeded => Some(Self::DEADLINE_EXCEEDED),
+            Code::Internal => Some(Self::INTERNAL),
+            Code::ResourceExhausted => Some(Self::RESOURCE_EXHAUSTED),
+            Code::Unavailable => Some(Self::CALL_UNAVAILABLE),
+            _ => None,
+        }
+    }
+
+    /// Whether any status of gRPC is in it.
+    #[must_use]
+    pub fn has_codes(self) -> bool {
+        (Code::ALL.into_iter().filter_map(Self::code)).any(|on| self.has(on))
+    }
+
     /// Whether any status is in it.
     #[must_use]
     pub fn has_statuses(self) -> bool {
@@ -367,6 +403,12 @@ mod tests {
         let all = all.into_iter().fold(RetryOn::default(), RetryOn::or);
         assert_eq!(all.names().count(), RetryOn::NAMES.len());
         assert!(!RetryOn::CONNECT.has_statuses() && all.has_statuses());
+        assert!(!RetryOn::UNAVAILABLE.has_codes() && RetryOn::CALL_UNAVAILABLE.has_codes());
+        let codes = Code::ALL.into_iter().filter_map(RetryOn::code);
+        assert_eq!(
+            codes.fold(RetryOn::default(), RetryOn::or).names().count(),
+            5
+        );
         assert_eq!(RetryOn::named("500"), None);
     }
 }

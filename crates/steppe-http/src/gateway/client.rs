@@ -11,7 +11,7 @@ use super::listener::{Listener, ListenerSettings};
 use super::snapshot::{Snapshot, WorkerState};
 use super::tls::ClientSession;
 use crate::forwarded::Peer;
-use crate::metrics::{ListenerMetrics, TotalMetrics, Traffic};
+use crate::metrics::{CallMetrics, ListenerMetrics, TotalMetrics, Traffic};
 use crate::proxy_protocol::Ends;
 
 /// A connection that was accepted, for a codec to serve.
@@ -128,6 +128,10 @@ impl ClientContext {
 
     pub(super) fn exchange_lease(&self) -> &Lease {
         &self.state.exchange_lease
+    }
+
+    pub(super) fn calls(&self) -> &CallMetrics {
+        &self.state.calls
     }
 
     pub(super) fn totals(&self) -> &TotalMetrics {

@@ -5,6 +5,7 @@
 //! for the next request, so that an idle connection has no room for one and a
 //! request allocates none.
 
+mod call;
 mod filtering;
 mod log;
 mod pool;
@@ -24,7 +25,7 @@ use super::attempt::{Attempt, Connected, Connecting};
 use super::client::ClientContext;
 use super::forwarding::Forwarded;
 use super::redirect;
-use super::replay::{Kept, Replay};
+use super::replay::{Repeats, Replay};
 use super::snapshot::{RouteReport, Snapshot, WorkerRoute};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
@@ -39,6 +40,7 @@ use crate::respond::Respond;
 use crate::router::{FieldLookup, NoRoute, RouteQuery};
 use crate::status;
 use crate::upstream::Selection;
+use call::Call;
 use log::Log;
 use retry::Verdict;
 
@@ -119,7 +121,7 @@ struct Core {
     replay: Replay,
     verdict: Verdict,
     /// It is a call of gRPC, whose client is told of errors in its own way.
-    is_call: bool,
+    call: Option<Call>,
     log: Log,
 }
 
@@ -208,6 +210,10 @@ impl<D: Downstream + ?Sized> Future for Running<'_, D> {
         };
         let end = ready!(exchange.poll(cx, now, this.client, this.deadline, this.down));
         let core = &mut exchange.core;
+        if let Some(call) = &mut core.call {
+            let cut = (end == End::Aborted).then(|| Code::of_cut(core.log.reason));
+            call.finish(this.client, cut, core.log.status());
+        }
         core.log.finish(this.client, core.began_at, now);
         Poll::Ready(Completed { end, at: now })
     }
@@ -261,7 +267,7 @@ impl Exchange {
                 timeouts: Timeouts::default(),
                 replay: Replay::default(),
                 verdict: Verdict::new(now),
-                is_call: false,
+                call: None,
                 log: Log::default(),
             },
             _charge: charge,
@@ -280,7 +286,7 @@ impl Exchange {
         core.answer = None;
         core.selection.clear();
         core.replay.forget();
-        core.is_call = false;
+        core.call = None;
         core.log.clear();
     }
 
@@ -293,7 +299,7 @@ impl Exchange {
         let snapshot = client.state.current();
         let peer = client.peer(&snapshot);
         let forwarded = Forwarded::new(&snapshot, &peer, client);
-        self.core.is_call = grpc::is_call(&head);
+        self.core.call = Call::begin(client, &head);
         let log = &mut self.core.log;
         if snapshot.access.is_some() {
             let client = forwarded.client(&head);
@@ -329,11 +335,8 @@ impl Exchange {
             self.core.answer = Some(answer_to_max_forwards(client, &snapshot, &head));
         }
         self.core.set_timeouts(client, &route, &head);
-        let kept = match route.pool() {
-            Some(pool) if pool.tells_unprocessed() => Kept::Any,
-            _ => Kept::Idempotent,
-        };
-        self.core.replay.begin(&head, kept);
+        let repeats = self.core.repeats(&route);
+        self.core.replay.begin(&head, repeats);
         self.core.head = Some(head);
         self.core.route = Some(route);
         self.stage = Stage::Filtering(0);
@@ -497,11 +500,13 @@ impl Exchange {
             ("grpc-status", code.as_str()),
             ("grpc-message", status::reason(status)),
         ];
-        let is_call = self.core.is_call;
-        let (status, of_call) = if is_call {
-            (200, &of_call[..])
-        } else {
-            (status, &[][..])
+        let is_call = self.core.call.is_some();
+        let (status, of_call) = match &mut self.core.call {
+            Some(call) => {
+                call.refuse(code);
+                (200, &of_call[..])
+            }
+            None => (status, &[][..]),
         };
         let with_ours: Vec<_>;
         let fields = if is_call || transport_security.is_some() {
@@ -554,10 +559,24 @@ impl Exchange {
 }
 
 impl Core {
+    /// What a request may be sent again after that is not idempotent.
+    fn repeats(&self, route: &WorkerRoute) -> Repeats {
+        let Some(pool) = route.pool() else {
+            return Repeats::Never;
+        };
+        let policy = pool.settings().retry;
+        let is_retried = self.call.is_some() && policy.is_some_and(|retry| retry.on.has_codes());
+        if is_retried || pool.tells_unprocessed() {
+            Repeats::AfterWord
+        } else {
+            Repeats::Never
+        }
+    }
+
     /// A server is told how long a call may still take.
     fn shorten_timeout(&mut self, now: Instant) -> Result<(), GatewayError> {
-        if let (true, Some(ends_at), Some(head)) =
-            (self.is_call, self.timeouts.total_at, &mut self.head)
+        if let (Some(_), Some(ends_at), Some(head)) =
+            (&self.call, self.timeouts.total_at, &mut self.head)
         {
             let left = ends_at.saturating_duration_since(now);
             let mut room = grpc::TimeoutText::default();
@@ -574,7 +593,7 @@ impl Core {
         let upstream = route.pool().map(|pool| pool.settings().timeouts);
         let timeouts = client.settings().timeouts;
         // A call lasts for as long as its client says: there may be no end to it.
-        let total = if self.is_call {
+        let total = if self.call.is_some() {
             let mut said = head.fields.values_named(grpc::TIMEOUT);
             said.next().and_then(grpc::timeout)
         } else {

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a request is sent again only while no byte of a response has reached
 //! the client, and only where asking twice does what asking once does (RFC 9110
-//! §9.2.2), or its server says that it has processed none of it. Its content is shared with what was sent and charged once; but a little of a
+//! §9.2.2), or where its server says that it may. Its content is shared with what was sent and
+//! charged once; but a little of a
 //! large buffer is copied, so that it does not keep the buffer.
 
 use crate::exchange::{Part, fair_share};
@@ -15,13 +16,24 @@ use steppe_mem::{Buffer, Chunk, Lease, OverBudget};
 /// A chunk is shared where at least one part in so many of its memory is content.
 const SHARED_PART_MIN: usize = 2;
 
+/// What a request may be sent again after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Repeats {
+    /// Nothing.
+    #[default]
+    Never,
+    /// Its server's word: that it has processed none of it, or a status of gRPC that the upstream's
+    /// policy names.
+    AfterWord,
+    /// Whatever befell it.
+    Always,
+}
+
 /// Content of a request that was read already.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
-    /// All that was read is still there.
-    is_kept: bool,
-    /// Asking twice does what asking once does.
-    is_idempotent: bool,
+    /// What all that was read is still there for.
+    kept_for: Repeats,
     /// The request has no content.
     is_empty: bool,
     chunks: Vec<Chunk>,
@@ -34,26 +46,20 @@ pub(super) struct Replay {
     replayed: usize,
 }
 
-/// Which requests are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// Those that are idempotent.
-    Idempotent,
-    /// All: servers say which they have not processed.
-    Any,
-}
-
 impl Replay {
-    /// Keeps what is read of a request from now on, if it may be sent again. `kept` says which
-    /// may be.
-    pub(super) fn begin(&mut self, head: &RequestHead, kept: Kept) {
+    /// Keeps what is read of a request from now on, if it may be sent again: `otherwise` is what
+    /// that may be after where asking twice is not what asking once is.
+    pub(super) fn begin(&mut self, head: &RequestHead, otherwise: Repeats) {
         self.forget();
-        self.is_idempotent = head.is_idempotent();
-        self.is_kept = head.upgrade().is_none()
-            && (self.is_idempotent || kept == Kept::Any)
+        let may_be_kept = head.upgrade().is_none()
             // Else it names its first server as its host.
             && !head.authority().is_empty()
             && may_be_kept(head.length);
+        self.kept_for = match head.is_idempotent() {
+            _ if !may_be_kept => Repeats::Never,
+            true => Repeats::Always,
+            false => otherwise,
+        };
         self.is_empty = head.length == ContentLength::Empty;
     }
 
@@ -62,14 +68,14 @@ impl Replay {
         self.is_empty
     }
 
-    /// Whether the request can be sent again though it may have been processed.
-    pub(super) fn may_repeat(&self) -> bool {
-        self.is_kept && self.is_idempotent
+    /// Whether the request can be sent again, after something.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept_for != Repeats::Never
     }
 
-    /// Whether the request can be sent again where it was not processed.
-    pub(super) fn is_kept(&self) -> bool {
-        self.is_kept
+    /// What it can be sent again after.
+    pub(super) fn repeats(&self) -> Repeats {
+        self.kept_for
     }
 
     /// Another attempt begins.
@@ -92,7 +98,7 @@ impl Replay {
 
     /// Keeps a part that came from the client, as long as there is memory for it.
     pub(super) fn record(&mut self, part: &mut Part, lease: &Lease) {
-        if !self.is_kept {
+        if !self.is_kept() {
             return;
         }
         let is_kept = match part {
@@ -161,7 +167,7 @@ impl Replay {
 
     /// Lets go of what was kept: the request is not sent again.
     pub(super) fn forget(&mut self) {
-        self.is_kept = false;
+        self.kept_for = Repeats::Never;
         self.chunks.clear();
         (self.content_bytes, self.memory_bytes) = (0, 0);
         self.end = None;

@@ -18,7 +18,9 @@ use crate::access::WorkerAccess;
 use crate::config::{self, Target, UpstreamKind};
 use crate::files::Served;
 use crate::filter::Filter;
-use crate::metrics::{RouteMetrics, Side, TotalMetrics, UpstreamMetrics, WorkerMetrics};
+use crate::metrics::{
+    CallMetrics, RouteMetrics, Side, TotalMetrics, UpstreamMetrics, WorkerMetrics,
+};
 use crate::upstream::{Connector, Pool, UpstreamState};
 
 /// A snapshot as one worker has it.
@@ -70,6 +72,8 @@ pub(super) struct WorkerState {
     current: RefCell<Rc<Snapshot>>,
     /// What exchanges in flight are charged to.
     pub(super) exchange_lease: Lease,
+    /// Counts calls of gRPC.
+    pub(super) calls: CallMetrics,
     /// Heads that wait for budget while they hold some.
     pub(super) starved_heads: Rc<Cell<usize>>,
     /// Whose turn it is among handshakes.
@@ -258,6 +262,7 @@ impl WorkerState {
     pub(super) fn new(worker: Rc<Worker>, first: Rc<Snapshot>) -> Self {
         Self {
             worker,
+            calls: first.metrics.calls(),
             exchange_lease: first.gateway.accounts.exchanges.lease(),
             current: RefCell::new(first),
             starved_heads: Rc::default(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use steppe_telemetry::{Counter, Gauge, Histogram};
 
+use super::calls::CallCells;
 use super::close_reason::CloseReason;
 use super::handshake::Handshake;
 use super::labels::Labels;
@@ -21,6 +22,7 @@ pub(super) struct Cells {
     pub(super) routes: Box<[Arc<RouteCells>]>,
     pub(super) upstreams: Box<[Arc<UpstreamCells>]>,
     pub(super) totals: Arc<TotalCells>,
+    pub(super) calls: Arc<CallCells>,
 }
 
 /// Cells without a name of the configuration.
@@ -91,6 +93,7 @@ impl Cells {
             routes: fresh(labels.routes.len() + 1),
             upstreams: fresh(labels.upstreams.len()),
             totals: Arc::default(),
+            calls: Arc::default(),
         }
     }
 
@@ -104,6 +107,7 @@ impl Cells {
                 .collect(),
             upstreams: kept(&self.upstreams, &known.upstreams, &labels.upstreams),
             totals: Arc::clone(&self.totals),
+            calls: Arc::clone(&self.calls),
         }
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! A reload makes a new generation, which shares the cells of every name that stays.
 
+use std::sync::Arc;
+
 use steppe_telemetry::PerWorker;
 
+use super::calls::Methods;
 use super::cells::{Cells, OpenSum};
 use super::labels::Labels;
 use super::worker::WorkerMetrics;
@@ -13,13 +16,20 @@ use super::worker::WorkerMetrics;
 pub struct Generation {
     pub(super) labels: Labels,
     pub(super) workers: PerWorker<Cells>,
+    /// The same in every generation.
+    pub(super) methods: Arc<Methods>,
 }
 
 impl Generation {
     /// Cells at zero for `workers`.
     pub(super) fn new(labels: Labels, workers: usize) -> Self {
+        let methods = Arc::new(Methods::new(workers));
         let workers = PerWorker::new(workers, || Cells::new(&labels));
-        Self { labels, workers }
+        Self {
+            labels,
+            workers,
+            methods,
+        }
     }
 
     /// The cells that worker `index` writes.
@@ -32,7 +42,8 @@ impl Generation {
     #[must_use]
     pub fn worker(&self, index: usize) -> WorkerMetrics {
         let cells = self.workers.writer(index);
-        WorkerMetrics::new(cells.expect("each worker takes its own cells, once"))
+        let cells = cells.expect("each worker takes its own cells, once");
+        WorkerMetrics::new(cells, Arc::clone(&self.methods))
     }
 
     /// How many workers there are.
@@ -60,7 +71,11 @@ impl Generation {
         let cells = self.workers.cells();
         let relabeled = cells.map(|cells| cells.relabeled(&self.labels, &labels));
         let workers = PerWorker::of(relabeled);
-        Self { labels, workers }
+        Self {
+            labels,
+            workers,
+            methods: Arc::clone(&self.methods),
+        }
     }
 
     /// Adds to `labels` what has open connections: they are still to be counted out.

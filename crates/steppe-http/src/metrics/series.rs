@@ -1,6 +1,6 @@
 //! The gateway's series, summed over workers when scraped.
 //!
-//! Series of configured names exist from the start, at zero; a route's series without an
+//! Series of calls of gRPC exist once there was such a call. Series of configured names exist from the start, at zero; a route's series without an
 //! upstream, of responses by the gateway itself, exist once such a response was sent.
 
 use std::fmt;
@@ -13,6 +13,7 @@ use super::close_reason::CloseReason;
 use super::generation::Generation;
 use super::handshake::Handshake;
 use super::labels::NONE;
+use crate::grpc::Code;
 
 const REQUESTS: Family = Family::new("steppe_http_requests", "Requests that were responded to");
 const DURATION: Family = Family::seconds(
@@ -44,6 +45,10 @@ const DOWNSTREAM_BYTES: Family =
     Family::new("steppe_http_downstream_bytes", "Bytes from and to clients");
 const UPSTREAM_BYTES: Family =
     Family::new("steppe_http_upstream_bytes", "Bytes from and to servers");
+const CALLS: Family = Family::new(
+    "steppe_grpc_calls",
+    "Calls of gRPC that ended, by service, method and status",
+);
 const CLOSED: Family = Family::new(
     "steppe_http_closed",
     "Exchanges and connections aborted, by deadline, limit or cause",
@@ -70,6 +75,7 @@ impl Generation {
         self.connections(encoder)?;
         self.upstreams(encoder)?;
         self.bytes(encoder)?;
+        self.calls(encoder)?;
         self.ends(encoder)
     }
 
@@ -156,6 +162,21 @@ impl Generation {
         };
         DOWNSTREAM_BYTES.counters(encoder, directions(|cells| &cells.downstream))?;
         UPSTREAM_BYTES.counters(encoder, directions(|cells| &cells.upstream))
+    }
+
+    fn calls(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let rows = self.methods.all().flat_map(|(place, (service, method))| {
+            Code::ALL.into_iter().filter_map(move |code| {
+                let count = self.workers.sum(|cells| cells.calls.count(place, code));
+                let labels = [
+                    ("service", service),
+                    ("method", method),
+                    ("status", code.name()),
+                ];
+                (count > 0).then_some((labels, count))
+            })
+        });
+        CALLS.counters(encoder, rows)
     }
 
     fn ends(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

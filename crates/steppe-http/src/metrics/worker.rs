@@ -1,14 +1,14 @@
 //! What a worker counts: handles of its own cells.
 
-use std::marker::PhantomData;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_telemetry::Writer;
 
+use super::calls::{CallMetrics, Methods};
 use super::cells::{self, Cells, ListenerCells, OpenCells, RouteCells, TotalCells, UpstreamCells};
 use super::close_reason::CloseReason;
+use super::handle::{Handle, handle};
 use super::handshake::Handshake;
 
 /// The cells of one worker, written by its thread only.
@@ -21,11 +21,12 @@ use super::handshake::Handshake;
 #[derive(Debug)]
 pub struct WorkerMetrics {
     cells: Writer<Cells>,
+    methods: Arc<Methods>,
 }
 
 impl WorkerMetrics {
-    pub(super) fn new(cells: Writer<Cells>) -> Self {
-        Self { cells }
+    pub(super) fn new(cells: Writer<Cells>, methods: Arc<Methods>) -> Self {
+        Self { cells, methods }
     }
 
     /// Counts of a route; `None`: of requests that match none.
@@ -47,24 +48,16 @@ impl WorkerMetrics {
         UpstreamMetrics(handle(&self.cells.upstreams[upstream]))
     }
 
+    /// Counts of calls of gRPC.
+    #[must_use]
+    pub fn calls(&self) -> CallMetrics {
+        CallMetrics::new(handle(&self.cells.calls), Arc::clone(&self.methods))
+    }
+
     /// Counts without a name of the configuration.
     #[must_use]
     pub fn totals(&self) -> TotalMetrics {
         TotalMetrics(handle(&self.cells.totals))
-    }
-}
-
-/// Cells that one thread writes: it may not leave its worker's.
-#[derive(Debug)]
-struct Handle<T>(Arc<T>, PhantomData<Rc<()>>);
-
-fn handle<T>(cells: &Arc<T>) -> Handle<T> {
-    Handle(Arc::clone(cells), PhantomData)
-}
-
-impl<T> Clone for Handle<T> {
-    fn clone(&self) -> Self {
-        handle(&self.0)
     }
 }
 

@@ -92,13 +92,18 @@ impl Log {
         self.tunnel = Some(TunnelCount(totals.clone()));
     }
 
+    /// The status that the client was sent, or would have been.
+    pub(super) fn status(&self) -> u16 {
+        self.status.unwrap_or(502)
+    }
+
     /// Counts an exchange of `client`, and writes its line.
     pub(super) fn finish(&mut self, client: &ClientContext, began_at: Instant, now: Instant) {
         let Some(report) = self.report.take() else {
             return;
         };
         let elapsed = now.saturating_duration_since(began_at);
-        let status = self.status.unwrap_or(502);
+        let status = self.status();
         let by_upstream = report.upstream.is_some() && self.answered == Some(Answered::Upstream);
         let answered = if by_upstream {
             Answered::Upstream

@@ -87,6 +87,9 @@ impl Exchange {
         core.verdict = Verdict::new(now);
         core.verdict.has_fair_time = core.has_fair_time(now);
         core.shorten_timeout(now)?;
+        if let Some(call) = &mut core.call {
+            call.ask();
+        }
         if let Some(head) = &core.head {
             let authority = match (&attempt, head.authority().is_empty()) {
                 (Attempt::Stream(stream), true) => stream.authority(),

@@ -3,18 +3,19 @@
 //!
 //! A request is sent again while [`Replay`] keeps all that was read of it, no byte of a response
 //! has reached the client, and either its connection had closed while idle, or the upstream's
-//! `retry` says so and its budget allows it.
+//! `retry` says so and its budget allows it. A call of gRPC is sent again after a status of its own
+//! alone: of one that was lost, nobody knows what its server has done of it.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Core, Exchange, Stage};
+use super::{Call, Core, Exchange, Stage};
 use crate::config::RetryOn;
 use crate::error::{GatewayError, Resend};
 use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
-use crate::gateway::replay::Replay;
+use crate::gateway::replay::{Repeats, Replay};
 use crate::head::ResponseHead;
 use crate::metrics::CloseReason;
 use crate::relay::Relayed;
@@ -55,7 +56,11 @@ impl Exchange {
         let failure = core.verdict.close(result, &core.replay, pool, state, now);
         let is_resent = matches!(result, Err(error) if core.may_resend(error.resend));
         let is_again = is_resent
-            || (core.replay.may_repeat() && core.is_retried(failure, result, pool, state, now));
+            || match core.replay.repeats() {
+                Repeats::Never => false,
+                Repeats::AfterWord => core.verdict.is_turned_down,
+                Repeats::Always => core.is_retried(failure, result, pool, state, now),
+            };
         if !is_again {
             pool.put_back(stream, now);
             return Ok(false);
@@ -97,12 +102,19 @@ impl Core {
             Some(failure) => pool.upstream().failed(target, failure, elapsed),
             None => target.answered(elapsed, now),
         }
-        let on = RetryOn::status(head.status).filter(|_| self.replay.may_repeat());
+        let on = match self.replay.repeats() {
+            Repeats::Never => None,
+            Repeats::AfterWord => self
+                .call
+                .as_ref()
+                .and_then(Call::told)
+                .and_then(RetryOn::code),
+            Repeats::Always => RetryOn::status(head.status),
+        };
         verdict.is_turned_down =
             on.is_some_and(|on| pool.may_retry(&mut self.selection, on, target));
         if verdict.is_turned_down {
-            let reason = CloseReason::UpstreamReset;
-            return Err(GatewayError::upstream(reason, head.status));
+            return Err(GatewayError::upstream(CloseReason::UpstreamReset, 503));
         }
         pool.set_affinity(self.selection.token(), target, &mut head.fields)
     }
@@ -112,7 +124,7 @@ impl Core {
     fn may_resend(&mut self, resend: Resend) -> bool {
         let may = match resend {
             Resend::No => false,
-            Resend::IfIdempotent => self.replay.may_repeat(),
+            Resend::IfIdempotent => self.replay.repeats() == Repeats::Always,
             Resend::Any => self.replay.is_kept(),
         };
         may && self.selection.count_resend()
@@ -176,7 +188,8 @@ impl Verdict {
         state: &Arc<TargetState>,
         now: Instant,
     ) -> Option<Failure> {
-        if self.failure.is_some() {
+        // What it answered was counted when it came.
+        if self.failure.is_some() || self.is_turned_down {
             return self.failure;
         }
         let Err(error) = result else {

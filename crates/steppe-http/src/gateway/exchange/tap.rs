@@ -57,6 +57,9 @@ impl Tap for ExchangeTap<'_> {
         head: &mut ResponseHead,
         now: Instant,
     ) -> Result<Continue, GatewayError> {
+        if let Some(call) = &mut self.core.call {
+            call.see(&head.fields);
+        }
         if let Some(target) = self.target {
             self.core.answered(target, head, now)?;
         }
@@ -99,6 +102,9 @@ impl Tap for ExchangeTap<'_> {
         match part {
             Part::Chunk(chunk) => self.core.log.sent_bytes += chunk.len() as u64,
             Part::End(Some(trailers)) => {
+                if let Some(call) = &mut self.core.call {
+                    call.see(trailers);
+                }
                 let filters = self.core.filters().rev();
                 filters.for_each(|filter| filter.response_trailers(trailers));
             }

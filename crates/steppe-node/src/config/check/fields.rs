@@ -1,5 +1,6 @@
 //! Fields that upstreams and filters write, and what stands beside `respond`.
 
+use steppe_http::config::RetryOn;
 use steppe_http::limits::RESPOND_BYTES_MAX;
 
 use crate::config::grammar::is_ours;
@@ -13,6 +14,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
             respond(fields, mistakes);
             hash_on(fields, mistakes);
             health(fields, mistakes);
+            retry(fields, mistakes);
         }
     }
     for filter in http.map("filter") {
@@ -62,17 +64,39 @@ fn health(upstream: &Fields, mistakes: &mut Mistakes) {
                 .help("take one of them out"),
         );
     }
-    let protocol = upstream.take::<&str>("protocol");
-    if let Some(protocol) = protocol.filter(|protocol| !matches!(*protocol, "h2" | "h2c")) {
+    if let Some(protocol) = without_grpc(upstream) {
         mistakes.push(
-            Mistake::new(
-                grpc,
-                format!("servers that speak \"{protocol}\" speak no gRPC"),
-            )
-            .label("needs HTTP/2")
-            .help("set `protocol` to \"h2c\" or \"h2\", or ask for a `path`"),
+            no_grpc(grpc, protocol)
+                .help("set `protocol` to \"h2c\" or \"h2\", or ask for a `path`"),
         );
     }
+}
+
+/// Statuses of gRPC come from servers of HTTP/2.
+fn retry(upstream: &Fields, mistakes: &mut Mistakes) {
+    let (Some(retry), Some(protocol)) = (upstream.table("retry"), without_grpc(upstream)) else {
+        return;
+    };
+    for on in retry.list("on") {
+        let condition = <&str>::from_node(on).and_then(RetryOn::named);
+        if condition.is_some_and(RetryOn::has_codes) {
+            mistakes.push(
+                no_grpc(on.span, protocol)
+                    .help("set `protocol` to \"h2c\" or \"h2\", or take it out"),
+            );
+        }
+    }
+}
+
+/// What the servers speak, where that is no protocol of gRPC.
+fn without_grpc(upstream: &Fields) -> Option<&'static str> {
+    let protocol = upstream.take::<&str>("protocol");
+    protocol.filter(|protocol| !matches!(*protocol, "h2" | "h2c"))
+}
+
+fn no_grpc(at: Span, protocol: &str) -> Mistake {
+    let message = format!("servers that speak \"{protocol}\" speak no gRPC");
+    Mistake::new(at, message).label("needs HTTP/2")
 }
 
 fn respond(upstream: &Fields, mistakes: &mut Mistakes) {

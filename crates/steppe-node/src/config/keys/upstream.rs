@@ -95,6 +95,11 @@ pub(super) static RETRY: Table = Table {
                 Choice::served("502"),
                 Choice::served("503"),
                 Choice::served("504"),
+                Choice::served("cancelled"),
+                Choice::served("deadline-exceeded"),
+                Choice::served("internal"),
+                Choice::served("resource-exhausted"),
+                Choice::served("unavailable"),
             ])),
             "After what.",
         )

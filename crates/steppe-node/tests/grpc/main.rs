@@ -1,0 +1,77 @@
+//! Calls of gRPC through the node: what is counted of them, sent again, and translated.
+
+mod metrics;
+mod retries;
+
+use std::net::SocketAddr;
+
+use steppe_testkit::{Curl, CurlOutput, GrpcOrigin, Steppe, grpc_message};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// Speaks HTTP/2 without TLS to everybody, and HTTP/1.1 to clients; `servers` answer all that is
+/// below `/shop.`, as `policy` says.
+fn node(servers: &[SocketAddr], policy: &str) -> Steppe {
+    let toml = format!(
+        r#"
+[node]
+workers = 1
+[admin]
+listen = "{{admin}}"
+[[http.listener]]
+listen = "{{gateway}}"
+protocols = ["h1", "h2c"]
+[http.upstream.shop]
+servers = [{}]
+protocol = "h2c"
+{policy}
+[[http.route]]
+name = "shop"
+path = "/{{service}}/{{method}}"
+upstream = "shop"
+"#,
+        servers
+            .iter()
+            .map(|server| format!("{:?}", server.to_string()))
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    Steppe::builder(STEPPE).start(&toml)
+}
+
+fn in_front_of(origin: &GrpcOrigin) -> Steppe {
+    node(&[origin.address()], "")
+}
+
+/// POSTs a message to a method by HTTP/2.
+fn call(node: &Steppe, path: &str) -> CurlOutput {
+    let file = node.scratch().write("message", grpc_message(b"ask"));
+    let data = format!("@{}", file.display());
+    post(node, path, &["--data-binary", &data])
+}
+
+/// The same without the message, for what is answered before one could come: curl 7.88 misses the
+/// end of a response that is there before its own content is out.
+fn call_early(node: &Steppe, path: &str) -> CurlOutput {
+    post(node, path, &["-X", "POST"])
+}
+
+fn post(node: &Steppe, path: &str, content: &[&str]) -> CurlOutput {
+    let mut curl = Curl::new(&node.url(path))
+        .args(["--http2-prior-knowledge", "-H", "te: trailers"])
+        .args(["-H", "content-type: application/grpc"]);
+    for arg in content {
+        curl = curl.args([arg]);
+    }
+    let got = curl.run();
+    assert_eq!((got.exit, got.head.status()), (0, 200), "{}", got.errors);
+    got
+}
+
+/// The status of a call, in its trailers or its head.
+fn status(got: &CurlOutput) -> Option<&str> {
+    let is_status = |(name, _): &&(String, String)| name == "grpc-status";
+    let in_trailers = got.trailers.iter().find(is_status);
+    let in_trailers = in_trailers.map(|(_, value)| value.as_str());
+    in_trailers.or_else(|| got.head.field("grpc-status"))
+}
