@@ -50,7 +50,7 @@ pub use authority::{Authority, Issued, KeyKind, Leaf, Validity};
 pub use cgroup::Cgroup;
 pub use chromium::Chromium;
 pub use digest::sha256_hex;
-pub use flow::{FlowOrigin, FlowPlan, FlowReport, Pattern, download, upload};
+pub use flow::{Carrier, FlowOrigin, FlowPlan, FlowReport, Pattern, download, upload};
 pub use framing::{BodyDecoder, BodyFraming, Head};
 pub use h2_peer::{FieldSection, H2Answer, H2Frame, H2Peer};
 pub use h2load::{H2load, H2loadOutput};
