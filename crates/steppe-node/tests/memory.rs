@@ -1,10 +1,11 @@
-//! A budget of 64 MiB under load that would need gigabytes: the two runs of the promise.
+//! A budget of 64 MiB under load that would need gigabytes: the two runs of the promise, and both
+//! by HTTP/2.
 //!
 //! 2,000 connections upload to an origin that reads 20 MB/s in all; 2,000
 //! readers of 50 KB/s download. The node runs in a cgroup of 64 + 64 MiB, whose
 //! limit binds socket buffers too: else the kernel would take what the node must
-//! refuse, and nothing would be shown. By
-//! default each transfer is small enough for a run of some 20 seconds;
+//! refuse, and nothing would be shown. By HTTP/2 there are 500 connections with a stream each. By
+//! default each transfer is small enough for a run of some 20 seconds, of 4 by HTTP/2;
 //! `STEPPE_LONG=1` runs them in full, 10 MB each.
 //!
 //! The figures asserted here are the promise itself, so these tests look at
@@ -13,7 +14,7 @@
 use std::time::Duration;
 
 use steppe_testkit::{
-    Cgroup, FlowOrigin, FlowPlan, FlowReport, MemoryMeter, Steppe, download, heavy,
+    Carrier, Cgroup, FlowOrigin, FlowPlan, FlowReport, MemoryMeter, Steppe, download, heavy,
     raise_file_limit, skip, upload,
 };
 
@@ -31,7 +32,12 @@ fn long() -> bool {
 #[test]
 fn two_thousand_uploads_to_a_slow_origin() {
     let bytes = if long() { 10_000_000 } else { 200_000 };
-    let report = run("two_thousand_uploads_to_a_slow_origin", bytes, upload);
+    let report = run(
+        "two_thousand_uploads_to_a_slow_origin",
+        HTTP1,
+        bytes,
+        upload,
+    );
     let Some(report) = report else { return };
     let share = report.bytes_per_second() / ORIGIN_BYTES_PER_SECOND as f64;
     assert!(
@@ -43,17 +49,61 @@ fn two_thousand_uploads_to_a_slow_origin() {
 #[test]
 fn two_thousand_slow_readers() {
     let bytes = if long() { 10_000_000 } else { 900_000 };
-    let report = run("two_thousand_slow_readers", bytes, |plan, _| download(plan));
+    let report = run("two_thousand_slow_readers", HTTP1, bytes, |plan, _| {
+        download(plan)
+    });
     let Some(report) = report else { return };
     let share = report.bytes_per_second_each() / READER_BYTES_PER_SECOND as f64;
     assert!(share >= 0.8, "{share:.2} of what readers take: {report:?}");
     assert!(report.served * 100 >= CONNECTIONS * 95, "{report:?}");
 }
 
-/// Runs a flow through a node with a small budget in a small cgroup and judges what both runs
+#[test]
+fn uploads_over_a_stream_each_to_a_slow_origin() {
+    let bytes = if long() { 10_000_000 } else { 160_000 };
+    let test = "uploads_over_a_stream_each_to_a_slow_origin";
+    expect_served(run(test, ONE_STREAM, bytes, upload));
+}
+
+#[test]
+fn slow_readers_of_a_stream_each() {
+    let bytes = if long() { 10_000_000 } else { 200_000 };
+    let test = "slow_readers_of_a_stream_each";
+    expect_served(run(test, ONE_STREAM, bytes, |plan, _| download(plan)));
+}
+
+/// What both runs by HTTP/2 promise beside: nearly all of it is served.
+fn expect_served(report: Option<FlowReport>) {
+    let Some(report) = report else { return };
+    let all = report.served + report.refused + report.cut;
+    assert!(report.served * 100 >= all * 95, "{report:?}");
+}
+
+/// How clients come.
+#[derive(Clone, Copy)]
+struct Crowd {
+    connections: u64,
+    carrier: Carrier,
+    /// What the listener takes.
+    protocols: &'static str,
+}
+
+const HTTP1: Crowd = Crowd {
+    connections: CONNECTIONS,
+    carrier: Carrier::Http1,
+    protocols: r#"protocols = ["h1"]"#,
+};
+const ONE_STREAM: Crowd = Crowd {
+    connections: 500,
+    carrier: Carrier::Http2 { streams: 1 },
+    protocols: r#"protocols = ["h2c"]"#,
+};
+
+/// Runs a flow through a node with a small budget in a small cgroup and judges what all runs
 /// promise alike. `None`: skipped here.
 fn run(
     test: &str,
+    crowd: Crowd,
     bytes_each: u64,
     flow: impl FnOnce(&FlowPlan, &FlowOrigin) -> FlowReport,
 ) -> Option<FlowReport> {
@@ -70,10 +120,11 @@ fn run(
     let mut node = Steppe::builder(STEPPE)
         .with("origin", origin.address())
         .in_cgroup(&cgroup)
-        .start(Steppe::PLAIN);
+        .start(&Steppe::PLAIN.replace(HTTP1.protocols, crowd.protocols));
     let plan = FlowPlan {
         gateway: node.gateway(),
-        connections: CONNECTIONS,
+        connections: crowd.connections,
+        carrier: crowd.carrier,
         bytes_each,
         reader_bytes_per_second: READER_BYTES_PER_SECOND,
         patience: Duration::from_secs(120),
@@ -89,6 +140,7 @@ fn run(
         cgroup.peak_bytes(),
         cgroup.socket_peak_bytes()
     );
+    print_accounts(&node);
     assert!(node.is_running(), "the node ended: {}", node.said());
     assert_eq!(cgroup.kills(), 0);
     assert!(
@@ -98,7 +150,7 @@ fn run(
     assert_eq!(report.wrong, 0, "{report:?}");
     assert_eq!(
         report.served + report.refused + report.cut,
-        CONNECTIONS,
+        plan.transfers(),
         "{report:?}"
     );
     assert!(
@@ -110,6 +162,22 @@ fn run(
         "{report:?}"
     );
     Some(report)
+}
+
+/// Who held how much at most, and why exchanges ended.
+fn print_accounts(node: &Steppe) {
+    let metrics = node.admin_get("/metrics").text();
+    let told = |line: &&str| {
+        let is_bytes = line.starts_with("steppe_budget_peak_bytes");
+        let is_count = ["steppe_budget_refused_total", "steppe_http_closed_total"]
+            .iter()
+            .any(|name| line.starts_with(name));
+        (is_bytes || is_count) && !line.ends_with(" 0")
+    };
+    metrics
+        .lines()
+        .filter(told)
+        .for_each(|line| println!("{line}"));
 }
 
 /// Exchanges that the node says it ended by a deadline or for want of budget. Clients that left

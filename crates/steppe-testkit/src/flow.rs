@@ -10,6 +10,7 @@
 mod client;
 mod origin;
 mod pattern;
+mod streams;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,20 +23,45 @@ pub use origin::FlowOrigin;
 pub use pattern::Pattern;
 
 use client::Outcome;
+use streams::Connections;
 
 /// Many transfers of the same size.
 #[derive(Debug, Clone)]
 pub struct FlowPlan {
     /// Where clients connect.
     pub gateway: SocketAddr,
-    /// How many at once.
+    /// How many connections at once.
     pub connections: u64,
+    /// What is spoken on them, and how many transfers each has.
+    pub carrier: Carrier,
     /// Content of each.
     pub bytes_each: u64,
     /// What one reader takes a second (downloads).
     pub reader_bytes_per_second: u64,
     /// After this long without a byte a client counts its transfer as hung.
     pub patience: Duration,
+}
+
+/// The protocol of clients.
+#[derive(Debug, Clone, Copy)]
+pub enum Carrier {
+    /// A transfer a connection.
+    Http1,
+    /// As many at once on each connection.
+    Http2 {
+        /// No more than the gateway allows.
+        streams: u64,
+    },
+}
+
+impl FlowPlan {
+    /// All of them.
+    pub fn transfers(&self) -> u64 {
+        match self.carrier {
+            Carrier::Http1 => self.connections,
+            Carrier::Http2 { streams } => self.connections * streams,
+        }
+    }
 }
 
 /// What became of the transfers.
@@ -100,17 +126,32 @@ impl FlowReport {
 
 /// Uploads to `origin` behind the gateway, all at once.
 pub fn upload(plan: &FlowPlan, origin: &FlowOrigin) -> FlowReport {
-    run(plan, origin.uploaded(), |plan, id, _| {
-        client::upload(plan, id)
-    })
+    let moved = origin.uploaded();
+    match plan.carrier {
+        Carrier::Http1 => run(plan, moved, |plan, id, _| client::upload(plan, id)),
+        Carrier::Http2 { .. } => {
+            let connections = Connections::new(plan);
+            run(plan, moved, |plan, id, _| {
+                streams::upload(connections.clone(), plan, id)
+            })
+        }
+    }
 }
 
 /// Downloads from an origin behind the gateway, all at once, each at its reader's pace.
 pub fn download(plan: &FlowPlan) -> FlowReport {
-    run(plan, Arc::default(), client::download)
+    match plan.carrier {
+        Carrier::Http1 => run(plan, Arc::default(), client::download),
+        Carrier::Http2 { .. } => {
+            let connections = Connections::new(plan);
+            run(plan, Arc::default(), |plan, id, moved| {
+                streams::download(connections.clone(), plan, id, moved)
+            })
+        }
+    }
 }
 
-/// Runs one transfer a connection, here in the caller's thread, and watches `moved`.
+/// Runs all transfers at once, here in the caller's thread, and watches `moved`.
 fn run<F>(
     plan: &FlowPlan,
     moved: Arc<AtomicU64>,
@@ -127,7 +168,7 @@ where
         let before = moved.load(Ordering::Relaxed);
         let started = Instant::now();
         let mut transfers = JoinSet::new();
-        for id in 0..plan.connections {
+        for id in 0..plan.transfers() {
             let transfer = transfer(plan.clone(), id, Arc::clone(&moved));
             transfers.spawn(async move {
                 let started = Instant::now();

@@ -52,7 +52,7 @@ pub use authority::{Authority, Issued, KeyKind, Leaf, Validity};
 pub use cgroup::Cgroup;
 pub use chromium::Chromium;
 pub use digest::sha256_hex;
-pub use flow::{FlowOrigin, FlowPlan, FlowReport, Pattern, download, upload};
+pub use flow::{Carrier, FlowOrigin, FlowPlan, FlowReport, Pattern, download, upload};
 pub use framing::{BodyDecoder, BodyFraming, Head};
 pub use grpc_origin::{GrpcCall, GrpcOrigin, GrpcReply, grpc_message};
 pub use h2_origin::H2Server;

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use steppe_testkit::{
-    Cgroup, Curl, FlowOrigin, FlowPlan, MemoryMeter, Nginx, PATIENCE, Peer, Process, RawOrigin,
-    SteadyLoad, Strace, TcpStates, Wrk, download, skip, upload, websocket_connect, websocket_echo,
+    Carrier, Cgroup, Curl, FlowOrigin, FlowPlan, MemoryMeter, Nginx, PATIENCE, Peer, Process,
+    RawOrigin, SteadyLoad, Strace, TcpStates, Wrk, download, skip, upload, websocket_connect,
+    websocket_echo,
 };
 
 #[test]
@@ -63,6 +64,7 @@ fn flows_keep_the_pace_and_verify_content() {
     let plan = FlowPlan {
         gateway: origin.address(),
         connections: 50,
+        carrier: Carrier::Http1,
         bytes_each: 160 << 10,
         reader_bytes_per_second: 80 << 10,
         patience: Duration::from_secs(30),
@@ -88,6 +90,7 @@ fn flows_notice_refusals_cuts_and_wrong_bytes() {
     let plan = |origin: &RawOrigin| FlowPlan {
         gateway: origin.address(),
         connections: 3,
+        carrier: Carrier::Http1,
         bytes_each: 1000,
         reader_bytes_per_second: 1 << 20,
         patience: Duration::from_secs(5),

@@ -182,7 +182,7 @@ async fn read_paced(
 }
 
 /// A reader's pace, with two seconds to catch up when this side's timers were late.
-struct Pace {
+pub(super) struct Pace {
     bytes_per_second: u64,
     credited: Instant,
     credit: f64,
@@ -190,7 +190,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(bytes_per_second: u64) -> Self {
+    pub(super) fn new(bytes_per_second: u64) -> Self {
         Self {
             bytes_per_second,
             credited: Instant::now(),
@@ -200,7 +200,7 @@ impl Pace {
     }
 
     /// Waits until there is something to read and returns how much.
-    async fn room(&mut self, got: u64) -> usize {
+    pub(super) async fn room(&mut self, got: u64) -> usize {
         let rate = self.bytes_per_second as f64;
         let tick = rate * TICK.as_secs_f64();
         self.credit -= (got - self.seen) as f64;
