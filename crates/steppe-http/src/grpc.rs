@@ -28,8 +28,8 @@ const STATUS: &[u8] = b"grpc-status";
 /// Digits of a timeout at most.
 const TIMEOUT_DIGITS_MAX: usize = 8;
 
-/// Room for a value of [`TIMEOUT`].
-pub(crate) type TimeoutText = [u8; TIMEOUT_DIGITS_MAX + 1];
+/// Room for a value of `grpc-timeout`.
+pub type TimeoutText = [u8; TIMEOUT_DIGITS_MAX + 1];
 
 /// What the client of a call speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,8 +86,9 @@ pub(crate) fn status(fields: &FieldBlock) -> Option<Code> {
     fields.values_named(STATUS).next().map(Code::read)
 }
 
-/// The value of [`TIMEOUT`]: `None` where it is none.
-pub(crate) fn timeout(value: &[u8]) -> Option<Duration> {
+/// The value of `grpc-timeout`: `None` where it is none.
+#[must_use]
+pub fn timeout(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > TIMEOUT_DIGITS_MAX {
         return None;
@@ -107,8 +108,10 @@ pub(crate) fn timeout(value: &[u8]) -> Option<Duration> {
     })
 }
 
-/// `left` as a value of [`TIMEOUT`], written into `room`.
-pub(crate) fn write_timeout(left: Duration, room: &mut TimeoutText) -> &[u8] {
+/// `left` as a value of `grpc-timeout`, written into `room`: a little less where its digits do not
+/// say it all.
+#[must_use]
+pub fn write_timeout(left: Duration, room: &mut TimeoutText) -> &[u8] {
     let units: [(u128, &[u8]); 4] = [
         (left.as_micros(), b"u"),
         (left.as_millis(), b"m"),
