@@ -300,7 +300,7 @@ impl FieldBlock {
     }
 
     /// Names and values, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (FieldId, &[u8], &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (FieldId, &[u8], &[u8])> + Clone {
         let bytes = self.bytes();
         let parts = move |field: &Field| (field.id, field.name.of(bytes), field.value.of(bytes));
         self.fields.iter().map(parts)

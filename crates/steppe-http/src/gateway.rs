@@ -18,6 +18,7 @@ mod redirect;
 mod replay;
 mod snapshot;
 mod tls;
+mod web;
 mod worker;
 
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! Non-goals: messages. They pass as content, trailers as trailers.
 
 mod code;
+mod media_type;
+pub mod web;
 
 use std::time::Duration;
 
@@ -12,6 +14,10 @@ use crate::field::{FieldBlock, FieldId};
 use crate::head::RequestHead;
 
 pub use code::Code;
+pub(crate) use media_type::MEDIA_TYPE;
+
+use media_type::rest_of;
+use web::Coding;
 
 /// How long a call may take, from its client's point of view.
 pub(crate) const TIMEOUT: &[u8] = b"grpc-timeout";
@@ -19,19 +25,60 @@ pub(crate) const TIMEOUT: &[u8] = b"grpc-timeout";
 /// How a call ended: in trailers, or in a head that nothing follows ("Trailers-Only").
 const STATUS: &[u8] = b"grpc-status";
 
-/// The media type of what the gateway answers itself.
-pub(crate) const MEDIA_TYPE: &str = "application/grpc";
-
 /// Digits of a timeout at most.
 const TIMEOUT_DIGITS_MAX: usize = 8;
 
-/// Room for a value of [`TIMEOUT`].
-pub(crate) type TimeoutText = [u8; TIMEOUT_DIGITS_MAX + 1];
+/// Room for a value of `grpc-timeout`.
+pub type TimeoutText = [u8; TIMEOUT_DIGITS_MAX + 1];
 
-/// Whether it is a call: `application/grpc`, whatever its messages are coded in.
-pub(crate) fn is_call(head: &RequestHead) -> bool {
-    head.method() == b"POST"
-        && (head.fields.values(FieldId::ContentType).next()).is_some_and(is_media_type)
+/// What the client of a call speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// gRPC, whatever its messages are coded in.
+    Grpc,
+    /// gRPC-Web.
+    Web {
+        /// What the request is written in.
+        request: Coding,
+        /// What the response is to be written in.
+        response: Coding,
+    },
+}
+
+impl Dialect {
+    /// Of a request, if it is a call.
+    pub(crate) fn of(head: &RequestHead) -> Option<Self> {
+        if head.method() != b"POST" {
+            return None;
+        }
+        let media_type = head.fields.values(FieldId::ContentType).next()?;
+        let Self::Web { request, .. } = Self::of_media_type(media_type)? else {
+            return Some(Self::Grpc);
+        };
+        let accepted = head.fields.values_named(b"accept").find_map(Coding::of);
+        let response = accepted.unwrap_or(request);
+        Some(Self::Web { request, response })
+    }
+
+    /// Of a message with this media type.
+    pub(crate) fn of_media_type(value: &[u8]) -> Option<Self> {
+        if rest_of(value, MEDIA_TYPE).is_some() {
+            return Some(Self::Grpc);
+        }
+        let coding = Coding::of(value)?;
+        Some(Self::Web {
+            request: coding,
+            response: coding,
+        })
+    }
+
+    /// The media type of what the gateway answers itself.
+    pub(crate) fn media_type_of_refusal(self) -> &'static str {
+        match self {
+            Self::Grpc => MEDIA_TYPE,
+            Self::Web { response, .. } => response.media_type_of_refusal(),
+        }
+    }
 }
 
 /// How the call ended, if these fields say so.
@@ -39,16 +86,9 @@ pub(crate) fn status(fields: &FieldBlock) -> Option<Code> {
     fields.values_named(STATUS).next().map(Code::read)
 }
 
-fn is_media_type(value: &[u8]) -> bool {
-    let known = MEDIA_TYPE.as_bytes();
-    let Some((start, rest)) = value.split_at_checked(known.len()) else {
-        return false;
-    };
-    start.eq_ignore_ascii_case(known) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
-}
-
-/// The value of [`TIMEOUT`]: `None` where it is none.
-pub(crate) fn timeout(value: &[u8]) -> Option<Duration> {
+/// The value of `grpc-timeout`: `None` where it is none.
+#[must_use]
+pub fn timeout(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > TIMEOUT_DIGITS_MAX {
         return None;
@@ -68,8 +108,10 @@ pub(crate) fn timeout(value: &[u8]) -> Option<Duration> {
     })
 }
 
-/// `left` as a value of [`TIMEOUT`], written into `room`.
-pub(crate) fn write_timeout(left: Duration, room: &mut TimeoutText) -> &[u8] {
+/// `left` as a value of `grpc-timeout`, written into `room`: a little less where its digits do not
+/// say it all.
+#[must_use]
+pub fn write_timeout(left: Duration, room: &mut TimeoutText) -> &[u8] {
     let units: [(u128, &[u8]); 4] = [
         (left.as_micros(), b"u"),
         (left.as_millis(), b"m"),
@@ -178,7 +220,8 @@ mod tests {
             ("application/grpcx", false),
             ("application/json", false),
         ] {
-            assert_eq!(is_media_type(value.as_bytes()), expected, "{value}");
+            let dialect = Dialect::of_media_type(value.as_bytes());
+            assert_eq!(dialect == Some(Dialect::Grpc), expected, "{value}");
         }
     }
 

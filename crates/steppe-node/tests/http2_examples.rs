@@ -4,7 +4,8 @@
 use std::net::TcpListener;
 
 use steppe_testkit::{
-    Authority, Curl, CurlOutput, Issued, Leaf, Steppe, SteppeBuilder, page_example, page_examples,
+    Authority, Curl, CurlOutput, GrpcOrigin, GrpcReply, Issued, Leaf, Steppe, SteppeBuilder,
+    page_example, page_examples,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -69,7 +70,7 @@ fn call(node: &Steppe, path: &str, fields: [&str; 2]) -> Option<String> {
 #[test]
 fn every_configuration_of_the_pages_is_valid() {
     let issued = authority();
-    for (page, least) in [("http2", 2), ("grpc", 1)] {
+    for (page, least) in [("http2", 2), ("grpc", 3)] {
         let examples = page_examples(page);
         assert!(examples.len() >= least, "{examples:?}");
         for (heading, toml) in examples {
@@ -143,4 +144,28 @@ fn calls_are_answered_as_grpc_has_it() {
     drop(hanging);
     let unavailable = status("/shop.Orders/Get", "grpc-timeout: 10S");
     assert_eq!(unavailable.as_deref(), Some("14"));
+}
+
+#[test]
+fn browsers_call_servers_of_grpc() {
+    let origin = GrpcOrigin::start(|_| GrpcReply::message(b"order", 0));
+    let address = origin.address().to_string();
+    let toml = example("grpc", "Browsers: gRPC-Web").replace("10.0.0.7:50051", &address);
+    let node = builder(&authority()).start(&toml);
+    let got = Curl::new(&node.url("/shop.Orders/Get"))
+        .args(["-H", "content-type: application/grpc-web-text"])
+        // A message without content.
+        .args(["--data-binary", "AAAAAAA="])
+        .run();
+    let media_type = got.head.field("content-type");
+    assert_eq!(
+        media_type,
+        Some("application/grpc-web-text"),
+        "{}",
+        got.errors
+    );
+    // A message, and the trailers.
+    let expected = b"AAAAAAVvcmRlcg==gAAAABBncnBjLXN0YXR1czogMA0K";
+    assert_eq!(got.body, expected, "{}", String::from_utf8_lossy(&got.body));
+    assert_eq!(origin.calls()[0].content, [0; 5]);
 }

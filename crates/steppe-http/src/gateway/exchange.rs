@@ -27,11 +27,13 @@ use super::forwarding::Forwarded;
 use super::redirect;
 use super::replay::{Repeats, Replay};
 use super::snapshot::{RouteReport, Snapshot, WorkerRoute};
+use super::web::WebCall;
+use crate::config::H2;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
 use crate::field::{FieldBlock, FieldId};
 use crate::filter::attached::{AttachedFilters, Progress};
-use crate::grpc::{self, Code};
+use crate::grpc::{self, Code, Dialect};
 use crate::head::{RequestHead, RequestView, Version};
 use crate::max_forwards::MaxForwards;
 use crate::metrics::CloseReason;
@@ -39,7 +41,7 @@ use crate::relay::{Relay, Timeouts};
 use crate::respond::Respond;
 use crate::router::{FieldLookup, NoRoute, RouteQuery};
 use crate::status;
-use crate::upstream::Selection;
+use crate::upstream::{Pool, Selection};
 use call::Call;
 use log::Log;
 use retry::Verdict;
@@ -103,6 +105,8 @@ pub(super) struct Exchange {
     attempt: Option<Attempt>,
     progress: Progress,
     filters: AttachedFilters,
+    /// What is translated of it for its client; taken while it is polled.
+    web: Option<Box<WebCall>>,
     core: Core,
     _charge: Reservation,
 }
@@ -208,7 +212,17 @@ impl<D: Downstream + ?Sized> Future for Running<'_, D> {
             let end = ready!(this.poll_no_room(cx, now));
             return Poll::Ready(Completed { end, at: now });
         };
-        let end = ready!(exchange.poll(cx, now, this.client, this.deadline, this.down));
+        let polled = match exchange.web.take() {
+            None => exchange.poll(cx, now, this.client, this.deadline, this.down),
+            Some(mut web) => {
+                // Not of each codec: it is there once.
+                let down: &mut dyn Downstream = &mut web.over(this.down);
+                let polled = exchange.poll(cx, now, this.client, this.deadline, down);
+                exchange.web = Some(web);
+                polled
+            }
+        };
+        let end = ready!(polled);
         let core = &mut exchange.core;
         if let Some(call) = &mut core.call {
             let cut = (end == End::Aborted).then(|| Code::of_cut(core.log.reason));
@@ -258,6 +272,7 @@ impl Exchange {
             attempt: None,
             progress: Progress::default(),
             filters: AttachedFilters::default(),
+            web: None,
             core: Core {
                 began_at: now,
                 route: None,
@@ -280,6 +295,7 @@ impl Exchange {
         self.attempt = None;
         self.progress = Progress::default();
         self.filters.get_mut().clear();
+        self.web = None;
         let core = &mut self.core;
         core.route = None;
         core.head = None;
@@ -327,6 +343,9 @@ impl Exchange {
         };
         log.set_report(&route.report);
         down.charge_to(&route.lease);
+        if let Err(error) = self.translate(client, &route, &mut head) {
+            return self.refuse(client, down, error, &[]);
+        }
         let is_last_hop = match self.prepare(&route, &mut head, forwarded) {
             Ok(max_forwards) => max_forwards == MaxForwards::AnswerHere,
             Err(error) => return self.refuse(client, down, error, &[]),
@@ -340,6 +359,29 @@ impl Exchange {
         self.core.head = Some(head);
         self.core.route = Some(route);
         self.stage = Stage::Filtering(0);
+    }
+
+    /// Makes a call of gRPC of one of gRPC-Web where the servers speak HTTP/2, as those of gRPC do.
+    fn translate(
+        &mut self,
+        client: &ClientContext,
+        route: &WorkerRoute,
+        head: &mut RequestHead,
+    ) -> Result<(), GatewayError> {
+        let Some(call) = &mut self.core.call else {
+            return Ok(());
+        };
+        let Dialect::Web { request, response } = call.dialect else {
+            return Ok(());
+        };
+        let is_h2 = |pool: &Rc<Pool>| pool.settings().protocol == H2;
+        if !route.pool().is_some_and(is_h2) {
+            return Ok(());
+        }
+        grpc::web::to_grpc(head, request)?;
+        self.web = Some(WebCall::new((request, response), &route.lease)?);
+        call.count(client, head);
+        Ok(())
     }
 
     /// Says which server is wanted, and adds what origins are told of the client.
@@ -495,8 +537,10 @@ impl Exchange {
             transport_security.map(|value| ("strict-transport-security", value));
         // A call is told beside 200 (gRPC's "Trailers-Only").
         let code = Code::of(status, self.core.log.reason);
+        let dialect = self.core.call.as_ref().map(|call| call.dialect);
+        let media_type = dialect.map_or("", Dialect::media_type_of_refusal);
         let of_call = [
-            ("content-type", grpc::MEDIA_TYPE),
+            ("content-type", media_type),
             ("grpc-status", code.as_str()),
             ("grpc-message", status::reason(status)),
         ];

@@ -2,6 +2,7 @@
 
 mod metrics;
 mod retries;
+mod web;
 
 use std::net::SocketAddr;
 

@@ -2,14 +2,16 @@
 
 use crate::field::FieldBlock;
 use crate::gateway::client::ClientContext;
-use crate::grpc::{self, Code};
+use crate::grpc::{self, Code, Dialect};
 use crate::head::RequestHead;
 use crate::metrics::Called;
 
 /// A call in flight.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// `None`: it was counted.
+    /// What its client speaks.
+    pub(super) dialect: Dialect,
+    /// `None`: it was counted, or passes as it is in another dialect.
     called: Option<Called>,
     /// What its server has said.
     told: Option<Code>,
@@ -20,11 +22,22 @@ pub(super) struct Call {
 impl Call {
     /// Of the request `head`, if it is one.
     pub(super) fn begin(client: &ClientContext, head: &RequestHead) -> Option<Self> {
-        grpc::is_call(head).then(|| Self {
-            called: Some(client.calls().begin(head.path(), client.exchange_lease())),
+        let mut call = Self {
+            dialect: Dialect::of(head)?,
+            called: None,
             told: None,
             refused: None,
-        })
+        };
+        if call.dialect == Dialect::Grpc {
+            call.count(client, head);
+        }
+        Some(call)
+    }
+
+    /// It is seen as a call of gRPC: how it ends can be counted.
+    pub(super) fn count(&mut self, client: &ClientContext, head: &RequestHead) {
+        let lease = client.exchange_lease();
+        self.called = Some(client.calls().begin(head.path(), lease));
     }
 
     /// A server is asked.
