@@ -18,6 +18,7 @@ use steppe_http::config::{
     RetryOn, Route, Servers, Sticky, Target, Transform, Upstream, UpstreamKind,
 };
 use steppe_http::gateway::{self, GatewayContext, Intake};
+use steppe_http::grpc::Code;
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
@@ -68,6 +69,22 @@ fn a_request_over_tls_allocates_for_its_two_records() {
         "{allocations} allocations in 1,000 requests over TLS"
     );
     gateway.stop();
+}
+
+#[test]
+fn a_call_of_a_method_that_is_known_is_counted_without_allocating() {
+    prove_that_it_counts();
+    let budget = Budget::new(1 << 20);
+    let lease = budget.root().lease();
+    let calls = HttpMetrics::new(Labels::default(), 1).worker(0).calls();
+    let call = || {
+        let called = calls.begin(b"/shop.Orders/Get", &lease);
+        calls.ended(called, Code::Ok, Some(Code::Ok));
+    };
+    call();
+    let before = thread_allocations();
+    (0..1000).for_each(|_| call());
+    assert_eq!(thread_allocations() - before, 0);
 }
 
 /// With a policy: two servers, and everything else that an upstream can be told.
