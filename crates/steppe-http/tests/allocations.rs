@@ -71,6 +71,56 @@ fn a_request_over_tls_allocates_for_its_two_records() {
     gateway.stop();
 }
 
+/// The `h2` crate allocates for each stream and each table of fields; the exchange adds little.
+#[test]
+fn a_request_over_http2_allocates_what_its_stream_takes() {
+    prove_that_it_counts();
+    let gateway = Running::start_h2c(servers(None));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let allocations = runtime.block_on(async {
+        let socket = tokio::net::TcpStream::connect(gateway.address);
+        let socket = socket.await.expect("connects");
+        let (mut requests, connection) = h2::client::handshake(socket).await.expect("HTTP/2");
+        let connection = tokio::spawn(connection);
+        let mut before = 0;
+        for number in 0..1050 {
+            if number == 50 {
+                before = gateway.allocations_later().await;
+            }
+            let request = http::Request::get("http://localhost/a/b?c=d");
+            let request = request.header("user-agent", "test").body(());
+            let (response, _) = requests
+                .send_request(request.expect("valid"), true)
+                .expect("it is open");
+            let response = response.await.expect("a response");
+            assert_eq!(response.status(), 200);
+            let mut content = response.into_body();
+            let mut bytes = 0;
+            while let Some(data) = content.data().await {
+                let data = data.expect("content");
+                bytes += data.len();
+                let _ = content.flow_control().release_capacity(data.len());
+            }
+            assert_eq!(bytes, RESPONSE_BYTES);
+        }
+        let after = gateway.allocations_later().await;
+        connection.abort();
+        after - before
+    });
+    println!("{allocations} allocations in 1,000 requests over HTTP/2");
+    assert!(
+        (1_000..ALLOCATIONS_OF_STREAM_MAX * 1_000).contains(&allocations),
+        "{allocations} allocations in 1,000 requests over HTTP/2"
+    );
+    gateway.stop();
+}
+
+/// Its task, the crate's stream and its table of fields, ours of the response, and the date.
+const ALLOCATIONS_OF_STREAM_MAX: u64 = 25;
+
 #[test]
 fn a_call_of_a_method_that_is_known_is_counted_without_allocating() {
     prove_that_it_counts();
@@ -212,7 +262,20 @@ impl Running {
         StreamOwned::new(session, socket)
     }
 
+    fn start_h2c(servers: Servers) -> Self {
+        Self::start_speaking(config::H2C, servers, None, None)
+    }
+
     fn start_with(servers: Servers, log: Option<AccessFormat>, tls: Option<ListenerTls>) -> Self {
+        Self::start_speaking(config::H1, servers, log, tls)
+    }
+
+    fn start_speaking(
+        protocol: config::ProtocolName,
+        servers: Servers,
+        log: Option<AccessFormat>,
+        tls: Option<ListenerTls>,
+    ) -> Self {
         let mut bound =
             bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), 1).expect("binds");
         let listener = bound.pop().expect("one for one worker");
@@ -224,6 +287,7 @@ impl Running {
         sockets.insert_listener(at, listener);
         let mut config = configuration(address, servers);
         config.listeners[0].tls = tls;
+        config.listeners[0].protocols = vec![protocol];
         let budget = Budget::new(64 << 20);
         let metrics = HttpMetrics::new(Labels::of(&config), 1);
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
@@ -277,6 +341,12 @@ impl Running {
         let (answer, answered) = oneshot::channel();
         self.ask.blocking_send(answer).expect("the worker runs");
         answered.blocking_recv().expect("the worker answers")
+    }
+
+    async fn allocations_later(&self) -> u64 {
+        let (answer, answered) = oneshot::channel();
+        self.ask.send(answer).await.expect("the worker runs");
+        answered.await.expect("the worker answers")
     }
 
     fn stop(self) {
