@@ -74,10 +74,16 @@ impl Backlog {
         if frames < DATA_FRAMES_CHARGED + charged / DATA_FRAME_BYTES
             || (frames < DATA_FRAMES_WAITING_MAX && self.grow())
         {
+            waiting.reader.take();
             return Poll::Ready(());
         }
         *waiting.reader.borrow_mut() = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Nothing is read until some are taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.reader.borrow().is_some()
     }
 
     fn grow(&self) -> bool {
@@ -119,15 +125,15 @@ mod tests {
         let charged = (read - DATA_FRAMES_CHARGED) * DATA_FRAME_BYTES;
         assert_eq!(budget.root().reserved_bytes(), charged as u64);
         (0..read).for_each(|_| backlog.take());
-        assert!(backlog.poll_room(&mut cx).is_ready());
+        assert!(backlog.poll_room(&mut cx).is_ready() && !backlog.is_full());
         assert_eq!(budget.root().reserved_bytes(), 0);
         backlog.add(DATA_FRAMES_WAITING_MAX);
-        assert!(backlog.poll_room(&mut cx).is_pending());
+        assert!(backlog.poll_room(&mut cx).is_pending() && backlog.is_full());
         backlog.forget();
-        assert!(backlog.poll_room(&mut cx).is_ready());
+        assert!(backlog.poll_room(&mut cx).is_ready() && !backlog.is_full());
         // Without memory for more, those that are free are all.
         let _others = budget.root().lease().try_reserve(64 << 20).expect("room");
         backlog.add(DATA_FRAMES_CHARGED);
-        assert!(backlog.poll_room(&mut cx).is_pending());
+        assert!(backlog.poll_room(&mut cx).is_pending() && backlog.is_full());
     }
 }

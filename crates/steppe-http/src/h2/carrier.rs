@@ -73,6 +73,8 @@ pub(super) struct Progress {
     pub(super) is_goaway: bool,
     /// The peer's SETTINGS have come.
     pub(super) has_settings: bool,
+    /// Nothing is read from the peer until what came is taken.
+    pub(super) is_held: bool,
     /// What the peer overdoes.
     pub(super) flood: Option<Flood>,
 }
@@ -127,6 +129,7 @@ impl Carrier {
             is_blocked: line.is_blocked,
             is_goaway: line.frames.is_goaway(),
             has_settings: line.frames.has_settings(),
+            is_held: line.backlog.is_full(),
             flood: line.frames.flood(),
         }
     }

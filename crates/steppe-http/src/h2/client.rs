@@ -158,12 +158,13 @@ impl Task {
         }
         loop {
             ready!(self.look_at.as_mut().poll(cx));
+            let progress = self.carrier.progress();
             let owes = match self.shared.open.get() {
+                _ if progress.is_held => Owes::Unread,
                 0 => Owes::Nothing,
                 _ => Owes::Response,
             };
-            let read = self.carrier.progress().read;
-            let at = match self.silence.look(read, owes, now) {
+            let at = match self.silence.look(progress.read, owes, now) {
                 Look::Gone => return Poll::Ready(()),
                 Look::Again(at) => at,
                 Look::Ask(at) => {

@@ -40,12 +40,14 @@ impl Silence {
     /// Looks at how many bytes have come in all, at the times that it asks for.
     pub(super) fn look(&mut self, read: u64, owes: Owes, now: Instant) -> Look {
         let is_silent = std::mem::replace(&mut self.read, read) == read;
-        if is_silent && self.is_answer_due {
+        // What it says is not read at the moment.
+        let is_heard = owes != Owes::Unread;
+        if is_silent && is_heard && self.is_answer_due {
             return Look::Gone;
         }
         self.is_answer_due = false;
         let was_asked = |at: Instant| now.saturating_duration_since(at) < PING_EVERY;
-        if !is_silent || owes == Owes::Nothing || self.asked_at.is_some_and(was_asked) {
+        if !is_silent || owes != Owes::Response || self.asked_at.is_some_and(was_asked) {
             return Look::Again(now + PING_AFTER);
         }
         self.asked_at = Some(now);
@@ -59,6 +61,8 @@ impl Silence {
 pub(super) enum Owes {
     Nothing,
     Response,
+    /// Nobody knows: what came before has to be taken first.
+    Unread,
 }
 
 #[cfg(test)]
@@ -105,6 +109,23 @@ mod tests {
         }
         let pauses = asked.windows(2).map(|pair| pair[1] - pair[0]);
         assert!(pauses.into_iter().all(|pause| pause >= PING_EVERY));
+    }
+
+    /// A PING's answer waits behind content that slow clients have not taken.
+    #[test]
+    fn a_server_that_is_not_read_from_is_not_gone() {
+        let mut now = Instant::now();
+        let mut silence = Silence::new();
+        let asked = silence.look(0, Owes::Response, now);
+        assert_eq!(asked, Look::Ask(now + PING_TIMEOUT));
+        for _ in 0..10 {
+            now += PING_AFTER;
+            let look = silence.look(0, Owes::Unread, now);
+            assert_eq!(look, Look::Again(now + PING_AFTER));
+        }
+        now += PING_EVERY;
+        let asked = silence.look(0, Owes::Response, now);
+        assert_eq!(asked, Look::Ask(now + PING_TIMEOUT));
     }
 
     #[test]
