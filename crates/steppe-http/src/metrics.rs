@@ -5,8 +5,9 @@
 //! lock. A scrape sums the workers.
 //!
 //! Invariant: the configuration determines the number of series. No data of a peer
-//! becomes a label, but for names of methods, of which there is a bound (`calls.rs`). A reload makes a new generation of cells, which shares the cells of
-//! names that stay, so no counter is reset.
+//! becomes a label, but for names of methods, of which there is a bound (`calls.rs`). A reload
+//! makes a new generation of cells, which shares the cells of names that stay, so no counter is
+//! reset.
 //!
 //! Non-goals: budget and process metrics, which are the node's.
 
@@ -25,7 +26,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use steppe_telemetry::{Collector, DescriptorEncoder, HistogramSum};
 
-use cells::{OpenCells, OpenSum, TotalCells};
+use cells::OpenSum;
 
 pub use calls::{CallMetrics, Called};
 pub use close_reason::CloseReason;
@@ -117,16 +118,13 @@ impl HttpMetrics {
         let upstreams = || cells().flat_map(|cells| &cells.upstreams);
         let upstream = OpenSum::of(upstreams().map(|upstream| &upstream.connections)).open();
         let upstream_idle = upstreams().map(|upstream| upstream.idle.value()).sum();
-        let total = |of: fn(&TotalCells) -> &OpenCells| {
-            OpenSum::of(cells().map(|cells| of(&cells.totals))).open()
-        };
         Connections {
             downstream: OpenSum::of(listeners.map(|listener| &listener.connections)).open(),
             upstream_active: upstream.saturating_sub(upstream_idle),
             upstream_idle,
-            downstream_streams: total(|totals| &totals.downstream_streams),
-            upstream_streams: total(|totals| &totals.upstream_streams),
-            tunnels: total(|totals| &totals.tunnels),
+            downstream_streams: generation.total(|totals| &totals.downstream_streams).open(),
+            upstream_streams: generation.total(|totals| &totals.upstream_streams).open(),
+            tunnels: generation.total(|totals| &totals.tunnels).open(),
         }
     }
 

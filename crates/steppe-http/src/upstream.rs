@@ -312,9 +312,9 @@ impl Pool {
         });
     }
 
-    /// Whether its servers say which requests they have not processed, as they must where
-    /// connections are shared.
-    pub(crate) fn tells_unprocessed(&self) -> bool {
+    /// Whether its servers take many requests at once on a connection: they speak gRPC then, and say
+    /// which requests they have not processed.
+    pub(crate) fn is_multiplexed(&self) -> bool {
         self.connector.is_shared()
     }
 

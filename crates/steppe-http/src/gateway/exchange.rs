@@ -28,7 +28,6 @@ use super::redirect;
 use super::replay::{Repeats, Replay};
 use super::snapshot::{RouteReport, Snapshot, WorkerRoute};
 use super::web::WebCall;
-use crate::config::H2;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
 use crate::field::{FieldBlock, FieldId};
@@ -41,7 +40,7 @@ use crate::relay::{Relay, Timeouts};
 use crate::respond::Respond;
 use crate::router::{FieldLookup, NoRoute, RouteQuery};
 use crate::status;
-use crate::upstream::{Pool, Selection};
+use crate::upstream::Selection;
 use call::Call;
 use log::Log;
 use retry::Verdict;
@@ -361,7 +360,7 @@ impl Exchange {
         self.stage = Stage::Filtering(0);
     }
 
-    /// Makes a call of gRPC of one of gRPC-Web where the servers speak HTTP/2, as those of gRPC do.
+    /// Makes a call of gRPC of one of gRPC-Web where the servers can be those of gRPC.
     fn translate(
         &mut self,
         client: &ClientContext,
@@ -374,8 +373,7 @@ impl Exchange {
         let Dialect::Web { request, response } = call.dialect else {
             return Ok(());
         };
-        let is_h2 = |pool: &Rc<Pool>| pool.settings().protocol == H2;
-        if !route.pool().is_some_and(is_h2) {
+        if !route.pool().is_some_and(|pool| pool.is_multiplexed()) {
             return Ok(());
         }
         grpc::web::to_grpc(head, request)?;
@@ -610,7 +608,7 @@ impl Core {
         };
         let policy = pool.settings().retry;
         let is_retried = self.call.is_some() && policy.is_some_and(|retry| retry.on.has_codes());
-        if is_retried || pool.tells_unprocessed() {
+        if is_retried || pool.is_multiplexed() {
             Repeats::AfterWord
         } else {
             Repeats::Never

@@ -3,8 +3,7 @@
 //! Invariant: a request is sent again only while no byte of a response has reached
 //! the client, and only where asking twice does what asking once does (RFC 9110
 //! §9.2.2), or where its server says that it may. Its content is shared with what was sent and
-//! charged once; but a little of a
-//! large buffer is copied, so that it does not keep the buffer.
+//! charged once; but a little of a large buffer is copied, so that it does not keep the buffer.
 
 use crate::exchange::{Part, fair_share};
 use crate::field::FieldBlock;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use steppe_telemetry::PerWorker;
 
 use super::calls::Methods;
-use super::cells::{Cells, OpenSum};
+use super::cells::{Cells, OpenCells, OpenSum, TotalCells};
 use super::labels::Labels;
 use super::worker::WorkerMetrics;
 
@@ -50,6 +50,11 @@ impl Generation {
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers.cells().count()
+    }
+
+    /// What has no name of the configuration, of all workers.
+    pub(super) fn total(&self, of: fn(&TotalCells) -> &OpenCells) -> OpenSum {
+        OpenSum::of(self.workers.cells().map(|cells| of(&cells.totals)))
     }
 
     /// Connections of a listener, of all workers.

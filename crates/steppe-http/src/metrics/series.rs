@@ -1,14 +1,15 @@
 //! The gateway's series, summed over workers when scraped.
 //!
-//! Series of calls of gRPC exist once there was such a call. Series of configured names exist from the start, at zero; a route's series without an
-//! upstream, of responses by the gateway itself, exist once such a response was sent.
+//! Series of configured names exist from the start, at zero; a route's series without an
+//! upstream, of responses by the gateway itself, exist once such a response was sent, and those of
+//! calls of gRPC once there was such a call.
 
 use std::fmt;
 
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::{DescriptorEncoder, HistogramSum};
 
-use super::cells::{ByteCells, CLASSES, OpenCells, OpenSum, RouteCells, TotalCells, UpstreamCells};
+use super::cells::{ByteCells, CLASSES, RouteCells, TotalCells, UpstreamCells};
 use super::close_reason::CloseReason;
 use super::generation::Generation;
 use super::handshake::Handshake;
@@ -192,24 +193,21 @@ impl Generation {
             ([("outcome", outcome)], count)
         });
         HANDSHAKES.counters(encoder, handshakes)?;
-        let sum = |of: fn(&TotalCells) -> &OpenCells| {
-            OpenSum::of(workers.cells().map(|cells| of(&cells.totals)))
-        };
         let streams = [
             (
                 [("side", "downstream")],
-                sum(|totals| &totals.downstream_streams),
+                self.total(|totals| &totals.downstream_streams),
             ),
             (
                 [("side", "upstream")],
-                sum(|totals| &totals.upstream_streams),
+                self.total(|totals| &totals.upstream_streams),
             ),
         ];
         let open = streams.iter().map(|(side, sum)| (*side, sum.open()));
         STREAMS.gauges(encoder, open)?;
         let opened = streams.iter().map(|(side, sum)| (*side, sum.opened));
         STREAMS_OPENED.counters(encoder, opened)?;
-        let tunnels = sum(|totals| &totals.tunnels);
+        let tunnels = self.total(|totals| &totals.tunnels);
         TUNNELS.gauge(encoder, tunnels.open())?;
         TUNNELS_OPENED.counter(encoder, tunnels.opened)
     }
