@@ -9,6 +9,8 @@ use steppe_lab::report;
 mod chromium;
 #[path = "support/runs.rs"]
 mod runs;
+#[path = "support/skip.rs"]
+mod skip;
 
 use chromium::Chromium;
 

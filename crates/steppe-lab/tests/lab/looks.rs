@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::harness::{Lab, alone, free_port, program, scenario};
+use super::skip::skip;
 
 #[test]
 fn the_doctor_says_what_can_be_seen() {
@@ -119,8 +120,10 @@ fn a_running_process_is_watched() {
 #[test]
 fn a_planted_leak_is_found_by_memcheck() {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        println!("skipped: valgrind is not installed");
-        return;
+        return skip(
+            "a_planted_leak_is_found_by_memcheck",
+            "valgrind is not installed",
+        );
     }
     let _alone = alone();
     let lab = Lab::new("leaks");

@@ -5,3 +5,5 @@ mod ends;
 mod harness;
 mod looks;
 mod memory;
+#[path = "../support/skip.rs"]
+mod skip;

@@ -9,12 +9,13 @@
 //!
 //! <https://chromedevtools.github.io/devtools-protocol/>
 
-use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
+
+use super::skip::skip;
 
 /// A page in a browser of its own.
 pub struct Chromium {
@@ -196,18 +197,6 @@ impl Drop for Chromium {
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.profile);
     }
-}
-
-/// Says that a test was skipped, past the harness that keeps the output of tests that pass, and in
-/// the file that counts those that were.
-fn skip(test: &str, reason: &str) {
-    let line = format!("SKIPPED {test}: {reason}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes());
-    let Some(path) = std::env::var_os("STEPPE_SKIPPED") else {
-        return;
-    };
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
 fn installed(program: &str) -> Option<PathBuf> {
