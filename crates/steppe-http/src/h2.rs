@@ -3,9 +3,9 @@
 //! The crate reads and writes frames and keeps streams apart; `carrier` is the byte stream under
 //! it, where `frames` counts what it does not bound. `head` makes heads of the gateway's out of
 //! its own and the other way round, `content` moves content, of which `windows` says how
-//! much may come. `server` faces clients: a task for
-//! the connection, and one for each stream. `client` faces servers, and asks those that are silent
-//! whether they are there (`silence`).
+//! much may come, and `turns` what goes out next, by the `priority` that was asked for. `server`
+//! faces clients: a task for the connection, and one for each stream. `client` faces servers, and
+//! asks those that are silent whether they are there (`silence`).
 
 mod backlog;
 mod carrier;
@@ -13,8 +13,10 @@ mod client;
 mod content;
 mod frames;
 mod head;
+mod priority;
 mod server;
 mod silence;
+mod turns;
 mod websocket;
 mod windows;
 

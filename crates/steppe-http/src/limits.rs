@@ -220,8 +220,23 @@ pub const H2_STREAM_BYTES: usize = 4 << 10;
 /// The same with a server, which has no task.
 pub const H2_UPSTREAM_STREAM_BYTES: usize = 2 << 10;
 
-/// Content of one stream that the `h2` crate holds until the connection takes it.
+/// Room that a client's stream waits for before its exchange begins: for its heads, and for some
+/// content. It is not held: most need less.
+pub const H2_STREAM_ROOM_BYTES: usize = 32 << 10;
+
+/// Content of one stream that the `h2` crate takes at once.
 pub const H2_STREAM_SEND_BYTES_MAX: usize = 64 << 10;
+
+/// Content of all streams of a connection that the `h2` crate holds until the connection takes it.
+/// What it has can't be put in another order.
+pub const H2_CONNECTION_SEND_BYTES_MAX: usize = 64 << 10;
+
+/// What the kernel holds of a client's connection that it has not sent yet, about: what is more
+/// urgent comes behind it.
+pub const H2_UNSENT_BYTES: u32 = 128 << 10;
+
+/// Streams that may hand content over before the connection's task looks again.
+pub const CONTENT_PARTS_HANDED_MAX: usize = 4;
 
 /// Streams of one peer that end by its own errors: what is refused was begun (CVE-2025-8671).
 pub const LOCAL_RESETS_MAX: usize = 100;

@@ -541,6 +541,30 @@ impl Reservation {
         self.bytes -= bytes;
         self.lease.0.give_back(bytes as u64);
     }
+
+    /// Takes `bytes` off as a reservation of their own.
+    ///
+    /// # Panics
+    /// Where fewer bytes are held.
+    #[must_use]
+    pub fn split(&mut self, bytes: usize) -> Self {
+        assert!(
+            bytes <= self.bytes,
+            "splitting {bytes} bytes off {}",
+            self.bytes
+        );
+        self.bytes -= bytes;
+        Self::new(&self.lease, bytes)
+    }
+
+    /// Takes over what `other` holds.
+    ///
+    /// # Panics
+    /// Where it is of another lease.
+    pub fn join(&mut self, mut other: Self) {
+        assert!(self.lease.is(&other.lease), "joining another lease");
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
 }
 
 impl Drop for Reservation {

@@ -73,6 +73,18 @@ impl Stream {
         socket.set_send_buffer_size(bytes)
     }
 
+    /// Lets the kernel hold no more than about so many bytes that it has not sent yet: what is
+    /// written then is what the peer gets next. Of a TCP socket; others are left as they are.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn limit_unsent_bytes(&self, bytes: u32) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => SockRef::from(stream).set_tcp_notsent_lowat(bytes),
+            Self::Unix(_) => Ok(()),
+        }
+    }
+
     /// Ready when bytes, the end or an error can be read; no system call.
     ///
     /// # Errors

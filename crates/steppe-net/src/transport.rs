@@ -119,6 +119,14 @@ pub trait Driver: fmt::Debug {
     fn local_address(&self) -> Option<SocketAddr> {
         None
     }
+
+    /// See [`Stream::limit_unsent_bytes`].
+    ///
+    /// # Errors
+    /// As the system reports them.
+    fn limit_unsent_bytes(&self, _bytes: u32) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// One connection's byte stream.
@@ -173,6 +181,17 @@ impl Transport {
         match &self.inner {
             Inner::Socket(socket) => socket.stream.local_address(),
             Inner::Driver(driver) => driver.local_address(),
+        }
+    }
+
+    /// See [`Stream::limit_unsent_bytes`].
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn limit_unsent_bytes(&self, bytes: u32) -> io::Result<()> {
+        match &self.inner {
+            Inner::Socket(socket) => socket.stream.limit_unsent_bytes(bytes),
+            Inner::Driver(driver) => driver.limit_unsent_bytes(bytes),
         }
     }
 

@@ -4,7 +4,8 @@
 //! 2,000 connections upload to an origin that reads 20 MB/s in all; 2,000
 //! readers of 50 KB/s download. The node runs in a cgroup of 64 + 64 MiB, whose
 //! limit binds socket buffers too: else the kernel would take what the node must
-//! refuse, and nothing would be shown. By HTTP/2 there are 500 connections with a stream each. By
+//! refuse, and nothing would be shown. By HTTP/2 there are as many streams on 20 connections, and
+//! 500 connections with a stream each. By
 //! default each transfer is small enough for a run of some 20 seconds, of 4 by HTTP/2;
 //! `STEPPE_LONG=1` runs them in full, 10 MB each.
 //!
@@ -59,6 +60,20 @@ fn two_thousand_slow_readers() {
 }
 
 #[test]
+fn uploads_over_many_streams_to_a_slow_origin() {
+    let bytes = if long() { 10_000_000 } else { 40_000 };
+    let test = "uploads_over_many_streams_to_a_slow_origin";
+    expect_served(run(test, MANY_STREAMS, bytes, upload));
+}
+
+#[test]
+fn slow_readers_of_many_streams() {
+    let bytes = if long() { 10_000_000 } else { 200_000 };
+    let test = "slow_readers_of_many_streams";
+    expect_served(run(test, MANY_STREAMS, bytes, |plan, _| download(plan)));
+}
+
+#[test]
 fn uploads_over_a_stream_each_to_a_slow_origin() {
     let bytes = if long() { 10_000_000 } else { 160_000 };
     let test = "uploads_over_a_stream_each_to_a_slow_origin";
@@ -93,10 +108,15 @@ const HTTP1: Crowd = Crowd {
     carrier: Carrier::Http1,
     protocols: r#"protocols = ["h1"]"#,
 };
+const MANY_STREAMS: Crowd = Crowd {
+    connections: 20,
+    carrier: Carrier::Http2 { streams: 100 },
+    protocols: r#"protocols = ["h2c"]"#,
+};
 const ONE_STREAM: Crowd = Crowd {
     connections: 500,
     carrier: Carrier::Http2 { streams: 1 },
-    protocols: r#"protocols = ["h2c"]"#,
+    ..MANY_STREAMS
 };
 
 /// Runs a flow through a node with a small budget in a small cgroup and judges what all runs

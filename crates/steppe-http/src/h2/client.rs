@@ -21,10 +21,9 @@ use super::Http2;
 use super::carrier::Carrier;
 use super::content::Piece;
 use super::silence::{Look, Owes, Silence};
-use super::windows::Change;
 use crate::limits::{
     DATA_FRAME_BUDGET, H2_STREAM_SEND_BYTES_MAX, LOCAL_RESETS_MAX, PING_AFTER, RESPONSE_FIELDS_MAX,
-    RESPONSE_HEAD_BYTES_MAX, UPSTREAM_STREAMS_MAX,
+    RESPONSE_HEAD_BYTES_MAX, STREAM_WINDOW_BYTES_MIN, UPSTREAM_STREAMS_MAX,
 };
 use crate::upstream::channel::{Channel, Established, UpstreamCodec, UpstreamStream};
 
@@ -38,7 +37,7 @@ struct ClientChannel {
 impl UpstreamCodec for Http2 {
     fn open(&self, connection: Established) -> Box<dyn Channel> {
         let shared = Rc::new(Shared::new(&connection));
-        let established = establish(connection, shared.windows.now());
+        let established = establish(connection);
         let requests = established.map(|(requests, mut h2, carrier)| {
             shared.backlog.replace(Some(carrier.backlog()));
             let task = Task {
@@ -64,7 +63,7 @@ impl UpstreamCodec for Http2 {
 type Client = (SendRequest<Piece>, Connection<Carrier, Piece>, Carrier);
 
 /// `None` where there is no memory for it.
-fn establish(connection: Established, windows: Change) -> Option<Client> {
+fn establish(connection: Established) -> Option<Client> {
     let Established {
         transport,
         lease,
@@ -72,7 +71,7 @@ fn establish(connection: Established, windows: Change) -> Option<Client> {
         ..
     } = connection;
     let charge = lease.try_reserve(crate::limits::H2_CONNECTION_BYTES).ok()?;
-    let h2 = builder(windows);
+    let h2 = builder();
     let carrier = Carrier::new(
         (transport, None),
         (lease, traffic, charge),
@@ -88,7 +87,7 @@ fn establish(connection: Established, windows: Change) -> Option<Client> {
     }
 }
 
-fn builder(windows: Change) -> Builder {
+fn builder() -> Builder {
     let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     let mut builder = Builder::new();
     builder
@@ -98,8 +97,8 @@ fn builder(windows: Change) -> Builder {
         .max_header_list_size(small(RESPONSE_HEAD_BYTES_MAX + 32 * RESPONSE_FIELDS_MAX))
         .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
-        .initial_window_size(windows.stream)
-        .initial_connection_window_size(windows.connection);
+        .initial_window_size(STREAM_WINDOW_BYTES_MIN)
+        .initial_connection_window_size(STREAM_WINDOW_BYTES_MIN);
     builder
 }
 
@@ -119,6 +118,7 @@ struct Task {
 impl Task {
     async fn run(mut self) {
         poll_fn(|cx| self.poll(cx)).await;
+        self.shared.turns.end();
         self.shared.close();
     }
 
@@ -146,6 +146,11 @@ impl Task {
         }
         if progress.flood.is_some() || matches!(self.carrier.poll_send(cx), Poll::Ready(Err(_))) {
             return Poll::Ready(());
+        }
+        if self.carrier.progress().is_blocked {
+            self.shared.turns.block();
+        } else {
+            self.shared.turns.go_on();
         }
         self.poll_silence(cx, now)
     }
@@ -182,11 +187,12 @@ impl Task {
     /// it is told later.
     fn change_windows(&mut self) {
         let windows = &self.shared.windows;
-        if let Some(change) = windows.change(self.carrier.progress().content)
-            && self.h2.set_initial_window_size(change.stream).is_ok()
-        {
+        if let Some(change) = windows.change(self.carrier.progress().content) {
             self.h2.set_target_window_size(change.connection);
-            windows.told();
+            let stream = change.stream;
+            if stream.is_none_or(|bytes| self.h2.set_initial_window_size(bytes).is_ok()) {
+                windows.told();
+            }
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Invariant: what goes out carries its charge until it is written; what comes in is charged to
 //! the exchange when it is taken, and its window opened again then, so that a peer sends no more
-//! than windows allow for.
+//! than windows allow for. Where the budget has no room, it goes on with the charge of its window,
+//! which opens again when there is some.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
@@ -13,6 +14,9 @@ use steppe_mem::{Chunk, Lease, Waiter};
 
 use super::backlog::Backlog;
 use super::head;
+use super::priority::Priority;
+use super::turns::{Turn, Turns};
+use super::windows::Window;
 use crate::exchange::Part;
 use crate::field::FieldBlock;
 use crate::head::ContentLength;
@@ -58,10 +62,13 @@ pub(super) enum IncomingError {
 pub(super) struct Incoming {
     stream: RecvStream,
     backlog: Backlog,
+    /// `None`: nothing is announced.
+    window: Option<Window>,
     /// Bytes that may still come.
     left: u64,
-    /// Waits for budget.
+    /// Waits for budget, for content and for the window.
     waiter: Waiter,
+    window_waiter: Waiter,
     /// Came, and is not charged yet.
     uncharged: Option<bytes::Bytes>,
     is_starved: bool,
@@ -70,12 +77,18 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(stream: RecvStream, allowed: u64, backlog: Backlog) -> Self {
+    pub(super) fn new(
+        (stream, window): (RecvStream, Option<Window>),
+        allowed: u64,
+        backlog: Backlog,
+    ) -> Self {
         Self {
             stream,
             backlog,
+            window,
             left: allowed,
             waiter: Waiter::default(),
+            window_waiter: Waiter::default(),
             uncharged: None,
             is_starved: false,
             discarded: 0,
@@ -139,10 +152,15 @@ impl Incoming {
         cx: &mut Context<'_>,
         lease: &Lease,
     ) -> Poll<Result<Option<Chunk>, IncomingError>> {
+        self.poll_reopen(cx);
         self.is_starved = false;
         if self.uncharged.is_none() {
             loop {
-                let Some(data) = ready!(self.stream.poll_data(cx)) else {
+                let Poll::Ready(data) = self.stream.poll_data(cx) else {
+                    self.is_starved = self.window.as_ref().is_some_and(Window::is_short);
+                    return Poll::Pending;
+                };
+                let Some(data) = data else {
                     return Poll::Ready(Ok(None));
                 };
                 let data = data.map_err(IncomingError::Cut)?;
@@ -158,14 +176,36 @@ impl Incoming {
             }
         }
         let bytes = self.uncharged.as_ref().map_or(0, bytes::Bytes::len);
-        let Poll::Ready(charge) = lease.poll_reserve(cx, bytes, &mut self.waiter) else {
-            self.is_starved = true;
-            return Poll::Pending;
+        let charge = match lease.poll_reserve(cx, bytes, &mut self.waiter) {
+            Poll::Ready(charge) => {
+                // As much may come as was taken.
+                let _ = self.stream.flow_control().release_capacity(bytes);
+                charge
+            }
+            Poll::Pending => match self.window.as_mut().and_then(|window| window.lend(bytes)) {
+                Some(charge) => {
+                    self.waiter = Waiter::default();
+                    self.poll_reopen(cx);
+                    charge
+                }
+                None => {
+                    self.is_starved = true;
+                    return Poll::Pending;
+                }
+            },
         };
         let data = self.uncharged.take().expect("it is there");
-        // As much may come as was taken.
-        let _ = self.stream.flow_control().release_capacity(bytes);
         Poll::Ready(Ok(Some(Chunk::charged(data, charge))))
+    }
+
+    /// Opens the window again by what went on with its charge, or waits for that.
+    fn poll_reopen(&mut self, cx: &mut Context<'_>) {
+        if let Some(window) = self.window.as_mut().filter(|window| window.has_lent())
+            && !self.stream.is_end_stream()
+            && let Poll::Ready(bytes) = window.poll_charge(cx, &mut self.window_waiter)
+        {
+            let _ = self.stream.flow_control().release_capacity(bytes);
+        }
     }
 }
 
@@ -206,6 +246,7 @@ impl Follows {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     stream: SendStream<Piece>,
+    turn: Turn,
     /// Put, and not handed over yet.
     queue: VecDeque<Chunk>,
     end: End,
@@ -227,9 +268,16 @@ enum End {
 const QUEUE_MAX: usize = 2;
 
 impl Outgoing {
-    pub(super) fn new(stream: SendStream<Piece>, follows: Follows) -> Self {
+    /// `priority` is its place among those of its connection.
+    pub(super) fn new(
+        stream: SendStream<Piece>,
+        (turns, priority): (&Turns, Priority),
+        follows: Follows,
+    ) -> Self {
+        let turn = turns.of(stream.stream_id().as_u32(), priority);
         Self {
             stream,
+            turn,
             queue: VecDeque::new(),
             end: match follows {
                 Follows::Nothing => End::Sent,
@@ -253,8 +301,9 @@ impl Outgoing {
         }
     }
 
+    /// Moves with what is handed over, and while others have their turns: the peer takes those.
     pub(super) fn written(&self) -> u64 {
-        self.written
+        self.written + self.turn.passed()
     }
 
     /// Ready when the peer has reset the stream, or the connection is gone.
@@ -265,11 +314,16 @@ impl Outgoing {
     /// Ready when all that was put is handed over.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
         while let Some(first) = self.queue.front() {
+            self.is_blocked = true;
+            ready!(self.turn.poll(cx));
             self.stream.reserve_capacity(first.len());
             let mut capacity = self.stream.capacity();
-            self.is_blocked = capacity == 0;
             if capacity == 0 {
-                capacity = match ready!(self.stream.poll_capacity(cx)) {
+                let Poll::Ready(more) = self.stream.poll_capacity(cx) else {
+                    self.turn.pass();
+                    return Poll::Pending;
+                };
+                capacity = match more {
                     Some(capacity) => capacity?,
                     None => return Poll::Ready(Err(Reason::CANCEL.into())),
                 };
@@ -285,6 +339,7 @@ impl Outgoing {
                 chunk = part;
             }
             self.written += chunk.len() as u64;
+            self.turn.take(chunk.len());
             let is_last = self.queue.is_empty() && matches!(self.end, End::Put(None));
             if is_last {
                 self.end = End::Sent;

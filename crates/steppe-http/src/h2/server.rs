@@ -12,7 +12,7 @@ use std::time::Instant;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request as HttpRequest;
-use steppe_mem::Reservation;
+use steppe_mem::{OverBudget, Reservation, Waiter};
 use steppe_net::Deadline;
 use tokio::task::spawn_local;
 
@@ -20,6 +20,8 @@ use self::stream::ServerStream;
 use super::backlog::Backlog;
 use super::carrier::Carrier;
 use super::content::Piece;
+use super::priority::Priority;
+use super::turns::Turns;
 use super::windows::{Window, Windows};
 use super::{Http2, PREFACE, head};
 use crate::age::ages_at;
@@ -28,8 +30,8 @@ use crate::config::ListenerTimeouts;
 use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
 use crate::head::ContentLength;
 use crate::limits::{
-    DATA_FRAME_BUDGET, H2_CONNECTION_BYTES, H2_STREAM_BYTES, H2_STREAM_SEND_BYTES_MAX, LINGER,
-    LOCAL_RESETS_MAX,
+    DATA_FRAME_BUDGET, H2_CONNECTION_BYTES, H2_STREAM_BYTES, H2_STREAM_ROOM_BYTES,
+    H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LINGER, LOCAL_RESETS_MAX, STREAM_WINDOW_BYTES_MIN,
 };
 use crate::linger::linger;
 use crate::metrics::{CloseReason, CountedStream, Traffic};
@@ -61,6 +63,7 @@ struct Shared {
     /// Streams whose exchange is not over.
     open: Cell<usize>,
     windows: Windows,
+    turns: Turns,
     backlog: Backlog,
     traffic: Traffic,
     /// The connection's task, for when there are none any more.
@@ -73,6 +76,8 @@ struct ServerConnection<'a> {
     carrier: Carrier,
     shared: Rc<Shared>,
     deadline: &'a Deadline,
+    /// Begun by the client, and not by us: there is no memory for it. No further one is taken.
+    waiting: Option<WaitingStream>,
     /// Since when there is no stream.
     idle_since: Option<Instant>,
     /// It takes no further streams from then on.
@@ -82,11 +87,21 @@ struct ServerConnection<'a> {
     is_leaving: bool,
 }
 
+/// A stream that waits for budget.
+struct WaitingStream {
+    request: HttpRequest<RecvStream>,
+    respond: SendResponse<Piece>,
+    began_at: Instant,
+    waiter: Waiter,
+}
+
 /// What a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
     /// Another stream.
     Stream,
+    /// Memory for the stream that has come.
+    Budget,
     /// The peer, to take some of what is to be written.
     Write,
     /// The peer, to have read that it is over.
@@ -110,6 +125,9 @@ async fn serve(accepted: Accepted) {
         let mut transport = transport;
         return transport.end_now(NO_ROOM);
     };
+    if let Err(error) = transport.limit_unsent_bytes(H2_UNSENT_BYTES) {
+        tracing::debug!(%error, "cannot limit what a socket holds unsent");
+    }
     let now = Instant::now();
     let carrier = Carrier::new(
         (transport, pending),
@@ -119,12 +137,14 @@ async fn serve(accepted: Accepted) {
     );
     deadline.set(now, settings.timeouts.header);
     let windows = Windows::new(settings.lease.clone(), settings.limits.streams);
-    let ended = match establish(&carrier, &deadline, (&settings, &windows)).await {
+    let turns = Turns::default();
+    let ended = match establish(&carrier, &deadline, &settings).await {
         Ok(h2) => {
             let shared = Rc::new(Shared {
                 client: Rc::clone(&client),
                 open: Cell::new(0),
                 windows,
+                turns: turns.clone(),
                 backlog: carrier.backlog(),
                 traffic,
                 task: RefCell::default(),
@@ -134,6 +154,7 @@ async fn serve(accepted: Accepted) {
                 carrier: carrier.clone(),
                 shared,
                 deadline: &deadline,
+                waiting: None,
                 idle_since: Some(now),
                 ages_at: ages_at(now),
                 written: (now, 0),
@@ -143,6 +164,7 @@ async fn serve(accepted: Accepted) {
         }
         Err(ended) => Err(ended),
     };
+    turns.end();
     match ended {
         Err(Some(reason)) => client.count_closed(reason),
         // What it was told last is to reach the client.
@@ -158,9 +180,9 @@ async fn serve(accepted: Accepted) {
 async fn establish(
     carrier: &Carrier,
     deadline: &Deadline,
-    (settings, windows): (&ListenerSettings, &Windows),
+    settings: &ListenerSettings,
 ) -> Result<Connection<Carrier, Piece>, Ended> {
-    let mut handshake = pin!(builder(settings, windows).handshake::<_, Piece>(carrier.clone()));
+    let mut handshake = pin!(builder(settings).handshake::<_, Piece>(carrier.clone()));
     poll_fn(|cx| {
         let established = handshake.as_mut().poll(cx);
         let _ = carrier.poll_send(cx);
@@ -175,10 +197,9 @@ async fn establish(
     .await
 }
 
-fn builder(settings: &ListenerSettings, windows: &Windows) -> Builder {
+fn builder(settings: &ListenerSettings) -> Builder {
     let limits = &settings.limits;
     let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let windows = windows.now();
     let mut builder = Builder::new();
     builder
         .enable_connect_protocol()
@@ -189,8 +210,8 @@ fn builder(settings: &ListenerSettings, windows: &Windows) -> Builder {
         .max_header_list_size(small(limits.header_bytes + 32 * limits.header_count))
         .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
-        .initial_window_size(windows.stream)
-        .initial_connection_window_size(windows.connection);
+        .initial_window_size(STREAM_WINDOW_BYTES_MIN)
+        .initial_connection_window_size(STREAM_WINDOW_BYTES_MIN);
     builder
 }
 
@@ -199,51 +220,75 @@ impl ServerConnection<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let now = Instant::now();
         self.carrier.set_now(now);
-        // Written with whatever else this turn has.
-        self.change_windows();
         *self.shared.task.borrow_mut() = Some(cx.waker().clone());
         loop {
-            match self.h2.poll_accept(cx) {
-                Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.begin_stream(request, respond, now)
+            // Written with whatever else this turn has.
+            self.change_windows();
+            if let Poll::Ready(ended) = self.poll_streams(cx, now) {
+                // The crate ends some floods before they are counted here.
+                if let Err(error) = ended
+                    && error.is_library()
+                    && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
+                {
+                    self.shared.client.count_closed(CloseReason::Flood);
                 }
-                Poll::Ready(ended) => {
-                    // The crate ends some floods before they are counted here.
-                    if let Some(Err(error)) = ended
-                        && error.is_library()
-                        && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
-                    {
-                        self.shared.client.count_closed(CloseReason::Flood);
-                    }
-                    let _ = self.carrier.poll_send(cx);
-                    return Poll::Ready(Ok(()));
-                }
-                Poll::Pending => {
-                    if self.carrier.progress().flood.is_some() && !self.is_leaving {
-                        self.is_leaving = true;
-                        self.shared.client.count_closed(CloseReason::Flood);
-                        self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                        continue;
-                    }
-                    break;
-                }
+                let _ = self.carrier.poll_send(cx);
+                return Poll::Ready(Ok(()));
+            }
+            if self.carrier.progress().flood.is_some() && !self.is_leaving {
+                self.is_leaving = true;
+                self.shared.client.count_closed(CloseReason::Flood);
+                self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                continue;
+            }
+            if !self.shared.windows.is_untold() {
+                break;
             }
         }
         if let Poll::Ready(Err(_)) = self.carrier.poll_send(cx) {
             return Poll::Ready(Err(None));
         }
+        if self.carrier.progress().is_blocked {
+            self.shared.turns.block();
+        } else {
+            self.shared.turns.go_on();
+        }
         self.poll_deadline(cx, now)
+    }
+
+    /// Begins streams, as far as there is memory for them. Ready when the connection ends.
+    fn poll_streams(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), h2::Error>> {
+        loop {
+            if let Some(stream) = self.waiting.take() {
+                self.begin_stream(cx, stream);
+            }
+            if self.waiting.is_some() {
+                return self.h2.poll_closed(cx);
+            }
+            match ready!(self.h2.poll_accept(cx)) {
+                Some(Ok((request, respond))) => {
+                    self.waiting = Some(WaitingStream {
+                        request,
+                        respond,
+                        began_at: now,
+                        waiter: Waiter::default(),
+                    });
+                }
+                ended => return Poll::Ready(ended.map_or(Ok(()), |ended| ended.map(drop))),
+            }
+        }
     }
 
     /// Tells the client of windows that have changed. Where it has not acknowledged those before,
     /// it is told later.
     fn change_windows(&mut self) {
         let windows = &self.shared.windows;
-        if let Some(change) = windows.change(self.carrier.progress().content)
-            && self.h2.set_initial_window_size(change.stream).is_ok()
-        {
+        if let Some(change) = windows.change(self.carrier.progress().content) {
             self.h2.set_target_window_size(change.connection);
-            windows.told();
+            let stream = change.stream;
+            if stream.is_none_or(|bytes| self.h2.set_initial_window_size(bytes).is_ok()) {
+                windows.told();
+            }
         }
     }
 
@@ -265,6 +310,12 @@ impl ServerConnection<'_> {
         match waits {
             Waits::Write => Poll::Ready(Err(Some(CloseReason::WriteStall))),
             Waits::End => Poll::Ready(Ok(())),
+            Waits::Budget => {
+                if let Some(stream) = self.waiting.take() {
+                    self.refuse_stream(stream);
+                }
+                self.poll(cx)
+            }
             Waits::Stream => {
                 self.shared.client.count_closed(CloseReason::IdleTimeout);
                 self.leave(cx)
@@ -279,8 +330,15 @@ impl ServerConnection<'_> {
         if progress.written != self.written.1 || !progress.is_blocked {
             self.written = (now, progress.written);
         }
-        if progress.is_blocked {
-            return Some((Waits::Write, self.written.0 + timeouts.write_stall));
+        let write =
+            (progress.is_blocked).then(|| (Waits::Write, self.written.0 + timeouts.write_stall));
+        let budget = (self.waiting.as_ref())
+            .map(|stream| (Waits::Budget, stream.began_at + timeouts.header));
+        if write.is_some() || budget.is_some() {
+            return [write, budget]
+                .into_iter()
+                .flatten()
+                .min_by_key(|&(_, at)| at);
         }
         if self.shared.open.get() > 0 {
             self.idle_since = None;
@@ -302,22 +360,35 @@ impl ServerConnection<'_> {
         self.poll(cx)
     }
 
-    fn begin_stream(
-        &mut self,
-        request: HttpRequest<RecvStream>,
-        respond: SendResponse<Piece>,
-        now: Instant,
-    ) {
+    /// Begins a stream, or keeps it where it has to wait for budget.
+    fn begin_stream(&mut self, cx: &mut Context<'_>, mut stream: WaitingStream) {
         let settings = self.shared.client.settings();
-        let length = head::announced_length(&request);
-        let charge = settings.lease.try_reserve(H2_STREAM_BYTES).ok();
-        let open = charge.and_then(|charge| OpenStream::new(&self.shared, charge, length));
-        let Some(open) = open else {
-            let mut respond = respond;
-            self.shared.client.count_closed(CloseReason::OverBudget);
-            return respond.send_reset(Reason::REFUSED_STREAM);
+        let lease = &settings.lease;
+        let length = head::announced_length(&stream.request);
+        let room = lease.poll_reserve(cx, H2_STREAM_ROOM_BYTES, &mut stream.waiter);
+        let Poll::Ready(mut charge) = room else {
+            if stream.respond.poll_reset(cx).is_pending() {
+                self.waiting = Some(stream);
+            }
+            return;
         };
-        spawn_local(serve_stream(open, (request, respond), now));
+        charge.shrink(H2_STREAM_ROOM_BYTES - H2_STREAM_BYTES);
+        let Ok(open) = OpenStream::new(&self.shared, charge, length) else {
+            return self.refuse_stream(stream);
+        };
+        let WaitingStream {
+            request,
+            respond,
+            began_at,
+            ..
+        } = stream;
+        spawn_local(serve_stream(open, (request, respond), began_at));
+    }
+
+    /// There is no memory for it: the client may send it again (RFC 9113 §8.7).
+    fn refuse_stream(&self, mut stream: WaitingStream) {
+        self.shared.client.count_closed(CloseReason::OverBudget);
+        stream.respond.send_reset(Reason::REFUSED_STREAM);
     }
 }
 
@@ -325,22 +396,27 @@ impl ServerConnection<'_> {
 struct OpenStream {
     shared: Rc<Shared>,
     /// What its client may send.
-    _window: Option<Window>,
+    window: Option<Window>,
     _charge: Reservation,
     _counted: CountedStream,
 }
 
 impl OpenStream {
-    /// `None` where the budget has no room for the content that it may send.
-    fn new(shared: &Rc<Shared>, charge: Reservation, length: ContentLength) -> Option<Self> {
+    /// # Errors
+    /// Where the budget has no room for the content that it may send.
+    fn new(
+        shared: &Rc<Shared>,
+        charge: Reservation,
+        length: ContentLength,
+    ) -> Result<Self, OverBudget> {
         let window = match length {
             ContentLength::Empty => None,
-            length => Some(shared.windows.open(length).ok()?),
+            length => Some(shared.windows.open(length)?),
         };
         shared.open.set(shared.open.get() + 1);
-        Some(Self {
+        Ok(Self {
             shared: Rc::clone(shared),
-            _window: window,
+            window,
             _charge: charge,
             _counted: shared.traffic.stream(),
         })
@@ -360,18 +436,23 @@ impl Drop for OpenStream {
 }
 
 async fn serve_stream(
-    open: OpenStream,
+    mut open: OpenStream,
     (request, respond): (HttpRequest<RecvStream>, SendResponse<Piece>),
     began_at: Instant,
 ) {
-    let client = &*open.shared.client;
+    let window = open.window.take();
+    let shared = &open.shared;
+    let client = &*shared.client;
     let settings = client.settings();
     let deadline = client.add_deadline();
     let read = head::request(&request, &settings);
     let is_to_head = request.method() == http::Method::HEAD;
+    let lines = request.headers().get_all("priority").iter();
+    let priority = Priority::of_request(lines.map(http::HeaderValue::as_bytes));
     // Its head is of no more use.
-    let content = request.into_body();
-    let mut stream = ServerStream::new((content, open.shared.backlog.clone()), respond, settings);
+    let content = (request.into_body(), window, shared.backlog.clone());
+    let turn = (shared.turns.clone(), priority);
+    let mut stream = ServerStream::new(content, respond, turn, settings);
     if is_to_head {
         stream.answer_to_head();
     }

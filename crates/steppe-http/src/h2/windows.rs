@@ -1,9 +1,14 @@
 //! How much content a peer may send before it is taken, on all streams of a connection.
 //!
-//! Every stream has the same window, and the connection's is that of all of its streams together:
-//! a stream that nobody takes from holds up no other. What a stream may send is charged while it
-//! is open. Where a few streams fill their windows again and again and the budget has room, all
-//! windows grow, up to where those of all streams together are a quarter of the budget.
+//! Every stream has the same window. The connection's begins as that of one stream, and opens as far
+//! as that of all its streams together while half of the budget is free: a stream that nobody takes
+//! from holds up no other then. Where the budget is short, streams share what the connection has.
+//! What all of them may send is charged. Where a few streams fill their windows again and again and
+//! the budget has room, all windows grow, up to where those of all streams together are a quarter of
+//! the budget.
+//!
+//! Content goes on with the charge of its window where there is no other for it, and the window opens
+//! again once it is charged anew: what has come never waits for budget.
 //!
 //! Windows never shrink, and begin at the protocol's own 65,535: a peer may have sent more than a
 //! smaller one allows before it hears of that, and the `h2` crate (0.4.20) then owes it a
@@ -11,8 +16,9 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
-use steppe_mem::{Lease, OverBudget, Reservation};
+use steppe_mem::{Lease, OverBudget, Reservation, Waiter};
 
 use crate::head::ContentLength;
 use crate::limits::{STREAM_WINDOW_BYTES_MAX, STREAM_WINDOW_BYTES_MIN};
@@ -29,29 +35,37 @@ struct Sizes {
     /// Of each stream, now and at most.
     stream: u32,
     stream_max: u32,
+    /// Of the connection.
+    connection: u32,
     /// Streams that may send.
     open: usize,
-    /// What their windows have grown by since they began; `None` where they have not.
-    grown: Option<Reservation>,
-    /// Content that had come in all when windows changed last.
+    /// What they may send, each by itself.
+    wanted: u64,
+    /// What went on with its charge, and is not charged anew.
+    lent: u64,
+    /// For what the peer may send.
+    charge: Option<Reservation>,
+    /// Content that had come in all when windows grew last.
     since: u64,
-    /// The peer was not told yet that they have.
+    /// The peer was not told yet: of a change at all, and of one of each stream.
     is_untold: bool,
+    is_stream_untold: bool,
 }
 
 /// The window of one stream, until the peer sends nothing more that is kept.
 #[derive(Debug)]
 pub(super) struct Window {
     windows: Windows,
-    /// When it began.
-    bytes: u32,
-    _charge: Reservation,
+    /// What it was charged when it began, and the size of windows then.
+    began: (u64, u32),
+    lent: u64,
 }
 
 /// What a peer is to be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Change {
-    pub(super) stream: u32,
+    /// `None`: as before.
+    pub(super) stream: Option<u32>,
     pub(super) connection: u32,
 }
 
@@ -65,22 +79,21 @@ impl Windows {
             streams_max: u32::try_from(streams_max).unwrap_or(u32::MAX),
             stream: STREAM_WINDOW_BYTES_MIN,
             stream_max: share.clamp(STREAM_WINDOW_BYTES_MIN, STREAM_WINDOW_BYTES_MAX),
+            connection: STREAM_WINDOW_BYTES_MIN,
             open: 0,
-            grown: None,
+            wanted: 0,
+            lent: 0,
+            charge: None,
             since: 0,
             is_untold: false,
+            is_stream_untold: false,
         })))
-    }
-
-    /// Those that hold now.
-    pub(super) fn now(&self) -> Change {
-        self.0.borrow().now()
     }
 
     /// A stream that may send begins: as much as its window, or as its head says.
     ///
     /// # Errors
-    /// Where the budget has no room for that.
+    /// Where the connection's window allows for it, and the budget has no room.
     pub(super) fn open(&self, length: ContentLength) -> Result<Window, OverBudget> {
         let mut sizes = self.0.borrow_mut();
         let bytes = match length {
@@ -88,116 +101,255 @@ impl Windows {
             ContentLength::Known(bytes) => bytes.min(sizes.stream.into()),
             ContentLength::Unknown => sizes.stream.into(),
         };
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let window = Window {
-            windows: self.clone(),
-            bytes: sizes.stream,
-            _charge: sizes.lease.try_reserve(bytes)?,
-        };
+        sizes.wanted += bytes;
+        if let Err(error) = sizes.settle() {
+            sizes.wanted -= bytes;
+            return Err(error);
+        }
         sizes.open += 1;
-        Ok(window)
+        Ok(Window {
+            windows: self.clone(),
+            began: (bytes, sizes.stream),
+            lent: 0,
+        })
     }
 
     /// `content` bytes have come in all: what the peer is to be told, until it was.
     pub(super) fn change(&self, content: u64) -> Option<Change> {
         let mut sizes = self.0.borrow_mut();
-        sizes.is_untold |= sizes.grow(content);
-        sizes.is_untold.then(|| sizes.now())
+        sizes.grow(content);
+        sizes.widen();
+        sizes.is_untold.then(|| Change {
+            stream: sizes.is_stream_untold.then_some(sizes.stream),
+            connection: sizes.connection,
+        })
+    }
+
+    /// Whether there is a change that the peer is to be told at once: one of the connection's window
+    /// alone, which waits for nothing.
+    pub(super) fn is_untold(&self) -> bool {
+        let mut sizes = self.0.borrow_mut();
+        sizes.widen();
+        sizes.is_untold && !sizes.is_stream_untold
     }
 
     /// The peer was told of the last change.
     pub(super) fn told(&self) {
-        self.0.borrow_mut().is_untold = false;
+        let mut sizes = self.0.borrow_mut();
+        sizes.is_untold = false;
+        sizes.is_stream_untold = false;
     }
 }
 
 impl Sizes {
-    fn now(&self) -> Change {
-        Change {
-            stream: self.stream,
-            connection: (self.stream.saturating_mul(self.streams_max)).min(i32::MAX.unsigned_abs()),
+    /// What is to be charged: no more can come than either allows.
+    fn needed(&self) -> usize {
+        let needed = self.wanted.min(self.connection.into());
+        usize::try_from(needed.saturating_sub(self.lent)).unwrap_or(usize::MAX)
+    }
+
+    /// Charges what is needed, and gives back what is not.
+    fn settle(&mut self) -> Result<(), OverBudget> {
+        let needed = self.needed();
+        match &mut self.charge {
+            Some(_) if needed == 0 => self.charge = None,
+            Some(charge) if needed < charge.bytes() => charge.shrink(charge.bytes() - needed),
+            Some(charge) => charge.try_grow(needed - charge.bytes())?,
+            None if needed == 0 => {}
+            None => self.charge = Some(self.lease.try_reserve(needed)?),
+        }
+        Ok(())
+    }
+
+    /// How much of the budget windows may take yet: half of it is for what they bring.
+    fn spare(&self) -> u64 {
+        let account = self.lease.account();
+        (account.headroom_bytes()).saturating_sub(account.limit_bytes() / 2)
+    }
+
+    /// Opens the connection's window as far as those of its streams, or as there is room.
+    fn widen(&mut self) {
+        let most = self.stream.saturating_mul(self.streams_max);
+        let most = most.min(i32::MAX.unsigned_abs());
+        if self.wanted.min(most.into()) <= self.connection.into() {
+            return;
+        }
+        let spare = self.spare();
+        if spare < STREAM_WINDOW_BYTES_MIN.into() {
+            return;
+        }
+        let connection = u64::from(self.connection) + spare;
+        let connection = connection.min(self.wanted).min(most.into());
+        let connection = u32::try_from(connection).unwrap_or(u32::MAX);
+        let before = std::mem::replace(&mut self.connection, connection);
+        match self.settle() {
+            Ok(()) => self.is_untold |= connection > before,
+            Err(_) => self.connection = before,
         }
     }
 
-    /// Whether windows have grown.
-    fn grow(&mut self, content: u64) -> bool {
+    /// Doubles the window of each stream, where they fill them.
+    fn grow(&mut self, content: u64) {
         const FILLED: u64 = 4;
         let filled = u64::from(self.stream) * self.open.max(1) as u64 * FILLED;
         if self.open == 0 || content - self.since < filled {
-            return false;
+            return;
         }
         self.since = content;
-        let account = self.lease.account();
-        let is_roomy = account.headroom_bytes() > account.limit_bytes() / 2;
         let stream = self.stream.saturating_mul(2).min(self.stream_max);
-        if !is_roomy || stream == self.stream {
-            return false;
+        if stream == self.stream || self.spare() == 0 {
+            return;
         }
-        let more = self.open * (stream - self.stream) as usize;
-        let is_charged = match &mut self.grown {
-            Some(grown) => grown.try_grow(more).is_ok(),
-            None => {
-                self.grown = self.lease.try_reserve(more).ok();
-                self.grown.is_some()
-            }
-        };
-        if is_charged {
-            self.stream = stream;
+        let before = (self.stream, self.wanted);
+        self.wanted += self.open as u64 * u64::from(stream - self.stream);
+        self.stream = stream;
+        match self.settle() {
+            Ok(()) => (self.is_untold, self.is_stream_untold) = (true, true),
+            Err(_) => (self.stream, self.wanted) = before,
         }
-        is_charged
+    }
+}
+
+impl Window {
+    /// The charge of `bytes` that have come: they go on with it. `None` where it has none for them.
+    pub(super) fn lend(&mut self, bytes: usize) -> Option<Reservation> {
+        let mut sizes = self.windows.0.borrow_mut();
+        let charge = sizes
+            .charge
+            .as_mut()
+            .filter(|charge| charge.bytes() >= bytes)?;
+        let lent = charge.split(bytes);
+        sizes.lent += bytes as u64;
+        self.lent += bytes as u64;
+        Some(lent)
+    }
+
+    /// Whether the peer may be kept from sending by others, or by what is not charged.
+    pub(super) fn is_short(&self) -> bool {
+        let sizes = self.windows.0.borrow();
+        self.lent > 0 || sizes.wanted > sizes.connection.into()
+    }
+
+    /// Whether some went on with its charge.
+    pub(super) fn has_lent(&self) -> bool {
+        self.lent > 0
+    }
+
+    /// Ready when what was lent is charged anew: how much that is.
+    pub(super) fn poll_charge(&mut self, cx: &mut Context<'_>, waiter: &mut Waiter) -> Poll<usize> {
+        let mut sizes = self.windows.0.borrow_mut();
+        let bytes = usize::try_from(self.lent).unwrap_or(usize::MAX);
+        let more = ready!(sizes.lease.poll_reserve(cx, bytes, waiter));
+        match &mut sizes.charge {
+            Some(charge) => charge.join(more),
+            None => sizes.charge = Some(more),
+        }
+        sizes.lent -= std::mem::take(&mut self.lent);
+        Poll::Ready(bytes)
     }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
         let mut sizes = self.windows.0.borrow_mut();
+        let (bytes, stream) = self.began;
         sizes.open -= 1;
-        let more = (sizes.stream - self.bytes) as usize;
-        if sizes.open == 0 {
-            sizes.grown = None;
-        } else if let Some(grown) = &mut sizes.grown {
-            grown.shrink(more.min(grown.bytes()));
-        }
+        sizes.wanted -= bytes + u64::from(sizes.stream - stream);
+        sizes.lent -= self.lent;
+        // What can't be charged now is at the next occasion.
+        let _ = sizes.settle();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use steppe_mem::Budget;
 
     use super::*;
 
     const MIN: u64 = STREAM_WINDOW_BYTES_MIN as u64;
 
+    fn windows(budget: &Budget) -> Windows {
+        Windows::new(budget.root().lease(), 100)
+    }
+
+    fn connection(windows: &Windows) -> u64 {
+        windows.0.borrow().connection.into()
+    }
+
     #[test]
-    fn each_stream_that_may_send_is_charged_what_it_may() {
+    fn what_may_come_is_charged() {
         let budget = Budget::new(4 << 20);
-        let windows = Windows::new(budget.root().lease(), 100);
-        let first = windows.now();
-        assert_eq!(u64::from(first.stream), MIN);
-        assert_eq!(u64::from(first.connection), 100 * MIN);
+        let windows = windows(&budget);
         let reserved = || budget.root().reserved_bytes();
+        assert_eq!((connection(&windows), reserved()), (MIN, 0));
         let small = windows.open(ContentLength::Known(7)).expect("room");
+        assert_eq!(reserved(), 7);
         let large = windows.open(ContentLength::Known(1 << 40)).expect("room");
+        assert_eq!(reserved(), MIN, "they share until the window is opened");
+        let change = windows.change(0).expect("there is room");
+        assert_eq!((change.stream, change.connection.into()), (None, MIN + 7));
         assert_eq!(reserved(), MIN + 7);
         drop((small, large));
-        let mut open = Vec::new();
-        while let Ok(window) = windows.open(ContentLength::Unknown) {
-            open.push(window);
-        }
-        assert!(reserved() + MIN > 4 << 20, "refused at the limit alone");
-        drop(open);
         assert_eq!((reserved(), windows.0.borrow().open), (0, 0));
+    }
+
+    /// However many streams there are, and whatever others hold.
+    #[test]
+    fn streams_share_where_the_budget_is_short() {
+        let budget = Budget::new(4 << 20);
+        let windows = windows(&budget);
+        let open: Vec<_> = (0..100)
+            .map(|_| windows.open(ContentLength::Unknown).expect("they share"))
+            .collect();
+        windows.change(0);
+        let wide = connection(&windows);
+        assert!(wide > (1 << 20) && wide <= 4 << 20, "{wide}");
+        let reserved = || budget.root().reserved_bytes();
+        assert_eq!(reserved(), wide);
+        assert!(open.iter().all(Window::is_short));
+        drop(open);
+        assert_eq!(reserved(), 0);
+        // The peer may send that much now, and there is no room for it.
+        let _others = budget.root().lease().try_reserve(4 << 20).expect("room");
+        assert!(windows.open(ContentLength::Unknown).is_err());
+        assert!(windows.open(ContentLength::Empty).is_ok());
+    }
+
+    #[test]
+    fn what_came_goes_on_with_its_charge_and_the_window_waits() {
+        let budget = Budget::new(4 << 20);
+        let windows = windows(&budget);
+        let mut window = windows.open(ContentLength::Unknown).expect("room");
+        let others = budget.root().lease().try_reserve((4 << 20) - 65_535);
+        let _others = others.expect("room");
+        let lent = window.lend(10_000).expect("it is charged");
+        assert_eq!(lent.bytes(), 10_000);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut waiter = Waiter::default();
+        assert!(window.poll_charge(&mut cx, &mut waiter).is_pending());
+        assert!(window.has_lent() && window.lend(60_000).is_none());
+        drop(lent);
+        assert_eq!(
+            window.poll_charge(&mut cx, &mut waiter),
+            Poll::Ready(10_000)
+        );
+        assert!(!window.has_lent() && window.lend(60_000).is_some());
+        drop(window);
+        assert_eq!(budget.root().reserved_bytes(), (4 << 20) - 65_535);
     }
 
     #[test]
     fn a_change_is_told_until_the_peer_has_it() {
         let budget = Budget::new(256 << 20);
-        let windows = Windows::new(budget.root().lease(), 100);
+        let windows = windows(&budget);
         let _window = windows.open(ContentLength::Unknown).expect("room");
         assert_eq!(windows.change(0), None);
         let change = windows.change(4 * MIN);
-        assert_eq!(change.map(|change| u64::from(change.stream)), Some(2 * MIN));
+        let stream = change.and_then(|change| change.stream);
+        assert_eq!(stream.map(u64::from), Some(2 * MIN));
         assert_eq!(windows.change(4 * MIN), change, "it was not told yet");
         windows.told();
         assert_eq!(windows.change(4 * MIN), None);
@@ -206,14 +358,15 @@ mod tests {
     #[test]
     fn windows_grow_while_there_is_room() {
         let budget = Budget::new(256 << 20);
-        let windows = Windows::new(budget.root().lease(), 100);
+        let windows = windows(&budget);
         let first = windows.open(ContentLength::Unknown).expect("room");
         let mut content = 0;
         let mut grow = |windows: &Windows| {
             let mut changes = 0;
             for _ in 0..1000 {
                 content += MIN;
-                changes += u32::from(windows.change(content).is_some());
+                let change = windows.change(content);
+                changes += u32::from(change.is_some_and(|change| change.stream.is_some()));
                 windows.told();
             }
             changes
@@ -223,13 +376,15 @@ mod tests {
             4,
             "up to a hundredth of a quarter of 256 MiB"
         );
-        assert_eq!(u64::from(windows.now().stream), (64 << 20) / 100);
+        let stream = u64::from(windows.0.borrow().stream);
+        assert_eq!(stream, (64 << 20) / 100);
         let reserved = || budget.root().reserved_bytes();
-        assert_eq!(reserved(), u64::from(windows.now().stream));
+        assert_eq!((reserved(), connection(&windows)), (stream, stream));
         let second = windows.open(ContentLength::Unknown).expect("room");
-        assert_eq!(reserved(), 2 * u64::from(windows.now().stream));
+        windows.change(1000 * MIN);
+        assert_eq!((reserved(), connection(&windows)), (2 * stream, 2 * stream));
         drop(first);
-        assert_eq!(reserved(), u64::from(windows.now().stream));
+        assert_eq!(reserved(), stream);
         drop(second);
         assert_eq!(reserved(), 0);
         // Others have more than half.

@@ -92,4 +92,11 @@ fn shrinking_and_growing_keep_the_account_exact() {
     assert_eq!((held.bytes(), budget.root().reserved_bytes()), (30, 30));
     assert!(held.try_grow(usize::try_from(MIB).expect("small")).is_err());
     assert_eq!(held.bytes(), 30);
+    let split = held.split(10);
+    assert_eq!((held.bytes(), split.bytes()), (20, 10));
+    assert_eq!(budget.root().reserved_bytes(), 30);
+    held.join(split);
+    assert_eq!((held.bytes(), budget.root().reserved_bytes()), (30, 30));
+    drop(held.split(30));
+    assert_eq!((held.bytes(), budget.root().reserved_bytes()), (0, 0));
 }

@@ -345,6 +345,10 @@ impl Driver for Session {
     fn local_address(&self) -> Option<SocketAddr> {
         self.socket.local_address()
     }
+
+    fn limit_unsent_bytes(&self, bytes: u32) -> io::Result<()> {
+        self.socket.limit_unsent_bytes(bytes)
+    }
 }
 
 impl fmt::Debug for Session {

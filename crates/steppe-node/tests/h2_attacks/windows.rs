@@ -176,15 +176,22 @@ fn windows_of_the_node_that_are_filled() {
     let mut peers: Vec<_> = (0..CONNECTIONS).map(|_| connect(&node)).collect();
     let mut sent = 0;
     for peer in &mut peers {
-        peer.await_frame(H2Frame::WINDOW_UPDATE);
-        // The window of a connection is that of four streams.
-        for _ in 0..4 {
-            let id = peer.stream();
-            let window = usize::try_from(peer.granted(id)).expect("small");
+        let streams: Vec<_> = (0..4).map(|_| peer.stream()).collect();
+        for &id in &streams {
             peer.send(&[H2Frame::opening(id, &FieldSection::of("POST", "/bad"))]);
-            for _ in 0..window / PIECE_BYTES {
-                let data = H2Frame::data(id, [0; PIECE_BYTES]);
-                peer.send(&[data]);
+        }
+        // While there is room, the window of the connection becomes that of its streams.
+        peer.send(&[H2Frame::new(H2Frame::PING, 0, 0, [0; 8])]);
+        while peer
+            .await_frame(H2Frame::PING)
+            .is_some_and(|frame| !frame.has(H2Frame::ACK))
+        {}
+        let bytes = |granted: u64| usize::try_from(granted).expect("small") / PIECE_BYTES;
+        let mut pieces = bytes(peer.granted(0));
+        for &id in &streams {
+            for _ in 0..pieces.min(bytes(peer.granted(id))) {
+                peer.send(&[H2Frame::data(id, [0; PIECE_BYTES])]);
+                pieces -= 1;
                 sent += PIECE_BYTES;
             }
         }

@@ -8,6 +8,7 @@ mod clients;
 mod content;
 mod fields;
 mod load;
+mod priority;
 mod site;
 mod spec;
 mod streams;

@@ -4,9 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
 use http::uri::Scheme;
+use steppe_mem::OverBudget;
 
 use crate::h2::backlog::Backlog;
-use crate::h2::windows::Windows;
+use crate::h2::turns::Turns;
+use crate::h2::windows::{Window, Windows};
+use crate::head::ContentLength;
 use crate::limits::UPSTREAM_STREAMS_MAX;
 use crate::metrics::Traffic;
 use crate::upstream::channel::Established;
@@ -26,6 +29,7 @@ pub(super) struct Shared {
     /// The pool has let go of it.
     pub(super) is_abandoned: Cell<bool>,
     pub(super) windows: Windows,
+    pub(super) turns: Turns,
     /// `None` where there is no connection.
     pub(super) backlog: RefCell<Option<Backlog>>,
     /// The server has said what it takes.
@@ -53,12 +57,27 @@ impl Shared {
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
             windows: Windows::new(lease, UPSTREAM_STREAMS_MAX),
+            turns: Turns::default(),
             backlog: RefCell::default(),
             has_settings: Cell::new(false),
             waiting: RefCell::default(),
             pool: RefCell::default(),
             task: RefCell::default(),
         }
+    }
+
+    /// The window of a response, of which the server may have to be told.
+    ///
+    /// # Errors
+    /// The budget has no room for it.
+    pub(super) fn open_window(&self, length: ContentLength) -> Result<Window, OverBudget> {
+        let window = self.windows.open(length)?;
+        if self.windows.is_untold()
+            && let Some(task) = &*self.task.borrow()
+        {
+            task.wake_by_ref();
+        }
+        Ok(window)
     }
 
     /// No further stream is opened: the pool is told.

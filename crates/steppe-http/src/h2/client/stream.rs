@@ -14,6 +14,7 @@ use crate::error::{GatewayError, Resend};
 use crate::exchange::{Outgoing as Request, Part, Sink, Source, Upstream};
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
+use crate::h2::priority::Priority;
 use crate::h2::websocket::Tunnel;
 use crate::h2::windows::Window;
 use crate::head::{ContentLength, ResponseHead};
@@ -87,7 +88,8 @@ impl ClientStream {
             }
         };
         self.response = Some(response);
-        self.outgoing = Some(Outgoing::new(stream, follows));
+        let turn = (&self.shared.turns, Priority::SHARED);
+        self.outgoing = Some(Outgoing::new(stream, turn, follows));
         Ok(())
     }
 
@@ -269,17 +271,18 @@ impl Upstream for ClientStream {
             if head.status == 200 {
                 head = head::tunnel_head(head, key)?;
                 head.length = ContentLength::Empty;
-                self.window = Some(self.shared.windows.open(ContentLength::Unknown)?);
+                self.window = Some(self.shared.open_window(ContentLength::Unknown)?);
             } else {
                 self.tunnel = Tunnel::No;
             }
         }
         if self.window.is_none() && head.length != ContentLength::Empty {
-            self.window = Some(self.shared.windows.open(head.length)?);
+            self.window = Some(self.shared.open_window(head.length)?);
         }
         let backlog = self.shared.backlog.borrow().clone();
         let backlog = backlog.expect("a response came by a connection");
-        self.incoming = Some(Incoming::new(response.into_body(), u64::MAX, backlog));
+        let content = (response.into_body(), self.window.take());
+        self.incoming = Some(Incoming::new(content, u64::MAX, backlog));
         Poll::Ready(Ok(head))
     }
 

@@ -16,7 +16,10 @@ use crate::gateway::ListenerSettings;
 use crate::h2::backlog::Backlog;
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
+use crate::h2::priority::Priority;
+use crate::h2::turns::Turns;
 use crate::h2::websocket::Tunnel;
+use crate::h2::windows::Window;
 use crate::head::{Announced, ResponseHead};
 use crate::limits::LINGER_BYTES_MAX;
 use crate::metrics::CloseReason;
@@ -25,6 +28,8 @@ pub(super) struct ServerStream {
     incoming: Incoming,
     respond: SendResponse<Piece>,
     response: State,
+    turns: Turns,
+    priority: Priority,
     is_to_head: bool,
     tunnel: Tunnel,
     /// The stream was reset, by the client or for what it did: it has been told why.
@@ -50,14 +55,18 @@ struct Head {
 
 impl ServerStream {
     pub(super) fn new(
-        (content, backlog): (RecvStream, Backlog),
+        content: (RecvStream, Option<Window>, Backlog),
         respond: SendResponse<Piece>,
+        (turns, priority): (Turns, Priority),
         settings: Rc<ListenerSettings>,
     ) -> Self {
+        let (content, window, backlog) = content;
         Self {
-            incoming: Incoming::new(content, settings.limits.body_bytes, backlog),
+            incoming: Incoming::new((content, window), settings.limits.body_bytes, backlog),
             respond,
             response: State::Nothing,
+            turns,
+            priority,
             is_to_head: false,
             tunnel: Tunnel::No,
             is_reset: false,
@@ -95,7 +104,8 @@ impl ServerStream {
         {
             let sent = self.respond.send_response(response, follows.is_nothing());
             let stream = sent.map_err(|_| GatewayError::client_gone())?;
-            self.response = State::Content(Outgoing::new(stream, follows));
+            let turn = (&self.turns, self.priority);
+            self.response = State::Content(Outgoing::new(stream, turn, follows));
         }
         Ok(())
     }
@@ -203,6 +213,7 @@ impl Downstream for ServerStream {
         {
             return Err(GatewayError::bad_response());
         }
+        self.priority = (self.priority).with(head.fields.values_named(b"priority"));
         let announced = Announced::of(head, self.is_to_head);
         let has_none = self.is_to_head || matches!(head.status, 204 | 304);
         self.response = State::Head(Head {
