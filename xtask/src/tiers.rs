@@ -1,9 +1,11 @@
 //! The tiers of tests: what `make test` and `make test-all` run.
 
 use std::fs;
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::thread::{self, ScopedJoinHandle};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::report::{Outcome, Report, TestCounts};
 use crate::{deny, fuzz, process, proofs, scanners, tidy};
@@ -159,11 +161,22 @@ fn fuzz_steps(report: &mut Report, seconds: u64) {
         built = Some(fuzz::Harness::build()?);
         Ok(Outcome::Passed)
     });
-    let Some(harness) = built else { return };
-    for target in harness.targets() {
-        report.step(&format!("fuzz: {target}"), || {
-            println!("{}", harness.run(target, seconds)?);
-            Ok(Outcome::Passed)
+    let Some(harness) = &built else { return };
+    // Each keeps one core busy.
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    for targets in harness.targets().chunks(cores) {
+        let ran = thread::scope(|scope| {
+            let running: Vec<_> = (targets.iter())
+                .map(|target| scope.spawn(move || harness.run(target, seconds)))
+                .collect();
+            let ended = running.into_iter().map(ScopedJoinHandle::join);
+            ended.collect::<Vec<_>>()
         });
+        for (target, ran) in targets.iter().zip(ran) {
+            report.step(&format!("fuzz: {target}"), || {
+                println!("{}", ran.map_err(|_| anyhow!("it panicked"))??);
+                Ok(Outcome::Passed)
+            });
+        }
     }
 }

@@ -14,9 +14,14 @@ use steppe_lab::stats::{
     Drift, GateInput, auto_warmup, detectable_ratio, judge_drift, judge_pairs, noise,
 };
 
-const SEEDS: u64 = 1_000;
 const EPOCHS: u32 = 240;
 const BUDGET: f64 = 1.0;
+
+/// As many draws of each; with `STEPPE_LONG=1` a thousand, of which the documentation tells.
+fn seeds() -> u64 {
+    let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
+    if is_long { 1_000 } else { 400 }
+}
 
 /// What a series would be without noise.
 #[derive(Debug, Clone, Copy)]
@@ -174,11 +179,11 @@ fn drift_row(truth: Truth, processes: u32, seeds: u64) -> Row {
 
 #[test]
 fn five_processes_tell_a_leak_from_noise_and_from_a_plateau() {
-    drift_header(5, SEEDS);
-    let leak = drift_row(Truth::Leak, 5, SEEDS);
-    let at_budget = drift_row(Truth::AtBudget, 5, SEEDS);
-    let steady = drift_row(Truth::Steady, 5, SEEDS);
-    let plateau = drift_row(Truth::Plateau, 5, SEEDS);
+    drift_header(5, seeds());
+    let leak = drift_row(Truth::Leak, 5, seeds());
+    let at_budget = drift_row(Truth::AtBudget, 5, seeds());
+    let steady = drift_row(Truth::Steady, 5, seeds());
+    let plateau = drift_row(Truth::Plateau, 5, seeds());
     assert!(leak.unbounded >= 95.0);
     assert!(steady.stable >= 95.0);
     assert!(steady.growing + steady.unbounded <= 2.0);
@@ -190,10 +195,10 @@ fn five_processes_tell_a_leak_from_noise_and_from_a_plateau() {
 
 #[test]
 fn one_process_is_seldom_wrong_and_often_short_of_unbounded() {
-    drift_header(1, SEEDS);
-    let leak = drift_row(Truth::Leak, 1, SEEDS);
-    let steady = drift_row(Truth::Steady, 1, SEEDS);
-    let plateau = drift_row(Truth::Plateau, 1, SEEDS);
+    drift_header(1, seeds());
+    let leak = drift_row(Truth::Leak, 1, seeds());
+    let steady = drift_row(Truth::Steady, 1, seeds());
+    let plateau = drift_row(Truth::Plateau, 1, seeds());
     assert!(leak.stable <= 1.0);
     assert!(steady.growing + steady.unbounded <= 2.0);
     assert!(plateau.unbounded <= 1.0);
@@ -274,11 +279,14 @@ fn words(tail: Tail, count: u32, (ratio, limit): (f64, f64), seeds: u64) -> Vec<
 
 #[test]
 fn a_ratio_at_its_limit_is_seldom_told_from_it() {
-    println!("\nA/B, {SEEDS} seeds: % of 95 % intervals beside the true ratio");
+    println!(
+        "\nA/B, {} seeds: % of 95 % intervals beside the true ratio",
+        seeds()
+    );
     println!("                  all below  all above");
     for tail in [Tail::Normal, Tail::Heavy, Tail::Skewed] {
         for count in [10, 20] {
-            let words = words(tail, count, (1.03, 1.03), SEEDS);
+            let words = words(tail, count, (1.03, 1.03), seeds());
             let below = percent(&words, |word| *word == Word::Go);
             let above = percent(&words, |word| *word == Word::NoGo);
             println!(
@@ -295,11 +303,11 @@ fn a_ratio_at_its_limit_is_seldom_told_from_it() {
 /// Three gates on the same program: the chance that any is told from its limit.
 #[test]
 fn a_program_is_not_worse_than_itself() {
-    println!("\nA/A, 10 pairs, 3 gates, {SEEDS} seeds: % with …");
+    println!("\nA/A, 10 pairs, 3 gates, {} seeds: % with …", seeds());
     println!("               limit  any NO-GO  any GO  all GO");
     for tail in [Tail::Normal, Tail::Heavy] {
         for limit in [1.0, 1.05] {
-            let rounds = on_two_threads(SEEDS, |seed| three_gates(tail, limit, seed));
+            let rounds = on_two_threads(seeds(), |seed| three_gates(tail, limit, seed));
             let any = |wanted: Word| percent(&rounds, |words| words.contains(&wanted));
             let all = percent(&rounds, |words| words.iter().all(|word| *word == Word::Go));
             let tail = format!("{tail:?}");

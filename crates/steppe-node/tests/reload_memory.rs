@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use steppe_testkit::{
-    Peer, RawOrigin, Steppe, WebSocket, eventually, heavy, raise_file_limit, resident_bytes, skip,
+    Peer, RawOrigin, Steppe, WebSocket, eventually, raise_file_limit, resident_bytes, skip,
     websocket_connect, websocket_echo,
 };
 
@@ -116,7 +116,6 @@ fn echoes(socket: &mut WebSocket<Peer>) {
 
 #[test]
 fn websockets_that_are_open_keep_no_snapshot() {
-    let _alone = heavy();
     let origin = websocket_echo();
     let Some(mut site) = Site::start("websockets_that_are_open_keep_no_snapshot", &origin) else {
         return;
@@ -136,7 +135,6 @@ fn websockets_that_are_open_keep_no_snapshot() {
 #[test]
 fn websockets_of_a_snapshot_each_cost_what_those_of_one_do() {
     const TEST: &str = "websockets_of_a_snapshot_each_cost_what_those_of_one_do";
-    let _alone = heavy();
     let origin = websocket_echo();
     let opened = |reloads: bool| {
         let mut site = Site::start(TEST, &origin)?;
@@ -166,7 +164,6 @@ fn websockets_of_a_snapshot_each_cost_what_those_of_one_do() {
 #[test]
 fn idle_connections_keep_no_snapshot() {
     const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    let _alone = heavy();
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     let Some(mut site) = Site::start("idle_connections_keep_no_snapshot", &origin) else {
         return;

@@ -62,8 +62,8 @@ fn fill_with_idle(node: &Steppe, most: usize) -> Vec<Peer> {
         assert!(idle.len() < most, "the budget is never used up");
         let mut peer = node.connect();
         peer.patience(Duration::from_millis(1));
-        // Accepted ones stay silent; a look at some is enough.
-        let is_refused = idle.len() % 64 == 0 && {
+        // Accepted ones stay silent, so that each look lasts: one at some is enough.
+        let is_refused = idle.len() % 512 == 0 && {
             peer.patience(Duration::from_millis(200));
             peer.try_head().is_ok()
         };

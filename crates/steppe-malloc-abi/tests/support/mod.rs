@@ -86,11 +86,8 @@ pub fn cargo(target: &Path, arguments: &[&str], features: &[&str]) {
 /// An example of this crate, built as tests are.
 pub fn example(name: &str) -> PathBuf {
     let target = target_directory();
-    cargo(
-        &target,
-        &["--package", "steppe-malloc-abi", "--example", name],
-        &[],
-    );
+    // With the features that `cargo test --workspace` builds it with: no crate twice.
+    cargo(&target, &["--workspace", "--example", name], &[]);
     target.join("debug/examples").join(name)
 }
 
