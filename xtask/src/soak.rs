@@ -19,8 +19,10 @@ struct Soak {
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 16] = [
+const SOAKS: [Soak; 18] = [
     soak("gateway-baseline", 0),
+    soak("gateway-tls-baseline", 0),
+    soak("gateway-h2-baseline", 0),
     soak("leaking", 1),
     soak("retaining", 1),
     soak("steady", 0),
@@ -99,7 +101,13 @@ pub fn command(names: &[String]) -> Result<bool> {
 
 /// Whether its node serves TLS.
 fn needs_certificate(soak: &Soak) -> bool {
-    ["gateway-tls-stress", "gateway-protocols-stress"].contains(&soak.name)
+    [
+        "gateway-tls-baseline",
+        "gateway-h2-baseline",
+        "gateway-tls-stress",
+        "gateway-protocols-stress",
+    ]
+    .contains(&soak.name)
 }
 
 fn build(wanted: &[&Soak]) -> Result<()> {

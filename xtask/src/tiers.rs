@@ -44,6 +44,7 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
         cargo_test(&mut command)
     });
     over_tls(&mut report, &TLS_TABLES_ALL, Some("1"));
+    over_tls(&mut report, &TLS_TABLES_HEAVY, None);
     note_skipped(&mut report);
     proofs::long_steps(&mut report);
     Ok(report.finish())
@@ -104,6 +105,9 @@ const TLS_TABLES_ALL: [&str; 8] = [
     "reload",
     "upstream_failure",
 ];
+
+/// Those that load a node: in their short form, as every change passes them over TCP.
+const TLS_TABLES_HEAVY: [&str; 2] = ["reload_memory", "faults"];
 
 /// Runs tables again with TLS on both sides of the node: the testkit's `STEPPE_WIRE`.
 fn over_tls(report: &mut Report, tables: &[&str], long: Option<&str>) {

@@ -244,16 +244,19 @@ impl Pool {
         };
         let is_allowed = retry.on.has(on)
             && selection.retries < retry.attempts
-            && self
-                .picker
-                .borrow()
-                .has_untried(selection.wanted_after(failed))
+            && self.has_other(selection, failed)
             && self
                 .upstream
                 .retry_budget()
                 .allows(retry.budget, Instant::now());
         selection.retries += u32::from(is_allowed);
         is_allowed
+    }
+
+    /// Whether there is another server than the one that just `failed`.
+    pub fn has_other(&self, selection: &Selection, failed: &Arc<TargetState>) -> bool {
+        let picker = self.picker.borrow();
+        picker.has_untried(selection.wanted_after(failed))
     }
 
     /// A stream on a new connection to the server of one that had closed while idle, which

@@ -124,7 +124,8 @@ fn what_may_have_been_processed_is_not_sent_again() {
 /// A loss of the connection with many streams open: those that are idempotent are served.
 #[test]
 fn a_connection_that_is_lost_costs_what_is_not_idempotent() {
-    const STREAMS: usize = 100;
+    // All on the first connection: it has room for a few more, so that no next one is established.
+    const STREAMS: usize = 80;
     let (origin, requests) = server(&[], |server, requests| {
         if server.index() == 0 {
             // The first is served: a connection that never answered is no stale one.

@@ -7,7 +7,7 @@
 //! refuse, and nothing would be shown. By HTTP/2 there are as many streams on 20 connections, and
 //! 500 connections with a stream each. By
 //! default each transfer is small enough for a run of some 20 seconds, of 4 by HTTP/2;
-//! `STEPPE_LONG=1` runs them in full, 10 MB each.
+//! `STEPPE_LONG=1` runs them in full, 10 MB each, and `STEPPE_WIRE=tls` over TLS.
 //!
 //! The figures asserted here are the promise itself, so these tests look at
 //! rates; both allow a fifth for the machine.
@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use steppe_testkit::{
-    Carrier, Cgroup, FlowOrigin, FlowPlan, FlowReport, MemoryMeter, Steppe, download, heavy,
+    Carrier, Cgroup, FlowOrigin, FlowPlan, FlowReport, MemoryMeter, Steppe, Wire, download, heavy,
     raise_file_limit, skip, upload,
 };
 
@@ -99,7 +99,7 @@ fn expect_served(report: Option<FlowReport>) {
 struct Crowd {
     connections: u64,
     carrier: Carrier,
-    /// What the listener takes.
+    /// What the listener takes over TLS.
     protocols: &'static str,
 }
 
@@ -111,7 +111,7 @@ const HTTP1: Crowd = Crowd {
 const MANY_STREAMS: Crowd = Crowd {
     connections: 20,
     carrier: Carrier::Http2 { streams: 100 },
-    protocols: r#"protocols = ["h2c"]"#,
+    protocols: r#"protocols = ["h2"]"#,
 };
 const ONE_STREAM: Crowd = Crowd {
     connections: 500,
@@ -137,10 +137,15 @@ fn run(
         .map_err(|reason| skip(test, &reason))
         .ok()?;
     let origin = FlowOrigin::start(ORIGIN_BYTES_PER_SECOND);
+    let protocols = match Wire::of_run() {
+        Wire::Plain => crowd.protocols.replace("h2", "h2c"),
+        // All come at once, from one address.
+        Wire::Tls => format!("{}\nlimits = {{ handshakes = 4000 }}", crowd.protocols),
+    };
     let mut node = Steppe::builder(STEPPE)
         .with("origin", origin.address())
         .in_cgroup(&cgroup)
-        .start(&Steppe::PLAIN.replace(HTTP1.protocols, crowd.protocols));
+        .start(&Steppe::PLAIN.replace(HTTP1.protocols, &protocols));
     let plan = FlowPlan {
         gateway: node.gateway(),
         connections: crowd.connections,

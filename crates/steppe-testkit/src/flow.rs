@@ -25,6 +25,9 @@ pub use pattern::Pattern;
 use client::Outcome;
 use streams::Connections;
 
+use crate::duplex::{self, Buffers, Duplex};
+use crate::wire::Wire;
+
 /// Many transfers of the same size.
 #[derive(Debug, Clone)]
 pub struct FlowPlan {
@@ -55,6 +58,13 @@ pub enum Carrier {
 }
 
 impl FlowPlan {
+    /// A client's connection, of the run's kind.
+    async fn connect(&self, buffers: Buffers, protocol: &str) -> std::io::Result<Box<dyn Duplex>> {
+        let credentials = Wire::of_run().credentials();
+        let tls = credentials.map(|credentials| credentials.client.clone().alpn(&[protocol]));
+        duplex::connect(self.gateway, Some(buffers), tls).await
+    }
+
     /// All of them.
     pub fn transfers(&self) -> u64 {
         match self.carrier {

@@ -28,8 +28,20 @@ impl Nginx {
     /// # Panics
     /// When nginx isn't installed, refuses the configuration, or doesn't listen in time.
     pub fn start(server: &str) -> Self {
+        Self::start_speaking("", server)
+    }
+
+    /// As [`Nginx::start`], for clients of HTTP/2 that know it before (RFC 9113 §3.3).
+    ///
+    /// # Panics
+    /// As [`Nginx::start`].
+    pub fn start_h2c(server: &str) -> Self {
+        Self::start_speaking("http2", server)
+    }
+
+    fn start_speaking(protocol: &str, server: &str) -> Self {
         let port = Port::free();
-        let mut nginx = Self::run(&[], port.address(), server);
+        let mut nginx = Self::run(&[], (port.address(), protocol), server);
         nginx._port = Some(port);
         nginx
     }
@@ -39,7 +51,7 @@ impl Nginx {
     /// # Panics
     /// As [`Nginx::start`].
     pub fn start_at(address: SocketAddr, server: &str) -> Self {
-        Self::run(&[], address, server)
+        Self::run(&[], (address, ""), server)
     }
 
     /// Starts it inside a network namespace.
@@ -49,15 +61,18 @@ impl Nginx {
     pub fn start_within(namespace: &Namespace, server: &str) -> Self {
         // Nobody else has ports there.
         let address = SocketAddr::new(namespace.address().into(), 8080);
-        Self::run(&namespace.prefix(), address, server)
+        Self::run(&namespace.prefix(), (address, ""), server)
     }
 
-    fn run(prefix: &[&str], address: SocketAddr, server: &str) -> Self {
+    fn run(prefix: &[&str], (address, protocol): (SocketAddr, &str), server: &str) -> Self {
         let directory = Scratch::new("nginx");
         let root = directory.join("root");
         std::fs::create_dir_all(&root).expect("a directory can be made in scratch");
         let server = server.replace("{root}", &root.to_string_lossy());
-        let config = directory.write("nginx.conf", configuration(address, &server));
+        let config = directory.write(
+            "nginx.conf",
+            configuration(&format!("{address} {protocol}"), &server),
+        );
         let mut words: Vec<OsString> = prefix.iter().map(OsString::from).collect();
         words.extend([program().into(), "-p".into(), directory.path().into()]);
         words.extend(["-e".into(), "stderr".into(), "-c".into(), config.into()]);
@@ -171,7 +186,7 @@ fn program() -> &'static str {
     }
 }
 
-fn configuration(address: SocketAddr, server: &str) -> String {
+fn configuration(listen: &str, server: &str) -> String {
     let user = if rustix::process::geteuid().is_root() {
         "user root;"
     } else {
@@ -189,7 +204,7 @@ fn configuration(address: SocketAddr, server: &str) -> String {
             client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
             uwsgi_temp_path uwsgi; scgi_temp_path scgi;
             server {{
-                listen {address};
+                listen {listen};
                 {server}
             }}
         }}

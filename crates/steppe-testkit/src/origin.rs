@@ -70,6 +70,14 @@ impl RawOrigin {
         origin
     }
 
+    /// As [`RawOrigin::start`], over TCP whatever the run says: beside servers that speak no TLS.
+    ///
+    /// # Panics
+    /// When no port can be bound.
+    pub fn start_plain(script: impl Fn(&mut OriginPeer) + Send + Sync + 'static) -> Self {
+        Self::accepting(None, None, script)
+    }
+
     /// As [`RawOrigin::start`], above TLS. Scripts begin when a handshake is over; one that fails
     /// counts as a connection. A connection ends by `close_notify`, unless [`Peer::cut`] ended it.
     ///

@@ -94,6 +94,11 @@ impl TlsClient {
         self
     }
 
+    /// For connections that are not a [`Peer`].
+    pub(crate) fn connector(&self) -> tokio_rustls::TlsConnector {
+        Arc::new(self.config.clone()).into()
+    }
+
     /// Says no name.
     #[must_use]
     pub fn without_sni(mut self) -> Self {

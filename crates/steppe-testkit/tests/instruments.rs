@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{
     Carrier, Cgroup, Curl, FlowOrigin, FlowPlan, MemoryMeter, Nginx, PATIENCE, Peer, Process,
-    RawOrigin, SteadyLoad, Strace, TcpStates, Wrk, download, skip, upload, websocket_connect,
-    websocket_echo,
+    RawOrigin, SteadyClient, SteadyLoad, SteadyProtocol, Strace, TcpStates, Wrk, download, skip,
+    upload, websocket_connect, websocket_echo,
 };
 
 #[test]
@@ -195,7 +195,13 @@ fn a_steady_load_tells_good_answers_from_others() {
     for (status, content, is_good) in answers {
         let head = format!("HTTP/1.1 {status}\r\ncontent-length: 5\r\n\r\n");
         let origin = RawOrigin::answering(format!("{head}{content}"));
-        let load = SteadyLoad::start(origin.address(), 1000.0, 2, "hello");
+        let client = SteadyClient {
+            address: origin.address(),
+            protocol: SteadyProtocol::Http1,
+            tls: None,
+            path: "/",
+        };
+        let load = SteadyLoad::start(&[client], 1000.0, 2, "hello");
         let until = Instant::now() + PATIENCE;
         while load.served() < 5 && load.failures().len() < 5 {
             assert!(Instant::now() < until, "nothing happens");

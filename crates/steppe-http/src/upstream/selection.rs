@@ -64,6 +64,11 @@ impl Selection {
         may
     }
 
+    /// Whether the request was sent again for its connection alone before.
+    pub fn was_resent(&self) -> bool {
+        self.resends > 0
+    }
+
     /// An attempt failed: another server comes next.
     pub fn failed_at(&mut self, state: &Arc<TargetState>) {
         self.tried.push(Arc::clone(state));

@@ -129,16 +129,20 @@ impl Bench {
     }
 }
 
-/// What `/upstreams` says of the servers.
+/// What `/upstreams` says of the servers, of all upstreams.
 pub fn servers(node: &Steppe) -> Vec<Value> {
     let report = node.admin_json("/upstreams");
-    let servers = report["upstreams"][0]["servers"].as_array();
-    servers.expect("a list of servers").clone()
+    let upstreams = report["upstreams"].as_array().expect("a list");
+    let servers = upstreams
+        .iter()
+        .map(|upstream| upstream["servers"].as_array());
+    let servers = servers.map(|servers| servers.expect("a list of servers").clone());
+    servers.flatten().collect()
 }
 
 /// Requests that were sent again, or (`"denied"`) not.
 pub fn retries(node: &Steppe, outcome: &str) -> f64 {
-    let labels = [("upstream", "origin"), ("outcome", outcome)];
+    let labels = [("outcome", outcome)];
     let metrics = node.metrics();
     metrics.sum("steppe_http_upstream_retries_total", &labels)
 }

@@ -1,10 +1,10 @@
-//! A night in minutes: half of peak rate, and one fault after the other.
+//! A night in minutes: half of peak rate over all protocols, and one fault after the other.
 //!
 //! By default each fault of the list happens once, for a second. With `STEPPE_LONG=1` it is one
 //! fault a minute for 30 minutes, or for `STEPPE_NIGHT_MINUTES`. Each second is a line of
 //! `night.csv` in the target's `tmp` folder.
 //!
-//! No request may fail, since each is a GET and one server at most is ill at a time. No connection
+//! No request may fail, since each is a GET and one server of each protocol at most is ill at a time. No connection
 //! that its peer has ended is kept. Memory does not grow.
 
 mod diary;
@@ -60,7 +60,7 @@ fn a_night() {
         .requests_per_second;
     let (rate, began_at) = (peak / 2.0, Instant::now());
     println!("peak {peak:.0} requests a second, {rate:.0} from now on");
-    let load = SteadyLoad::start(site.node.gateway(), rate, CONNECTIONS, site::CONTENT);
+    let load = SteadyLoad::start(&site.clients(), rate, CONNECTIONS, site::CONTENT);
     let mut diary = Diary::open(site.node.id(), site.node.admin());
     for (number, fault) in plan.faults.iter().copied().enumerate() {
         let ends_at = Instant::now() + plan.every;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use steppe_testkit::{OriginPeer, RawOrigin, Steppe, Wrk, heavy};
+use steppe_testkit::{H2Frame, H2Server, OriginPeer, RawOrigin, Steppe, Wrk, heavy};
 
 use crate::bench::{Bench, SETTINGS, STEPPE, good, retries};
 
@@ -21,6 +21,10 @@ pub enum Mood {
     Leave,
     /// Ends it in the middle of the content, when the client has its first bytes.
     Cut,
+    /// Refuses each stream of HTTP/2.
+    Refuse,
+    /// Says by GOAWAY that it has processed none of those that are open, and ends the connection.
+    GoAway,
 }
 
 /// A server that changes its mood when it is told to.
@@ -33,7 +37,16 @@ impl Moody {
     pub fn start() -> Self {
         let mood = Arc::new(AtomicU8::new(Mood::Well as u8));
         let read = Arc::clone(&mood);
-        let origin = RawOrigin::start(move |peer| serve(peer, &read));
+        // Among servers of nginx, which are asked over TCP.
+        let origin = RawOrigin::start_plain(move |peer| serve(peer, &read));
+        Self { origin, mood }
+    }
+
+    /// One that speaks HTTP/2.
+    pub fn start_h2c() -> Self {
+        let mood = Arc::new(AtomicU8::new(Mood::Well as u8));
+        let read = Arc::clone(&mood);
+        let origin = RawOrigin::start_plain(move |peer| serve_streams(peer, &read));
         Self { origin, mood }
     }
 
@@ -62,6 +75,38 @@ fn serve(peer: &mut OriginPeer, mood: &AtomicU8) {
             // Until the client has it: what nobody saw could be taken back.
             std::thread::sleep(Duration::from_millis(100));
             return;
+        }
+    }
+}
+
+/// RFC 7541, Appendix A: `:status: 200` is the eighth, `content-length` the 28th, here "5".
+const OK: [u8; 5] = [0x88, 0x0f, 13, 1, b'5'];
+
+fn serve_streams(peer: &mut OriginPeer, mood: &AtomicU8) {
+    let Some(mut server) = H2Server::begin(peer, &[]) else {
+        return;
+    };
+    let mut answered = 0;
+    while let Some(stream) = server.request() {
+        let mood = mood.load(Ordering::Acquire);
+        let is = |of: Mood| mood == of as u8;
+        match mood {
+            _ if is(Mood::Well) => {
+                let head = H2Frame::new(H2Frame::HEADERS, H2Frame::END_HEADERS, stream, OK);
+                server.send(&[head, H2Frame::last_data(stream, *b"hello")]);
+                answered = stream;
+            }
+            _ if is(Mood::Refuse) => server.send(&[H2Frame::refused(stream)]),
+            _ if is(Mood::GoAway) => return server.send(&[H2Frame::goaway(answered)]),
+            _ if is(Mood::Reset) => {
+                peer.reset_at_end();
+                return;
+            }
+            _ if is(Mood::Garbage) => {
+                let _ = peer.try_send(b"+OK ready <1896@example>\r\n\r\n");
+                return;
+            }
+            _ => return,
         }
     }
 }

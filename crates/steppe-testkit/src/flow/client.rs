@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
 use super::{FlowPlan, Pattern};
+use crate::duplex::{Buffers, Duplex};
 use crate::framing::{BodyDecoder, Head};
 use crate::peer::find;
 
@@ -23,29 +22,25 @@ pub(super) enum Outcome {
     Wrong(String),
 }
 
-/// Room in the kernel for what a reader has not read; it doubles the figure for its own use.
-const RECEIVE_BUFFER: u32 = 32 << 10;
+/// Little of what a reader has not read, and of what an uploader has sent enough that the gateway
+/// always finds more to read.
+const BUFFERS: Buffers = Buffers {
+    receive: 32 << 10,
+    send: 128 << 10,
+};
 
-/// Room for what an uploader has sent: enough that the gateway always finds more to read.
-const SEND_BUFFER: u32 = 128 << 10;
+type Stream = Box<dyn Duplex>;
 
 /// How often a paced reader reads.
 const TICK: Duration = Duration::from_millis(200);
 
-async fn connect(plan: &FlowPlan) -> std::io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    socket.set_send_buffer_size(SEND_BUFFER)?;
-    socket.connect(plan.gateway).await
-}
-
 /// PUTs the pattern and judges the answer.
 pub(super) async fn upload(plan: FlowPlan, id: u64) -> Outcome {
-    let stream = match connect(&plan).await {
+    let stream = match plan.connect(BUFFERS, "http/1.1").await {
         Ok(stream) => stream,
         Err(error) => return Outcome::Cut(format!("upload {id}: connect: {error}")),
     };
-    let (reader, writer) = stream.into_split();
+    let (reader, writer) = tokio::io::split(stream);
     let mut sent = 0;
     let answer = {
         let mut write = std::pin::pin!(send_pattern(writer, &plan, id, &mut sent));
@@ -69,11 +64,11 @@ pub(super) async fn upload(plan: FlowPlan, id: u64) -> Outcome {
 }
 
 async fn send_pattern(
-    mut writer: OwnedWriteHalf,
+    mut writer: WriteHalf<Stream>,
     plan: &FlowPlan,
     id: u64,
     sent: &mut u64,
-) -> std::io::Result<OwnedWriteHalf> {
+) -> std::io::Result<WriteHalf<Stream>> {
     let length = plan.bytes_each;
     let head =
         format!("PUT /upload/{id} HTTP/1.1\r\nhost: flow\r\ncontent-length: {length}\r\n\r\n");
@@ -87,10 +82,11 @@ async fn send_pattern(
         written.map_err(|_| std::io::Error::from(ErrorKind::TimedOut))??;
         *sent += count;
     }
+    writer.flush().await?;
     Ok(writer)
 }
 
-async fn small_response(mut reader: OwnedReadHalf) -> Result<(Head, Vec<u8>), String> {
+async fn small_response(mut reader: ReadHalf<Stream>) -> Result<(Head, Vec<u8>), String> {
     let mut bytes = Vec::new();
     loop {
         if let Some(at) = find(&bytes, b"\r\n\r\n") {
@@ -116,7 +112,7 @@ async fn small_response(mut reader: OwnedReadHalf) -> Result<(Head, Vec<u8>), St
 
 /// GETs the pattern at the plan's pace and verifies it.
 pub(super) async fn download(plan: FlowPlan, id: u64, moved: Arc<AtomicU64>) -> Outcome {
-    let mut stream = match connect(&plan).await {
+    let mut stream = match plan.connect(BUFFERS, "http/1.1").await {
         Ok(stream) => stream,
         Err(error) => return Outcome::Cut(format!("download {id}: connect: {error}")),
     };
@@ -124,7 +120,11 @@ pub(super) async fn download(plan: FlowPlan, id: u64, moved: Arc<AtomicU64>) -> 
         "GET /download/{id}/{} HTTP/1.1\r\nhost: flow\r\n\r\n",
         plan.bytes_each
     );
-    if let Err(error) = stream.write_all(request.as_bytes()).await {
+    let asked = async {
+        stream.write_all(request.as_bytes()).await?;
+        stream.flush().await
+    };
+    if let Err(error) = asked.await {
         return Outcome::Cut(format!("download {id}: request: {error}"));
     }
     let mut buffer = Vec::with_capacity(4 << 10);
@@ -145,7 +145,7 @@ pub(super) async fn download(plan: FlowPlan, id: u64, moved: Arc<AtomicU64>) -> 
 }
 
 async fn read_paced(
-    mut stream: TcpStream,
+    mut stream: Stream,
     plan: &FlowPlan,
     id: u64,
     head: &Head,

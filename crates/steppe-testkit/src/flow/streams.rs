@@ -11,18 +11,20 @@ use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
-use tokio::net::TcpSocket;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use super::client::{Outcome, Pace};
 use super::{Carrier, FlowPlan, Pattern};
+use crate::duplex::Buffers;
 
 /// RFC 9113 §6.9.2: what a stream's window is at first unless somebody says otherwise.
 const WINDOW_BYTES: u32 = 65_535;
 
-/// Room in the kernel; it doubles the figure for its own use.
-const SOCKET_BUFFER: u32 = 128 << 10;
+const BUFFERS: Buffers = Buffers {
+    receive: 128 << 10,
+    send: 128 << 10,
+};
 
 /// Sent at once.
 const PART_BYTES: usize = 8 << 10;
@@ -55,10 +57,7 @@ impl Connections {
 }
 
 async fn connect(plan: &FlowPlan) -> std::io::Result<SendRequest<Bytes>> {
-    let socket = TcpSocket::new_v4()?;
-    socket.set_recv_buffer_size(SOCKET_BUFFER)?;
-    socket.set_send_buffer_size(SOCKET_BUFFER)?;
-    let stream = socket.connect(plan.gateway).await?;
+    let stream = plan.connect(BUFFERS, "h2").await?;
     let streams = match plan.carrier {
         Carrier::Http1 => 1,
         Carrier::Http2 { streams } => streams,

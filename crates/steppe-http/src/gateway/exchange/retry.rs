@@ -2,8 +2,9 @@
 //! sent again.
 //!
 //! A request is sent again while [`Replay`] keeps all that was read of it, no byte of a response
-//! has reached the client, and either its connection had closed while idle, or the upstream's
-//! `retry` says so and its budget allows it. A call of gRPC is sent again after a status of its own
+//! has reached the client, and either its connection had closed while idle, or its server has not
+//! processed it, or the upstream's `retry` says so and its budget allows it. Where that befalls it
+//! again, it is the server's doing: it counts there, and another server is asked. A call of gRPC is sent again after a status of its own
 //! alone: of one that was lost, nobody knows what its server has done of it.
 
 use std::rc::Rc;
@@ -53,7 +54,11 @@ impl Exchange {
         };
         let pool = route.pool().expect("it went to a server");
         let (_, state) = stream.split();
-        let failure = core.verdict.close(result, &core.replay, pool, state, now);
+        // Once, it may have been the connection alone.
+        let is_excused = !core.selection.was_resent();
+        let failure = core
+            .verdict
+            .close(result, (&core.replay, is_excused), pool, state, now);
         let is_resent = matches!(result, Err(error) if core.may_resend(error.resend));
         let is_again = is_resent
             || match core.replay.repeats() {
@@ -65,8 +70,7 @@ impl Exchange {
             pool.put_back(stream, now);
             return Ok(false);
         }
-        if is_resent {
-            // A connection that closed while idle says nothing of its server.
+        if is_resent && (is_excused || !pool.has_other(&core.selection, state)) {
             let selection = std::mem::take(&mut core.selection);
             let ends = core.log.client.and_then(|ip| client.ends(ip));
             let target = stream.target();
@@ -183,7 +187,7 @@ impl Verdict {
     pub(super) fn close(
         &self,
         result: &Result<Relayed, GatewayError>,
-        replay: &Replay,
+        (replay, is_excused): (&Replay, bool),
         pool: &Pool,
         state: &Arc<TargetState>,
         now: Instant,
@@ -196,16 +200,18 @@ impl Verdict {
             state.succeeded();
             return None;
         };
-        let failure = self.blame(error, replay)?;
+        let failure = self.blame(error, replay, is_excused)?;
         let elapsed = now.saturating_duration_since(self.began_at);
         pool.upstream().failed(state, failure, elapsed);
         Some(failure)
     }
 
-    /// What an error says of the server. A client that is slow, or leaves, says nothing.
-    fn blame(&self, error: &GatewayError, replay: &Replay) -> Option<Failure> {
+    /// What an error says of the server. A client that is slow, or leaves, says nothing, nor does
+    /// what `is_excused`: a connection that closed while it was idle.
+    fn blame(&self, error: &GatewayError, replay: &Replay, is_excused: bool) -> Option<Failure> {
         match error.reason {
-            CloseReason::UpstreamReset if error.resend == Resend::No => Some(Failure::Reset),
+            CloseReason::UpstreamReset if is_excused && error.resend != Resend::No => None,
+            CloseReason::UpstreamReset => Some(Failure::Reset),
             CloseReason::BadResponse => Some(Failure::Garbage),
             CloseReason::FirstByteTimeout | CloseReason::UpstreamIdleTimeout => {
                 Some(Failure::Timeout)

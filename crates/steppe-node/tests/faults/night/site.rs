@@ -1,9 +1,12 @@
-//! A node, five servers of one upstream, and what goes wrong with them.
+//! A node, five servers of HTTP/1.1 and three of HTTP/2, and what goes wrong with them.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{NameServer, Namespace, Nginx, PATIENCE, Port, SteadyLoad, Steppe, skip};
+use steppe_testkit::{
+    Authority, Leaf, NameServer, Namespace, Nginx, PATIENCE, Port, SteadyClient, SteadyLoad,
+    SteadyProtocol, Steppe, TlsClient, Wire, skip,
+};
 
 use crate::bench::{STEPPE, good, servers};
 use crate::peers::{Mood, Moody};
@@ -25,19 +28,23 @@ pub enum Fault {
     NamesGone,
     Reload,
     BrokenReload,
+    StreamsRefused,
+    GoingAway,
 }
 
 impl Fault {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Killed,
         Self::Slow,
         Self::Resetting,
         Self::Reload,
         Self::Hung,
+        Self::StreamsRefused,
         Self::Lossy,
         Self::Garbage,
         Self::NamesGone,
         Self::Leaving,
+        Self::GoingAway,
         Self::BrokenReload,
     ];
 
@@ -54,9 +61,13 @@ pub struct Site {
     pub node: Steppe,
     /// The text of its configuration.
     plain: String,
+    /// Over TLS.
+    secure: SocketAddr,
     moody: Moody,
-    ill: Nginx,
-    _good: Nginx,
+    moody_h2: Moody,
+    /// One of HTTP/1.1, one of HTTP/2.
+    ill: [Nginx; 2],
+    _good: [Nginx; 2],
     // Servers end before the namespace does.
     _far: Option<Nginx>,
     line: Option<Namespace>,
@@ -71,6 +82,29 @@ timeouts = { connect = \"500ms\", first_byte = \"500ms\" }
 retry = { on = [\"connect\", \"reset\", \"timeout\"] }
 outlier = { consecutive_failures = 3, ejection = \"500ms\" }
 ";
+
+/// Beside what the run says.
+const SECURE: &str = r#"
+[[http.listener]]
+listen = "127.0.0.1:{secure}"
+protocols = ["h1", "h2"]
+tls = { certificates = [{ cert = "{scratch}/night.crt", key = "{scratch}/night.key" }] }
+"#;
+
+/// Servers of HTTP/2.
+const STREAMS: &str = r#"
+[http.upstream.streams]
+protocol = "h2c"
+servers = ["{of_h2}"]
+balance = "least-request"
+timeouts = { connect = "500ms", first_byte = "500ms" }
+retry = { on = ["connect", "reset", "timeout"] }
+outlier = { consecutive_failures = 3, ejection = "500ms" }
+[[http.route]]
+name = "streams"
+path = "/streams"
+upstream = "streams"
+"#;
 
 impl Site {
     /// Builds it; what can't be had here is left out, and said.
@@ -87,16 +121,38 @@ impl Site {
         let port = Port::free();
         let named = Nginx::start_at((NAMED, port.number()).into(), page);
         let (ill, other, moody) = (good(), good(), Moody::start());
+        let good_h2 = || Nginx::start_h2c(page);
+        let (ill_h2, other_h2, moody_h2) = (good_h2(), good_h2(), Moody::start_h2c());
+        let of_h2 = [
+            ill_h2.address(),
+            other_h2.address(),
+            moody_h2.origin.address(),
+        ];
+        let of_h2: Vec<_> = of_h2.iter().map(ToString::to_string).collect();
         let mut addresses = vec![ill.address(), other.address(), moody.origin.address()];
         addresses.extend(far.iter().map(Nginx::address));
         let mut addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         if names.is_some() {
             addresses.push(format!("{NAME}:{}", port.number()));
         }
+        let protocols = match Wire::of_run() {
+            Wire::Plain => r#"protocols = ["h1", "h2c"]"#,
+            Wire::Tls => r#"protocols = ["h1", "h2"]"#,
+        };
         let toml = Steppe::PLAIN
             .replace("workers = 1", "workers = 2")
-            .replace("[[http.route]]", &format!("{SETTINGS}[[http.route]]"));
-        let mut builder = Steppe::builder(STEPPE).with("origin", addresses.join("\", \""));
+            .replace(r#"protocols = ["h1"]"#, &format!("{protocols}{SECURE}"))
+            .replace(
+                "[[http.route]]",
+                &format!("{SETTINGS}{STREAMS}[[http.route]]"),
+            );
+        let issued = Authority::new("night").issue(&Leaf::named(&["localhost"]));
+        let builder = Steppe::builder(STEPPE)
+            .with("origin", addresses.join("\", \""))
+            .with("of_h2", of_h2.join("\", \""))
+            .with_file("night.crt", &issued.cert)
+            .with_file("night.key", &issued.key);
+        let (mut builder, secure) = builder.with_port("secure");
         if let Some(names) = &names {
             builder = builder.asking(names);
         }
@@ -104,9 +160,11 @@ impl Site {
         Self {
             plain: node.config(),
             node,
+            secure: (Ipv4Addr::LOCALHOST, secure).into(),
             moody,
-            ill,
-            _good: other,
+            moody_h2,
+            ill: [ill, ill_h2],
+            _good: [other, other_h2],
             _far: far,
             line,
             _named: named,
@@ -118,11 +176,13 @@ impl Site {
     /// Lets it happen; false where it can't here.
     pub fn begin(&mut self, fault: Fault) -> bool {
         match fault {
-            Fault::Killed => self.ill.kill(),
-            Fault::Hung => self.ill.hang(),
-            Fault::Resetting => self.moody.be(Mood::Reset),
-            Fault::Garbage => self.moody.be(Mood::Garbage),
-            Fault::Leaving => self.moody.be(Mood::Leave),
+            Fault::Killed => self.ill.iter_mut().for_each(Nginx::kill),
+            Fault::Hung => self.ill.iter().for_each(Nginx::hang),
+            Fault::Resetting => self.be(Mood::Reset),
+            Fault::Garbage => self.be(Mood::Garbage),
+            Fault::Leaving => self.be(Mood::Leave),
+            Fault::StreamsRefused => self.moody_h2.be(Mood::Refuse),
+            Fault::GoingAway => self.moody_h2.be(Mood::GoAway),
             Fault::Reload => self.reload(&self.other_routes(), 200),
             Fault::BrokenReload => self.reload(&self.plain.replace("\"origin\"", "\"orgin\""), 422),
             Fault::Slow | Fault::Lossy => {
@@ -145,15 +205,45 @@ impl Site {
     /// Mends what [`Site::begin`] did.
     pub fn end(&mut self, fault: Fault) {
         match fault {
-            Fault::Killed => self.ill.restart(),
-            Fault::Hung => self.ill.go_on(),
-            Fault::Resetting | Fault::Garbage | Fault::Leaving => self.moody.be(Mood::Well),
+            Fault::Killed => self.ill.iter_mut().for_each(Nginx::restart),
+            Fault::Hung => self.ill.iter().for_each(Nginx::go_on),
+            Fault::Resetting | Fault::Garbage | Fault::Leaving => self.be(Mood::Well),
+            Fault::StreamsRefused | Fault::GoingAway => self.moody_h2.be(Mood::Well),
             Fault::Reload | Fault::BrokenReload => self.reload(&self.plain, 200),
             Fault::Slow | Fault::Lossy => self.line.as_mut().expect("it was there").mend(),
             Fault::NamesGone => self.names.as_mut().expect("it was there").restart(),
         }
-        // It keeps every byte that reached it.
+        // They keep every byte that reached them.
         self.moody.origin.forget();
+        self.moody_h2.origin.forget();
+    }
+
+    fn be(&self, mood: Mood) {
+        self.moody.be(mood);
+        self.moody_h2.be(mood);
+    }
+
+    /// Clients of each protocol, over TCP and over TLS, of servers of each protocol.
+    pub fn clients(&self) -> Vec<SteadyClient> {
+        let tls = Some(TlsClient::new());
+        let run = match Wire::of_run() {
+            Wire::Plain => None,
+            Wire::Tls => tls.clone(),
+        };
+        let mut clients = Vec::new();
+        for (address, tls) in [(self.node.gateway(), run), (self.secure, tls)] {
+            for protocol in [SteadyProtocol::Http1, SteadyProtocol::Http2] {
+                for path in ["/", "/streams"] {
+                    clients.push(SteadyClient {
+                        address,
+                        protocol,
+                        tls: tls.clone(),
+                        path,
+                    });
+                }
+            }
+        }
+        clients
     }
 
     fn other_routes(&self) -> String {
