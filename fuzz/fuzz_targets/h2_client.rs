@@ -1,0 +1,66 @@
+//! A client of HTTP/2 that sends frames in any order: the gateway goes on, and keeps nothing of it.
+//!
+//! A byte says what is sent, those behind it with what. The preface is always right: what is wrong
+//! before it needs no model.
+
+#![no_main]
+
+#[path = "h2_client/frames.rs"]
+mod frames;
+#[path = "h2_client/gateway.rs"]
+mod gateway;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use libfuzzer_sys::fuzz_target;
+
+use frames::Frames;
+use gateway::Running;
+
+/// It runs for all inputs.
+static GATEWAY: LazyLock<Running> = LazyLock::new(Running::start);
+
+/// Longer than anything takes that is not stuck.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// What is held when nobody asks: exchanges that were at once are kept for the next. A little that
+/// each input left would soon be more.
+const HELD_BYTES_MAX: u64 = 256 << 10;
+
+fuzz_target!(|input: &[u8]| {
+    ask(&GATEWAY, &Frames::of(input));
+    ask(&GATEWAY, &Frames::one_request());
+    let end = Instant::now() + PATIENCE;
+    while GATEWAY.held_bytes() > HELD_BYTES_MAX {
+        let held = GATEWAY.held_bytes();
+        assert!(Instant::now() < end, "it keeps {held} bytes");
+        std::thread::yield_now();
+    }
+});
+
+/// Sends frames and reads what comes, until the gateway ends the connection.
+///
+/// # Panics
+/// Where it does not.
+fn ask(running: &Running, frames: &[u8]) {
+    let mut client = running.connect();
+    client.set_write_timeout(Some(PATIENCE)).expect("a socket");
+    client.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    // It may be closed before it has all.
+    let _ = client.write_all(frames);
+    let _ = client.shutdown(Shutdown::Write);
+    let mut answer = [0; 16 << 10];
+    loop {
+        match client.read(&mut answer) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return,
+            // By the fuzzer's own clock.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => panic!("the connection does not end: {error}"),
+        }
+    }
+}
