@@ -12,7 +12,7 @@ use steppe_http::config::{self, Listener, Route, Servers, Target, Upstream, Upst
 use steppe_http::gateway::{self, GatewayContext, Intake};
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::pool::Stock;
-use steppe_mem::{Account, Budget};
+use steppe_mem::{AccountReport, Budget};
 use steppe_net::{
     BoundSockets, Drain, ListenAddress, Names, ServerAddress, SystemResolver, WorkerPlan,
     WorkerThread, bind, spawn_worker,
@@ -21,8 +21,6 @@ use steppe_net::{
 pub struct Running {
     socket: PathBuf,
     budget: Budget,
-    /// Buffers that are kept for the next: nobody's.
-    stock: Account,
     _worker: WorkerThread,
 }
 
@@ -49,12 +47,11 @@ impl Running {
         let gateway = Gateway::new(config::Gateway::default(), context);
         let tls = gateway.load_tls(&config, Instant::now()).expect("valid");
         let gateway = gateway.next(config, tls);
-        let stock = budget.root().child("pool", None);
         let plan = WorkerPlan {
             index: 0,
             drain: Drain::default(),
             stock: Stock {
-                lease: stock.lease(),
+                lease: budget.root().child("pool", None).lease(),
                 idle_bytes_max: 1 << 20,
             },
             housekeeping: || (),
@@ -71,7 +68,6 @@ impl Running {
         Self {
             socket,
             budget,
-            stock,
             _worker: worker,
         }
     }
@@ -80,10 +76,13 @@ impl Running {
         UnixStream::connect(&self.socket).expect("it listens")
     }
 
-    /// What connections, streams and exchanges hold.
+    /// What connections, streams and exchanges hold. Buffers and exchanges that are kept for the
+    /// next are nobody's.
     pub fn held_bytes(&self) -> u64 {
-        let all = self.budget.root().reserved_bytes();
-        all.saturating_sub(self.stock.reserved_bytes())
+        let report = self.budget.report();
+        let is_kept = |account: &&AccountReport| ["pool", "exchanges"].contains(&&*account.name);
+        let kept = report.children.iter().filter(is_kept);
+        report.reserved_bytes - kept.map(|account| account.reserved_bytes).sum::<u64>()
     }
 }
 
