@@ -9,6 +9,8 @@
 mod frames;
 #[path = "h2_client/gateway.rs"]
 mod gateway;
+#[path = "../../crates/steppe-http/tests/support/in_process.rs"]
+mod in_process;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;

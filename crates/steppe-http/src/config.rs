@@ -63,6 +63,23 @@ pub struct Listener {
     pub timeouts: ListenerTimeouts,
 }
 
+impl Listener {
+    /// Without TLS, with every default.
+    #[must_use]
+    pub fn of(address: ListenAddress, protocols: Vec<ProtocolName>) -> Self {
+        Self {
+            address,
+            protocols,
+            tls: None,
+            redirect_https: None,
+            proxy_protocol: false,
+            underscores: Underscores::default(),
+            limits: ListenerLimits::default(),
+            timeouts: ListenerTimeouts::default(),
+        }
+    }
+}
+
 /// Limits of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerLimits {
@@ -213,6 +230,26 @@ pub struct Route {
     pub budget: Option<u64>,
     /// Bound on the whole exchange; wins over the upstream's.
     pub total: Option<Duration>,
+}
+
+impl Route {
+    /// Of all requests to `path`.
+    #[must_use]
+    pub fn of(name: &str, path: PathPattern, target: Target) -> Self {
+        Self {
+            name: name.to_owned(),
+            hosts: Vec::new(),
+            path,
+            methods: Vec::new(),
+            headers: Vec::new(),
+            query: Vec::new(),
+            client_cert: None,
+            filters: Vec::new(),
+            target,
+            budget: None,
+            total: None,
+        }
+    }
 }
 
 /// What answers the requests of a route.

@@ -296,7 +296,7 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddr};
+    use std::net::Ipv4Addr;
 
     use steppe_net::SystemResolver;
 
@@ -304,21 +304,11 @@ mod tests {
 
     #[test]
     fn connections_are_counted_out_again() {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let address = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let mut listener = config::Listener::of(address, vec![config::H1]);
+        listener.limits.connections = 2;
         let config = config::Gateway {
-            listeners: vec![config::Listener {
-                address: ListenAddress::Tcp(address),
-                protocols: vec![config::H1],
-                tls: None,
-                redirect_https: None,
-                limits: config::ListenerLimits {
-                    connections: 2,
-                    ..config::ListenerLimits::default()
-                },
-                proxy_protocol: false,
-                underscores: config::Underscores::default(),
-                timeouts: config::ListenerTimeouts::default(),
-            }],
+            listeners: vec![listener],
             ..config::Gateway::default()
         };
         let budget = Budget::new(64 << 20);

@@ -2,34 +2,33 @@
 //!
 //! A binary of its own: the allocator counts for the whole process, by thread.
 
+#[path = "support/in_process.rs"]
+mod in_process;
+
 use std::alloc::System;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use steppe_http::Gateway;
 use steppe_http::access::{AccessField, AccessFormat, AccessLog};
 use steppe_http::config::{
     self, Balance, FieldEdits, Filter, FilterKind, HashOn, Listener, ListenerTls, Outlier, Retry,
     RetryOn, Route, Servers, Sticky, Target, Transform, Upstream, UpstreamKind,
 };
-use steppe_http::gateway::{self, GatewayContext, Intake};
 use steppe_http::grpc::Code;
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
-use steppe_mem::pool::Stock;
 use steppe_net::tls::config::{CertificateFiles, ClientAuth, ListenerConfig, MinVersion};
-use steppe_net::{
-    BoundSockets, Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, WorkerPlan,
-    bind, spawn_worker,
-};
+use steppe_net::{ListenAddress, ServerAddress, bind};
 use steppe_telemetry::{Destination, LineLog};
 use tokio::sync::{mpsc, oneshot};
+
+use in_process::{InProcess, Setup};
 
 #[global_allocator]
 static ALLOCATOR: Counted<System> = Counted(System);
@@ -68,7 +67,6 @@ fn a_request_over_tls_allocates_for_its_two_records() {
         (1000..2500).contains(&allocations),
         "{allocations} allocations in 1,000 requests over TLS"
     );
-    gateway.stop();
 }
 
 /// The `h2` crate allocates for each stream and each table of fields; the exchange adds little.
@@ -115,7 +113,6 @@ fn a_request_over_http2_allocates_what_its_stream_takes() {
         (1_000..ALLOCATIONS_OF_STREAM_MAX * 1_000).contains(&allocations),
         "{allocations} allocations in 1,000 requests over HTTP/2"
     );
-    gateway.stop();
 }
 
 /// Its task, the crate's stream and its table of fields, ours of the response, and the date.
@@ -160,7 +157,6 @@ fn costs_nothing(balance: Option<Balance>, log: Option<AccessFormat>) {
             "{allocations} allocations in 1,000 requests of {request:.20} with {what}"
         );
     }
-    gateway.stop();
 }
 
 fn servers(balance: Option<Balance>) -> Servers {
@@ -207,8 +203,7 @@ fn prove_that_it_counts() {
 struct Running {
     address: SocketAddr,
     ask: mpsc::Sender<oneshot::Sender<u64>>,
-    drain: Drain,
-    worker: steppe_net::WorkerThread,
+    _gateway: InProcess,
     certificate: Option<CertificateDer<'static>>,
 }
 
@@ -276,63 +271,34 @@ impl Running {
         log: Option<AccessFormat>,
         tls: Option<ListenerTls>,
     ) -> Self {
-        let mut bound =
-            bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), 1).expect("binds");
-        let listener = bound.pop().expect("one for one worker");
-        let at = listener.address().clone();
-        let ListenAddress::Tcp(address) = at else {
+        let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let bound = bind(&any, 1).expect("binds");
+        let listener = Listener {
+            tls,
+            ..Listener::of(bound[0].address().clone(), vec![protocol])
+        };
+        let ListenAddress::Tcp(address) = listener.address else {
             panic!("not TCP")
         };
-        let mut sockets = BoundSockets::default();
-        sockets.insert_listener(at, listener);
-        let mut config = configuration(address, servers);
-        config.listeners[0].tls = tls;
-        config.listeners[0].protocols = vec![protocol];
-        let budget = Budget::new(64 << 20);
-        let metrics = HttpMetrics::new(Labels::of(&config), 1);
-        let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
-        let codecs = steppe_http::codecs();
-        let context = GatewayContext {
-            budget: &budget,
-            names: &names,
-            metrics,
-            access: log.map(access_log),
-            codecs: codecs.upstream,
-        };
-        let gateway = Gateway::new(config::Gateway::default(), context);
-        let tls = gateway.load_tls(&config, Instant::now()).expect("valid");
-        let gateway = gateway.next(config, tls);
-        let stock = Stock {
-            lease: budget.root().child("pool", None).lease(),
-            idle_bytes_max: 1 << 20,
-        };
-        let drain = Drain::default();
         let (ask, mut asked) = mpsc::channel::<oneshot::Sender<u64>>(1);
-        let serve = move |worker| async move {
+        let setup = Setup {
+            budget: &Budget::new(64 << 20),
+            config: configuration(listener, servers),
+            bound,
+            codecs: steppe_http::codecs(),
+            access: log.map(access_log),
+        };
+        let gateway = InProcess::start(setup, || {
             tokio::task::spawn_local(async move {
                 while let Some(answer) = asked.recv().await {
                     let _ = answer.send(thread_allocations());
                 }
             });
-            let intake = Intake {
-                sockets,
-                changes: tokio::sync::mpsc::channel(1).1,
-                codecs: codecs.downstream,
-            };
-            gateway::serve(gateway, worker, intake).await;
-        };
-        let plan = WorkerPlan {
-            index: 0,
-            drain: drain.clone(),
-            stock,
-            housekeeping: || (),
-        };
-        let worker = spawn_worker(plan, serve).expect("a thread");
+        });
         Self {
             address,
             ask,
-            drain,
-            worker,
+            _gateway: gateway,
             certificate: None,
         }
     }
@@ -348,15 +314,10 @@ impl Running {
         self.ask.send(answer).await.expect("the worker runs");
         answered.await.expect("the worker answers")
     }
-
-    fn stop(self) {
-        self.drain.enter(Phase::Stopped);
-        self.worker.join();
-    }
 }
 
 /// One route through one filter to one origin.
-fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
+fn configuration(listener: Listener, servers: Servers) -> config::Gateway {
     let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
     let edits = FieldEdits {
         set: pair("x-gateway", "steppe"),
@@ -366,18 +327,9 @@ fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
         request: edits.clone(),
         response: edits,
     };
+    let path = "/{rest*}".parse().expect("valid");
     config::Gateway {
-        trusted_proxies: Vec::new(),
-        listeners: vec![Listener {
-            address: ListenAddress::Tcp(address),
-            protocols: vec![config::H1],
-            tls: None,
-            redirect_https: None,
-            proxy_protocol: false,
-            underscores: config::Underscores::default(),
-            limits: config::ListenerLimits::default(),
-            timeouts: config::ListenerTimeouts::default(),
-        }],
+        listeners: vec![listener],
         upstreams: vec![Upstream {
             name: "o".into(),
             kind: UpstreamKind::Servers(servers),
@@ -387,18 +339,11 @@ fn configuration(address: SocketAddr, servers: Servers) -> config::Gateway {
             kind: FilterKind::Transform(transform),
         }],
         routes: vec![Route {
-            name: "all".into(),
-            hosts: Vec::new(),
-            path: "/{rest*}".parse().expect("valid"),
-            methods: Vec::new(),
-            headers: Vec::new(),
-            query: Vec::new(),
-            client_cert: None,
             filters: vec![0],
-            target: Target::Upstream(0),
-            budget: None,
             total: Some(Duration::from_secs(60)),
+            ..Route::of("all", path, Target::Upstream(0))
         }],
+        ..config::Gateway::default()
     }
 }
 

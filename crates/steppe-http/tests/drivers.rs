@@ -8,6 +8,8 @@
 mod completions;
 #[path = "seam/gateway.rs"]
 mod gateway;
+#[path = "support/in_process.rs"]
+mod in_process;
 #[expect(dead_code, reason = "it has peers of another protocol too")]
 #[path = "seam/peers.rs"]
 mod peers;

@@ -22,18 +22,11 @@ impl FieldLookup for Fields<'_> {
 /// A route for `hosts`, separated by spaces, and `path`.
 fn route(hosts: &str, path: &str) -> Route {
     let host = |host| HostPattern::parse(host).expect("a valid host");
+    let name = format!("{hosts}{path}");
+    let path = PathPattern::parse(path).expect("a valid pattern");
     Route {
-        name: format!("{hosts}{path}"),
         hosts: hosts.split_whitespace().map(host).collect(),
-        path: PathPattern::parse(path).expect("a valid pattern"),
-        methods: Vec::new(),
-        headers: Vec::new(),
-        query: Vec::new(),
-        client_cert: None,
-        filters: Vec::new(),
-        target: Target::Upstream(0),
-        budget: None,
-        total: None,
+        ..Route::of(&name, path, Target::Upstream(0))
     }
 }
 

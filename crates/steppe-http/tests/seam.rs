@@ -8,6 +8,8 @@
 mod filters;
 #[path = "seam/gateway.rs"]
 mod gateway;
+#[path = "support/in_process.rs"]
+mod in_process;
 #[path = "seam/line.rs"]
 mod line;
 #[path = "seam/multiplexed.rs"]

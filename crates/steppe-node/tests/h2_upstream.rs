@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use steppe_testkit::{
-    FieldSection, H2Frame, H2Peer, H2Server, Message, RawOrigin, Steppe, eventually,
+    FieldSection, H2Frame, H2Peer, H2Server, Message, RawOrigin, Steppe, eventually, is_long, skip,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -185,8 +185,8 @@ fn the_next_connection_is_there_before_the_last_is_full() {
 /// A server that has gone without a word is asked, and given up. Takes a minute.
 #[test]
 fn a_silent_server_is_asked_and_given_up() {
-    if std::env::var_os("STEPPE_LONG").is_none_or(|value| value != "1") {
-        return steppe_testkit::skip(
+    if !is_long() {
+        return skip(
             "a_silent_server_is_asked_and_given_up",
             "takes long: STEPPE_LONG=1 runs it",
         );

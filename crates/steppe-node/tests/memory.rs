@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use steppe_testkit::{
     Carrier, Cgroup, FlowOrigin, FlowPlan, FlowReport, MemoryMeter, Steppe, Wire, download, heavy,
-    raise_file_limit, skip, upload,
+    is_long, raise_file_limit, skip, upload,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -26,13 +26,9 @@ const READER_BYTES_PER_SECOND: u64 = 50_000;
 const CGROUP_BYTES: u64 = 128 << 20;
 const RSS_BYTES_MAX: u64 = (64 + 24) << 20;
 
-fn long() -> bool {
-    std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
-}
-
 #[test]
 fn two_thousand_uploads_to_a_slow_origin() {
-    let bytes = if long() { 10_000_000 } else { 200_000 };
+    let bytes = if is_long() { 10_000_000 } else { 200_000 };
     let report = run(
         "two_thousand_uploads_to_a_slow_origin",
         HTTP1,
@@ -49,7 +45,7 @@ fn two_thousand_uploads_to_a_slow_origin() {
 
 #[test]
 fn two_thousand_slow_readers() {
-    let bytes = if long() { 10_000_000 } else { 900_000 };
+    let bytes = if is_long() { 10_000_000 } else { 900_000 };
     let report = run("two_thousand_slow_readers", HTTP1, bytes, |plan, _| {
         download(plan)
     });
@@ -61,28 +57,28 @@ fn two_thousand_slow_readers() {
 
 #[test]
 fn uploads_over_many_streams_to_a_slow_origin() {
-    let bytes = if long() { 10_000_000 } else { 40_000 };
+    let bytes = if is_long() { 10_000_000 } else { 40_000 };
     let test = "uploads_over_many_streams_to_a_slow_origin";
     expect_served(run(test, MANY_STREAMS, bytes, upload));
 }
 
 #[test]
 fn slow_readers_of_many_streams() {
-    let bytes = if long() { 10_000_000 } else { 200_000 };
+    let bytes = if is_long() { 10_000_000 } else { 200_000 };
     let test = "slow_readers_of_many_streams";
     expect_served(run(test, MANY_STREAMS, bytes, |plan, _| download(plan)));
 }
 
 #[test]
 fn uploads_over_a_stream_each_to_a_slow_origin() {
-    let bytes = if long() { 10_000_000 } else { 160_000 };
+    let bytes = if is_long() { 10_000_000 } else { 160_000 };
     let test = "uploads_over_a_stream_each_to_a_slow_origin";
     expect_served(run(test, ONE_STREAM, bytes, upload));
 }
 
 #[test]
 fn slow_readers_of_a_stream_each() {
-    let bytes = if long() { 10_000_000 } else { 200_000 };
+    let bytes = if is_long() { 10_000_000 } else { 200_000 };
     let test = "slow_readers_of_a_stream_each";
     expect_served(run(test, ONE_STREAM, bytes, |plan, _| download(plan)));
 }

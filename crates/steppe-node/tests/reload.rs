@@ -9,7 +9,8 @@
 use std::time::Duration;
 
 use steppe_testkit::{
-    Load, Port, RawOrigin, Steppe, Wire, eventually, heavy, websocket_connect, websocket_echo,
+    Load, Port, RawOrigin, Steppe, Wire, eventually, heavy, is_long, websocket_connect,
+    websocket_echo,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -45,8 +46,7 @@ fn reloads_under_load_lose_no_request() {
         port.address()
     );
     let more = format!("{plain}{listener}");
-    let is_long = std::env::var_os("STEPPE_LONG").is_some();
-    let reloads = if is_long { 30 } else { 5 };
+    let reloads = if is_long() { 30 } else { 5 };
     let load = Load::start(&node.url("/"), 64);
     for number in 0..reloads {
         reload(&node, if number % 2 == 0 { &more } else { &plain });

@@ -9,8 +9,8 @@
 use std::time::{Duration, Instant};
 
 use steppe_testkit::{
-    Peer, RawOrigin, Steppe, WebSocket, eventually, raise_file_limit, resident_bytes, skip,
-    websocket_connect, websocket_echo,
+    Peer, RawOrigin, Steppe, WebSocket, eventually, is_long, raise_file_limit, resident_bytes,
+    skip, websocket_connect, websocket_echo,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -24,8 +24,7 @@ const SETTLED_BYTES: u64 = 128 << 10;
 
 /// WebSockets, and reloads.
 fn count() -> usize {
-    let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
-    if is_long { 1_000 } else { 100 }
+    if is_long() { 1_000 } else { 100 }
 }
 
 /// A node with a thousand routes, and two files that differ in each of them.

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::net::{TcpListener, TcpStream};
 
-use steppe_testkit::{Load, Port, Steppe, resident_bytes};
+use steppe_testkit::{Load, Port, Steppe, is_long, resident_bytes};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
@@ -139,8 +139,7 @@ upstream = "plain"
 #[test]
 fn random_configurations_leave_memory_flat_and_no_listener_lost() {
     let node = Steppe::builder(STEPPE).start(PLAIN);
-    let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
-    let count = if is_long { 10_000 } else { 1000 };
+    let count = if is_long() { 10_000 } else { 1000 };
     let seed = std::env::var("STEPPE_SEED").map_or(7, |seed| seed.parse().expect("a number"));
     let mut drafts = Drafts {
         random: Random(seed),

@@ -87,6 +87,12 @@ pub use worker_time::WorkerTime;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard};
 
+/// Whether tests run in the sizes that are promised, which take long.
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
+}
+
 /// Says that a test did not run here and why, past the harness's capture.
 ///
 /// A skipped test counts as passed for the harness, so the line is also added

@@ -131,9 +131,8 @@ async fn run(shared: &Arc<Shared>, clients: &[SteadyClient], rate: f64, connecti
         .zip(clients.iter().cycle())
         .map(|(number, client)| {
             let due = began_at + interval * number / connections;
-            let kept = Kept::None;
             let client = client.clone();
-            tokio::spawn(ask(Arc::clone(shared), client, kept, due, interval))
+            tokio::spawn(ask(Arc::clone(shared), client, due, interval))
         });
     for task in tasks.collect::<Vec<_>>() {
         let _ = task.await;
@@ -147,13 +146,8 @@ enum Kept {
     Http2(SendRequest<Bytes>),
 }
 
-async fn ask(
-    shared: Arc<Shared>,
-    client: SteadyClient,
-    mut kept: Kept,
-    mut due: Instant,
-    interval: Duration,
-) {
+async fn ask(shared: Arc<Shared>, client: SteadyClient, mut due: Instant, interval: Duration) {
+    let mut kept = Kept::None;
     while !shared.stop.load(Ordering::Acquire) {
         if due > Instant::now() {
             sleep_until(due.into()).await;

@@ -4,24 +4,18 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use steppe_http::Gateway;
 use steppe_http::config::{self, Listener, Route, Servers, Target, Upstream, UpstreamKind};
-use steppe_http::gateway::{self, GatewayContext, Intake};
-use steppe_http::metrics::{HttpMetrics, Labels};
-use steppe_mem::pool::Stock;
 use steppe_mem::{AccountReport, Budget};
-use steppe_net::{
-    BoundSockets, Drain, ListenAddress, Names, ServerAddress, SystemResolver, WorkerPlan,
-    WorkerThread, bind, spawn_worker,
-};
+use steppe_net::{ListenAddress, ServerAddress, bind};
+
+use crate::in_process::{InProcess, Setup};
 
 pub struct Running {
     socket: PathBuf,
     budget: Budget,
-    _worker: WorkerThread,
+    _gateway: InProcess,
 }
 
 impl Running {
@@ -30,45 +24,19 @@ impl Running {
         std::fs::create_dir_all(&folder).expect("a folder");
         let socket = folder.join("gateway");
         let address = ListenAddress::Unix(socket.clone());
-        let listener = bind(&address, 1).expect("binds").pop().expect("one");
-        let mut sockets = BoundSockets::default();
-        sockets.insert_listener(listener.address().clone(), listener);
-        let config = configuration(address, origin(&folder));
         let budget = Budget::new(64 << 20);
-        let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
-        let codecs = steppe_http::codecs();
-        let context = GatewayContext {
+        let setup = Setup {
             budget: &budget,
-            names: &names,
-            metrics: HttpMetrics::new(Labels::of(&config), 1),
+            bound: bind(&address, 1).expect("binds"),
+            config: configuration(address, origin(&folder)),
+            codecs: steppe_http::codecs(),
             access: None,
-            codecs: codecs.upstream,
         };
-        let gateway = Gateway::new(config::Gateway::default(), context);
-        let tls = gateway.load_tls(&config, Instant::now()).expect("valid");
-        let gateway = gateway.next(config, tls);
-        let plan = WorkerPlan {
-            index: 0,
-            drain: Drain::default(),
-            stock: Stock {
-                lease: budget.root().child("pool", None).lease(),
-                idle_bytes_max: 1 << 20,
-            },
-            housekeeping: || (),
-        };
-        let serve = move |worker| async move {
-            let intake = Intake {
-                sockets,
-                changes: tokio::sync::mpsc::channel(1).1,
-                codecs: codecs.downstream,
-            };
-            gateway::serve(gateway, worker, intake).await;
-        };
-        let worker = spawn_worker(plan, serve).expect("a thread");
+        let gateway = InProcess::start(setup, || ());
         Self {
             socket,
             budget,
-            _worker: worker,
+            _gateway: gateway,
         }
     }
 
@@ -87,18 +55,9 @@ impl Running {
 }
 
 fn configuration(address: ListenAddress, origin: ServerAddress) -> config::Gateway {
+    let path = "/{rest*}".parse().expect("valid");
     config::Gateway {
-        trusted_proxies: Vec::new(),
-        listeners: vec![Listener {
-            address,
-            protocols: vec![config::H2C],
-            tls: None,
-            redirect_https: None,
-            proxy_protocol: false,
-            underscores: config::Underscores::default(),
-            limits: config::ListenerLimits::default(),
-            timeouts: config::ListenerTimeouts::default(),
-        }],
+        listeners: vec![Listener::of(address, vec![config::H2C])],
         upstreams: vec![Upstream {
             name: "origin".into(),
             // A connection that is kept is charged.
@@ -107,20 +66,11 @@ fn configuration(address: ListenAddress, origin: ServerAddress) -> config::Gatew
                 ..Servers::of([origin])
             }),
         }],
-        filters: Vec::new(),
         routes: vec![Route {
-            name: "all".into(),
-            hosts: Vec::new(),
-            path: "/{rest*}".parse().expect("valid"),
-            methods: Vec::new(),
-            headers: Vec::new(),
-            query: Vec::new(),
-            client_cert: None,
-            filters: Vec::new(),
-            target: Target::Upstream(0),
-            budget: None,
             total: Some(Duration::from_secs(60)),
+            ..Route::of("all", path, Target::Upstream(0))
         }],
+        ..config::Gateway::default()
     }
 }
 

@@ -147,11 +147,7 @@ impl Task {
         if progress.flood.is_some() || matches!(self.carrier.poll_send(cx), Poll::Ready(Err(_))) {
             return Poll::Ready(());
         }
-        if self.carrier.progress().is_blocked {
-            self.shared.turns.block();
-        } else {
-            self.shared.turns.go_on();
-        }
+        self.shared.turns.follow(self.carrier.progress());
         self.poll_silence(cx, now)
     }
 
@@ -183,17 +179,14 @@ impl Task {
         }
     }
 
-    /// Tells the server of windows that have changed. Where it has not acknowledged those before,
-    /// it is told later.
     fn change_windows(&mut self) {
-        let windows = &self.shared.windows;
-        if let Some(change) = windows.change(self.carrier.progress().content) {
+        let content = self.carrier.progress().content;
+        self.shared.windows.tell(content, |change| {
             self.h2.set_target_window_size(change.connection);
-            let stream = change.stream;
-            if stream.is_none_or(|bytes| self.h2.set_initial_window_size(bytes).is_ok()) {
-                windows.told();
-            }
-        }
+            change
+                .stream
+                .map_or(Ok(()), |bytes| self.h2.set_initial_window_size(bytes))
+        });
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request as HttpRequest;
-use steppe_mem::{OverBudget, Reservation, Waiter};
+use steppe_mem::{Reservation, Waiter};
 use steppe_net::Deadline;
 use tokio::task::spawn_local;
 
@@ -248,11 +248,7 @@ impl ServerConnection<'_> {
         if let Poll::Ready(Err(_)) = self.carrier.poll_send(cx) {
             return Poll::Ready(Err(None));
         }
-        if self.carrier.progress().is_blocked {
-            self.shared.turns.block();
-        } else {
-            self.shared.turns.go_on();
-        }
+        self.shared.turns.follow(self.carrier.progress());
         self.poll_deadline(cx, now)
     }
 
@@ -279,17 +275,14 @@ impl ServerConnection<'_> {
         }
     }
 
-    /// Tells the client of windows that have changed. Where it has not acknowledged those before,
-    /// it is told later.
     fn change_windows(&mut self) {
-        let windows = &self.shared.windows;
-        if let Some(change) = windows.change(self.carrier.progress().content) {
+        let content = self.carrier.progress().content;
+        self.shared.windows.tell(content, |change| {
             self.h2.set_target_window_size(change.connection);
-            let stream = change.stream;
-            if stream.is_none_or(|bytes| self.h2.set_initial_window_size(bytes).is_ok()) {
-                windows.told();
-            }
-        }
+            change
+                .stream
+                .map_or(Ok(()), |bytes| self.h2.set_initial_window_size(bytes))
+        });
     }
 
     /// Ready when the connection must end.
@@ -373,16 +366,21 @@ impl ServerConnection<'_> {
             return;
         };
         charge.shrink(H2_STREAM_ROOM_BYTES - H2_STREAM_BYTES);
-        let Ok(open) = OpenStream::new(&self.shared, charge, length) else {
+        let window = match length {
+            ContentLength::Empty => Ok(None),
+            length => self.shared.windows.open(length).map(Some),
+        };
+        let Ok(window) = window else {
             return self.refuse_stream(stream);
         };
+        let open = OpenStream::new(&self.shared, charge);
         let WaitingStream {
             request,
             respond,
             began_at,
             ..
         } = stream;
-        spawn_local(serve_stream(open, (request, respond), began_at));
+        spawn_local(serve_stream(open, (request, respond, window), began_at));
     }
 
     /// There is no memory for it: the client may send it again (RFC 9113 §8.7).
@@ -395,31 +393,18 @@ impl ServerConnection<'_> {
 /// Counts a stream for as long as its exchange lasts.
 struct OpenStream {
     shared: Rc<Shared>,
-    /// What its client may send.
-    window: Option<Window>,
     _charge: Reservation,
     _counted: CountedStream,
 }
 
 impl OpenStream {
-    /// # Errors
-    /// Where the budget has no room for the content that it may send.
-    fn new(
-        shared: &Rc<Shared>,
-        charge: Reservation,
-        length: ContentLength,
-    ) -> Result<Self, OverBudget> {
-        let window = match length {
-            ContentLength::Empty => None,
-            length => Some(shared.windows.open(length)?),
-        };
+    fn new(shared: &Rc<Shared>, charge: Reservation) -> Self {
         shared.open.set(shared.open.get() + 1);
-        Ok(Self {
+        Self {
             shared: Rc::clone(shared),
-            window,
             _charge: charge,
             _counted: shared.traffic.stream(),
-        })
+        }
     }
 }
 
@@ -436,11 +421,10 @@ impl Drop for OpenStream {
 }
 
 async fn serve_stream(
-    mut open: OpenStream,
-    (request, respond): (HttpRequest<RecvStream>, SendResponse<Piece>),
+    open: OpenStream,
+    (request, respond, window): (HttpRequest<RecvStream>, SendResponse<Piece>, Option<Window>),
     began_at: Instant,
 ) {
-    let window = open.window.take();
     let shared = &open.shared;
     let client = &*shared.client;
     let settings = client.settings();

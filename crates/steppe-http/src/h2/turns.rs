@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use super::carrier::Progress;
 use super::priority::Priority;
 use crate::limits::{CONTENT_PARTS_HANDED_MAX, H2_CONNECTION_SEND_BYTES_MAX};
 
@@ -61,13 +62,22 @@ impl Turns {
         }
     }
 
+    /// As the connection's task sees it after it wrote.
+    pub(super) fn follow(&self, progress: Progress) {
+        if progress.is_blocked {
+            self.block();
+        } else {
+            self.go_on();
+        }
+    }
+
     /// The peer has not taken all that was handed over.
-    pub(super) fn block(&self) {
+    fn block(&self) {
         self.0.is_blocked.set(true);
     }
 
     /// It has.
-    pub(super) fn go_on(&self) {
+    fn go_on(&self) {
         self.0.is_blocked.set(false);
         self.0.handed.set(0);
         self.wake();

@@ -114,15 +114,20 @@ impl Windows {
         })
     }
 
-    /// `content` bytes have come in all: what the peer is to be told, until it was.
-    pub(super) fn change(&self, content: u64) -> Option<Change> {
+    /// Changes windows after `content` bytes have come in all, and tells the peer by `send`. Where
+    /// that fails, since it has not acknowledged the last change, it is told later.
+    pub(super) fn tell<E>(&self, content: u64, send: impl FnOnce(Change) -> Result<(), E>) {
         let mut sizes = self.0.borrow_mut();
         sizes.grow(content);
         sizes.widen();
-        sizes.is_untold.then(|| Change {
+        let change = Change {
             stream: sizes.is_stream_untold.then_some(sizes.stream),
             connection: sizes.connection,
-        })
+        };
+        if sizes.is_untold && send(change).is_ok() {
+            sizes.is_untold = false;
+            sizes.is_stream_untold = false;
+        }
     }
 
     /// Whether there is a change that the peer is to be told at once: one of the connection's window
@@ -131,13 +136,6 @@ impl Windows {
         let mut sizes = self.0.borrow_mut();
         sizes.widen();
         sizes.is_untold && !sizes.is_stream_untold
-    }
-
-    /// The peer was told of the last change.
-    pub(super) fn told(&self) {
-        let mut sizes = self.0.borrow_mut();
-        sizes.is_untold = false;
-        sizes.is_stream_untold = false;
     }
 }
 
@@ -275,6 +273,16 @@ mod tests {
         Windows::new(budget.root().lease(), 100)
     }
 
+    /// What a peer is told that takes it.
+    fn told(windows: &Windows, content: u64) -> Option<Change> {
+        let mut told = None;
+        windows.tell(content, |change| {
+            told = Some(change);
+            Ok::<(), ()>(())
+        });
+        told
+    }
+
     fn connection(windows: &Windows) -> u64 {
         windows.0.borrow().connection.into()
     }
@@ -289,7 +297,7 @@ mod tests {
         assert_eq!(reserved(), 7);
         let large = windows.open(ContentLength::Known(1 << 40)).expect("room");
         assert_eq!(reserved(), MIN, "they share until the window is opened");
-        let change = windows.change(0).expect("there is room");
+        let change = told(&windows, 0).expect("there is room");
         assert_eq!((change.stream, change.connection.into()), (None, MIN + 7));
         assert_eq!(reserved(), MIN + 7);
         drop((small, large));
@@ -304,7 +312,7 @@ mod tests {
         let open: Vec<_> = (0..100)
             .map(|_| windows.open(ContentLength::Unknown).expect("they share"))
             .collect();
-        windows.change(0);
+        told(&windows, 0);
         let wide = connection(&windows);
         assert!(wide > (1 << 20) && wide <= 4 << 20, "{wide}");
         let reserved = || budget.root().reserved_bytes();
@@ -346,13 +354,16 @@ mod tests {
         let budget = Budget::new(256 << 20);
         let windows = windows(&budget);
         let _window = windows.open(ContentLength::Unknown).expect("room");
-        assert_eq!(windows.change(0), None);
-        let change = windows.change(4 * MIN);
-        let stream = change.and_then(|change| change.stream);
+        assert_eq!(told(&windows, 0), None);
+        let mut untold = None;
+        windows.tell(4 * MIN, |change| {
+            untold = Some(change);
+            Err(())
+        });
+        let stream = untold.and_then(|change| change.stream);
         assert_eq!(stream.map(u64::from), Some(2 * MIN));
-        assert_eq!(windows.change(4 * MIN), change, "it was not told yet");
-        windows.told();
-        assert_eq!(windows.change(4 * MIN), None);
+        assert_eq!(told(&windows, 4 * MIN), untold, "it was not told yet");
+        assert_eq!(told(&windows, 4 * MIN), None);
     }
 
     #[test]
@@ -365,9 +376,8 @@ mod tests {
             let mut changes = 0;
             for _ in 0..1000 {
                 content += MIN;
-                let change = windows.change(content);
+                let change = told(windows, content);
                 changes += u32::from(change.is_some_and(|change| change.stream.is_some()));
-                windows.told();
             }
             changes
         };
@@ -381,7 +391,7 @@ mod tests {
         let reserved = || budget.root().reserved_bytes();
         assert_eq!((reserved(), connection(&windows)), (stream, stream));
         let second = windows.open(ContentLength::Unknown).expect("room");
-        windows.change(1000 * MIN);
+        told(&windows, 1000 * MIN);
         assert_eq!((reserved(), connection(&windows)), (2 * stream, 2 * stream));
         drop(first);
         assert_eq!(reserved(), stream);

@@ -1,32 +1,25 @@
-//! A gateway with one worker, within the test.
+//! A gateway behind listeners of several protocols.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use steppe_http::Gateway;
 use steppe_http::codecs::Codecs;
 use steppe_http::config::{
     self, CustomFilter, FilterKind, Listener, ProtocolName, Route, Servers, Target, Upstream,
     UpstreamKind,
 };
 use steppe_http::filter::Filter;
-use steppe_http::gateway::{self, GatewayContext, Intake};
-use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
-use steppe_mem::pool::Stock;
-use steppe_net::{
-    BoundSockets, Drain, ListenAddress, Names, Phase, ServerAddress, SystemResolver, WorkerPlan,
-    WorkerThread, bind, spawn_worker,
-};
-use tokio::sync::mpsc;
+use steppe_net::{BoundListener, ListenAddress, ServerAddress, bind};
+
+use crate::in_process::{self, InProcess};
 
 /// A gateway that runs until it is dropped.
 pub struct Running {
     /// Where each protocol is spoken, in the order of `protocols`.
     pub addresses: Vec<SocketAddr>,
-    drain: Drain,
-    worker: Option<WorkerThread>,
+    _gateway: InProcess,
 }
 
 /// What a gateway is to be.
@@ -65,68 +58,24 @@ impl Running {
             })
             .collect();
         let codecs = setup.codecs.clone();
-        let config = configuration(setup, &addresses);
-        let budget = Budget::new(64 << 20);
-        let metrics = HttpMetrics::new(Labels::of(&config), 1);
-        let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
-        let context = GatewayContext {
-            budget: &budget,
-            names: &names,
-            metrics,
+        let config = configuration(setup, &bound);
+        let setup = in_process::Setup {
+            budget: &Budget::new(64 << 20),
+            config,
+            bound,
+            codecs,
             access: None,
-            codecs: codecs.upstream,
-        };
-        let gateway = Gateway::new(config, context);
-        let mut sockets = BoundSockets::default();
-        for socket in bound {
-            sockets.insert_listener(socket.address().clone(), socket);
-        }
-        let drain = Drain::default();
-        let plan = WorkerPlan {
-            index: 0,
-            drain: drain.clone(),
-            stock: Stock {
-                lease: budget.root().child("pool", None).lease(),
-                idle_bytes_max: 1 << 20,
-            },
-            housekeeping: || (),
-        };
-        let serve = move |worker| async move {
-            let intake = Intake {
-                sockets,
-                changes: mpsc::channel(1).1,
-                codecs: codecs.downstream,
-            };
-            gateway::serve(gateway, worker, intake).await;
         };
         Self {
             addresses,
-            drain,
-            worker: Some(spawn_worker(plan, serve).expect("a thread")),
+            _gateway: InProcess::start(setup, || ()),
         }
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.drain.enter(Phase::Stopped);
-        if let Some(worker) = self.worker.take() {
-            worker.join();
-        }
-    }
-}
-
-fn configuration(setup: Setup, addresses: &[SocketAddr]) -> config::Gateway {
-    let listener = |(&address, &protocol): (&SocketAddr, &ProtocolName)| Listener {
-        address: ListenAddress::Tcp(address),
-        protocols: vec![protocol],
-        tls: None,
-        redirect_https: None,
-        proxy_protocol: false,
-        underscores: config::Underscores::default(),
-        limits: config::ListenerLimits::default(),
-        timeouts: config::ListenerTimeouts::default(),
-    };
+fn configuration(setup: Setup, bound: &[BoundListener]) -> config::Gateway {
+    let listeners = (bound.iter().zip(&setup.protocols))
+        .map(|(bound, &protocol)| Listener::of(bound.address().clone(), vec![protocol]));
     let filters = setup.filters.into_iter().enumerate();
     let filters: Vec<_> = filters
         .map(|(index, filter)| config::Filter {
@@ -134,30 +83,19 @@ fn configuration(setup: Setup, addresses: &[SocketAddr]) -> config::Gateway {
             kind: FilterKind::Custom(CustomFilter(filter)),
         })
         .collect();
+    let path = "/at/{rest*}".parse().expect("valid");
     config::Gateway {
-        trusted_proxies: Vec::new(),
-        listeners: addresses
-            .iter()
-            .zip(&setup.protocols)
-            .map(listener)
-            .collect(),
+        listeners: listeners.collect(),
         upstreams: vec![Upstream {
             name: "servers".into(),
             kind: UpstreamKind::Servers(setup.servers),
         }],
         routes: vec![Route {
-            name: "all".into(),
-            hosts: Vec::new(),
-            path: "/at/{rest*}".parse().expect("valid"),
-            methods: Vec::new(),
-            headers: Vec::new(),
-            query: Vec::new(),
-            client_cert: None,
             filters: (0..filters.len()).collect(),
-            target: Target::Upstream(0),
-            budget: None,
             total: Some(Duration::from_secs(60)),
+            ..Route::of("all", path, Target::Upstream(0))
         }],
         filters,
+        ..config::Gateway::default()
     }
 }

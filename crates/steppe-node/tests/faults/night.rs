@@ -12,7 +12,7 @@ mod site;
 
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{SteadyLoad, Wrk, heavy};
+use steppe_testkit::{SteadyLoad, Wrk, heavy, is_long};
 
 use crate::bench::{assert_within_retry_budget, retries};
 use diary::Diary;
@@ -34,8 +34,7 @@ impl Plan {
     fn from_environment() -> Self {
         let minutes = std::env::var("STEPPE_NIGHT_MINUTES").ok();
         let minutes = minutes.map(|text| text.parse().expect("minutes are a whole number"));
-        let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
-        match minutes.or(is_long.then_some(30)) {
+        match minutes.or(is_long().then_some(30)) {
             Some(minutes) => Self {
                 faults: Fault::ALL.iter().copied().cycle().take(minutes).collect(),
                 lasts: Duration::from_secs(20),

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use steppe_testkit::{Curl, CurlOutput, skip};
+use steppe_testkit::{Curl, CurlOutput, is_long, skip};
 
 use site::Site;
 
@@ -224,10 +224,6 @@ fn pairs() -> Vec<(Downstream, Upstream)> {
         (Downstream::H2c, Upstream::H1),
         (Downstream::H2, Upstream::H2),
     ]
-}
-
-fn is_long() -> bool {
-    std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
 }
 
 fn is_there(test: &str, program: &str) -> bool {

@@ -12,7 +12,7 @@ mod records;
 mod resumption;
 mod scanners;
 
-use steppe_testkit::{Issued, Metrics, Steppe, SteppeBuilder, eventually};
+use steppe_testkit::{Issued, Metrics, Steppe, SteppeBuilder, eventually, is_long};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -96,10 +96,6 @@ impl Site {
         let config = self.config.replace("protocols = [\"h1\"]\n", &listener);
         self.builder.with("origin", origin).start(&config)
     }
-}
-
-fn is_long() -> bool {
-    std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
 }
 
 /// Handshakes with this outcome so far.

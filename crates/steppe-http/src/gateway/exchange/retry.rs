@@ -4,8 +4,9 @@
 //! A request is sent again while [`Replay`] keeps all that was read of it, no byte of a response
 //! has reached the client, and either its connection had closed while idle, or its server has not
 //! processed it, or the upstream's `retry` says so and its budget allows it. Where that befalls it
-//! again, it is the server's doing: it counts there, and another server is asked. A call of gRPC is sent again after a status of its own
-//! alone: of one that was lost, nobody knows what its server has done of it.
+//! again, it is the server's doing: it counts there, and another server is asked. A call of gRPC is
+//! sent again after a status of its own alone: of one that was lost, nobody knows what its server has
+//! done of it.
 
 use std::rc::Rc;
 use std::sync::Arc;

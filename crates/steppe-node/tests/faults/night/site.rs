@@ -96,10 +96,9 @@ const STREAMS: &str = r#"
 [http.upstream.streams]
 protocol = "h2c"
 servers = ["{of_h2}"]
-balance = "least-request"
-timeouts = { connect = "500ms", first_byte = "500ms" }
-retry = { on = ["connect", "reset", "timeout"] }
-outlier = { consecutive_failures = 3, ejection = "500ms" }
+"#;
+
+const STREAMS_ROUTE: &str = r#"
 [[http.route]]
 name = "streams"
 path = "/streams"
@@ -144,7 +143,7 @@ impl Site {
             .replace(r#"protocols = ["h1"]"#, &format!("{protocols}{SECURE}"))
             .replace(
                 "[[http.route]]",
-                &format!("{SETTINGS}{STREAMS}[[http.route]]"),
+                &format!("{SETTINGS}{STREAMS}{SETTINGS}{STREAMS_ROUTE}[[http.route]]"),
             );
         let issued = Authority::new("night").issue(&Leaf::named(&["localhost"]));
         let builder = Steppe::builder(STEPPE)
