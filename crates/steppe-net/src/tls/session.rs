@@ -34,8 +34,6 @@ pub(super) struct Session {
     waiter: Waiter,
     /// rustls has plaintext, the peer's end or an error for the codec.
     is_readable: bool,
-    /// rustls has read a large record since it shrank.
-    has_grown: bool,
     _charge: Reservation,
 }
 
@@ -107,7 +105,8 @@ pub(super) fn feed(tls: &mut Connection, mut bytes: &[u8]) -> Result<bool, rustl
     Ok(is_readable)
 }
 
-/// The memory that rustls read the last records into shrinks to what it keeps.
+/// The memory that rustls read the last record into shrinks to the 4 KiB that it keeps, as it would
+/// before the next record.
 fn shrink(tls: &mut Connection) {
     struct Nothing;
     impl Read for Nothing {
@@ -140,7 +139,6 @@ impl Session {
             sealed: None,
             waiter: Waiter::default(),
             is_readable,
-            has_grown: false,
             _charge: charge,
         }
     }
@@ -153,7 +151,10 @@ impl Session {
             };
             let fed = feed(&mut self.tls, &pending.filled()[..record]);
             pending.consume(record);
-            self.has_grown |= record > RECORD_READ_BYTES_MIN;
+            if record > RECORD_READ_BYTES_MIN {
+                // Its plaintext may stay for long: `pending` covers that, but not both.
+                shrink(&mut self.tls);
+            }
             match fed {
                 Ok(is_readable) => self.is_readable = is_readable,
                 Err(error) => {
@@ -177,14 +178,6 @@ impl Session {
     fn release(&mut self) {
         if self.pending.as_ref().is_some_and(Buffer::is_empty) {
             self.pending = None;
-        }
-    }
-
-    /// Nothing more is there: what rustls read into shrinks.
-    fn rest(&mut self) {
-        if self.has_grown && self.pending.is_none() {
-            self.has_grown = false;
-            shrink(&mut self.tls);
         }
     }
 
@@ -260,11 +253,7 @@ impl Driver for Session {
             if self.is_readable {
                 break;
             }
-            let Poll::Ready(filled) = self.poll_fill(cx) else {
-                self.rest();
-                return Poll::Pending;
-            };
-            if !filled? {
+            if !ready!(self.poll_fill(cx))? {
                 self.end();
             }
         }
