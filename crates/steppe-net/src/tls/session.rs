@@ -1,12 +1,12 @@
 //! An established session as a transport's driver.
 //!
 //! Invariants: ciphertext is read into a charged buffer, and a record is given to rustls when all
-//! of it is there; the buffer stays until the plaintext of its record was read, so that its charge
-//! covers what rustls holds of it. What is sealed and not sent is charged. A session that waits
-//! holds neither.
+//! of it is there. Plaintext is read from rustls at once, or put where its record lay: rustls holds
+//! none while a session waits. What is sealed and not sent is charged. A session that waits for its
+//! peer holds no buffer.
 
 use std::fmt;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -25,8 +25,12 @@ pub(super) struct Session {
     socket: Transport,
     tls: Connection,
     lease: Lease,
-    /// Ciphertext. Never empty while nothing of its first record is with rustls.
+    /// Plaintext, then ciphertext. Never empty.
     pending: Option<Buffer>,
+    /// Bytes of plaintext in it.
+    opened: usize,
+    /// Length of the record behind that of which rustls has the plaintext.
+    given: usize,
     /// What the next read asks for: much where much came last.
     read_bytes: usize,
     /// For what is sealed and not sent.
@@ -134,7 +138,9 @@ impl Session {
             socket,
             tls,
             lease,
-            pending,
+            pending: pending.filter(|pending| !pending.is_empty()),
+            opened: 0,
+            given: 0,
             read_bytes: RECORD_READ_BYTES_MIN,
             sealed: None,
             waiter: Waiter::default(),
@@ -145,14 +151,14 @@ impl Session {
 
     /// Decrypts the records that are there whole, up to the first with plaintext.
     fn decrypt(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while let Some(pending) = &mut self.pending {
+        self.drop_given();
+        while let Some(pending) = &self.pending {
             let Some(record) = record::next(pending.filled()) else {
                 break;
             };
             let fed = feed(&mut self.tls, &pending.filled()[..record]);
-            pending.consume(record);
+            self.given = record;
             if record > RECORD_READ_BYTES_MIN {
-                // Its plaintext may stay for long: `pending` covers that, but not both.
                 shrink(&mut self.tls);
             }
             match fed {
@@ -165,7 +171,7 @@ impl Session {
             if self.is_readable {
                 break;
             }
-            self.release();
+            self.drop_given();
         }
         // An answer to a key update, say; what does not go now goes with what is written next.
         if self.tls.wants_write() {
@@ -174,10 +180,40 @@ impl Session {
         Ok(())
     }
 
-    /// Lets go of a buffer of which nothing is left, here or with rustls.
-    fn release(&mut self) {
-        if self.pending.as_ref().is_some_and(Buffer::is_empty) {
-            self.pending = None;
+    /// Drops the record whose plaintext was read.
+    fn drop_given(&mut self) {
+        let given = std::mem::take(&mut self.given);
+        self.consume(given);
+    }
+
+    /// Drops what `pending` begins with, and a buffer of which nothing is left.
+    fn consume(&mut self, bytes: usize) {
+        if let Some(pending) = &mut self.pending {
+            pending.consume(bytes);
+            if pending.is_empty() {
+                self.pending = None;
+            }
+        }
+    }
+
+    /// Puts plaintext that is not read now where its record lay.
+    fn take_back(&mut self) {
+        let Some(pending) = self.pending.as_mut().filter(|_| self.given > 0) else {
+            return;
+        };
+        let mut reader = self.tls.reader();
+        // Where all of it was read, or it is the end, there is none.
+        let rest = reader.fill_buf().unwrap_or_default();
+        let bytes = rest.len();
+        if bytes > 0 {
+            let record = &mut pending.filled_mut()[..self.given];
+            let unused = record.len() - bytes;
+            record[unused..].copy_from_slice(rest);
+            reader.consume(bytes);
+            self.is_readable = false;
+            self.given = 0;
+            self.opened = bytes;
+            self.consume(unused);
         }
     }
 
@@ -218,6 +254,7 @@ impl Session {
     fn end(&mut self) {
         self.is_readable = true;
         self.pending = None;
+        self.given = 0;
         // So that rustls tells an end from a cut.
         let _ = self.tls.read_tls(&mut io::empty());
     }
@@ -247,8 +284,7 @@ impl Session {
 
 impl Driver for Session {
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.is_readable {
-            self.release();
+        while !self.is_readable && self.opened == 0 {
             self.decrypt(cx)?;
             if self.is_readable {
                 break;
@@ -263,9 +299,16 @@ impl Driver for Session {
     fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut count = 0;
         while count < room.len() {
+            if let Some(pending) = self.pending.as_ref().filter(|_| self.opened > 0) {
+                let bytes = self.opened.min(room.len() - count);
+                room[count..][..bytes].copy_from_slice(&pending.filled()[..bytes]);
+                self.opened -= bytes;
+                self.consume(bytes);
+                count += bytes;
+                continue;
+            }
             if !self.is_readable {
                 // The next record may be there already; nothing is waited for behind others.
-                self.release();
                 self.decrypt(cx)?;
             }
             if !self.is_readable {
@@ -283,6 +326,7 @@ impl Driver for Session {
                 Err(_) => break,
             }
         }
+        self.take_back();
         Poll::Ready(Ok(count))
     }
 
@@ -324,6 +368,8 @@ impl Driver for Session {
     }
 
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // Whoever waits for this does not read.
+        self.take_back();
         self.socket.poll_closed(cx)
     }
 

@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use rcgen::{
@@ -247,6 +248,35 @@ fn both_sides_agree_and_bytes_move_both_ways() {
     });
 }
 
+/// Plaintext that is not read at once goes back to where its record lay, and nothing is lost by it.
+#[test]
+fn a_record_is_read_in_pieces_while_its_peer_is_watched() {
+    run(async {
+        let authority = Authority::new();
+        let server = load(&authority.listener(&["a.example"]));
+        let client = client(&authority.trust("a.example"));
+        let budget = Budget::new(16 << 20);
+        let (near, far) = agree(&server, &client, &budget).await;
+        let ((mut near, _), (mut far, _)) = (near.expect("agrees"), far.expect("agrees"));
+        let large: Vec<u8> = (0..100_000u32).map(|at| at.to_le_bytes()[1]).collect();
+        assert_eq!(
+            read(&mut near, &budget).await.expect("open").filled(),
+            b"hello"
+        );
+        let (mut got, mut room) = (Vec::new(), [0; 3000]);
+        let receive = async {
+            while got.len() < large.len() {
+                let read = poll_fn(|cx| near.poll_read_into(cx, &mut room)).await;
+                got.extend_from_slice(&room[..read.expect("open")]);
+                let is_closed = poll_fn(|cx| Poll::Ready(near.poll_closed(cx).is_ready()));
+                assert!(!is_closed.await);
+            }
+        };
+        tokio::join!(write(&mut far, &large), receive);
+        assert!(got == large, "{} bytes", got.len());
+    });
+}
+
 #[test]
 fn an_end_and_a_cut_are_two_things() {
     run(async {
@@ -298,7 +328,7 @@ fn a_session_that_waits_holds_no_record() {
                 got += read(&mut near, &budget).await.expect("open").len();
             }
             // Until the session knows that nothing more is there.
-            poll_fn(|cx| std::task::Poll::Ready(near.is_quiet(cx))).await;
+            poll_fn(|cx| Poll::Ready(near.is_quiet(cx))).await;
         };
         tokio::join!(write(&mut far, &large), receive);
         let sessions = 2 * crate::limits::TLS_SESSION_BYTES as u64;
