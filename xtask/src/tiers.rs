@@ -107,7 +107,7 @@ const TLS_TABLES_ALL: [&str; 8] = [
 ];
 
 /// Those that load a node: in their short form, as every change passes them over TCP.
-const TLS_TABLES_HEAVY: [&str; 2] = ["reload_memory", "faults"];
+const TLS_TABLES_HEAVY: [&str; 3] = ["memory", "reload_memory", "faults"];
 
 /// Runs tables again with TLS on both sides of the node: the testkit's `STEPPE_WIRE`.
 fn over_tls(report: &mut Report, tables: &[&str], long: Option<&str>) {

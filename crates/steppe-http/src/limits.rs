@@ -224,6 +224,10 @@ pub const H2_UPSTREAM_STREAM_BYTES: usize = 2 << 10;
 /// content. It is not held: most need less.
 pub const H2_STREAM_ROOM_BYTES: usize = 32 << 10;
 
+/// The part of the budget, one of so many, that new connections and streams of HTTP/2 leave free for
+/// those that have begun: they need memory for their answers yet.
+pub const LEFT_FREE_PART: u64 = 8;
+
 /// Content of one stream that the `h2` crate takes at once.
 pub const H2_STREAM_SEND_BYTES_MAX: usize = 64 << 10;
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 
 use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
-use crate::waiters::{Queue, Waiter, Waiting};
+use crate::waiters::{Queue, Waiter, Waiting, Wanted};
 
 /// The account of the whole node: the root of the tree.
 #[derive(Debug, Clone)]
@@ -175,11 +175,7 @@ impl Account {
     /// Bytes that could still be drawn here, as far as every account above has them.
     #[must_use]
     pub fn headroom_bytes(&self) -> u64 {
-        let left = |node: &Node| {
-            node.limit_bytes
-                .saturating_sub(node.drawn_bytes.load(Ordering::Relaxed))
-        };
-        self.ancestry().map(left).min().unwrap_or(0)
+        self.ancestry().map(Node::left_bytes).min().unwrap_or(0)
     }
 
     /// Tasks that wait for bytes anywhere in the tree of this account.
@@ -262,6 +258,12 @@ impl Account {
             }
         }
         Ok(())
+    }
+
+    /// Whether there are `bytes` here and above; how many levels above there are not.
+    pub(crate) fn find_room(&self, bytes: u64) -> Result<(), usize> {
+        let lacking = self.ancestry().position(|node| node.left_bytes() < bytes);
+        lacking.map_or(Ok(()), Err)
     }
 
     /// Takes `bytes` off here and every account above, and grants them to who waits.
@@ -351,6 +353,11 @@ impl Node {
         charged.is_ok()
     }
 
+    fn left_bytes(&self) -> u64 {
+        let drawn = self.drawn_bytes.load(Ordering::SeqCst);
+        self.limit_bytes.saturating_sub(drawn)
+    }
+
     fn discharge(&self, bytes: u64) {
         let before = self.drawn_bytes.fetch_sub(bytes, Ordering::SeqCst);
         debug_assert!(
@@ -402,7 +409,36 @@ impl Lease {
         if !waiter.is_waiting() && self.0.take_cached(bytes as u64) {
             return Poll::Ready(Reservation::new(self, bytes));
         }
-        ready!(waiter.poll(self, bytes as u64, cx.waker()));
+        let wanted = Wanted {
+            bytes: bytes as u64,
+            leaving: 0,
+        };
+        ready!(waiter.poll(self, wanted, cx.waker()));
+        Poll::Ready(Reservation::new(self, bytes))
+    }
+
+    /// [`Lease::poll_reserve`] for what may wait until others need less: `bytes` are reserved while
+    /// `leaving` more are free, about.
+    ///
+    /// # Cancel safety
+    /// As [`Lease::poll_reserve`].
+    pub fn poll_reserve_leaving(
+        &self,
+        cx: &mut Context<'_>,
+        (bytes, leaving): (usize, u64),
+        waiter: &mut Waiter,
+    ) -> Poll<Reservation> {
+        let wanted = Wanted {
+            bytes: bytes as u64,
+            leaving,
+        };
+        if !waiter.is_waiting()
+            && self.account().headroom_bytes() >= wanted.bytes.saturating_add(leaving)
+            && self.0.take(wanted.bytes)
+        {
+            return Poll::Ready(Reservation::new(self, bytes));
+        }
+        ready!(waiter.poll(self, wanted, cx.waker()));
         Poll::Ready(Reservation::new(self, bytes))
     }
 

@@ -64,6 +64,18 @@ impl Buffer {
         Ok(Self::new(class, charge))
     }
 
+    /// Like [`Buffer::take`], of what is reserved already where that is enough.
+    ///
+    /// # Errors
+    /// As [`Buffer::take`], where it is not.
+    pub fn take_of(charge: &mut Reservation, bytes: usize) -> Result<Self, OverBudget> {
+        let class = SizeClass::holding(bytes);
+        if class.bytes() > charge.bytes() {
+            return Self::take(charge.lease(), bytes);
+        }
+        Ok(Self::new(class, charge.split(class.bytes())))
+    }
+
     /// Like [`Buffer::take`], but waits for room, as [`Lease::poll_reserve`] does.
     ///
     /// # Cancel safety

@@ -75,6 +75,8 @@ struct Entry {
     waker: Option<Waker>,
     /// Wanted, or drawn for it once it is granted.
     bytes: u64,
+    /// Granted only where so many more are free, which are not drawn.
+    leaving: u64,
     /// Smaller for who came earlier.
     ticket: u64,
     prev: u32,
@@ -90,6 +92,14 @@ enum State {
     Queued { level: u8 },
     /// Its bytes are drawn.
     Granted,
+}
+
+/// What a task waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) bytes: u64,
+    /// It is there only where so many more are free, which are not drawn.
+    pub(crate) leaving: u64,
 }
 
 /// What became of an attempt to draw for somebody.
@@ -126,17 +136,17 @@ impl Waiter {
         self.0.is_some()
     }
 
-    /// Polls for `bytes` that the task waits for, from its place if it has one.
-    pub(crate) fn poll(&mut self, lease: &Lease, bytes: u64, waker: &Waker) -> Poll<()> {
+    /// Polls for what the task waits for, from its place if it has one.
+    pub(crate) fn poll(&mut self, lease: &Lease, wanted: Wanted, waker: &Waker) -> Poll<()> {
         let Some(place) = &self.0 else {
-            return self.register(lease, bytes, waker, None);
+            return self.register(lease, wanted, waker, None);
         };
         if place.lease.is(lease) {
-            match lease.waiting().poll(place.index, bytes, waker) {
+            match lease.waiting().poll(place.index, wanted, waker) {
                 Some(Poll::Pending) => return Poll::Pending,
                 Some(Poll::Ready(granted)) => {
                     self.0 = None;
-                    lease.account().give_back(granted - bytes);
+                    lease.account().give_back(granted - wanted.bytes);
                     return Poll::Ready(());
                 }
                 None => {}
@@ -144,17 +154,17 @@ impl Waiter {
         }
         // It wants something else than it waits for.
         let ticket = self.leave();
-        self.register(lease, bytes, waker, ticket)
+        self.register(lease, wanted, waker, ticket)
     }
 
     fn register(
         &mut self,
         lease: &Lease,
-        bytes: u64,
+        wanted: Wanted,
         waker: &Waker,
         ticket: Option<u64>,
     ) -> Poll<()> {
-        let index = lease.waiting().register(lease, bytes, waker, ticket);
+        let index = lease.waiting().register(lease, wanted, waker, ticket);
         self.0 = index.map(|index| Place {
             lease: lease.clone(),
             index,
@@ -200,11 +210,11 @@ impl Waiting {
         lock(&self.entries)
     }
 
-    /// Draws `bytes`, or queues the task: its index then.
+    /// Draws what is wanted, or queues the task: its index then.
     fn register(
         &self,
         lease: &Lease,
-        bytes: u64,
+        wanted: Wanted,
         waker: &Waker,
         ticket: Option<u64>,
     ) -> Option<u32> {
@@ -214,7 +224,7 @@ impl Waiting {
             lease.root().reclaim();
         }
         let mut entries = self.entries();
-        let index = entries.insert(lease.account(), bytes, waker, ticket);
+        let index = entries.insert(lease.account(), wanted, waker, ticket);
         let left = entries
             .draw_or_queue(index)
             .then(|| entries.remove(index).waker);
@@ -223,16 +233,18 @@ impl Waiting {
         left.is_none().then_some(index)
     }
 
-    /// The bytes that were drawn for it, at least `bytes`. `None` where it waits for another
+    /// The bytes that were drawn for it, at least those `wanted`. `None` where it waits for another
     /// amount.
-    fn poll(&self, index: u32, bytes: u64, waker: &Waker) -> Option<Poll<u64>> {
+    fn poll(&self, index: u32, wanted: Wanted, waker: &Waker) -> Option<Poll<u64>> {
         let mut entries = self.entries();
         let entry = entries.at(index);
         // A waker may own what locks this: it is dropped after the lock.
-        let (polled, dropped) = if entry.state == State::Granted && entry.bytes >= bytes {
+        let (polled, dropped) = if entry.state == State::Granted && entry.bytes >= wanted.bytes {
             let granted = entry.bytes;
             (Poll::Ready(granted), entries.remove(index).waker)
-        } else if entry.state != State::Granted && entry.bytes == bytes {
+        } else if entry.state != State::Granted
+            && (entry.bytes, entry.leaving) == (wanted.bytes, wanted.leaving)
+        {
             let is_same = entry.waker.as_ref().is_some_and(|old| old.will_wake(waker));
             let old = if is_same {
                 None
@@ -293,14 +305,21 @@ impl Entries {
         &mut self.slab[index as usize]
     }
 
-    fn insert(&mut self, account: &Account, bytes: u64, waker: &Waker, ticket: Option<u64>) -> u32 {
+    fn insert(
+        &mut self,
+        account: &Account,
+        wanted: Wanted,
+        waker: &Waker,
+        ticket: Option<u64>,
+    ) -> u32 {
         let ticket = ticket.unwrap_or(self.next_ticket);
         self.next_ticket += 1;
         self.in_use += 1;
         let entry = Entry {
             account: Some(account.clone()),
             waker: Some(waker.clone()),
-            bytes,
+            bytes: wanted.bytes,
+            leaving: wanted.leaving,
             ticket,
             prev: NONE,
             next: NONE,
@@ -413,11 +432,13 @@ impl Entries {
     /// Draws for `index` and takes it out of its queue, or leaves it in the queue of the
     /// account that refuses.
     fn draw_or_queue(&mut self, index: u32) -> bool {
-        let (account, bytes) = (self.account(index), self.at(index).bytes);
+        let account = self.account(index);
+        let Entry { bytes, leaving, .. } = *self.at(index);
         // Nobody may think meanwhile that nobody waits.
         account.waiting_tasks().count.fetch_add(1, Ordering::SeqCst);
         let is_drawn = loop {
-            let Err(level) = account.draw_unseen(bytes) else {
+            let room = account.find_room(bytes.saturating_add(leaving));
+            let Err(level) = room.and_then(|()| account.draw_unseen(bytes)) else {
                 self.unlink(index);
                 break true;
             };
@@ -494,7 +515,8 @@ impl Entries {
 impl Entry {
     /// Which of [`SIZES`] it is queued with.
     fn size(&self) -> usize {
-        let log2 = self.bytes.max(1).next_power_of_two().ilog2();
+        let bytes = self.bytes.saturating_add(self.leaving).max(1);
+        let log2 = (bytes - 1).checked_ilog2().map_or(0, |log2| log2 + 1);
         (log2.saturating_sub(BUFFER_BYTES_MIN.ilog2()) as usize).min(SIZES - 1)
     }
 }

@@ -31,6 +31,8 @@ struct Task {
     waker: Waker,
     waiter: Waiter,
     lease: Lease,
+    /// What is to be free beside.
+    leaving: usize,
     /// Its wakes when it was polled last: more since then, and its bytes are drawn.
     wakes_polled: usize,
 }
@@ -43,6 +45,7 @@ impl Task {
             wakes,
             waiter: Waiter::default(),
             lease: lease.clone(),
+            leaving: 0,
             wakes_polled: 0,
         }
     }
@@ -54,7 +57,12 @@ impl Task {
     fn poll(&mut self, bytes: usize) -> Poll<Reservation> {
         self.wakes_polled = self.wakes();
         let mut cx = Context::from_waker(&self.waker);
-        self.lease.poll_reserve(&mut cx, bytes, &mut self.waiter)
+        if self.leaving == 0 {
+            return self.lease.poll_reserve(&mut cx, bytes, &mut self.waiter);
+        }
+        let wanted = (bytes, self.leaving as u64);
+        self.lease
+            .poll_reserve_leaving(&mut cx, wanted, &mut self.waiter)
     }
 
     fn must_wait(&mut self, bytes: usize) {
@@ -200,6 +208,25 @@ fn small_requests_pass_one_that_does_not_fit() {
     assert_eq!(tasks[1].wakes(), 1);
     held.drain(..4);
     assert_eq!([0, 2].map(|index| tasks[index].wakes()), [1, 0]);
+}
+
+#[test]
+fn who_leaves_some_free_waits_for_that_and_does_not_take_it() {
+    let budget = Budget::new(64 * KIB as u64);
+    let lease = budget.root().child("bodies", None).lease();
+    let mut held = fill(&lease);
+    let mut tasks = Task::crowd(&lease, 2);
+    tasks[0].leaving = 16 * KIB;
+    tasks[0].must_wait(4 * KIB);
+    held.drain(..4);
+    assert_eq!(tasks[0].wakes(), 0, "16 KiB are free, 20 are not");
+    let passed = tasks[1].must_get(4 * KIB);
+    held.pop_front();
+    assert_eq!(tasks[0].wakes(), 0);
+    drop(passed);
+    assert_eq!(tasks[0].wakes(), 1);
+    let _got = tasks[0].must_get(4 * KIB);
+    let _rest = tasks[1].must_get(16 * KIB);
 }
 
 #[test]
@@ -409,6 +436,7 @@ fn nobody_waits_for_what_is_there() {
                     let (task, bytes) = &mut tasks[index];
                     if !task.waiter.is_waiting() || random.below(8) == 0 {
                         *bytes = (4 * KIB) << random.below(4);
+                        task.leaving = *bytes * random.below(2);
                     }
                     if let Poll::Ready(got) = task.poll(*bytes) {
                         held.push(got);
@@ -439,7 +467,7 @@ fn check_that_nobody_fits(tasks: &[(Task, usize)]) {
     let before = wakes();
     for (task, bytes) in tasks {
         let waits = task.waiter.is_waiting() && task.wakes() == task.wakes_polled;
-        assert!(!waits || task.lease.try_reserve(*bytes).is_err());
+        assert!(!waits || task.lease.try_reserve(*bytes + task.leaving).is_err());
     }
     assert_eq!(wakes(), before, "a refusal wakes nobody");
 }

@@ -16,7 +16,7 @@ use super::backlog::Backlog;
 use super::head;
 use super::priority::Priority;
 use super::turns::{Turn, Turns};
-use super::windows::Window;
+use super::windows::{Window, charged_bytes};
 use crate::exchange::Part;
 use crate::field::FieldBlock;
 use crate::head::ContentLength;
@@ -176,7 +176,7 @@ impl Incoming {
             }
         }
         let bytes = self.uncharged.as_ref().map_or(0, bytes::Bytes::len);
-        let charge = match lease.poll_reserve(cx, bytes, &mut self.waiter) {
+        let charge = match lease.poll_reserve(cx, charged_bytes(bytes), &mut self.waiter) {
             Poll::Ready(charge) => {
                 // As much may come as was taken.
                 let _ = self.stream.flow_control().release_capacity(bytes);

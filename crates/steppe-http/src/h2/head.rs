@@ -13,7 +13,7 @@ use h2::{Reason, RecvStream};
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TE};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use steppe_mem::{Buffer, Lease, OverBudget};
+use steppe_mem::{Buffer, Lease, OverBudget, Reservation};
 
 use super::websocket::{self, WEBSOCKET};
 use crate::encoder::Encoder;
@@ -79,13 +79,14 @@ pub(super) fn map_bytes(map: &HeaderMap) -> usize {
         .sum()
 }
 
-/// The head of a request.
+/// The head of a request, in memory that is `reserved`.
 pub(super) fn request(
     request: &Request<RecvStream>,
     settings: &ListenerSettings,
+    reserved: &mut Reservation,
 ) -> Result<RequestHead, Rejection> {
     let failed = |error: GatewayError| Rejection { error, read: None };
-    let (asked, mut fields) = read_request(request, settings).map_err(failed)?;
+    let (asked, mut fields) = read_request(request, settings, reserved).map_err(failed)?;
     match finish_request(request, settings, (asked, &mut fields)) {
         Ok((length, parts)) => Ok(RequestHead {
             fields,
@@ -105,6 +106,7 @@ pub(super) fn request(
 fn read_request(
     request: &Request<RecvStream>,
     settings: &ListenerSettings,
+    reserved: &mut Reservation,
 ) -> Result<(Asked, FieldBlock), GatewayError> {
     let (method, uri, headers) = (request.method().as_str(), request.uri(), request.headers());
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
@@ -117,7 +119,7 @@ fn read_request(
         return Err(too_large());
     }
     let room = bytes + authority.map_or(0, str::len) + 16;
-    let mut fields = FieldBlock::new(Buffer::take(&settings.lease, room)?, FieldList::take());
+    let mut fields = FieldBlock::new(Buffer::take_of(reserved, room)?, FieldList::take());
     let method = match request.extensions().get::<Protocol>() {
         // A stream of RFC 8441 is what an upgrade is in HTTP/1.1.
         Some(protocol) if protocol.as_str().as_bytes() == WEBSOCKET => "GET",

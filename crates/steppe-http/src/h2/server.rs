@@ -12,8 +12,8 @@ use std::time::Instant;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request as HttpRequest;
-use steppe_mem::{Reservation, Waiter};
-use steppe_net::Deadline;
+use steppe_mem::{Lease, Reservation, Waiter};
+use steppe_net::{Deadline, Transport};
 use tokio::task::spawn_local;
 
 use self::stream::ServerStream;
@@ -27,11 +27,14 @@ use super::{Http2, PREFACE, head};
 use crate::age::ages_at;
 use crate::codec::DownstreamCodec;
 use crate::config::ListenerTimeouts;
-use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
+use crate::gateway::{
+    self, Accepted, ClientContext, Completed, End, ListenerSettings, Rejected, Request,
+};
 use crate::head::ContentLength;
 use crate::limits::{
     DATA_FRAME_BUDGET, H2_CONNECTION_BYTES, H2_STREAM_BYTES, H2_STREAM_ROOM_BYTES,
-    H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LINGER, LOCAL_RESETS_MAX, STREAM_WINDOW_BYTES_MIN,
+    H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LEFT_FREE_PART, LINGER, LOCAL_RESETS_MAX,
+    STREAM_WINDOW_BYTES_MIN,
 };
 use crate::linger::linger;
 use crate::metrics::{CloseReason, CountedStream, Traffic};
@@ -120,22 +123,22 @@ async fn serve(accepted: Accepted) {
         traffic,
     } = accepted;
     let settings = client.settings();
-    let Ok(charge) = settings.lease.try_reserve(H2_CONNECTION_BYTES) else {
+    let mut transport = transport;
+    let Some(charge) = reserve(&settings, &mut transport, &deadline, Instant::now()).await else {
         client.count_closed(CloseReason::OverBudget);
-        let mut transport = transport;
         return transport.end_now(NO_ROOM);
     };
     if let Err(error) = transport.limit_unsent_bytes(H2_UNSENT_BYTES) {
         tracing::debug!(%error, "cannot limit what a socket holds unsent");
     }
     let now = Instant::now();
+    deadline.set(now, settings.timeouts.header);
     let carrier = Carrier::new(
         (transport, pending),
         (settings.lease.clone(), traffic.clone(), charge),
         PREFACE.len(),
         now,
     );
-    deadline.set(now, settings.timeouts.header);
     let windows = Windows::new(settings.lease.clone(), settings.limits.streams);
     let turns = Turns::default();
     let ended = match establish(&carrier, &deadline, &settings).await {
@@ -174,6 +177,40 @@ async fn serve(accepted: Accepted) {
             }
         }
     }
+}
+
+/// The memory of a connection; `None` where there is none in time, or its client leaves.
+async fn reserve(
+    settings: &ListenerSettings,
+    transport: &mut Transport,
+    deadline: &Deadline,
+    now: Instant,
+) -> Option<Reservation> {
+    let mut waiter = Waiter::default();
+    deadline.set(now, settings.timeouts.header);
+    poll_fn(|cx| {
+        let charge = poll_begin(cx, &settings.lease, H2_CONNECTION_BYTES, &mut waiter);
+        if let Poll::Ready(charge) = charge {
+            return Poll::Ready(Some(charge));
+        }
+        let is_closed = transport.poll_closed(cx).is_ready();
+        if is_closed || deadline.poll_passed(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Reserves `bytes` for what begins, while there is enough for those that have begun.
+fn poll_begin(
+    cx: &mut Context<'_>,
+    lease: &Lease,
+    bytes: usize,
+    waiter: &mut Waiter,
+) -> Poll<Reservation> {
+    let leaving = lease.account().limit_bytes() / LEFT_FREE_PART;
+    lease.poll_reserve_leaving(cx, (bytes, leaving), waiter)
 }
 
 /// Reads the client's preface, and sends ours.
@@ -356,19 +393,21 @@ impl ServerConnection<'_> {
     /// Begins a stream, or keeps it where it has to wait for budget.
     fn begin_stream(&mut self, cx: &mut Context<'_>, mut stream: WaitingStream) {
         let settings = self.shared.client.settings();
-        let lease = &settings.lease;
         let length = head::announced_length(&stream.request);
-        let room = lease.poll_reserve(cx, H2_STREAM_ROOM_BYTES, &mut stream.waiter);
-        let Poll::Ready(mut charge) = room else {
+        let lacking = self.shared.windows.lacking_bytes(length);
+        let bytes = H2_STREAM_ROOM_BYTES + lacking;
+        let charge = poll_begin(cx, &settings.lease, bytes, &mut stream.waiter);
+        let Poll::Ready(mut charge) = charge else {
             if stream.respond.poll_reset(cx).is_pending() {
                 self.waiting = Some(stream);
             }
             return;
         };
-        charge.shrink(H2_STREAM_ROOM_BYTES - H2_STREAM_BYTES);
+        let lacking = (lacking > 0).then(|| charge.split(lacking));
+        let room = charge.split(H2_STREAM_ROOM_BYTES - H2_STREAM_BYTES);
         let window = match length {
             ContentLength::Empty => Ok(None),
-            length => self.shared.windows.open(length).map(Some),
+            length => self.shared.windows.open(length, lacking).map(Some),
         };
         let Ok(window) = window else {
             return self.refuse_stream(stream);
@@ -380,7 +419,8 @@ impl ServerConnection<'_> {
             began_at,
             ..
         } = stream;
-        spawn_local(serve_stream(open, (request, respond, window), began_at));
+        let stream = (request, respond, window);
+        spawn_local(serve_stream((open, room), stream, began_at));
     }
 
     /// There is no memory for it: the client may send it again (RFC 9113 §8.7).
@@ -420,8 +460,9 @@ impl Drop for OpenStream {
     }
 }
 
+/// `room` is held until the exchange has taken what it begins with, lest other streams begin on it.
 async fn serve_stream(
-    open: OpenStream,
+    (open, mut room): (OpenStream, Reservation),
     (request, respond, window): (HttpRequest<RecvStream>, SendResponse<Piece>, Option<Window>),
     began_at: Instant,
 ) {
@@ -429,7 +470,7 @@ async fn serve_stream(
     let client = &*shared.client;
     let settings = client.settings();
     let deadline = client.add_deadline();
-    let read = head::request(&request, &settings);
+    let read = head::request(&request, &settings, &mut room);
     let is_to_head = request.method() == http::Method::HEAD;
     let lines = request.headers().get_all("priority").iter();
     let priority = Priority::of_request(lines.map(http::HeaderValue::as_bytes));
@@ -448,7 +489,8 @@ async fn serve_stream(
     let completed = match read {
         Ok(head) => {
             let request = Request { head, began_at };
-            gateway::run(client, &deadline, &mut stream, request).await
+            let exchange = gateway::run(client, &deadline, &mut stream, request);
+            begin_with(room, exchange).await
         }
         Err(rejection) => {
             let rejected = Rejected {
@@ -456,7 +498,8 @@ async fn serve_stream(
                 began_at,
                 request: rejection.view(),
             };
-            gateway::reject(client, &deadline, &mut stream, rejected).await
+            let exchange = gateway::reject(client, &deadline, &mut stream, rejected);
+            begin_with(room, exchange).await
         }
     };
     if completed.end == End::Aborted {
@@ -469,4 +512,16 @@ async fn serve_stream(
         Poll::Pending => deadline.poll_passed(cx),
     })
     .await;
+}
+
+/// Holds `room` while `exchange` begins.
+async fn begin_with(room: Reservation, exchange: impl Future<Output = Completed>) -> Completed {
+    let mut exchange = pin!(exchange);
+    let mut room = Some(room);
+    poll_fn(|cx| {
+        let polled = exchange.as_mut().poll(cx);
+        room = None;
+        polled
+    })
+    .await
 }

@@ -10,6 +10,9 @@
 //! Content goes on with the charge of its window where there is no other for it, and the window opens
 //! again once it is charged anew: what has come never waits for budget.
 //!
+//! A window is charged with more than its size: content stays in the memory that the `h2` crate has
+//! read frames into, in blocks that are not filled to their ends.
+//!
 //! Windows never shrink, and begin at the protocol's own 65,535: a peer may have sent more than a
 //! smaller one allows before it hears of that, and the `h2` crate (0.4.20) then owes it a
 //! WINDOW_UPDATE that it never sends.
@@ -69,6 +72,11 @@ pub(super) struct Change {
     pub(super) connection: u32,
 }
 
+/// What so much content is charged, in bytes. A frame of 16 KiB with its header takes a block of 20.
+pub(super) fn charged_bytes(content: usize) -> usize {
+    content.saturating_add(content / 4)
+}
+
 impl Windows {
     /// Of a connection of at most `streams_max` streams.
     pub(super) fn new(lease: Lease, streams_max: usize) -> Self {
@@ -90,18 +98,30 @@ impl Windows {
         })))
     }
 
-    /// A stream that may send begins: as much as its window, or as its head says.
+    /// What is charged in addition when a stream of this `length` begins, in bytes.
+    pub(super) fn lacking_bytes(&self, length: ContentLength) -> usize {
+        let sizes = self.0.borrow();
+        let wanted = sizes.wanted + sizes.wanted_by(length);
+        let charged = sizes.charge.as_ref().map_or(0, Reservation::bytes);
+        sizes.needed(wanted).saturating_sub(charged)
+    }
+
+    /// A stream that may send begins: as much as its window, or as its head says. `charge` is what it
+    /// is known to lack.
     ///
     /// # Errors
-    /// Where the connection's window allows for it, and the budget has no room.
-    pub(super) fn open(&self, length: ContentLength) -> Result<Window, OverBudget> {
+    /// Where the connection's window allows for more than is charged, and the budget has no room.
+    pub(super) fn open(
+        &self,
+        length: ContentLength,
+        charge: Option<Reservation>,
+    ) -> Result<Window, OverBudget> {
         let mut sizes = self.0.borrow_mut();
-        let bytes = match length {
-            ContentLength::Empty => 0,
-            ContentLength::Known(bytes) => bytes.min(sizes.stream.into()),
-            ContentLength::Unknown => sizes.stream.into(),
-        };
+        let bytes = sizes.wanted_by(length);
         sizes.wanted += bytes;
+        if let Some(more) = charge {
+            sizes.add(more);
+        }
         if let Err(error) = sizes.settle() {
             sizes.wanted -= bytes;
             return Err(error);
@@ -140,15 +160,31 @@ impl Windows {
 }
 
 impl Sizes {
-    /// What is to be charged: no more can come than either allows.
-    fn needed(&self) -> usize {
-        let needed = self.wanted.min(self.connection.into());
-        usize::try_from(needed.saturating_sub(self.lent)).unwrap_or(usize::MAX)
+    /// What a stream may send at first.
+    fn wanted_by(&self, length: ContentLength) -> u64 {
+        match length {
+            ContentLength::Empty => 0,
+            ContentLength::Known(bytes) => bytes.min(self.stream.into()),
+            ContentLength::Unknown => self.stream.into(),
+        }
+    }
+
+    /// What is to be charged where streams may send `wanted`: no more can come than either allows.
+    fn needed(&self, wanted: u64) -> usize {
+        let needed = wanted.min(self.connection.into());
+        charged_bytes(usize::try_from(needed.saturating_sub(self.lent)).unwrap_or(usize::MAX))
+    }
+
+    fn add(&mut self, more: Reservation) {
+        match &mut self.charge {
+            Some(charge) => charge.join(more),
+            None => self.charge = Some(more),
+        }
     }
 
     /// Charges what is needed, and gives back what is not.
     fn settle(&mut self) -> Result<(), OverBudget> {
-        let needed = self.needed();
+        let needed = self.needed(self.wanted);
         match &mut self.charge {
             Some(_) if needed == 0 => self.charge = None,
             Some(charge) if needed < charge.bytes() => charge.shrink(charge.bytes() - needed),
@@ -176,7 +212,7 @@ impl Sizes {
         if spare < STREAM_WINDOW_BYTES_MIN.into() {
             return;
         }
-        let connection = u64::from(self.connection) + spare;
+        let connection = u64::from(self.connection) + spare / 5 * 4;
         let connection = connection.min(self.wanted).min(most.into());
         let connection = u32::try_from(connection).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut self.connection, connection);
@@ -212,11 +248,12 @@ impl Window {
     /// The charge of `bytes` that have come: they go on with it. `None` where it has none for them.
     pub(super) fn lend(&mut self, bytes: usize) -> Option<Reservation> {
         let mut sizes = self.windows.0.borrow_mut();
+        let charged = charged_bytes(bytes);
         let charge = sizes
             .charge
             .as_mut()
-            .filter(|charge| charge.bytes() >= bytes)?;
-        let lent = charge.split(bytes);
+            .filter(|charge| charge.bytes() >= charged)?;
+        let lent = charge.split(charged);
         sizes.lent += bytes as u64;
         self.lent += bytes as u64;
         Some(lent)
@@ -237,11 +274,9 @@ impl Window {
     pub(super) fn poll_charge(&mut self, cx: &mut Context<'_>, waiter: &mut Waiter) -> Poll<usize> {
         let mut sizes = self.windows.0.borrow_mut();
         let bytes = usize::try_from(self.lent).unwrap_or(usize::MAX);
-        let more = ready!(sizes.lease.poll_reserve(cx, bytes, waiter));
-        match &mut sizes.charge {
-            Some(charge) => charge.join(more),
-            None => sizes.charge = Some(more),
-        }
+        let charged = charged_bytes(bytes);
+        let more = ready!(sizes.lease.poll_reserve(cx, charged, waiter));
+        sizes.add(more);
         sizes.lent -= std::mem::take(&mut self.lent);
         Poll::Ready(bytes)
     }
@@ -269,6 +304,10 @@ mod tests {
 
     const MIN: u64 = STREAM_WINDOW_BYTES_MIN as u64;
 
+    fn charged(content: u64) -> u64 {
+        content + content / 4
+    }
+
     fn windows(budget: &Budget) -> Windows {
         Windows::new(budget.root().lease(), 100)
     }
@@ -293,13 +332,19 @@ mod tests {
         let windows = windows(&budget);
         let reserved = || budget.root().reserved_bytes();
         assert_eq!((connection(&windows), reserved()), (MIN, 0));
-        let small = windows.open(ContentLength::Known(7)).expect("room");
-        assert_eq!(reserved(), 7);
-        let large = windows.open(ContentLength::Known(1 << 40)).expect("room");
-        assert_eq!(reserved(), MIN, "they share until the window is opened");
+        let small = windows.open(ContentLength::Known(7), None).expect("room");
+        assert_eq!(reserved(), charged(7));
+        let large = windows
+            .open(ContentLength::Known(1 << 40), None)
+            .expect("room");
+        assert_eq!(
+            reserved(),
+            charged(MIN),
+            "they share until the window is opened"
+        );
         let change = told(&windows, 0).expect("there is room");
         assert_eq!((change.stream, change.connection.into()), (None, MIN + 7));
-        assert_eq!(reserved(), MIN + 7);
+        assert_eq!(reserved(), charged(MIN + 7));
         drop((small, large));
         assert_eq!((reserved(), windows.0.borrow().open), (0, 0));
     }
@@ -310,31 +355,38 @@ mod tests {
         let budget = Budget::new(4 << 20);
         let windows = windows(&budget);
         let open: Vec<_> = (0..100)
-            .map(|_| windows.open(ContentLength::Unknown).expect("they share"))
+            .map(|_| {
+                windows
+                    .open(ContentLength::Unknown, None)
+                    .expect("they share")
+            })
             .collect();
         told(&windows, 0);
         let wide = connection(&windows);
         assert!(wide > (1 << 20) && wide <= 4 << 20, "{wide}");
         let reserved = || budget.root().reserved_bytes();
-        assert_eq!(reserved(), wide);
+        assert_eq!(reserved(), charged(wide));
         assert!(open.iter().all(Window::is_short));
         drop(open);
         assert_eq!(reserved(), 0);
         // The peer may send that much now, and there is no room for it.
         let _others = budget.root().lease().try_reserve(4 << 20).expect("room");
-        assert!(windows.open(ContentLength::Unknown).is_err());
-        assert!(windows.open(ContentLength::Empty).is_ok());
+        assert!(windows.open(ContentLength::Unknown, None).is_err());
+        assert!(windows.open(ContentLength::Empty, None).is_ok());
     }
 
     #[test]
     fn what_came_goes_on_with_its_charge_and_the_window_waits() {
         let budget = Budget::new(4 << 20);
         let windows = windows(&budget);
-        let mut window = windows.open(ContentLength::Unknown).expect("room");
-        let others = budget.root().lease().try_reserve((4 << 20) - 65_535);
+        let mut window = windows.open(ContentLength::Unknown, None).expect("room");
+        let others = budget
+            .root()
+            .lease()
+            .try_reserve((4 << 20) - charged_bytes(65_535));
         let _others = others.expect("room");
         let lent = window.lend(10_000).expect("it is charged");
-        assert_eq!(lent.bytes(), 10_000);
+        assert_eq!(lent.bytes(), 12_500);
         let mut cx = Context::from_waker(Waker::noop());
         let mut waiter = Waiter::default();
         assert!(window.poll_charge(&mut cx, &mut waiter).is_pending());
@@ -346,14 +398,14 @@ mod tests {
         );
         assert!(!window.has_lent() && window.lend(60_000).is_some());
         drop(window);
-        assert_eq!(budget.root().reserved_bytes(), (4 << 20) - 65_535);
+        assert_eq!(budget.root().reserved_bytes(), (4 << 20) - charged(MIN));
     }
 
     #[test]
     fn a_change_is_told_until_the_peer_has_it() {
         let budget = Budget::new(256 << 20);
         let windows = windows(&budget);
-        let _window = windows.open(ContentLength::Unknown).expect("room");
+        let _window = windows.open(ContentLength::Unknown, None).expect("room");
         assert_eq!(told(&windows, 0), None);
         let mut untold = None;
         windows.tell(4 * MIN, |change| {
@@ -370,7 +422,7 @@ mod tests {
     fn windows_grow_while_there_is_room() {
         let budget = Budget::new(256 << 20);
         let windows = windows(&budget);
-        let first = windows.open(ContentLength::Unknown).expect("room");
+        let first = windows.open(ContentLength::Unknown, None).expect("room");
         let mut content = 0;
         let mut grow = |windows: &Windows| {
             let mut changes = 0;
@@ -389,18 +441,22 @@ mod tests {
         let stream = u64::from(windows.0.borrow().stream);
         assert_eq!(stream, (64 << 20) / 100);
         let reserved = || budget.root().reserved_bytes();
-        assert_eq!((reserved(), connection(&windows)), (stream, stream));
-        let second = windows.open(ContentLength::Unknown).expect("room");
+        assert_eq!(
+            (reserved(), connection(&windows)),
+            (charged(stream), stream)
+        );
+        let second = windows.open(ContentLength::Unknown, None).expect("room");
         told(&windows, 1000 * MIN);
-        assert_eq!((reserved(), connection(&windows)), (2 * stream, 2 * stream));
+        let both = 2 * stream;
+        assert_eq!((reserved(), connection(&windows)), (charged(both), both));
         drop(first);
-        assert_eq!(reserved(), stream);
+        assert_eq!(reserved(), charged(stream));
         drop(second);
         assert_eq!(reserved(), 0);
         // Others have more than half.
         let windows = Windows::new(budget.root().lease(), 100);
         let _others = budget.root().lease().try_reserve(160 << 20).expect("room");
-        let _third = windows.open(ContentLength::Unknown).expect("room");
+        let _third = windows.open(ContentLength::Unknown, None).expect("room");
         assert_eq!(grow(&windows), 0);
     }
 }

@@ -71,7 +71,7 @@ impl Shared {
     /// # Errors
     /// The budget has no room for it.
     pub(super) fn open_window(&self, length: ContentLength) -> Result<Window, OverBudget> {
-        let window = self.windows.open(length)?;
+        let window = self.windows.open(length, None)?;
         if self.windows.is_untold()
             && let Some(task) = &*self.task.borrow()
         {
