@@ -106,6 +106,7 @@ fn needs_certificate(soak: &Soak) -> bool {
         "gateway-h2-baseline",
         "gateway-tls-stress",
         "gateway-protocols-stress",
+        "gateway-leaks",
     ]
     .contains(&soak.name)
 }

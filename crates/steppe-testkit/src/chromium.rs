@@ -87,6 +87,15 @@ impl Chromium {
         assert_eq!(gone["errorText"], Value::Null, "{url}");
     }
 
+    /// Takes any certificate from now on: an authority can't be given by an option.
+    #[track_caller]
+    pub fn trust_any_certificate(&mut self) {
+        self.call(
+            "Security.setIgnoreCertificateErrors",
+            json!({ "ignore": true }),
+        );
+    }
+
     /// Shows the page as a screen of this size would, a phone's if `width` is that of one.
     #[track_caller]
     pub fn resize(&mut self, width: u32, height: u32) {

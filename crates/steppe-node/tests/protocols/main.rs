@@ -4,6 +4,7 @@
 //! says which. Every change passes four pairs, in which each protocol is on either side once;
 //! `STEPPE_LONG=1` runs all sixteen.
 
+mod browser;
 mod clients;
 mod content;
 mod fields;
