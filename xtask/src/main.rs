@@ -9,6 +9,7 @@ mod package;
 mod process;
 mod proofs;
 mod report;
+mod sanitize;
 mod scanners;
 mod soak;
 mod tidy;
@@ -45,7 +46,7 @@ enum Task {
     },
     /// Fuzz parsers with libFuzzer, on the stable toolchain
     Fuzz(FuzzArgs),
-    /// The allocator under loom, Miri and ThreadSanitizer
+    /// The allocator under loom, Miri and ThreadSanitizer, the node under AddressSanitizer
     Prove,
     /// Run the lab's scenarios, about 35 minutes in all
     Soak {

@@ -1,4 +1,5 @@
-//! The allocator under tools that see what tests can't: loom, Miri and ThreadSanitizer.
+//! The allocator under tools that see what tests can't: loom, Miri and ThreadSanitizer; and the node
+//! under AddressSanitizer ([`sanitize`]).
 //!
 //! Loom tries every order of threads' steps on the lock, the depots and the heaps; Miri watches
 //! every access through a pointer; ThreadSanitizer every pair of accesses that nothing orders. Each
@@ -14,7 +15,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::report::{Outcome, Report};
-use crate::{process, tiers};
+use crate::{process, sanitize, tiers};
 
 const PACKAGE: [&str; 3] = ["--locked", "--package", "steppe-malloc"];
 /// Interior mutability as a whole, not byte by byte: the map of units alone has four million cells.
@@ -47,6 +48,7 @@ pub fn long_steps(report: &mut Report) {
     report.step("malloc: Miri", miri);
     report.step("malloc: ThreadSanitizer", sanitizer);
     report.step("malloc: ThreadSanitizer sees a planted race", planted_race);
+    sanitize::steps(report);
 }
 
 fn loom() -> Result<Outcome> {

@@ -1,0 +1,140 @@
+//! The node under AddressSanitizer: every binary of its integration tests, and the node that they
+//! start, is built with it.
+//!
+//! What counts is what the sanitizer says, by files that each process writes: tests that bound memory
+//! or time fail under it, which takes twice of both, and they pass without it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process;
+use crate::report::{Outcome, Report, TestCounts};
+
+const FLAGS: [&str; 2] = [
+    "-Zsanitizer=address",
+    // The standard library is built without.
+    "-Cunsafe-allow-abi-mismatch=sanitizer",
+];
+
+/// Tests that are about memory alone, or about our own allocator, which this build is without.
+const LEFT_OUT: [&str; 6] = [
+    "allocator",
+    "config_memory",
+    "heap_profile",
+    "memory",
+    "memory_attribution",
+    "reload_memory",
+];
+
+/// Of the others, so many pass: fewer mean that the node did not run.
+const PASSED_MIN: usize = 400;
+
+/// Reads what it has freed.
+const PLANTED: &str = "fn main() {
+    let bytes = vec![7_u8; 640];
+    let freed = std::hint::black_box(bytes.as_ptr());
+    drop(bytes);
+    // SAFETY: none, which is to be found.
+    println!(\"{}\", unsafe { freed.read_volatile() });
+}";
+
+pub fn steps(report: &mut Report) {
+    report.step("node: AddressSanitizer", tests);
+    report.step("node: AddressSanitizer sees a planted error", planted);
+}
+
+fn tests() -> Result<Outcome> {
+    let target = process::target_directory().join("asan");
+    let reports = empty(&target.join("reports"))?;
+    let mut test = process::cargo(&["test", "--locked", "--no-fail-fast"]);
+    test.args(["--target", &process::host_triple()?]);
+    test.args(["--package", "steppe-node", "--no-default-features"]);
+    test.args(["--features", "alloc-system", "--bins", "--lib"]);
+    for name in names()? {
+        test.args(["--test", &name]);
+    }
+    test.env("CARGO_TARGET_DIR", &target)
+        // The flags are unstable in name; what they ask for comes with every toolchain.
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"))
+        .env("ASAN_OPTIONS", options(&reports));
+    let mut counts = TestCounts::default();
+    process::run_and_watch(&mut test, |line| counts.add_result_line(line))?;
+    let said = read(&reports)?;
+    ensure!(said.is_empty(), "{said}");
+    ensure!(
+        counts.passed >= PASSED_MIN,
+        "only {} tests passed",
+        counts.passed
+    );
+    Ok(Outcome::Passed)
+}
+
+/// What can't see an error says nothing by its silence.
+fn planted() -> Result<Outcome> {
+    let target = process::target_directory().join("asan");
+    let reports = empty(&target.join("planted"))?;
+    let (source, program) = (reports.join("planted.rs"), reports.join("program"));
+    fs::write(&source, PLANTED)?;
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--edition", "2024", "-g"]).args(FLAGS);
+    rustc.arg(&source).arg("-o").arg(&program);
+    process::run(
+        rustc
+            .current_dir(process::root())
+            .env("RUSTC_BOOTSTRAP", "1"),
+    )?;
+    fs::remove_file(source)?;
+    let status = Command::new(&program)
+        .env("ASAN_OPTIONS", options(&reports))
+        .status()?;
+    fs::remove_file(program)?;
+    let said = read(&reports)?;
+    ensure!(
+        !status.success() && said.contains("heap-use-after-free"),
+        "nothing was seen: {said}"
+    );
+    Ok(Outcome::Passed)
+}
+
+/// Each process writes what is wrong into a file of its own: what it prints is not always read.
+fn options(reports: &Path) -> String {
+    format!("log_path={}/report", reports.display())
+}
+
+fn names() -> Result<Vec<String>> {
+    let folder = process::root().join("crates/steppe-node/tests");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_test = path.extension().is_some_and(|extension| extension == "rs")
+            || path.join("main.rs").exists();
+        let name = path.file_stem().and_then(|name| name.to_str());
+        let name = name.context("tests have names")?;
+        if is_test && !LEFT_OUT.contains(&name) {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn empty(folder: &Path) -> Result<std::path::PathBuf> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    Ok(folder.to_owned())
+}
+
+/// All that was reported.
+fn read(reports: &Path) -> Result<String> {
+    let mut said = String::new();
+    for entry in fs::read_dir(reports)? {
+        said += &String::from_utf8_lossy(&fs::read(entry?.path())?);
+    }
+    Ok(said)
+}
