@@ -214,7 +214,7 @@ pub struct Route {
     pub hosts: Vec<HostPattern>,
     /// The path, after normalization.
     pub path: PathPattern,
-    /// Any of these methods (case-sensitive tokens); empty: every method.
+    /// Any of these methods (case-sensitive tokens); empty: every method but CONNECT.
     pub methods: Vec<String>,
     /// Fields that must be there with just this value; names in lower case.
     pub headers: Vec<(String, String)>,

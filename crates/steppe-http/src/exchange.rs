@@ -74,7 +74,7 @@ pub trait Source {
 /// 3. [`Downstream::put_interim`], any number of times, each after [`Sink::can_put`].
 /// 4. [`Downstream::put_head`] once, after [`Sink::can_put`]; then content by
 ///    [`Sink::put`], up to [`Part::End`].
-/// 5. [`Downstream::start_tunnel`] right after a head with 101: from then on parts
+/// 5. [`Downstream::start_tunnel`] right after a head that is a tunnel: from then on parts
 ///    are bytes both ways, until each end has come.
 /// 6. [`Downstream::poll_gone`] at any time before 5.
 /// 7. [`Downstream::retract`] at any time before [`Part::End`] was flushed; where it
@@ -118,7 +118,7 @@ pub trait Downstream: Sink + Source {
 ///    from then on.
 /// 3. `poll_head` until it gave a final head (not 1xx, or 101); then
 ///    [`Source::poll_part`], up to [`Part::End`].
-/// 4. [`Upstream::start_tunnel`] right after a final head with 101: from then on
+/// 4. [`Upstream::start_tunnel`] right after a final head that is a tunnel: from then on
 ///    parts are bytes both ways, until each end has come.
 pub trait Upstream: Sink + Source {
     /// Starts a request. Its content follows as parts, replayed ones included.

@@ -97,6 +97,8 @@ pub struct ResponseHead {
     pub(crate) reason: Span,
     /// The protocol that the connection goes on as, after 101.
     pub(crate) upgrade: Option<Span>,
+    /// It says yes to CONNECT.
+    pub(crate) is_connected: bool,
 }
 
 impl Announced {
@@ -208,6 +210,18 @@ impl RequestHead {
             .map(|upgrade| upgrade.of(self.fields.bytes()))
     }
 
+    /// It asks for a tunnel to what its authority names (RFC 9110 §9.3.6).
+    #[must_use]
+    pub fn is_connect(&self) -> bool {
+        self.method() == b"CONNECT"
+    }
+
+    /// What follows its answer may be bytes both ways.
+    #[must_use]
+    pub fn asks_for_tunnel(&self) -> bool {
+        self.upgrade().is_some() || self.is_connect()
+    }
+
     /// What an access log sees of it.
     #[must_use]
     pub fn view(&self) -> RequestView<'_> {
@@ -245,6 +259,7 @@ impl ResponseHead {
             length,
             reason,
             upgrade: None,
+            is_connected: false,
         })
     }
 
@@ -269,6 +284,21 @@ impl ResponseHead {
     /// Content is bytes both ways after this head.
     #[must_use]
     pub fn is_tunnel(&self) -> bool {
-        self.status == 101
+        self.status == 101 || self.is_connected
+    }
+
+    /// Makes it the answer to CONNECT that it is, where it says yes: it has no content, whatever it
+    /// says of that, and bytes both ways follow it (RFC 9110 §9.3.6).
+    pub(crate) fn answer_connect(&mut self) {
+        if (200..300).contains(&self.status) {
+            self.is_connected = true;
+            self.length = ContentLength::Empty;
+            self.fields.remove_where(|id| id == FieldId::ContentLength);
+        }
+    }
+
+    /// Whether a client that asked by CONNECT would take it for a tunnel, which it is not.
+    pub(crate) fn is_false_yes(&self) -> bool {
+        (200..300).contains(&self.status) && !self.is_connected
     }
 }

@@ -69,6 +69,7 @@ impl Responding {
             length,
             reason,
             upgrade: None,
+            is_connected: false,
         };
         Ok(Self {
             head: Some(head),

@@ -29,7 +29,7 @@ pub(crate) fn resolve(
 ) -> Result<RequestParts, GatewayError> {
     let method = asked.method;
     if method.of(fields.bytes()) == b"CONNECT" {
-        return Err(GatewayError::downstream(CloseReason::Unsupported, 501));
+        return resolve_connect(asked, fields);
     }
     let named = host_field(asked.version, fields)?;
     let (in_target, path) = split_authority(asked.target, fields.bytes())?;
@@ -54,6 +54,28 @@ pub(crate) fn resolve(
         authority,
         host,
         upgrade,
+    })
+}
+
+/// A target in authority-form: host and port (RFC 9112 §3.2.3).
+fn resolve_connect(asked: Asked, fields: &mut FieldBlock) -> Result<RequestParts, GatewayError> {
+    let named = host_field(asked.version, fields)?;
+    let bytes = fields.bytes();
+    let text = asked.target.of(bytes);
+    let parsed = Authority::parse(text).map_err(|_| bad_request())?;
+    let is_other = named.is_some_and(|named| !named.of(bytes).eq_ignore_ascii_case(text));
+    if parsed.host.is_empty() || parsed.port.is_none() || is_other {
+        return Err(bad_request());
+    }
+    Ok(RequestParts {
+        method: asked.method,
+        target: asked.target,
+        // What routes see of it.
+        path: fields.put(b"/")?,
+        query: None,
+        authority: asked.target,
+        host: host_of(asked.target, fields.bytes())?,
+        upgrade: None,
     })
 }
 

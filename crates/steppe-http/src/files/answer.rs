@@ -228,6 +228,7 @@ impl<'a> Draft<'a> {
             length,
             reason: self.reason,
             upgrade: None,
+            is_connected: false,
         };
         Answer { head, content }
     }

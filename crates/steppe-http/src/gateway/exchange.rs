@@ -328,6 +328,9 @@ impl Exchange {
         }
         if let Some(port) = client.settings().redirect_https {
             log.set_report(&snapshot.no_route);
+            if head.is_connect() {
+                return self.refuse_connect(client, down);
+            }
             return match redirect::to_https(&head, port) {
                 Some(location) => self.respond(client, down, 308, &[("location", &location)]),
                 None => self.refuse(client, down, GatewayError::bad_request(), &[]),
@@ -407,6 +410,15 @@ impl Exchange {
         MaxForwards::count_down(method, &mut head.fields)
     }
 
+    /// No route is for it.
+    fn refuse_connect<D>(&mut self, client: &ClientContext, down: &mut D)
+    where
+        D: Downstream + ?Sized,
+    {
+        let error = GatewayError::downstream(CloseReason::Unsupported, 501);
+        self.refuse(client, down, error, &[]);
+    }
+
     fn refuse_unrouted<D>(
         &mut self,
         client: &ClientContext,
@@ -418,6 +430,7 @@ impl Exchange {
         D: Downstream + ?Sized,
     {
         match no_route {
+            _ if head.is_connect() => self.refuse_connect(client, down),
             NoRoute::NotFound => self.respond(client, down, 404, &[]),
             NoRoute::MethodNotAllowed => {
                 let allowed = allowed_methods(client, snapshot, head);

@@ -50,7 +50,7 @@ impl Replay {
     /// that may be after where asking twice is not what asking once is.
     pub(super) fn begin(&mut self, head: &RequestHead, otherwise: Repeats) {
         self.forget();
-        let may_be_kept = head.upgrade().is_none()
+        let may_be_kept = !head.asks_for_tunnel()
             // Else it names its first server as its host.
             && !head.authority().is_empty()
             && may_be_kept(head.length);

@@ -37,6 +37,8 @@ struct ClientConnection {
     writer: Writer,
     lease: Lease,
     is_to_head: bool,
+    /// The request is CONNECT.
+    is_to_connect: bool,
     /// The protocols that the request asks to go on as.
     asked_to_upgrade: Option<Buffer>,
     /// It had been idle before this request.
@@ -95,6 +97,7 @@ impl ClientConnection {
             writer: Writer::default(),
             lease,
             is_to_head: false,
+            is_to_connect: false,
             asked_to_upgrade: None,
             is_reused: false,
             has_response_begun: false,
@@ -145,14 +148,18 @@ impl ClientConnection {
             self.check_upgrade(answered)?;
         }
         fields.strip_hop_by_hop();
-        let head = ResponseHead {
+        let mut head = ResponseHead {
             fields,
             version: line.version,
             status: line.status,
             length: framing.length.into(),
             reason: line.reason,
             upgrade,
+            is_connected: false,
         };
+        if self.is_to_connect {
+            head.answer_connect();
+        }
         if head.is_interim() {
             self.interim_count += 1;
         } else {
@@ -266,6 +273,7 @@ impl Upstream for ClientConnection {
         };
         self.lease = lease.clone();
         self.is_to_head = head.method() == b"HEAD";
+        self.is_to_connect = head.is_connect();
         self.has_response_begun = false;
         self.is_request_put = false;
         self.keep_alive = false;

@@ -87,7 +87,11 @@ pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer
     Encoder::encode(lease, room_for(&head.fields), |out| {
         out.put(head.method());
         out.put(b" ");
-        out.put(head.path());
+        out.put(if head.is_connect() {
+            head.authority()
+        } else {
+            head.path()
+        });
         if let Some(query) = head.query() {
             out.put(b"?");
             out.put(query);
@@ -127,7 +131,7 @@ pub fn response(
 ) -> Result<Buffer, OverBudget> {
     Encoder::encode(lease, room_for(&head.fields), |out| {
         out.status_line(head.status, head.reason());
-        let can_have_content = head.status >= 200 && head.status != 204;
+        let can_have_content = head.status >= 200 && head.status != 204 && !head.is_tunnel();
         let is_ours = announced == Announced::Content || !can_have_content;
         out.fields(&head.fields, |id| id == FieldId::ContentLength && is_ours);
         if length == BodyLength::Empty && is_ours && can_have_content {
@@ -142,7 +146,7 @@ pub fn response(
                 out.line(b"connection", b"upgrade");
                 out.line(b"upgrade", protocol);
             }
-            (None, _) if head.status < 200 => {}
+            (None, _) if head.status < 200 || head.is_tunnel() => {}
             (None, Persistence::Default) => {}
             (None, Persistence::KeepAlive) => out.line(b"connection", b"keep-alive"),
             (None, Persistence::Close) => out.line(b"connection", b"close"),

@@ -64,6 +64,7 @@ pub(super) struct ServerSide {
 struct RequestState {
     version: Version,
     is_head: bool,
+    is_connect: bool,
     keep_alive: bool,
     /// When its first bytes were seen.
     began_at: Instant,
@@ -133,6 +134,7 @@ impl ServerConnection {
             request: RequestState {
                 version: Version::Http11,
                 is_head: false,
+                is_connect: false,
                 keep_alive: true,
                 began_at: Instant::now(),
             },
@@ -220,6 +222,7 @@ impl ServerSide {
         self.request = RequestState {
             version: Version::Http11,
             is_head: false,
+            is_connect: false,
             keep_alive: false,
             began_at: now,
         };
@@ -232,6 +235,7 @@ impl ServerSide {
     ) -> Result<RequestHead, HeadError> {
         self.request.version = line.version;
         self.request.is_head = line.method.of(fields.bytes()) == b"HEAD";
+        self.request.is_connect = line.method.of(fields.bytes()) == b"CONNECT";
         let mut fields = fields;
         match self.read_head(&line, &mut fields) {
             Ok(read) => Ok(RequestHead {
@@ -272,7 +276,11 @@ impl ServerSide {
         };
         let parts = target::resolve(asked, upgrade, fields)?;
         self.begin_content(framing.length)?;
-        self.request.keep_alive = framing.keep_alive;
+        // What comes behind CONNECT is no request, whatever the answer.
+        self.request.keep_alive = framing.keep_alive && !self.request.is_connect;
+        if self.request.is_connect && framing.length != BodyLength::Empty {
+            return Err(GatewayError::bad_request());
+        }
         Ok(ReadHead {
             length: framing.length,
             takes_trailers,
@@ -392,6 +400,9 @@ impl Downstream for ServerSide {
     }
 
     fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+        if self.request.is_connect && head.is_false_yes() {
+            return Err(GatewayError::bad_response());
+        }
         let length = self.delimited(head);
         let persistence = match length {
             BodyLength::UntilEnd if !head.is_tunnel() => Persistence::Close,

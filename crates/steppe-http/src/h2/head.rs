@@ -123,7 +123,12 @@ fn read_request(
     let method = match request.extensions().get::<Protocol>() {
         // A stream of RFC 8441 is what an upgrade is in HTTP/1.1.
         Some(protocol) if protocol.as_str().as_bytes() == WEBSOCKET => "GET",
-        _ => method,
+        Some(_) => return Err(GatewayError::downstream(CloseReason::Unsupported, 501)),
+        None => method,
+    };
+    let target = match authority {
+        Some(authority) if method == "CONNECT" => authority,
+        _ => target,
     };
     let asked = Asked {
         method: fields.put(method.as_bytes())?,
@@ -166,6 +171,9 @@ fn finish_request(
     };
     let length = match content_length(request.headers())? {
         _ if upgrade.is_some() => ContentLength::Empty,
+        // What it sends is for after the answer.
+        None if request.method() == Method::CONNECT => ContentLength::Empty,
+        Some(_) if request.method() == Method::CONNECT => return Err(GatewayError::bad_request()),
         _ if request.body().is_end_stream() => ContentLength::Empty,
         Some(bytes) if bytes > settings.limits.body_bytes => {
             return Err(GatewayError::downstream(CloseReason::BodyTooLarge, 413));
@@ -262,8 +270,9 @@ pub(super) fn map_of(trailers: &FieldBlock) -> HeaderMap {
 /// A response's head.
 pub(super) fn response(head: &ResponseHead, announced: Announced) -> Response<()> {
     let mut response = Response::new(());
-    *response.status_mut() = status(if head.is_tunnel() { 200 } else { head.status });
-    let has_content = head.status >= 200 && head.status != 204;
+    let is_upgrade = head.status == 101;
+    *response.status_mut() = status(if is_upgrade { 200 } else { head.status });
+    let has_content = head.status >= 200 && head.status != 204 && !head.is_tunnel();
     let is_ours = announced == Announced::Content || !has_content;
     let map = response.headers_mut();
     append_to(map, &head.fields, |id, _| {
@@ -276,7 +285,7 @@ pub(super) fn response(head: &ResponseHead, announced: Announced) -> Response<()
             ContentLength::Unknown => {}
         }
     }
-    if head.is_tunnel() {
+    if is_upgrade {
         map.remove("sec-websocket-accept");
     }
     if head.status >= 200 && !head.fields.has(FieldId::Date) {
@@ -316,6 +325,7 @@ pub(super) fn response_head<T>(
         length: ContentLength::Empty,
         reason,
         upgrade: None,
+        is_connected: false,
     })
 }
 
@@ -356,10 +366,13 @@ pub(super) fn outgoing_request(
     }
     let mut parts = http::uri::Parts::default();
     let is_tunnel = head.upgrade().is_some();
-    parts.scheme = Some(scheme.clone());
     parts.authority = Some(head.host_for(server).try_into().map_err(|_| invalid())?);
-    parts.path_and_query =
-        Some(PathAndQuery::from_maybe_shared(Bytes::from(target)).map_err(|_| invalid())?);
+    // RFC 9113 §8.5: CONNECT has no more than an authority.
+    if !head.is_connect() {
+        parts.scheme = Some(scheme.clone());
+        parts.path_and_query =
+            Some(PathAndQuery::from_maybe_shared(Bytes::from(target)).map_err(|_| invalid())?);
+    }
     let mut request = Request::new(());
     *request.method_mut() = if is_tunnel {
         let protocol = Protocol::from_static("websocket");

@@ -482,9 +482,10 @@ async fn serve_stream(
         stream.answer_to_head();
     }
     if let Ok(read) = &read
-        && let Some(key) = head::key_of(read).filter(|_| read.upgrade().is_some())
+        && read.asks_for_tunnel()
     {
-        stream.ask_for_tunnel(key.to_vec());
+        let key = head::key_of(read).filter(|_| !read.is_connect());
+        stream.ask_for_tunnel(key.map(<[u8]>::to_vec));
     }
     let completed = match read {
         Ok(head) => {

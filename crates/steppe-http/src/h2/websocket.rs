@@ -21,8 +21,8 @@ pub(super) const ACCEPT: &[u8] = b"sec-websocket-accept";
 /// Whether a stream's content is bytes both ways.
 pub(super) enum Tunnel {
     No,
-    /// It is asked for; what the handshake of HTTP/1.1 has as its key.
-    Asked(Vec<u8>),
+    /// It is asked for; of a WebSocket, what the handshake of HTTP/1.1 has as its key.
+    Asked(Option<Vec<u8>>),
     Begun,
 }
 

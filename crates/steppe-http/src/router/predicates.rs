@@ -63,7 +63,9 @@ impl Predicates {
             return Verdict::Fails;
         }
         let is_named = |method: &String| method.as_bytes() == request.method;
-        if self.methods.is_empty() || self.methods.iter().any(is_named) {
+        // A tunnel is for routes that name it.
+        let is_any = self.methods.is_empty() && request.method != b"CONNECT";
+        if is_any || self.methods.iter().any(is_named) {
             Verdict::Holds
         } else {
             Verdict::OtherMethod

@@ -359,7 +359,8 @@ pub(super) fn name(text: &str) -> Read<String> {
 /// RFC 9110 §9.1: a token, case-sensitive.
 pub(super) fn method(text: &str) -> Read<String> {
     if text == "*" {
-        return Err(Refusal::new("`*` is not a method").help("leave `methods` out: every method"));
+        return Err(Refusal::new("`*` is not a method")
+            .help("leave `methods` out: every method but CONNECT"));
     }
     if is_token(text.as_bytes()) {
         return Ok(text.to_owned());

@@ -451,7 +451,7 @@ static ROUTE: Table = Table {
         Key::new(
             "methods",
             Kind::List(&Kind::Text(Form::Method), 1),
-            "Any of these methods; without it every method.",
+            "Any of these methods; without it every method but CONNECT.",
         ),
         Key::new(
             "headers",

@@ -89,7 +89,57 @@ function http2s() {
   }
 }
 
-if (protocol === 'h2') {
+// By CONNECT, URL's host and port: CONTENT is sent when the tunnel is there, and comes back.
+function converse(stream) {
+  keep(stream);
+  stream.on('data', () => {
+    if (got.text.length === content.length) {
+      stream.end();
+    }
+  });
+  stream.on('end', () => end());
+  stream.write(content);
+}
+
+function connect1() {
+  // The port of the tunnel stands in FIELDS: it is not where the gateway listens.
+  const path = `${url.hostname}:${fields.port}`;
+  const options = { host, port: url.port, path, method, headers: { host: path }, ca, servername: url.hostname };
+  const request = (url.protocol === 'https:' ? https : http).request(options);
+  request.on('connect', (response, socket) => {
+    got.status = response.statusCode;
+    got.fields = response.headers;
+    if (got.status === 200) {
+      converse(socket);
+    } else {
+      end();
+    }
+  });
+  request.on('error', end);
+  request.end();
+}
+
+function connect2() {
+  const session = http2.connect(`${url.protocol}//${host}:${url.port}`, { ca, servername: url.hostname });
+  session.on('error', end);
+  const stream = session.request({ ':method': method, ':authority': `${url.hostname}:${fields.port}` });
+  stream.on('error', end);
+  stream.on('response', (response) => {
+    got.status = response[':status'];
+    got.fields = response;
+    if (got.status === 200) {
+      converse(stream);
+    } else {
+      end();
+    }
+  });
+}
+
+if (method === 'CONNECT' && protocol === 'h2') {
+  connect2();
+} else if (method === 'CONNECT') {
+  connect1();
+} else if (protocol === 'h2') {
   http2s();
 } else {
   http1();

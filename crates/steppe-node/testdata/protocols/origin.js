@@ -6,6 +6,7 @@ const fs = require('node:fs');
 const http = require('node:http');
 const http2 = require('node:http2');
 const https = require('node:https');
+const net = require('node:net');
 
 // 1 MB that repeats itself at no power of two.
 const BIG = Buffer.from(Array.from({ length: 1_000_000 }, (_, at) => at % 251));
@@ -165,6 +166,40 @@ function expected(request, response) {
   serve(request, response);
 }
 
+// A tunnel to port 7 sends back what it is sent (RFC 862), one to port 80 ends at our own HTTP/1.1; another is refused.
+function connect(authority, stream, answer) {
+  if (authority.endsWith(':7')) {
+    answer(200);
+    stream.pipe(stream);
+  } else if (authority.endsWith(':80')) {
+    const server = net.connect(Number(process.argv[2]), '127.0.0.1', () => {
+      answer(200);
+      stream.pipe(server).pipe(stream);
+    });
+    server.on('error', () => stream.destroy());
+  } else {
+    answer(403);
+    stream.end();
+  }
+}
+
+function connectHttp1(request, socket, head) {
+  socket.on('error', () => {});
+  connect(request.url, socket, (status) => {
+    const length = status === 200 ? '' : 'Content-Length: 0\r\n';
+    socket.write(`HTTP/1.1 ${status} So\r\n${length}X-Seen: ${request.headers.host}\r\n\r\n`);
+    if (head.length > 0) {
+      socket.unshift(head);
+    }
+  });
+}
+
+function connectHttp2(request, { stream }) {
+  stream.on('error', () => {});
+  const authority = request.headers[':authority'];
+  connect(authority, stream, (status) => stream.respond({ ':status': status, 'x-seen': authority }));
+}
+
 const keys = { cert: fs.readFileSync('cert.pem'), key: fs.readFileSync('key.pem') };
 const servers = [
   http.createServer(serve),
@@ -175,5 +210,6 @@ const servers = [
 process.argv.slice(2).forEach((port, at) => {
   const server = servers[at];
   server.on('checkContinue', expected);
+  server.on('connect', at < 2 ? connectHttp1 : connectHttp2);
   server.listen(Number(port), '127.0.0.1', () => console.log(`listens on ${port}`));
 });

@@ -298,12 +298,23 @@ fn hosts_beside_authorities() {
     expect_each(&bench, &rows, &[Told::Status(400)]);
 }
 
-/// Nobody asked for tunnels.
+/// No route names it.
 #[test]
-fn connect_is_not_implemented() {
+fn connect_is_refused() {
     let bench = Bench::start("");
     let short = FieldSection::default().field(":method", "CONNECT");
     let rows = [("CONNECT", short.field(":authority", "a:443"))];
+    expect_each(&bench, &rows, &[Told::Status(501)]);
+}
+
+/// A server that knows no WebSockets answers with a page: as 200 that would be a tunnel (RFC 8441 §5).
+#[test]
+fn what_is_no_upgrade_opens_no_tunnel() {
+    let bench = Bench::start("");
+    let asked = |protocol| with(":method", b"CONNECT").field(":protocol", protocol);
+    let answer = connect(&bench.node).exchange(&asked("websocket"));
+    assert_eq!(answer.status, Some(502));
+    let rows = [("another protocol", asked("connect-udp"))];
     expect_each(&bench, &rows, &[Told::Status(501)]);
 }
 

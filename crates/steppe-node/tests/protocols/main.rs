@@ -13,6 +13,7 @@ mod priority;
 mod site;
 mod spec;
 mod streams;
+mod tunnels;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -57,7 +57,9 @@ fn upstream(up: Upstream, port: &Port) -> String {
     format!(
         "[http.upstream.{name}]\nservers = [\"{address}\"]\nprotocol = \"{name}\"\n{tls}\
          timeouts = {{ connect = \"15s\" }}\nkeepalive = 100\n\
-         [[http.route]]\nname = \"{name}\"\nhost = \"{host}\"\nupstream = \"{name}\"\n"
+         [[http.route]]\nname = \"{name}\"\nhost = \"{host}\"\nupstream = \"{name}\"\n\
+         [[http.route]]\nname = \"tunnels-{name}\"\nhost = \"{host}\"\nmethods = [\"CONNECT\"]\n\
+         upstream = \"{name}\"\n"
     )
 }
 

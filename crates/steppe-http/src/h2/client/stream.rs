@@ -73,8 +73,8 @@ impl ClientStream {
         let Some(mut requests) = self.requests.take() else {
             return Err(GatewayError::over_budget());
         };
-        let is_tunnel = !matches!(self.tunnel, Tunnel::No);
-        if is_tunnel && !requests.is_extended_connect_protocol_enabled() {
+        let is_extended = matches!(self.tunnel, Tunnel::Asked(Some(_)));
+        if is_extended && !requests.is_extended_connect_protocol_enabled() {
             // RFC 8441 §3: it has not said that it takes them.
             return Err(GatewayError::upstream(CloseReason::Unsupported, 501));
         }
@@ -223,10 +223,11 @@ impl Upstream for ClientStream {
         self.charge = Some(lease.try_reserve(H2_UPSTREAM_STREAM_BYTES)?);
         self.lease = Some(lease.clone());
         self.is_to_head = head.method() == b"HEAD";
-        let is_tunnel = head.upgrade().is_some();
+        let is_tunnel = head.asks_for_tunnel();
+        let is_extended = is_tunnel && !head.is_connect();
         if is_tunnel {
-            let key = head::key_of(head).unwrap_or_default().to_vec();
-            self.tunnel = Tunnel::Asked(key);
+            let key = || head::key_of(head).unwrap_or_default().to_vec();
+            self.tunnel = Tunnel::Asked(is_extended.then(key));
         }
         let follows = if is_tunnel {
             Follows::Content
@@ -234,7 +235,7 @@ impl Upstream for ClientStream {
             head.length.into()
         };
         let request = head::outgoing_request(head, authority, &self.shared.scheme)?;
-        if is_tunnel && !self.shared.has_settings.get() {
+        if is_extended && !self.shared.has_settings.get() {
             self.unsent = Some(request);
             return Ok(());
         }
@@ -268,9 +269,15 @@ impl Upstream for ClientStream {
         };
         let mut head = self.read_head(&response, follows)?;
         if let Tunnel::Asked(key) = &self.tunnel {
-            if head.status == 200 {
-                head = head::tunnel_head(head, key)?;
-                head.length = ContentLength::Empty;
+            match key {
+                Some(key) if head.status == 200 => {
+                    head = head::tunnel_head(head, key)?;
+                    head.length = ContentLength::Empty;
+                }
+                Some(_) => {}
+                None => head.answer_connect(),
+            }
+            if head.is_tunnel() {
                 self.window = Some(self.shared.open_window(ContentLength::Unknown)?);
             } else {
                 self.tunnel = Tunnel::No;

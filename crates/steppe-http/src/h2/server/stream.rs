@@ -80,8 +80,8 @@ impl ServerStream {
         self.is_to_head = true;
     }
 
-    /// The request is an extended CONNECT, whose handshake in HTTP/1.1 has `key`.
-    pub(super) fn ask_for_tunnel(&mut self, key: Vec<u8>) {
+    /// The request is CONNECT, or an extended one, whose handshake in HTTP/1.1 has `key`.
+    pub(super) fn ask_for_tunnel(&mut self, key: Option<Vec<u8>>) {
         self.tunnel = Tunnel::Asked(key);
     }
 
@@ -207,11 +207,14 @@ impl Downstream for ServerStream {
     }
 
     fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
-        if let Tunnel::Asked(key) = &self.tunnel
-            && head.is_tunnel()
-            && !head::is_accepted(head, key)
-        {
-            return Err(GatewayError::bad_response());
+        if let Tunnel::Asked(key) = &self.tunnel {
+            let is_accepted = match key {
+                Some(key) if head.is_tunnel() => head::is_accepted(head, key),
+                _ => !head.is_false_yes(),
+            };
+            if !is_accepted {
+                return Err(GatewayError::bad_response());
+            }
         }
         self.priority = (self.priority).with(head.fields.values_named(b"priority"));
         let announced = Announced::of(head, self.is_to_head);
@@ -219,8 +222,8 @@ impl Downstream for ServerStream {
         self.response = State::Head(Head {
             response: head::response(head, announced),
             follows: match head.length {
-                _ if has_none => Follows::Nothing,
                 _ if head.is_tunnel() => Follows::Content,
+                _ if has_none => Follows::Nothing,
                 length => length.into(),
             },
         });
