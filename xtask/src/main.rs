@@ -46,8 +46,10 @@ enum Task {
     },
     /// Fuzz parsers with libFuzzer, on the stable toolchain
     Fuzz(FuzzArgs),
-    /// The allocator under loom, Miri and ThreadSanitizer, the node under AddressSanitizer
+    /// The allocator under loom, Miri and ThreadSanitizer
     Prove,
+    /// The node's integration tests under AddressSanitizer
+    Asan,
     /// Run the lab's scenarios, about 35 minutes in all
     Soak {
         /// Scenarios, as the files of scenarios/ are called; all but the allocator's when none is named
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Task::TestAll { fuzz_seconds } => tiers::test_all(fuzz_seconds),
         Task::Fuzz(args) => fuzz_command(&args),
         Task::Prove => proofs::command(),
+        Task::Asan => sanitize::command(),
         Task::Soak { names } => soak::command(&names),
         Task::Man => package::man(),
         Task::Deb => package::deb(),

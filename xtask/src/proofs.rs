@@ -1,5 +1,4 @@
-//! The allocator under tools that see what tests can't: loom, Miri and ThreadSanitizer; and the node
-//! under AddressSanitizer ([`sanitize`]).
+//! The allocator under tools that see what tests can't: loom, Miri and ThreadSanitizer.
 //!
 //! Loom tries every order of threads' steps on the lock, the depots and the heaps; Miri watches
 //! every access through a pointer; ThreadSanitizer every pair of accesses that nothing orders. Each
@@ -15,7 +14,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::report::{Outcome, Report};
-use crate::{process, sanitize, tiers};
+use crate::{process, tiers};
 
 const PACKAGE: [&str; 3] = ["--locked", "--package", "steppe-malloc"];
 /// Interior mutability as a whole, not byte by byte: the map of units alone has four million cells.
@@ -48,7 +47,6 @@ pub fn long_steps(report: &mut Report) {
     report.step("malloc: Miri", miri);
     report.step("malloc: ThreadSanitizer", sanitizer);
     report.step("malloc: ThreadSanitizer sees a planted race", planted_race);
-    sanitize::steps(report);
 }
 
 fn loom() -> Result<Outcome> {

@@ -41,6 +41,13 @@ const PLANTED: &str = "fn main() {
     println!(\"{}\", unsafe { freed.read_volatile() });
 }";
 
+/// `cargo xtask asan`.
+pub fn command() -> Result<bool> {
+    let mut report = Report::default();
+    steps(&mut report);
+    Ok(report.finish())
+}
+
 pub fn steps(report: &mut Report) {
     report.step("node: AddressSanitizer", tests);
     report.step("node: AddressSanitizer sees a planted error", planted);

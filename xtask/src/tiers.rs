@@ -8,7 +8,7 @@ use std::thread::{self, ScopedJoinHandle};
 use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::report::{Outcome, Report, TestCounts};
-use crate::{deny, fuzz, process, proofs, scanners, tidy};
+use crate::{deny, fuzz, process, proofs, sanitize, scanners, tidy};
 
 /// What every change must pass.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -47,6 +47,7 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
     over_tls(&mut report, &TLS_TABLES_HEAVY, None);
     note_skipped(&mut report);
     proofs::long_steps(&mut report);
+    sanitize::steps(&mut report);
     Ok(report.finish())
 }
 
