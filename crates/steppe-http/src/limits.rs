@@ -224,9 +224,12 @@ pub const H2_UPSTREAM_STREAM_BYTES: usize = 2 << 10;
 /// content. It is not held: most need less.
 pub const H2_STREAM_ROOM_BYTES: usize = 32 << 10;
 
-/// The part of the budget, one of so many, that new connections and streams of HTTP/2 leave free for
-/// those that have begun: they need memory for their answers yet.
-pub const LEFT_FREE_PART: u64 = 8;
+/// The part of the budget, one of so many, that new streams of HTTP/2 leave free for those that have
+/// begun: they need memory for their answers yet.
+pub const STREAMS_LEAVE: u64 = 8;
+
+/// And that new connections of HTTP/2 leave, so that streams can begin on those that there are.
+pub const CONNECTIONS_LEAVE: u64 = 4;
 
 /// Content of one stream that the `h2` crate takes at once.
 pub const H2_STREAM_SEND_BYTES_MAX: usize = 64 << 10;

@@ -2,7 +2,8 @@
 //!
 //! Bytes that come back are drawn for a waiting task before it is woken, so that
 //! it is woken once and nobody takes them meanwhile. A task is queued at the
-//! account that refused it, by size; each queue is first in, first out. A request
+//! account that refused it, by size, apart from those that wait for more to be free than they take;
+//! each queue is first in, first out. A request
 //! that does not fit lets smaller ones pass: a peer may choose its size, and one
 //! large request would stop everybody.
 //!
@@ -49,7 +50,7 @@ pub(crate) struct Waiting {
 pub(crate) struct Queue {
     count: AtomicUsize,
     /// Locked only by whoever has locked [`Waiting::entries`].
-    lists: Mutex<[List; SIZES]>,
+    lists: Mutex<[List; 2 * SIZES]>,
 }
 
 /// A list through [`Entries`].
@@ -389,12 +390,12 @@ impl Entries {
     /// its own account, and whom to wake. No waker for one that moved to an account below.
     fn grant_at(&mut self, account: &Account, level: usize) -> Option<(Account, Option<Waker>)> {
         let node = account.node_above(level);
-        let mut sizes = SIZES;
+        let mut sizes = [SIZES; 2];
         while !node.queue().is_empty() {
-            let (size, index) = self.oldest(node, sizes)?;
+            let ((group, size), index) = self.oldest(node, sizes)?;
             match self.attempt(index) {
                 // There is no room for this much: neither for more.
-                Attempt::Stayed | Attempt::MovedUp => sizes = size,
+                Attempt::Stayed | Attempt::MovedUp => sizes[group] = size,
                 Attempt::MovedDown => return Some((self.account(index), None)),
                 Attempt::Granted => {
                     let waker = self.at(index).waker.take();
@@ -405,11 +406,14 @@ impl Entries {
         None
     }
 
-    /// Who came first among the smallest `sizes`.
-    fn oldest(&self, node: &Node, sizes: usize) -> Option<(usize, u32)> {
+    /// Who came first among the smallest `sizes` of those that take all that is free, and of those
+    /// that leave some: with group and size.
+    fn oldest(&self, node: &Node, sizes: [usize; 2]) -> Option<((usize, usize), u32)> {
         let lists = lock(&node.queue().lists);
-        (0..sizes)
-            .map(|size| (size, lists[size].first))
+        let both = (0..sizes[0])
+            .map(|size| (0, size))
+            .chain((0..sizes[1]).map(|size| (1, size)));
+        both.map(|(group, size)| ((group, size), lists[group * SIZES + size].first))
             .filter(|&(_, first)| first != NONE)
             .min_by_key(|&(_, first)| self.slab[first as usize].ticket)
     }
@@ -513,10 +517,15 @@ impl Entries {
 }
 
 impl Entry {
-    /// Which of [`SIZES`] it is queued with.
+    /// Which list it is queued with: by size, those that leave some free behind the others. All of
+    /// these leave the same, as a rule.
     fn size(&self) -> usize {
-        let bytes = self.bytes.saturating_add(self.leaving).max(1);
-        let log2 = (bytes - 1).checked_ilog2().map_or(0, |log2| log2 + 1);
-        (log2.saturating_sub(BUFFER_BYTES_MIN.ilog2()) as usize).min(SIZES - 1)
+        let log2 = self.bytes.max(1).next_power_of_two().ilog2();
+        let size = (log2.saturating_sub(BUFFER_BYTES_MIN.ilog2()) as usize).min(SIZES - 1);
+        if self.leaving == 0 {
+            size
+        } else {
+            SIZES + size
+        }
     }
 }

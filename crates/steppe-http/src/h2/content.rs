@@ -161,6 +161,9 @@ impl Incoming {
                     return Poll::Pending;
                 };
                 let Some(data) = data else {
+                    // Nothing more comes: the window is of no use.
+                    self.window = None;
+                    self.window_waiter = Waiter::default();
                     return Poll::Ready(Ok(None));
                 };
                 let data = data.map_err(IncomingError::Cut)?;

@@ -32,9 +32,9 @@ use crate::gateway::{
 };
 use crate::head::ContentLength;
 use crate::limits::{
-    DATA_FRAME_BUDGET, H2_CONNECTION_BYTES, H2_STREAM_BYTES, H2_STREAM_ROOM_BYTES,
-    H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LEFT_FREE_PART, LINGER, LOCAL_RESETS_MAX,
-    STREAM_WINDOW_BYTES_MIN,
+    CONNECTIONS_LEAVE, DATA_FRAME_BUDGET, H2_CONNECTION_BYTES, H2_STREAM_BYTES,
+    H2_STREAM_ROOM_BYTES, H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LINGER, LOCAL_RESETS_MAX,
+    STREAM_WINDOW_BYTES_MIN, STREAMS_LEAVE,
 };
 use crate::linger::linger;
 use crate::metrics::{CloseReason, CountedStream, Traffic};
@@ -81,6 +81,8 @@ struct ServerConnection<'a> {
     deadline: &'a Deadline,
     /// Begun by the client, and not by us: there is no memory for it. No further one is taken.
     waiting: Option<WaitingStream>,
+    /// Since when there was none for any.
+    short_since: Option<Instant>,
     /// Since when there is no stream.
     idle_since: Option<Instant>,
     /// It takes no further streams from then on.
@@ -95,6 +97,8 @@ struct WaitingStream {
     request: HttpRequest<RecvStream>,
     respond: SendResponse<Piece>,
     began_at: Instant,
+    /// What it lacks of its window, which is asked for as it was.
+    lacking: usize,
     waiter: Waiter,
 }
 
@@ -124,9 +128,14 @@ async fn serve(accepted: Accepted) {
     } = accepted;
     let settings = client.settings();
     let mut transport = transport;
-    let Some(charge) = reserve(&settings, &mut transport, &deadline, Instant::now()).await else {
-        client.count_closed(CloseReason::OverBudget);
-        return transport.end_now(NO_ROOM);
+    let reserved = reserve(&settings, &mut transport, &deadline, Instant::now()).await;
+    let charge = match reserved {
+        Ok(charge) => charge,
+        Err(None) => return,
+        Err(Some(reason)) => {
+            client.count_closed(reason);
+            return transport.end_now(NO_ROOM);
+        }
     };
     if let Err(error) = transport.limit_unsent_bytes(H2_UNSENT_BYTES) {
         tracing::debug!(%error, "cannot limit what a socket holds unsent");
@@ -158,6 +167,7 @@ async fn serve(accepted: Accepted) {
                 shared,
                 deadline: &deadline,
                 waiting: None,
+                short_since: None,
                 idle_since: Some(now),
                 ages_at: ages_at(now),
                 written: (now, 0),
@@ -179,37 +189,45 @@ async fn serve(accepted: Accepted) {
     }
 }
 
-/// The memory of a connection; `None` where there is none in time, or its client leaves.
+/// The memory of a connection.
+///
+/// # Errors
+/// There is none in time, or before the node drains; `None`: its client has left.
 async fn reserve(
     settings: &ListenerSettings,
     transport: &mut Transport,
     deadline: &Deadline,
     now: Instant,
-) -> Option<Reservation> {
+) -> Result<Reservation, Ended> {
+    let (lease, bytes) = (&settings.lease, H2_CONNECTION_BYTES);
     let mut waiter = Waiter::default();
     deadline.set(now, settings.timeouts.header);
     poll_fn(|cx| {
-        let charge = poll_begin(cx, &settings.lease, H2_CONNECTION_BYTES, &mut waiter);
-        if let Poll::Ready(charge) = charge {
-            return Poll::Ready(Some(charge));
+        if let Poll::Ready(charge) = poll_begin(cx, lease, bytes, CONNECTIONS_LEAVE, &mut waiter) {
+            return Poll::Ready(Ok(charge));
         }
-        let is_closed = transport.poll_closed(cx).is_ready();
-        if is_closed || deadline.poll_passed(cx).is_ready() {
-            return Poll::Ready(None);
+        if transport.poll_closed(cx).is_ready() {
+            return Poll::Ready(Err(None));
+        }
+        let is_over = deadline.poll_passed(cx).is_ready() || settings.drain.is_draining();
+        if is_over {
+            return Poll::Ready(Err(Some(CloseReason::OverBudget)));
         }
         Poll::Pending
     })
     .await
 }
 
-/// Reserves `bytes` for what begins, while there is enough for those that have begun.
+/// Reserves `bytes` for what begins, while one part of the budget, of so many, is left to those that
+/// have begun.
 fn poll_begin(
     cx: &mut Context<'_>,
     lease: &Lease,
     bytes: usize,
+    part: u64,
     waiter: &mut Waiter,
 ) -> Poll<Reservation> {
-    let leaving = lease.account().limit_bytes() / LEFT_FREE_PART;
+    let leaving = lease.account().limit_bytes() / part;
     lease.poll_reserve_leaving(cx, (bytes, leaving), waiter)
 }
 
@@ -293,17 +311,19 @@ impl ServerConnection<'_> {
     fn poll_streams(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), h2::Error>> {
         loop {
             if let Some(stream) = self.waiting.take() {
-                self.begin_stream(cx, stream);
+                self.begin_stream(cx, stream, now);
             }
             if self.waiting.is_some() {
                 return self.h2.poll_closed(cx);
             }
             match ready!(self.h2.poll_accept(cx)) {
                 Some(Ok((request, respond))) => {
+                    let length = head::announced_length(&request);
                     self.waiting = Some(WaitingStream {
                         request,
                         respond,
                         began_at: now,
+                        lacking: self.shared.windows.lacking_bytes(length),
                         waiter: Waiter::default(),
                     });
                 }
@@ -340,12 +360,8 @@ impl ServerConnection<'_> {
         match waits {
             Waits::Write => Poll::Ready(Err(Some(CloseReason::WriteStall))),
             Waits::End => Poll::Ready(Ok(())),
-            Waits::Budget => {
-                if let Some(stream) = self.waiting.take() {
-                    self.refuse_stream(stream);
-                }
-                self.poll(cx)
-            }
+            // It is refused then, and with it all that find no memory either.
+            Waits::Budget => self.poll(cx),
             Waits::Stream => {
                 self.shared.client.count_closed(CloseReason::IdleTimeout);
                 self.leave(cx)
@@ -362,8 +378,8 @@ impl ServerConnection<'_> {
         }
         let write =
             (progress.is_blocked).then(|| (Waits::Write, self.written.0 + timeouts.write_stall));
-        let budget = (self.waiting.as_ref())
-            .map(|stream| (Waits::Budget, stream.began_at + timeouts.header));
+        let budget = (self.short_since.filter(|_| self.waiting.is_some()))
+            .map(|since| (Waits::Budget, since + timeouts.header));
         if write.is_some() || budget.is_some() {
             return [write, budget]
                 .into_iter()
@@ -390,22 +406,27 @@ impl ServerConnection<'_> {
         self.poll(cx)
     }
 
-    /// Begins a stream, or keeps it where it has to wait for budget.
-    fn begin_stream(&mut self, cx: &mut Context<'_>, mut stream: WaitingStream) {
-        let settings = self.shared.client.settings();
-        let length = head::announced_length(&stream.request);
-        let lacking = self.shared.windows.lacking_bytes(length);
+    /// Begins a stream, or keeps it where it has to wait for budget, which there was in time for
+    /// some stream.
+    fn begin_stream(&mut self, cx: &mut Context<'_>, mut stream: WaitingStream, now: Instant) {
+        let lacking = stream.lacking;
         let bytes = H2_STREAM_ROOM_BYTES + lacking;
-        let charge = poll_begin(cx, &settings.lease, bytes, &mut stream.waiter);
+        let lease = self.shared.windows.lease();
+        let charge = poll_begin(cx, &lease, bytes, STREAMS_LEAVE, &mut stream.waiter);
         let Poll::Ready(mut charge) = charge else {
-            if stream.respond.poll_reset(cx).is_pending() {
+            let timeout = self.shared.client.settings().timeouts.header;
+            let since = *self.short_since.get_or_insert(now);
+            if now >= since + timeout {
+                self.refuse_stream(stream);
+            } else if stream.respond.poll_reset(cx).is_pending() {
                 self.waiting = Some(stream);
             }
             return;
         };
+        self.short_since = None;
         let lacking = (lacking > 0).then(|| charge.split(lacking));
         let room = charge.split(H2_STREAM_ROOM_BYTES - H2_STREAM_BYTES);
-        let window = match length {
+        let window = match head::announced_length(&stream.request) {
             ContentLength::Empty => Ok(None),
             length => self.shared.windows.open(length, lacking).map(Some),
         };

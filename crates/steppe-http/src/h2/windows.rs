@@ -98,8 +98,16 @@ impl Windows {
         })))
     }
 
+    /// Of which they are charged, whatever a reload makes of the connection's settings.
+    pub(super) fn lease(&self) -> Lease {
+        self.0.borrow().lease.clone()
+    }
+
     /// What is charged in addition when a stream of this `length` begins, in bytes.
     pub(super) fn lacking_bytes(&self, length: ContentLength) -> usize {
+        if length == ContentLength::Empty {
+            return 0;
+        }
         let sizes = self.0.borrow();
         let wanted = sizes.wanted + sizes.wanted_by(length);
         let charged = sizes.charge.as_ref().map_or(0, Reservation::bytes);
@@ -107,7 +115,7 @@ impl Windows {
     }
 
     /// A stream that may send begins: as much as its window, or as its head says. `charge` is what it
-    /// is known to lack.
+    /// is known to lack, of the same lease.
     ///
     /// # Errors
     /// Where the connection's window allows for more than is charged, and the budget has no room.
@@ -278,6 +286,8 @@ impl Window {
         let more = ready!(sizes.lease.poll_reserve(cx, charged, waiter));
         sizes.add(more);
         sizes.lent -= std::mem::take(&mut self.lent);
+        // Less than what was lent in small pieces, each rounded.
+        let _ = sizes.settle();
         Poll::Ready(bytes)
     }
 }

@@ -202,9 +202,13 @@ impl Session {
             return;
         };
         let mut reader = self.tls.reader();
-        // Where all of it was read, or it is the end, there is none.
-        let rest = reader.fill_buf().unwrap_or_default();
+        let Ok(rest) = reader.fill_buf() else {
+            // All of it was read.
+            self.is_readable = false;
+            return self.drop_given();
+        };
         let bytes = rest.len();
+        // There is none at the end, which stays.
         if bytes > 0 {
             let record = &mut pending.filled_mut()[..self.given];
             let unused = record.len() - bytes;

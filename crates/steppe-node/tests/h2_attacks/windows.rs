@@ -205,3 +205,35 @@ fn windows_of_the_node_that_are_filled() {
     memory.expect_grown_less(BUDGET);
     drop((peers, until_the_end));
 }
+
+/// What streams of a connection may send stays charged where its windows began, whatever settings
+/// its listener has since.
+#[test]
+fn a_reload_between_uploads_harms_none() {
+    let origin = RawOrigin::replying(|_| OK.into());
+    let node = node(&origin, "");
+    let mut peer = connect(&node);
+    // It may send a whole window, and does not end.
+    let endless = FieldSection::of("POST", "/endless");
+    let opened = peer.stream();
+    peer.send(&[
+        H2Frame::opening(opened, &endless),
+        H2Frame::data(opened, "a"),
+    ]);
+    for round in 0..4_usize {
+        let content = vec![b'x'; 10 + 7 * round];
+        let length = content.len().to_string();
+        let upload = FieldSection::of("POST", "/good").field("content-length", length);
+        let stream = peer.stream();
+        peer.send(&[
+            H2Frame::opening(stream, &upload),
+            H2Frame::last_data(stream, content),
+        ]);
+        let answer = peer.answer(stream);
+        assert_eq!((answer.status, answer.reset), (Some(200), None), "{round}");
+        node.set_config(&format!("{}\n# {round}\n", node.config()));
+        assert_eq!(node.admin_post("/reload").status(), 200);
+    }
+    peer.send(&[H2Frame::reset(opened)]);
+    assert!(node.said().lines().all(|line| !line.contains("panicked")));
+}
