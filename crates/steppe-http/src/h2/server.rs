@@ -316,7 +316,12 @@ impl ServerConnection<'_> {
             if self.waiting.is_some() {
                 return self.h2.poll_closed(cx);
             }
-            match ready!(self.h2.poll_accept(cx)) {
+            let Poll::Ready(accepted) = self.h2.poll_accept(cx) else {
+                // Nobody waits: who comes next has a time of its own.
+                self.short_since = None;
+                return Poll::Pending;
+            };
+            match accepted {
                 Some(Ok((request, respond))) => {
                     let length = head::announced_length(&request);
                     self.waiting = Some(WaitingStream {
