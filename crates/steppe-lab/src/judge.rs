@@ -6,7 +6,9 @@
 
 mod growth;
 mod kept;
+mod machine;
 mod pairs;
+mod series;
 
 use std::collections::BTreeMap;
 
@@ -168,10 +170,29 @@ fn headline(
         Some(problem) => problem.text.clone(),
         None => decided_by(word, variants, comparisons),
     };
+    text.extend(soonest_limit(variants));
     if !complete {
         text.push_str(" (incomplete: the run ended before its plan)");
     }
     text
+}
+
+/// The hard limit that is reached first, where anything grows towards one.
+fn soonest_limit(variants: &[VariantVerdict]) -> Option<String> {
+    let findings = variants
+        .iter()
+        .filter(|variant| !variant.is_as_expected())
+        .flat_map(|variant| &variant.findings);
+    let nearing = findings.filter_map(|finding| Some((finding.hours_left?, finding)));
+    let (hours, finding) = nearing.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let metric = match finding.unit.starts_with("MiB") {
+        true => "memory",
+        false => finding.metric.trim_end_matches("_growth"),
+    };
+    Some(format!(
+        "; the soonest limit is that of {metric}, in {}",
+        growth::time(hours)
+    ))
 }
 
 /// The finding that gave the word.
@@ -285,6 +306,10 @@ fn figure(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> F
         confidence: None,
         points: 0,
         series: 0,
+        p_value: None,
+        detectable: None,
+        per_step: None,
+        hours_left: None,
         notes: Vec::new(),
     }
 }

@@ -16,6 +16,8 @@ pub const PAIRS_MIN: u32 = 10;
 pub const PAIRS_MAX: u32 = 1_000;
 /// Longer is a mistake in the unit.
 pub const DURATION_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Of `budget.limit_within`: a year.
+pub const LIMIT_WITHIN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Looking more often costs more than 1 % of a core.
 pub const SAMPLING_MIN: Duration = Duration::from_millis(10);
 
@@ -42,10 +44,28 @@ pub const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// A 99.9th percentile of fewer operations is one operation's bad luck.
 pub const P999_OPERATIONS_MIN: u64 = 10_000;
 
+/// A 99th percentile of fewer operations is the slowest of them.
+pub const P99_OPERATIONS_MIN: u64 = 100;
+/// How long Linux keeps a socket in TIME_WAIT (`TCP_TIMEWAIT_LEN`): their number can't be judged before.
+pub const TIME_WAIT_MS: u64 = 60_000;
+/// A count may always change by so many over a run, however small its level is.
+pub const COUNT_DRIFT_FLOOR: f64 = 8.0;
+/// An alarm on a time counts only where the control changed by less than this share of it.
+pub const CONTROL_SHARE_MAX: f64 = 0.25;
+/// More CPU time that is stolen at the end than at the start, as a share of all: the machine changed.
+pub const STEAL_RISE_MAX: f64 = 0.02;
+
 // Samples.
 
 /// Samples between two looks that are asked for: ten a second for 50 minutes, 10 MB at most.
 pub const SAMPLES_HELD_MAX: usize = 30_000;
+
+// The control loop.
+
+/// Steps of the work: some 50 µs, so that ten a second are 0.05 % of a core.
+pub const CONTROL_STEPS: u32 = 20_000;
+/// Timings of one epoch, of which the median is kept.
+pub const CONTROL_TIMINGS_MAX: usize = 4_096;
 
 // Runs.
 
@@ -184,6 +204,15 @@ pub const COUNTER_ATTEMPTS_MAX: u32 = 20;
 
 /// Threads of a tree whose context switches are read, at some 15 µs each: 1 ms a look.
 pub const SWITCH_THREADS_MAX: usize = 64;
+
+/// Processes of a tree whose limits and mappings are read in a quiet moment: those with the most.
+pub const HANDLE_PROCESSES_MAX: usize = 64;
+
+/// Bytes of a list of mappings that are read at once; a busy process has megabytes of it.
+pub const MAPPINGS_CHUNK_BYTES: usize = 16 << 10;
+
+/// Zombies that are told apart. Whoever leaves more has long been found out.
+pub const ZOMBIES_MAX: usize = 65_536;
 
 /// Remote addresses remembered, by which sockets without an owner (TIME_WAIT) are told to be the
 /// target's. A gateway has as many as it has upstreams.

@@ -11,6 +11,7 @@
 
 pub(crate) mod capability;
 pub mod cgroup;
+mod handles;
 mod perf;
 mod proc_file;
 mod sockets;
@@ -35,6 +36,7 @@ use stat::{Rollup, Status, Used, sum};
 use switches::SwitchTally;
 use tree::Tree;
 
+pub use handles::Handles;
 pub use sockets::{Sockets, TcpState};
 
 /// What to look at beside what costs nothing.
@@ -114,6 +116,7 @@ pub struct Quiet {
     /// Shared anonymous mappings and tmpfs files, each process's share of them.
     pub shmem_bytes: Option<u64>,
     pub swap_bytes: Option<u64>,
+    pub handles: Handles,
 }
 
 /// One target: a set of root processes, and everything that descends from them.
@@ -126,6 +129,8 @@ pub struct Observer {
     switches: SwitchTally,
     sockets: sockets::Counter,
     inodes: Vec<u64>,
+    /// Of each process, when descriptors were last counted.
+    open_files: Vec<(u32, u64)>,
     syscalls: Option<Result<Counters, CountError>>,
     instructions: Option<Result<Counters, CountError>>,
     task_clock: Option<Result<Counters, CountError>>,
@@ -179,6 +184,7 @@ impl Observer {
             switches: SwitchTally::default(),
             sockets: sockets::Counter::default(),
             inodes: Vec::new(),
+            open_files: Vec::new(),
             syscalls: wanted.syscalls.then(|| Ok(Counters::new(Event::Syscalls))),
             instructions: wanted
                 .instructions
@@ -286,6 +292,13 @@ impl Observer {
     /// some 20 ms a gibibyte. The median of three readings where one is quick.
     pub fn quiet(&mut self) -> Quiet {
         self.tree.look(&mut self.reader);
+        Quiet {
+            handles: self.handles(),
+            ..self.memory_at_rest()
+        }
+    }
+
+    fn memory_at_rest(&mut self) -> Quiet {
         let start = Instant::now();
         let first = self.rollup();
         if start.elapsed() > QUICK_ROLLUP {
@@ -304,7 +317,18 @@ impl Observer {
             anonymous_bytes: median(|it| it.anonymous_bytes),
             shmem_bytes: median(|it| it.shmem_bytes),
             swap_bytes: median(|it| it.swap_bytes),
+            handles: Handles::default(),
         }
+    }
+
+    fn handles(&mut self) -> Handles {
+        let living: Vec<u32> = self.tree.living().collect();
+        handles::count(
+            &mut self.reader,
+            self.tree.threads(),
+            &living,
+            &self.open_files,
+        )
     }
 
     /// What the control group is charged with, if there is one to read.
@@ -398,13 +422,17 @@ impl Observer {
 
     fn files(&mut self) -> (Option<u64>, Option<Sockets>) {
         self.inodes.clear();
+        self.open_files.clear();
         let mut open_files = None;
         let mut namespaces: Vec<Namespace> = Vec::new();
         let mut can_tell_namespaces = true;
         let ours = self.reader.inode(std::process::id(), "ns/net").ok();
         for pid in self.tree.living() {
             match self.reader.open_files(pid, &mut self.inodes) {
-                Ok(count) => open_files = Some(open_files.unwrap_or(0) + count),
+                Ok(count) => {
+                    self.open_files.push((pid, count));
+                    open_files = Some(open_files.unwrap_or(0) + count);
+                }
                 Err(error) if is_gone(&error) => continue,
                 Err(_) => return (None, None),
             }
@@ -449,6 +477,7 @@ impl Observer {
             anonymous_bytes: total.anonymous,
             shmem_bytes: total.shmem,
             swap_bytes: total.swap,
+            handles: Handles::default(),
         })
     }
 

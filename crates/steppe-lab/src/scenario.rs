@@ -274,12 +274,17 @@ pub struct Variant {
 }
 
 /// What is allowed. `None`: measured, not judged.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Budget {
     /// An epoch of a soak.
     pub per_epoch: GrowthBudget,
     /// A cycle.
     pub per_cycle: GrowthBudget,
+    /// A day of a soak; where an epoch has none.
+    pub per_day: DayBudget,
+    /// No hard limit may be reached within this time, going on like in the run.
+    pub limit_within: Duration,
+    pub drift: DriftBudget,
     pub rss_mib: Option<f64>,
     pub hwm_mib: Option<f64>,
     pub syscalls_per_op: Option<f64>,
@@ -300,13 +305,101 @@ pub struct Budget {
 /// How much memory may grow from point to point, in KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GrowthBudget {
-    /// In quiet moments. Always given: a scenario that does not say has the default.
+    /// In quiet moments.
     pub rss_kib: Option<f64>,
     /// Of high-water marks.
     pub hwm_kib: Option<f64>,
     /// Of the live heap; `rss_kib` where it is not given.
     pub live_kib: Option<f64>,
 }
+
+/// How much memory may grow in a day, in MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DayBudget {
+    /// In quiet moments; [`DAY_GROWTH_MIB`] where nothing is given.
+    pub rss_mib: Option<f64>,
+    /// Of high-water marks.
+    pub hwm_mib: Option<f64>,
+    /// Of the live heap; what is allowed in quiet moments where it is not given.
+    pub live_mib: Option<f64>,
+    /// Of what the control group holds beside its processes; likewise.
+    pub beside_mib: Option<f64>,
+}
+
+/// By which share of its level a series may change over a run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DriftBudget {
+    /// `drift = "off"`.
+    pub is_off: bool,
+    /// Those that the scenario names; `None` is `"off"`.
+    pub shares: BTreeMap<String, Option<f64>>,
+}
+
+impl DriftBudget {
+    /// What is allowed; `None`: it is not judged.
+    pub fn share(&self, name: &str) -> Option<f64> {
+        if self.is_off {
+            return None;
+        }
+        if let Some(said) = self.shares.get(name) {
+            return *said;
+        }
+        let default = DRIFTS.iter().find(|(drift, _)| *drift == name);
+        default.map(|(_, share)| *share)
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            per_epoch: GrowthBudget::default(),
+            per_cycle: GrowthBudget::default(),
+            per_day: DayBudget::default(),
+            limit_within: LIMIT_WITHIN,
+            drift: DriftBudget::default(),
+            rss_mib: None,
+            hwm_mib: None,
+            syscalls_per_op: None,
+            cpu_us_per_op: None,
+            p50_ms: None,
+            p99_ms: None,
+            p999_ms: None,
+            errors: None,
+            close_wait_max: None,
+            open_files_max: None,
+            operations_per_s_min: None,
+            limit_mib: None,
+            require: Vec::new(),
+        }
+    }
+}
+
+/// What is judged for drift beside bytes, and the share of its level that it may change by over a
+/// run where the scenario does not say.
+pub const DRIFTS: [(&str, f64); 15] = [
+    ("hwm", 1.0),
+    ("open_files", 1.0),
+    ("processes", 1.0),
+    ("threads", 1.0),
+    ("zombies", 1.0),
+    ("mappings", 1.0),
+    ("established", 1.0),
+    ("close_wait", 1.0),
+    ("time_wait", 1.0),
+    ("other_tcp", 1.0),
+    ("cpu_us_per_op", 0.5),
+    ("syscalls_per_op", 0.25),
+    ("p50", 1.0),
+    ("p99", 2.0),
+    ("throughput", 0.5),
+];
+
+/// What memory may grow by where the scenario does not say, in MiB a day.
+pub const DAY_GROWTH_MIB: f64 = 512.0;
+/// The same, in KiB a cycle.
+pub const CYCLE_GROWTH_KIB: f64 = 64.0;
+/// No hard limit may be nearer, where the scenario does not say.
+pub const LIMIT_WITHIN: Duration = Duration::from_secs(24 * 3600);
 
 /// How often to look.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,13 +8,17 @@
 //! Leaves out what the numbers mean: units, leak or retention, sentences.
 
 mod drift;
+mod holm;
 mod pairs;
 mod redraw;
+mod shape;
 mod student;
 mod theil_sen;
 
-pub use drift::{Drift, auto_warmup, judge_drift};
+pub use drift::{Drift, Shape, auto_warmup, judge_drift};
+pub use holm::holm;
 pub use pairs::{Comparison, GateInput, detectable_ratio, judge_pairs, noise};
+pub use shape::Stairs;
 pub use theil_sen::theil_sen;
 
 /// Of two-sided intervals.
@@ -36,7 +40,9 @@ fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt())
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// The middle of some numbers; `None` without any.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     Some(f64::midpoint(values[last / 2], values[values.len() / 2]))

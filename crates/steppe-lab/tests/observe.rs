@@ -224,8 +224,10 @@ fn what_children_used_counts_once() {
     let ticks = used(shell.pid()) - ticks_before;
     let expected = ticks * 1_000_000 / rustix::param::clock_ticks_per_second();
     let counted = end.cpu_us.unwrap() - start.cpu_us.unwrap();
-    // Ticks are cut off in each process, and the shell has worked meanwhile.
-    assert!(counted.abs_diff(expected) <= 60_000, "{counted} {expected}");
+    // Ticks are cut off in each process, and are samples: a busy machine's are off by more. Whoever
+    // counted a child twice would be off by half.
+    let off = 60_000 + expected / 4;
+    assert!(counted.abs_diff(expected) <= off, "{counted} {expected}");
     assert!(end.minor_faults > start.minor_faults);
 }
 

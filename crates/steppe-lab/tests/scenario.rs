@@ -41,6 +41,42 @@ fn a_soak_is_read() {
     assert_eq!(scenario.budget.require, ["rss"]);
 }
 
+/// `[target]`, `[epochs]` and a budget.
+fn with_budget(budget: &str) -> Result<Scenario, String> {
+    let text = format!(
+        "[target]\ncmd = [\"x\"]\nready = \"after:1s\"\n[[load]]\nkind = \"http\"\n\
+         url = \"http://127.0.0.1:1/\"\n[epochs]\n[budget]\n{budget}"
+    );
+    Scenario::parse(Path::new("budget.toml"), &text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn drift_has_shares_of_its_own_and_an_off() {
+    let budget = |text: &str| with_budget(text).expect("a budget").budget;
+    let default = budget("");
+    assert_eq!(default.drift.share("p50"), Some(1.0));
+    assert_eq!(default.drift.share("nothing"), None);
+    assert_eq!(default.limit_within, Duration::from_secs(24 * 3600));
+    assert_eq!(budget("drift = \"off\"").drift.share("p50"), None);
+    let some = budget("limit_within = \"7days\"\ndrift = { p50 = \"off\", p99 = 3 }");
+    assert_eq!(some.drift.share("p50"), None);
+    assert_eq!(some.drift.share("p99"), Some(3.0));
+    assert_eq!(some.drift.share("threads"), Some(1.0));
+    assert_eq!(some.limit_within, Duration::from_secs(7 * 24 * 3600));
+    let day = budget("rss_growth_mib_per_day = 2700\nbeside_growth_mib_per_day = 1").per_day;
+    assert_eq!((day.rss_mib, day.beside_mib), (Some(2700.0), Some(1.0)));
+}
+
+#[test]
+fn a_budget_in_two_units_is_refused() {
+    let error = with_budget("rss_growth_kib_per_epoch = 1\nrss_growth_mib_per_day = 1");
+    assert!(error.is_err_and(|error| error.contains("say the same")));
+    let error = with_budget("drift = \"on\"").expect_err("no such word");
+    assert!(error.contains("unknown `drift`"), "{error}");
+    let error = with_budget("drift = { p51 = 1 }").expect_err("no such series");
+    assert!(error.contains("did you mean `p50`?"), "{error}");
+}
+
 #[test]
 fn cycles_are_read() {
     let scenario = example("cycles.toml");
@@ -264,7 +300,7 @@ fn known_keys() -> std::collections::BTreeSet<String> {
                  [[service]]\nqqqqqqqq = 1\n[[load]]\nkind = \"{kind}\"\nqqqqqqqq = 1\n\
                  [{plan}]\nqqqqqqqq = 1\n[ab]\nqqqqqqqq = 1\n[[ab.gate]]\nqqqqqqqq = 1\n\
                  [leaks]\nqqqqqqqq = 1\n[[variant]]\nqqqqqqqq = 1\n[budget]\nqqqqqqqq = 1\n\
-                 [sampling]\nqqqqqqqq = 1\n"
+                 [budget.drift]\nqqqqqqqq = 1\n[sampling]\nqqqqqqqq = 1\n"
             );
             let error = Scenario::parse(Path::new("all.toml"), &text).expect_err("unknown keys");
             let said = error.to_string();
@@ -303,7 +339,14 @@ fn every_key_is_documented() {
     ];
     let is_section = |key: &str| {
         sections.contains(&key)
-            || ["budget", "sampling", "target.live_bytes", "ab.gate"].contains(&key)
+            || [
+                "budget",
+                "budget.drift",
+                "sampling",
+                "target.live_bytes",
+                "ab.gate",
+            ]
+            .contains(&key)
     };
     let known = known_keys();
     let missing = known

@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use steppe_lab::record::Word;
 use steppe_lab::stats::{
-    Drift, GateInput, auto_warmup, detectable_ratio, judge_drift, judge_pairs, noise,
+    Drift, GateInput, Shape, auto_warmup, detectable_ratio, holm, judge_drift, judge_pairs, noise,
 };
 
 const EPOCHS: u32 = 240;
@@ -31,12 +31,20 @@ enum Truth {
     Steady,
     /// Rises by 100 budgets and stops.
     Plateau,
+    /// Of 1,500 budgets, with a time constant of so many epochs: it still fills after the warm-up.
+    Filling(u32),
+    /// 96 budgets every fifteen epochs.
+    Stairs,
 }
 
 impl Truth {
     fn at(self, epoch: u32) -> f64 {
         match self {
             Self::Plateau => 100.0 * (1.0 - (-f64::from(epoch) / 15.0).exp()),
+            Self::Filling(constant) => {
+                1_500.0 * (1.0 - (-f64::from(epoch) / f64::from(constant)).exp())
+            }
+            Self::Stairs => 96.0 * f64::from(epoch / 15),
             _ => self.slope() * f64::from(epoch),
         }
     }
@@ -46,7 +54,8 @@ impl Truth {
         match self {
             Self::Leak => 2.0,
             Self::AtBudget => 1.0,
-            Self::Steady | Self::Plateau => 0.0,
+            Self::Steady | Self::Plateau | Self::Filling(_) => 0.0,
+            Self::Stairs => 6.4,
         }
     }
 }
@@ -213,6 +222,46 @@ fn three_processes_claim_no_more_than_each_does() {
     assert!(steady.growing + steady.unbounded <= 2.0);
 }
 
+/// Two minutes of epochs of a second, as an exploration has them: noise of ten budgets.
+#[test]
+fn what_still_fills_is_no_leak_and_stairs_are() {
+    println!("\n1 process, 120 epochs, 300 seeds: % of verdicts");
+    println!("              STABLE GROWING UNBOUNDED INCONCLUSIVE  told apart");
+    for truth in [
+        Truth::Filling(8),
+        Truth::Filling(25),
+        Truth::Stairs,
+        Truth::Leak,
+        Truth::Steady,
+    ] {
+        let drifts = on_two_threads(300, |seed| {
+            let mut random = Pcg64::seed_from_u64(seed);
+            let noise = Noise::Kept(0.5).series(120, &mut random);
+            let points = (0..120).zip(noise).skip(auto_warmup(120) as usize);
+            let points: Vec<f64> = points
+                .map(|(epoch, noise)| truth.at(epoch) + 10.0 * noise)
+                .collect();
+            judge_drift(&[points], BUDGET, !seed).expect("long enough")
+        });
+        let word = |word: Word| percent(&drifts, |drift| drift.word == word);
+        let told = percent(&drifts, |drift| !matches!(drift.shape, Shape::Line));
+        println!(
+            "{:13} {:6.1} {:7.1} {:9.1} {:12.1} {told:11.1}",
+            format!("{truth:?}"),
+            word(Word::Stable),
+            word(Word::Growing),
+            word(Word::Unbounded),
+            word(Word::Inconclusive),
+        );
+        match truth {
+            Truth::Filling(_) => assert!(word(Word::Unbounded) <= 2.5),
+            Truth::Stairs => assert!(word(Word::Unbounded) >= 90.0 && told >= 90.0),
+            Truth::Leak => assert!(told <= 5.0),
+            _ => assert!(word(Word::Stable) >= 80.0),
+        }
+    }
+}
+
 /// Where the interval of one process holds, and where it doesn't.
 #[test]
 fn redrawn_blocks_cover_the_slope_of_most_noise() {
@@ -237,6 +286,82 @@ fn redrawn_blocks_cover_the_slope_of_most_noise() {
             percent(&drifts, half)
         );
         assert!(whole >= whole_min, "{noise:?}");
+    }
+}
+
+/// As many runs of twenty series: a thousand too with `STEPPE_LONG=1`.
+fn seeds_of_twenty() -> u64 {
+    if seeds() < 1_000 { 60 } else { seeds() }
+}
+
+/// What a whole run of many series comes to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Run {
+    all_stable: bool,
+    alarms: usize,
+    first_alarms: bool,
+}
+
+/// Twenty series at once, each with noise of ten budgets, of the first of which the truth is `first`.
+fn twenty(first: Truth, processes: u32, seed: u64) -> Run {
+    const SERIES: u32 = 20;
+    let mut random = Pcg64::seed_from_u64(seed);
+    let drifts: Vec<Drift> = (0..SERIES)
+        .map(|number| {
+            let truth = if number == 0 { first } else { Truth::Steady };
+            let kept = [0.0, 0.3, 0.5, 0.8][number as usize % 4];
+            let runs: Vec<Vec<f64>> = (0..processes)
+                .map(|_| {
+                    let noise = Noise::Kept(kept).series(EPOCHS, &mut random);
+                    let points = (0..EPOCHS).zip(noise).skip(auto_warmup(EPOCHS) as usize);
+                    points
+                        .map(|(epoch, noise)| truth.at(epoch) + 10.0 * noise)
+                        .collect()
+                })
+                .collect();
+            judge_drift(&runs, BUDGET, !seed ^ u64::from(number)).expect("long enough")
+        })
+        .collect();
+    let alarms: Vec<usize> = (0..drifts.len())
+        .filter(|index| drifts[*index].word == Word::Unbounded)
+        .collect();
+    let p_values: Vec<f64> = alarms.iter().map(|at| drifts[*at].over_budget_p).collect();
+    let count = holm(&p_values, drifts.len());
+    let counted: Vec<usize> = alarms
+        .into_iter()
+        .zip(count)
+        .filter_map(|(index, counts)| counts.then_some(index))
+        .collect();
+    Run {
+        all_stable: drifts.iter().all(|drift| drift.word == Word::Stable),
+        alarms: counted.len(),
+        first_alarms: counted.contains(&0),
+    }
+}
+
+#[test]
+fn twenty_series_at_once_are_seldom_called_sick_and_a_leak_among_them_is_found() {
+    println!("\n20 series, {} seeds: % of runs", seeds_of_twenty());
+    println!("                      all STABLE  any false alarm  the leak is found");
+    for processes in [1, 5] {
+        for first in [Truth::Steady, Truth::Leak] {
+            let runs = on_two_threads(seeds_of_twenty(), |seed| twenty(first, processes, seed));
+            let stable = percent(&runs, |run| run.all_stable);
+            let found = percent(&runs, |run| run.first_alarms);
+            let false_alarms = percent(&runs, |run| {
+                let is_leak = matches!(first, Truth::Leak) && run.first_alarms;
+                run.alarms > usize::from(is_leak)
+            });
+            println!(
+                "{processes} process(es), {:7} {stable:9.1}  {false_alarms:15.1}  {found:17.1}",
+                format!("{first:?}")
+            );
+            assert!(false_alarms <= 5.0);
+            match first {
+                Truth::Leak => assert!(found >= 90.0 && stable <= 1.0),
+                _ => assert!(stable >= 80.0),
+            }
+        }
     }
 }
 

@@ -1,13 +1,15 @@
-//! Growth of memory an epoch, against its budget; and whether it is a leak or retention.
+//! Drift of every series against what it may change by; and whether growth is a leak or retention.
 
 use std::fmt::Write as _;
 
 use super::kept::number;
+use super::machine::Weather;
+use super::series::{Allowed, Memory, Rule, Series};
 use super::{Evidence, Measured, figure, float};
-use crate::limits::MISSING_SHARE_MAX;
+use crate::limits::{COUNT_DRIFT_FLOOR, MISSING_SHARE_MAX};
 use crate::record::{Epoch, Finding, Interval, Method, RunKind, Word};
 use crate::scenario::Budget;
-use crate::stats::{Drift, judge_drift};
+use crate::stats::{Drift, Shape, holm, judge_drift};
 
 /// What growth of resident memory is put down to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,143 +22,207 @@ pub enum Attribution {
     Unknown,
 }
 
-/// A series of memory to judge.
-struct Series<'a> {
-    metric: &'static str,
-    /// As sentences call it.
-    called: &'static str,
-    budget_kib: Option<f64>,
-    bytes: fn(&Epoch) -> Option<u64>,
-    measured: &'a Measured<'a>,
-}
-
-/// Findings on the points of quiet moments, on high-water marks, and on live bytes.
+/// Findings on every series that was measured, or that the scenario asks for.
 pub(super) fn findings(
     measured: &Measured<'_>,
     budget: &Budget,
     evidence: Evidence<'_>,
     kind: RunKind,
 ) -> Vec<Finding> {
-    let is_cycle = kind == RunKind::Cycle;
-    let budget = if is_cycle {
-        &budget.per_cycle
-    } else {
-        &budget.per_epoch
+    let judge = Judge {
+        measured,
+        budget,
+        evidence,
+        kind,
     };
-    let step = if is_cycle { "cycle" } else { "epoch" };
-    let all = [
-        (
-            "rss_growth",
-            "memory",
-            budget.rss_kib,
-            quiet_bytes(measured),
-        ),
-        (
-            "hwm_growth",
-            "the high-water mark",
-            budget.hwm_kib,
-            |epoch| epoch.hwm_bytes,
-        ),
-        (
-            "live_growth",
-            "live heap",
-            budget.live_kib.or(budget.rss_kib),
-            |epoch| epoch.live_bytes,
-        ),
-    ];
+    let weather = Weather::of(measured, evidence.seed);
     let mut findings: Vec<Finding> = Vec::new();
-    for (metric, called, budget_kib, bytes) in all {
-        let series = Series {
-            metric,
-            called,
-            budget_kib,
-            bytes,
-            measured,
+    for series in Series::all(quiet_bytes(measured)) {
+        let Some(mut finding) = judge.finding(&series) else {
+            continue;
         };
-        // Nobody asks for live bytes of a target that does not offer them.
-        let is_offered = measured
-            .epochs()
-            .any(|epoch| (series.bytes)(epoch).is_some());
-        let is_asked = is_offered || (budget_kib.is_some() && metric != "live_growth");
-        if is_asked || (metric == "live_growth" && budget.live_kib.is_some()) {
-            findings.push(series.finding(evidence, step));
+        if series.is_timing {
+            weather.excuse(&mut finding);
         }
+        findings.push(finding);
     }
+    take_back_chance(&mut findings);
     attribute(&mut findings, evidence.live_is_whole);
     findings
 }
 
 /// What the target holds. RSS stands in for the whole run where the kernel never told its parts apart:
 /// changing over would be a step.
-fn quiet_bytes(measured: &Measured<'_>) -> fn(&Epoch) -> Option<u64> {
+fn quiet_bytes(measured: &Measured<'_>) -> fn(&Epoch) -> Option<f64> {
     if measured.max(Epoch::held_bytes).is_some() {
-        Epoch::held_bytes
+        |epoch| epoch.held_bytes().map(float)
     } else {
-        |epoch| epoch.rss_bytes
+        |epoch| epoch.rss_bytes.map(float)
     }
 }
 
-impl Series<'_> {
-    fn finding(&self, evidence: Evidence<'_>, step: &str) -> Finding {
-        let unit = format!("KiB/{step}");
-        let mut finding = figure(self.metric, &unit, None, self.budget_kib);
-        let points = self.points();
-        let judged = points.as_ref().and_then(|points| {
-            judge_drift(
-                points,
-                self.budget_kib.unwrap_or(f64::INFINITY),
-                evidence.seed,
-            )
-        });
-        let Some(drift) = judged else {
-            finding.word = if self.budget_kib.is_some() {
-                Word::Inconclusive
-            } else {
-                Word::Stable
-            };
+/// All that a series is judged by.
+struct Judge<'a> {
+    measured: &'a Measured<'a>,
+    budget: &'a Budget,
+    evidence: Evidence<'a>,
+    kind: RunKind,
+}
+
+/// What a series is told in, and held against.
+struct Scale {
+    unit: String,
+    /// A unit's worth of slope, in what a column has a step.
+    per_step: f64,
+    /// In the unit; infinite where nothing is set.
+    limit: f64,
+    /// The scenario asks for it by name.
+    is_asked: bool,
+    /// Whether it was a hard limit that decided.
+    is_by_left: bool,
+}
+
+impl Judge<'_> {
+    /// `None`: it was not measured, and nobody asked.
+    fn finding(&self, series: &Series) -> Option<Finding> {
+        let points = self.points(series);
+        let scale = self.scale(series, &points)?;
+        let is_measured = points.iter().flatten().any(|point| point.is_finite());
+        if !is_measured && !scale.is_asked {
+            return None;
+        }
+        let limit = Some(scale.limit).filter(|limit| limit.is_finite());
+        let mut finding = figure(series.metric, &scale.unit, None, limit);
+        let allowed = scale.limit * scale.per_step;
+        let judged = is_whole(&points).then(|| judge_drift(&points, allowed, self.evidence.seed));
+        let Some(drift) = judged.flatten() else {
+            // A series that nobody asked for and that is too short says nothing.
+            let is_memory = series.metric == "rss_growth";
+            finding.word = Word::Inconclusive;
             finding.text = format!(
                 "growth of {} could not be judged: {}",
-                self.called,
-                self.lack()
+                series.called,
+                self.lack(&points)
             );
-            return finding;
+            return (scale.is_asked || is_memory).then_some(finding);
+        };
+        let told = |slope: Interval| Interval {
+            lower: slope.lower / scale.per_step,
+            estimate: slope.estimate / scale.per_step,
+            upper: slope.upper / scale.per_step,
         };
         finding.word = drift.word;
         finding.method = drift.method;
-        finding.value = Some(drift.whole);
-        finding.last_half = Some(drift.last_half);
+        finding.value = Some(told(drift.whole));
+        finding.last_half = Some(told(drift.last_half));
         finding.confidence = Some(drift.confidence);
         finding.points = drift.points;
         finding.series = drift.series;
-        finding.text = self.sentence(&drift, &unit);
-        finding.notes = self.notes(&drift, evidence, step);
-        finding
+        finding.p_value = Some(drift.over_budget_p);
+        finding.detectable = Some(drift.detectable / scale.per_step);
+        finding.per_step = Some(scale.per_step);
+        finding.text = self.sentence(series, &finding);
+        self.note(series, &scale, &drift, &mut finding);
+        Some(finding)
     }
 
-    /// One series a run, in KiB, with a gap where a row has no value; `None` if there are many.
-    fn points(&self) -> Option<Vec<Vec<f64>>> {
-        let (rows, seen) = self.seen();
-        if (rows - seen) * 100 > rows * MISSING_SHARE_MAX {
-            return None;
+    /// One series a run, with a gap where a row has no value. What falls is turned around.
+    fn points(&self, series: &Series) -> Vec<Vec<f64>> {
+        let sign = if series.falls() { -1.0 } else { 1.0 };
+        let of = |epoch: &Epoch| (series.of)(epoch).map(|value| sign * value);
+        let run = |epochs: &Vec<&Epoch>| {
+            let first = epochs.first().map_or(0, |epoch| epoch.start_ms);
+            let counts = |epoch: &&&Epoch| epoch.start_ms.saturating_sub(first) >= series.from_ms;
+            let value = |epoch: &&Epoch| of(epoch).unwrap_or(f64::NAN);
+            epochs.iter().filter(counts).map(value).collect()
+        };
+        self.measured.runs.values().map(run).collect()
+    }
+
+    /// `None`: it is not to be judged.
+    fn scale(&self, series: &Series, points: &[Vec<f64>]) -> Option<Scale> {
+        match series.rule {
+            Rule::Memory(memory) => self.memory_scale(memory, points),
+            Rule::Count(unit) => {
+                let share = self.budget.drift.share(series.drift_name())?;
+                let per_hour = self.hours_a_step()?;
+                let allowed = (share * level(points)).max(COUNT_DRIFT_FLOOR) / span(points);
+                let left = self.allowed_by_left(series).unwrap_or(f64::INFINITY);
+                Some(Scale {
+                    unit: format!("{unit}/hour"),
+                    per_step: per_hour,
+                    limit: allowed.min(left) / per_hour,
+                    is_asked: self.is_named(series),
+                    is_by_left: left < allowed,
+                })
+            }
+            Rule::Share => {
+                let share = self.budget.drift.share(series.drift_name())?;
+                let level = Some(level(points)).filter(|level| *level > 0.0)?;
+                Some(Scale {
+                    unit: "% of the start".to_owned(),
+                    per_step: level / PER_CENT / span(points),
+                    limit: share * PER_CENT,
+                    is_asked: self.is_named(series),
+                    is_by_left: false,
+                })
+            }
         }
-        let kib = |epoch: &&Epoch| (self.bytes)(epoch).map_or(f64::NAN, |bytes| float(bytes) / KIB);
-        let run = |epochs: &Vec<&Epoch>| epochs.iter().map(kib).collect();
-        Some(self.measured.runs.values().map(run).collect())
     }
 
-    /// How many rows there are, and in how many it was seen.
-    fn seen(&self) -> (usize, usize) {
-        let rows = self.measured.epochs().count();
-        let seen = self
-            .measured
-            .epochs()
-            .filter(|epoch| (self.bytes)(epoch).is_some())
-            .count();
-        (rows, seen)
+    fn memory_scale(&self, memory: Memory, points: &[Vec<f64>]) -> Option<Scale> {
+        let is_cycle = self.kind == RunKind::Cycle;
+        let (unit, per_step) = match self.hours_a_step() {
+            Some(hours) if !is_cycle => ("MiB/day", MIB * hours / HOURS_A_DAY),
+            _ if is_cycle => ("KiB/cycle", KIB),
+            _ => ("KiB/epoch", KIB),
+        };
+        let allowed = memory.allowed(self.budget, self.kind);
+        let bytes_a_step = match allowed {
+            Allowed::MibPerDay(mib) => mib * MIB * self.hours_a_step()? / HOURS_A_DAY,
+            Allowed::KibPerStep(kib) => kib * KIB,
+            Allowed::Open => {
+                let share = self.budget.drift.share("hwm");
+                share.map_or(f64::INFINITY, |share| share * level(points) / span(points))
+            }
+        };
+        Some(Scale {
+            unit: unit.to_owned(),
+            per_step,
+            limit: bytes_a_step / per_step,
+            is_asked: memory == Memory::AtRest || memory.is_said(self.budget, self.kind),
+            is_by_left: false,
+        })
     }
 
-    fn lack(&self) -> String {
-        let (rows, seen) = self.seen();
+    fn is_named(&self, series: &Series) -> bool {
+        let shares = &self.budget.drift.shares;
+        shares.contains_key(series.drift_name())
+    }
+
+    /// So much a step, and the limit is reached when `limit_within` is over.
+    fn allowed_by_left(&self, series: &Series) -> Option<f64> {
+        let left = self.left(series)?;
+        let steps = self.budget.limit_within.as_secs_f64() / 3_600.0 / self.hours_a_step()?;
+        Some(left / steps.max(1.0))
+    }
+
+    /// What is left until a hard limit, by the last epoch.
+    fn left(&self, series: &Series) -> Option<f64> {
+        let last = self.measured.epochs().last()?;
+        match (series.left, series.rule) {
+            (Some(left), _) => (left.of)(last).map(float),
+            (None, Rule::Memory(_)) => {
+                let limit = float(self.evidence.limit_bytes?);
+                let held = (series.of)(last)?;
+                Some(limit - held).filter(|left| *left > 0.0)
+            }
+            _ => None,
+        }
+    }
+
+    fn lack(&self, points: &[Vec<f64>]) -> String {
+        let (rows, seen) = seen(points);
         if seen < rows {
             format!("it was seen in {seen} of {rows} epochs")
         } else {
@@ -164,73 +230,122 @@ impl Series<'_> {
         }
     }
 
-    fn sentence(&self, drift: &Drift, unit: &str) -> String {
+    fn sentence(&self, series: &Series, finding: &Finding) -> String {
+        let Some(value) = finding.value else {
+            return String::new();
+        };
         let Interval {
             lower,
             estimate,
             upper,
-        } = drift.whole;
+        } = value;
+        let verb = if series.falls() { "falls" } else { "grows" };
         let mut text = format!(
-            "{} grows by {} {unit} ({} to {})",
-            self.called,
+            "{} {verb} by {} {} ({} to {})",
+            series.called,
             number(estimate),
+            finding.unit,
             number(lower),
             number(upper)
         );
-        match self.budget_kib {
-            Some(budget) => _ = write!(text, "; allowed is {}", number(budget)),
+        match finding.limit {
+            Some(limit) => _ = write!(text, "; allowed is {}", number(limit)),
             None => text.push_str("; no budget is set"),
         }
-        if drift.method == Method::BlockBootstrap {
+        if finding.method == Method::BlockBootstrap {
             text.push_str(" [single run]");
         }
         text
     }
 
-    fn notes(&self, drift: &Drift, evidence: Evidence<'_>, step: &str) -> Vec<String> {
-        let mut notes = Vec::new();
-        let grows = matches!(drift.word, Word::Unbounded | Word::Growing);
-        if drift.word == Word::Inconclusive && Some(drift.rise) > self.budget_kib {
-            notes.push(format!(
-                "it rose by {} KiB/{step} from the first quarter to the last, in steps: watch it for \
-                 longer",
-                number(drift.rise)
+    fn note(&self, series: &Series, scale: &Scale, drift: &Drift, finding: &mut Finding) {
+        let told = |slope: f64| number(slope / scale.per_step);
+        let allowed = scale.limit * scale.per_step;
+        let unit = &scale.unit;
+        if let Some(text) = self.shape(series, drift) {
+            finding.notes.push(text);
+        } else if drift.word == Word::Inconclusive && drift.rise > allowed {
+            finding.notes.push(format!(
+                "it rose by {} {unit} from the first quarter to the last, in steps: watch it for longer",
+                told(drift.rise)
             ));
         }
-        if grows || drift.significant {
-            notes.extend(self.per_operation(drift));
-            notes.extend(self.until_limit(drift, evidence.limit_bytes, step));
+        if drift.word == Word::Inconclusive && drift.detectable > allowed {
+            finding.notes.push(format!(
+                "the least growth that this run could have seen is {} {unit}, which is over what is \
+                 allowed: watch it for longer",
+                told(drift.detectable)
+            ));
         }
-        notes
+        let grows = matches!(drift.word, Word::Unbounded | Word::Growing);
+        if !grows && !drift.significant {
+            return;
+        }
+        if let Rule::Memory(_) = series.rule {
+            finding.notes.extend(self.per_operation(drift));
+        }
+        if let Some((hours, text)) = self.until_limit(series, drift) {
+            finding.hours_left = Some(hours);
+            finding.notes.push(text);
+        }
+        if scale.is_by_left && grows {
+            let within = humantime::format_duration(self.budget.limit_within);
+            finding.notes.push(format!(
+                "allowed is what would not reach the limit within {within} (`budget.limit_within`)"
+            ));
+        }
+    }
+
+    /// Growth that is no line, in words.
+    fn shape(&self, series: &Series, drift: &Drift) -> Option<String> {
+        let is_memory = matches!(series.rule, Rule::Memory(_));
+        let show = |value: f64| match is_memory {
+            true => format!("{} MiB", number(value / MIB)),
+            false => number(value),
+        };
+        match drift.shape {
+            Shape::Line => None,
+            Shape::Settles(level) => {
+                Some(format!("it slows down: it levels off at {}", show(level)))
+            }
+            Shape::Stairs(stairs) => {
+                let seconds = stairs.period * self.hours_a_step()? * 3_600.0;
+                Some(format!(
+                    "it grows in stairs: {} every {} s, {} times",
+                    show(stairs.size),
+                    number(seconds),
+                    stairs.count
+                ))
+            }
+        }
     }
 
     fn per_operation(&self, drift: &Drift) -> Option<String> {
         let epochs = u64::try_from(self.measured.epochs().count()).ok()?;
         let operations = float(self.measured.operations()) / float(epochs.max(1));
         (operations >= 1.0).then(|| {
-            let bytes = drift.whole.estimate * KIB / operations;
+            let bytes = drift.whole.estimate / operations;
             format!("{} bytes an operation", number(bytes))
         })
     }
 
-    /// How long until the process would be killed, going on like this.
-    fn until_limit(&self, drift: &Drift, limit: Option<u64>, step: &str) -> Option<String> {
-        let limit = float(limit?);
-        let last = self.measured.epochs().last()?;
-        let held = float((self.bytes)(last)?);
-        let slope = drift.whole.estimate * KIB;
-        if slope <= 0.0 || held >= limit {
+    /// How long until a hard limit, going on like this.
+    fn until_limit(&self, series: &Series, drift: &Drift) -> Option<(f64, String)> {
+        let left = self.left(series)?;
+        let slope = drift.whole.estimate;
+        if slope <= 0.0 {
             return None;
         }
-        let hours = (limit - held) / slope * self.hours_a_step()?;
-        let half = (drift.whole.upper - drift.whole.lower) / 2.0;
-        Some(format!(
-            "still growing at {} ± {} KiB/{step}; the limit of {} MiB is reached in {} hours",
-            number(drift.whole.estimate),
-            number(half),
-            number(limit / KIB / KIB),
-            number(hours)
-        ))
+        let hours = left / slope * self.hours_a_step()?;
+        let limit = match series.left {
+            Some(left) => left.limit.to_owned(),
+            None => {
+                let bytes = float(self.evidence.limit_bytes?);
+                format!("the limit of {} MiB", number(bytes / MIB))
+            }
+        };
+        let text = format!("going on like this, {limit} is reached in {}", time(hours));
+        Some((hours, text))
     }
 
     fn hours_a_step(&self) -> Option<f64> {
@@ -241,7 +356,68 @@ impl Series<'_> {
             .find(|epochs| epochs.len() > 1)?;
         let (first, last) = (run.first()?, run.last()?);
         let steps = u64::try_from(run.len() - 1).ok()?;
-        Some(float(last.start_ms.saturating_sub(first.start_ms)) / float(steps) / MS_AN_HOUR)
+        let hours = float(last.start_ms.saturating_sub(first.start_ms)) / float(steps) / MS_AN_HOUR;
+        Some(hours).filter(|hours| *hours > 0.0)
+    }
+}
+
+/// Hours or days, whatever is easier to picture.
+pub(super) fn time(hours: f64) -> String {
+    match hours {
+        few if few < 1.0 => format!("{} minutes", number(few * 60.0)),
+        few if few < 72.0 => format!("{} hours", number(few)),
+        many => format!("{} days", number(many / HOURS_A_DAY)),
+    }
+}
+
+/// The median of what runs begin with: the first quarter of their points.
+fn level(points: &[Vec<f64>]) -> f64 {
+    let starts = points.iter().filter_map(|run| {
+        let present: Vec<f64> = run
+            .iter()
+            .copied()
+            .filter(|point| point.is_finite())
+            .collect();
+        let quarter = present.len().div_ceil(4);
+        crate::stats::median(present.into_iter().take(quarter).collect())
+    });
+    crate::stats::median(starts.collect()).map_or(0.0, f64::abs)
+}
+
+/// Steps of the longest run, at least one.
+fn span(points: &[Vec<f64>]) -> f64 {
+    let longest = points.iter().map(Vec::len).max().unwrap_or(0);
+    float(longest.saturating_sub(1).max(1) as u64)
+}
+
+/// How many rows there are, and in how many it was seen.
+fn seen(points: &[Vec<f64>]) -> (usize, usize) {
+    let rows = points.iter().map(Vec::len).sum();
+    let seen = points.iter().flatten().filter(|point| point.is_finite());
+    (rows, seen.count())
+}
+
+fn is_whole(points: &[Vec<f64>]) -> bool {
+    let (rows, seen) = seen(points);
+    (rows - seen) * 100 <= rows * MISSING_SHARE_MAX
+}
+
+/// Takes back UNBOUNDED where so many series make it likely by chance. STABLE needs no correction: it
+/// is claimed only where every series' own bound says so.
+fn take_back_chance(findings: &mut [Finding]) {
+    let is_tested = |finding: &&Finding| finding.p_value.is_some() && finding.limit.is_some();
+    let tests = findings.iter().filter(is_tested).count();
+    let is_alarm = |finding: &&mut Finding| finding.word == Word::Unbounded;
+    let alarms: Vec<&mut Finding> = findings.iter_mut().filter(is_alarm).collect();
+    let p_values: Vec<f64> = alarms.iter().filter_map(|alarm| alarm.p_value).collect();
+    for (alarm, counts) in alarms.into_iter().zip(holm(&p_values, tests)) {
+        if !counts {
+            alarm.word = Word::Inconclusive;
+            alarm.notes.push(format!(
+                "by itself it would be UNBOUNDED; of {tests} series that are judged at once, one this \
+                 far over its budget may be chance: watch it for longer"
+            ));
+        }
     }
 }
 
@@ -289,4 +465,7 @@ fn explanation(attribution: Attribution) -> &'static str {
 }
 
 const KIB: f64 = 1_024.0;
+const MIB: f64 = 1_048_576.0;
+const PER_CENT: f64 = 100.0;
 const MS_AN_HOUR: f64 = 3_600_000.0;
+const HOURS_A_DAY: f64 = 24.0;

@@ -52,6 +52,8 @@ pub struct Place {
 pub struct Charge {
     /// All of it: anonymous memory, page cache, kernel.
     pub bytes: Option<u64>,
+    /// Pages of files that the kernel drops when it needs room. Files in a tmpfs are not among them.
+    pub reclaimable_bytes: Option<u64>,
     /// Buffers of sockets.
     pub sock_bytes: Option<u64>,
     /// What the group and all above it may have; `None` is no limit.
@@ -198,6 +200,10 @@ impl Place {
                 let kills = file("memory.oom_control").unwrap_or_default();
                 Charge {
                     bytes: number("memory.usage_in_bytes"),
+                    reclaimable_bytes: files::sum_of_entries(
+                        &stat,
+                        &["total_active_file", "total_inactive_file"],
+                    ),
                     sock_bytes: files::v1_sock_bytes(
                         number("memory.kmem.tcp.usage_in_bytes"),
                         number("memory.kmem.tcp.limit_in_bytes"),
@@ -212,6 +218,10 @@ impl Place {
                 let events = file("memory.events").unwrap_or_default();
                 Charge {
                     bytes: number("memory.current"),
+                    reclaimable_bytes: files::sum_of_entries(
+                        &stat,
+                        &["active_file", "inactive_file", "slab_reclaimable"],
+                    ),
                     sock_bytes: files::entry(&stat, "sock"),
                     limit_bytes: self.limit_up_to_mount(),
                     limit_hits: files::entry(&events, "max"),
@@ -297,7 +307,11 @@ mod tests {
         fs::write(leaf.join("memory.max"), "max\n").unwrap();
         fs::write(root.join("a/memory.max"), "2097152\n").unwrap();
         fs::write(leaf.join("memory.current"), "4096\n").unwrap();
-        fs::write(leaf.join("memory.stat"), "anon 1\nsock 512\n").unwrap();
+        fs::write(
+            leaf.join("memory.stat"),
+            "anon 1\nactive_file 3\ninactive_file 4\nsock 512\n",
+        )
+        .unwrap();
         fs::write(leaf.join("memory.events"), "low 0\nmax 3\noom_kill 1\n").unwrap();
         let place = Place {
             path: leaf,
@@ -306,6 +320,7 @@ mod tests {
         };
         let expected = Charge {
             bytes: Some(4096),
+            reclaimable_bytes: Some(7),
             sock_bytes: Some(512),
             limit_bytes: Some(2_097_152),
             limit_hits: Some(3),

@@ -55,6 +55,9 @@ pub struct Epoch {
     pub cgroup_bytes: Option<u64>,
     /// Of the control group: buffers of sockets.
     pub cgroup_sock_bytes: Option<u64>,
+    /// Of the control group: pages of files that the kernel drops when it needs room.
+    #[serde(default)]
+    pub cgroup_reclaimable_bytes: Option<u64>,
 
     /// User and system time of the tree within the epoch.
     pub cpu_us: Option<u64>,
@@ -73,6 +76,31 @@ pub struct Epoch {
     pub established_max: Option<u64>,
     pub close_wait_max: Option<u64>,
     pub time_wait_max: Option<u64>,
+    #[serde(default)]
+    pub other_tcp_max: Option<u64>,
+
+    /// In the quiet moment: children that ended and were not waited for.
+    #[serde(default)]
+    pub zombies: Option<u64>,
+    #[serde(default)]
+    pub mappings: Option<u64>,
+    /// Until `RLIMIT_NOFILE` of the process that is nearest to its own.
+    #[serde(default)]
+    pub files_left: Option<u64>,
+    /// Until `vm.max_map_count`, of the process that is nearest to it.
+    #[serde(default)]
+    pub mappings_left: Option<u64>,
+    /// Processes and threads that the machine may still start.
+    #[serde(default)]
+    pub tasks_left: Option<u64>,
+
+    /// CPU time of a fixed piece of work, the median over the epoch, in nanoseconds: how fast the
+    /// machine was.
+    #[serde(default)]
+    pub control_ns: Option<u64>,
+    /// Share of the machine's CPU time that others than its own processes took (steal), 0 to 1.
+    #[serde(default)]
+    pub steal: Option<f64>,
 }
 
 impl Epoch {
@@ -81,6 +109,15 @@ impl Epoch {
     pub fn held_bytes(&self) -> Option<u64> {
         let beside = [self.shmem_bytes, self.swap_bytes].into_iter().flatten();
         Some(total(beside.chain([self.anonymous_bytes?])))
+    }
+
+    /// What its control group is charged for beside that, and nobody drops: files in a tmpfs and
+    /// memfds that are not mapped, buffers of sockets, memory of the kernel.
+    pub fn beside_bytes(&self) -> Option<u64> {
+        let reclaimable = self.cgroup_reclaimable_bytes?;
+        let in_ram = total([self.anonymous_bytes?, self.shmem_bytes.unwrap_or(0)].into_iter());
+        let kept = self.cgroup_bytes?.saturating_sub(reclaimable);
+        Some(kept.saturating_sub(in_ram))
     }
 }
 

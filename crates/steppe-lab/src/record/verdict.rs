@@ -152,9 +152,17 @@ impl VariantVerdict {
 }
 
 impl Finding {
-    /// Whether it is about memory that grows, or is never freed.
+    /// Drift of something else than memory that is within what it may be: told in a line, since there
+    /// are many of them.
+    pub fn is_unremarkable(&self) -> bool {
+        let is_memory = ["rss_growth", "hwm_growth", "live_growth"].contains(&self.metric.as_str());
+        self.is_growth() && !is_memory && self.word == Word::Stable && self.notes.is_empty()
+    }
+
+    /// Whether it is about something that grows, or is never freed.
     pub fn is_growth(&self) -> bool {
-        self.metric.ends_with("_growth") || self.metric == "lost_bytes"
+        let ends = ["_growth", "_loss"];
+        ends.iter().any(|end| self.metric.ends_with(end)) || self.metric == "lost_bytes"
     }
 }
 
@@ -179,6 +187,18 @@ pub struct Finding {
     /// Points a series after warm-up, and how many series (or pairs).
     pub points: u32,
     pub series: u32,
+    /// Of growth: how likely it is by chance where growth is exactly what is allowed.
+    #[serde(default)]
+    pub p_value: Option<f64>,
+    /// Of growth: the least that four of five such runs would have seen, in `unit`.
+    #[serde(default)]
+    pub detectable: Option<f64>,
+    /// Of growth: what one of `unit` is from epoch to epoch, in what `epochs.csv` has.
+    #[serde(default)]
+    pub per_step: Option<f64>,
+    /// Until a hard limit, going on like this; `None` where it does not grow towards one.
+    #[serde(default)]
+    pub hours_left: Option<f64>,
     /// Further sentences: time until the limit, leak or retention, bytes an operation.
     pub notes: Vec<String>,
 }

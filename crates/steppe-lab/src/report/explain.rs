@@ -3,7 +3,6 @@
 use crate::record::{Finding, Interval, LoadedRun, Method, RunKind, Word};
 
 use super::escape;
-use super::figure;
 use super::metric::{self, Column, Metric};
 use super::plot::Place;
 use super::scale::{Domain, Scale};
@@ -120,7 +119,8 @@ fn head(name: &str, finding: &Finding) -> String {
 }
 
 fn is_growth(finding: &Finding) -> bool {
-    finding.metric.ends_with("_growth") && finding.method != Method::PairedBootstrap
+    let is_drift = finding.metric.ends_with("_growth") || finding.metric.ends_with("_loss");
+    is_drift && finding.method != Method::PairedBootstrap
 }
 
 fn rule(finding: &Finding, along: Along) -> String {
@@ -199,7 +199,7 @@ fn points_that_went_in(
 
 /// The line of the slope through the median of the points.
 fn fitted(finding: &Finding, points: &[Place]) -> Option<[Place; 2]> {
-    let slope = finding.value?.estimate * figure::bytes_of_unit(&finding.unit)?;
+    let slope = metric::slope_per_step(finding, finding.value?.estimate)?;
     let x = Domain::of(points.iter().map(|point| point.0))?;
     let mut levels: Vec<f64> = points
         .iter()
@@ -281,6 +281,9 @@ fn bar(interval: &Interval, limit: Option<f64>, domain: Domain) -> String {
 fn next(kind: RunKind, finding: &Finding) -> &'static str {
     let is_live = metric::is_named(&finding.metric, "live_growth");
     match finding.word {
+        Word::Stable | Word::Go if finding.limit.is_none() => {
+            "nothing: it was measured, and no limit is set"
+        }
         Word::Stable | Word::Go => "nothing: it keeps its limit",
         Word::Inconclusive if finding.value.is_none() => {
             "there was too little to judge: let it run to its end, with more epochs or pairs, and \

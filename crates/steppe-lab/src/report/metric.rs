@@ -2,7 +2,7 @@
 //!
 //! A metric that is not known here is still reported, by its name; it just has no chart.
 
-use crate::record::Epoch;
+use crate::record::{Epoch, Finding};
 
 use super::figure;
 use super::scale::Quantity;
@@ -66,6 +66,34 @@ const METRICS: &[Metric] = &[
         count(e.open_files)
     }),
     metric("threads", "Threads", Quantity::Count, |e| count(e.threads)),
+    metric("processes", "Processes", Quantity::Count, |e| {
+        count(e.processes)
+    }),
+    metric("zombies", "Zombies", Quantity::Count, |e| count(e.zombies)),
+    metric("mappings", "Memory mappings", Quantity::Count, |e| {
+        count(e.mappings)
+    }),
+    metric(
+        "established",
+        "Sockets in ESTABLISHED",
+        Quantity::Count,
+        |e| count(e.established_max),
+    ),
+    metric("time_wait", "Sockets in TIME_WAIT", Quantity::Count, |e| {
+        count(e.time_wait_max)
+    }),
+    metric(
+        "other_tcp",
+        "Sockets in other TCP states",
+        Quantity::Count,
+        |e| count(e.other_tcp_max),
+    ),
+    metric(
+        "beside_growth",
+        "Memory of the group beside its processes",
+        Quantity::Bytes,
+        beside_bytes,
+    ),
     metric(
         "operations_per_s",
         "Operations a second",
@@ -93,9 +121,15 @@ impl Metric {
     /// The metric of a finding.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         let short = plain_name(name);
-        METRICS
-            .iter()
-            .find(|metric| metric.name == name || metric.name == short)
+        let is_named = |wanted: &str| METRICS.iter().find(|metric| metric.name == wanted);
+        let drifts = || {
+            short
+                .strip_suffix("_growth")
+                .or(short.strip_suffix("_loss"))
+        };
+        is_named(name)
+            .or_else(|| is_named(short))
+            .or_else(|| is_named(drifts()?))
     }
 
     /// Its column in these epochs.
@@ -120,6 +154,14 @@ impl Metric {
     }
 }
 
+/// The slope of a finding on drift, in what its column has a step.
+pub(super) fn slope_per_step(finding: &Finding, slope: f64) -> Option<f64> {
+    // Runs of an older lab say what a step is by the name of their unit.
+    let unit = finding.per_step.or(figure::bytes_of_unit(&finding.unit))?;
+    let falls = finding.metric.ends_with("_loss");
+    Some(if falls { -slope * unit } else { slope * unit })
+}
+
 /// Whether a finding's name is that of this metric, in whatever unit.
 pub(super) fn is_named(name: &str, metric: &str) -> bool {
     name == metric || plain_name(name) == metric
@@ -131,6 +173,21 @@ pub(super) fn label(name: &str) -> &str {
         "rss_growth" => "Growth at rest",
         "hwm_growth" => "Growth of the high-water mark",
         "live_growth" => "Growth of the live heap",
+        "beside_growth" => "Growth beside the processes",
+        "open_files_growth" => "Growth of open files",
+        "processes_growth" => "Growth of processes",
+        "threads_growth" => "Growth of threads",
+        "zombies_growth" => "Growth of zombies",
+        "mappings_growth" => "Growth of memory mappings",
+        "established_growth" => "Growth of ESTABLISHED sockets",
+        "close_wait_growth" => "Growth of CLOSE_WAIT sockets",
+        "time_wait_growth" => "Growth of TIME_WAIT sockets",
+        "other_tcp_growth" => "Growth of sockets in other states",
+        "cpu_us_per_op_growth" => "Rise of CPU time an operation",
+        "syscalls_per_op_growth" => "Rise of system calls an operation",
+        "p50_growth" => "Rise of the median latency",
+        "p99_growth" => "Rise of latency, p99",
+        "throughput_loss" => "Loss of throughput",
         "lost_bytes" => "Lost memory",
         _ => Metric::find(name).map_or(name, |metric| metric.label),
     }
@@ -192,6 +249,11 @@ pub(super) fn hwm_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.hwm_bytes)
 }
 
+/// What the control group is charged for beside its processes, and nobody drops.
+pub(super) fn beside_bytes(epoch: &Epoch) -> Option<f64> {
+    count(epoch.beside_bytes())
+}
+
 pub(super) fn live_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.live_bytes)
 }
@@ -217,4 +279,40 @@ fn rate(epoch: &Epoch, operations: Option<u64>) -> Option<f64> {
     // Shorter is no load at all, as before the first cycle.
     let load_ms = count(Some(epoch.load_ms)).filter(|load_ms| *load_ms >= 10.0)?;
     Some(count(operations)? / load_ms * 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drift(metric: &str, unit: &str, per_step: Option<f64>) -> Finding {
+        serde_json::from_value(serde_json::json!({
+            "metric": metric, "unit": unit, "word": "STABLE", "text": "", "method": "limit",
+            "limit": null, "value": null, "last_half": null, "confidence": null, "points": 0,
+            "series": 0, "per_step": per_step, "notes": [],
+        }))
+        .expect("a finding")
+    }
+
+    #[test]
+    fn a_slope_is_drawn_in_what_its_column_has() {
+        let slope = |metric, unit, per_step| slope_per_step(&drift(metric, unit, per_step), 2.0);
+        assert_eq!(slope("rss_growth", "MiB/day", Some(12.0)), Some(24.0));
+        assert_eq!(
+            slope("throughput_loss", "% of the start", Some(3.0)),
+            Some(-6.0)
+        );
+        // As older runs have it.
+        assert_eq!(slope("rss_growth", "KiB/epoch", None), Some(2_048.0));
+        assert_eq!(slope("p50_growth", "% of the start", None), None);
+    }
+
+    #[test]
+    fn drift_is_shown_with_what_it_is_of() {
+        let name = |drift| Metric::find(drift).map(Metric::name);
+        assert_eq!(name("open_files_growth"), Some("open_files"));
+        assert_eq!(name("throughput_loss"), Some("throughput"));
+        assert_eq!(name("rss_growth"), Some("rss_growth"));
+        assert_eq!(name("nothing_growth"), None);
+    }
 }

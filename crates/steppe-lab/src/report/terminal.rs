@@ -5,7 +5,7 @@
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::limits;
-use crate::record::{Manifest, Verdict};
+use crate::record::{Manifest, VariantVerdict, Verdict};
 
 use super::escape;
 use super::view::{self, FindingView};
@@ -65,8 +65,9 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
         let is_expected = variant.is_as_expected();
         let mark = if is_expected { " (as expected)" } else { "" };
         let name = format!("{}{mark}", variant.name);
-        for row in view::findings(&variant.findings) {
-            table.add_row(cells(&name, &row));
+        let loud = variant.findings.iter().filter(|it| !it.is_unremarkable());
+        for finding in loud {
+            table.add_row(cells(&name, &FindingView::of(finding)));
         }
     }
     if table.is_empty() {
@@ -75,6 +76,9 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
     text.push('\n');
     text.push_str(&table.trim_fmt());
     text.push('\n');
+    for variant in &verdict.variants {
+        push_unremarkable(text, variant);
+    }
     let of_variants = verdict.variants.iter().flat_map(|variant| {
         let findings = variant.findings.iter();
         findings.map(|finding| (variant.name.as_str(), finding))
@@ -89,6 +93,17 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
             text.push_str(&format!("{}\n", escape::terminal(&line)));
         }
     }
+}
+
+/// Series that keep within what they may change by, in a line.
+fn push_unremarkable(text: &mut String, variant: &VariantVerdict) {
+    let quiet = variant.findings.iter().filter(|it| it.is_unremarkable());
+    let names: Vec<&str> = quiet.map(|finding| finding.metric.as_str()).collect();
+    if names.is_empty() {
+        return;
+    }
+    let line = format!("{}: STABLE as well: {}", variant.name, names.join(", "));
+    text.push_str(&format!("{}\n", escape::terminal(&line)));
 }
 
 fn cells(name: &str, row: &FindingView) -> [String; 6] {

@@ -307,7 +307,7 @@ pub(super) fn findings(findings: &[Finding]) -> Vec<FindingView> {
 }
 
 impl FindingView {
-    fn of(finding: &Finding) -> Self {
+    pub(super) fn of(finding: &Finding) -> Self {
         let unit = unit(finding);
         let value = finding.value.as_ref();
         let half = finding.last_half.as_ref();

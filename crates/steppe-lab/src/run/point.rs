@@ -22,6 +22,8 @@ pub(super) fn fill(epoch: &mut Epoch, looks: &Looks, loads: &[Interval]) {
     of_memory(epoch, looks);
     of_counters(epoch, looks);
     of_sockets(epoch, looks);
+    epoch.control_ns = looks.after.machine.control_ns;
+    epoch.steal = looks.after.machine.steal;
 }
 
 /// All loads' response times in one histogram.
@@ -81,12 +83,18 @@ fn of_memory(epoch: &mut Epoch, looks: &Looks) {
         epoch.anonymous_bytes = quiet.anonymous_bytes;
         epoch.shmem_bytes = quiet.shmem_bytes;
         epoch.swap_bytes = quiet.swap_bytes;
+        epoch.zombies = quiet.handles.zombies;
+        epoch.mappings = quiet.handles.mappings;
+        epoch.files_left = quiet.handles.files_left;
+        epoch.mappings_left = quiet.handles.mappings_left;
+        epoch.tasks_left = quiet.handles.tasks_left;
     }
     epoch.hwm_bytes = looks.after.slow.hwm_bytes;
     epoch.live_bytes = looks.live_bytes;
     let charge = looks.quiet.slow.cgroup;
     epoch.cgroup_bytes = charge.and_then(|charge| charge.bytes);
     epoch.cgroup_sock_bytes = charge.and_then(|charge| charge.sock_bytes);
+    epoch.cgroup_reclaimable_bytes = charge.and_then(|charge| charge.reclaimable_bytes);
 }
 
 fn of_counters(epoch: &mut Epoch, looks: &Looks) {
@@ -111,5 +119,6 @@ fn of_sockets(epoch: &mut Epoch, looks: &Looks) {
         epoch.established_max = epoch.established_max.max(sample.established);
         epoch.close_wait_max = epoch.close_wait_max.max(sample.close_wait);
         epoch.time_wait_max = epoch.time_wait_max.max(sample.time_wait);
+        epoch.other_tcp_max = epoch.other_tcp_max.max(sample.other_tcp);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::control::{Control, Machine};
 use crate::limits::SAMPLES_HELD_MAX;
 use crate::observe::{ObserveError, Observer, Quiet, Slow, Wanted, thread_cpu_time};
 use crate::record::{Capability, Sample};
@@ -29,6 +30,8 @@ pub(super) struct Look {
     pub(super) slow: Slow,
     /// Only of a quiet moment.
     pub(super) quiet: Option<Quiet>,
+    /// Since the last look that began an epoch.
+    pub(super) machine: Machine,
     /// Since the last look.
     pub(super) samples: Vec<Sample>,
 }
@@ -113,6 +116,7 @@ struct Watch {
     subject: Subject,
     samples: Vec<Sample>,
     slow_apart: Duration,
+    control: Control,
 }
 
 impl Watch {
@@ -123,6 +127,7 @@ impl Watch {
             subject,
             samples: Vec::new(),
             slow_apart,
+            control: Control::default(),
         }
     }
 
@@ -169,6 +174,9 @@ impl Watch {
             Ask::Begin | Ask::Now => {
                 if ask == Ask::Begin {
                     self.observer.reset_high_water();
+                    self.control.begin();
+                } else {
+                    look.machine = self.control.seen();
                 }
                 look.slow = self.observer.slow();
                 self.keep(|sample| look.slow.write_to(sample));
@@ -179,6 +187,7 @@ impl Watch {
     }
 
     fn sample_fast(&mut self) {
+        self.control.work();
         let fast = self.observer.fast();
         self.keep(|sample| {
             sample.rss_bytes = fast.rss_bytes;

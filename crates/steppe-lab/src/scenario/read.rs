@@ -12,11 +12,13 @@ use toml::de::DeTable;
 use super::mistake::{Mistake, ScenarioError};
 use super::table::{At, Table};
 use super::{
-    AbGate, AbMetric, AbPlan, Budget, CyclePlan, GrowthBudget, LeakChecker, LeaksPlan, LiveBytes,
-    Program, Ready, Sampling, Scenario, Service, SoakPlan, Target, Variant, load,
+    AbGate, AbMetric, AbPlan, Budget, CyclePlan, DRIFTS, DayBudget, DriftBudget, GrowthBudget,
+    LIMIT_WITHIN, LeakChecker, LeaksPlan, LiveBytes, Program, Ready, Sampling, Scenario, Service,
+    SoakPlan, Target, Variant, load,
 };
 use crate::limits::{
-    DURATION_MAX, EPOCHS_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX, SAMPLING_MIN, SCENARIO_BYTES_MAX,
+    DURATION_MAX, EPOCHS_MAX, LIMIT_WITHIN_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX, SAMPLING_MIN,
+    SCENARIO_BYTES_MAX,
 };
 use crate::record::{Word, file_name};
 use crate::stats::auto_warmup;
@@ -96,7 +98,7 @@ fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
         );
         root.say(mistake.help("a sanitizer build can be a variant of its own"));
     }
-    let budget = budget(root.table("budget"));
+    let budget = root.table("budget").map(budget).unwrap_or_default();
     let sampling = root.table("sampling").map(sampling).unwrap_or_default();
     let seed = root
         .integer("seed", 0, u64::MAX)
@@ -415,15 +417,7 @@ fn variant(table: Table<'_>) -> Option<Variant> {
     (!variant.name.is_empty()).then_some(variant)
 }
 
-/// Growth of memory is always judged: a scenario that names no budget gets one.
-fn budget(table: Option<Table<'_>>) -> Budget {
-    let mut budget = table.map(read_budget).unwrap_or_default();
-    budget.per_epoch.rss_kib.get_or_insert(EPOCH_GROWTH_KIB);
-    budget.per_cycle.rss_kib.get_or_insert(CYCLE_GROWTH_KIB);
-    budget
-}
-
-fn read_budget(table: Table<'_>) -> Budget {
+fn budget(table: Table<'_>) -> Budget {
     let number = |key| table.number(key, 0.0).map(|number| number.value);
     let per_epoch = GrowthBudget {
         rss_kib: number("rss_growth_kib_per_epoch"),
@@ -435,10 +429,21 @@ fn read_budget(table: Table<'_>) -> Budget {
         hwm_kib: number("hwm_growth_kib_per_cycle"),
         live_kib: number("live_growth_kib_per_cycle"),
     };
+    let per_day = DayBudget {
+        rss_mib: number("rss_growth_mib_per_day"),
+        hwm_mib: number("hwm_growth_mib_per_day"),
+        live_mib: number("live_growth_mib_per_day"),
+        beside_mib: number("beside_growth_mib_per_day"),
+    };
+    refuse_two_units(&table);
+    let within = table.duration("limit_within", Duration::from_secs(1), LIMIT_WITHIN_MAX);
     let integer = |key| table.integer(key, 0, u64::MAX).map(|number| number.value);
     let budget = Budget {
         per_epoch,
         per_cycle,
+        per_day,
+        limit_within: within.unwrap_or(LIMIT_WITHIN),
+        drift: drift(&table),
         rss_mib: number("rss_mib"),
         hwm_mib: number("hwm_mib"),
         syscalls_per_op: number("syscalls_per_op"),
@@ -455,6 +460,46 @@ fn read_budget(table: Table<'_>) -> Budget {
     };
     table.end();
     budget
+}
+
+/// A limit on the same growth in two units would leave open which one counts.
+fn refuse_two_units(table: &Table<'_>) {
+    for of in ["rss", "hwm", "live"] {
+        let keys = [
+            format!("{of}_growth_kib_per_epoch"),
+            format!("{of}_growth_mib_per_day"),
+        ];
+        if keys.iter().all(|key| table.has(key)) {
+            let message = format!("`{}` and `{}` say the same", keys[0], keys[1]);
+            table.say(Mistake::new(table.span(), message, "one of them is enough"));
+        }
+    }
+}
+
+/// `drift = "off"`, or a table of shares, in which a word switches one off.
+fn drift(table: &Table<'_>) -> DriftBudget {
+    if table.is_text("drift") {
+        let is_off = table.choice("drift", &[("off", true)]).is_some();
+        return DriftBudget {
+            is_off,
+            ..DriftBudget::default()
+        };
+    }
+    let Some(shares) = table.table("drift") else {
+        return DriftBudget::default();
+    };
+    let mut drift = DriftBudget::default();
+    for (name, _) in DRIFTS {
+        if shares.is_text(name) {
+            if shares.choice(name, &[("off", ())]).is_some() {
+                drift.shares.insert(name.to_owned(), None);
+            }
+        } else if let Some(share) = shares.number(name, 0.0) {
+            drift.shares.insert(name.to_owned(), Some(share.value));
+        }
+    }
+    shares.end();
+    drift
 }
 
 fn required(table: &Table<'_>) -> Vec<String> {
@@ -504,9 +549,5 @@ pub const CAPABILITIES: [&str; 10] = [
     "live_bytes",
 ];
 
-/// What memory may grow by where the scenario does not say, in KiB: at five seconds an epoch, 23 MiB
-/// an hour.
-const EPOCH_GROWTH_KIB: f64 = 32.0;
-const CYCLE_GROWTH_KIB: f64 = 64.0;
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

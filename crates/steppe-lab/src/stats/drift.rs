@@ -6,7 +6,8 @@
 //!
 //! Intervals are two-sided at 95 %, so each of the claims "under the budget" and "over it" is wrong
 //! at most 2.5 % of the time where growth is exactly the budget. UNBOUNDED needs two intervals over
-//! the budget at once and is the rarer for it; nothing is corrected for that.
+//! the budget at once and is the rarer for it; nothing is corrected for that. Who judges many series
+//! at once corrects for their number by [`Drift::over_budget_p`].
 //!
 //! - **Five fresh processes or more**: t interval of the mean of their slopes. Processes are
 //!   independent of each other whatever the noise within one is like, so it holds without a model.
@@ -24,7 +25,8 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use super::redraw::standard_error;
-use super::student::t_quantile;
+use super::shape::{self, Stairs};
+use super::student::{t_quantile, upper_tail};
 use super::{CONFIDENCE, theil_sen};
 use crate::limits::{BOOTSTRAP_POINTS_MIN, FRESH_POINTS_MIN, FRESH_PROCESSES_MIN};
 use crate::record::{Interval, Method, Word};
@@ -44,6 +46,11 @@ pub struct Drift {
     pub confidence: f64,
     /// The lower bound is over 0, of the whole window and of its last half.
     pub significant: bool,
+    /// How likely slopes so far over the budget are where growth is exactly the budget (one-sided):
+    /// the larger of the whole window's and its last half's.
+    pub over_budget_p: f64,
+    /// The least slope that four of five such measurements would tell from 0.
+    pub detectable: f64,
     /// Rise from the first quarter's median to the last quarter's, per step; the mean over the
     /// series. It sees the one step that a median of slopes doesn't: nothing whose rise is over the
     /// budget is called stable.
@@ -52,6 +59,19 @@ pub struct Drift {
     pub points: u32,
     /// How many series were long enough to count.
     pub series: u32,
+    /// What it grows by, where that is no straight line.
+    pub shape: Shape,
+}
+
+/// What growth looks like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// Like a line, or not at all.
+    Line,
+    /// It slows down, and ends at this level: the mean over the series.
+    Settles(f64),
+    /// In jumps; those of the first series.
+    Stairs(Stairs),
 }
 
 /// Judges series of points that are one step (an epoch, a cycle) apart, warm-up left out.
@@ -59,12 +79,99 @@ pub struct Drift {
 /// One series a fresh process. A missing point is `NAN`, and keeps its place. A series that is too
 /// short (8 points among five or more, else 12) is left out. `None`: none was long enough.
 ///
-/// - STABLE: the upper bound of the whole window's slope is not over the budget.
+/// - STABLE: the upper bound of the whole window's slope is not over the budget, and growth of the
+///   budget's size would have been seen ([`Drift::detectable`]).
 /// - UNBOUNDED: the lower bound is over it, for the whole window and for its last half.
 /// - GROWING: for the whole window only.
-/// - INCONCLUSIVE: everything else.
+/// - INCONCLUSIVE: everything else; and growth that slows down and ends ([`Shape::Settles`]), unless
+///   what grows behind it is UNBOUNDED by itself.
 #[must_use]
 pub fn judge_drift(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Option<Drift> {
+    let line = judge_line(series, budget_per_step, seed)?;
+    if line.word == Word::Stable {
+        return Some(line);
+    }
+    let settled = settle(&line, series, budget_per_step, seed);
+    Some(settled.unwrap_or_else(|| climb(line, series, budget_per_step)))
+}
+
+/// What remains where all series slow down and end somewhere.
+fn settle(line: &Drift, series: &[Vec<f64>], budget: f64, seed: u64) -> Option<Drift> {
+    let counted = long_enough(series, points_min(line.method));
+    let settling: Option<Vec<_>> = counted
+        .iter()
+        .map(|points| shape::settling(points))
+        .collect();
+    let settling = settling?;
+    let levels: Vec<f64> = settling.iter().map(|each| each.level).collect();
+    let rests: Vec<Vec<f64>> = settling.into_iter().map(|each| each.rest).collect();
+    let rest = judge_line(&rests, budget, seed)?;
+    let is_sick = rest.word == Word::Unbounded;
+    Some(Drift {
+        word: if is_sick {
+            rest.word
+        } else {
+            Word::Inconclusive
+        },
+        over_budget_p: rest.over_budget_p,
+        shape: Shape::Settles(mean(&levels)?),
+        ..line.clone()
+    })
+}
+
+/// The same growth by the corners of stairs, where all series have some.
+fn climb(line: Drift, series: &[Vec<f64>], budget: f64) -> Drift {
+    let counted = long_enough(series, points_min(line.method));
+    let corners: Option<Vec<_>> = counted.iter().map(|points| shape::stairs(points)).collect();
+    let Some(corners) = corners.filter(|corners| !corners.is_empty()) else {
+        return line;
+    };
+    let shape = Shape::Stairs(corners[0].stairs);
+    let slopes: Option<Vec<Slope>> = corners
+        .iter()
+        .map(|each| {
+            let (estimate, error, degrees) = shape::line_through(&each.points)?;
+            Some(Slope {
+                estimate,
+                error,
+                degrees,
+                modeled: (error, degrees),
+            })
+        })
+        .collect();
+    // The last half climbs on when it has its share of jumps.
+    let goes_on = corners.iter().zip(&counted).all(|(each, points)| {
+        let half = points.len() as f64 / 2.0;
+        let late = each.points.iter().filter(|(at, _)| *at >= half).count() as f64;
+        late * each.stairs.size / half > budget
+    });
+    let Some(slopes) = slopes.map(Slopes) else {
+        return Drift { shape, ..line };
+    };
+    let whole = slopes.interval();
+    let is_over = whole.lower > budget && goes_on;
+    if line.word == Word::Unbounded || !is_over {
+        return Drift { shape, ..line };
+    }
+    Drift {
+        word: Word::Unbounded,
+        whole,
+        over_budget_p: slopes.over(budget),
+        significant: true,
+        shape,
+        ..line
+    }
+}
+
+fn points_min(method: Method) -> usize {
+    match method {
+        Method::FreshProcesses => FRESH_POINTS_MIN,
+        _ => BOOTSTRAP_POINTS_MIN,
+    }
+}
+
+/// As if growth were a line.
+fn judge_line(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Option<Drift> {
     let fresh = long_enough(series, FRESH_POINTS_MIN);
     if fresh.len() >= FRESH_PROCESSES_MIN {
         let whole = between_processes(&fresh, whole)?;
@@ -100,27 +207,36 @@ pub fn auto_warmup(count: u32) -> u32 {
 fn drift(
     series: &[&[f64]],
     method: Method,
-    (whole, last_half): (Interval, Interval),
+    (whole, last_half): (Slopes, Slopes),
     budget: f64,
 ) -> Option<Drift> {
     let rises: Option<Vec<f64>> = series.iter().map(|points| rise(points)).collect();
     let rise = mean(&rises?)?;
     let points = series.iter().map(|points| present(points)).min()?;
+    let detectable = whole.detectable();
+    let over_budget_p = whole.over(budget).max(last_half.over(budget));
+    let (whole, last_half) = (whole.interval(), last_half.interval());
+    let would_be_seen = detectable <= budget;
     Some(Drift {
-        word: word(whole, last_half, rise, budget),
+        word: word(whole, last_half, would_be_seen.then_some(rise), budget),
         method,
         whole,
         last_half,
         confidence: CONFIDENCE,
         significant: whole.lower > 0.0 && last_half.lower > 0.0,
+        over_budget_p,
+        detectable,
         rise,
         points: u32::try_from(points).unwrap_or(u32::MAX),
         series: u32::try_from(series.len()).unwrap_or(u32::MAX),
+        shape: Shape::Line,
     })
 }
 
-fn word(whole: Interval, last_half: Interval, rise: f64, budget: f64) -> Word {
-    if whole.upper <= budget && rise <= budget {
+/// `rise` is `None` where growth of the budget's size would have been missed.
+fn word(whole: Interval, last_half: Interval, rise: Option<f64>, budget: f64) -> Word {
+    let rose_little = rise.is_some_and(|rise| rise <= budget);
+    if whole.upper <= budget && rose_little {
         Word::Stable
     } else if whole.lower > budget && last_half.lower > budget {
         Word::Unbounded
@@ -131,54 +247,102 @@ fn word(whole: Interval, last_half: Interval, rise: f64, budget: f64) -> Word {
     }
 }
 
-/// The mean of the processes' slopes and its t interval.
+/// Slopes with their standard errors: one that stands for all processes, or one each.
+struct Slopes(Vec<Slope>);
+
+/// An estimate whose error has a t distribution.
+#[derive(Clone, Copy)]
+struct Slope {
+    estimate: f64,
+    error: f64,
+    degrees: u32,
+    /// Another error and its degrees of freedom; see [`super::redraw::StandardError`]. Chances are told
+    /// by whichever is the surer.
+    modeled: (f64, u32),
+}
+
+impl Slopes {
+    /// The hull of their intervals.
+    fn interval(&self) -> Interval {
+        let reach = |slope: &Slope| slope.quantile(f64::midpoint(1.0, CONFIDENCE)) * slope.error;
+        let lower = self.0.iter().map(|slope| slope.estimate - reach(slope));
+        let upper = self.0.iter().map(|slope| slope.estimate + reach(slope));
+        let sum: f64 = self.0.iter().map(|slope| slope.estimate).sum();
+        Interval {
+            lower: lower.fold(f64::INFINITY, f64::min),
+            estimate: sum / self.0.len() as f64,
+            upper: upper.fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+
+    /// What is claimed holds for each, so the least sure one counts.
+    fn over(&self, budget: f64) -> f64 {
+        let each = self.0.iter().map(|slope| slope.over(budget));
+        each.fold(0.0, f64::max)
+    }
+
+    fn detectable(&self) -> f64 {
+        let share = f64::midpoint(1.0, CONFIDENCE);
+        let each = self.0.iter();
+        let each = each.map(|slope| (slope.quantile(share) + slope.quantile(POWER)) * slope.error);
+        each.fold(0.0, f64::max)
+    }
+}
+
+impl Slope {
+    fn quantile(&self, share: f64) -> f64 {
+        t_quantile(share, self.degrees)
+    }
+
+    fn over(&self, budget: f64) -> f64 {
+        let distance = self.estimate - budget;
+        let chance = |(error, degrees): (f64, u32)| match error {
+            // Without noise there is no doubt.
+            0.0 if distance > 0.0 => 0.0,
+            0.0 => 1.0,
+            _ => upper_tail(distance / error, degrees),
+        };
+        chance((self.error, self.degrees)).min(chance(self.modeled))
+    }
+}
+
+/// The mean of the processes' slopes.
 ///
 /// Slopes that are all the same (memory that doesn't move) have an interval without a width.
-fn between_processes(series: &[&[f64]], window: fn(&[f64]) -> &[f64]) -> Option<Interval> {
+fn between_processes(series: &[&[f64]], window: fn(&[f64]) -> &[f64]) -> Option<Slopes> {
     let slopes: Option<Vec<f64>> = series
         .iter()
         .map(|points| theil_sen(window(points)))
         .collect();
     let slopes = slopes?;
-    let estimate = mean(&slopes)?;
     let error = super::deviation(&slopes)? / (slopes.len() as f64).sqrt();
     let degrees = u32::try_from(slopes.len() - 1).unwrap_or(u32::MAX);
-    Some(around(estimate, error, degrees))
+    Some(Slopes(vec![Slope {
+        estimate: mean(&slopes)?,
+        error,
+        degrees,
+        modeled: (error, degrees),
+    }]))
 }
 
-/// The hull of what each process by itself says; with one process, its own interval.
-fn within_processes(
-    series: &[&[f64]],
-    window: fn(&[f64]) -> &[f64],
-    seed: u64,
-) -> Option<Interval> {
+/// What each process by itself says.
+fn within_processes(series: &[&[f64]], window: fn(&[f64]) -> &[f64], seed: u64) -> Option<Slopes> {
     let mut random = Pcg64::seed_from_u64(seed);
-    let each: Option<Vec<Interval>> = series
+    let each: Option<Vec<Slope>> = series
         .iter()
         .map(|points| {
             let points = window(points);
-            let (error, degrees) = standard_error(points, &mut random)?;
-            Some(around(theil_sen(points)?, error, degrees))
+            let found = standard_error(points, &mut random)?;
+            let (error, degrees) = found.redrawn;
+            Some(Slope {
+                estimate: theil_sen(points)?,
+                error,
+                degrees,
+                modeled: found.modeled,
+            })
         })
         .collect();
-    let each = each?;
-    let estimates: Vec<f64> = each.iter().map(|interval| interval.estimate).collect();
-    let lower = each.iter().map(|interval| interval.lower);
-    let upper = each.iter().map(|interval| interval.upper);
-    Some(Interval {
-        lower: lower.fold(f64::INFINITY, f64::min),
-        estimate: mean(&estimates)?,
-        upper: upper.fold(f64::NEG_INFINITY, f64::max),
-    })
-}
-
-fn around(estimate: f64, error: f64, degrees: u32) -> Interval {
-    let reach = t_quantile(f64::midpoint(1.0, CONFIDENCE), degrees) * error;
-    Interval {
-        lower: estimate - reach,
-        estimate,
-        upper: estimate + reach,
-    }
+    each.filter(|each| !each.is_empty()).map(Slopes)
 }
 
 /// Rise per step between the medians of the first and the last quarter of what is present.
@@ -218,6 +382,9 @@ fn whole(points: &[f64]) -> &[f64] {
 fn last_half(points: &[f64]) -> &[f64] {
     &points[points.len() / 2..]
 }
+
+/// How often growth that is called detectable is found.
+const POWER: f64 = 0.8;
 
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -275,13 +442,22 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_has_stopped_is_growing() {
+    fn growth_that_has_stopped_is_told_with_its_level() {
         let stops = |stir| {
             let tail = noisy(0.0, 45, stir).into_iter().map(|point| 135.0 + point);
             noisy(3.0, 45, stir + 5).into_iter().chain(tail).collect()
         };
         let series: Vec<Vec<f64>> = (0..5).map(stops).collect();
-        assert_eq!(judge(&series, 0.5).word, Word::Growing);
+        let drift = judge(&series, 0.5);
+        assert_eq!(drift.word, Word::Inconclusive);
+        let Shape::Settles(level) = drift.shape else {
+            panic!("{drift:?}");
+        };
+        // A kink is no curve: the end is off by some.
+        assert!((130.0..160.0).contains(&level), "{level}");
+        // Too short to tell a curve from a line.
+        let short: Vec<Vec<f64>> = series.iter().map(|all| all[35..58].to_vec()).collect();
+        assert_eq!(judge(&short, 0.5).shape, Shape::Line);
     }
 
     #[test]

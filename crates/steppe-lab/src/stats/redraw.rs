@@ -24,10 +24,20 @@ use rand_pcg::Pcg64;
 use super::{deviation, median, theil_sen};
 use crate::limits::{AUTOCORRELATION_MAX, BOOTSTRAP_POINTS_MAX, BOOTSTRAP_SERIES};
 
-/// Standard error of the Theil–Sen slope of `points`, and its degrees of freedom.
+/// How far off a slope may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct StandardError {
+    /// Of redrawn series, and its degrees of freedom: what intervals are made of.
+    pub(super) redrawn: (f64, u32),
+    /// Of noise that is what its model says, first-order autoregressive, likewise. So few blocks leave
+    /// so few degrees of freedom that nothing is ever certain; this says how likely a slope is.
+    pub(super) modeled: (f64, u32),
+}
+
+/// Standard errors of the Theil–Sen slope of `points`.
 ///
 /// `None`: fewer than five points. A straight line (memory that doesn't move) has an error of 0.
-pub(super) fn standard_error(points: &[f64], random: &mut Pcg64) -> Option<(f64, u32)> {
+pub(super) fn standard_error(points: &[f64], random: &mut Pcg64) -> Option<StandardError> {
     let group = points.len().div_ceil(BOOTSTRAP_POINTS_MAX).max(1);
     let folded: Vec<f64> = points.chunks(group).map(fold).collect();
     let noise = Noise::of(&folded)?;
@@ -37,7 +47,11 @@ pub(super) fn standard_error(points: &[f64], random: &mut Pcg64) -> Option<(f64,
         noise.redraw(&mut redrawn, random);
         slopes.push(theil_sen(&redrawn)?);
     }
-    Some((deviation(&slopes)? / group as f64, noise.degrees()))
+    let (modeled, degrees) = noise.modeled()?;
+    Some(StandardError {
+        redrawn: (deviation(&slopes)? / group as f64, noise.degrees()),
+        modeled: (modeled / group as f64, degrees),
+    })
 }
 
 /// What is left of a series when its line is taken out.
@@ -94,6 +108,22 @@ impl Noise {
         }
     }
 
+    /// The error of a slope where innovations are independent: that of the residuals' long-run
+    /// deviation, as if there were so many fewer of them.
+    fn modeled(&self) -> Option<(f64, u32)> {
+        let count = self.residuals.len() as f64;
+        let long_run = deviation(&self.innovations)? / (1.0 - self.kept);
+        let error = THEIL_SEN_SPREAD * long_run * (12.0 / (count.powi(3) - count)).sqrt();
+        let independent = count * (1.0 - self.kept) / (1.0 + self.kept);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 0 to the number of points"
+        )]
+        let degrees = (independent as u32).saturating_sub(2).max(1);
+        Some((error, degrees))
+    }
+
     fn degrees(&self) -> u32 {
         let blocks = self.residuals.len() / self.block;
         u32::try_from(blocks.saturating_sub(2).max(1)).unwrap_or(u32::MAX)
@@ -131,6 +161,9 @@ fn fold(group: &[f64]) -> f64 {
     median(present.collect()).unwrap_or(f64::NAN)
 }
 
+/// A Theil–Sen slope has an efficiency of 0.91 where least squares are best (Sen 1968 §5).
+const THEIL_SEN_SPREAD: f64 = 1.05;
+
 /// An autocorrelation needs more points than its correction takes away.
 const POINTS_MIN: usize = 5;
 
@@ -141,7 +174,22 @@ mod tests {
     use super::*;
 
     fn error_of(points: &[f64]) -> Option<(f64, u32)> {
-        standard_error(points, &mut Pcg64::seed_from_u64(7))
+        let error = standard_error(points, &mut Pcg64::seed_from_u64(7))?;
+        Some(error.redrawn)
+    }
+
+    #[test]
+    fn white_noise_has_the_error_of_the_textbook() {
+        let random = &mut Pcg64::seed_from_u64(7);
+        let error = standard_error(&scattered(200), random).unwrap();
+        // A uniform deviation of 1000 / √12, and √(12 / n³).
+        let expected = 1.05 * 1000.0 / 200.0_f64.powf(1.5);
+        let (modeled, degrees) = error.modeled;
+        assert!(
+            (modeled / expected - 1.0).abs() < 0.2,
+            "{modeled} {expected}"
+        );
+        assert!(degrees > 120, "{degrees}");
     }
 
     /// Looks random, and is the same every time.

@@ -20,6 +20,13 @@ pub(super) fn t_quantile(share: f64, degrees: u32) -> f64 {
     f64::midpoint(low, high).tan() * f64::from(degrees).sqrt()
 }
 
+/// How much of the distribution is over `value`.
+pub(super) fn upper_tail(value: f64, degrees: u32) -> f64 {
+    let angle = (value.abs() / f64::from(degrees).sqrt()).atan();
+    let beyond = (1.0 - share_within(angle, degrees)) / 2.0;
+    if value >= 0.0 { beyond } else { 1.0 - beyond }
+}
+
 /// How much of the distribution is within ± `tan(angle) × √degrees`.
 fn share_within(angle: f64, degrees: u32) -> f64 {
     let (sine, cosine) = angle.sin_cos();
@@ -68,6 +75,9 @@ mod tests {
                 (found - expected).abs() < 1e-5,
                 "{share} {degrees}: {found}"
             );
+            let over = upper_tail(found, degrees);
+            assert!((over - (1.0 - share)).abs() < 1e-9, "{share}: {over}");
+            assert!((upper_tail(-found, degrees) - share).abs() < 1e-9);
         }
         assert!(t_quantile(0.5, 3).abs() < 1e-9);
     }

@@ -5,5 +5,6 @@ mod ends;
 mod harness;
 mod looks;
 mod memory;
+mod sickness;
 #[path = "../support/skip.rs"]
 mod skip;

@@ -13,6 +13,8 @@ warmup = 8
 rss_growth_kib_per_epoch = 32
 hwm_growth_kib_per_epoch = 64
 errors = 0
+beside_growth_mib_per_day = 100000   # a control group counts by the quarter of a MiB
+drift = "off"                        # too short a time for latency
 "#;
 
 fn soak(lab: &Lab, text: &str) -> (i32, serde_json::Value) {
@@ -47,8 +49,8 @@ fn the_steady_program_is_stable() {
 #[test]
 fn five_runs_are_a_gate() {
     let lab = Lab::new("five");
-    let plan =
-        "[epochs]\nlength = \"120ms\"\nquiesce = \"30ms\"\ncount = 12\nwarmup = 3\nruns = 5\n";
+    let plan = "[epochs]\nlength = \"120ms\"\nquiesce = \"30ms\"\ncount = 12\nwarmup = 3\nruns = 5\n\
+                [budget]\nbeside_growth_mib_per_day = 100000\nrss_growth_mib_per_day = 20000\ndrift = \"off\"\n";
     let (code, verdict) = soak(&lab, &scenario("steady", "", STEADY_LOAD, plan));
     assert_eq!(code, 0, "{verdict:#}");
     let growth = finding(&verdict, "rss_growth");
@@ -189,6 +191,8 @@ cmd = ["{leaking}", "127.0.0.1:{port}", "4000"]
 EXPECT
 [budget]
 rss_growth_kib_per_epoch = 32
+beside_growth_mib_per_day = 100000
+drift = "off"
 "#
     );
     let _alone = alone();

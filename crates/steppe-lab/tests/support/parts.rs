@@ -34,6 +34,10 @@ pub fn growth(metric: &str, word: Word, value: Option<Interval>, limit: f64) -> 
         confidence: Some(0.95),
         points: 48,
         series: 5,
+        p_value: None,
+        detectable: None,
+        per_step: None,
+        hours_left: None,
         notes: Vec::new(),
     }
 }
@@ -55,6 +59,10 @@ pub fn figure(metric: &str, unit: &str, word: Word, value: f64, limit: Option<f6
         confidence: None,
         points: 48,
         series: 5,
+        p_value: None,
+        detectable: None,
+        per_step: None,
+        hours_left: None,
         notes: Vec::new(),
     }
 }
@@ -187,6 +195,10 @@ pub fn ratio(metric: &str, word: Word, value: Option<Interval>, limit: Option<f6
         confidence: Some(0.95),
         points: 12,
         series: 2,
+        p_value: None,
+        detectable: None,
+        per_step: None,
+        hours_left: None,
         notes: Vec::new(),
     }
 }

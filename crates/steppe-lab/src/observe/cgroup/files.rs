@@ -94,6 +94,12 @@ pub(crate) fn entry(text: &str, key: &str) -> Option<u64> {
     })
 }
 
+/// The sum of those that are there; `None`: none is.
+pub(crate) fn sum_of_entries(text: &str, keys: &[&str]) -> Option<u64> {
+    let found = keys.iter().filter_map(|key| entry(text, key));
+    found.reduce(u64::saturating_add)
+}
+
 /// The effective limit in a version 1 `memory.stat`; no limit is a number near 2^63.
 pub(crate) fn v1_limit(stat: &str) -> Option<u64> {
     entry(stat, "hierarchical_memory_limit").filter(|limit| *limit < V1_NO_LIMIT)
@@ -177,6 +183,8 @@ mod tests {
         assert_eq!(entry(stat, "rss"), Some(1_708_032));
         let oom = "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n";
         assert_eq!(entry(oom, "oom_kill"), Some(2));
+        assert_eq!(sum_of_entries(oom, &["oom_kill", "none"]), Some(2));
+        assert_eq!(sum_of_entries(oom, &["none"]), None);
     }
 
     #[test]

@@ -222,7 +222,7 @@ struct Trend<'a> {
 impl<'a> Trend<'a> {
     fn of(scene: &'a Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Self> {
         let finding = scene.finding(variant.name, judged.metric);
-        let unit = figure::bytes_of_unit(&finding?.unit)?;
+        let per_step = |slope| metric::slope_per_step(finding?, slope);
         let counted: Vec<Place> = variant
             .epochs()
             .filter(|epoch| !epoch.warmup)
@@ -230,8 +230,10 @@ impl<'a> Trend<'a> {
             .collect();
         let x = Domain::of(counted.iter().map(|point| point.0))?;
         let interval = finding.and_then(|finding| finding.value.as_ref());
-        let slope = interval.map(|interval| {
-            [interval.lower, interval.estimate, interval.upper].map(|slope| slope * unit)
+        let slope = interval.and_then(|interval| {
+            let [lower, estimate, upper] =
+                [interval.lower, interval.estimate, interval.upper].map(per_step);
+            Some([lower?, estimate?, upper?])
         });
         let estimate = slope.map_or(0.0, |slope| slope[1]);
         let levels = counted
@@ -242,9 +244,7 @@ impl<'a> Trend<'a> {
             first_x: x.low,
             last_x: x.high,
             level: median(levels.collect())?,
-            budget: finding
-                .and_then(|finding| finding.limit)
-                .map(|limit| limit * unit),
+            budget: finding.and_then(|finding| finding.limit).and_then(per_step),
             slope,
         })
     }

@@ -1,0 +1,72 @@
+//! Whether the machine changed while it was measured: then times say nothing of the target.
+
+use super::kept::number;
+use super::{Measured, float};
+use crate::limits::{CONTROL_SHARE_MAX, STEAL_RISE_MAX};
+use crate::record::{Epoch, Finding, Word};
+use crate::stats::judge_drift;
+
+/// How the control loop and steal time changed over the run; see `run::control`.
+pub(super) struct Weather {
+    /// Per cent of its level, where that is certain to have grown.
+    control: Option<f64>,
+    /// Per cent of all CPU time, likewise.
+    steal: Option<f64>,
+}
+
+impl Weather {
+    pub(super) fn of(measured: &Measured<'_>, seed: u64) -> Self {
+        let control = |epoch: &Epoch| epoch.control_ns.map(float);
+        let level = measured.epochs().find_map(control);
+        let slower = rise(measured, control, seed);
+        Self {
+            control: slower.zip(level).map(|(rise, level)| rise * 100.0 / level),
+            steal: rise(measured, |epoch| epoch.steal, seed)
+                .filter(|rise| *rise >= STEAL_RISE_MAX)
+                .map(|rise| rise * 100.0),
+        }
+    }
+
+    /// Takes back an alarm that the machine explains.
+    pub(super) fn excuse(&self, finding: &mut Finding) {
+        let grown = finding.value.map_or(0.0, |value| value.estimate);
+        let slower = self
+            .control
+            .filter(|slower| *slower >= grown * CONTROL_SHARE_MAX);
+        let is_alarm = matches!(finding.word, Word::Unbounded | Word::Growing);
+        if !is_alarm || (slower.is_none() && self.steal.is_none()) {
+            return;
+        }
+        finding.word = Word::Inconclusive;
+        let mut changes = Vec::new();
+        if let Some(slower) = slower {
+            changes.push(format!(
+                "a fixed piece of work took {} % longer",
+                number(slower)
+            ));
+        }
+        if let Some(steal) = self.steal {
+            changes.push(format!(
+                "{} % more of the CPU time was stolen by others",
+                number(steal)
+            ));
+        }
+        finding.notes.push(format!(
+            "the machine changed: at the end, {}",
+            changes.join(", and ")
+        ));
+    }
+}
+
+/// From the first point to the last, where even the lower bound is over zero.
+fn rise(measured: &Measured<'_>, of: impl Fn(&Epoch) -> Option<f64>, seed: u64) -> Option<f64> {
+    let value = |epoch: &&Epoch| of(epoch).unwrap_or(f64::NAN);
+    let runs: Vec<Vec<f64>> = measured
+        .runs
+        .values()
+        .map(|epochs| epochs.iter().map(value).collect())
+        .collect();
+    let steps = runs.iter().map(Vec::len).max()?.checked_sub(1)?;
+    let drift = judge_drift(&runs, 0.0, seed)?;
+    (drift.whole.lower > 0.0).then(|| drift.whole.estimate * float(steps as u64))
+}

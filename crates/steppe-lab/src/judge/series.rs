@@ -1,0 +1,286 @@
+//! Which series are judged for drift, and how much each may change.
+//!
+//! Every series that was measured is judged, whether the scenario speaks of it or not. Memory has a
+//! budget in MiB a day. What has a hard limit (descriptors, mappings, tasks) must not reach it within
+//! `budget.limit_within`, and no count, time or cost may change by more than a share of its level over
+//! the run (`budget.drift`). Leaves out the statistics (`stats`) and the words (`growth`).
+
+use super::float;
+use crate::limits::{P99_OPERATIONS_MIN, TIME_WAIT_MS};
+use crate::record::{Epoch, RunKind};
+use crate::scenario::{Budget, CYCLE_GROWTH_KIB, DAY_GROWTH_MIB};
+
+/// A series, and what it is called.
+pub(super) struct Series {
+    /// As findings name it.
+    pub(super) metric: &'static str,
+    /// As sentences call it.
+    pub(super) called: &'static str,
+    pub(super) of: fn(&Epoch) -> Option<f64>,
+    pub(super) rule: Rule,
+    pub(super) left: Option<Left>,
+    /// How much slower the machine got changes it as well.
+    pub(super) is_timing: bool,
+    /// Points of a run before this are left out, in milliseconds since its first one.
+    pub(super) from_ms: u64,
+}
+
+/// What is left until a hard limit.
+#[derive(Clone, Copy)]
+pub(super) struct Left {
+    pub(super) of: fn(&Epoch) -> Option<u64>,
+    /// What the limit is called.
+    pub(super) limit: &'static str,
+}
+
+/// What it may change by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Rule {
+    /// Bytes; see [`Allowed`].
+    Memory(Memory),
+    /// A count of something, named by its unit.
+    Count(&'static str),
+    /// A share of its level.
+    Share,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    AtRest,
+    HighWater,
+    Live,
+    Beside,
+}
+
+/// How much a series of memory may grow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Allowed {
+    MibPerDay(f64),
+    /// As the scenario says it, of an epoch or a cycle.
+    KibPerStep(f64),
+    /// Nothing said, and no default.
+    Open,
+}
+
+impl Memory {
+    /// Whether the scenario has a key for it.
+    pub(super) fn is_said(self, budget: &Budget, kind: RunKind) -> bool {
+        let (of_step, of_day) = self.said(budget, kind);
+        of_step.is_some() || of_day.is_some()
+    }
+
+    fn said(self, budget: &Budget, kind: RunKind) -> (Option<f64>, Option<f64>) {
+        let is_cycle = kind == RunKind::Cycle;
+        let step = if is_cycle {
+            &budget.per_cycle
+        } else {
+            &budget.per_epoch
+        };
+        let day = &budget.per_day;
+        match self {
+            Self::AtRest => (step.rss_kib, day.rss_mib),
+            Self::HighWater => (step.hwm_kib, day.hwm_mib),
+            Self::Live => (step.live_kib, day.live_mib),
+            Self::Beside => (None, day.beside_mib),
+        }
+    }
+
+    /// What the scenario says, else the default.
+    pub(super) fn allowed(self, budget: &Budget, kind: RunKind) -> Allowed {
+        let is_cycle = kind == RunKind::Cycle;
+        let (of_step, of_day) = self.said(budget, kind);
+        match (of_step, of_day) {
+            (Some(kib), _) => Allowed::KibPerStep(kib),
+            (None, Some(mib)) => Allowed::MibPerDay(mib),
+            (None, None) => match self {
+                Self::AtRest if is_cycle => Allowed::KibPerStep(CYCLE_GROWTH_KIB),
+                Self::AtRest => Allowed::MibPerDay(DAY_GROWTH_MIB),
+                Self::HighWater => Allowed::Open,
+                Self::Live | Self::Beside => Self::AtRest.allowed(budget, kind),
+            },
+        }
+    }
+}
+
+impl Series {
+    /// Everything that is judged, in the order of reports. `at_rest` is memory in quiet moments.
+    pub(super) fn all(at_rest: fn(&Epoch) -> Option<f64>) -> Vec<Self> {
+        let high_water = |epoch: &Epoch| epoch.hwm_bytes.map(float);
+        let live = |epoch: &Epoch| epoch.live_bytes.map(float);
+        let beside = |epoch: &Epoch| epoch.beside_bytes().map(float);
+        let cpu = |epoch: &Epoch| per_operation(epoch, epoch.cpu_us);
+        let syscalls = |epoch: &Epoch| per_operation(epoch, epoch.syscalls);
+        let mut all = vec![
+            memory("rss_growth", "memory", at_rest, Memory::AtRest),
+            memory(
+                "hwm_growth",
+                "the high-water mark",
+                high_water,
+                Memory::HighWater,
+            ),
+            memory("live_growth", "live heap", live, Memory::Live),
+            memory("beside_growth", BESIDE, beside, Memory::Beside),
+        ];
+        all.extend(handles());
+        all.extend(sockets());
+        all.extend([
+            share("cpu_us_per_op_growth", "CPU time an operation", cpu).timed(),
+            share(
+                "syscalls_per_op_growth",
+                "the number of system calls an operation",
+                syscalls,
+            ),
+            share("p50_growth", "the median latency", |epoch| epoch.p50_us).timed(),
+            share("p99_growth", "the 99th percentile of latency", p99).timed(),
+            share("throughput_loss", "throughput", operations_per_s).timed(),
+        ]);
+        all
+    }
+
+    /// As `budget.drift` names it.
+    pub(super) fn drift_name(&self) -> &'static str {
+        let name = self.metric.strip_suffix("_growth");
+        name.or_else(|| self.metric.strip_suffix("_loss"))
+            .unwrap_or(self.metric)
+    }
+
+    /// Less is worse.
+    pub(super) fn falls(&self) -> bool {
+        self.metric.ends_with("_loss")
+    }
+
+    fn until(mut self, of: fn(&Epoch) -> Option<u64>, limit: &'static str) -> Self {
+        self.left = Some(Left { of, limit });
+        self
+    }
+
+    fn timed(mut self) -> Self {
+        self.is_timing = true;
+        self
+    }
+
+    fn from(mut self, ms: u64) -> Self {
+        self.from_ms = ms;
+        self
+    }
+}
+
+fn handles() -> [Series; 5] {
+    let tasks_left = |epoch: &Epoch| epoch.tasks_left;
+    let counted = |metric, called, unit, of| series(metric, called, of, Rule::Count(unit));
+    [
+        counted(
+            "open_files_growth",
+            "the number of open files",
+            "files",
+            |epoch| epoch.open_files.map(float),
+        )
+        .until(|epoch| epoch.files_left, "RLIMIT_NOFILE"),
+        counted(
+            "processes_growth",
+            "the number of processes",
+            "processes",
+            |epoch| epoch.processes.map(float),
+        )
+        .until(tasks_left, TASKS),
+        counted(
+            "threads_growth",
+            "the number of threads",
+            "threads",
+            |epoch| epoch.threads.map(float),
+        )
+        .until(tasks_left, TASKS),
+        counted(
+            "zombies_growth",
+            "the number of zombies",
+            "zombies",
+            |epoch| epoch.zombies.map(float),
+        )
+        .until(tasks_left, TASKS),
+        counted(
+            "mappings_growth",
+            "the number of memory mappings",
+            "mappings",
+            |epoch| epoch.mappings.map(float),
+        )
+        .until(|epoch| epoch.mappings_left, "vm.max_map_count"),
+    ]
+}
+
+fn sockets() -> [Series; 4] {
+    let counted = |metric, called, of| series(metric, called, of, Rule::Count("sockets"));
+    [
+        counted(
+            "established_growth",
+            "the number of ESTABLISHED sockets",
+            |epoch| epoch.established_max.map(float),
+        ),
+        counted(
+            "close_wait_growth",
+            "the number of CLOSE_WAIT sockets",
+            |epoch| epoch.close_wait_max.map(float),
+        ),
+        // The kernel keeps each for so long: until then they can but grow.
+        counted(
+            "time_wait_growth",
+            "the number of TIME_WAIT sockets",
+            |epoch| epoch.time_wait_max.map(float),
+        )
+        .from(TIME_WAIT_MS),
+        counted(
+            "other_tcp_growth",
+            "the number of sockets in other TCP states",
+            |epoch| epoch.other_tcp_max.map(float),
+        ),
+    ]
+}
+
+fn memory(
+    metric: &'static str,
+    called: &'static str,
+    of: fn(&Epoch) -> Option<f64>,
+    memory: Memory,
+) -> Series {
+    series(metric, called, of, Rule::Memory(memory))
+}
+
+fn share(metric: &'static str, called: &'static str, of: fn(&Epoch) -> Option<f64>) -> Series {
+    series(metric, called, of, Rule::Share)
+}
+
+fn series(
+    metric: &'static str,
+    called: &'static str,
+    of: fn(&Epoch) -> Option<f64>,
+    rule: Rule,
+) -> Series {
+    Series {
+        metric,
+        called,
+        of,
+        rule,
+        left: None,
+        is_timing: false,
+        from_ms: 0,
+    }
+}
+
+fn per_operation(epoch: &Epoch, total: Option<u64>) -> Option<f64> {
+    Some(float(total?) / float(epoch.operations)).filter(|_| epoch.operations > 0)
+}
+
+/// The 99th percentile of few operations is the slowest of them.
+fn p99(epoch: &Epoch) -> Option<f64> {
+    epoch
+        .p99_us
+        .filter(|_| epoch.operations >= P99_OPERATIONS_MIN)
+}
+
+fn operations_per_s(epoch: &Epoch) -> Option<f64> {
+    let load_ms = Some(epoch.load_ms).filter(|ms| *ms > 0)?;
+    Some(float(epoch.operations) * 1_000.0 / float(load_ms))
+}
+
+const BESIDE: &str = "what the control group holds beside its processes (files in tmpfs, memfds, \
+                      socket buffers, kernel memory)";
+const TASKS: &str = "the system's limit on tasks";
