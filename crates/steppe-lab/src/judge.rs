@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use crate::record::{
-    Epoch, Finding, Interval, Method, Problem, ProblemKind, RunKind, VariantVerdict, Verdict, Word,
-    total,
+    Epoch, Finding, Interval, Method, Outcome, Problem, ProblemKind, RunKind, VariantVerdict,
+    Verdict, total,
 };
 use crate::scenario::{Budget, Variant};
 
@@ -54,10 +54,10 @@ pub fn variants(
             budget,
             evidence.latency.get(&variant.name),
         ));
-        let word = findings.iter().map(|finding| finding.word).max();
+        let word = findings.iter().map(|finding| finding.outcome).max();
         VariantVerdict {
             name: variant.name.clone(),
-            word: word.unwrap_or(Word::Inconclusive),
+            outcome: word.unwrap_or(Outcome::Inconclusive),
             expect: variant.expect,
             runs: measured.runs(),
             findings,
@@ -75,7 +75,7 @@ pub fn limits(evidence: Evidence<'_>, names: [&str; 2], budget: &Budget) -> Vec<
         findings.retain(|finding| finding.limit.is_some());
         VariantVerdict {
             name: name.to_owned(),
-            word: worst(&findings),
+            outcome: worst(&findings),
             expect: None,
             runs: measured.runs(),
             findings,
@@ -90,9 +90,9 @@ pub fn limits(evidence: Evidence<'_>, names: [&str; 2], budget: &Budget) -> Vec<
 }
 
 /// The worst of some findings; with none, nothing was judged.
-pub fn worst(findings: &[Finding]) -> Word {
-    let words = findings.iter().map(|finding| finding.word);
-    words.max().unwrap_or(Word::Inconclusive)
+pub fn worst(findings: &[Finding]) -> Outcome {
+    let words = findings.iter().map(|finding| finding.outcome);
+    words.max().unwrap_or(Outcome::Inconclusive)
 }
 
 /// The whole: the worst of its parts, and a sentence.
@@ -106,14 +106,14 @@ pub fn whole(
     let parts = variants
         .iter()
         .map(VariantVerdict::counts_as)
-        .chain(comparisons.iter().map(|finding| finding.word));
+        .chain(comparisons.iter().map(|finding| finding.outcome));
     let broken = problems.iter().filter_map(|problem| word_of(problem.kind));
-    let worst = parts.chain(broken).max().unwrap_or(Word::Inconclusive);
+    let worst = parts.chain(broken).max().unwrap_or(Outcome::Inconclusive);
     let headline = headline(worst, complete, &variants, &comparisons, &problems);
     // Half a run is no pass.
     let is_half_a_pass = !complete && worst.exit_code() == 0;
     let word = if is_half_a_pass {
-        Word::Inconclusive
+        Outcome::Inconclusive
     } else {
         worst
     };
@@ -124,7 +124,7 @@ pub fn whole(
     };
     Verdict {
         kind,
-        word,
+        outcome: word,
         exit_code,
         complete,
         headline,
@@ -134,18 +134,18 @@ pub fn whole(
     }
 }
 
-fn word_of(kind: ProblemKind) -> Option<Word> {
+fn word_of(kind: ProblemKind) -> Option<Outcome> {
     match kind {
         ProblemKind::GeneratorSaturated
         | ProblemKind::MissingCapability
-        | ProblemKind::HelperFailed => Some(Word::Invalid),
-        ProblemKind::TargetFailed => Some(Word::TargetFailed),
+        | ProblemKind::HelperFailed => Some(Outcome::Invalid),
+        ProblemKind::TargetFailed => Some(Outcome::TargetFailed),
         ProblemKind::Interrupted | ProblemKind::Note => None,
     }
 }
 
 /// Ctrl-C ends a run like any other program, whatever the points so far say.
-fn incomplete_exit(word: Word, problems: &[Problem]) -> u8 {
+fn incomplete_exit(word: Outcome, problems: &[Problem]) -> u8 {
     let is_interrupted = problems
         .iter()
         .any(|problem| problem.kind == ProblemKind::Interrupted);
@@ -157,7 +157,7 @@ fn incomplete_exit(word: Word, problems: &[Problem]) -> u8 {
 }
 
 fn headline(
-    word: Word,
+    word: Outcome,
     complete: bool,
     variants: &[VariantVerdict],
     comparisons: &[Finding],
@@ -196,7 +196,7 @@ fn soonest_limit(variants: &[VariantVerdict]) -> Option<String> {
 }
 
 /// The finding that gave the word.
-fn decided_by(word: Word, variants: &[VariantVerdict], comparisons: &[Finding]) -> String {
+fn decided_by(word: Outcome, variants: &[VariantVerdict], comparisons: &[Finding]) -> String {
     let named = |variant: &VariantVerdict, text: &str| {
         let is_one_of_many = variants.len() > 1;
         if is_one_of_many {
@@ -215,12 +215,12 @@ fn decided_by(word: Word, variants: &[VariantVerdict], comparisons: &[Finding]) 
             .findings
             .iter()
             .filter(counts)
-            .find(|finding| finding.word == word);
+            .find(|finding| finding.outcome == word);
         if let Some(finding) = decisive {
             return named(variant, &finding.text);
         }
     }
-    if let Some(finding) = comparisons.iter().find(|finding| finding.word == word) {
+    if let Some(finding) = comparisons.iter().find(|finding| finding.outcome == word) {
         return finding.text.clone();
     }
     // Nobody has the word itself: an expectation was met, or missed.
@@ -237,7 +237,7 @@ fn decided_by(word: Word, variants: &[VariantVerdict], comparisons: &[Finding]) 
     } else {
         "against what was expected"
     };
-    named(variant, &format!("{} {met}: {growth}", variant.word))
+    named(variant, &format!("{} {met}: {growth}", variant.outcome))
 }
 
 /// The rows of a variant that count.
@@ -297,7 +297,7 @@ fn figure(metric: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> F
     Finding {
         metric: metric.to_owned(),
         unit: unit.to_owned(),
-        word: Word::Go,
+        outcome: Outcome::Go,
         text: String::new(),
         method: Method::Limit,
         limit,

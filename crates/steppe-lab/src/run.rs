@@ -4,7 +4,8 @@
 //! code. Every run is a fresh process; the order of runs is drawn from the scenario's seed.
 
 mod control;
-mod doubts;
+mod data_quality;
+mod environment;
 mod leaks;
 mod manifest;
 mod mask;
@@ -13,7 +14,6 @@ mod point;
 mod progress;
 mod sampler;
 mod session;
-mod stage;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ pub use progress::{Bar, Lines, Progress, Silent};
 
 /// What to run, and where to.
 #[derive(Clone, Copy)]
-pub struct Order<'a> {
+pub struct RunRequest<'a> {
     /// What it says.
     pub scenario: &'a Scenario,
     /// Its file, and the text of it, for the manifest.
@@ -72,9 +72,9 @@ pub enum RunError {
 ///
 /// # Errors
 /// When nothing could be run or written; a target that fails is a verdict.
-pub fn run(order: Order<'_>) -> Result<Verdict, RunError> {
-    match order.kind {
-        RunKind::Leaks => leaks::run(order),
-        _ => session::run(order),
+pub fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
+    match request.kind {
+        RunKind::Leaks => leaks::run(request),
+        _ => session::run(request),
     }
 }

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::record::Word;
+use crate::record::Outcome;
 
 pub use mistake::ScenarioError;
 pub use read::CAPABILITIES;
@@ -270,7 +270,7 @@ pub struct Variant {
     pub cmd: Option<Vec<String>>,
     /// A library for `LD_PRELOAD`.
     pub preload: Option<PathBuf>,
-    pub expect: Option<Word>,
+    pub expect: Option<Outcome>,
 }
 
 /// What is allowed. `None`: measured, not judged.
@@ -323,7 +323,7 @@ pub struct DayBudget {
     /// Of the live heap; what is allowed in quiet moments where it is not given.
     pub live_mib: Option<f64>,
     /// Of what the control group holds beside its processes; likewise.
-    pub beside_mib: Option<f64>,
+    pub cgroup_mib: Option<f64>,
 }
 
 /// By which share of its level a series may change over a run.

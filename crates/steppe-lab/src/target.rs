@@ -20,7 +20,7 @@ use rustix::process::{
 use crate::limits::LOG_TAIL_BYTES;
 use crate::scenario::Program;
 
-pub use ask::{AskError, Asker};
+pub use ask::{AskError, MetricClient};
 pub use ready::{NotReady, is_taken, wait_until_ready};
 
 /// A process that was started, with its output in a file.

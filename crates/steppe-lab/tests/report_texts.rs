@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use expect_test::expect;
-use steppe_lab::record::{FolderError, Interval, LoadedRun, Word};
+use steppe_lab::record::{FolderError, Interval, LoadedRun, Outcome};
 use steppe_lab::report::{self, Colors, ExplainError, ReportError};
 
 #[path = "support/runs.rs"]
@@ -493,23 +493,23 @@ fn junit_is_red_exactly_where_the_exit_code_is() {
 #[test]
 fn junit_knows_every_word() {
     let words = [
-        (Word::Stable, 0, 0),
-        (Word::Go, 0, 0),
-        (Word::Inconclusive, 2, 0),
-        (Word::Growing, 2, 0),
-        (Word::NoGo, 2, 0),
-        (Word::Unbounded, 2, 0),
-        (Word::Leak, 2, 0),
-        (Word::Invalid, 0, 2),
-        (Word::TargetFailed, 0, 2),
+        (Outcome::Stable, 0, 0),
+        (Outcome::Go, 0, 0),
+        (Outcome::Inconclusive, 2, 0),
+        (Outcome::Growing, 2, 0),
+        (Outcome::NoGo, 2, 0),
+        (Outcome::Unbounded, 2, 0),
+        (Outcome::Leak, 2, 0),
+        (Outcome::Invalid, 0, 2),
+        (Outcome::TargetFailed, 0, 2),
     ];
     for (word, failures, errors) in words {
         let mut run = runs::calibration().run;
         let verdict = run.verdict.as_mut().unwrap();
-        verdict.word = word;
+        verdict.outcome = word;
         verdict.exit_code = word.exit_code();
         verdict.comparisons.truncate(1);
-        verdict.comparisons[0].word = word;
+        verdict.comparisons[0].outcome = word;
         let counts = junit_counts(&report::junit(&run).unwrap());
         assert_eq!(counts, (2, failures, errors), "{word}");
     }
@@ -519,7 +519,7 @@ fn junit_knows_every_word() {
 fn junit_of_an_expectation_that_was_not_met_is_red() {
     let mut run = runs::stable().run;
     let verdict = run.verdict.as_mut().unwrap();
-    verdict.variants[0].expect = Some(Word::Unbounded);
+    verdict.variants[0].expect = Some(Outcome::Unbounded);
     let xml = report::junit(&run).unwrap();
     assert!(xml.contains("STABLE, where UNBOUNDED was expected"));
     assert_eq!(junit_counts(&xml).1, 1);

@@ -63,8 +63,8 @@ fn drift_has_shares_of_its_own_and_an_off() {
     assert_eq!(some.drift.share("p99"), Some(3.0));
     assert_eq!(some.drift.share("threads"), Some(1.0));
     assert_eq!(some.limit_within, Duration::from_secs(7 * 24 * 3600));
-    let day = budget("rss_growth_mib_per_day = 2700\nbeside_growth_mib_per_day = 1").per_day;
-    assert_eq!((day.rss_mib, day.beside_mib), (Some(2700.0), Some(1.0)));
+    let day = budget("rss_growth_mib_per_day = 2700\ncgroup_growth_mib_per_day = 1").per_day;
+    assert_eq!((day.rss_mib, day.cgroup_mib), (Some(2700.0), Some(1.0)));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::thread;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use steppe_lab::record::Word;
+use steppe_lab::record::Outcome;
 use steppe_lab::stats::{
     Drift, GateInput, Shape, auto_warmup, detectable_ratio, holm, judge_drift, judge_pairs, noise,
 };
@@ -162,11 +162,11 @@ fn drift_header(processes: u32, seeds: u64) {
 
 fn drift_row(truth: Truth, processes: u32, seeds: u64) -> Row {
     let drifts = drifts(truth, Noise::Kept(0.8), (processes, EPOCHS), seeds);
-    let word = |word: Word| percent(&drifts, |drift| drift.word == word);
+    let word = |word: Outcome| percent(&drifts, |drift| drift.outcome == word);
     let row = Row {
-        stable: word(Word::Stable),
-        growing: word(Word::Growing),
-        unbounded: word(Word::Unbounded),
+        stable: word(Outcome::Stable),
+        growing: word(Outcome::Growing),
+        unbounded: word(Outcome::Unbounded),
     };
     let is_within =
         |drift: &Drift| (drift.whole.lower..=drift.whole.upper).contains(&truth.slope());
@@ -179,7 +179,7 @@ fn drift_row(truth: Truth, processes: u32, seeds: u64) -> Row {
         row.stable,
         row.growing,
         row.unbounded,
-        word(Word::Inconclusive),
+        word(Outcome::Inconclusive),
         percent(&drifts, is_within),
         half_widths.sum::<f64>() / 2.0 / drifts.len() as f64,
     );
@@ -243,21 +243,21 @@ fn what_still_fills_is_no_leak_and_stairs_are() {
                 .collect();
             judge_drift(&[points], BUDGET, !seed).expect("long enough")
         });
-        let word = |word: Word| percent(&drifts, |drift| drift.word == word);
+        let word = |word: Outcome| percent(&drifts, |drift| drift.outcome == word);
         let told = percent(&drifts, |drift| !matches!(drift.shape, Shape::Line));
         println!(
             "{:13} {:6.1} {:7.1} {:9.1} {:12.1} {told:11.1}",
             format!("{truth:?}"),
-            word(Word::Stable),
-            word(Word::Growing),
-            word(Word::Unbounded),
-            word(Word::Inconclusive),
+            word(Outcome::Stable),
+            word(Outcome::Growing),
+            word(Outcome::Unbounded),
+            word(Outcome::Inconclusive),
         );
         match truth {
-            Truth::Filling(_) => assert!(word(Word::Unbounded) <= 2.5),
-            Truth::Stairs => assert!(word(Word::Unbounded) >= 90.0 && told >= 90.0),
+            Truth::Filling(_) => assert!(word(Outcome::Unbounded) <= 2.5),
+            Truth::Stairs => assert!(word(Outcome::Unbounded) >= 90.0 && told >= 90.0),
             Truth::Leak => assert!(told <= 5.0),
-            _ => assert!(word(Word::Stable) >= 80.0),
+            _ => assert!(word(Outcome::Stable) >= 80.0),
         }
     }
 }
@@ -323,7 +323,7 @@ fn twenty(first: Truth, processes: u32, seed: u64) -> Run {
         })
         .collect();
     let alarms: Vec<usize> = (0..drifts.len())
-        .filter(|index| drifts[*index].word == Word::Unbounded)
+        .filter(|index| drifts[*index].outcome == Outcome::Unbounded)
         .collect();
     let p_values: Vec<f64> = alarms.iter().map(|at| drifts[*at].over_budget_p).collect();
     let count = holm(&p_values, drifts.len());
@@ -333,7 +333,7 @@ fn twenty(first: Truth, processes: u32, seed: u64) -> Run {
         .filter_map(|(index, counts)| counts.then_some(index))
         .collect();
     Run {
-        all_stable: drifts.iter().all(|drift| drift.word == Word::Stable),
+        all_stable: drifts.iter().all(|drift| drift.outcome == Outcome::Stable),
         alarms: counted.len(),
         first_alarms: counted.contains(&0),
     }
@@ -388,7 +388,7 @@ fn pairs(tail: Tail, ratio: f64, count: u32, random: &mut Pcg64) -> (Vec<f64>, V
     (vec![1.0; count as usize], second.collect())
 }
 
-fn words(tail: Tail, count: u32, (ratio, limit): (f64, f64), seeds: u64) -> Vec<Word> {
+fn words(tail: Tail, count: u32, (ratio, limit): (f64, f64), seeds: u64) -> Vec<Outcome> {
     on_two_threads(seeds, |seed| {
         let mut random = Pcg64::seed_from_u64(seed);
         let (first, second) = pairs(tail, ratio, count, &mut random);
@@ -398,7 +398,7 @@ fn words(tail: Tail, count: u32, (ratio, limit): (f64, f64), seeds: u64) -> Vec<
             limit,
         };
         let answers = judge_pairs(&[gate], !seed);
-        answers[0].as_ref().expect("nothing is missing").word
+        answers[0].as_ref().expect("nothing is missing").outcome
     })
 }
 
@@ -412,8 +412,8 @@ fn a_ratio_at_its_limit_is_seldom_told_from_it() {
     for tail in [Tail::Normal, Tail::Heavy, Tail::Skewed] {
         for count in [10, 20] {
             let words = words(tail, count, (1.03, 1.03), seeds());
-            let below = percent(&words, |word| *word == Word::Go);
-            let above = percent(&words, |word| *word == Word::NoGo);
+            let below = percent(&words, |word| *word == Outcome::Go);
+            let above = percent(&words, |word| *word == Outcome::NoGo);
             println!(
                 "{:7} {count} pairs {below:10.1} {above:10.1}",
                 format!("{tail:?}")
@@ -433,10 +433,12 @@ fn a_program_is_not_worse_than_itself() {
     for tail in [Tail::Normal, Tail::Heavy] {
         for limit in [1.0, 1.05] {
             let rounds = on_two_threads(seeds(), |seed| three_gates(tail, limit, seed));
-            let any = |wanted: Word| percent(&rounds, |words| words.contains(&wanted));
-            let all = percent(&rounds, |words| words.iter().all(|word| *word == Word::Go));
+            let any = |wanted: Outcome| percent(&rounds, |words| words.contains(&wanted));
+            let all = percent(&rounds, |words| {
+                words.iter().all(|word| *word == Outcome::Go)
+            });
             let tail = format!("{tail:?}");
-            let (no_go, go) = (any(Word::NoGo), any(Word::Go));
+            let (no_go, go) = (any(Outcome::NoGo), any(Outcome::Go));
             println!("{tail:14} {limit:5.2}  {no_go:9.1}  {go:6.1}  {all:6.1}");
             if limit > 1.0 {
                 assert!(no_go <= 1.0, "{tail} {limit}");
@@ -447,7 +449,7 @@ fn a_program_is_not_worse_than_itself() {
     }
 }
 
-fn three_gates(tail: Tail, limit: f64, seed: u64) -> Vec<Word> {
+fn three_gates(tail: Tail, limit: f64, seed: u64) -> Vec<Outcome> {
     let mut random = Pcg64::seed_from_u64(seed);
     let metrics: Vec<_> = (0..3).map(|_| pairs(tail, 1.0, 10, &mut random)).collect();
     let gates: Vec<GateInput<'_>> = metrics
@@ -462,7 +464,7 @@ fn three_gates(tail: Tail, limit: f64, seed: u64) -> Vec<Word> {
     answers
         .into_iter()
         .flatten()
-        .map(|answer| answer.word)
+        .map(|answer| answer.outcome)
         .collect()
 }
 
@@ -476,7 +478,7 @@ fn an_effect_that_is_called_detectable_is_found_four_times_in_five() {
     for count in [10, 20] {
         let ratio = detectable_ratio(&first, &second, count).expect("10,000 pairs");
         let words = words(Tail::Normal, count, (ratio, 1.0), 2_000);
-        let found = percent(&words, |word| *word == Word::NoGo);
+        let found = percent(&words, |word| *word == Outcome::NoGo);
         println!("{count} pairs, noise of 5 %: a ratio of {ratio:.3} is found in {found:.1}");
         assert!((75.0..85.0).contains(&found), "{count}");
     }

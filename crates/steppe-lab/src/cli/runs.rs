@@ -13,9 +13,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{USAGE_EXIT, failed, is_colored, say};
 use crate::load::check;
-use crate::record::{Folder, FolderError, RunKind, Verdict, Word};
+use crate::record::{Folder, FolderError, Outcome, RunKind, Verdict};
 use crate::report::{self, Colors};
-use crate::run::{Bar, Lines, Order, Progress, RunError, Silent, run as run_scenario};
+use crate::run::{Bar, Lines, Progress, RunError, RunRequest, Silent, run as run_scenario};
 use crate::scenario::Scenario;
 
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
         .unwrap_or_else(|| default_folder(&scenario.name));
     let command: Vec<String> = std::env::args().collect();
     let progress = progress(arguments.quiet);
-    let verdict = run_scenario(Order {
+    let verdict = run_scenario(RunRequest {
         scenario: &scenario,
         path: &arguments.file,
         text: &text,
@@ -75,7 +75,7 @@ pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
             };
             _ = writeln!(io::stderr(), "help: {help}");
             if matches!(error, RunError::Lost(_)) {
-                Word::Invalid.exit_code()
+                Outcome::Invalid.exit_code()
             } else {
                 code
             }

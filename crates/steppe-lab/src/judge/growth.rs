@@ -7,7 +7,7 @@ use super::machine::Weather;
 use super::series::{Allowed, Memory, Rule, Series};
 use super::{Evidence, Measured, figure, float};
 use crate::limits::{COUNT_DRIFT_FLOOR, MISSING_SHARE_MAX};
-use crate::record::{Epoch, Finding, Interval, Method, RunKind, Word};
+use crate::record::{Epoch, Finding, Interval, Method, Outcome, RunKind};
 use crate::scenario::Budget;
 use crate::stats::{Drift, Shape, holm, judge_drift};
 
@@ -42,7 +42,7 @@ pub(super) fn findings(
             continue;
         };
         if series.is_timing {
-            weather.excuse(&mut finding);
+            weather.withdraw(&mut finding);
         }
         findings.push(finding);
     }
@@ -98,7 +98,7 @@ impl Judge<'_> {
         let Some(drift) = judged.flatten() else {
             // A series that nobody asked for and that is too short says nothing.
             let is_memory = series.metric == "rss_growth";
-            finding.word = Word::Inconclusive;
+            finding.outcome = Outcome::Inconclusive;
             finding.text = format!(
                 "growth of {} could not be judged: {}",
                 series.called,
@@ -111,7 +111,7 @@ impl Judge<'_> {
             estimate: slope.estimate / scale.per_step,
             upper: slope.upper / scale.per_step,
         };
-        finding.word = drift.word;
+        finding.outcome = drift.outcome;
         finding.method = drift.method;
         finding.value = Some(told(drift.whole));
         finding.last_half = Some(told(drift.last_half));
@@ -202,15 +202,15 @@ impl Judge<'_> {
 
     /// So much a step, and the limit is reached when `limit_within` is over.
     fn allowed_by_left(&self, series: &Series) -> Option<f64> {
-        let left = self.left(series)?;
+        let left = self.headroom(series)?;
         let steps = self.budget.limit_within.as_secs_f64() / 3_600.0 / self.hours_a_step()?;
         Some(left / steps.max(1.0))
     }
 
     /// What is left until a hard limit, by the last epoch.
-    fn left(&self, series: &Series) -> Option<f64> {
+    fn headroom(&self, series: &Series) -> Option<f64> {
         let last = self.measured.epochs().last()?;
-        match (series.left, series.rule) {
+        match (series.headroom, series.rule) {
             (Some(left), _) => (left.of)(last).map(float),
             (None, Rule::Memory(_)) => {
                 let limit = float(self.evidence.limit_bytes?);
@@ -264,20 +264,20 @@ impl Judge<'_> {
         let unit = &scale.unit;
         if let Some(text) = self.shape(series, drift) {
             finding.notes.push(text);
-        } else if drift.word == Word::Inconclusive && drift.rise > allowed {
+        } else if drift.outcome == Outcome::Inconclusive && drift.rise > allowed {
             finding.notes.push(format!(
                 "it rose by {} {unit} from the first quarter to the last, in steps: watch it for longer",
                 told(drift.rise)
             ));
         }
-        if drift.word == Word::Inconclusive && drift.detectable > allowed {
+        if drift.outcome == Outcome::Inconclusive && drift.detectable > allowed {
             finding.notes.push(format!(
                 "the least growth that this run could have seen is {} {unit}, which is over what is \
                  allowed: watch it for longer",
                 told(drift.detectable)
             ));
         }
-        let grows = matches!(drift.word, Word::Unbounded | Word::Growing);
+        let grows = matches!(drift.outcome, Outcome::Unbounded | Outcome::Growing);
         if !grows && !drift.significant {
             return;
         }
@@ -331,13 +331,13 @@ impl Judge<'_> {
 
     /// How long until a hard limit, going on like this.
     fn until_limit(&self, series: &Series, drift: &Drift) -> Option<(f64, String)> {
-        let left = self.left(series)?;
+        let left = self.headroom(series)?;
         let slope = drift.whole.estimate;
         if slope <= 0.0 {
             return None;
         }
         let hours = left / slope * self.hours_a_step()?;
-        let limit = match series.left {
+        let limit = match series.headroom {
             Some(left) => left.limit.to_owned(),
             None => {
                 let bytes = float(self.evidence.limit_bytes?);
@@ -407,12 +407,12 @@ fn is_whole(points: &[Vec<f64>]) -> bool {
 fn take_back_chance(findings: &mut [Finding]) {
     let is_tested = |finding: &&Finding| finding.p_value.is_some() && finding.limit.is_some();
     let tests = findings.iter().filter(is_tested).count();
-    let is_alarm = |finding: &&mut Finding| finding.word == Word::Unbounded;
+    let is_alarm = |finding: &&mut Finding| finding.outcome == Outcome::Unbounded;
     let alarms: Vec<&mut Finding> = findings.iter_mut().filter(is_alarm).collect();
     let p_values: Vec<f64> = alarms.iter().filter_map(|alarm| alarm.p_value).collect();
     for (alarm, counts) in alarms.into_iter().zip(holm(&p_values, tests)) {
         if !counts {
-            alarm.word = Word::Inconclusive;
+            alarm.outcome = Outcome::Inconclusive;
             alarm.notes.push(format!(
                 "by itself it would be UNBOUNDED; of {tests} series that are judged at once, one this \
                  far over its budget may be chance: watch it for longer"
@@ -425,12 +425,12 @@ fn take_back_chance(findings: &mut [Finding]) {
 fn attribute(findings: &mut [Finding], live_is_whole: bool) {
     let slope = |metric: &str| {
         let finding = findings.iter().find(|finding| finding.metric == metric)?;
-        Some((finding.word, finding.value?))
+        Some((finding.outcome, finding.value?))
     };
     let attribution = match (slope("live_growth"), slope("rss_growth")) {
-        (Some((Word::Unbounded, _)), _) => Attribution::Leak,
+        (Some((Outcome::Unbounded, _)), _) => Attribution::Leak,
         // Flat beside what is resident, not only beside the budget.
-        (Some((Word::Stable, live)), Some((_, resident)))
+        (Some((Outcome::Stable, live)), Some((_, resident)))
             if live_is_whole && live.upper * 2.0 < resident.lower =>
         {
             Attribution::Retention
@@ -438,9 +438,9 @@ fn attribute(findings: &mut [Finding], live_is_whole: bool) {
         _ => Attribution::Unknown,
     };
     for finding in findings {
-        let grows = matches!(finding.word, Word::Unbounded | Word::Growing);
+        let grows = matches!(finding.outcome, Outcome::Unbounded | Outcome::Growing);
         if finding.metric == "live_growth" && attribution == Attribution::Leak {
-            finding.word = Word::Leak;
+            finding.outcome = Outcome::Leak;
             finding
                 .notes
                 .push("leak: what is live grows, so it is never freed".to_owned());

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use super::{Measured, figure, float};
 use crate::limits::{P999_OPERATIONS_MIN, RATE_KEPT_MIN};
-use crate::record::{Epoch, Finding, Word};
+use crate::record::{Epoch, Finding, Outcome};
 use crate::scenario::Budget;
 
 /// Every figure that was seen, and every limit whether it was seen or not.
@@ -159,19 +159,19 @@ fn judged(
     let allowed = finding
         .limit
         .map(|limit| format!("allowed is {bound} {}", number(limit)));
-    (finding.word, finding.text) = match (finding.value, finding.limit) {
+    (finding.outcome, finding.text) = match (finding.value, finding.limit) {
         (Some(value), limit) => {
             let value = value.estimate;
             let is_kept = limit.is_none_or(|limit| is_kept(value, limit));
             let figure = format!("{called} is {} {unit}", number(value));
             let allowed = allowed.map_or_else(String::new, |allowed| format!("; {allowed}"));
-            let word = if is_kept { Word::Go } else { Word::NoGo };
+            let word = if is_kept { Outcome::Go } else { Outcome::NoGo };
             (word, format!("{}{allowed}", figure.trim_end()))
         }
         (None, _) => {
             let allowed = allowed.unwrap_or_default();
             let text = format!("{called} could not be seen here, so it is not judged ({allowed})");
-            (Word::Inconclusive, text)
+            (Outcome::Inconclusive, text)
         }
     };
     finding
@@ -195,8 +195,8 @@ pub fn lost(lost: (u64, u64), errors: (u64, Option<u64>), operations: u64) -> Ve
     let (bytes, allowed) = (float(lost.0), float(lost.1));
     let called = format!("what is lost after {operations} operations");
     let mut lost = most("lost_bytes", &called, "bytes", Some(bytes), Some(allowed));
-    if lost.word == Word::NoGo {
-        lost.word = Word::Leak;
+    if lost.outcome == Outcome::NoGo {
+        lost.outcome = Outcome::Leak;
     }
     let called = "the number of failed operations";
     let errors = most(

@@ -3,7 +3,7 @@
 use super::kept::number;
 use super::{Measured, float};
 use crate::limits::{CONTROL_SHARE_MAX, STEAL_RISE_MAX};
-use crate::record::{Epoch, Finding, Word};
+use crate::record::{Epoch, Finding, Outcome};
 use crate::stats::judge_drift;
 
 /// How the control loop and steal time changed over the run; see `run::control`.
@@ -28,16 +28,16 @@ impl Weather {
     }
 
     /// Takes back an alarm that the machine explains.
-    pub(super) fn excuse(&self, finding: &mut Finding) {
+    pub(super) fn withdraw(&self, finding: &mut Finding) {
         let grown = finding.value.map_or(0.0, |value| value.estimate);
         let slower = self
             .control
             .filter(|slower| *slower >= grown * CONTROL_SHARE_MAX);
-        let is_alarm = matches!(finding.word, Word::Unbounded | Word::Growing);
+        let is_alarm = matches!(finding.outcome, Outcome::Unbounded | Outcome::Growing);
         if !is_alarm || (slower.is_none() && self.steal.is_none()) {
             return;
         }
-        finding.word = Word::Inconclusive;
+        finding.outcome = Outcome::Inconclusive;
         let mut changes = Vec::new();
         if let Some(slower) = slower {
             changes.push(format!(

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use super::kept::number;
 use super::{Evidence, Measured, figure, float};
 use crate::limits::P999_OPERATIONS_MIN;
-use crate::record::{Finding, Method, RunKind, Word};
+use crate::record::{Finding, Method, Outcome, RunKind};
 use crate::scenario::{AbGate, AbMetric, AbPlan};
 use crate::stats::{Comparison, GateInput, detectable_ratio, judge_pairs, noise};
 
@@ -88,7 +88,7 @@ fn finding(
     let mut finding = figure(metric.name(), "ratio", None, limit);
     finding.method = Method::PairedBootstrap;
     let Some(comparison) = comparison else {
-        finding.word = Word::Inconclusive;
+        finding.outcome = Outcome::Inconclusive;
         finding.text = format!(
             "{} could not be seen in every run, so it is not judged",
             metric.name()
@@ -96,10 +96,10 @@ fn finding(
         return finding;
     };
     let ratio = comparison.ratio;
-    finding.word = if limit.is_some() {
-        comparison.word
+    finding.outcome = if limit.is_some() {
+        comparison.outcome
     } else {
-        Word::Go
+        Outcome::Go
     };
     finding.value = Some(ratio);
     finding.confidence = Some(comparison.confidence);

@@ -18,7 +18,7 @@ pub(super) struct Series {
     pub(super) called: &'static str,
     pub(super) of: fn(&Epoch) -> Option<f64>,
     pub(super) rule: Rule,
-    pub(super) left: Option<Left>,
+    pub(super) headroom: Option<Headroom>,
     /// How much slower the machine got changes it as well.
     pub(super) is_timing: bool,
     /// Points of a run before this are left out, in milliseconds since its first one.
@@ -27,7 +27,7 @@ pub(super) struct Series {
 
 /// What is left until a hard limit.
 #[derive(Clone, Copy)]
-pub(super) struct Left {
+pub(super) struct Headroom {
     pub(super) of: fn(&Epoch) -> Option<u64>,
     /// What the limit is called.
     pub(super) limit: &'static str,
@@ -49,7 +49,7 @@ pub(super) enum Memory {
     AtRest,
     HighWater,
     Live,
-    Beside,
+    Cgroup,
 }
 
 /// How much a series of memory may grow.
@@ -81,7 +81,7 @@ impl Memory {
             Self::AtRest => (step.rss_kib, day.rss_mib),
             Self::HighWater => (step.hwm_kib, day.hwm_mib),
             Self::Live => (step.live_kib, day.live_mib),
-            Self::Beside => (None, day.beside_mib),
+            Self::Cgroup => (None, day.cgroup_mib),
         }
     }
 
@@ -96,7 +96,7 @@ impl Memory {
                 Self::AtRest if is_cycle => Allowed::KibPerStep(CYCLE_GROWTH_KIB),
                 Self::AtRest => Allowed::MibPerDay(DAY_GROWTH_MIB),
                 Self::HighWater => Allowed::Open,
-                Self::Live | Self::Beside => Self::AtRest.allowed(budget, kind),
+                Self::Live | Self::Cgroup => Self::AtRest.allowed(budget, kind),
             },
         }
     }
@@ -107,7 +107,7 @@ impl Series {
     pub(super) fn all(at_rest: fn(&Epoch) -> Option<f64>) -> Vec<Self> {
         let high_water = |epoch: &Epoch| epoch.hwm_bytes.map(float);
         let live = |epoch: &Epoch| epoch.live_bytes.map(float);
-        let beside = |epoch: &Epoch| epoch.beside_bytes().map(float);
+        let cgroup = |epoch: &Epoch| epoch.cgroup_rest_bytes().map(float);
         let cpu = |epoch: &Epoch| per_operation(epoch, epoch.cpu_us);
         let syscalls = |epoch: &Epoch| per_operation(epoch, epoch.syscalls);
         let mut all = vec![
@@ -119,7 +119,7 @@ impl Series {
                 Memory::HighWater,
             ),
             memory("live_growth", "live heap", live, Memory::Live),
-            memory("beside_growth", BESIDE, beside, Memory::Beside),
+            memory("cgroup_growth", CGROUP, cgroup, Memory::Cgroup),
         ];
         all.extend(handles());
         all.extend(sockets());
@@ -150,7 +150,7 @@ impl Series {
     }
 
     fn until(mut self, of: fn(&Epoch) -> Option<u64>, limit: &'static str) -> Self {
-        self.left = Some(Left { of, limit });
+        self.headroom = Some(Headroom { of, limit });
         self
     }
 
@@ -259,7 +259,7 @@ fn series(
         called,
         of,
         rule,
-        left: None,
+        headroom: None,
         is_timing: false,
         from_ms: 0,
     }
@@ -281,6 +281,6 @@ fn operations_per_s(epoch: &Epoch) -> Option<f64> {
     Some(float(epoch.operations) * 1_000.0 / float(load_ms))
 }
 
-const BESIDE: &str = "what the control group holds beside its processes (files in tmpfs, memfds, \
+const CGROUP: &str = "what the control group holds beside its processes (files in tmpfs, memfds, \
                       socket buffers, kernel memory)";
 const TASKS: &str = "the system's limit on tasks";

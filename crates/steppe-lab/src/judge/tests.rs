@@ -63,7 +63,7 @@ const MIB: u64 = 1 << 20;
 #[test]
 fn flat_memory_is_stable() {
     let verdict = judge(&rows(0, 60, |_| 8 * MIB, None), &budget());
-    assert_eq!(verdict.word, Word::Stable, "{verdict:#?}");
+    assert_eq!(verdict.outcome, Outcome::Stable, "{verdict:#?}");
     let growth = finding(&verdict, "rss_growth");
     assert!(growth.text.contains("[single run]"), "{}", growth.text);
 }
@@ -72,9 +72,9 @@ fn flat_memory_is_stable() {
 fn a_leak_is_named_with_its_bytes_an_operation() {
     let leaking = |epoch| 8 * MIB + u64::from(epoch) * 500_000;
     let verdict = judge(&rows(0, 60, leaking, Some(500_000)), &budget());
-    assert_eq!(verdict.word, Word::Leak);
+    assert_eq!(verdict.outcome, Outcome::Leak);
     let growth = finding(&verdict, "rss_growth");
-    assert_eq!(growth.word, Word::Unbounded);
+    assert_eq!(growth.outcome, Outcome::Unbounded);
     assert!(
         growth
             .notes
@@ -97,7 +97,7 @@ fn a_leak_is_named_with_its_bytes_an_operation() {
 fn growth_with_flat_live_bytes_is_retention() {
     let growing = |epoch| 8 * MIB + u64::from(epoch) * 500_000;
     let verdict = judge(&rows(0, 60, growing, Some(0)), &budget());
-    assert_eq!(verdict.word, Word::Unbounded);
+    assert_eq!(verdict.outcome, Outcome::Unbounded);
     let notes = &finding(&verdict, "rss_growth").notes;
     assert!(
         notes
@@ -114,8 +114,8 @@ fn growth_under_load_shows_in_the_high_water_mark() {
         epoch.hwm_bytes = Some(8 * MIB + u64::from(epoch.epoch) * 500_000);
     }
     let verdict = judge(&epochs, &budget());
-    assert_eq!(finding(&verdict, "rss_growth").word, Word::Stable);
-    assert_eq!(verdict.word, Word::Unbounded);
+    assert_eq!(finding(&verdict, "rss_growth").outcome, Outcome::Stable);
+    assert_eq!(verdict.outcome, Outcome::Unbounded);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn shared_memory_is_held_too() {
     for epoch in &mut epochs {
         epoch.shmem_bytes = Some(u64::from(epoch.epoch) * 500_000);
     }
-    assert_eq!(judge(&epochs, &budget()).word, Word::Unbounded);
+    assert_eq!(judge(&epochs, &budget()).outcome, Outcome::Unbounded);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn swapped_out_memory_is_still_held() {
     for epoch in &mut epochs {
         epoch.swap_bytes = Some(u64::from(epoch.epoch) * 500_000);
     }
-    assert_eq!(judge(&epochs, &budget()).word, Word::Unbounded);
+    assert_eq!(judge(&epochs, &budget()).outcome, Outcome::Unbounded);
 }
 
 #[test]
@@ -147,14 +147,14 @@ fn what_was_not_seen_is_no_pass() {
         ..budget()
     };
     let verdict = judge(&epochs, &with_limits);
-    assert_eq!(verdict.word, Word::Inconclusive);
+    assert_eq!(verdict.outcome, Outcome::Inconclusive);
     let mark = finding(&verdict, "hwm_growth");
     assert!(
         mark.text.ends_with("it was seen in 45 of 55 epochs"),
         "{}",
         mark.text
     );
-    assert_eq!(finding(&verdict, "p99").word, Word::Inconclusive);
+    assert_eq!(finding(&verdict, "p99").outcome, Outcome::Inconclusive);
 }
 
 #[test]
@@ -165,20 +165,20 @@ fn a_broken_limit_is_no_go() {
         ..budget()
     };
     let verdict = judge(&rows(0, 60, |_| 8 * MIB, None), &with_limits);
-    assert_eq!(verdict.word, Word::NoGo);
+    assert_eq!(verdict.outcome, Outcome::NoGo);
     let syscalls = finding(&verdict, "syscalls_per_op");
     assert_eq!(
         syscalls.text,
         "the number of system calls is 4 calls/op; allowed is at most 3.5"
     );
-    assert_eq!(finding(&verdict, "errors").word, Word::Go);
+    assert_eq!(finding(&verdict, "errors").outcome, Outcome::Go);
 }
 
 #[test]
 fn growth_under_the_budget_is_told_with_the_time_that_is_left() {
     let slow = |epoch| 8 * MIB + u64::from(epoch) * 10_240;
     let verdict = judge(&rows(0, 60, slow, None), &budget());
-    assert_eq!(verdict.word, Word::Stable);
+    assert_eq!(verdict.outcome, Outcome::Stable);
     let notes = &finding(&verdict, "rss_growth").notes;
     let left = notes
         .iter()
@@ -195,22 +195,22 @@ fn growth_under_the_budget_is_told_with_the_time_that_is_left() {
 fn the_worst_variant_decides_unless_it_is_expected() {
     let variant = |word, expect| VariantVerdict {
         name: "a".to_owned(),
-        word,
+        outcome: word,
         expect,
         runs: 1,
         findings: Vec::new(),
         leaks: Vec::new(),
     };
-    let word = |variants| whole(RunKind::Soak, true, variants, Vec::new(), Vec::new()).word;
-    let stable = variant(Word::Stable, None);
+    let word = |variants| whole(RunKind::Soak, true, variants, Vec::new(), Vec::new()).outcome;
+    let stable = variant(Outcome::Stable, None);
     assert_eq!(
-        word(vec![stable.clone(), variant(Word::Growing, None)]),
-        Word::Growing
+        word(vec![stable.clone(), variant(Outcome::Growing, None)]),
+        Outcome::Growing
     );
-    let expected = variant(Word::Unbounded, Some(Word::Unbounded));
-    assert_eq!(word(vec![stable.clone(), expected]), Word::Stable);
-    let missed = variant(Word::Stable, Some(Word::Unbounded));
-    assert_eq!(word(vec![stable, missed]), Word::NoGo);
+    let expected = variant(Outcome::Unbounded, Some(Outcome::Unbounded));
+    assert_eq!(word(vec![stable.clone(), expected]), Outcome::Stable);
+    let missed = variant(Outcome::Stable, Some(Outcome::Unbounded));
+    assert_eq!(word(vec![stable, missed]), Outcome::NoGo);
 }
 
 #[test]
@@ -221,14 +221,14 @@ fn what_is_expected_hides_nothing_else() {
     };
     let leaking = |epoch| 8 * MIB + u64::from(epoch) * 500_000;
     let mut verdict = judge(&rows(0, 60, leaking, Some(500_000)), &with_limits);
-    verdict.expect = Some(Word::Unbounded);
-    assert_eq!(verdict.word, Word::Leak);
-    let word = |verdict| whole(RunKind::Soak, true, vec![verdict], Vec::new(), Vec::new()).word;
-    assert_eq!(word(verdict.clone()), Word::NoGo);
+    verdict.expect = Some(Outcome::Unbounded);
+    assert_eq!(verdict.outcome, Outcome::Leak);
+    let word = |verdict| whole(RunKind::Soak, true, vec![verdict], Vec::new(), Vec::new()).outcome;
+    assert_eq!(word(verdict.clone()), Outcome::NoGo);
     verdict
         .findings
         .retain(|finding| finding.metric != "syscalls_per_op");
-    assert_eq!(word(verdict), Word::Stable);
+    assert_eq!(word(verdict), Outcome::Stable);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_rate_that_was_not_kept_is_no_go() {
         epoch.kept = Some(1_000);
     }
     let verdict = judge(&epochs, &budget());
-    assert_eq!(verdict.word, Word::NoGo);
+    assert_eq!(verdict.outcome, Outcome::NoGo);
     assert_eq!(finding(&verdict, "rate_kept").value.unwrap().estimate, 50.0);
 }
 
@@ -330,7 +330,7 @@ fn pairs_are_judged_by_what_each_run_used() {
         &plan,
         RunKind::Ab,
     );
-    assert_eq!(found[0].word, Word::NoGo, "{found:#?}");
+    assert_eq!(found[0].outcome, Outcome::NoGo, "{found:#?}");
     let ratio = found[0].value.unwrap().estimate;
     assert!((ratio - 1.148).abs() < 0.01, "{ratio}");
     let gate = crate::scenario::AbGate {
@@ -348,7 +348,7 @@ fn pairs_are_judged_by_what_each_run_used() {
         &unseen,
         RunKind::Ab,
     );
-    assert_eq!(found[0].word, Word::Inconclusive);
+    assert_eq!(found[0].outcome, Outcome::Inconclusive);
 }
 
 /// Rows of a minute and a half at one a second, changed by `change`.
@@ -377,9 +377,9 @@ fn changed(change: impl Fn(&mut Epoch, u64)) -> VariantVerdict {
 #[test]
 fn everything_that_holds_still_is_stable() {
     let verdict = changed(|_, _| {});
-    assert_eq!(verdict.word, Word::Stable, "{verdict:#?}");
+    assert_eq!(verdict.outcome, Outcome::Stable, "{verdict:#?}");
     for metric in ["open_files_growth", "zombies_growth", "p99_growth"] {
-        assert_eq!(finding(&verdict, metric).word, Word::Stable);
+        assert_eq!(finding(&verdict, metric).outcome, Outcome::Stable);
     }
     // What nobody measured is not spoken of.
     let speaks_of = |metric: &str| verdict.findings.iter().any(|it| it.metric == metric);
@@ -393,7 +393,7 @@ fn a_limit_that_is_reached_within_a_day_is_an_alarm() {
         epoch.files_left = Some(1_000_000 - number * 27);
     });
     let files = finding(&verdict, "open_files_growth");
-    assert_eq!(files.word, Word::Unbounded, "{files:#?}");
+    assert_eq!(files.outcome, Outcome::Unbounded, "{files:#?}");
     let text = &files.notes[0];
     let said = "going on like this, RLIMIT_NOFILE is reached in 10.3 hours";
     assert_eq!(text, said);
@@ -407,14 +407,17 @@ fn a_cost_that_rises_is_an_alarm_unless_the_machine_did_it() {
     let dearer = |epoch: &mut Epoch, number: u64| epoch.cpu_us = Some(300 * (100 + 2 * number));
     let verdict = changed(dearer);
     let cpu = finding(&verdict, "cpu_us_per_op_growth");
-    assert_eq!((cpu.word, verdict.word), (Word::Unbounded, Word::Unbounded));
-    assert_eq!(finding(&verdict, "p50_growth").word, Word::Stable);
+    assert_eq!(
+        (cpu.outcome, verdict.outcome),
+        (Outcome::Unbounded, Outcome::Unbounded)
+    );
+    assert_eq!(finding(&verdict, "p50_growth").outcome, Outcome::Stable);
     let verdict = changed(|epoch, number| {
         dearer(epoch, number);
         epoch.control_ns = Some(50_000 + 1_000 * number);
     });
     let cpu = finding(&verdict, "cpu_us_per_op_growth");
-    assert_eq!(cpu.word, Word::Inconclusive);
+    assert_eq!(cpu.outcome, Outcome::Inconclusive);
     assert!(
         cpu.notes
             .iter()
@@ -425,15 +428,21 @@ fn a_cost_that_rises_is_an_alarm_unless_the_machine_did_it() {
         dearer(epoch, number);
         epoch.steal = Some(0.001 * f64::from(u32::try_from(number).unwrap()));
     });
-    assert_eq!(verdict.word, Word::Inconclusive);
+    assert_eq!(verdict.outcome, Outcome::Inconclusive);
 }
 
 #[test]
 fn throughput_that_falls_is_an_alarm() {
     let verdict = changed(|epoch, number| epoch.operations = 300 - 2 * number);
-    assert_eq!(finding(&verdict, "throughput_loss").word, Word::Unbounded);
+    assert_eq!(
+        finding(&verdict, "throughput_loss").outcome,
+        Outcome::Unbounded
+    );
     let verdict = changed(|epoch, number| epoch.operations = 300 + 2 * number);
-    assert_eq!(finding(&verdict, "throughput_loss").word, Word::Stable);
+    assert_eq!(
+        finding(&verdict, "throughput_loss").outcome,
+        Outcome::Stable
+    );
 }
 
 #[test]
@@ -442,13 +451,13 @@ fn what_lies_beside_the_processes_is_judged_as_memory_is() {
         epoch.cgroup_reclaimable_bytes = Some(3 * MIB * number);
         epoch.cgroup_bytes = Some(20 * MIB + 3 * MIB * number);
     });
-    assert_eq!(verdict.word, Word::Stable, "page cache is no growth");
+    assert_eq!(verdict.outcome, Outcome::Stable, "page cache is no growth");
     let verdict = changed(|epoch, number| {
         epoch.cgroup_reclaimable_bytes = Some(3 * MIB);
         epoch.cgroup_bytes = Some(20 * MIB + MIB * number);
     });
-    let beside = finding(&verdict, "beside_growth");
-    assert_eq!(beside.word, Word::Unbounded, "{beside:#?}");
+    let beside = finding(&verdict, "cgroup_growth");
+    assert_eq!(beside.outcome, Outcome::Unbounded, "{beside:#?}");
     assert!((beside.value.unwrap().estimate - 86_400.0).abs() < 1.0);
 }
 
@@ -458,5 +467,5 @@ fn time_wait_is_judged_when_the_first_of_them_end() {
     let fills = |epoch: &mut Epoch, number: u64| {
         epoch.time_wait_max = Some(300 * (number + 1).min(60));
     };
-    assert_eq!(changed(fills).word, Word::Stable);
+    assert_eq!(changed(fills).outcome, Outcome::Stable);
 }

@@ -36,18 +36,18 @@ use crate::limits::{
     COMMAND_SAID_BYTES_MAX, ORDERS_MAX,
 };
 use crate::scenario::{CommandLoad, Load, Pace, Program};
-use line::{Lines, Mistake, Word};
+use line::{Lines, Message, Mistake};
 
 /// A command load and the thread that watches over its program.
 pub(super) struct CommandSource {
     name: String,
-    orders: Sender<Order>,
+    orders: Sender<Control>,
     thread: Option<JoinHandle<()>>,
     counter: Counter,
     shared: Arc<Watched>,
 }
 
-enum Order {
+enum Control {
     Resume(Burst),
     /// End the program, and say when it is over.
     Pause(SyncSender<()>),
@@ -72,7 +72,7 @@ struct Watcher {
     log: File,
     tally: Shared,
     shared: Arc<Watched>,
-    orders: Receiver<Order>,
+    orders: Receiver<Control>,
 }
 
 /// A program that runs.
@@ -140,11 +140,11 @@ impl CommandSource {
 
     pub(super) fn resume(&self, burst: Burst) {
         self.shared.is_running.store(true, Ordering::Release);
-        let _ = self.orders.try_send(Order::Resume(burst));
+        let _ = self.orders.try_send(Control::Resume(burst));
     }
 
     pub(super) fn pause(&self, quiet: SyncSender<()>) {
-        let _ = self.orders.try_send(Order::Pause(quiet));
+        let _ = self.orders.try_send(Control::Pause(quiet));
     }
 
     /// Whether the program of the last burst is over.
@@ -167,7 +167,7 @@ impl CommandSource {
 
 impl Drop for CommandSource {
     fn drop(&mut self) {
-        let _ = self.orders.try_send(Order::Stop);
+        let _ = self.orders.try_send(Control::Stop);
         if let Some(thread) = self.thread.take() {
             // A panic in it has been printed.
             let _ = thread.join();
@@ -216,7 +216,7 @@ impl Watcher {
         runtime.block_on(async {
             while let Some(order) = self.orders.recv().await {
                 match order {
-                    Order::Resume(burst) => {
+                    Control::Resume(burst) => {
                         let is_over = self.burst(burst).await;
                         self.shared.is_running.store(false, Ordering::Release);
                         if is_over {
@@ -224,8 +224,8 @@ impl Watcher {
                         }
                     }
                     // Nothing runs.
-                    Order::Pause(quiet) => drop(quiet.try_send(())),
-                    Order::Stop => return,
+                    Control::Pause(quiet) => drop(quiet.try_send(())),
+                    Control::Stop => return,
                 }
             }
         });
@@ -288,12 +288,12 @@ impl Watcher {
             tokio::select! {
                 read = running.read(&mut block) => running.hear(&block[..read], &self.tally),
                 order = self.orders.recv() => match order {
-                    Some(Order::Pause(sender)) => {
+                    Some(Control::Pause(sender)) => {
                         quiet.push(sender);
                         running.interrupt();
                     }
-                    Some(Order::Resume(_)) => {}
-                    Some(Order::Stop) | None => {
+                    Some(Control::Resume(_)) => {}
+                    Some(Control::Stop) | None => {
                         is_stopped = true;
                         running.kill();
                     }
@@ -465,16 +465,16 @@ impl Running {
     }
 }
 
-fn count(tally: &mut tally::Tally, word: Word) {
+fn count(tally: &mut tally::Tally, word: Message) {
     match word {
-        Word::Latency { latency_us, count } => tally.succeed_many(latency_us, count),
-        Word::Operations(count) => tally.operations = tally.operations.saturating_add(count),
-        Word::Errors { count: 0, .. } => {}
-        Word::Errors { count, kind } => {
+        Message::Latency { latency_us, count } => tally.succeed_many(latency_us, count),
+        Message::Operations(count) => tally.operations = tally.operations.saturating_add(count),
+        Message::Errors { count: 0, .. } => {}
+        Message::Errors { count, kind } => {
             let kind = kind.map_or(ErrorKind::Known("unnamed"), ErrorKind::Said);
             tally.fail(kind, count);
         }
-        Word::Intended(count) => tally.intend(count),
+        Message::Intended(count) => tally.intend(count),
     }
 }
 

@@ -14,7 +14,7 @@ use super::pacer::{Place, Stretch};
 use super::plan::{Plan, connections};
 use super::schedule::Schedule;
 use super::tally::{Counter, ErrorKind, Tally};
-use super::thread::{self, Order, Work};
+use super::thread::{self, Control, Work};
 use super::usage::{GeneratorUse, Meter};
 use crate::limits::{IDLE_SHARE_MIN, ORDERS_MAX, SATURATION_WINDOW_MIN};
 use crate::scenario::{Load, Pace};
@@ -33,7 +33,7 @@ pub(super) struct GeneratedSource {
 
 /// One thread of a load.
 struct Generator {
-    orders: Sender<Order>,
+    orders: Sender<Control>,
     thread: Option<JoinHandle<()>>,
     meter: Mutex<Meter>,
     counter: Counter,
@@ -84,14 +84,14 @@ impl GeneratedSource {
         let ramp = self.ramp(ramp_is_on);
         for generator in &self.generators {
             generator.work(Instant::now());
-            generator.order(Order::Resume(Stretch { start, ramp }));
+            generator.order(Control::Resume(Stretch { start, ramp }));
         }
     }
 
     pub(super) fn pause(&self, now: Instant, quiet: &SyncSender<()>) {
         for generator in &self.generators {
             generator.rest(now);
-            generator.order(Order::Pause(quiet.clone()));
+            generator.order(Control::Pause(quiet.clone()));
         }
     }
 
@@ -184,7 +184,7 @@ impl Generator {
     }
 
     /// A thread that has not taken its last orders hangs or is gone; the latter is told.
-    fn order(&self, order: Order) {
+    fn order(&self, order: Control) {
         let _ = self.orders.try_send(order);
     }
 
@@ -209,7 +209,7 @@ impl Generator {
 
 impl Drop for Generator {
     fn drop(&mut self) {
-        self.order(Order::Stop);
+        self.order(Control::Stop);
         if let Some(thread) = self.thread.take() {
             // A panic in it was told by its failure, and has been printed.
             let _ = thread.join();

@@ -28,7 +28,7 @@ use super::tally::{ErrorKind, Failure, Shared};
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 
 /// What a thread is told.
-pub(super) enum Order {
+pub(super) enum Control {
     Resume(Stretch),
     /// Start nothing anymore, and say when nothing is in flight.
     Pause(SyncSender<()>),
@@ -52,7 +52,7 @@ pub(super) struct Work {
 pub(super) fn spawn(
     name: &str,
     work: Work,
-    orders: Receiver<Order>,
+    orders: Receiver<Control>,
     ready: SyncSender<io::Result<i32>>,
 ) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
@@ -60,7 +60,7 @@ pub(super) fn spawn(
         .spawn(move || run(&work, orders, &ready))
 }
 
-fn run(work: &Work, orders: Receiver<Order>, ready: &SyncSender<io::Result<i32>>) {
+fn run(work: &Work, orders: Receiver<Control>, ready: &SyncSender<io::Result<i32>>) {
     let prepared = Builder::new_current_thread()
         .enable_all()
         // A `LocalSet` would wake the runtime by a system call at each event.
@@ -87,11 +87,11 @@ fn run(work: &Work, orders: Receiver<Order>, ready: &SyncSender<io::Result<i32>>
     });
 }
 
-async fn obey(mut orders: Receiver<Order>, pacer: &Rc<Pacer>) {
+async fn obey(mut orders: Receiver<Control>, pacer: &Rc<Pacer>) {
     while let Some(order) = orders.recv().await {
         match order {
-            Order::Resume(burst) => pacer.resume(burst),
-            Order::Pause(quiet) => {
+            Control::Resume(burst) => pacer.resume(burst),
+            Control::Pause(quiet) => {
                 pacer.pause(Instant::now().into_std());
                 let pacer = Rc::clone(pacer);
                 spawn_local(async move {
@@ -100,7 +100,7 @@ async fn obey(mut orders: Receiver<Order>, pacer: &Rc<Pacer>) {
                     let _ = quiet.try_send(());
                 });
             }
-            Order::Stop => return,
+            Control::Stop => return,
         }
     }
 }

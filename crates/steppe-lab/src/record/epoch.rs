@@ -113,7 +113,7 @@ impl Epoch {
 
     /// What its control group is charged for beside that, and nobody drops: files in a tmpfs and
     /// memfds that are not mapped, buffers of sockets, memory of the kernel.
-    pub fn beside_bytes(&self) -> Option<u64> {
+    pub fn cgroup_rest_bytes(&self) -> Option<u64> {
         let reclaimable = self.cgroup_reclaimable_bytes?;
         let in_ram = total([self.anonymous_bytes?, self.shmem_bytes.unwrap_or(0)].into_iter());
         let kept = self.cgroup_bytes?.saturating_sub(reclaimable);

@@ -18,7 +18,7 @@ pub enum RunKind {
 /// The answer, in a word. Worst last: the verdict of a whole is the worst of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING-KEBAB-CASE")]
-pub enum Word {
+pub enum Outcome {
     /// A limit is kept; of A/B, the ratio is under it with confidence.
     Go,
     /// Growth is under the budget, with the confidence asked for.
@@ -39,7 +39,7 @@ pub enum Word {
     TargetFailed,
 }
 
-impl Word {
+impl Outcome {
     /// What the process ends with: documented, and the same for every command.
     pub fn exit_code(self) -> u8 {
         match self {
@@ -52,7 +52,7 @@ impl Word {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Stable => "STABLE",
@@ -94,7 +94,8 @@ pub enum Method {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     pub kind: RunKind,
-    pub word: Word,
+    #[serde(rename = "word")]
+    pub outcome: Outcome,
     pub exit_code: u8,
     /// False: ended before the planned end, by Ctrl-C or a failure.
     pub complete: bool,
@@ -110,9 +111,10 @@ pub struct Verdict {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantVerdict {
     pub name: String,
-    pub word: Word,
+    #[serde(rename = "word")]
+    pub outcome: Outcome,
     /// What the scenario says it will be; when it is, it counts as kept.
-    pub expect: Option<Word>,
+    pub expect: Option<Outcome>,
     /// A single-run verdict is labelled so.
     pub runs: u32,
     pub findings: Vec<Finding>,
@@ -125,28 +127,31 @@ impl VariantVerdict {
     /// Whether it grows as the scenario says that it will.
     pub fn is_as_expected(&self) -> bool {
         let grown = self.findings.iter().filter(|finding| finding.is_growth());
-        let grown = grown.map(|finding| finding.word).max().unwrap_or(self.word);
+        let grown = grown
+            .map(|finding| finding.outcome)
+            .max()
+            .unwrap_or(self.outcome);
         // A leak is growth without a bound, found out.
         self.expect.is_some_and(|expected| {
-            grown == expected || (expected, grown) == (Word::Unbounded, Word::Leak)
+            grown == expected || (expected, grown) == (Outcome::Unbounded, Outcome::Leak)
         })
     }
 
     /// What it counts as in the whole: what grows as expected is judged by all the rest.
-    pub fn counts_as(&self) -> Word {
+    pub fn counts_as(&self) -> Outcome {
         if self.expect.is_none() {
-            return self.word;
+            return self.outcome;
         }
         if self.is_as_expected() {
             let rest = self.findings.iter().filter(|finding| !finding.is_growth());
-            let worst = rest.map(|finding| finding.word).max();
-            return worst.unwrap_or(Word::Stable).max(Word::Stable);
+            let worst = rest.map(|finding| finding.outcome).max();
+            return worst.unwrap_or(Outcome::Stable).max(Outcome::Stable);
         }
         // It was to be shown that it grows, and that was not shown.
-        if self.word.exit_code() == 0 {
-            Word::NoGo
+        if self.outcome.exit_code() == 0 {
+            Outcome::NoGo
         } else {
-            self.word
+            self.outcome
         }
     }
 }
@@ -156,7 +161,7 @@ impl Finding {
     /// are many of them.
     pub fn is_unremarkable(&self) -> bool {
         let is_memory = ["rss_growth", "hwm_growth", "live_growth"].contains(&self.metric.as_str());
-        self.is_growth() && !is_memory && self.word == Word::Stable && self.notes.is_empty()
+        self.is_growth() && !is_memory && self.outcome == Outcome::Stable && self.notes.is_empty()
     }
 
     /// Whether it is about something that grows, or is never freed.
@@ -173,7 +178,8 @@ pub struct Finding {
     pub metric: String,
     /// `KiB/epoch`, `KiB/cycle`, `ms`, `calls/op`, `ratio`, `µs/op`, `MiB`, `count` …
     pub unit: String,
-    pub word: Word,
+    #[serde(rename = "word")]
+    pub outcome: Outcome,
     /// One sentence with the figures in it.
     pub text: String,
     pub method: Method,

@@ -55,7 +55,7 @@ struct KeyEntry {
 }
 
 /// What charts are drawn from.
-struct Scene<'a> {
+struct ChartInput<'a> {
     tracks: Vec<VariantTracks<'a>>,
     timelines: &'a Timelines,
     verdict: Option<&'a Verdict>,
@@ -69,17 +69,17 @@ pub(super) fn sections(run: &LoadedRun, timelines: &Timelines) -> Vec<Section> {
     let Some(x) = tracks::x_domain(&tracks, along) else {
         return comparison(run.verdict.as_ref());
     };
-    let scene = Scene {
+    let input = ChartInput {
         tracks,
         timelines,
         verdict: run.verdict.as_ref(),
         along,
         x,
     };
-    let mut sections = comparison(scene.verdict);
-    sections.push(scene.section("Memory", memory(&scene)));
-    sections.push(scene.section("Load", traffic::groups(&scene)));
-    sections.push(scene.section("Cost and handles", cost::groups(&scene)));
+    let mut sections = comparison(input.verdict);
+    sections.push(input.section("Memory", memory(&input)));
+    sections.push(input.section("Load", traffic::groups(&input)));
+    sections.push(input.section("Cost and handles", cost::groups(&input)));
     sections.retain(|section| !section.groups.is_empty());
     sections
 }
@@ -96,20 +96,20 @@ fn comparison(verdict: Option<&Verdict>) -> Vec<Section> {
     section.into_iter().collect()
 }
 
-fn memory(scene: &Scene<'_>) -> Vec<Group> {
+fn memory(input: &ChartInput<'_>) -> Vec<Group> {
     let mut groups = Vec::new();
-    if scene.along == Along::Cycles {
-        groups.extend(bars::group(scene));
+    if input.along == Along::Cycles {
+        groups.extend(bars::group(input));
     }
-    if scene.along != Along::Runs {
-        groups.extend(drift::groups(scene));
+    if input.along != Along::Runs {
+        groups.extend(drift::groups(input));
     }
-    groups.extend(overview::group(scene));
-    groups.extend(overview::timelines(scene));
+    groups.extend(overview::group(input));
+    groups.extend(overview::timelines(input));
     groups
 }
 
-impl Scene<'_> {
+impl ChartInput<'_> {
     /// With one variant, all charts of a section stand in one grid, each under its measure's name.
     fn section(&self, title: &'static str, mut groups: Vec<Group>) -> Section {
         groups.retain(|group| !group.charts.is_empty());

@@ -1,6 +1,6 @@
 //! How a finding came about: the rule, the points that went in, the interval, and what to do next.
 
-use crate::record::{Finding, Interval, LoadedRun, Method, RunKind, Word};
+use crate::record::{Finding, Interval, LoadedRun, Method, Outcome, RunKind};
 
 use super::escape;
 use super::metric::{self, Column, Metric};
@@ -109,7 +109,7 @@ fn head(name: &str, finding: &Finding) -> String {
         "{} {}: {}\n  {}\n",
         escape::terminal(name),
         escape::terminal(&finding.metric),
-        finding.word,
+        finding.outcome,
         escape::terminal(&finding.text)
     );
     for note in &finding.notes {
@@ -280,37 +280,37 @@ fn bar(interval: &Interval, limit: Option<f64>, domain: Domain) -> String {
 
 fn next(kind: RunKind, finding: &Finding) -> &'static str {
     let is_live = metric::is_named(&finding.metric, "live_growth");
-    match finding.word {
-        Word::Stable | Word::Go if finding.limit.is_none() => {
+    match finding.outcome {
+        Outcome::Stable | Outcome::Go if finding.limit.is_none() => {
             "nothing: it was measured, and no limit is set"
         }
-        Word::Stable | Word::Go => "nothing: it keeps its limit",
-        Word::Inconclusive if finding.value.is_none() => {
+        Outcome::Stable | Outcome::Go => "nothing: it keeps its limit",
+        Outcome::Inconclusive if finding.value.is_none() => {
             "there was too little to judge: let it run to its end, with more epochs or pairs, and \
              see in the report what could not be measured"
         }
-        Word::Inconclusive if kind == RunKind::Ab => {
+        Outcome::Inconclusive if kind == RunKind::Ab => {
             "the interval has the limit within it: more pairs, a longer measurement, or a machine \
              with less noise (calibrate tells the smallest effect that this one can see)"
         }
-        Word::Inconclusive => {
+        Outcome::Inconclusive => {
             "the interval has the budget within it: more epochs, at least 5 runs, or less noise"
         }
-        Word::Growing => {
+        Outcome::Growing => {
             "the last half does not show it: often a warm-up that is longer than was dropped; \
              raise warmup or count, and run again"
         }
-        Word::Unbounded | Word::Leak if is_live => {
+        Outcome::Unbounded | Outcome::Leak if is_live => {
             "live bytes grow, so it is a leak: run `steppe-lab leaks` on the same scenario"
         }
-        Word::Unbounded | Word::Leak => {
+        Outcome::Unbounded | Outcome::Leak => {
             "compare with live_growth: live bytes that stay flat mean retention (try another \
              allocator as a variant), else run `steppe-lab leaks`"
         }
-        Word::NoGo => {
+        Outcome::NoGo => {
             "look at the chart of this metric in report.html: a few epochs, or all of them"
         }
-        Word::Invalid => "mend what the problems name, then run again",
-        Word::TargetFailed => "read the target's log in the folder's logs/",
+        Outcome::Invalid => "mend what the problems name, then run again",
+        Outcome::TargetFailed => "read the target's log in the folder's logs/",
     }
 }

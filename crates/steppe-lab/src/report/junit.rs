@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use crate::record::{Finding, LoadedRun, VariantVerdict, Verdict, Word};
+use crate::record::{Finding, LoadedRun, Outcome, VariantVerdict, Verdict};
 
 use super::ReportError;
 use super::metric;
@@ -37,13 +37,13 @@ struct Case {
     class: String,
     name: String,
     properties: Vec<(&'static str, String)>,
-    outcome: Outcome,
+    outcome: TestOutcome,
     output: String,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-enum Outcome {
+enum TestOutcome {
     Passed,
     Failure { word: String, message: String },
     Error { word: String, message: String },
@@ -82,8 +82,8 @@ pub fn junit(run: &LoadedRun) -> Result<String, ReportError> {
 
 impl Suite {
     fn of(name: String, cases: Vec<Case>) -> Self {
-        let failed = |case: &&Case| matches!(case.outcome, Outcome::Failure { .. });
-        let broken = |case: &&Case| matches!(case.outcome, Outcome::Error { .. });
+        let failed = |case: &&Case| matches!(case.outcome, TestOutcome::Failure { .. });
+        let broken = |case: &&Case| matches!(case.outcome, TestOutcome::Error { .. });
         Self {
             name,
             failures: cases.iter().filter(failed).count(),
@@ -103,7 +103,7 @@ enum Expectation {
 fn verdict_case(name: &str, run: &LoadedRun) -> Case {
     let mut output: Vec<String> = Vec::new();
     let outcome = match &run.verdict {
-        None => Outcome::Error {
+        None => TestOutcome::Error {
             word: "NO-VERDICT".to_owned(),
             message: "the run ended before it could be judged".to_owned(),
         },
@@ -133,25 +133,25 @@ fn verdict_case(name: &str, run: &LoadedRun) -> Case {
 }
 
 /// By the exit code, which knows what was expected.
-fn outcome_of_run(verdict: &Verdict) -> Outcome {
-    let word = verdict.word.to_string();
+fn outcome_of_run(verdict: &Verdict) -> TestOutcome {
+    let word = verdict.outcome.to_string();
     let message = verdict.headline.clone();
     match verdict.exit_code {
-        0 => Outcome::Passed,
-        1 | 3 => Outcome::Failure { word, message },
-        _ => Outcome::Error { word, message },
+        0 => TestOutcome::Passed,
+        1 | 3 => TestOutcome::Failure { word, message },
+        _ => TestOutcome::Error { word, message },
     }
 }
 
-fn outcome_of_word(word: Word, message: &str) -> Outcome {
+fn outcome_of_word(word: Outcome, message: &str) -> TestOutcome {
     let (name, message) = (word.to_string(), message.to_owned());
     match word.exit_code() {
-        0 => Outcome::Passed,
-        1 | 3 => Outcome::Failure {
+        0 => TestOutcome::Passed,
+        1 | 3 => TestOutcome::Failure {
             word: name,
             message,
         },
-        _ => Outcome::Error {
+        _ => TestOutcome::Error {
             word: name,
             message,
         },
@@ -173,7 +173,7 @@ fn variant_suite(scenario: &str, variant: &VariantVerdict) -> Suite {
     let has_word = variant
         .findings
         .iter()
-        .any(|finding| finding.word == variant.word);
+        .any(|finding| finding.outcome == variant.outcome);
     // The variant's own word, where no finding has it (a target that died, leaks) or another was
     // expected.
     let is_told = has_word && variant.expect.is_none();
@@ -184,10 +184,10 @@ fn variant_suite(scenario: &str, variant: &VariantVerdict) -> Suite {
 }
 
 fn word_case(class: &str, variant: &VariantVerdict) -> Case {
-    let word = variant.word;
+    let word = variant.outcome;
     let outcome = match variant.expect {
-        Some(expected) if expected == word => Outcome::Passed,
-        Some(expected) => Outcome::Failure {
+        Some(expected) if expected == word => TestOutcome::Passed,
+        Some(expected) => TestOutcome::Failure {
             word: word.to_string(),
             message: format!("{word}, where {expected} was expected"),
         },
@@ -211,14 +211,14 @@ fn word_case(class: &str, variant: &VariantVerdict) -> Case {
 
 fn finding_case(class: &str, finding: &Finding, expectation: Expectation) -> Case {
     let outcome = match expectation {
-        Expectation::Met if finding.is_growth() => Outcome::Passed,
-        Expectation::Met => outcome_of_word(finding.word, &finding.text),
-        Expectation::None => outcome_of_word(finding.word, &finding.text),
+        Expectation::Met if finding.is_growth() => TestOutcome::Passed,
+        Expectation::Met => outcome_of_word(finding.outcome, &finding.text),
+        Expectation::None => outcome_of_word(finding.outcome, &finding.text),
     };
     let mut output = vec![finding.text.clone()];
     output.extend(finding.notes.iter().cloned());
-    if expectation == Expectation::Met && finding.word.exit_code() != 0 {
-        output.push(format!("{}, as expected", finding.word));
+    if expectation == Expectation::Met && finding.outcome.exit_code() != 0 {
+        output.push(format!("{}, as expected", finding.outcome));
     }
     output.push(view::basis(finding));
     Case {
@@ -233,7 +233,7 @@ fn finding_case(class: &str, finding: &Finding, expectation: Expectation) -> Cas
 fn properties(finding: &Finding) -> Vec<(&'static str, String)> {
     let mut properties = vec![
         ("label", metric::label(&finding.metric).to_owned()),
-        ("word", finding.word.to_string()),
+        ("word", finding.outcome.to_string()),
         ("unit", finding.unit.clone()),
     ];
     let mut add = |name, value: Option<f64>| {

@@ -89,10 +89,10 @@ const METRICS: &[Metric] = &[
         |e| count(e.other_tcp_max),
     ),
     metric(
-        "beside_growth",
+        "cgroup_growth",
         "Memory of the group beside its processes",
         Quantity::Bytes,
-        beside_bytes,
+        cgroup_rest_bytes,
     ),
     metric(
         "operations_per_s",
@@ -173,7 +173,7 @@ pub(super) fn label(name: &str) -> &str {
         "rss_growth" => "Growth at rest",
         "hwm_growth" => "Growth of the high-water mark",
         "live_growth" => "Growth of the live heap",
-        "beside_growth" => "Growth beside the processes",
+        "cgroup_growth" => "Growth beside the processes",
         "open_files_growth" => "Growth of open files",
         "processes_growth" => "Growth of processes",
         "threads_growth" => "Growth of threads",
@@ -250,8 +250,8 @@ pub(super) fn hwm_bytes(epoch: &Epoch) -> Option<f64> {
 }
 
 /// What the control group is charged for beside its processes, and nobody drops.
-pub(super) fn beside_bytes(epoch: &Epoch) -> Option<f64> {
-    count(epoch.beside_bytes())
+pub(super) fn cgroup_rest_bytes(epoch: &Epoch) -> Option<f64> {
+    count(epoch.cgroup_rest_bytes())
 }
 
 pub(super) fn live_bytes(epoch: &Epoch) -> Option<f64> {

@@ -22,7 +22,7 @@ pub enum Colors {
 /// The verdict for a terminal that is so many columns wide.
 #[must_use]
 pub fn terminal(verdict: &Verdict, manifest: &Manifest, columns: u16, colors: Colors) -> String {
-    let answer = view::Answer::of(verdict.word);
+    let answer = view::Answer::of(verdict.outcome);
     let word = paint(
         &format!("{} {}", answer.sign, answer.word),
         answer.tone,

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::limits;
 use crate::record::{
-    Capability, Finding, LeakSite, LoadedRun, Machine, Manifest, Method, Problem, ProblemKind,
-    RunKind, VariantEntry, VariantVerdict, Verdict, Word, total,
+    Capability, Finding, LeakSite, LoadedRun, Machine, Manifest, Method, Outcome, Problem,
+    ProblemKind, RunKind, VariantEntry, VariantVerdict, Verdict, total,
 };
 
 use super::figure;
@@ -139,7 +139,7 @@ impl View {
         Self {
             name: manifest.scenario_name.clone(),
             kind: kind(manifest.kind),
-            answer: verdict.map_or_else(Answer::none, |verdict| Answer::of(verdict.word)),
+            answer: verdict.map_or_else(Answer::none, |verdict| Answer::of(verdict.outcome)),
             headline: headline(verdict),
             exit_code: verdict.map(|verdict| verdict.exit_code),
             labels: labels(manifest, verdict),
@@ -165,21 +165,21 @@ impl View {
 impl Answer {
     /// A figure that nothing was asked of is no success.
     fn of_finding(finding: &Finding) -> Self {
-        let is_judged = finding.limit.is_some() || finding.word.exit_code() != 0;
+        let is_judged = finding.limit.is_some() || finding.outcome.exit_code() != 0;
         if is_judged {
-            Self::of(finding.word)
+            Self::of(finding.outcome)
         } else {
             Self::told()
         }
     }
 
-    pub(super) fn of(word: Word) -> Self {
+    pub(super) fn of(word: Outcome) -> Self {
         let (tone, sign, emoji) = match word {
-            Word::Stable | Word::Go => ("good", "✓", "✅"),
-            Word::Inconclusive => ("warn", "?", "⚠️"),
-            Word::Growing => ("warn", "↗", "⚠️"),
-            Word::NoGo | Word::Unbounded | Word::Leak => ("bad", "✕", "❌"),
-            Word::Invalid | Word::TargetFailed => ("bad", "!", "❌"),
+            Outcome::Stable | Outcome::Go => ("good", "✓", "✅"),
+            Outcome::Inconclusive => ("warn", "?", "⚠️"),
+            Outcome::Growing => ("warn", "↗", "⚠️"),
+            Outcome::NoGo | Outcome::Unbounded | Outcome::Leak => ("bad", "✕", "❌"),
+            Outcome::Invalid | Outcome::TargetFailed => ("bad", "!", "❌"),
         };
         Self {
             word: word.to_string(),
@@ -271,7 +271,7 @@ impl VariantView {
         let lost_bytes = total(verdict.leaks.iter().map(|leak| leak.bytes));
         Self {
             name: verdict.name.clone(),
-            answer: Answer::of(verdict.word),
+            answer: Answer::of(verdict.outcome),
             expected: verdict.expect.map(|word| Expected {
                 word: word.to_string(),
                 is_met: verdict.is_as_expected(),

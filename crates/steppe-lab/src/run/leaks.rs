@@ -10,36 +10,36 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::environment::{Environment, Failure, RunSpec, program};
 use super::session::{interrupted, load_failed};
-use super::stage::{Cast, Fall, Stage, program};
-use super::{Order, RunError, manifest};
+use super::{RunError, RunRequest, manifest};
 use crate::judge;
 use crate::load::{Burst, Driver};
 use crate::record::{
     Folder, LeakSite, Problem, ProblemKind, VariantVerdict, Verdict, file_name, total,
 };
 use crate::scenario::{LeakChecker, LeaksPlan, Program, Variant};
-use crate::target::Asker;
+use crate::target::MetricClient;
 
-pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
-    let plan = order.scenario.leaks.clone().unwrap_or_default();
-    let names = order.scenario.variants.iter().enumerate();
+pub(super) fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
+    let plan = request.scenario.leaks.clone().unwrap_or_default();
+    let names = request.scenario.variants.iter().enumerate();
     let names: Vec<_> = names
         .map(|(index, variant)| (variant.name.clone(), index))
         .collect();
-    let folder = Folder::create(order.folder)?;
-    let mut manifest = manifest::begin(order, &names);
+    let folder = Folder::create(request.folder)?;
+    let mut manifest = manifest::begin(request, &names);
     folder.write_manifest(&manifest)?;
     let check = Check {
-        order,
+        request,
         plan: &plan,
         folder: &folder,
-        asker: Asker::new()?,
+        client: MetricClient::new()?,
     };
     let (mut verdicts, mut problems) = (Vec::new(), Vec::new());
-    for (index, variant) in order.scenario.variants.iter().enumerate() {
+    for (index, variant) in request.scenario.variants.iter().enumerate() {
         #[expect(clippy::cast_precision_loss, reason = "a handful of variants")]
-        order
+        request
             .progress
             .at(index as f64, names.len() as u64, &variant.name);
         match check.variant(variant) {
@@ -56,31 +56,31 @@ pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
                     ));
                 }
                 let lost = (found.lost_bytes, plan.lost_bytes_max);
-                let errors = (found.errors, order.scenario.budget.errors);
+                let errors = (found.errors, request.scenario.budget.errors);
                 let findings = judge::lost(lost, errors, found.operations);
                 verdicts.push(VariantVerdict {
                     name: variant.name.clone(),
-                    word: judge::worst(&findings),
+                    outcome: judge::worst(&findings),
                     expect: variant.expect,
                     runs: 1,
                     findings,
                     leaks: found.sites,
                 });
             }
-            Err(Fall::Interrupted) => {
+            Err(Failure::Interrupted) => {
                 problems.push(interrupted());
                 break;
             }
-            Err(Fall::Broken(problem)) => {
+            Err(Failure::Broken(problem)) => {
                 problems.push(problem);
                 break;
             }
         }
     }
-    order.progress.end();
+    request.progress.end();
     let complete = verdicts.len() == names.len();
     manifest::finish(&mut manifest, Duration::ZERO, complete);
-    let verdict = judge::whole(order.kind, complete, verdicts, Vec::new(), problems);
+    let verdict = judge::whole(request.kind, complete, verdicts, Vec::new(), problems);
     folder.write_manifest(&manifest)?;
     folder.write_verdict(&verdict)?;
     Ok(verdict)
@@ -99,63 +99,65 @@ struct Found {
 }
 
 struct Check<'a> {
-    order: Order<'a>,
+    request: RunRequest<'a>,
     plan: &'a LeaksPlan,
     folder: &'a Folder,
-    asker: Asker,
+    client: MetricClient,
 }
 
 impl Check<'_> {
-    fn variant(&self, variant: &Variant) -> Result<Found, Fall> {
+    fn variant(&self, variant: &Variant) -> Result<Found, Failure> {
         let said = format!("logs/checker-{}", file_name(&variant.name));
         // The target may have a folder of its own.
         let said = std::path::absolute(self.folder.path().join(said));
-        let said = said.map_err(|error| Fall::Broken(silent(&error.to_string())))?;
-        let target = program(&self.order.scenario.target.command, variant);
+        let said = said.map_err(|error| Failure::Broken(silent(&error.to_string())))?;
+        let target = program(&self.request.scenario.target.command, variant);
         let checked = match self.plan.checker {
             LeakChecker::Memcheck => memcheck::program(self.plan, target, &said),
             LeakChecker::Sanitizer => sanitizer::program(self.plan, target, &said),
         };
         let is_sanitizer = self.plan.checker == LeakChecker::Sanitizer;
         if is_sanitizer && !sanitizer::is_built_in(&checked) {
-            return Err(Fall::Broken(without_sanitizer(&checked)));
+            return Err(Failure::Broken(without_sanitizer(&checked)));
         }
-        let cast = Cast {
-            scenario: self.order.scenario,
+        let spec = RunSpec {
+            scenario: self.request.scenario,
             variant,
             label: &variant.name,
             program: Some(checked),
             with_group: false,
             patience: CHECKER_PATIENCE,
         };
-        let mut stage = Stage::up(&cast, self.folder, &self.asker, self.order.is_over)?;
-        let (operations, errors) = self.load(&mut stage, &variant.name)?;
-        let is_over = || self.order.is_over.load(Ordering::Relaxed);
-        match stage.down(&is_over) {
-            _ if is_over() => return Err(Fall::Interrupted),
+        let mut environment =
+            Environment::up(&spec, self.folder, &self.client, self.request.is_over)?;
+        let (operations, errors) = self.load(&mut environment, &variant.name)?;
+        let is_over = || self.request.is_over.load(Ordering::Relaxed);
+        match environment.down(&is_over) {
+            _ if is_over() => return Err(Failure::Interrupted),
             // Memcheck reports when a signal ends the process; a sanitizer does not.
             Ok(status) if is_sanitizer && status.starts_with("signal") => {
-                return Err(Fall::Broken(unclean(&status)));
+                return Err(Failure::Broken(unclean(&status)));
             }
             Ok(_) => {}
-            Err(status) => return Err(Fall::Broken(unclean(&status))),
+            Err(status) => return Err(Failure::Broken(unclean(&status))),
         }
         let mut found = match self.plan.checker {
             LeakChecker::Memcheck => memcheck::read(&said),
             LeakChecker::Sanitizer => sanitizer::read(&said),
         }
-        .map_err(|error| Fall::Broken(silent(&error)))?;
+        .map_err(|error| Failure::Broken(silent(&error)))?;
         if let Some(fault) = &found.fault {
-            return Err(Fall::Broken(faulty(fault)));
+            return Err(Failure::Broken(faulty(fault)));
         }
         (found.operations, found.errors) = (operations, errors);
         Ok(found)
     }
 
     /// Drives the target for as long as the plan says.
-    fn load(&self, stage: &mut Stage, name: &str) -> Result<(u64, u64), Fall> {
-        let broken = |text: &str| Fall::Broken(Problem::new(ProblemKind::HelperFailed, text, ""));
-        let scenario = self.order.scenario;
+    fn load(&self, environment: &mut Environment, name: &str) -> Result<(u64, u64), Failure> {
+        let broken =
+            |text: &str| Failure::Broken(Problem::new(ProblemKind::HelperFailed, text, ""));
+        let scenario = self.request.scenario;
         let clock = Instant::now();
         let log = |load: &str| self.folder.log_path(&format!("{name} {load}"));
         let mut driver = Driver::start(&scenario.loads, scenario.seed, clock, log)
@@ -166,21 +168,21 @@ impl Check<'_> {
             to_end: false,
         });
         while clock.elapsed() < self.plan.length {
-            if self.order.is_over.load(Ordering::Relaxed) {
-                return Err(Fall::Interrupted);
+            if self.request.is_over.load(Ordering::Relaxed) {
+                return Err(Failure::Interrupted);
             }
-            if let Some(problem) = stage.fallen() {
-                return Err(Fall::Broken(problem));
+            if let Some(problem) = environment.ended_early() {
+                return Err(Failure::Broken(problem));
             }
             if let Some(failure) = driver.failures().into_iter().next() {
-                return Err(Fall::Broken(load_failed(&failure)));
+                return Err(Failure::Broken(load_failed(&failure)));
             }
             std::thread::sleep(TICK);
         }
         let end = Instant::now() + CHECKER_PATIENCE;
         while !driver.pause(TICK) && Instant::now() < end {
-            if self.order.is_over.load(Ordering::Relaxed) {
-                return Err(Fall::Interrupted);
+            if self.request.is_over.load(Ordering::Relaxed) {
+                return Err(Failure::Interrupted);
             }
         }
         let loads = driver.take();

@@ -7,10 +7,10 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-use super::Order;
+use super::RunRequest;
+use super::environment::program;
 use super::mask;
 use super::plan::Plan;
-use super::stage::program;
 use crate::doctor;
 use crate::record::{Manifest, VariantEntry};
 use crate::target::executable;
@@ -18,25 +18,25 @@ use crate::target::executable;
 /// Of the layout of files.
 const FORMAT: u32 = 1;
 
-pub(super) fn begin(order: Order<'_>, variants: &[(String, usize)]) -> Manifest {
+pub(super) fn begin(request: RunRequest<'_>, variants: &[(String, usize)]) -> Manifest {
     Manifest {
         format: FORMAT,
         lab_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: order.command.to_vec(),
-        kind: order.kind,
-        scenario_name: order.scenario.name.clone(),
-        scenario_path: order.path.to_string_lossy().into_owned(),
-        scenario_sha256: hex(&Sha256::digest(order.text.as_bytes())),
-        scenario_text: mask::text(order.text),
+        command: request.command.to_vec(),
+        kind: request.kind,
+        scenario_name: request.scenario.name.clone(),
+        scenario_path: request.path.to_string_lossy().into_owned(),
+        scenario_sha256: hex(&Sha256::digest(request.text.as_bytes())),
+        scenario_text: mask::text(request.text),
         started: now(),
         finished: None,
         complete: false,
-        seed: order.scenario.seed,
+        seed: request.scenario.seed,
         machine: doctor::machine(),
         capabilities: Vec::new(),
         variants: variants
             .iter()
-            .map(|(name, index)| entry(order, name, *index))
+            .map(|(name, index)| entry(request, name, *index))
             .collect(),
         runs: Vec::new(),
         sampler_cpu_us: None,
@@ -56,9 +56,9 @@ pub(super) fn finish(manifest: &mut Manifest, sampler_cpu: std::time::Duration, 
     manifest.lab_hwm_bytes = own_high_water();
 }
 
-fn entry(order: Order<'_>, name: &str, index: usize) -> VariantEntry {
-    let variant = &order.scenario.variants[index];
-    let program = program(&order.scenario.target.command, variant);
+fn entry(request: RunRequest<'_>, name: &str, index: usize) -> VariantEntry {
+    let variant = &request.scenario.variants[index];
+    let program = program(&request.scenario.target.command, variant);
     let executable = executable(&program);
     let env = program.env.iter();
     let env = env.map(|(name, value)| (name.clone(), mask::value(name, value)));

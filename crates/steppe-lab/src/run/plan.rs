@@ -6,7 +6,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::{Order, RunError};
+use super::{RunError, RunRequest};
 use crate::record::RunKind;
 use crate::scenario::AbPlan;
 
@@ -33,18 +33,18 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn of(order: Order<'_>) -> Result<Self, RunError> {
+    pub(super) fn of(request: RunRequest<'_>) -> Result<Self, RunError> {
         let missing = |section, command| RunError::NoPlan {
-            path: order.path.to_owned(),
+            path: request.path.to_owned(),
             section,
             command,
         };
-        let scenario = order.scenario;
+        let scenario = request.scenario;
         let all = scenario.variants.iter().enumerate();
         let all: Vec<_> = all
             .map(|(index, variant)| (variant.name.clone(), index))
             .collect();
-        match order.kind {
+        match request.kind {
             RunKind::Soak => {
                 let plan = scenario
                     .soak

@@ -8,7 +8,7 @@ use crate::load::Interval;
 use crate::record::{Epoch, total};
 
 /// The looks of one epoch.
-pub(super) struct Looks {
+pub(super) struct Snapshots {
     pub(super) before: Look,
     /// Load has just paused.
     pub(super) after: Look,
@@ -17,7 +17,7 @@ pub(super) struct Looks {
 }
 
 /// Fills in everything but the epoch's name and times.
-pub(super) fn fill(epoch: &mut Epoch, looks: &Looks, loads: &[Interval]) {
+pub(super) fn fill(epoch: &mut Epoch, looks: &Snapshots, loads: &[Interval]) {
     of_loads(epoch, loads);
     of_memory(epoch, looks);
     of_counters(epoch, looks);
@@ -75,7 +75,7 @@ fn of_loads(epoch: &mut Epoch, loads: &[Interval]) {
     }
 }
 
-fn of_memory(epoch: &mut Epoch, looks: &Looks) {
+fn of_memory(epoch: &mut Epoch, looks: &Snapshots) {
     if let Some(quiet) = looks.quiet.quiet {
         epoch.rss_bytes = quiet.rss_bytes;
         epoch.pss_bytes = quiet.pss_bytes;
@@ -97,7 +97,7 @@ fn of_memory(epoch: &mut Epoch, looks: &Looks) {
     epoch.cgroup_reclaimable_bytes = charge.and_then(|charge| charge.reclaimable_bytes);
 }
 
-fn of_counters(epoch: &mut Epoch, looks: &Looks) {
+fn of_counters(epoch: &mut Epoch, looks: &Snapshots) {
     let (before, after) = (&looks.before.slow, &looks.after.slow);
     let since = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
     epoch.cpu_us = since(before.cpu_us, after.cpu_us);
@@ -109,7 +109,7 @@ fn of_counters(epoch: &mut Epoch, looks: &Looks) {
     epoch.instructions = since(before.instructions, after.instructions);
 }
 
-fn of_sockets(epoch: &mut Epoch, looks: &Looks) {
+fn of_sockets(epoch: &mut Epoch, looks: &Snapshots) {
     let after = &looks.after.slow;
     epoch.processes = Some(after.processes);
     epoch.threads = after.threads;

@@ -195,7 +195,7 @@ impl Watch {
         });
     }
 
-    /// Looks less often where looking costs too much of the time.
+    /// Snapshots less often where looking costs too much of the time.
     fn sample_slow(&mut self) {
         let slow = self.observer.slow();
         if slow.is_dear(self.slow_apart) {

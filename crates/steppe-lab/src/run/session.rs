@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::doubts::Doubts;
+use super::data_quality::DataQuality;
+use super::environment::{Environment, Failure, RunSpec};
 use super::plan::{Plan, Step};
-use super::point::{self, Looks};
+use super::point::{self, Snapshots};
 use super::sampler::{Sampler, Subject};
-use super::stage::{Cast, Fall, Stage};
-use super::{Order, RunError, manifest};
+use super::{RunError, RunRequest, manifest};
 use crate::judge::{self, Evidence, RunLatency};
 use crate::load::{Burst, Driver, Interval, LoadFailure};
 use crate::record::{
@@ -19,21 +19,21 @@ use crate::record::{
     Verdict,
 };
 use crate::scenario::Load;
-use crate::target::Asker;
+use crate::target::MetricClient;
 
-pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
-    let plan = Plan::of(order)?;
+pub(super) fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
+    let plan = Plan::of(request)?;
     let mut session = Session {
-        order,
-        folder: Folder::create(order.folder)?,
-        manifest: manifest::begin(order, plan.entries()),
+        request,
+        folder: Folder::create(request.folder)?,
+        manifest: manifest::begin(request, plan.entries()),
         clock: Instant::now(),
-        asker: Asker::new()?,
+        client: MetricClient::new()?,
         epochs: Vec::new(),
         latency: BTreeMap::new(),
         run_latency: BTreeMap::new(),
         problems: Vec::new(),
-        doubts: Doubts::default(),
+        quality: DataQuality::default(),
         sampler_cpu: Duration::ZERO,
         limit_bytes: None,
         done: 0,
@@ -45,28 +45,28 @@ pub(super) fn run(order: Order<'_>) -> Result<Verdict, RunError> {
 }
 
 struct Session<'a> {
-    order: Order<'a>,
+    request: RunRequest<'a>,
     plan: Plan,
     folder: Folder,
     manifest: Manifest,
     clock: Instant,
-    asker: Asker,
+    client: MetricClient,
     epochs: Vec<Epoch>,
     /// After warm-up, by variant.
     latency: BTreeMap<String, Histogram<u64>>,
     /// The same by run: pairs are compared by it.
     run_latency: RunLatency,
     problems: Vec<Problem>,
-    doubts: Doubts,
+    quality: DataQuality,
     sampler_cpu: Duration,
     limit_bytes: Option<u64>,
     /// Steps that are over.
     done: u64,
 }
 
-/// Who is on the stage during a run.
-struct Scene {
-    stage: Stage,
+/// What runs during a run of a variant.
+struct Running {
+    environment: Environment,
     driver: Driver,
     sampler: Sampler,
     variant: String,
@@ -75,7 +75,7 @@ struct Scene {
 
 /// Why it ends before its plan does.
 enum Stop {
-    Fall(Fall),
+    Failed(Failure),
     Folder(FolderError),
 }
 
@@ -87,7 +87,7 @@ impl From<FolderError> for Stop {
 
 impl From<Problem> for Stop {
     fn from(problem: Problem) -> Self {
-        Self::Fall(Fall::Broken(problem))
+        Self::Failed(Failure::Broken(problem))
     }
 }
 
@@ -98,10 +98,10 @@ impl Session<'_> {
             match self.run_one(variant, run) {
                 Ok(()) => {}
                 Err(Stop::Folder(error)) => return Err(RunError::Lost(error)),
-                Err(Stop::Fall(fall)) => {
+                Err(Stop::Failed(fall)) => {
                     self.problems.push(match fall {
-                        Fall::Broken(problem) => problem,
-                        Fall::Interrupted => interrupted(),
+                        Failure::Broken(problem) => problem,
+                        Failure::Interrupted => interrupted(),
                     });
                     return Ok(false);
                 }
@@ -117,52 +117,57 @@ impl Session<'_> {
         let (name, index) = self.plan.variants[variant].clone();
         let label = format!("{name} {run}");
         self.progress(0.0, &format!("{label}: starting"));
-        let cast = Cast {
-            scenario: self.order.scenario,
-            variant: &self.order.scenario.variants[index],
+        let spec = RunSpec {
+            scenario: self.request.scenario,
+            variant: &self.request.scenario.variants[index],
             label: &label,
             program: None,
             with_group: true,
             patience: Duration::ZERO,
         };
         let started = self.since_start();
-        let stage = Stage::up(&cast, &self.folder, &self.asker, self.order.is_over);
-        let stage = stage.map_err(Stop::Fall)?;
+        let environment = Environment::up(&spec, &self.folder, &self.client, self.request.is_over);
+        let environment = environment.map_err(Stop::Failed)?;
         self.manifest.runs.push(RunEntry {
             variant: name.clone(),
             run,
             start_ms: started,
-            ready_ms: milliseconds(stage.ready_after),
+            ready_ms: milliseconds(environment.ready_after),
             ended: None,
         });
         self.folder.write_manifest(&self.manifest)?;
-        let mut scene = self.scene(stage, name, run)?;
+        let mut running = self.start_load(environment, name, run)?;
         let steps = self.plan.steps.clone();
         let mut played = Ok(());
         for (epoch, step) in steps.into_iter().enumerate() {
-            played = self.step(&mut scene, epoch, step);
+            played = self.step(&mut running, epoch, step);
             if played.is_err() {
                 break;
             }
             self.done += 1;
         }
-        self.strike(scene)?;
+        self.tear_down(running)?;
         played
     }
 
-    /// The sampler and the loads for a stage that is up.
-    fn scene(&mut self, mut stage: Stage, variant: String, run: u32) -> Result<Scene, Stop> {
+    /// The sampler and the loads for an environment that is up.
+    fn start_load(
+        &mut self,
+        mut environment: Environment,
+        variant: String,
+        run: u32,
+    ) -> Result<Running, Stop> {
         let subject = Subject {
-            roots: stage.roots(),
-            group: stage.group_path(),
+            roots: environment.roots(),
+            group: environment.group_path(),
             variant: variant.clone(),
             run,
             clock: self.clock,
-            sampling: self.order.scenario.sampling,
+            sampling: self.request.scenario.sampling,
         };
         let sampler = Sampler::start(subject).map_err(|error| {
             // Whoever has just ended can't be looked at either.
-            stage.fallen().unwrap_or_else(|| {
+            environment.ended_early().unwrap_or_else(|| {
                 Problem::new(
                     ProblemKind::MissingCapability,
                     format!("the target can't be looked at: {error}"),
@@ -173,9 +178,9 @@ impl Session<'_> {
         if self.manifest.capabilities.is_empty() {
             self.take_capabilities(&sampler)?;
         }
-        let seed = self.order.scenario.seed.wrapping_add(u64::from(run));
+        let seed = self.request.scenario.seed.wrapping_add(u64::from(run));
         let log = |load: &str| self.folder.log_path(&format!("{variant} {run} {load}"));
-        let driver = Driver::start(&self.order.scenario.loads, seed, self.clock, log);
+        let driver = Driver::start(&self.request.scenario.loads, seed, self.clock, log);
         let driver = driver.map_err(|error| {
             Problem::new(
                 ProblemKind::HelperFailed,
@@ -183,8 +188,8 @@ impl Session<'_> {
                 "",
             )
         })?;
-        Ok(Scene {
-            stage,
+        Ok(Running {
+            environment,
             driver,
             sampler,
             variant,
@@ -199,21 +204,27 @@ impl Session<'_> {
         capabilities.push(self.live_capability());
         self.manifest.capabilities = capabilities;
         self.note_live_bytes();
-        let missing = self.order.scenario.budget.require.iter().find_map(|name| {
-            let seen = self
-                .manifest
-                .capabilities
-                .iter()
-                .find(|seen| seen.name == *name);
-            match seen {
-                Some(capability) if capability.available => None,
-                Some(capability) => Some((name, capability.detail.clone())),
-                None => Some((
-                    name,
-                    "the lab does not know how to look at it here".to_owned(),
-                )),
-            }
-        });
+        let missing = self
+            .request
+            .scenario
+            .budget
+            .require
+            .iter()
+            .find_map(|name| {
+                let seen = self
+                    .manifest
+                    .capabilities
+                    .iter()
+                    .find(|seen| seen.name == *name);
+                match seen {
+                    Some(capability) if capability.available => None,
+                    Some(capability) => Some((name, capability.detail.clone())),
+                    None => Some((
+                        name,
+                        "the lab does not know how to look at it here".to_owned(),
+                    )),
+                }
+            });
         match missing {
             None => Ok(()),
             Some((name, detail)) => Err(Problem::new(
@@ -235,7 +246,7 @@ impl Session<'_> {
         let lack = live
             .filter(|live| !live.available)
             .map(|live| live.detail.clone());
-        if let Some(lack) = lack.filter(|_| self.order.scenario.target.live_bytes.is_some()) {
+        if let Some(lack) = lack.filter(|_| self.request.scenario.target.live_bytes.is_some()) {
             let text = format!("live bytes can't be read: {lack}");
             let help = "leak and retention can't be told apart without them";
             self.problems
@@ -246,7 +257,7 @@ impl Session<'_> {
     fn live_capability(&self) -> Capability {
         let lost = "leak and retention can't be told apart".to_owned();
         let name = "live_bytes".to_owned();
-        let Some(live) = &self.order.scenario.target.live_bytes else {
+        let Some(live) = &self.request.scenario.target.live_bytes else {
             let detail = "the scenario has no `target.live_bytes`".to_owned();
             return Capability {
                 name,
@@ -255,7 +266,7 @@ impl Session<'_> {
                 lost,
             };
         };
-        match self.asker.live_bytes(live, LIVE_PATIENCE) {
+        match self.client.live_bytes(live, LIVE_PATIENCE) {
             Ok(_) => Capability {
                 name,
                 available: true,
@@ -274,7 +285,7 @@ impl Session<'_> {
     /// Where the target would be killed: as the scenario says, else its group's limit, else the
     /// machine's memory.
     fn limit(&self, sampler: &Sampler) -> Option<u64> {
-        if let Some(mib) = self.order.scenario.budget.limit_mib {
+        if let Some(mib) = self.request.scenario.budget.limit_mib {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -292,62 +303,67 @@ impl Session<'_> {
             .filter(|bytes| *bytes > 0)
     }
 
-    fn step(&mut self, scene: &mut Scene, number: usize, step: Step) -> Result<(), Stop> {
+    fn step(&mut self, running: &mut Running, number: usize, step: Step) -> Result<(), Stop> {
         let mut epoch = Epoch {
-            variant: scene.variant.clone(),
-            run: scene.run,
+            variant: running.variant.clone(),
+            run: running.run,
             epoch: u32::try_from(number).unwrap_or(u32::MAX),
             warmup: step.warmup,
             start_ms: self.since_start(),
             ..Epoch::default()
         };
-        let before = scene.sampler.begin();
+        let before = running.sampler.begin();
         let begun = Instant::now();
         if let Some(length) = step.load {
-            scene.driver.resume(Burst {
+            running.driver.resume(Burst {
                 length,
                 epoch: epoch.epoch,
                 to_end: step.to_end,
             });
-            self.wait_for_load(scene, length, step.to_end)?;
+            self.wait_for_load(running, length, step.to_end)?;
         }
-        let is_quiet = scene.driver.pause(step.quiet.max(PAUSE_PATIENCE));
+        let is_quiet = running.driver.pause(step.quiet.max(PAUSE_PATIENCE));
         // What was in flight is counted, so its time is.
         epoch.load_ms = milliseconds(begun.elapsed());
-        let after = scene.sampler.now();
-        self.wait(scene, step.quiet)?;
-        let quiet = scene.sampler.quiet();
-        let live = self.order.scenario.target.live_bytes.as_ref();
-        let live_bytes = live.and_then(|live| self.asker.live_bytes(live, LIVE_PATIENCE).ok());
-        let loads = scene.driver.take();
-        let looks = Looks {
+        let after = running.sampler.now();
+        self.wait(running, step.quiet)?;
+        let quiet = running.sampler.quiet();
+        let live = self.request.scenario.target.live_bytes.as_ref();
+        let live_bytes = live.and_then(|live| self.client.live_bytes(live, LIVE_PATIENCE).ok());
+        let loads = running.driver.take();
+        let looks = Snapshots {
             before,
             after,
             quiet,
             live_bytes,
         };
         point::fill(&mut epoch, &looks, &loads);
-        self.doubts.note(&epoch, &loads, is_quiet);
+        self.quality.note(&epoch, &loads, is_quiet);
         self.keep(epoch, &looks, &loads)?;
-        if let Some(failure) = scene.driver.failures().into_iter().next() {
+        if let Some(failure) = running.driver.failures().into_iter().next() {
             return Err(load_failed(&failure).into());
         }
         Ok(())
     }
 
     /// Until the time is over, or until command loads are.
-    fn wait_for_load(&self, scene: &mut Scene, length: Duration, to_end: bool) -> Result<(), Stop> {
-        let has_command = self.order.scenario.loads.iter().any(Load::is_command);
+    fn wait_for_load(
+        &self,
+        running: &mut Running,
+        length: Duration,
+        to_end: bool,
+    ) -> Result<(), Stop> {
+        let has_command = self.request.scenario.loads.iter().any(Load::is_command);
         if has_command && to_end {
             let timeout = self
-                .order
+                .request
                 .scenario
                 .cycle
                 .as_ref()
                 .map(|cycle| cycle.timeout);
             let end = Instant::now() + timeout.unwrap_or(length);
-            while !scene.driver.is_done() {
-                self.wait(scene, TICK)?;
+            while !running.driver.is_done() {
+                self.wait(running, TICK)?;
                 if Instant::now() >= end {
                     let text = "a command load did not end within `cycles.timeout`";
                     return Err(Problem::new(ProblemKind::HelperFailed, text, "").into());
@@ -357,17 +373,17 @@ impl Session<'_> {
         }
         // A program says at its end what came of it: it may take a moment to get there. Where there
         // is nothing else to wait for, its end is the end.
-        let all_commands = self.order.scenario.loads.iter().all(Load::is_command);
+        let all_commands = self.request.scenario.loads.iter().all(Load::is_command);
         let end = Instant::now() + length;
         let overtime = end + COMMAND_OVERTIME;
         while Instant::now() < end || (has_command && Instant::now() < overtime) {
-            let has_ended = has_command && scene.driver.has_ended();
+            let has_ended = has_command && running.driver.has_ended();
             if has_ended && (all_commands || Instant::now() >= end) {
                 break;
             }
             let left = end.saturating_duration_since(Instant::now());
             self.wait(
-                scene,
+                running,
                 if has_command || left.is_zero() {
                     TICK
                 } else {
@@ -379,28 +395,28 @@ impl Session<'_> {
     }
 
     /// Waits, and looks whether everybody is still there.
-    fn wait(&self, scene: &mut Scene, time: Duration) -> Result<(), Stop> {
+    fn wait(&self, running: &mut Running, time: Duration) -> Result<(), Stop> {
         let end = Instant::now() + time;
         loop {
-            if self.order.is_over.load(Ordering::Relaxed) {
-                return Err(Stop::Fall(Fall::Interrupted));
+            if self.request.is_over.load(Ordering::Relaxed) {
+                return Err(Stop::Failed(Failure::Interrupted));
             }
-            if let Some(problem) = scene.stage.fallen() {
+            if let Some(problem) = running.environment.ended_early() {
                 return Err(problem.into());
             }
-            if let Some(failure) = scene.driver.failures().into_iter().next() {
+            if let Some(failure) = running.driver.failures().into_iter().next() {
                 return Err(load_failed(&failure).into());
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
             }
-            self.progress(0.0, &format!("{} {}", scene.variant, scene.run));
+            self.progress(0.0, &format!("{} {}", running.variant, running.run));
             std::thread::sleep(left.min(TICK));
         }
     }
 
-    fn keep(&mut self, epoch: Epoch, looks: &Looks, loads: &[Interval]) -> Result<(), Stop> {
+    fn keep(&mut self, epoch: Epoch, looks: &Snapshots, loads: &[Interval]) -> Result<(), Stop> {
         for look in [&looks.before, &looks.after, &looks.quiet] {
             for sample in &look.samples {
                 self.folder.write_sample(sample)?;
@@ -429,21 +445,21 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Takes a scene down, and notes how the target took it.
-    fn strike(&mut self, scene: Scene) -> Result<(), FolderError> {
-        scene.driver.stop();
+    /// Takes it down, and notes how the target took it.
+    fn tear_down(&mut self, running: Running) -> Result<(), FolderError> {
+        running.driver.stop();
         // Of a step that was cut short.
-        let left = scene.sampler.now();
+        let left = running.sampler.now();
         let written = left
             .samples
             .iter()
             .try_for_each(|sample| self.folder.write_sample(sample));
-        self.sampler_cpu += scene.sampler.stop();
-        let ended = scene.stage.down(&|| false);
+        self.sampler_cpu += running.sampler.stop();
+        let ended = running.environment.down(&|| false);
         if let Err(status) = &ended {
             let text = format!(
                 "the target of {} {} did not end on SIGTERM: {status}",
-                scene.variant, scene.run
+                running.variant, running.run
             );
             self.problems.push(Problem::new(
                 ProblemKind::Note,
@@ -458,23 +474,23 @@ impl Session<'_> {
     }
 
     fn finish(mut self, complete: bool) -> Result<Verdict, RunError> {
-        self.order.progress.end();
-        let doubts = std::mem::take(&mut self.doubts);
-        let budget = &self.order.scenario.budget;
-        self.problems.extend(doubts.problems(&self.epochs, budget));
+        self.request.progress.end();
+        let quality = std::mem::take(&mut self.quality);
+        let budget = &self.request.scenario.budget;
+        self.problems.extend(quality.problems(&self.epochs, budget));
         let evidence = Evidence {
             epochs: &self.epochs,
             latency: &self.latency,
             limit_bytes: self.limit_bytes,
             live_is_whole: self
-                .order
+                .request
                 .scenario
                 .services
                 .iter()
                 .all(|service| !service.measure),
-            seed: self.order.scenario.seed,
+            seed: self.request.scenario.seed,
         };
-        let kind = self.order.kind;
+        let kind = self.request.kind;
         let (variants, comparisons) = match &self.plan.ab {
             Some(plan) => {
                 let names = (
@@ -482,7 +498,7 @@ impl Session<'_> {
                     self.plan.variants[1].0.as_str(),
                 );
                 let found = judge::comparisons(evidence, names, &self.run_latency, plan, kind);
-                let budget = &self.order.scenario.budget;
+                let budget = &self.request.scenario.budget;
                 let limits = match kind {
                     // A machine is tried, not the program.
                     RunKind::Calibrate => Vec::new(),
@@ -491,7 +507,7 @@ impl Session<'_> {
                 (limits, found)
             }
             None => {
-                let scenario = self.order.scenario;
+                let scenario = self.request.scenario;
                 (
                     judge::variants(evidence, &scenario.variants, &scenario.budget, kind),
                     Vec::new(),
@@ -513,7 +529,7 @@ impl Session<'_> {
         let total = self.plan.steps.len() * self.plan.runs.len();
         #[expect(clippy::cast_precision_loss, reason = "thousands of steps")]
         let done = self.done as f64 + part;
-        self.order.progress.at(done, total as u64, what);
+        self.request.progress.at(done, total as u64, what);
     }
 
     fn since_start(&self) -> u64 {

@@ -20,7 +20,7 @@ use crate::limits::{
     DURATION_MAX, EPOCHS_MAX, LIMIT_WITHIN_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX, SAMPLING_MIN,
     SCENARIO_BYTES_MAX,
 };
-use crate::record::{Word, file_name};
+use crate::record::{Outcome, file_name};
 use crate::stats::auto_warmup;
 
 impl Scenario {
@@ -401,10 +401,10 @@ fn variants(root: &Table<'_>) -> Vec<Variant> {
 fn variant(table: Table<'_>) -> Option<Variant> {
     let name = table.required_text("name", "name = \"two arenas\"");
     let expected = [
-        ("STABLE", Word::Stable),
-        ("GROWING", Word::Growing),
-        ("UNBOUNDED", Word::Unbounded),
-        ("LEAK", Word::Leak),
+        ("STABLE", Outcome::Stable),
+        ("GROWING", Outcome::Growing),
+        ("UNBOUNDED", Outcome::Unbounded),
+        ("LEAK", Outcome::Leak),
     ];
     let variant = Variant {
         name: name.map(|name| name.value).unwrap_or_default(),
@@ -433,7 +433,7 @@ fn budget(table: Table<'_>) -> Budget {
         rss_mib: number("rss_growth_mib_per_day"),
         hwm_mib: number("hwm_growth_mib_per_day"),
         live_mib: number("live_growth_mib_per_day"),
-        beside_mib: number("beside_growth_mib_per_day"),
+        cgroup_mib: number("cgroup_growth_mib_per_day"),
     };
     refuse_two_units(&table);
     let within = table.duration("limit_within", Duration::from_secs(1), LIMIT_WITHIN_MAX);

@@ -29,13 +29,13 @@ use super::shape::{self, Stairs};
 use super::student::{t_quantile, upper_tail};
 use super::{CONFIDENCE, theil_sen};
 use crate::limits::{BOOTSTRAP_POINTS_MIN, FRESH_POINTS_MIN, FRESH_PROCESSES_MIN};
-use crate::record::{Interval, Method, Word};
+use crate::record::{Interval, Method, Outcome};
 
 /// What is said about the drift of one or several series. Slopes are per step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drift {
     /// `Stable`, `Growing`, `Unbounded` or `Inconclusive`.
-    pub word: Word,
+    pub outcome: Outcome,
     /// `FreshProcesses`, or `BlockBootstrap` with fewer than five series.
     pub method: Method,
     /// Slope of the whole window; the mean over the series.
@@ -88,7 +88,7 @@ pub enum Shape {
 #[must_use]
 pub fn judge_drift(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Option<Drift> {
     let line = judge_line(series, budget_per_step, seed)?;
-    if line.word == Word::Stable {
+    if line.outcome == Outcome::Stable {
         return Some(line);
     }
     let settled = settle(&line, series, budget_per_step, seed);
@@ -106,12 +106,12 @@ fn settle(line: &Drift, series: &[Vec<f64>], budget: f64, seed: u64) -> Option<D
     let levels: Vec<f64> = settling.iter().map(|each| each.level).collect();
     let rests: Vec<Vec<f64>> = settling.into_iter().map(|each| each.rest).collect();
     let rest = judge_line(&rests, budget, seed)?;
-    let is_sick = rest.word == Word::Unbounded;
+    let is_sick = rest.outcome == Outcome::Unbounded;
     Some(Drift {
-        word: if is_sick {
-            rest.word
+        outcome: if is_sick {
+            rest.outcome
         } else {
-            Word::Inconclusive
+            Outcome::Inconclusive
         },
         over_budget_p: rest.over_budget_p,
         shape: Shape::Settles(mean(&levels)?),
@@ -150,11 +150,11 @@ fn climb(line: Drift, series: &[Vec<f64>], budget: f64) -> Drift {
     };
     let whole = slopes.interval();
     let is_over = whole.lower > budget && goes_on;
-    if line.word == Word::Unbounded || !is_over {
+    if line.outcome == Outcome::Unbounded || !is_over {
         return Drift { shape, ..line };
     }
     Drift {
-        word: Word::Unbounded,
+        outcome: Outcome::Unbounded,
         whole,
         over_budget_p: slopes.over(budget),
         significant: true,
@@ -218,7 +218,7 @@ fn drift(
     let (whole, last_half) = (whole.interval(), last_half.interval());
     let would_be_seen = detectable <= budget;
     Some(Drift {
-        word: word(whole, last_half, would_be_seen.then_some(rise), budget),
+        outcome: outcome(whole, last_half, would_be_seen.then_some(rise), budget),
         method,
         whole,
         last_half,
@@ -234,16 +234,16 @@ fn drift(
 }
 
 /// `rise` is `None` where growth of the budget's size would have been missed.
-fn word(whole: Interval, last_half: Interval, rise: Option<f64>, budget: f64) -> Word {
+fn outcome(whole: Interval, last_half: Interval, rise: Option<f64>, budget: f64) -> Outcome {
     let rose_little = rise.is_some_and(|rise| rise <= budget);
     if whole.upper <= budget && rose_little {
-        Word::Stable
+        Outcome::Stable
     } else if whole.lower > budget && last_half.lower > budget {
-        Word::Unbounded
+        Outcome::Unbounded
     } else if whole.lower > budget {
-        Word::Growing
+        Outcome::Growing
     } else {
-        Word::Inconclusive
+        Outcome::Inconclusive
     }
 }
 
@@ -416,7 +416,7 @@ mod tests {
     fn memory_that_does_not_move_is_stable() {
         for count in [1, 3, 5, 9] {
             let drift = judge(&vec![vec![1e9; 20]; count], 0.0);
-            assert_eq!(drift.word, Word::Stable, "{count}");
+            assert_eq!(drift.outcome, Outcome::Stable, "{count}");
             assert_eq!((drift.whole.lower, drift.whole.upper), (0.0, 0.0));
             assert!(!drift.significant);
         }
@@ -426,7 +426,7 @@ mod tests {
     fn a_leak_without_noise_is_unbounded() {
         for count in [1, 4, 5] {
             let drift = judge(&vec![line(PAGE, 20); count], 1024.0);
-            assert_eq!(drift.word, Word::Unbounded, "{count}");
+            assert_eq!(drift.outcome, Outcome::Unbounded, "{count}");
             assert_eq!(drift.whole.estimate, PAGE);
             assert!(drift.significant);
         }
@@ -436,7 +436,7 @@ mod tests {
     fn growth_under_the_budget_is_stable_and_significant() {
         let series: Vec<_> = (0..5).map(|stir| noisy(1.0, 60, stir)).collect();
         let drift = judge(&series, 2.0);
-        assert_eq!(drift.word, Word::Stable);
+        assert_eq!(drift.outcome, Outcome::Stable);
         assert!(drift.significant);
         assert_eq!((drift.points, drift.series), (60, 5));
     }
@@ -449,7 +449,7 @@ mod tests {
         };
         let series: Vec<Vec<f64>> = (0..5).map(stops).collect();
         let drift = judge(&series, 0.5);
-        assert_eq!(drift.word, Word::Inconclusive);
+        assert_eq!(drift.outcome, Outcome::Inconclusive);
         let Shape::Settles(level) = drift.shape else {
             panic!("{drift:?}");
         };
@@ -465,8 +465,8 @@ mod tests {
         let series: Vec<_> = (0..5)
             .map(|stir| noisy(f64::from(stir), 30, stir))
             .collect();
-        assert_eq!(judge(&series, 2.0).word, Word::Inconclusive);
-        assert_eq!(judge(&series, f64::NAN).word, Word::Inconclusive);
+        assert_eq!(judge(&series, 2.0).outcome, Outcome::Inconclusive);
+        assert_eq!(judge(&series, f64::NAN).outcome, Outcome::Inconclusive);
     }
 
     /// Three quarters of pairs don't have the step between them, so the slope of Theil and Sen is 0.
@@ -477,9 +477,9 @@ mod tests {
         for count in [1, 5] {
             let drift = judge(&vec![stepped.clone(); count], 100.0);
             assert_eq!(drift.whole.estimate, 0.0);
-            assert_eq!(drift.word, Word::Inconclusive, "{count}");
+            assert_eq!(drift.outcome, Outcome::Inconclusive, "{count}");
         }
-        assert_eq!(judge(&vec![stepped; 5], 1000.0).word, Word::Stable);
+        assert_eq!(judge(&vec![stepped; 5], 1000.0).outcome, Outcome::Stable);
     }
 
     #[test]
@@ -490,9 +490,9 @@ mod tests {
             .map(|bytes| (bytes / PAGE).floor() * PAGE)
             .collect();
         let drift = judge(std::slice::from_ref(&pages), 250.0);
-        assert_eq!(drift.word, Word::Unbounded);
+        assert_eq!(drift.outcome, Outcome::Unbounded);
         assert!((drift.whole.estimate - 500.0).abs() < 10.0);
-        assert_eq!(judge(&[pages], 1000.0).word, Word::Stable);
+        assert_eq!(judge(&[pages], 1000.0).outcome, Outcome::Stable);
     }
 
     #[test]
@@ -502,7 +502,10 @@ mod tests {
             .collect();
         let together = judge(&series, 1.0);
         assert_eq!(together.method, Method::BlockBootstrap);
-        assert_eq!((together.word, together.series), (Word::Inconclusive, 3));
+        assert_eq!(
+            (together.outcome, together.series),
+            (Outcome::Inconclusive, 3)
+        );
         assert!(together.whole.lower < 0.1 && together.whole.upper > 1.9);
         assert!((together.whole.estimate - 1.0).abs() < 0.1);
     }

@@ -20,13 +20,13 @@ use rand_pcg::Pcg64;
 use super::student::t_quantile;
 use super::{CONFIDENCE, deviation};
 use crate::limits::{BOOTSTRAP_PAIRS, PAIRS_MIN};
-use crate::record::{Interval, Word};
+use crate::record::{Interval, Outcome};
 
 /// What is said about one gate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// `Go`, `NoGo` or `Inconclusive`.
-    pub word: Word,
+    pub outcome: Outcome,
     /// Second over first.
     pub ratio: Interval,
     /// Of the interval, 0 to 1: higher than 0.95 where several gates share the risk.
@@ -90,7 +90,7 @@ pub fn judge_pairs(gates: &[GateInput<'_>], seed: u64) -> Vec<Option<Comparison>
         let confidence = 1.0 - (1.0 - CONFIDENCE) / left as f64;
         let answer = ratio.compare(is_open.then_some(*limit), confidence);
         // Once one gate can't be told from its limit, those after it can't either.
-        if answer.word == Word::Inconclusive {
+        if answer.outcome == Outcome::Inconclusive {
             is_open = false;
         } else {
             left -= 1;
@@ -194,13 +194,13 @@ impl Redrawn {
     fn compare(&self, limit: Option<f64>, confidence: f64) -> Comparison {
         let reach = self.quantile(confidence) * self.error;
         let (lower, upper) = (self.mean - reach, self.mean + reach);
-        let word = match limit {
-            Some(limit) if upper < limit => Word::Go,
-            Some(limit) if lower > limit => Word::NoGo,
-            _ => Word::Inconclusive,
+        let outcome = match limit {
+            Some(limit) if upper < limit => Outcome::Go,
+            Some(limit) if lower > limit => Outcome::NoGo,
+            _ => Outcome::Inconclusive,
         };
         Comparison {
-            word,
+            outcome,
             ratio: Interval {
                 lower: lower.exp(),
                 estimate: self.mean.exp(),
@@ -272,11 +272,11 @@ mod tests {
 
     #[test]
     fn a_ratio_is_held_against_its_limit() {
-        let word = |center, limit| judge(&around(center), limit).unwrap().word;
-        assert_eq!(word(1.0, 1.05), Word::Go);
-        assert_eq!(word(1.10, 1.05), Word::NoGo);
-        assert_eq!(word(1.05, 1.05), Word::Inconclusive);
-        assert_eq!(word(0.9, 1.0), Word::Go);
+        let outcome = |center, limit| judge(&around(center), limit).unwrap().outcome;
+        assert_eq!(outcome(1.0, 1.05), Outcome::Go);
+        assert_eq!(outcome(1.10, 1.05), Outcome::NoGo);
+        assert_eq!(outcome(1.05, 1.05), Outcome::Inconclusive);
+        assert_eq!(outcome(0.9, 1.0), Outcome::Go);
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn fewer_than_ten_pairs_are_inconclusive_whatever_they_say() {
         let answer = judge(&around(2.0)[..9], 1.05).unwrap();
-        assert_eq!(answer.word, Word::Inconclusive);
+        assert_eq!(answer.outcome, Outcome::Inconclusive);
         assert!(answer.ratio.lower > 1.9);
         assert_eq!(judge(&around(2.0)[..1], 1.05), None);
     }
@@ -308,10 +308,10 @@ mod tests {
 
     #[test]
     fn counts_that_never_vary_are_told_from_any_other_limit() {
-        assert_eq!(judge(&[4.0; 12], 4.1).unwrap().word, Word::Go);
-        assert_eq!(judge(&[4.0; 12], 3.9).unwrap().word, Word::NoGo);
+        assert_eq!(judge(&[4.0; 12], 4.1).unwrap().outcome, Outcome::Go);
+        assert_eq!(judge(&[4.0; 12], 3.9).unwrap().outcome, Outcome::NoGo);
         let same = judge(&[4.0; 12], 4.0).unwrap();
-        assert_eq!(same.word, Word::Inconclusive);
+        assert_eq!(same.outcome, Outcome::Inconclusive);
         assert_eq!(same.ratio.lower, same.ratio.upper);
     }
 
@@ -321,7 +321,7 @@ mod tests {
         let mut second = vec![1.0; 12];
         second[5] = 1.02;
         let answer = judge(&second, 1.05).unwrap();
-        assert_eq!(answer.word, Word::Go);
+        assert_eq!(answer.outcome, Outcome::Go);
         assert!(answer.ratio.upper < 1.02);
     }
 
@@ -339,8 +339,11 @@ mod tests {
             gate(&unclear, 1.001),
         ];
         let answers: Vec<Comparison> = judge_pairs(&gates, 7).into_iter().flatten().collect();
-        let words: Vec<Word> = answers.iter().map(|answer| answer.word).collect();
-        assert_eq!(words, [Word::Inconclusive, Word::NoGo, Word::Inconclusive]);
+        let words: Vec<Outcome> = answers.iter().map(|answer| answer.outcome).collect();
+        assert_eq!(
+            words,
+            [Outcome::Inconclusive, Outcome::NoGo, Outcome::Inconclusive]
+        );
         // The clearest has a third of the 5 %, the others half of it.
         let shares = [2.0, 3.0, 2.0];
         for (answer, share) in answers.iter().zip(shares) {
@@ -359,7 +362,7 @@ mod tests {
         let answers = judge_pairs(&[gate(&ONES[..3], 1.1), gate(&ONES, 1.1)], 7);
         assert_eq!(answers[0], None);
         let answer = answers[1].as_ref().unwrap();
-        assert_eq!((answer.word, answer.confidence), (Word::NoGo, 0.95));
+        assert_eq!((answer.outcome, answer.confidence), (Outcome::NoGo, 0.95));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::limits::ANSWER_BYTES_MAX;
 use crate::scenario::LiveBytes;
 
 /// Asks over HTTP/1.1, a connection a question: what it asks is counted as somebody else's.
-pub struct Asker {
+pub struct MetricClient {
     runtime: Runtime,
 }
 
@@ -50,7 +50,7 @@ pub enum AskError {
     },
 }
 
-impl Asker {
+impl MetricClient {
     /// Makes one; it starts no thread.
     ///
     /// # Errors

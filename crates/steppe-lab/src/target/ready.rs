@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use regex::Regex;
 
-use super::{Asker, POLL, Process};
+use super::{MetricClient, POLL, Process};
 use crate::scenario::Ready;
 
 /// Why a process is not ready.
@@ -42,7 +42,7 @@ pub fn wait_until_ready(
     process: &mut Process,
     ready: &Ready,
     patience: Duration,
-    asker: &Asker,
+    client: &MetricClient,
     is_over: &dyn Fn() -> bool,
 ) -> Result<(), NotReady> {
     let start = Instant::now();
@@ -63,7 +63,7 @@ pub fn wait_until_ready(
             });
         }
         let is_ready = match ready {
-            Ready::Http(url) => is_success(asker, url),
+            Ready::Http(url) => is_success(client, url),
             Ready::Tcp(address) => TcpStream::connect_timeout(address, ANSWER).is_ok(),
             Ready::Log(_) => pattern
                 .as_ref()
@@ -87,17 +87,17 @@ pub fn wait_until_ready(
 
 /// Whether somebody answers there already: a server that was left from before would be taken for the
 /// one that is about to start.
-pub fn is_taken(ready: &Ready, asker: &Asker) -> bool {
+pub fn is_taken(ready: &Ready, client: &MetricClient) -> bool {
     match ready {
         Ready::Tcp(address) => TcpStream::connect_timeout(address, ANSWER).is_ok(),
         // As readiness has it: what asks through a service may be answered 502 by it.
-        Ready::Http(url) => is_success(asker, url),
+        Ready::Http(url) => is_success(client, url),
         Ready::Log(_) | Ready::After(_) => false,
     }
 }
 
-fn is_success(asker: &Asker, url: &str) -> bool {
-    asker
+fn is_success(client: &MetricClient, url: &str) -> bool {
+    client
         .get(url, ANSWER)
         .is_ok_and(|(status, _)| (200..300).contains(&status))
 }

@@ -25,7 +25,13 @@ fn start(name: &str, program: Program) -> Process {
 }
 
 fn ready(process: &mut Process, ready: &Ready, patience: Duration) -> Result<(), NotReady> {
-    wait_until_ready(process, ready, patience, &Asker::new().unwrap(), &|| false)
+    wait_until_ready(
+        process,
+        ready,
+        patience,
+        &MetricClient::new().unwrap(),
+        &|| false,
+    )
 }
 
 const LONG: Duration = Duration::from_secs(20);

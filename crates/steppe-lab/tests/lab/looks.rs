@@ -28,7 +28,7 @@ fn a_run_is_reported_and_explained() {
     let lab = Lab::new("report");
     let rest = "[epochs]\nlength = \"150ms\"\nquiesce = \"30ms\"\ncount = 24\nwarmup = 4\n\
                 [budget]\nrss_growth_kib_per_epoch = 32\nerrors = 0\n\
-                beside_growth_mib_per_day = 100000\ndrift = \"off\"\n";
+                cgroup_growth_mib_per_day = 100000\ndrift = \"off\"\n";
     lab.write(
         "soak.toml",
         &scenario("steady", "", "connections = 2\nrate_per_s = 200", rest),

@@ -13,7 +13,7 @@ warmup = 8
 rss_growth_kib_per_epoch = 32
 hwm_growth_kib_per_epoch = 64
 errors = 0
-beside_growth_mib_per_day = 100000   # a control group counts by the quarter of a MiB
+cgroup_growth_mib_per_day = 100000   # a control group counts by the quarter of a MiB
 drift = "off"                        # too short a time for latency
 "#;
 
@@ -50,7 +50,7 @@ fn the_steady_program_is_stable() {
 fn five_runs_are_a_gate() {
     let lab = Lab::new("five");
     let plan = "[epochs]\nlength = \"120ms\"\nquiesce = \"30ms\"\ncount = 12\nwarmup = 3\nruns = 5\n\
-                [budget]\nbeside_growth_mib_per_day = 100000\nrss_growth_mib_per_day = 20000\ndrift = \"off\"\n";
+                [budget]\ncgroup_growth_mib_per_day = 100000\nrss_growth_mib_per_day = 20000\ndrift = \"off\"\n";
     let (code, verdict) = soak(&lab, &scenario("steady", "", STEADY_LOAD, plan));
     assert_eq!(code, 0, "{verdict:#}");
     let growth = finding(&verdict, "rss_growth");
@@ -191,7 +191,7 @@ cmd = ["{leaking}", "127.0.0.1:{port}", "4000"]
 EXPECT
 [budget]
 rss_growth_kib_per_epoch = 32
-beside_growth_mib_per_day = 100000
+cgroup_growth_mib_per_day = 100000
 drift = "off"
 "#
     );

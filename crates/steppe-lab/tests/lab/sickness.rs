@@ -88,7 +88,7 @@ fn latency_that_doubles_is_found() {
 /// What lies in memory and is in no process's own: seen where the target has a control group.
 #[test]
 fn a_memfd_that_is_not_mapped_is_found() {
-    found(&soak("memfd", 6, ""), "beside_growth");
+    found(&soak("memfd", 6, ""), "cgroup_growth");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn files_left_in_tmpfs_are_found() {
     std::fs::create_dir_all(&folder).expect("a tmpfs");
     let run = soak("tmpfs", 6, &folder);
     _ = std::fs::remove_dir_all(&folder);
-    found(&run, "beside_growth");
+    found(&run, "cgroup_growth");
 }
 
 /// Times may be too noisy to be judged where others use the machine; nothing is an alarm.

@@ -1,8 +1,8 @@
 //! Manifests and findings of made runs.
 
 use steppe_lab::record::{
-    Capability, Finding, Interval, Machine, Manifest, Method, Problem, ProblemKind, RunEntry,
-    RunKind, VariantEntry, VariantVerdict, Word,
+    Capability, Finding, Interval, Machine, Manifest, Method, Outcome, Problem, ProblemKind,
+    RunEntry, RunKind, VariantEntry, VariantVerdict,
 };
 
 use super::rows::MIB;
@@ -15,13 +15,13 @@ pub fn interval(lower: f64, estimate: f64, upper: f64) -> Option<Interval> {
     })
 }
 
-pub fn growth(metric: &str, word: Word, value: Option<Interval>, limit: f64) -> Finding {
+pub fn growth(metric: &str, word: Outcome, value: Option<Interval>, limit: f64) -> Finding {
     let estimate = value.map_or(0.0, |value| value.estimate);
     let upper = value.map_or(0.0, |value| value.upper);
     Finding {
         metric: metric.to_owned(),
         unit: "KiB/epoch".to_owned(),
-        word,
+        outcome: word,
         text: format!("grows by {estimate} KiB an epoch, {upper} at most, of {limit} that it may"),
         method: Method::FreshProcesses,
         limit: Some(limit),
@@ -42,7 +42,7 @@ pub fn growth(metric: &str, word: Word, value: Option<Interval>, limit: f64) -> 
     }
 }
 
-pub fn figure(metric: &str, unit: &str, word: Word, value: f64, limit: Option<f64>) -> Finding {
+pub fn figure(metric: &str, unit: &str, word: Outcome, value: f64, limit: Option<f64>) -> Finding {
     let held = limit.map_or_else(
         || "no limit is set".to_owned(),
         |limit| format!("limit {limit}"),
@@ -50,7 +50,7 @@ pub fn figure(metric: &str, unit: &str, word: Word, value: f64, limit: Option<f6
     Finding {
         metric: metric.to_owned(),
         unit: unit.to_owned(),
-        word,
+        outcome: word,
         text: format!("{value} {unit} in the worst epoch, {held}"),
         method: Method::Limit,
         limit,
@@ -69,13 +69,13 @@ pub fn figure(metric: &str, unit: &str, word: Word, value: f64, limit: Option<f6
 
 pub fn variant_verdict(
     name: &str,
-    word: Word,
+    word: Outcome,
     runs: u32,
     findings: Vec<Finding>,
 ) -> VariantVerdict {
     VariantVerdict {
         name: name.to_owned(),
-        word,
+        outcome: word,
         expect: None,
         runs,
         findings,
@@ -173,7 +173,7 @@ pub fn capabilities() -> Vec<Capability> {
     ]
 }
 
-pub fn ratio(metric: &str, word: Word, value: Option<Interval>, limit: Option<f64>) -> Finding {
+pub fn ratio(metric: &str, word: Outcome, value: Option<Interval>, limit: Option<f64>) -> Finding {
     let text = value.map_or_else(
         || "not measured in enough pairs".to_owned(),
         |value| {
@@ -186,7 +186,7 @@ pub fn ratio(metric: &str, word: Word, value: Option<Interval>, limit: Option<f6
     Finding {
         metric: metric.to_owned(),
         unit: "ratio".to_owned(),
-        word,
+        outcome: word,
         text,
         method: Method::PairedBootstrap,
         limit,

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use steppe_lab::record::{
-    Epoch, Folder, LeakSite, LoadedRun, Manifest, Method, Problem, ProblemKind, RunKind, Sample,
-    VariantVerdict, Verdict, Word,
+    Epoch, Folder, LeakSite, LoadedRun, Manifest, Method, Outcome, Problem, ProblemKind, RunKind,
+    Sample, VariantVerdict, Verdict,
 };
 use steppe_lab::report::Timelines;
 
@@ -69,10 +69,10 @@ fn made(manifest: Manifest, epochs: Vec<Epoch>, samples: Vec<Sample>, verdict: V
     }
 }
 
-fn verdict(kind: RunKind, word: Word, headline: &str, variants: Vec<VariantVerdict>) -> Verdict {
+fn verdict(kind: RunKind, word: Outcome, headline: &str, variants: Vec<VariantVerdict>) -> Verdict {
     Verdict {
         kind,
-        word,
+        outcome: word,
         exit_code: word.exit_code(),
         complete: true,
         headline: headline.to_owned(),
@@ -94,20 +94,35 @@ pub fn stable() -> Made {
     };
     let (epochs, samples) = soak_rows("default", course, &mut Noise::new(1));
     let findings = vec![
-        growth("rss_growth", Word::Stable, interval(-1.6, 0.9, 3.4), 32.0),
-        growth("hwm_growth", Word::Stable, interval(-4.1, 1.2, 6.5), 64.0),
-        growth("live_growth", Word::Stable, interval(-0.4, 0.02, 0.5), 32.0),
-        figure("p99", "ms", Word::Go, 2.6, Some(12.0)),
-        figure("syscalls_per_op", "calls/op", Word::Go, 4.12, Some(4.5)),
-        figure("errors", "count", Word::Go, 0.0, Some(0.0)),
-        figure("close_wait", "sockets", Word::Go, 0.0, Some(0.0)),
-        figure("cpu_us_per_op", "µs/op", Word::Go, 38.2, None),
+        growth(
+            "rss_growth",
+            Outcome::Stable,
+            interval(-1.6, 0.9, 3.4),
+            32.0,
+        ),
+        growth(
+            "hwm_growth",
+            Outcome::Stable,
+            interval(-4.1, 1.2, 6.5),
+            64.0,
+        ),
+        growth(
+            "live_growth",
+            Outcome::Stable,
+            interval(-0.4, 0.02, 0.5),
+            32.0,
+        ),
+        figure("p99", "ms", Outcome::Go, 2.6, Some(12.0)),
+        figure("syscalls_per_op", "calls/op", Outcome::Go, 4.12, Some(4.5)),
+        figure("errors", "count", Outcome::Go, 0.0, Some(0.0)),
+        figure("close_wait", "sockets", Outcome::Go, 0.0, Some(0.0)),
+        figure("cpu_us_per_op", "µs/op", Outcome::Go, 38.2, None),
     ];
     let headline =
         "Memory stays flat: it grows by 0.9 KiB an epoch, 3.4 at most, of 32 that it may.";
-    let variants = vec![variant_verdict("default", Word::Stable, 5, findings)];
+    let variants = vec![variant_verdict("default", Outcome::Stable, 5, findings)];
     let manifest = manifest(RunKind::Soak, "gateway under load", &["default"], 5);
-    let verdict = verdict(RunKind::Soak, Word::Stable, headline, variants);
+    let verdict = verdict(RunKind::Soak, Outcome::Stable, headline, variants);
     made(manifest, epochs, samples, verdict)
 }
 
@@ -133,7 +148,7 @@ pub fn unbounded() -> Made {
     }
     let mut growing = growth(
         "rss_growth",
-        Word::Unbounded,
+        Outcome::Unbounded,
         interval(196.2, 200.4, 204.9),
         32.0,
     );
@@ -145,16 +160,16 @@ pub fn unbounded() -> Made {
         growing,
         growth(
             "live_growth",
-            Word::Leak,
+            Outcome::Leak,
             interval(197.0, 200.0, 203.1),
             32.0,
         ),
-        figure("p99", "ms", Word::Go, 2.7, Some(12.0)),
-        figure("errors", "count", Word::NoGo, 850.0, Some(0.0)),
+        figure("p99", "ms", Outcome::Go, 2.7, Some(12.0)),
+        figure("errors", "count", Outcome::NoGo, 850.0, Some(0.0)),
     ];
     let headline = "Memory grows without bound: 200 KiB an epoch, 196 at least, of 32 that it may.";
-    let variants = vec![variant_verdict("default", Word::Leak, 5, findings)];
-    let verdict = verdict(RunKind::Soak, Word::Leak, headline, variants);
+    let variants = vec![variant_verdict("default", Outcome::Leak, 5, findings)];
+    let verdict = verdict(RunKind::Soak, Outcome::Leak, headline, variants);
     made(
         manifest(RunKind::Soak, "leaky", &["default"], 5),
         epochs,
@@ -165,11 +180,19 @@ pub fn unbounded() -> Made {
 
 /// Four variants of three cycles, with the published figures.
 pub fn cycles() -> Made {
-    let table: [(&str, [u64; 4], Word); 4] = [
-        ("baseline", [57, 6114, 7573, 8389], Word::Unbounded),
-        ("baseline, 2 arenas", [57, 4321, 4436, 4436], Word::Stable),
-        ("zero-copy", [61, 6282, 7368, 8140], Word::Unbounded),
-        ("zero-copy, 2 arenas", [57, 3946, 4004, 4061], Word::Stable),
+    let table: [(&str, [u64; 4], Outcome); 4] = [
+        ("baseline", [57, 6114, 7573, 8389], Outcome::Unbounded),
+        (
+            "baseline, 2 arenas",
+            [57, 4321, 4436, 4436],
+            Outcome::Stable,
+        ),
+        ("zero-copy", [61, 6282, 7368, 8140], Outcome::Unbounded),
+        (
+            "zero-copy, 2 arenas",
+            [57, 3946, 4004, 4061],
+            Outcome::Stable,
+        ),
     ];
     let (mut epochs, mut variants) = (Vec::new(), Vec::new());
     for (name, megabytes, word) in table {
@@ -190,11 +213,11 @@ pub fn cycles() -> Made {
         finding.method = Method::BlockBootstrap;
         (finding.points, finding.series) = (3, 1);
         let mut variant = variant_verdict(name, word, 1, vec![finding]);
-        variant.expect = (name == "baseline").then_some(Word::Unbounded);
+        variant.expect = (name == "baseline").then_some(Outcome::Unbounded);
         variants.push(variant);
     }
     let headline = "zero-copy grows without bound: 907 MiB a cycle, of 64 that it may.";
-    let verdict = verdict(RunKind::Cycle, Word::Unbounded, headline, variants);
+    let verdict = verdict(RunKind::Cycle, Outcome::Unbounded, headline, variants);
     let names = table.map(|row| row.0);
     made(
         manifest(RunKind::Cycle, "large payloads", &names, 1),
@@ -230,28 +253,33 @@ pub fn ab() -> Made {
     let comparisons = vec![
         ratio(
             "cpu_us_per_op",
-            Word::NoGo,
+            Outcome::NoGo,
             interval(1.082, 1.098, 1.114),
             Some(1.05),
         ),
         ratio(
             "syscalls_per_op",
-            Word::Go,
+            Outcome::Go,
             interval(0.998, 1.001, 1.004),
             Some(1.02),
         ),
         ratio(
             "p99",
-            Word::Inconclusive,
+            Outcome::Inconclusive,
             interval(0.94, 1.02, 1.13),
             Some(1.1),
         ),
-        ratio("rss", Word::Go, interval(0.996, 1.0, 1.003), None),
-        ratio("instructions_per_op", Word::Inconclusive, None, Some(1.05)),
+        ratio("rss", Outcome::Go, interval(0.996, 1.0, 1.003), None),
+        ratio(
+            "instructions_per_op",
+            Outcome::Inconclusive,
+            None,
+            Some(1.05),
+        ),
     ];
     let headline =
         "after costs 1.098 times the CPU an operation, 1.082 at least; the limit is 1.05.";
-    let mut verdict = verdict(RunKind::Ab, Word::NoGo, headline, Vec::new());
+    let mut verdict = verdict(RunKind::Ab, Outcome::NoGo, headline, Vec::new());
     verdict.comparisons = comparisons;
     made(
         manifest(RunKind::Ab, "decoder", &["before", "after"], 12),
@@ -272,20 +300,20 @@ pub fn calibration() -> Made {
     }
     let verdict = run.run.verdict.as_mut().expect("it has one");
     verdict.kind = RunKind::Calibrate;
-    verdict.word = Word::Go;
+    verdict.outcome = Outcome::Go;
     verdict.exit_code = 0;
     verdict.headline = "A program against itself: no difference, as it should be.".to_owned();
     let mut cpu = ratio(
         "cpu_us_per_op",
-        Word::Go,
+        Outcome::Go,
         interval(0.988, 1.001, 1.013),
         None,
     );
     cpu.notes = vec!["12 pairs would see a true ratio of 1.021 in 4 of 5 comparisons.".to_owned()];
     verdict.comparisons = vec![
         cpu,
-        ratio("p99", Word::Go, interval(0.93, 1.01, 1.1), None),
-        ratio("rss", Word::Go, interval(0.999, 1.0, 1.001), None),
+        ratio("p99", Outcome::Go, interval(0.93, 1.01, 1.1), None),
+        ratio("rss", Outcome::Go, interval(0.999, 1.0, 1.001), None),
     ];
     run
 }
@@ -303,14 +331,14 @@ pub fn leaks() -> Made {
         blocks,
         stack: stack.map(str::to_owned).into(),
     };
-    let lost = figure("lost_bytes", "bytes", Word::Leak, 128_000.0, Some(0.0));
-    let mut variant = variant_verdict("default", Word::Leak, 1, vec![lost]);
+    let lost = figure("lost_bytes", "bytes", Outcome::Leak, 128_000.0, Some(0.0));
+    let mut variant = variant_verdict("default", Outcome::Leak, 1, vec![lost]);
     variant.leaks = vec![
         site("definitely lost", 128_000, 1000),
         site("possibly lost", 304, 1),
     ];
     let headline = "1,000 blocks of 128,000 bytes are lost: keep (leaky.c:31).";
-    let verdict = verdict(RunKind::Leaks, Word::Leak, headline, vec![variant]);
+    let verdict = verdict(RunKind::Leaks, Outcome::Leak, headline, vec![variant]);
     made(
         manifest(RunKind::Leaks, "leaky", &["default"], 1),
         Vec::new(),
@@ -339,18 +367,18 @@ pub fn incomplete() -> Made {
             epoch.p99_us = None;
         }
     }
-    let mut finding = growth("rss_growth", Word::Inconclusive, None, 32.0);
+    let mut finding = growth("rss_growth", Outcome::Inconclusive, None, 32.0);
     finding.text = "5 points are too few to tell".to_owned();
     finding.method = Method::BlockBootstrap;
     (finding.points, finding.series) = (5, 1);
     let variants = vec![variant_verdict(
         "default",
-        Word::Inconclusive,
+        Outcome::Inconclusive,
         1,
         vec![finding],
     )];
     let headline = "The measurement can't be used: the generator, not the server, set the pace.";
-    let mut verdict = verdict(RunKind::Soak, Word::Invalid, headline, variants);
+    let mut verdict = verdict(RunKind::Soak, Outcome::Invalid, headline, variants);
     verdict.complete = false;
     verdict.problems = problems();
     let mut manifest = manifest(RunKind::Soak, "gateway under load", &["default"], 1);
@@ -399,14 +427,14 @@ pub fn hostile() -> Made {
         epochs.extend(rows);
         samples.extend(looks);
     }
-    let mut finding = growth("rss_growth", Word::Stable, interval(0.0, 0.0, 0.0), 32.0);
+    let mut finding = growth("rss_growth", Outcome::Stable, interval(0.0, 0.0, 0.0), 32.0);
     finding.text = harm.to_owned();
     finding.notes = vec![harm.to_owned()];
-    let mut odd = figure(harm, harm, Word::NoGo, 1e300, Some(-1e-300));
+    let mut odd = figure(harm, harm, Outcome::NoGo, 1e300, Some(-1e-300));
     odd.text = harm.to_owned();
     let mut variants: Vec<VariantVerdict> = names
         .iter()
-        .map(|name| variant_verdict(name, Word::Stable, 2, vec![finding.clone()]))
+        .map(|name| variant_verdict(name, Outcome::Stable, 2, vec![finding.clone()]))
         .collect();
     variants[0].findings.push(odd);
     variants[0].leaks = vec![LeakSite {
@@ -415,7 +443,7 @@ pub fn hostile() -> Made {
         blocks: 1,
         stack: vec![harm.to_owned()],
     }];
-    let mut verdict = verdict(RunKind::Soak, Word::NoGo, harm, variants);
+    let mut verdict = verdict(RunKind::Soak, Outcome::NoGo, harm, variants);
     verdict.problems = vec![Problem {
         kind: ProblemKind::HelperFailed,
         text: harm.to_owned(),
@@ -443,11 +471,26 @@ pub fn long() -> Made {
         runs: 1,
     };
     let (epochs, samples) = soak_rows("default", course, &mut Noise::new(6));
-    let mut finding = growth("rss_growth", Word::Stable, interval(-0.3, 0.1, 0.6), 32.0);
+    let mut finding = growth(
+        "rss_growth",
+        Outcome::Stable,
+        interval(-0.3, 0.1, 0.6),
+        32.0,
+    );
     finding.method = Method::BlockBootstrap;
     (finding.points, finding.series) = (900, 1);
-    let variants = vec![variant_verdict("default", Word::Stable, 1, vec![finding])];
-    let verdict = verdict(RunKind::Soak, Word::Stable, "Memory stays flat.", variants);
+    let variants = vec![variant_verdict(
+        "default",
+        Outcome::Stable,
+        1,
+        vec![finding],
+    )];
+    let verdict = verdict(
+        RunKind::Soak,
+        Outcome::Stable,
+        "Memory stays flat.",
+        variants,
+    );
     made(
         manifest(RunKind::Soak, "a long one", &["default"], 1),
         epochs,

@@ -8,7 +8,7 @@ use crate::limits::{COUNT_MAX, LINE_LEN_MAX, SAID_LEN_MAX};
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// Operations that succeeded, and how long each took.
     Latency {
         latency_us: u64,
@@ -55,7 +55,11 @@ impl Lines {
     ///
     /// # Errors
     /// At the first line that is not of the protocol.
-    pub(super) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(Word)) -> Result<(), Mistake> {
+    pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        mut take: impl FnMut(Message),
+    ) -> Result<(), Mistake> {
         let mut pieces = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(piece) = pieces.next() {
             if self.rest.len() + piece.len() > LINE_LEN_MAX {
@@ -75,17 +79,17 @@ impl Lines {
     ///
     /// # Errors
     /// When that is not of the protocol.
-    pub(super) fn end(&mut self) -> Result<Option<Word>, Mistake> {
+    pub(super) fn end(&mut self) -> Result<Option<Message>, Mistake> {
         self.line()
     }
 
-    fn line(&mut self) -> Result<Option<Word>, Mistake> {
+    fn line(&mut self) -> Result<Option<Message>, Mistake> {
         let line = std::mem::take(&mut self.rest);
         parse(&line)
     }
 }
 
-fn parse(line: &[u8]) -> Result<Option<Word>, Mistake> {
+fn parse(line: &[u8]) -> Result<Option<Message>, Mistake> {
     let Ok(text) = str::from_utf8(line) else {
         return Err(Mistake::Unknown(shown(line)));
     };
@@ -95,16 +99,16 @@ fn parse(line: &[u8]) -> Result<Option<Word>, Mistake> {
     }
     let mut fields = Fields { line, rest: text };
     let word = match fields.next() {
-        Some("latency_us") => Word::Latency {
+        Some("latency_us") => Message::Latency {
             latency_us: fields.latency_us()?,
             count: fields.count_or(1)?,
         },
-        Some("ops") => Word::Operations(fields.count()?),
-        Some("intended") => Word::Intended(fields.count()?),
+        Some("ops") => Message::Operations(fields.count()?),
+        Some("intended") => Message::Intended(fields.count()?),
         Some("errors") => {
             let count = fields.count()?;
             let kind = std::mem::take(&mut fields.rest);
-            Word::Errors {
+            Message::Errors {
                 count,
                 kind: (!kind.is_empty()).then(|| shown(kind.as_bytes())),
             }
@@ -194,7 +198,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn words(text: &[u8]) -> Result<Vec<Word>, Mistake> {
+    fn words(text: &[u8]) -> Result<Vec<Message>, Mistake> {
         let (mut lines, mut words) = (Lines::default(), Vec::new());
         lines.push(text, |word| words.push(word))?;
         words.extend(lines.end()?);
@@ -207,21 +211,21 @@ mod tests {
             b"# from wrk\nlatency_us 123.6 10\r\nlatency_us 7\n\nops 5\n errors 2  status 503 \n\
               errors 1\nintended 40\nops 1",
         );
-        let errors = |count, kind: Option<&str>| Word::Errors {
+        let errors = |count, kind: Option<&str>| Message::Errors {
             count,
             kind: kind.map(str::to_owned),
         };
-        let latency = |latency_us, count| Word::Latency { latency_us, count };
+        let latency = |latency_us, count| Message::Latency { latency_us, count };
         assert_eq!(
             said.unwrap(),
             [
                 latency(124, 10),
                 latency(7, 1),
-                Word::Operations(5),
+                Message::Operations(5),
                 errors(2, Some("status 503")),
                 errors(1, None),
-                Word::Intended(40),
-                Word::Operations(1),
+                Message::Intended(40),
+                Message::Operations(1),
             ]
         );
     }
@@ -273,7 +277,7 @@ mod tests {
         let latency_us = u64::MAX;
         assert_eq!(
             said,
-            [Word::Latency {
+            [Message::Latency {
                 latency_us,
                 count: 1
             }]

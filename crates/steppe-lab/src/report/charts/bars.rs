@@ -6,7 +6,7 @@ use super::super::metric;
 use super::super::plot::{Axis, Frame, Plot};
 use super::super::scale::{Domain, Quantity};
 use super::super::tracks::{VariantTracks, is_start, x_of};
-use super::{Chart, Group, KeyEntry, Scene, median};
+use super::{Chart, ChartInput, Group, KeyEntry, median};
 
 /// What a bar is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +28,11 @@ struct Bar {
 /// More bars than this have no room for their figures.
 const FIGURES_MAX: usize = 5;
 
-pub(super) fn group(scene: &Scene<'_>) -> Option<Group> {
-    let bars: Vec<_> = scene
+pub(super) fn group(input: &ChartInput<'_>) -> Option<Group> {
+    let bars: Vec<_> = input
         .tracks
         .iter()
-        .map(|variant| (variant, bars(scene, variant)))
+        .map(|variant| (variant, bars(input, variant)))
         .filter(|(_, bars)| !bars.is_empty())
         .collect();
     let all = || bars.iter().flat_map(|(_, bars)| bars);
@@ -55,7 +55,7 @@ pub(super) fn group(scene: &Scene<'_>) -> Option<Group> {
     })
 }
 
-fn bars(scene: &Scene<'_>, variant: &VariantTracks<'_>) -> Vec<Bar> {
+fn bars(input: &ChartInput<'_>, variant: &VariantTracks<'_>) -> Vec<Bar> {
     let mut cycles: Vec<u32> = variant.epochs().map(|epoch| epoch.epoch).collect();
     cycles.sort_unstable();
     cycles.dedup();
@@ -63,13 +63,13 @@ fn bars(scene: &Scene<'_>, variant: &VariantTracks<'_>) -> Vec<Bar> {
         let epochs = || variant.epochs().filter(move |epoch| epoch.epoch == cycle);
         let first = epochs().next()?;
         let kind = match first.warmup {
-            true if is_start(scene.along, first) => BarKind::Start,
+            true if is_start(input.along, first) => BarKind::Start,
             true => BarKind::Warmup,
             false => BarKind::Counted,
         };
         let each: Vec<f64> = epochs().filter_map(metric::rss_bytes).collect();
         Some(Bar {
-            cycle: x_of(scene.along, first),
+            cycle: x_of(input.along, first),
             kind,
             bytes: median(each.clone())?,
             each,

@@ -11,7 +11,7 @@ use super::super::metric::{self, Column};
 use super::super::plot::{Axis, Frame, Place, Plot};
 use super::super::scale::{Domain, Quantity};
 use super::super::tracks::{VariantTracks, is_start, x_of};
-use super::{Chart, Group, KeyEntry, Scene, describe, median};
+use super::{Chart, ChartInput, Group, KeyEntry, describe, median};
 
 /// Memory that a budget of growth is about.
 struct Judged {
@@ -21,8 +21,8 @@ struct Judged {
     of: Column,
 }
 
-fn judged(scene: &Scene<'_>) -> [Judged; 3] {
-    let epochs = scene.tracks.iter().flat_map(VariantTracks::epochs);
+fn judged(input: &ChartInput<'_>) -> [Judged; 3] {
+    let epochs = input.tracks.iter().flat_map(VariantTracks::epochs);
     [
         Judged {
             metric: "rss_growth",
@@ -48,23 +48,23 @@ fn judged(scene: &Scene<'_>) -> [Judged; 3] {
 /// Dots of a run are drawn one by one up to so many, else only their line.
 const DOTS_MAX: usize = 120;
 
-pub(super) fn groups(scene: &Scene<'_>) -> Vec<Group> {
-    let judged = judged(scene).into_iter();
-    let with_values = judged.filter(|judged| scene.domain(judged.of).is_some());
-    with_values.map(|judged| group(scene, &judged)).collect()
+pub(super) fn groups(input: &ChartInput<'_>) -> Vec<Group> {
+    let judged = judged(input).into_iter();
+    let with_values = judged.filter(|judged| input.domain(judged.of).is_some());
+    with_values.map(|judged| group(input, &judged)).collect()
 }
 
-fn group(scene: &Scene<'_>, judged: &Judged) -> Group {
-    let with_values = || scene.tracks.iter().filter(|variant| variant.has(judged.of));
-    let needed = with_values().filter_map(|variant| domain(scene, judged, variant));
+fn group(input: &ChartInput<'_>, judged: &Judged) -> Group {
+    let with_values = || input.tracks.iter().filter(|variant| variant.has(judged.of));
+    let needed = with_values().filter_map(|variant| domain(input, judged, variant));
     // The same bytes from bottom to top in every chart: then slopes compare, whatever the level.
     let span = needed
         .map(|domain| domain.high - domain.low)
         .fold(0.0, f64::max);
-    let charts = with_values().filter_map(|variant| chart(scene, judged, variant, span));
+    let charts = with_values().filter_map(|variant| chart(input, judged, variant, span));
     Group {
         title: judged.title.to_owned(),
-        note: if scene.tracks.len() > 1 {
+        note: if input.tracks.len() > 1 {
             "Each axis spans the same number of bytes, so slopes compare. It does not start at zero."
         } else {
             "The axis does not start at zero."
@@ -76,14 +76,14 @@ fn group(scene: &Scene<'_>, judged: &Judged) -> Group {
 
 /// What has to fit on the axis: the points that count, and the budget's line. Warm-up does while
 /// it takes less room than they do; else it would press them flat, and is cut.
-fn domain(scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Domain> {
+fn domain(input: &ChartInput<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Domain> {
     let values = |is_wanted: fn(&Epoch) -> bool| {
         let epochs = variant.epochs().filter(move |epoch| is_wanted(epoch));
         Domain::of(epochs.filter_map(judged.of))
     };
     let all = values(|_| true)?;
     let counted = values(|epoch| !epoch.warmup).unwrap_or(all);
-    let trend = Trend::of(scene, judged, variant);
+    let trend = Trend::of(input, judged, variant);
     let budget_end = trend.as_ref().and_then(Trend::budget_end);
     let counted = budget_end.map_or(counted, |end| counted.with(end));
     // A band that is much wider than what it is about is cut as well.
@@ -98,12 +98,12 @@ fn domain(scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Op
 }
 
 fn chart(
-    scene: &Scene<'_>,
+    input: &ChartInput<'_>,
     judged: &Judged,
     variant: &VariantTracks<'_>,
     span: f64,
 ) -> Option<Chart> {
-    let own = domain(scene, judged, variant)?;
+    let own = domain(input, judged, variant)?;
     let missing = (span - (own.high - own.low)).max(0.0) / 2.0;
     let low = (own.low - missing).max(0.0);
     let y = Domain {
@@ -111,46 +111,51 @@ fn chart(
         high: low + span,
     };
     let y = Axis::linear(y, Quantity::Bytes, "");
-    let mut plot = Plot::new(Frame::LABELED, &scene.x_axis(), &y);
-    shade_warmup(&mut plot, scene, variant);
-    let trend = Trend::of(scene, judged, variant);
+    let mut plot = Plot::new(Frame::LABELED, &input.x_axis(), &y);
+    shade_warmup(&mut plot, input, variant);
+    let trend = Trend::of(input, judged, variant);
     if let Some(trend) = &trend {
         trend.draw_below(&mut plot);
     }
-    draw_points(&mut plot, scene, judged, variant);
+    draw_points(&mut plot, input, judged, variant);
     if let Some(trend) = &trend {
         trend.draw_above(&mut plot);
     }
-    let points = variant.points(scene.along, judged.of);
+    let points = variant.points(input.along, judged.of);
     let told = trend.as_ref().map_or_else(String::new, Trend::tell);
     let description = format!("{} {told}", describe(&points, figure::bytes));
     let title = format!("{} of {}", judged.title, variant.name);
     Some(Chart {
         title: variant.name.to_owned(),
-        key: key(scene, judged, variant, trend.as_ref()),
+        key: key(input, judged, variant, trend.as_ref()),
         note: String::new(),
         svg: plot.finish(&title, description.trim_end()),
     })
 }
 
-pub(super) fn shade_warmup(plot: &mut Plot, scene: &Scene<'_>, variant: &VariantTracks<'_>) {
+pub(super) fn shade_warmup(plot: &mut Plot, input: &ChartInput<'_>, variant: &VariantTracks<'_>) {
     let mut dropped = variant.epochs().filter(|epoch| epoch.warmup).peekable();
     if dropped.peek().is_none() {
         return;
     }
-    let name = if dropped.all(|epoch| is_start(scene.along, epoch)) {
+    let name = if dropped.all(|epoch| is_start(input.along, epoch)) {
         "start"
     } else {
         "warm-up"
     };
     // `None`: all of it was warm-up.
     let first = variant.first_counted();
-    let end = first.map_or(scene.x.high, |first| f64::from(first) - 0.5);
+    let end = first.map_or(input.x.high, |first| f64::from(first) - 0.5);
     plot.shade_until(end, name);
 }
 
-fn draw_points(plot: &mut Plot, scene: &Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) {
-    let lines = variant.lines(scene.along, judged.of);
+fn draw_points(
+    plot: &mut Plot,
+    input: &ChartInput<'_>,
+    judged: &Judged,
+    variant: &VariantTracks<'_>,
+) {
+    let lines = variant.lines(input.along, judged.of);
     let are_few = lines.iter().flatten().map(Vec::len).max() <= Some(DOTS_MAX);
     let class = if are_few { "rest thin" } else { "rest fine" };
     for line in &lines {
@@ -163,7 +168,7 @@ fn draw_points(plot: &mut Plot, scene: &Scene<'_>, judged: &Judged, variant: &Va
 }
 
 fn key(
-    scene: &Scene<'_>,
+    input: &ChartInput<'_>,
     judged: &Judged,
     variant: &VariantTracks<'_>,
     trend: Option<&Trend<'_>>,
@@ -196,7 +201,7 @@ fn key(
         });
         key.push(KeyEntry {
             class: "fit",
-            text: format!("slope by {}{confidence}", scene.along.title()),
+            text: format!("slope by {}{confidence}", input.along.title()),
         });
     }
     if trend.budget.is_some() {
@@ -220,13 +225,13 @@ struct Trend<'a> {
 }
 
 impl<'a> Trend<'a> {
-    fn of(scene: &'a Scene<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Self> {
-        let finding = scene.finding(variant.name, judged.metric);
+    fn of(input: &'a ChartInput<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Self> {
+        let finding = input.finding(variant.name, judged.metric);
         let per_step = |slope| metric::slope_per_step(finding?, slope);
         let counted: Vec<Place> = variant
             .epochs()
             .filter(|epoch| !epoch.warmup)
-            .filter_map(|epoch| Some((x_of(scene.along, epoch), (judged.of)(epoch)?)))
+            .filter_map(|epoch| Some((x_of(input.along, epoch), (judged.of)(epoch)?)))
             .collect();
         let x = Domain::of(counted.iter().map(|point| point.0))?;
         let interval = finding.and_then(|finding| finding.value.as_ref());

@@ -8,7 +8,7 @@ use super::super::plot::{Axis, Frame, Plot};
 use super::super::scale::{Domain, Quantity};
 use super::super::tracks::{Along, VariantTracks};
 use super::drift::shade_warmup;
-use super::{Chart, Group, Scene, bytes_of_limit, describe, last_value};
+use super::{Chart, ChartInput, Group, bytes_of_limit, describe, last_value};
 
 struct Kind {
     class: &'static str,
@@ -43,20 +43,20 @@ const KINDS: [Kind; 4] = [
 /// Limits of size that are drawn where the axis reaches them.
 const LIMITS: [&str; 2] = ["rss", "hwm"];
 
-pub(super) fn group(scene: &Scene<'_>) -> Option<Group> {
-    let domains = KINDS.iter().map(|kind| scene.domain(kind.of));
+pub(super) fn group(input: &ChartInput<'_>) -> Option<Group> {
+    let domains = KINDS.iter().map(|kind| input.domain(kind.of));
     let domain = domains.fold(None, Domain::union)?;
-    let limits = scene
+    let limits = input
         .tracks
         .iter()
-        .flat_map(|variant| limits(scene, variant));
+        .flat_map(|variant| limits(input, variant));
     // A limit far above what is used would press everything else to the ground.
     let near = limits.filter(|limit| *limit <= domain.high * 2.0);
     let domain = near.fold(domain, Domain::with).with_zero();
-    let charts = scene
+    let charts = input
         .tracks
         .iter()
-        .map(|variant| chart(scene, variant, domain));
+        .map(|variant| chart(input, variant, domain));
     Some(Group {
         title: "All memory, from zero".to_owned(),
         note: "",
@@ -65,25 +65,25 @@ pub(super) fn group(scene: &Scene<'_>) -> Option<Group> {
     })
 }
 
-fn limits(scene: &Scene<'_>, variant: &VariantTracks<'_>) -> Vec<f64> {
+fn limits(input: &ChartInput<'_>, variant: &VariantTracks<'_>) -> Vec<f64> {
     let findings = LIMITS
         .iter()
-        .filter_map(|name| scene.finding(variant.name, name));
+        .filter_map(|name| input.finding(variant.name, name));
     findings.filter_map(bytes_of_limit).collect()
 }
 
-fn chart(scene: &Scene<'_>, variant: &VariantTracks<'_>, domain: Domain) -> Chart {
+fn chart(input: &ChartInput<'_>, variant: &VariantTracks<'_>, domain: Domain) -> Chart {
     let y = Axis::linear(domain, Quantity::Bytes, "");
-    let mut plot = Plot::new(Frame::LABELED, &scene.x_axis(), &y);
-    shade_warmup(&mut plot, scene, variant);
+    let mut plot = Plot::new(Frame::LABELED, &input.x_axis(), &y);
+    shade_warmup(&mut plot, input, variant);
     let mut told = Vec::new();
     for kind in &KINDS {
-        let points = variant.points(scene.along, kind.of);
+        let points = variant.points(input.along, kind.of);
         let Some(last) = last_value(&points) else {
             continue;
         };
-        let lines = variant.lines(scene.along, kind.of);
-        match scene.along {
+        let lines = variant.lines(input.along, kind.of);
+        match input.along {
             Along::Runs => plot.dots(kind.class, 2.5, lines.into_iter().flatten().flatten()),
             _ => lines.iter().for_each(|line| plot.line(kind.class, line)),
         }
@@ -94,13 +94,13 @@ fn chart(scene: &Scene<'_>, variant: &VariantTracks<'_>, domain: Domain) -> Char
             describe(&points, figure::bytes)
         ));
     }
-    for limit in limits(scene, variant) {
+    for limit in limits(input, variant) {
         if limit <= domain.high {
             plot.level("limit", limit);
             plot.end_label("limit", limit, "limit");
         }
     }
-    let title = format!("Memory by {} of {}", scene.along.title(), variant.name);
+    let title = format!("Memory by {} of {}", input.along.title(), variant.name);
     Chart {
         title: variant.name.to_owned(),
         key: Vec::new(),
@@ -109,11 +109,11 @@ fn chart(scene: &Scene<'_>, variant: &VariantTracks<'_>, domain: Domain) -> Char
     }
 }
 
-pub(super) fn timelines(scene: &Scene<'_>) -> Option<Group> {
-    let lines: Vec<_> = scene
+pub(super) fn timelines(input: &ChartInput<'_>) -> Option<Group> {
+    let lines: Vec<_> = input
         .tracks
         .iter()
-        .map(|variant| (variant.name, scene.timelines.lines(variant.name)))
+        .map(|variant| (variant.name, input.timelines.lines(variant.name)))
         .filter(|(_, lines)| lines.iter().flatten().any(|segment| segment.len() > 1))
         .collect();
     let points = || {

@@ -10,7 +10,7 @@ use super::super::plot::{Axis, Frame, Place, Plot};
 use super::super::scale::{Domain, Quantity, Spread};
 use super::super::tracks::{Along, VariantTracks};
 use super::drift::shade_warmup;
-use super::{Chart, Group, Scene, describe, last_value};
+use super::{Chart, ChartInput, Group, describe, last_value};
 
 struct Percentile {
     class: &'static str,
@@ -46,28 +46,28 @@ const PERCENTILES: [Percentile; 4] = [
     },
 ];
 
-pub(super) fn groups(scene: &Scene<'_>) -> Vec<Group> {
-    let groups = [throughput(scene), latency(scene), errors(scene)];
+pub(super) fn groups(input: &ChartInput<'_>) -> Vec<Group> {
+    let groups = [throughput(input), latency(input), errors(input)];
     groups.into_iter().flatten().collect()
 }
 
-fn throughput(scene: &Scene<'_>) -> Option<Group> {
-    let achieved = scene.domain(metric::operations_per_s)?;
-    let domain = Domain::union(Some(achieved), scene.domain(metric::intended_per_s))?;
-    let limit = |variant: &VariantTracks<'_>| scene.finding(variant.name, "throughput")?.limit;
-    let limits = scene.tracks.iter().filter_map(limit);
+fn throughput(input: &ChartInput<'_>) -> Option<Group> {
+    let achieved = input.domain(metric::operations_per_s)?;
+    let domain = Domain::union(Some(achieved), input.domain(metric::intended_per_s))?;
+    let limit = |variant: &VariantTracks<'_>| input.finding(variant.name, "throughput")?.limit;
+    let limits = input.tracks.iter().filter_map(limit);
     let domain = limits.fold(domain, Domain::with);
     let y = Axis::linear(domain.with_zero(), Quantity::Plain, "operations/s");
-    let charts = scene.tracks.iter().map(|variant| {
-        let mut plot = Plot::new(Frame::LABELED, &scene.x_axis(), &y);
-        shade_warmup(&mut plot, scene, variant);
-        draw(&mut plot, scene, variant, "owed", metric::intended_per_s);
-        let owed = last_value(&variant.points(scene.along, metric::intended_per_s));
+    let charts = input.tracks.iter().map(|variant| {
+        let mut plot = Plot::new(Frame::LABELED, &input.x_axis(), &y);
+        shade_warmup(&mut plot, input, variant);
+        draw(&mut plot, input, variant, "owed", metric::intended_per_s);
+        let owed = last_value(&variant.points(input.along, metric::intended_per_s));
         if let Some(owed) = owed {
             plot.end_label("owed", owed, "intended");
         }
-        draw(&mut plot, scene, variant, "rest", metric::operations_per_s);
-        let points = variant.points(scene.along, metric::operations_per_s);
+        draw(&mut plot, input, variant, "rest", metric::operations_per_s);
+        let points = variant.points(input.along, metric::operations_per_s);
         if let Some(last) = last_value(&points) {
             plot.end_label("rest", last, "achieved");
         }
@@ -92,14 +92,14 @@ fn errors_in_words(variant: &VariantTracks<'_>) -> String {
 }
 
 /// Only where there are any: else the throughput's note says that there are none.
-fn errors(scene: &Scene<'_>) -> Option<Group> {
+fn errors(input: &ChartInput<'_>) -> Option<Group> {
     let metric = Metric::find("errors")?;
-    let domain = scene.domain(metric.of).filter(|domain| domain.high > 0.0)?;
+    let domain = input.domain(metric.of).filter(|domain| domain.high > 0.0)?;
     let y = Axis::linear(domain.with_zero(), Quantity::Count, "errors");
-    let charts = scene.tracks.iter().map(|variant| {
-        let mut plot = Plot::new(Frame::PLAIN, &scene.x_axis(), &y);
-        shade_warmup(&mut plot, scene, variant);
-        let points = variant.points(scene.along, metric.of);
+    let charts = input.tracks.iter().map(|variant| {
+        let mut plot = Plot::new(Frame::PLAIN, &input.x_axis(), &y);
+        shade_warmup(&mut plot, input, variant);
+        let points = variant.points(input.along, metric.of);
         plot.stems("bad", points.iter().copied());
         let told = describe(&points, figure::number);
         chart(plot, variant, "Errors", &told, errors_in_words(variant))
@@ -107,16 +107,16 @@ fn errors(scene: &Scene<'_>) -> Option<Group> {
     Some(group("Errors", charts.collect()))
 }
 
-fn latency(scene: &Scene<'_>) -> Option<Group> {
+fn latency(input: &ChartInput<'_>) -> Option<Group> {
     let domains = PERCENTILES.iter().map(|percentile| {
-        let epochs = scene.tracks.iter().flat_map(VariantTracks::epochs);
+        let epochs = input.tracks.iter().flat_map(VariantTracks::epochs);
         Domain::of(epochs.filter_map(|epoch| positive(percentile.of, epoch)))
     });
     let measured = domains.fold(None, Domain::union)?;
-    let limits = scene
+    let limits = input
         .tracks
         .iter()
-        .flat_map(|variant| limits_us(scene, variant));
+        .flat_map(|variant| limits_us(input, variant));
     let domain = limits.fold(measured, |domain, (_, limit_us)| domain.with(limit_us));
     let y = Axis {
         domain: domain.padded_by_factor(4.0),
@@ -124,30 +124,30 @@ fn latency(scene: &Scene<'_>) -> Option<Group> {
         spread: Spread::Logarithmic,
         title: "",
     };
-    let charts = scene
+    let charts = input
         .tracks
         .iter()
-        .map(|variant| latency_chart(scene, variant, &y));
+        .map(|variant| latency_chart(input, variant, &y));
     Some(Group {
         note: "Response time from the intended start; logarithmic axis.",
         ..group("Latency", charts.collect())
     })
 }
 
-fn latency_chart(scene: &Scene<'_>, variant: &VariantTracks<'_>, y: &Axis) -> Chart {
-    let mut plot = Plot::new(Frame::LABELED, &scene.x_axis(), y);
-    shade_warmup(&mut plot, scene, variant);
+fn latency_chart(input: &ChartInput<'_>, variant: &VariantTracks<'_>, y: &Axis) -> Chart {
+    let mut plot = Plot::new(Frame::LABELED, &input.x_axis(), y);
+    shade_warmup(&mut plot, input, variant);
     let mut told = Vec::new();
     for percentile in &PERCENTILES {
         let points: Vec<Place> = variant
-            .points(scene.along, percentile.of)
+            .points(input.along, percentile.of)
             .into_iter()
             .filter(|point| point.1 > 0.0)
             .collect();
         let Some(last) = last_value(&points) else {
             continue;
         };
-        draw(&mut plot, scene, variant, percentile.class, percentile.of);
+        draw(&mut plot, input, variant, percentile.class, percentile.of);
         plot.end_label(percentile.class, last, percentile.label);
         told.push(format!(
             "{}: {}",
@@ -155,7 +155,7 @@ fn latency_chart(scene: &Scene<'_>, variant: &VariantTracks<'_>, y: &Axis) -> Ch
             describe(&points, figure::micros)
         ));
     }
-    for (label, limit_us) in limits_us(scene, variant) {
+    for (label, limit_us) in limits_us(input, variant) {
         plot.level("limit", limit_us);
         plot.end_label("limit", limit_us, format!("{label} limit"));
     }
@@ -163,9 +163,9 @@ fn latency_chart(scene: &Scene<'_>, variant: &VariantTracks<'_>, y: &Axis) -> Ch
 }
 
 /// Limits that the scenario sets, in microseconds.
-fn limits_us(scene: &Scene<'_>, variant: &VariantTracks<'_>) -> Vec<(&'static str, f64)> {
+fn limits_us(input: &ChartInput<'_>, variant: &VariantTracks<'_>) -> Vec<(&'static str, f64)> {
     let limits = PERCENTILES.iter().filter_map(|percentile| {
-        let finding = scene.finding(variant.name, percentile.metric)?;
+        let finding = input.finding(variant.name, percentile.metric)?;
         let factor = match finding.unit.as_str() {
             "ms" => 1e3,
             "s" => 1e6,
@@ -183,15 +183,21 @@ fn positive(of: Column, epoch: &Epoch) -> Option<f64> {
 }
 
 /// Lines along epochs, dots along runs; a logarithmic axis has no place for zero.
-fn draw(plot: &mut Plot, scene: &Scene<'_>, variant: &VariantTracks<'_>, class: &str, of: Column) {
+fn draw(
+    plot: &mut Plot,
+    input: &ChartInput<'_>,
+    variant: &VariantTracks<'_>,
+    class: &str,
+    of: Column,
+) {
     let lowest = plot.y().domain().low;
-    for line in variant.lines(scene.along, of) {
+    for line in variant.lines(input.along, of) {
         let segments = line.into_iter().map(|mut segment| {
             segment.retain(|point| point.1 >= lowest);
             segment
         });
         let segments: Vec<Vec<Place>> = segments.collect();
-        match scene.along {
+        match input.along {
             Along::Runs => plot.dots(class, 2.5, segments.into_iter().flatten()),
             _ => plot.line(class, &segments),
         }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use crate::observe::cgroup::{Group, own_group};
 use crate::record::{Folder, Problem, ProblemKind};
 use crate::scenario::{Program, Ready, Scenario, Service, Variant};
-use crate::target::{Asker, Launch, NotReady, Process, is_taken, wait_until_ready};
+use crate::target::{Launch, MetricClient, NotReady, Process, is_taken, wait_until_ready};
 
 /// A target that is up, with what it needs.
-pub(super) struct Stage {
+pub(super) struct Environment {
     pub(super) target: Process,
     services: Vec<(Service, Process)>,
     /// Dropped last: a group that has members can't be removed.
@@ -20,7 +20,7 @@ pub(super) struct Stage {
 }
 
 /// What may differ from run to run.
-pub(super) struct Cast<'a> {
+pub(super) struct RunSpec<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) variant: &'a Variant,
     /// Names this run's logs.
@@ -32,22 +32,22 @@ pub(super) struct Cast<'a> {
     pub(super) patience: Duration,
 }
 
-/// Why the stage is not up, or fell.
-pub(super) enum Fall {
+/// Why the environment is not up, or did not stay up.
+pub(super) enum Failure {
     Interrupted,
     Broken(Problem),
 }
 
-impl Stage {
+impl Environment {
     /// Starts services, then the target, then services that wait for it.
     pub(super) fn up(
-        cast: &Cast<'_>,
+        spec: &RunSpec<'_>,
         folder: &Folder,
-        asker: &Asker,
+        client: &MetricClient,
         is_over: &AtomicBool,
-    ) -> Result<Self, Fall> {
+    ) -> Result<Self, Failure> {
         let mut services = Vec::new();
-        let scenario = cast.scenario;
+        let scenario = spec.scenario;
         let (later, first): (Vec<_>, Vec<_>) = scenario
             .services
             .iter()
@@ -55,17 +55,18 @@ impl Stage {
         for service in first {
             services.push((
                 service.clone(),
-                start_service(service, cast, folder, asker, is_over)?,
+                start_service(service, spec, folder, client, is_over)?,
             ));
         }
-        let group = cast
+        let group = spec
             .with_group
-            .then(|| own_group(cast.label).ok())
+            .then(|| own_group(spec.label).ok())
             .flatten();
-        let (mut target, ready_after) = start_target(cast, group.as_ref(), folder, asker, is_over)?;
+        let (mut target, ready_after) =
+            start_target(spec, group.as_ref(), folder, client, is_over)?;
         for service in later {
             if let Some(status) = target.ended() {
-                return Err(Fall::Broken(ended(
+                return Err(Failure::Broken(ended(
                     &target,
                     &status.to_string(),
                     ProblemKind::TargetFailed,
@@ -73,7 +74,7 @@ impl Stage {
             }
             services.push((
                 service.clone(),
-                start_service(service, cast, folder, asker, is_over)?,
+                start_service(service, spec, folder, client, is_over)?,
             ));
         }
         Ok(Self {
@@ -81,7 +82,7 @@ impl Stage {
             services,
             group,
             ready_after,
-            stop_timeout: scenario.target.stop_timeout + cast.patience,
+            stop_timeout: scenario.target.stop_timeout + spec.patience,
         })
     }
 
@@ -101,8 +102,8 @@ impl Stage {
             .map(|group| group.path().to_owned())
     }
 
-    /// Who ended, if anybody did: nothing on the stage ends by itself.
-    pub(super) fn fallen(&mut self) -> Option<Problem> {
+    /// Who ended, if anybody did: nothing of the environment ends by itself.
+    pub(super) fn ended_early(&mut self) -> Option<Problem> {
         if let Some(status) = self.target.ended() {
             return Some(ended(
                 &self.target,
@@ -138,64 +139,64 @@ impl Stage {
 }
 
 fn start_target(
-    cast: &Cast<'_>,
+    spec: &RunSpec<'_>,
     group: Option<&Group>,
     folder: &Folder,
-    asker: &Asker,
+    client: &MetricClient,
     is_over: &AtomicBool,
-) -> Result<(Process, Duration), Fall> {
-    let target = &cast.scenario.target;
-    refuse_if_taken("target", &target.ready, asker)?;
+) -> Result<(Process, Duration), Failure> {
+    let target = &spec.scenario.target;
+    refuse_if_taken("target", &target.ready, client)?;
     let procs = group.map(|group| group.path().join("cgroup.procs"));
     let launch = Launch {
         name: "target",
-        program: cast
+        program: spec
             .program
             .clone()
-            .unwrap_or_else(|| program(&target.command, cast.variant)),
-        preload: cast.variant.preload.as_deref(),
+            .unwrap_or_else(|| program(&target.command, spec.variant)),
+        preload: spec.variant.preload.as_deref(),
         group: procs.as_deref(),
     };
-    let log = folder.log_path(&format!("{} target", cast.label));
+    let log = folder.log_path(&format!("{} target", spec.label));
     let start = Instant::now();
     let mut process = Process::start(&launch, &log)
-        .map_err(|error| Fall::Broken(not_started(&error, ProblemKind::TargetFailed)))?;
-    let patience = target.ready_timeout + cast.patience;
-    wait(&mut process, &target.ready, patience, asker, is_over)
+        .map_err(|error| Failure::Broken(not_started(&error, ProblemKind::TargetFailed)))?;
+    let patience = target.ready_timeout + spec.patience;
+    wait(&mut process, &target.ready, patience, client, is_over)
         .map_err(|error| unready(error, &process, ProblemKind::TargetFailed))?;
     Ok((process, start.elapsed()))
 }
 
 fn start_service(
     service: &Service,
-    cast: &Cast<'_>,
+    spec: &RunSpec<'_>,
     folder: &Folder,
-    asker: &Asker,
+    client: &MetricClient,
     is_over: &AtomicBool,
-) -> Result<Process, Fall> {
+) -> Result<Process, Failure> {
     if let Some(ready) = &service.ready {
-        refuse_if_taken(&service.name, ready, asker)?;
+        refuse_if_taken(&service.name, ready, client)?;
     }
     let launch = Launch {
         name: &service.name,
         program: service.command.clone(),
         ..Launch::default()
     };
-    let log = folder.log_path(&format!("{} {}", cast.label, service.name));
+    let log = folder.log_path(&format!("{} {}", spec.label, service.name));
     let mut process = Process::start(&launch, &log)
-        .map_err(|error| Fall::Broken(not_started(&error, ProblemKind::HelperFailed)))?;
+        .map_err(|error| Failure::Broken(not_started(&error, ProblemKind::HelperFailed)))?;
     if let Some(ready) = &service.ready {
-        wait(&mut process, ready, service.ready_timeout, asker, is_over)
+        wait(&mut process, ready, service.ready_timeout, client, is_over)
             .map_err(|error| unready(error, &process, ProblemKind::HelperFailed))?;
     }
     Ok(process)
 }
 
-fn refuse_if_taken(name: &str, ready: &Ready, asker: &Asker) -> Result<(), Fall> {
-    if !is_taken(ready, asker) {
+fn refuse_if_taken(name: &str, ready: &Ready, client: &MetricClient) -> Result<(), Failure> {
+    if !is_taken(ready, client) {
         return Ok(());
     }
-    Err(Fall::Broken(Problem {
+    Err(Failure::Broken(Problem {
         kind: ProblemKind::HelperFailed,
         text: format!(
             "somebody answers already where {name} is to be ready ({})",
@@ -218,10 +219,10 @@ fn wait(
     process: &mut Process,
     ready: &Ready,
     patience: Duration,
-    asker: &Asker,
+    client: &MetricClient,
     is_over: &AtomicBool,
 ) -> Result<(), NotReady> {
-    wait_until_ready(process, ready, patience, asker, &|| {
+    wait_until_ready(process, ready, patience, client, &|| {
         is_over.load(Ordering::Relaxed)
     })
 }
@@ -244,11 +245,11 @@ fn not_started(error: &dyn std::fmt::Display, kind: ProblemKind) -> Problem {
     }
 }
 
-fn unready(error: NotReady, process: &Process, kind: ProblemKind) -> Fall {
+fn unready(error: NotReady, process: &Process, kind: ProblemKind) -> Failure {
     if matches!(error, NotReady::Interrupted) {
-        return Fall::Interrupted;
+        return Failure::Interrupted;
     }
-    Fall::Broken(Problem {
+    Failure::Broken(Problem {
         kind,
         text: error.to_string(),
         help: said_last(process),

@@ -9,7 +9,7 @@ use crate::record::{Epoch, Problem, ProblemKind, total};
 use crate::scenario::Budget;
 
 #[derive(Debug, Default)]
-pub(super) struct Doubts {
+pub(super) struct DataQuality {
     /// Why the generator set the pace, an entry for each measured epoch in which it did.
     saturated: Vec<String>,
     /// Measured epochs that had something in flight in their quiet moment.
@@ -17,7 +17,7 @@ pub(super) struct Doubts {
     error_kinds: BTreeMap<String, u64>,
 }
 
-impl Doubts {
+impl DataQuality {
     /// Takes note of what the loads say of an epoch.
     pub(super) fn note(&mut self, epoch: &Epoch, loads: &[Interval], is_quiet: bool) {
         for load in loads {
