@@ -6,6 +6,7 @@
 mod bars;
 mod cost;
 mod drift;
+mod lead;
 mod overview;
 mod ratios;
 mod traffic;
@@ -61,39 +62,46 @@ struct ChartInput<'a> {
     verdict: Option<&'a Verdict>,
     along: Along,
     x: Domain,
+    /// How far epochs are apart, in milliseconds.
+    step_ms: u32,
+}
+
+/// All charts of a page.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Charts {
+    /// The one that shows what the verdict is about.
+    lead: Option<Chart>,
+    sections: Vec<Section>,
 }
 
 /// All charts; none where nothing was measured.
-pub(super) fn sections(run: &LoadedRun, timelines: &Timelines) -> Vec<Section> {
+pub(super) fn charts(run: &LoadedRun, timelines: &Timelines) -> Charts {
+    let ratios = run.verdict.as_ref().and_then(ratios::chart);
     let (tracks, along) = tracks::tracks(run);
     let Some(x) = tracks::x_domain(&tracks, along) else {
-        return comparison(run.verdict.as_ref());
+        return Charts {
+            lead: ratios,
+            sections: Vec::new(),
+        };
     };
     let input = ChartInput {
+        step_ms: tracks::step_ms(&tracks),
         tracks,
         timelines,
         verdict: run.verdict.as_ref(),
         along,
         x,
     };
-    let mut sections = comparison(input.verdict);
-    sections.push(input.section("Memory", memory(&input)));
-    sections.push(input.section("Load", traffic::groups(&input)));
-    sections.push(input.section("Cost and handles", cost::groups(&input)));
+    let mut sections = vec![
+        input.section("Memory", memory(&input)),
+        input.section("Load", traffic::groups(&input)),
+        input.section("Cost and handles", cost::groups(&input)),
+    ];
     sections.retain(|section| !section.groups.is_empty());
-    sections
-}
-
-fn comparison(verdict: Option<&Verdict>) -> Vec<Section> {
-    let chart = verdict.and_then(ratios::chart);
-    let section = chart.map(|chart| Section {
-        title: "Ratios",
-        groups: vec![Group {
-            charts: vec![chart],
-            ..Group::default()
-        }],
-    });
-    section.into_iter().collect()
+    Charts {
+        lead: ratios.or_else(|| lead::chart(&input)),
+        sections,
+    }
 }
 
 fn memory(input: &ChartInput<'_>) -> Vec<Group> {
@@ -140,7 +148,13 @@ impl ChartInput<'_> {
     }
 
     fn x_axis(&self) -> Axis {
-        Axis::linear(self.x, Quantity::Count, self.along.title())
+        match self.along {
+            Along::Epochs => {
+                let ms = self.step_ms;
+                Axis::linear(self.x, Quantity::Steps { ms }, "time")
+            }
+            along => Axis::linear(self.x, Quantity::Count, along.title()),
+        }
     }
 
     fn finding(&self, variant: &str, name: &str) -> Option<&Finding> {

@@ -146,11 +146,7 @@ impl Metric {
 
     /// A value of it, with its unit.
     pub(super) fn show(&self, value: f64) -> String {
-        match self.quantity {
-            Quantity::Bytes => figure::bytes(value),
-            Quantity::Micros => figure::micros(value),
-            _ => figure::number(value),
-        }
+        self.quantity.show(value)
     }
 }
 

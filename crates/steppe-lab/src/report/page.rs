@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::record::LoadedRun;
 
-use super::charts::{self, Section};
+use super::charts::{self, Charts};
 use super::template::PAGE;
 use super::view::View;
 use super::{ReportError, Timelines};
@@ -19,7 +19,7 @@ const STYLE: &str = include_str!("templates/page.css");
 #[derive(Debug, Serialize)]
 struct Page {
     run: View,
-    sections: Vec<Section>,
+    charts: Charts,
     style: &'static str,
     /// Of the style, as the policy names it.
     style_hash: String,
@@ -32,7 +32,7 @@ struct Page {
 pub fn html(run: &LoadedRun, timelines: &Timelines) -> Result<String, ReportError> {
     PAGE.render(Page {
         run: View::of(run),
-        sections: charts::sections(run, timelines),
+        charts: charts::charts(run, timelines),
         style: STYLE,
         style_hash: STANDARD.encode(Sha256::digest(STYLE)),
     })

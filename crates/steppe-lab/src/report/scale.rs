@@ -14,10 +14,23 @@ pub(super) enum Quantity {
     Micros,
     /// In seconds since the start.
     Seconds,
+    /// In steps of so many milliseconds since the start; ticks tell time.
+    Steps { ms: u32 },
     /// Whole things.
     Count,
     /// Any number.
     Plain,
+}
+
+impl Quantity {
+    /// A value with its unit.
+    pub(super) fn show(self, value: f64) -> String {
+        match self {
+            Self::Bytes => figure::bytes(value),
+            Self::Micros => figure::micros(value),
+            _ => figure::number(value),
+        }
+    }
 }
 
 /// How values are spread.
@@ -174,6 +187,11 @@ impl Scale {
         let (factor, unit) = match quantity {
             Quantity::Bytes => byte_axis(self.high.abs().max(self.low.abs()), rough),
             Quantity::Seconds => second_axis(self.high),
+            Quantity::Steps { ms } => {
+                let step = f64::from(ms.max(1)) / 1000.0;
+                let (factor, unit) = second_axis(self.high * step);
+                (factor / step, unit)
+            }
             Quantity::Micros | Quantity::Count | Quantity::Plain => (1.0, ""),
         };
         let mut step = round_step(rough / factor);

@@ -139,6 +139,18 @@ pub(super) fn x_of(along: Along, epoch: &Epoch) -> f64 {
     }
 }
 
+/// How far the starts of epochs are apart, in milliseconds: the median, 1 at least.
+pub(super) fn step_ms(tracks: &[VariantTracks<'_>]) -> u32 {
+    let runs = tracks.iter().flat_map(|variant| &variant.runs);
+    let mut steps: Vec<u64> = runs
+        .flat_map(|run| run.epochs.windows(2))
+        .map(|pair| pair[1].start_ms.saturating_sub(pair[0].start_ms))
+        .collect();
+    steps.sort_unstable();
+    let median = steps.get(steps.len() / 2).copied().unwrap_or(1_000);
+    u32::try_from(median.max(1)).unwrap_or(u32::MAX)
+}
+
 /// What the x axis spans over all variants, so that they can be compared.
 pub(super) fn x_domain(tracks: &[VariantTracks<'_>], along: Along) -> Option<Domain> {
     let epochs = tracks.iter().flat_map(VariantTracks::epochs);

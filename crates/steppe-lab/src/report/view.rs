@@ -70,6 +70,8 @@ pub(super) struct VariantView {
     pub(super) expected: Option<Expected>,
     pub(super) runs: u32,
     pub(super) findings: Vec<FindingView>,
+    /// What is told in a line: see [`Finding::is_unremarkable`].
+    pub(super) unremarkable: Vec<FindingView>,
     pub(super) leaks: Vec<LeakView>,
     /// Leaks beyond those that are listed.
     pub(super) leaks_more: usize,
@@ -268,6 +270,10 @@ pub(super) fn problems(problems: &[Problem]) -> Vec<ProblemView> {
 impl VariantView {
     fn of(verdict: &VariantVerdict) -> Self {
         let listed = verdict.leaks.iter().take(limits::REPORT_LEAK_SITES);
+        let (unremarkable, remarkable): (Vec<&Finding>, Vec<&Finding>) = verdict
+            .findings
+            .iter()
+            .partition(|finding| finding.is_unremarkable());
         let lost_bytes = total(verdict.leaks.iter().map(|leak| leak.bytes));
         Self {
             name: verdict.name.clone(),
@@ -277,7 +283,8 @@ impl VariantView {
                 is_met: verdict.is_as_expected(),
             }),
             runs: verdict.runs,
-            findings: findings(&verdict.findings),
+            findings: findings(remarkable),
+            unremarkable: findings(unremarkable),
             leaks: listed.map(LeakView::of).collect(),
             leaks_more: verdict
                 .leaks
@@ -302,8 +309,8 @@ impl LeakView {
     }
 }
 
-pub(super) fn findings(findings: &[Finding]) -> Vec<FindingView> {
-    findings.iter().map(FindingView::of).collect()
+pub(super) fn findings<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Vec<FindingView> {
+    findings.into_iter().map(FindingView::of).collect()
 }
 
 impl FindingView {

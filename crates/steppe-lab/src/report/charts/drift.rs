@@ -6,22 +6,23 @@
 
 use crate::record::{Epoch, Finding};
 
-use super::super::figure;
-use super::super::metric::{self, Column};
+use super::super::figure::{self, Unit};
+use super::super::metric::{self, Column, Metric};
 use super::super::plot::{Axis, Frame, Place, Plot};
 use super::super::scale::{Domain, Quantity};
 use super::super::tracks::{VariantTracks, is_start, x_of};
 use super::{Chart, ChartInput, Group, KeyEntry, describe, median};
 
-/// Memory that a budget of growth is about.
-struct Judged {
-    metric: &'static str,
-    title: &'static str,
+/// What a budget of growth is about.
+struct Judged<'a> {
+    metric: &'a str,
+    title: &'a str,
     what: &'static str,
     of: Column,
+    quantity: Quantity,
 }
 
-fn judged(input: &ChartInput<'_>) -> [Judged; 3] {
+fn judged(input: &ChartInput<'_>) -> [Judged<'static>; 3] {
     let epochs = input.tracks.iter().flat_map(VariantTracks::epochs);
     [
         Judged {
@@ -29,18 +30,21 @@ fn judged(input: &ChartInput<'_>) -> [Judged; 3] {
             title: "Memory at rest",
             what: "in quiet moments",
             of: metric::rest_of(epochs),
+            quantity: Quantity::Bytes,
         },
         Judged {
             metric: "hwm_growth",
             title: "High-water mark",
             what: "highest RSS under load",
             of: metric::hwm_bytes,
+            quantity: Quantity::Bytes,
         },
         Judged {
             metric: "live_growth",
             title: "Live heap",
             what: "allocated and not freed, as the target says",
             of: metric::live_bytes,
+            quantity: Quantity::Bytes,
         },
     ]
 }
@@ -54,7 +58,32 @@ pub(super) fn groups(input: &ChartInput<'_>) -> Vec<Group> {
     with_values.map(|judged| group(input, &judged)).collect()
 }
 
-fn group(input: &ChartInput<'_>, judged: &Judged) -> Group {
+/// The series of one finding, as large as it needs to be; `None`: it is not a series of epochs.
+pub(super) fn of_finding(
+    input: &ChartInput<'_>,
+    variant: &VariantTracks<'_>,
+    finding: &Finding,
+) -> Option<Chart> {
+    let metric = Metric::find(&finding.metric)?;
+    let judged = Judged {
+        metric: &finding.metric,
+        title: metric.label,
+        what: if finding.metric == "rss_growth" {
+            "in quiet moments"
+        } else {
+            ""
+        },
+        of: metric.column(variant.epochs()),
+        quantity: metric.quantity,
+    };
+    let chart = chart(input, &judged, variant, 0.0)?;
+    Some(Chart {
+        title: judged.title.to_owned(),
+        ..chart
+    })
+}
+
+fn group(input: &ChartInput<'_>, judged: &Judged<'_>) -> Group {
     let with_values = || input.tracks.iter().filter(|variant| variant.has(judged.of));
     let needed = with_values().filter_map(|variant| domain(input, judged, variant));
     // The same bytes from bottom to top in every chart: then slopes compare, whatever the level.
@@ -76,7 +105,11 @@ fn group(input: &ChartInput<'_>, judged: &Judged) -> Group {
 
 /// What has to fit on the axis: the points that count, and the budget's line. Warm-up does while
 /// it takes less room than they do; else it would press them flat, and is cut.
-fn domain(input: &ChartInput<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Domain> {
+fn domain(
+    input: &ChartInput<'_>,
+    judged: &Judged<'_>,
+    variant: &VariantTracks<'_>,
+) -> Option<Domain> {
     let values = |is_wanted: fn(&Epoch) -> bool| {
         let epochs = variant.epochs().filter(move |epoch| is_wanted(epoch));
         Domain::of(epochs.filter_map(judged.of))
@@ -99,7 +132,7 @@ fn domain(input: &ChartInput<'_>, judged: &Judged, variant: &VariantTracks<'_>) 
 
 fn chart(
     input: &ChartInput<'_>,
-    judged: &Judged,
+    judged: &Judged<'_>,
     variant: &VariantTracks<'_>,
     span: f64,
 ) -> Option<Chart> {
@@ -108,9 +141,9 @@ fn chart(
     let low = (own.low - missing).max(0.0);
     let y = Domain {
         low,
-        high: low + span,
+        high: low + span.max(own.high - own.low),
     };
-    let y = Axis::linear(y, Quantity::Bytes, "");
+    let y = Axis::linear(y, judged.quantity, "");
     let mut plot = Plot::new(Frame::LABELED, &input.x_axis(), &y);
     shade_warmup(&mut plot, input, variant);
     let trend = Trend::of(input, judged, variant);
@@ -123,11 +156,14 @@ fn chart(
     }
     let points = variant.points(input.along, judged.of);
     let told = trend.as_ref().map_or_else(String::new, Trend::tell);
-    let description = format!("{} {told}", describe(&points, figure::bytes));
+    let description = format!(
+        "{} {told}",
+        describe(&points, |value| judged.quantity.show(value))
+    );
     let title = format!("{} of {}", judged.title, variant.name);
     Some(Chart {
         title: variant.name.to_owned(),
-        key: key(input, judged, variant, trend.as_ref()),
+        key: key(judged, variant, trend.as_ref()),
         note: String::new(),
         svg: plot.finish(&title, description.trim_end()),
     })
@@ -152,7 +188,7 @@ pub(super) fn shade_warmup(plot: &mut Plot, input: &ChartInput<'_>, variant: &Va
 fn draw_points(
     plot: &mut Plot,
     input: &ChartInput<'_>,
-    judged: &Judged,
+    judged: &Judged<'_>,
     variant: &VariantTracks<'_>,
 ) {
     let lines = variant.lines(input.along, judged.of);
@@ -168,8 +204,7 @@ fn draw_points(
 }
 
 fn key(
-    input: &ChartInput<'_>,
-    judged: &Judged,
+    judged: &Judged<'_>,
     variant: &VariantTracks<'_>,
     trend: Option<&Trend<'_>>,
 ) -> Vec<KeyEntry> {
@@ -182,6 +217,7 @@ fn key(
             )
         }
         "rss_growth" => format!("RSS {}", judged.what),
+        _ if judged.what.is_empty() => judged.title.to_lowercase(),
         _ => judged.what.to_owned(),
     };
     let runs = variant.runs.len();
@@ -201,7 +237,7 @@ fn key(
         });
         key.push(KeyEntry {
             class: "fit",
-            text: format!("slope by {}{confidence}", input.along.title()),
+            text: format!("slope{confidence}"),
         });
     }
     if trend.budget.is_some() {
@@ -225,7 +261,11 @@ struct Trend<'a> {
 }
 
 impl<'a> Trend<'a> {
-    fn of(input: &'a ChartInput<'_>, judged: &Judged, variant: &VariantTracks<'_>) -> Option<Self> {
+    fn of(
+        input: &'a ChartInput<'_>,
+        judged: &Judged<'_>,
+        variant: &VariantTracks<'_>,
+    ) -> Option<Self> {
         let finding = input.finding(variant.name, judged.metric);
         let per_step = |slope| metric::slope_per_step(finding?, slope);
         let counted: Vec<Place> = variant
@@ -294,7 +334,20 @@ impl<'a> Trend<'a> {
         if let Some([_, estimate, _]) = self.slope {
             let end = self.at_end(estimate);
             plot.straight("fit", self.start(), end);
-            plot.end_label("fit", end.1, signed_bytes(estimate));
+            plot.end_label("fit", end.1, self.rate(estimate));
+        }
+    }
+
+    /// `+1.5 MiB/day`; bytes a cycle where there is no time.
+    fn rate(&self, per_step: f64) -> String {
+        let sign = if per_step > 0.0 { "+" } else { "" };
+        let value = self.finding.and_then(|finding| finding.value.as_ref());
+        match (self.finding, value) {
+            (Some(finding), Some(value)) if finding.per_step.is_some() => {
+                let unit = Unit::of(&finding.unit, std::iter::once(value.estimate));
+                format!("{sign}{}", unit.show(value.estimate))
+            }
+            _ => format!("{sign}{}", figure::bytes(per_step)),
         }
     }
 
@@ -302,10 +355,4 @@ impl<'a> Trend<'a> {
         self.finding
             .map_or_else(String::new, |finding| finding.text.clone())
     }
-}
-
-/// `+1.5 KiB`, short enough for the end of a line.
-fn signed_bytes(value: f64) -> String {
-    let sign = if value > 0.0 { "+" } else { "" };
-    format!("{sign}{}", figure::bytes(value))
 }
