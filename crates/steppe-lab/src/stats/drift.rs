@@ -46,8 +46,8 @@ pub struct Drift {
     pub confidence: f64,
     /// The lower bound is over 0, of the whole window and of its last half.
     pub significant: bool,
-    /// How likely slopes so far over the budget are where growth is exactly the budget (one-sided):
-    /// the larger of the whole window's and its last half's.
+    /// How likely a slope of the whole window so far over the budget is where growth is exactly the
+    /// budget (one-sided).
     pub over_budget_p: f64,
     /// The least slope that four of five such measurements would tell from 0.
     pub detectable: f64,
@@ -214,7 +214,9 @@ fn drift(
     let rise = mean(&rises?)?;
     let points = series.iter().map(|points| present(points)).min()?;
     let detectable = whole.detectable();
-    let over_budget_p = whole.over(budget).max(last_half.over(budget));
+    // Of the whole window alone: that its last half agrees is asked for besides, which makes alarms
+    // rarer, not more frequent.
+    let over_budget_p = whole.over(budget);
     let (whole, last_half) = (whole.interval(), last_half.interval());
     let would_be_seen = detectable <= budget;
     Some(Drift {

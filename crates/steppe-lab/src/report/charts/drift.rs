@@ -232,12 +232,16 @@ fn key(
     }];
     let Some(trend) = trend else { return key };
     if let Some(finding) = trend.finding.filter(|finding| finding.value.is_some()) {
+        let unit = finding.value.as_ref().map(|value| {
+            let unit = Unit::of(&finding.unit, std::iter::once(value.estimate));
+            unit.show(value.estimate)
+        });
         let confidence = finding.confidence.map_or_else(String::new, |share| {
             format!(", {} % interval", figure::number(share * 100.0))
         });
         key.push(KeyEntry {
             class: "fit",
-            text: format!("slope{confidence}"),
+            text: format!("slope, {}{confidence}", unit.unwrap_or_default()),
         });
     }
     if trend.budget.is_some() {
@@ -334,20 +338,7 @@ impl<'a> Trend<'a> {
         if let Some([_, estimate, _]) = self.slope {
             let end = self.at_end(estimate);
             plot.straight("fit", self.start(), end);
-            plot.end_label("fit", end.1, self.rate(estimate));
-        }
-    }
-
-    /// `+1.5 MiB/day`; bytes a cycle where there is no time.
-    fn rate(&self, per_step: f64) -> String {
-        let sign = if per_step > 0.0 { "+" } else { "" };
-        let value = self.finding.and_then(|finding| finding.value.as_ref());
-        match (self.finding, value) {
-            (Some(finding), Some(value)) if finding.per_step.is_some() => {
-                let unit = Unit::of(&finding.unit, std::iter::once(value.estimate));
-                format!("{sign}{}", unit.show(value.estimate))
-            }
-            _ => format!("{sign}{}", figure::bytes(per_step)),
+            plot.end_label("fit", end.1, "slope");
         }
     }
 
