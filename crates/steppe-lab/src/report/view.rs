@@ -166,10 +166,23 @@ impl View {
 
 impl Answer {
     /// A figure that nothing was asked of is no success.
-    fn of_finding(finding: &Finding) -> Self {
+    pub(super) fn of_finding(finding: &Finding) -> Self {
         let is_judged = finding.limit.is_some() || finding.outcome.exit_code() != 0;
         if is_judged {
             Self::of(finding.outcome)
+        } else {
+            Self::told()
+        }
+    }
+
+    /// Nor is a variant of which nothing was asked, as in a comparison.
+    fn of_variant(verdict: &VariantVerdict) -> Self {
+        let is_judged = verdict
+            .findings
+            .iter()
+            .any(|finding| finding.limit.is_some());
+        if is_judged || verdict.outcome.exit_code() != 0 || !verdict.leaks.is_empty() {
+            Self::of(verdict.outcome)
         } else {
             Self::told()
         }
@@ -277,7 +290,7 @@ impl VariantView {
         let lost_bytes = total(verdict.leaks.iter().map(|leak| leak.bytes));
         Self {
             name: verdict.name.clone(),
-            answer: Answer::of(verdict.outcome),
+            answer: Answer::of_variant(verdict),
             expected: verdict.expect.map(|word| Expected {
                 word: word.to_string(),
                 is_met: verdict.is_as_expected(),

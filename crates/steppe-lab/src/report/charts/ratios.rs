@@ -2,13 +2,14 @@
 //!
 //! Half and double are equally far from 1. Everything right of 1 is worse for the second variant.
 
-use crate::record::{Finding, Interval, Outcome, Verdict};
+use crate::record::{Finding, Interval, Verdict};
 
 use super::super::escape;
 use super::super::figure;
 use super::super::metric;
 use super::super::plot::{Axis, Frame, Plot, WIDTH};
 use super::super::scale::{Domain, Quantity, Spread};
+use super::super::view::Answer;
 use super::{Chart, KeyEntry};
 
 /// A row: a line of text and the interval under it.
@@ -75,8 +76,9 @@ fn draw(plot: &mut Plot, finding: &Finding, ratio: &Interval, top: f64) {
     let line_y = plot.y().place(top) + 32.0;
     let name = metric::label(&finding.metric);
     plot.text("label ink", (frame.left, text_y), name);
-    let figures = format!("{} {}", figure::number(ratio.estimate), finding.outcome);
-    let class = format!("label end {}", tone(finding.outcome));
+    let answer = Answer::of_finding(finding);
+    let figures = format!("{} {}", figure::number(ratio.estimate), answer.word);
+    let class = format!("label end {}", answer.tone);
     plot.text(&class, (frame.right_edge(), text_y), &figures);
     let place = |value: f64| plot.x().place(value);
     let (lower, middle, upper) = (
@@ -89,7 +91,7 @@ fn draw(plot: &mut Plot, finding: &Finding, ratio: &Interval, top: f64) {
         "<g class=\"{}\"><title>{told}</title>\
          <path class=\"mark interval\" d=\"M{lower:.1} {line_y:.1}H{upper:.1}\"/>\
          <circle class=\"mark point\" cx=\"{middle:.1}\" cy=\"{line_y:.1}\" r=\"4.5\"/></g>",
-        tone(finding.outcome)
+        answer.tone
     );
     if let Some(limit) = finding.limit.filter(|limit| *limit > 0.0) {
         let at = place(limit);
@@ -118,12 +120,4 @@ fn key(rows: &[(&Finding, Interval)]) -> Vec<KeyEntry> {
         });
     }
     key
-}
-
-fn tone(word: Outcome) -> &'static str {
-    match word.exit_code() {
-        0 => "good",
-        3 => "warn",
-        _ => "bad",
-    }
 }
