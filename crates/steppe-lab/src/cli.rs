@@ -5,6 +5,7 @@
 //! anything, which is the library's.
 
 mod runs;
+mod try_out;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::scenario::Scenario;
 use crate::{doctor, watch};
 
 use runs::RunArguments;
+use try_out::TryArguments;
 
 /// Soaks any server, and says whether its memory stays flat.
 #[derive(Debug, Parser)]
@@ -46,6 +48,11 @@ enum Command {
         /// The scenario
         file: PathBuf,
     },
+    /// Start a program, find out where it listens, drive it for a minute, and say what that tells
+    #[command(
+        after_help = "Examples:\n  steppe-lab try -- node app.js\n  steppe-lab try --for 5m --path /api/health --save soak.toml -- ./server --port 8080"
+    )]
+    Try(TryArguments),
     /// Drive a server epoch after epoch, and judge how its memory grows
     #[command(
         after_help = "Examples:\n  steppe-lab soak scenarios/nginx.toml\n  steppe-lab soak soak.toml -o runs/tuesday && echo flat"
@@ -142,6 +149,7 @@ pub fn main() -> ExitCode {
     let code = match Arguments::parse().command {
         Command::Doctor { json } => doctor(json),
         Command::Check { file } => check(&file),
+        Command::Try(arguments) => try_out::run(&arguments),
         Command::Soak(arguments) => runs::run(RunKind::Soak, &arguments),
         Command::Cycle(arguments) => runs::run(RunKind::Cycle, &arguments),
         Command::Ab(arguments) => runs::run(RunKind::Ab, &arguments),
@@ -268,6 +276,11 @@ fn explain(folder: &Path, metric: &str) -> u8 {
 /// A pipe that nobody reads any more ends the program's interest, not with a panic.
 fn say(text: &str) {
     _ = writeln!(io::stdout(), "{text}");
+}
+
+/// Says what is wrong where there is no error to tell it.
+fn complain(text: &str) {
+    _ = writeln!(io::stderr(), "error: {text}");
 }
 
 /// Says an error with its causes; the exit code of a wrong call.

@@ -280,3 +280,12 @@ pub const WATCH_INTERVAL_MIN: Duration = Duration::from_millis(50);
 pub const COUNT_MAX: u64 = 1 << 32;
 /// Per cent of failed operations that a scenario without a budget for errors may have.
 pub const ERRORS_SHARE_MAX: u64 = 1;
+
+/// How long `try` waits until a program listens and answers, and then until it has ended.
+pub const TRY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it looks.
+pub const TRY_POLL: Duration = Duration::from_millis(100);
+
+/// How long it waits for an answer of one port.
+pub const TRY_ANSWER: Duration = Duration::from_secs(2);

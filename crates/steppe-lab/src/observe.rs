@@ -12,6 +12,7 @@
 pub(crate) mod capability;
 pub mod cgroup;
 mod handles;
+mod listening;
 mod perf;
 mod proc_file;
 mod sockets;
@@ -37,6 +38,7 @@ use switches::SwitchTally;
 use tree::Tree;
 
 pub use handles::Handles;
+pub use listening::listening_ports;
 pub use sockets::{Sockets, TcpState};
 
 /// What to look at beside what costs nothing.

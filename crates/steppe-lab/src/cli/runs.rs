@@ -22,15 +22,31 @@ use crate::scenario::Scenario;
 pub(super) struct RunArguments {
     /// The scenario
     file: PathBuf,
-    /// Folder for everything that is seen [default: lab-runs/NAME-TIME]
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
     /// Another seed than the scenario's, for the order of runs and the loads
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where a run goes, and what is said meanwhile.
+#[derive(Debug, Args)]
+pub(super) struct Output {
+    /// Folder for everything that is seen [default: lab-runs/NAME-TIME]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
     /// No progress
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// What is to be run and judged.
+pub(super) struct Task<'a> {
+    pub(super) kind: RunKind,
+    pub(super) scenario: Scenario,
+    pub(super) text: &'a str,
+    pub(super) path: &'a Path,
+    pub(super) output: &'a Output,
 }
 
 pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
@@ -39,22 +55,40 @@ pub(super) fn run(kind: RunKind, arguments: &RunArguments) -> u8 {
         Err(code) => return code,
     };
     scenario.seed = arguments.seed.unwrap_or(scenario.seed);
+    judge(Task {
+        kind,
+        scenario,
+        text: &text,
+        path: &arguments.file,
+        output: &arguments.output,
+    })
+}
+
+/// Runs a scenario, writes the reports, and says the verdict.
+pub(super) fn judge(task: Task<'_>) -> u8 {
+    let Task {
+        kind,
+        scenario,
+        text,
+        path,
+        output,
+    } = task;
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&is_over)) {
             return failed(&error);
         }
     }
-    let folder = arguments
+    let folder = output
         .output
         .clone()
         .unwrap_or_else(|| default_folder(&scenario.name));
     let command: Vec<String> = std::env::args().collect();
-    let progress = progress(arguments.quiet);
+    let progress = progress(output.quiet);
     let verdict = run_scenario(RunRequest {
         scenario: &scenario,
-        path: &arguments.file,
-        text: &text,
+        path,
+        text,
         kind,
         folder: &folder,
         command: &command,

@@ -8,6 +8,7 @@ use crate::limits;
 use crate::record::{Manifest, VariantVerdict, Verdict};
 
 use super::escape;
+use super::figure::Unit;
 use super::view::{self, FindingView};
 
 /// Whether the terminal is told to show colors.
@@ -78,6 +79,7 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
     text.push('\n');
     for variant in &verdict.variants {
         push_unremarkable(text, variant);
+        push_detectable(text, variant);
     }
     let of_variants = verdict.variants.iter().flat_map(|variant| {
         let findings = variant.findings.iter();
@@ -93,6 +95,23 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
             text.push_str(&format!("{}\n", escape::terminal(&line)));
         }
     }
+}
+
+/// What less than that grew was not to be seen.
+fn push_detectable(text: &mut String, variant: &VariantVerdict) {
+    let mut findings = variant.findings.iter();
+    let Some(finding) = findings.find(|finding| finding.metric == "rss_growth") else {
+        return;
+    };
+    let Some(least) = finding.detectable.filter(|least| least.is_finite()) else {
+        return;
+    };
+    let least = Unit::of(&finding.unit, std::iter::once(least)).show(least);
+    let line = format!(
+        "{}: the least growth that this run could have seen is {least}",
+        variant.name
+    );
+    text.push_str(&format!("{}\n", escape::terminal(&line)));
 }
 
 /// Series that keep within what they may change by, in a line.

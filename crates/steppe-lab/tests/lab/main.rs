@@ -8,3 +8,4 @@ mod memory;
 mod sickness;
 #[path = "../support/skip.rs"]
 mod skip;
+mod try_out;
