@@ -289,3 +289,12 @@ pub const TRY_POLL: Duration = Duration::from_millis(100);
 
 /// How long it waits for an answer of one port.
 pub const TRY_ANSWER: Duration = Duration::from_secs(2);
+
+/// Places that are remembered early and late in a run: some 100 bytes each.
+pub const PLACES_MAX: usize = 4_096;
+
+/// Open files and TCP sockets that are looked at for them.
+pub const PLACES_FILES_MAX: usize = 65_536;
+
+/// Places that a note on growth names.
+pub const PLACES_TOLD: usize = 10;

@@ -14,6 +14,7 @@ pub mod cgroup;
 mod handles;
 mod listening;
 mod perf;
+mod places;
 mod proc_file;
 mod sockets;
 mod stat;
@@ -39,6 +40,7 @@ use tree::Tree;
 
 pub use handles::Handles;
 pub use listening::listening_ports;
+pub use places::{Place as GrowthPlace, Places, Unit as PlaceUnit, grown};
 pub use sockets::{Sockets, TcpState};
 
 /// What to look at beside what costs nothing.
@@ -288,6 +290,13 @@ impl Observer {
         slow.hwm_bytes = slow.hwm_bytes.map(|it| it.max(self.highest_rss_bytes));
         slow.cost = thread_cpu_time().saturating_sub(start);
         slow
+    }
+
+    /// Where memory and open files are. Only for moments without load, and seldom: it reads every
+    /// mapping.
+    pub fn places(&mut self) -> Places {
+        self.tree.look(&mut self.reader);
+        places::places(self.tree.living())
     }
 
     /// What memory is made of. Only for moments without load: it holds the target's memory lock,

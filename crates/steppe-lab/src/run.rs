@@ -6,6 +6,7 @@
 mod control;
 mod data_quality;
 mod environment;
+mod growth_places;
 mod leaks;
 mod manifest;
 mod mask;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::control::{Control, Machine};
 use crate::limits::SAMPLES_HELD_MAX;
-use crate::observe::{ObserveError, Observer, Quiet, Slow, Wanted, thread_cpu_time};
+use crate::observe::{ObserveError, Observer, Places, Quiet, Slow, Wanted, thread_cpu_time};
 use crate::record::{Capability, Sample};
 use crate::scenario::Sampling;
 
@@ -30,6 +30,8 @@ pub(super) struct Look {
     pub(super) slow: Slow,
     /// Only of a quiet moment.
     pub(super) quiet: Option<Quiet>,
+    /// Only where they were asked for.
+    pub(super) places: Places,
     /// Since the last look that began an epoch.
     pub(super) machine: Machine,
     /// Since the last look.
@@ -42,6 +44,7 @@ enum Ask {
     Begin,
     Now,
     Quiet,
+    Places,
 }
 
 pub(super) struct Sampler {
@@ -87,6 +90,11 @@ impl Sampler {
     /// A look in a quiet moment.
     pub(super) fn quiet(&self) -> Look {
         self.ask(Ask::Quiet)
+    }
+
+    /// Where memory and open files are, in a quiet moment.
+    pub(super) fn places(&self) -> Places {
+        self.ask(Ask::Places).places
     }
 
     fn ask(&self, ask: Ask) -> Look {
@@ -170,6 +178,11 @@ impl Watch {
                 look.slow.cgroup = self.observer.charge();
                 look.quiet = Some(quiet);
                 self.keep(|sample| sample.rss_bytes = quiet.rss_bytes);
+            }
+            Ask::Places => {
+                look.places = self.observer.places();
+                // Samples wait for the look that takes them.
+                return look;
             }
             Ask::Begin | Ask::Now => {
                 if ask == Ask::Begin {

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 
 use super::data_quality::DataQuality;
 use super::environment::{Environment, Failure, RunSpec};
+use super::growth_places::GrowthPlaces;
 use super::plan::{Plan, Step};
 use super::point::{self, Snapshots};
 use super::sampler::{Sampler, Subject};
@@ -34,6 +35,7 @@ pub(super) fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
         run_latency: BTreeMap::new(),
         problems: Vec::new(),
         quality: DataQuality::default(),
+        places: GrowthPlaces::default(),
         sampler_cpu: Duration::ZERO,
         limit_bytes: None,
         done: 0,
@@ -58,6 +60,7 @@ struct Session<'a> {
     run_latency: RunLatency,
     problems: Vec<Problem>,
     quality: DataQuality,
+    places: GrowthPlaces,
     sampler_cpu: Duration,
     limit_bytes: Option<u64>,
     /// Steps that are over.
@@ -330,6 +333,7 @@ impl Session<'_> {
         let quiet = running.sampler.quiet();
         let live = self.request.scenario.target.live_bytes.as_ref();
         let live_bytes = live.and_then(|live| self.client.live_bytes(live, LIVE_PATIENCE).ok());
+        self.note_places(running, number);
         let loads = running.driver.take();
         let looks = Snapshots {
             before,
@@ -347,6 +351,21 @@ impl Session<'_> {
     }
 
     /// Until the time is over, or until command loads are.
+    /// Where memory and files are, at the first epoch that counts and at the last.
+    fn note_places(&mut self, running: &Running, number: usize) {
+        let steps = &self.plan.steps;
+        let first = steps.iter().position(|step| !step.warmup);
+        if self.plan.ab.is_some() {
+            return;
+        }
+        if first == Some(number) {
+            self.places
+                .early(&running.variant, running.sampler.places());
+        } else if number + 1 == steps.len() {
+            self.places.late(&running.variant, running.sampler.places());
+        }
+    }
+
     fn wait_for_load(
         &self,
         running: &mut Running,
@@ -491,7 +510,7 @@ impl Session<'_> {
             seed: self.request.scenario.seed,
         };
         let kind = self.request.kind;
-        let (variants, comparisons) = match &self.plan.ab {
+        let (mut variants, comparisons) = match &self.plan.ab {
             Some(plan) => {
                 let names = (
                     self.plan.variants[0].0.as_str(),
@@ -514,6 +533,9 @@ impl Session<'_> {
                 )
             }
         };
+        for variant in &mut variants {
+            self.places.tell(variant);
+        }
         manifest::finish(&mut self.manifest, self.sampler_cpu, complete);
         let verdict = judge::whole(kind, complete, variants, comparisons, self.problems);
         self.folder

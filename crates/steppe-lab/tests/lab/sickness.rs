@@ -59,6 +59,8 @@ fn descriptors_that_stay_open_are_found_and_when_they_run_out() {
         headline.contains("the soonest limit is that of open_files, in "),
         "{headline}"
     );
+    let notes = finding(&run.1, "open_files_growth")["notes"].to_string();
+    assert!(notes.contains("× /dev/null of lab-sick (pid "), "{notes}");
 }
 
 /// Every sixth epoch, as every fifteenth of a second in two minutes.
@@ -88,7 +90,10 @@ fn latency_that_doubles_is_found() {
 /// What lies in memory and is in no process's own: seen where the target has a control group.
 #[test]
 fn a_memfd_that_is_not_mapped_is_found() {
-    found(&soak("memfd", 6, ""), "cgroup_growth");
+    let run = soak("memfd", 6, "");
+    found(&run, "cgroup_growth");
+    let notes = finding(&run.1, "cgroup_growth")["notes"].to_string();
+    assert!(notes.contains("/memfd:left of lab-sick (pid "), "{notes}");
 }
 
 #[test]

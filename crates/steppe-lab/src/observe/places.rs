@@ -1,0 +1,280 @@
+//! Where memory and descriptors are: by process, and by mapping, file or peer.
+//!
+//! Taken twice a run, early and late, in quiet moments: the difference says where something grew. It
+//! reads `smaps` line by line, so that a process of many mappings costs no memory here. Leaves out
+//! whose code it was that allocated; that is the target's own profile to tell.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use procfs::net::{TcpNetEntry, TcpState};
+
+use crate::limits::{PLACES_FILES_MAX, PLACES_MAX};
+
+/// What is counted at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    /// Of memory, shared pages by share.
+    Bytes,
+    /// Open files.
+    Files,
+}
+
+/// A place and who has it, such as `anonymous memory of node (pid 4711)`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// What is counted.
+    pub unit: Unit,
+    /// For people.
+    pub name: String,
+}
+
+/// How much is at each place. Beyond [`PLACES_MAX`] of them, the rest is left out.
+pub type Places = BTreeMap<Place, u64>;
+
+/// Looks at some processes.
+pub(super) fn places(processes: impl Iterator<Item = u32>) -> Places {
+    let mut places = Places::new();
+    let peers = peers();
+    for pid in processes {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let whose = format!("{} (pid {pid})", name.trim_end());
+        if let Ok(file) = File::open(format!("/proc/{pid}/smaps")) {
+            let each = |kind: &str, bytes| {
+                add(
+                    &mut places,
+                    Unit::Bytes,
+                    format!("{kind} of {whose}"),
+                    bytes,
+                );
+            };
+            mappings(BufReader::new(file), each);
+        }
+        files(pid, &whose, &peers, &mut places);
+    }
+    tmpfs(&mut places);
+    places
+}
+
+/// What grew between two looks, most first: memory by bytes, files by number.
+pub fn grown(early: &Places, late: &Places, unit: Unit) -> Vec<(String, u64)> {
+    let of_unit = late.iter().filter(|(place, _)| place.unit == unit);
+    let mut grown: Vec<(String, u64)> = of_unit
+        .filter_map(|(place, now)| {
+            let before = early.get(place).copied().unwrap_or_default();
+            Some((place.name.clone(), now.checked_sub(before)?))
+        })
+        .filter(|(_, more)| *more > 0)
+        .collect();
+    grown.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    grown
+}
+
+fn add(places: &mut Places, unit: Unit, name: String, amount: u64) {
+    let place = Place { unit, name };
+    if places.len() < PLACES_MAX || places.contains_key(&place) {
+        *places.entry(place).or_default() += amount;
+    }
+}
+
+/// Hands over what each mapping is and how much of it is resident or swapped, in bytes.
+fn mappings(mut smaps: impl BufRead, mut each: impl FnMut(&str, u64)) {
+    let (mut line, mut kind, mut kib) = (String::new(), String::new(), 0_u64);
+    let mut hand_over = |kind: &str, kib: &mut u64| {
+        if *kib > 0 {
+            each(kind, std::mem::take(kib).saturating_mul(1024));
+        }
+    };
+    while smaps.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+        if let Some(value) = line
+            .strip_prefix("Pss:")
+            .or_else(|| line.strip_prefix("SwapPss:"))
+        {
+            let value = value.trim().strip_suffix(" kB").unwrap_or_default();
+            kib = kib.saturating_add(value.parse().unwrap_or_default());
+        } else if line
+            .starts_with(|first: char| first.is_ascii_digit() || first.is_ascii_lowercase())
+        {
+            hand_over(&kind, &mut kib);
+            kind = kind_of(&line);
+        }
+        line.clear();
+    }
+    hand_over(&kind, &mut kib);
+}
+
+/// Of the first line of a mapping: `START-END PERMISSIONS OFFSET DEVICE INODE PATH`.
+fn kind_of(line: &str) -> String {
+    let mut rest = line.trim_end();
+    for _ in 0..5 {
+        rest = rest
+            .split_once(' ')
+            .map_or("", |(_, rest)| rest.trim_start());
+    }
+    match rest {
+        "" => "anonymous memory".to_owned(),
+        "[heap]" => "the heap (brk)".to_owned(),
+        "[stack]" => "the main thread's stack".to_owned(),
+        other => pattern(other),
+    }
+}
+
+/// A name whose numbers are left out, so that a thousand files of one kind are one place.
+fn pattern(name: &str) -> String {
+    let mut pattern = String::new();
+    for part in name.trim_end_matches(" (deleted)").chars() {
+        if !part.is_ascii_digit() {
+            pattern.push(part);
+        } else if !pattern.ends_with('N') {
+            pattern.push('N');
+        }
+    }
+    pattern
+}
+
+fn files(pid: u32, whose: &str, peers: &BTreeMap<u64, String>, places: &mut Places) {
+    let folder = format!("/proc/{pid}/fd");
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    for entry in entries.take(PLACES_FILES_MAX) {
+        let path = entry.path();
+        let Ok(link) = fs::read_link(&path) else {
+            continue;
+        };
+        let link = link.to_string_lossy();
+        let kind = match socket(&link).map(|inode| peers.get(&inode)) {
+            Some(Some(peer)) => peer.clone(),
+            Some(None) => "socket that is not TCP".to_owned(),
+            None if link.starts_with("pipe:") => "pipe".to_owned(),
+            None => pattern(&link),
+        };
+        add(places, Unit::Files, format!("{kind} of {whose}"), 1);
+        if link.starts_with("/memfd:") {
+            add(
+                places,
+                Unit::Bytes,
+                format!("{kind} of {whose}"),
+                stored(&path),
+            );
+        }
+    }
+}
+
+/// What a file in memory holds, in bytes.
+fn stored(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.blocks().saturating_mul(512))
+}
+
+fn socket(link: &str) -> Option<u64> {
+    let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?;
+    inode.parse().ok()
+}
+
+/// What TCP sockets are connected to, by inode. A server's port stands for all of its clients.
+fn peers() -> BTreeMap<u64, String> {
+    let tables = [procfs::net::tcp(), procfs::net::tcp6()];
+    let entries: Vec<TcpNetEntry> = tables.into_iter().flatten().flatten().collect();
+    let listening: Vec<u16> = entries
+        .iter()
+        .filter(|entry| entry.state == TcpState::Listen)
+        .map(|entry| entry.local_address.port())
+        .collect();
+    let told = |entry: &TcpNetEntry| {
+        let port = entry.local_address.port();
+        let state = format!("{:?}", entry.state);
+        match entry.state {
+            TcpState::Listen => format!("listening TCP socket at port {port}"),
+            _ if listening.contains(&port) => {
+                format!("TCP socket of clients at port {port} ({state})")
+            }
+            _ => format!("TCP socket to {} ({state})", entry.remote_address),
+        }
+    };
+    entries
+        .iter()
+        .take(PLACES_FILES_MAX)
+        .map(|entry| (entry.inode, told(entry)))
+        .collect()
+}
+
+/// Files that lie in memory, open or not, by file system: everybody's, since nothing tells whose.
+fn tmpfs(places: &mut Places) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    for line in mounts.lines() {
+        let mut fields = line.split(' ');
+        let (_, folder, kind) = (fields.next(), fields.next(), fields.next());
+        let (Some(folder), Some("tmpfs")) = (folder, kind) else {
+            continue;
+        };
+        if let Ok(system) = rustix::fs::statvfs(folder) {
+            let used = system.f_blocks.saturating_sub(system.f_bfree);
+            let bytes = used.saturating_mul(system.f_frsize);
+            add(
+                places,
+                Unit::Bytes,
+                format!("files in {folder} (tmpfs)"),
+                bytes,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_told_apart() {
+        let smaps = "55d0-55d1 rw-p 00000000 00:00 0                          [heap]\n\
+                     Rss:                 100 kB\nPss:                  96 kB\nPss_Dirty: 90 kB\n\
+                     SwapPss:               4 kB\nVmFlags: rd wr\n\
+                     7f00-7f01 rw-p 00000000 00:00 0 \nPss:                   8 kB\n\
+                     7f02-7f03 rw-s 00000000 00:01 77      /memfd:ring 12 (deleted)\nPss: 4 kB\n\
+                     7f04-7f05 r--p 00000000 00:01 78      /usr/lib/none.so\nPss: 0 kB\n";
+        let mut found = Vec::new();
+        mappings(smaps.as_bytes(), |kind, bytes| {
+            found.push((kind.to_owned(), bytes));
+        });
+        let place = |name: &str, kib: u64| (name.to_owned(), kib * 1024);
+        let wanted = [
+            place("the heap (brk)", 100),
+            place("anonymous memory", 8),
+            place("/memfd:ring N", 4),
+        ];
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn what_grew_is_told_most_first() {
+        let place = |name: &str| Place {
+            unit: Unit::Files,
+            name: name.to_owned(),
+        };
+        let early = Places::from([(place("a"), 5), (place("b"), 1), (place("c"), 9)]);
+        let late = Places::from([
+            (place("a"), 7),
+            (place("b"), 9),
+            (place("c"), 2),
+            (place("d"), 1),
+        ]);
+        let told = |name: &str, more| (name.to_owned(), more);
+        assert_eq!(
+            grown(&early, &late, Unit::Files),
+            [told("b", 8), told("a", 2), told("d", 1)]
+        );
+        assert!(grown(&early, &late, Unit::Bytes).is_empty());
+    }
+
+    #[test]
+    fn this_process_has_places() {
+        let places = places(std::iter::once(std::process::id()));
+        let has = |unit, part: &str| {
+            let mut all = places.keys();
+            all.any(|place| place.unit == unit && place.name.contains(part))
+        };
+        assert!(has(Unit::Bytes, "anonymous memory of "), "{places:?}");
+        assert!(has(Unit::Files, &format!("(pid {})", std::process::id())));
+    }
+}
