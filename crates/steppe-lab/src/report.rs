@@ -21,6 +21,7 @@ mod terminal;
 mod text_plot;
 mod thin;
 mod tracks;
+mod unjudged;
 mod view;
 
 use std::path::{Path, PathBuf};

@@ -108,7 +108,7 @@ fn summary_of_a_run_that_was_killed() {
     expect![[r#"
         ### ⚠️ NO VERDICT: killed
 
-        The run ended before it could be judged; what it had measured is below. **Incomplete.**
+        The run ended before it could be judged; it had measured nothing. **Incomplete.**
 
         soak, 2026-01-17T09:30:00Z
     "#]]

@@ -14,6 +14,7 @@ use crate::record::{
 use super::figure;
 use super::metric;
 use super::tracks::{self, is_start};
+use super::unjudged::{self, SeriesView};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -38,6 +39,8 @@ pub(super) struct View {
     pub(super) scenario_text: String,
     pub(super) started: String,
     pub(super) has_epochs: bool,
+    /// Of a run without a verdict.
+    pub(super) series: Vec<SeriesView>,
 }
 
 /// A word, how good it is, and a sign for those who don't see colors.
@@ -142,7 +145,7 @@ impl View {
             name: manifest.scenario_name.clone(),
             kind: kind(manifest.kind),
             answer: verdict.map_or_else(Answer::none, |verdict| Answer::of(verdict.outcome)),
-            headline: headline(verdict),
+            headline: headline(run),
             exit_code: verdict.map(|verdict| verdict.exit_code),
             labels: labels(manifest, verdict),
             problems: verdict.map_or_else(Vec::new, |verdict| problems(&verdict.problems)),
@@ -160,6 +163,7 @@ impl View {
             scenario_text: manifest.scenario_text.clone(),
             started: manifest.started.clone(),
             has_epochs: !run.epochs.is_empty(),
+            series: unjudged::series(run),
         }
     }
 }
@@ -223,11 +227,16 @@ impl Answer {
     }
 }
 
-fn headline(verdict: Option<&Verdict>) -> String {
-    verdict.map_or_else(
-        || "The run ended before it could be judged; what it had measured is below.".to_owned(),
-        |verdict| verdict.headline.clone(),
-    )
+fn headline(run: &LoadedRun) -> String {
+    match &run.verdict {
+        Some(verdict) => verdict.headline.clone(),
+        None if run.epochs.is_empty() => {
+            "The run ended before it could be judged; it had measured nothing.".to_owned()
+        }
+        None => {
+            "The run ended before it could be judged; what it had measured is below.".to_owned()
+        }
+    }
 }
 
 pub(super) fn kind(kind: RunKind) -> &'static str {
