@@ -1,9 +1,11 @@
 //! Processes that a run starts: the target, services beside it.
 //!
 //! Invariant: what was started is gone when its [`Process`] is dropped, with everything that it
-//! started in its process group. Left out: looking at them, which is `observe`'s.
+//! started in its process group; when the lab itself is killed, its [`Guard`] does that. Left out:
+//! looking at them, which is `observe`'s.
 
 mod ask;
+mod guard;
 mod ready;
 
 use std::fs::{File, OpenOptions};
@@ -21,12 +23,15 @@ use crate::limits::LOG_TAIL_BYTES;
 use crate::scenario::Program;
 
 pub use ask::{AskError, MetricClient};
+pub use guard::Guard;
 pub use ready::{NotReady, is_taken, wait_until_ready};
 
 /// A process that was started, with its output in a file.
 pub struct Process {
     name: String,
     child: Child,
+    /// Until it is reaped: after that its number may be somebody else's.
+    guard: Option<Guard>,
     log: PathBuf,
     ended: Option<ExitStatus>,
 }
@@ -59,6 +64,14 @@ pub enum StartError {
     /// The library to preload is not there.
     #[error("can't preload {0}: there is no such file")]
     Preload(PathBuf),
+    /// Nobody would end it if the lab were killed.
+    #[error("can't start the shell that ends {name} with the lab: {source}")]
+    Guard {
+        /// As the scenario calls it.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The program could not be run.
     #[error("can't start {name}: {program}: {source}")]
     Spawn {
@@ -106,13 +119,23 @@ impl Process {
         if executable(&launch.program).is_none() {
             return Err(not_started(io::ErrorKind::NotFound.into()));
         }
+        let no_guard = |source| StartError::Guard {
+            name: launch.name.to_owned(),
+            source,
+        };
+        let mut guard = Guard::start(launch.group).map_err(no_guard)?;
         let child = command.spawn().map_err(not_started)?;
-        Ok(Self {
+        let mut process = Self {
             name: launch.name.to_owned(),
             child,
+            guard: None,
             log: log.to_owned(),
             ended: None,
-        })
+        };
+        // Without its guard it is not to run: what is dropped here is ended.
+        guard.watch(process.id()).map_err(no_guard)?;
+        process.guard = Some(guard);
+        Ok(process)
     }
 
     /// As the scenario calls it.
@@ -192,6 +215,7 @@ impl Process {
     }
 
     fn wait(&mut self) -> ExitStatus {
+        self.guard = None;
         let status = self
             .child
             .wait()

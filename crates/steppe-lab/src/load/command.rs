@@ -36,6 +36,7 @@ use crate::limits::{
     COMMAND_SAID_BYTES_MAX, ORDERS_MAX,
 };
 use crate::scenario::{CommandLoad, Load, Pace, Program};
+use crate::target::Guard;
 use line::{Lines, Message, Mistake};
 
 /// A command load and the thread that watches over its program.
@@ -78,6 +79,8 @@ struct Watcher {
 /// A program that runs.
 struct Running {
     child: Child,
+    /// Until it is reaped.
+    guard: Option<Guard>,
     pid: Pid,
     /// `None`: it was closed.
     stdout: Option<pipe::Receiver>,
@@ -275,7 +278,8 @@ impl Watcher {
         if let Some(folder) = &self.program.cwd {
             command.current_dir(folder);
         }
-        Running::new(command.spawn()?, log_start)
+        let guard = Guard::start(None)?;
+        Running::new(command.spawn()?, guard, log_start)
     }
 
     /// Waits for the program's end, and takes what it says. True: the driver is gone.
@@ -361,14 +365,16 @@ impl Watcher {
 }
 
 impl Running {
-    fn new(mut child: Child, log_start: u64) -> io::Result<Self> {
+    fn new(mut child: Child, mut guard: Guard, log_start: u64) -> io::Result<Self> {
         let gone = || io::Error::other("it has no process id");
         let id = i32::try_from(child.id()).map_err(|_| gone())?;
         let pid = Pid::from_raw(id).ok_or_else(gone)?;
         let stdout = child.stdout.take().map(OwnedFd::from);
         let stdout = stdout.map(pipe::Receiver::from_owned_fd).transpose()?;
+        guard.watch(child.id())?;
         Ok(Self {
             child,
+            guard: Some(guard),
             pid,
             stdout,
             lines: Lines::default(),
@@ -458,6 +464,7 @@ impl Running {
             Ok(None) => None,
             Ok(Some(_)) => {
                 self.signal(Signal::KILL);
+                self.guard = None;
                 Some(self.child.wait())
             }
             Err(error) => Some(Err(error.into())),

@@ -134,14 +134,8 @@ fn a_daemon_is_not_left_behind() {
         .run(&["soak", "soak.toml", "-o", "run"]);
     said.ended_with(4).says("target ended during the run");
     // Found by its control group; where none may be made there is nothing to find it by.
-    let groups = lab.run(&["doctor", "--json"]).out;
-    let groups: serde_json::Value = serde_json::from_str(&groups).expect("JSON");
-    let list = groups["capabilities"].as_array().expect("a list");
-    let has_group = list
-        .iter()
-        .any(|it| it["name"] == "cgroup" && it["available"] == true);
     let lives = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
-    assert!(!(has_group && lives), "the daemon lives");
+    assert!(!(has_group(&lab) && lives), "the daemon lives");
 }
 
 #[test]
@@ -210,4 +204,85 @@ fn ctrl_c_reports_what_it_has() {
             "{report}"
         );
     }
+}
+
+/// Whether a process runs: what was killed and not waited for has no files any more.
+fn runs(pid: &str) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/fd/0")).exists()
+}
+
+/// Returns once something is so. What is waited for comes in a moment, or never.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_lab_that_is_killed_takes_everybody_along_and_leaves_a_report() {
+    let _alone = alone();
+    let lab = Lab::new("killed");
+    let (program, port) = (program("steady"), free_port());
+    lab.write(
+        "server.sh",
+        &format!(
+            "{program} 127.0.0.1:{port} &\nworker=$!\nsetsid sleep 1000 &\n\
+             echo $$ $worker $! > pids\nwait\n"
+        ),
+    );
+    lab.write("origin.sh", "echo $$ > origin\nexec sleep 1000\n");
+    let text = format!(
+        "[target]\ncmd = [\"sh\", \"server.sh\"]\nready = \"tcp://127.0.0.1:{port}\"\n\
+         [[service]]\nname = \"origin\"\ncmd = [\"sh\", \"origin.sh\"]\n\
+         [[load]]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/\"\n{LOAD}\n{}",
+        EPOCHS.replace("count = 20", "count = 2000")
+    );
+    lab.write("soak.toml", &text);
+    let mut child = lab.spawn(&["soak", "soak.toml", "-o", "run"]);
+    let rows = lab.folder.join("run/epochs.csv");
+    let count = || std::fs::read_to_string(&rows).map_or(0, |text| text.lines().count());
+    wait_until("no epochs", || count() >= 8);
+    let started = lab.read("pids");
+    let [target, worker, daemon] = started.split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{started}");
+    };
+    let service = lab.read("origin");
+    let service = service.trim();
+    for pid in [target, worker, daemon, service] {
+        assert!(runs(pid), "{pid} does not run");
+    }
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("it runs");
+    child.wait().expect("it ends");
+    for pid in [target, worker, service] {
+        wait_until("somebody was left", || !runs(pid));
+    }
+    // What left its process group is found by its control group only.
+    if has_group(&lab) {
+        wait_until("the daemon was left", || !runs(daemon));
+    } else {
+        _ = Pid::from_raw(daemon.parse().expect("a number"))
+            .map(|pid| kill_process(pid, Signal::KILL));
+    }
+
+    let said = lab.run(&["report", "run"]);
+    said.ended_with(0)
+        .says("The run ended before it could be judged")
+        .says("| default | Memory at rest | ");
+    lab.run(&["report", "run", "--html"]).ended_with(0);
+    let page = lab.read("run/report.html");
+    assert!(page.contains("<svg") && page.contains("Memory at rest"));
+    assert!(page.contains("The run ended before it could be judged"));
+    lab.run(&["explain", "run", "rss_growth"])
+        .ended_with(2)
+        .says("it ended before it could be judged");
+}
+
+fn has_group(lab: &Lab) -> bool {
+    let groups = lab.run(&["doctor", "--json"]).out;
+    let groups: serde_json::Value = serde_json::from_str(&groups).expect("JSON");
+    let list = groups["capabilities"].as_array().expect("a list");
+    list.iter()
+        .any(|it| it["name"] == "cgroup" && it["available"] == true)
 }
