@@ -595,3 +595,26 @@ fn what_is_no_number_is_not_shown_as_one() {
             .contains("broken")
     );
 }
+
+#[test]
+fn a_ratio_without_a_limit_is_measured_and_not_go() {
+    let made = runs::ab();
+    let text = report::explain(&made.run, "rss").unwrap();
+    assert!(text.starts_with("comparison rss: measured\n"), "{text}");
+    assert!(text.contains("no limit is set"), "{text}");
+    assert!(!text.contains("GO"), "{text}");
+    let page = report::html(&made.run, &made.timelines()).unwrap();
+    assert!(page.contains(">1 measured<"), "no ratio that was measured");
+    let junit = report::junit(&made.run).unwrap();
+    let case = junit
+        .split("<testcase")
+        .find(|case| case.contains("name=\"rss\""));
+    let case = case.expect("a case");
+    assert!(case.contains("name=\"word\" value=\"measured\""), "{case}");
+    for text in [report::markdown(&made.run), report::summary(&made.run)] {
+        let text = text.unwrap();
+        let row = text.lines().find(|line| line.contains("| RSS |"));
+        let row = row.expect("a row");
+        assert!(row.contains("measured") && !row.contains("GO"), "{row}");
+    }
+}

@@ -161,7 +161,22 @@ impl Finding {
     /// are many of them.
     pub fn is_unremarkable(&self) -> bool {
         let is_memory = ["rss_growth", "hwm_growth", "live_growth"].contains(&self.metric.as_str());
-        self.is_growth() && !is_memory && self.outcome == Outcome::Stable && self.notes.is_empty()
+        let is_stable = self.is_judged() && self.outcome == Outcome::Stable;
+        self.is_growth() && !is_memory && is_stable && self.notes.is_empty()
+    }
+
+    /// Whether there was something to hold it against. A figure that nothing was asked of is no success.
+    pub fn is_judged(&self) -> bool {
+        self.limit.is_some() || self.outcome.exit_code() != 0
+    }
+
+    /// Its word for people: `measured` where nothing was asked of it.
+    pub fn word(&self) -> String {
+        if self.is_judged() {
+            self.outcome.to_string()
+        } else {
+            "measured".to_owned()
+        }
     }
 
     /// Whether it is about something that grows, or is never freed.

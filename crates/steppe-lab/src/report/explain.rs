@@ -109,7 +109,7 @@ fn head(name: &str, finding: &Finding) -> String {
         "{} {}: {}\n  {}\n",
         escape::terminal(name),
         escape::terminal(&finding.metric),
-        finding.outcome,
+        finding.word(),
         escape::terminal(&finding.text)
     );
     for note in &finding.notes {
@@ -135,7 +135,7 @@ fn rule(finding: &Finding, along: Along) -> String {
         )
         .replace("an cycle", "a cycle");
     }
-    if finding.method == Method::PairedBootstrap {
+    if finding.method == Method::PairedBootstrap && finding.limit.is_some() {
         return format!(
             "the ratio of the second variant to the first, in pairs of fresh processes ({basis})\n  \
              GO: the upper bound is under the limit; NO-GO: the lower is over it; else INCONCLUSIVE"
@@ -281,7 +281,7 @@ fn bar(interval: &Interval, limit: Option<f64>, domain: Domain) -> String {
 fn next(kind: RunKind, finding: &Finding) -> &'static str {
     let is_live = metric::is_named(&finding.metric, "live_growth");
     match finding.outcome {
-        Outcome::Stable | Outcome::Go if finding.limit.is_none() => {
+        Outcome::Stable | Outcome::Go if !finding.is_judged() => {
             "nothing: it was measured, and no limit is set"
         }
         Outcome::Stable | Outcome::Go => "nothing: it keeps its limit",

@@ -233,7 +233,7 @@ fn finding_case(class: &str, finding: &Finding, expectation: Expectation) -> Cas
 fn properties(finding: &Finding) -> Vec<(&'static str, String)> {
     let mut properties = vec![
         ("label", metric::label(&finding.metric).to_owned()),
-        ("word", finding.outcome.to_string()),
+        ("word", finding.word()),
         ("unit", finding.unit.clone()),
     ];
     let mut add = |name, value: Option<f64>| {

@@ -171,11 +171,10 @@ impl View {
 impl Answer {
     /// A figure that nothing was asked of is no success.
     pub(super) fn of_finding(finding: &Finding) -> Self {
-        let is_judged = finding.limit.is_some() || finding.outcome.exit_code() != 0;
-        if is_judged {
+        if finding.is_judged() {
             Self::of(finding.outcome)
         } else {
-            Self::told()
+            Self::told(finding.word())
         }
     }
 
@@ -188,7 +187,16 @@ impl Answer {
         if is_judged || verdict.outcome.exit_code() != 0 || !verdict.leaks.is_empty() {
             Self::of(verdict.outcome)
         } else {
-            Self::told()
+            Self::told("measured".to_owned())
+        }
+    }
+
+    fn told(word: String) -> Self {
+        Self {
+            word,
+            tone: "quiet",
+            sign: "",
+            emoji: "",
         }
     }
 
@@ -205,15 +213,6 @@ impl Answer {
             tone,
             sign,
             emoji,
-        }
-    }
-
-    fn told() -> Self {
-        Self {
-            word: "measured".to_owned(),
-            tone: "quiet",
-            sign: "",
-            emoji: "",
         }
     }
 
