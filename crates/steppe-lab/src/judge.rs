@@ -195,8 +195,29 @@ fn soonest_limit(variants: &[VariantVerdict]) -> Option<String> {
     ))
 }
 
-/// The finding that gave the word.
+/// The gate that gave the word: the one that is the furthest over its limit with confidence, else the
+/// one that comes closest to it.
+fn worst_gate(word: Outcome, comparisons: &[Finding]) -> Option<&Finding> {
+    let gates = comparisons.iter().filter(|it| it.outcome == word);
+    let reach = |finding: &&Finding| {
+        let (limit, value) = (finding.limit?, finding.value);
+        let end = |value: Interval| match word {
+            Outcome::Go => value.upper,
+            _ => value.lower,
+        };
+        // What could not be seen is told where there is nothing else.
+        Some(value.map_or(f64::NEG_INFINITY, |value| end(value) / limit))
+    };
+    let reached = gates.filter_map(|gate| Some((reach(&gate)?, gate)));
+    let worst = reached.reduce(|worst, next| if next.0 > worst.0 { next } else { worst });
+    worst.map(|(_, gate)| gate)
+}
+
+/// The finding that gave the word. Who compares asks about the comparison, before what holds for each.
 fn decided_by(word: Outcome, variants: &[VariantVerdict], comparisons: &[Finding]) -> String {
+    if let Some(gate) = worst_gate(word, comparisons) {
+        return gate.text.clone();
+    }
     let named = |variant: &VariantVerdict, text: &str| {
         let is_one_of_many = variants.len() > 1;
         if is_one_of_many {

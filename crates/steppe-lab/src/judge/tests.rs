@@ -333,6 +333,17 @@ fn pairs_are_judged_by_what_each_run_used() {
     assert_eq!(found[0].outcome, Outcome::NoGo, "{found:#?}");
     let ratio = found[0].value.unwrap().estimate;
     assert!((ratio - 1.148).abs() < 0.01, "{ratio}");
+    // Of two gates that are broken, the one that is broken more; and before what holds for each.
+    let mut milder = found[0].clone();
+    (milder.metric, milder.text) = ("rss".to_owned(), "rss".to_owned());
+    milder.value = Some(super::exactly(1.06));
+    let mut kept = judge(&rows(0, 20, |_| 8 * MIB, None), &budget());
+    kept.outcome = Outcome::NoGo;
+    kept.findings[0].outcome = Outcome::NoGo;
+    let both = vec![milder, found[0].clone()];
+    let verdict = whole(RunKind::Ab, true, vec![kept], both, Vec::new());
+    let said = "cpu_us_per_op is 1.1";
+    assert!(verdict.headline.starts_with(said), "{}", verdict.headline);
     let gate = crate::scenario::AbGate {
         metric: AbMetric::P99,
         limit: 1.0,
