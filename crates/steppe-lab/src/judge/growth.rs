@@ -266,7 +266,7 @@ impl Judge<'_> {
             finding.notes.push(text);
         } else if drift.outcome == Outcome::Inconclusive && drift.rise > allowed {
             finding.notes.push(format!(
-                "it rose by {} {unit} from the first quarter to the last, in steps: watch it for longer",
+                "it rose by {} {unit} from the first quarter to the last: watch it for longer",
                 told(drift.rise)
             ));
         }
