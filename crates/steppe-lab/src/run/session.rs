@@ -579,7 +579,7 @@ pub(super) fn load_failed(failure: &LoadFailure) -> Problem {
 pub(super) fn interrupted() -> Problem {
     Problem::new(
         ProblemKind::Interrupted,
-        "interrupted",
+        "the run was ended from outside (Ctrl-C or a signal) before its plan was over",
         "what was seen until then is reported; run it again, in another folder, for a verdict",
     )
 }
