@@ -18,6 +18,7 @@ use clap_complete::Shell;
 use crate::limits::WATCH_INTERVAL_MIN;
 use crate::record::{Folder, RunKind};
 use crate::report::{self, ReportError};
+use crate::run::missing;
 use crate::scenario::Scenario;
 use crate::{doctor, watch};
 
@@ -203,6 +204,13 @@ fn doctor(json: bool) -> u8 {
 fn check(file: &Path) -> u8 {
     match runs::read(file) {
         Ok((scenario, _)) => {
+            let missing = missing(&scenario);
+            for each in &missing {
+                _ = writeln!(io::stderr(), "error: {}: {each}", file.display());
+            }
+            if !missing.is_empty() {
+                return USAGE_EXIT;
+            }
             say(&format!("ok: {}", summary(&scenario)));
             0
         }

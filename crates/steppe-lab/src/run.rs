@@ -10,6 +10,7 @@ mod growth_places;
 mod leaks;
 mod manifest;
 mod mask;
+mod missing;
 mod plan;
 mod point;
 mod progress;
@@ -22,6 +23,7 @@ use std::sync::atomic::AtomicBool;
 use crate::record::{FolderError, RunKind, Verdict};
 use crate::scenario::Scenario;
 
+pub use missing::{Missing, missing};
 pub use progress::{Bar, Lines, Progress, Silent};
 
 /// What to run, and where to.

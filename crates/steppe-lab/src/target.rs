@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
@@ -62,8 +63,13 @@ pub enum StartError {
         source: io::Error,
     },
     /// The library to preload is not there.
-    #[error("can't preload {0}: there is no such file")]
-    Preload(PathBuf),
+    #[error("can't preload {path}: {source}")]
+    Preload {
+        /// As the scenario has it.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Nobody would end it if the lab were killed.
     #[error("can't start the shell that ends {name} with the lab: {source}")]
     Guard {
@@ -112,13 +118,14 @@ impl Process {
             source,
         };
         // The loader would only warn of it, and run the program without.
-        if let Some(preload) = launch.preload.filter(|preload| is_missing(preload)) {
-            return Err(StartError::Preload(preload.to_owned()));
+        if let Some(path) = launch.preload {
+            preloadable(path).map_err(|source| StartError::Preload {
+                path: path.to_owned(),
+                source,
+            })?;
         }
         // The shell that joins a control group would only end with 127.
-        if executable(&launch.program).is_none() {
-            return Err(not_started(io::ErrorKind::NotFound.into()));
-        }
+        executable(&launch.program).map_err(not_started)?;
         let no_guard = |source| StartError::Guard {
             name: launch.name.to_owned(),
             source,
@@ -238,27 +245,37 @@ impl Drop for Process {
     }
 }
 
-/// A bare name is the loader's to find; a path has to be there.
-fn is_missing(preload: &Path) -> bool {
-    preload.components().count() > 1 && !preload.exists()
+/// Whether a library to preload is there. A bare name is the loader's to find.
+///
+/// # Errors
+/// With what the system says of its path.
+pub fn preloadable(preload: &Path) -> io::Result<()> {
+    if preload.components().count() > 1 {
+        preload.metadata()?;
+    }
+    Ok(())
 }
 
 /// Where the system will find the program of a command line.
-pub fn executable(program: &Program) -> Option<PathBuf> {
-    let name = program.cmd.first()?;
+///
+/// # Errors
+/// With what the system says where it is not there.
+pub fn executable(program: &Program) -> io::Result<PathBuf> {
+    let not_found = || io::Error::from(Errno::NOENT);
+    let name = program.cmd.first().ok_or_else(not_found)?;
     if name.contains('/') {
         let folder = program.cwd.as_deref().unwrap_or(Path::new("."));
-        return folder.join(name).canonicalize().ok();
+        return folder.join(name).canonicalize();
     }
-    let path = program
-        .env
-        .get("PATH")
-        .map(Into::into)
-        .or_else(|| std::env::var_os("PATH"))?;
+    let path = program.env.get("PATH").map(Into::into);
+    let path = path
+        .or_else(|| std::env::var_os("PATH"))
+        .unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name));
     found
         .filter_map(|path| path.canonicalize().ok())
         .find(|path| path.is_file())
+        .ok_or_else(not_found)
 }
 
 /// A shell joins the control group and becomes the program, so that the program's first byte is

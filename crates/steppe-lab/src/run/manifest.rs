@@ -59,7 +59,7 @@ pub(super) fn finish(manifest: &mut Manifest, sampler_cpu: std::time::Duration, 
 fn entry(request: RunRequest<'_>, name: &str, index: usize) -> VariantEntry {
     let variant = &request.scenario.variants[index];
     let program = program(&request.scenario.target.command, variant);
-    let executable = executable(&program);
+    let executable = executable(&program).ok();
     let env = program.env.iter();
     let env = env.map(|(name, value)| (name.clone(), mask::value(name, value)));
     VariantEntry {

@@ -115,7 +115,7 @@ fn a_missing_program_is_named() {
     assert!(
         error
             .to_string()
-            .contains("can't start target: no-such-server"),
+            .contains("can't start target: no-such-server: No such file or directory"),
         "{error}"
     );
 }

@@ -89,7 +89,29 @@ fn a_target_that_never_starts_is_named() {
         .write("soak.toml", &text)
         .run(&["soak", "soak.toml", "-o", "run"]);
     said.ended_with(4)
-        .says("can't start target: ./no-such-server");
+        .says("can't start target: ./no-such-server: No such file or directory");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named_with_its_key() {
+    let lab = Lab::new("missing");
+    let load = "[[load]]\nkind = \"command\"\ncmd = [\"no-such-load\"]\n";
+    let text = |target: &str| {
+        format!(
+            "[target]\ncmd = [\"{target}\"]\nready = \"after:1s\"\n{load}{EPOCHS}\
+             [[variant]]\nname = \"jemalloc\"\npreload = \"./no-such.so\"\n"
+        )
+    };
+    lab.write("soak.toml", &text("./no-such-server"))
+        .run(&["check", "soak.toml"])
+        .ended_with(2)
+        .says("soak.toml: `target.cmd` names ./no-such-server: No such file or directory")
+        .says("`preload` of variant `jemalloc` names ./no-such.so: No such file or directory")
+        .says("`cmd` of load `command 1` names no-such-load: No such file or directory");
+    lab.write("soak.toml", &text("sleep"))
+        .run(&["soak", "soak.toml", "-o", "run"])
+        .ended_with(4)
+        .says("can't preload ./no-such.so: No such file or directory");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) fn program(plan: &LeaksPlan, target: Program, said: &Path) -> Program
 /// Whether the program, or a library that it asks for, is the runtime of such a sanitizer.
 pub(super) fn is_built_in(program: &Program) -> bool {
     let path = executable(program);
-    let Some(bytes) = path.and_then(|path| std::fs::read(path).ok()) else {
+    let Ok(bytes) = path.and_then(std::fs::read) else {
         return false;
     };
     let is_there = |text: &str| memchr::memmem::find(&bytes, text.as_bytes()).is_some();

@@ -1,0 +1,86 @@
+//! Files that a scenario names and that are not there, before anything is started.
+//!
+//! Left out: files that a program finds by itself (its arguments), and libraries without a path, which
+//! are the loader's to find.
+
+use std::io;
+use std::path::Path;
+
+use super::environment::program;
+use crate::scenario::{LoadKind, Program, Scenario};
+use crate::target::{executable, preloadable};
+
+/// A file that a run would not find, or may not run.
+#[derive(Debug, thiserror::Error)]
+#[error("{key} names {file}: {source}")]
+pub struct Missing {
+    /// Of the scenario, in quotes, with the name of its table.
+    pub key: String,
+    /// As the scenario has it.
+    pub file: String,
+    /// What the system says.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Everything that is missing, in the order of the scenario.
+pub fn missing(scenario: &Scenario) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let mut look = |key: String, file: String, found: io::Result<()>| {
+        let is_new = |key: &str| missing.iter().all(|known: &Missing| known.key != key);
+        if let Err(source) = found
+            && is_new(&key)
+        {
+            missing.push(Missing { key, file, source });
+        }
+    };
+    for variant in &scenario.variants {
+        let (name, target) = (&variant.name, &scenario.target.command);
+        let key = match variant.cmd {
+            Some(_) => format!("`cmd` of variant `{name}`"),
+            None => "`target.cmd`".to_owned(),
+        };
+        let command = program(target, variant);
+        look(key, first(&command), found(&command));
+        if let Some(preload) = &variant.preload {
+            let key = format!("`preload` of variant `{name}`");
+            look(key, shown(preload), preloadable(preload));
+        }
+    }
+    for service in &scenario.services {
+        let key = format!("`cmd` of service `{}`", service.name);
+        look(key, first(&service.command), found(&service.command));
+    }
+    for load in &scenario.loads {
+        if let LoadKind::Command(command) = &load.kind {
+            // A path is relative to where the lab was started, wherever the program is to run.
+            let command = Program {
+                cwd: None,
+                ..command.command.clone()
+            };
+            let key = format!("`cmd` of load `{}`", load.name);
+            look(key, first(&command), found(&command));
+        }
+    }
+    let leaks = scenario.leaks.as_ref();
+    if let Some(cmd) = leaks.and_then(|leaks| leaks.command.clone()) {
+        let command = Program {
+            cmd,
+            ..scenario.target.command.clone()
+        };
+        look("`leaks.cmd`".to_owned(), first(&command), found(&command));
+    }
+    missing
+}
+
+fn found(program: &Program) -> io::Result<()> {
+    executable(program).map(|_| ())
+}
+
+fn first(program: &Program) -> String {
+    program.cmd.first().cloned().unwrap_or_default()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
