@@ -36,6 +36,12 @@ pub const BODY_BYTES_MAX: u64 = 1 << 30;
 
 /// How much of the end of an output is shown when its process fails.
 pub const LOG_TAIL_BYTES: u64 = 2_048;
+/// How much of the end of a target's output is searched for errors: some hundred lines.
+pub const LOG_SEARCH_BYTES: u64 = 64 << 10;
+/// Different lines of errors that a report quotes of it, and the longest of them.
+pub const COMPLAINTS_MAX: usize = 3;
+/// See [`COMPLAINTS_MAX`]: characters.
+pub const COMPLAINT_LEN_MAX: usize = 200;
 /// An answer to a question of the lab's own (readiness, live bytes).
 pub const ANSWER_BYTES_MAX: usize = 4 << 20;
 
@@ -73,6 +79,9 @@ pub const CONTROL_TIMINGS_MAX: usize = 4_096;
 pub const ERROR_KINDS_SHOWN_MAX: usize = 16;
 /// Per cent of the measured epochs in which the generator may have set the pace.
 pub const SATURATED_SHARE_MAX: usize = 10;
+
+/// Epochs one after the other that wait for operations that hang; the next ones know that they do.
+pub const RESTLESS_EPOCHS_MAX: u32 = 3;
 
 // Leaks.
 

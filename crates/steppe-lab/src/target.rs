@@ -20,7 +20,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
 
-use crate::limits::LOG_TAIL_BYTES;
+use crate::limits::{COMPLAINT_LEN_MAX, COMPLAINTS_MAX, LOG_SEARCH_BYTES, LOG_TAIL_BYTES};
 use crate::scenario::Program;
 
 pub use ask::{AskError, MetricClient};
@@ -174,7 +174,12 @@ impl Process {
 
     /// The end of what it printed, for messages: its last lines, bounded.
     pub fn last_words(&self) -> String {
-        last_words(&self.log).unwrap_or_default()
+        tail(&self.log, LOG_TAIL_BYTES).unwrap_or_default()
+    }
+
+    /// The last different lines of its output that speak of an error, in their order, bounded.
+    pub fn complaints(&self) -> Vec<String> {
+        complaints(&tail(&self.log, LOG_SEARCH_BYTES).unwrap_or_default())
     }
 
     /// Where its output goes.
@@ -314,17 +319,45 @@ fn command(launch: &Launch<'_>) -> Command {
     command
 }
 
-fn last_words(log: &Path) -> io::Result<String> {
+fn tail(log: &Path, bytes_max: u64) -> io::Result<String> {
     let mut file = File::open(log)?;
     let len = file.metadata()?.len();
-    file.seek(SeekFrom::Start(len.saturating_sub(LOG_TAIL_BYTES)))?;
+    file.seek(SeekFrom::Start(len.saturating_sub(bytes_max)))?;
     let mut bytes = Vec::new();
-    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
+    file.take(bytes_max).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let plain = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
     Ok(text.trim_end().chars().map(plain).collect())
 }
 
+fn complaints(output: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for line in output.lines().rev() {
+        let small = line.to_lowercase();
+        let is_complaint = COMPLAINTS.iter().any(|word| small.contains(word));
+        let line: String = line.trim().chars().take(COMPLAINT_LEN_MAX).collect();
+        if is_complaint && !found.contains(&line) {
+            found.push(line);
+        }
+        if found.len() == COMPLAINTS_MAX {
+            break;
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// What lines have in them that speak of an error, in small letters.
+const COMPLAINTS: [&str; 8] = [
+    "error",
+    "fail",
+    "fatal",
+    "panic",
+    "exception",
+    "too many",
+    "cannot",
+    "refused",
+];
 const POLL: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

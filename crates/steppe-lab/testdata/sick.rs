@@ -2,8 +2,9 @@
 //!
 //! `lab-sick ADDRESS KIND [EVERY] [FOLDER]`: one request in EVERY does it. Kinds: `descriptors` that
 //! stay open, `memfd` that is written and never mapped, `tmpfs` for files left in FOLDER, `zombies` for
-//! children that nobody waits for, `stairs` for 3 MiB that are never freed, `none` for the healthy twin. With `cpu` and `latency`, requests take
-//! longer and longer: twice as long after EVERY of them.
+//! children that nobody waits for, `stairs` for 3 MiB that are never freed, `hang` for requests that are
+//! never answered, with an error in the log, `none` for the healthy twin. With `cpu` and `latency`,
+//! requests take longer and longer: twice as long after EVERY of them.
 
 #[path = "server.rs"]
 mod server;
@@ -41,6 +42,10 @@ fn main() -> std::io::Result<()> {
             let _ = child.map(|child| child.id());
         },
         "stairs" => |_| std::mem::forget(vec![0x5a_u8; STAIR_BYTES].into_boxed_slice()),
+        "hang" => |_| loop {
+            eprintln!("can't accept: Too many open files (os error 24)");
+            std::thread::sleep(Duration::from_secs(3_600));
+        },
         _ => |_| {},
     };
     let every = server::number(3, 1).max(1);

@@ -15,6 +15,8 @@ pub(super) struct DataQuality {
     /// Measured epochs that had something in flight in their quiet moment.
     restless: u32,
     error_kinds: BTreeMap<String, u64>,
+    /// The last lines of a target's output that speak of an error.
+    complaints: Vec<String>,
 }
 
 impl DataQuality {
@@ -40,6 +42,14 @@ impl DataQuality {
         }
     }
 
+    /// Takes note of the errors in a target's output. They are told only where something went wrong: a
+    /// server that is well has such lines too.
+    pub(super) fn hear(&mut self, complaints: Vec<String>) {
+        if !complaints.is_empty() {
+            self.complaints = complaints;
+        }
+    }
+
     /// What they come to, over all measured rows.
     pub(super) fn problems(self, epochs: &[Epoch], budget: &Budget) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -55,7 +65,9 @@ impl DataQuality {
             problems.push(Problem::new(
                 ProblemKind::HelperFailed,
                 format!("no operation succeeded{kinds}"),
-                "is the load's address the target's, and is `expect_status` what it answers?",
+                self.with_complaints(
+                    "is the load's address the target's, and is `expect_status` what it answers?",
+                ),
             ));
         } else if budget.errors.is_none() && errors > operations / (100 / ERRORS_SHARE_MAX) {
             let text = format!(
@@ -65,11 +77,17 @@ impl DataQuality {
             problems.push(Problem::new(
                 ProblemKind::HelperFailed,
                 text,
-                "memory under a load that fails says little; if that is meant, set `budget.errors`",
+                self.with_complaints(
+                    "memory under a load that fails says little; if that is meant, set `budget.errors`",
+                ),
             ));
         } else if !self.error_kinds.is_empty() {
             let text = format!("operations failed{}", self.shown_errors());
-            problems.push(Problem::new(ProblemKind::Note, text, ""));
+            problems.push(Problem::new(
+                ProblemKind::Note,
+                text,
+                self.with_complaints(""),
+            ));
         }
         if let Some(why) = self.saturated.first()
             && self.saturated.len() * 100 > count * SATURATED_SHARE_MAX
@@ -89,13 +107,29 @@ impl DataQuality {
                 "operations were in flight in the quiet moment of {} of {count} epochs",
                 self.restless
             );
-            problems.push(Problem::new(
-                ProblemKind::Note,
-                text,
-                "raise `quiesce` above the slowest response",
-            ));
+            let hangs = !self.error_kinds.is_empty() || !self.complaints.is_empty();
+            let help = if hangs {
+                self.with_complaints(
+                    "they hang: a longer `quiesce` is of no use before that is mended",
+                )
+            } else {
+                "raise `quiesce` above the slowest response".to_owned()
+            };
+            problems.push(Problem::new(ProblemKind::Note, text, help));
         }
         problems
+    }
+
+    fn with_complaints(&self, help: &str) -> String {
+        if self.complaints.is_empty() {
+            return help.to_owned();
+        }
+        let said = format!("the target said:\n{}", self.complaints.join("\n"));
+        if help.is_empty() {
+            said
+        } else {
+            format!("{help}; {said}")
+        }
     }
 
     fn shown_errors(&self) -> String {
@@ -109,5 +143,32 @@ impl DataQuality {
         } else {
             format!(": {kinds}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(complaints: &[&str], is_quiet: bool) -> Vec<Problem> {
+        let mut quality = DataQuality::default();
+        let epoch = Epoch {
+            operations: 10,
+            ..Epoch::default()
+        };
+        quality.note(&epoch, &[], is_quiet);
+        quality.hear(complaints.iter().map(|line| (*line).to_owned()).collect());
+        quality.problems(&[epoch], &Budget::default())
+    }
+
+    #[test]
+    fn a_target_that_lets_operations_hang_is_quoted_and_quiesce_is_not_the_cure() {
+        let found = problems(&["accept: Too many open files"], false);
+        assert!(found[0].help.contains("Too many open files"), "{found:?}");
+        assert!(!found[0].help.contains("raise `quiesce`"), "{found:?}");
+        let slow = problems(&[], false);
+        assert!(slow[0].help.contains("raise `quiesce`"), "{slow:?}");
+        // Nothing went wrong: its lines are its own.
+        assert_eq!(problems(&["error: nothing much"], true), []);
     }
 }

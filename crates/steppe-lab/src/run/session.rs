@@ -14,6 +14,7 @@ use super::point::{self, Snapshots};
 use super::sampler::{Sampler, Subject};
 use super::{RunError, RunRequest, manifest};
 use crate::judge::{self, Evidence, RunLatency};
+use crate::limits::RESTLESS_EPOCHS_MAX;
 use crate::load::{Burst, Driver, Interval, LoadFailure};
 use crate::record::{
     Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, RunKind,
@@ -36,6 +37,7 @@ pub(super) fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
         problems: Vec::new(),
         quality: DataQuality::default(),
         places: GrowthPlaces::default(),
+        restless: 0,
         sampler_cpu: Duration::ZERO,
         limit_bytes: None,
         done: 0,
@@ -61,6 +63,8 @@ struct Session<'a> {
     problems: Vec<Problem>,
     quality: DataQuality,
     places: GrowthPlaces,
+    /// Epochs one after the other whose operations did not end in time.
+    restless: u32,
     sampler_cpu: Duration,
     limit_bytes: Option<u64>,
     /// Steps that are over.
@@ -325,7 +329,8 @@ impl Session<'_> {
             });
             self.wait_for_load(running, length, step.to_end)?;
         }
-        let is_quiet = running.driver.pause(step.quiet.max(PAUSE_PATIENCE));
+        let is_quiet = running.driver.pause(self.pause_patience(step.quiet));
+        self.restless = if is_quiet { 0 } else { self.restless + 1 };
         // What was in flight is counted, so its time is.
         epoch.load_ms = milliseconds(begun.elapsed());
         let after = running.sampler.now();
@@ -350,7 +355,17 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Until the time is over, or until command loads are.
+    /// How long operations in flight have to end. Of a target that lets them hang, each epoch would
+    /// wait to no avail; a command load is always given the time to say what it measured.
+    fn pause_patience(&self, quiet: Duration) -> Duration {
+        let has_command = self.request.scenario.loads.iter().any(Load::is_command);
+        if self.restless >= RESTLESS_EPOCHS_MAX && !has_command {
+            quiet
+        } else {
+            quiet.max(PAUSE_PATIENCE)
+        }
+    }
+
     /// Where memory and files are, at the first epoch that counts and at the last.
     fn note_places(&mut self, running: &Running, number: usize) {
         let steps = &self.plan.steps;
@@ -366,6 +381,7 @@ impl Session<'_> {
         }
     }
 
+    /// Until the time is over, or until command loads are.
     fn wait_for_load(
         &self,
         running: &mut Running,
@@ -474,6 +490,7 @@ impl Session<'_> {
             .iter()
             .try_for_each(|sample| self.folder.write_sample(sample));
         self.sampler_cpu += running.sampler.stop();
+        self.quality.hear(running.environment.target.complaints());
         let ended = running.environment.down(&|| false);
         if let Err(status) = &ended {
             let text = format!(

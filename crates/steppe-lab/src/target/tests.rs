@@ -119,3 +119,18 @@ fn a_missing_program_is_named() {
         "{error}"
     );
 }
+
+#[test]
+fn the_last_lines_that_speak_of_errors_are_quoted_once() {
+    let output = "ERROR: long ago\nerror: one\nGET / 200\naccept: Too many open files\nGET / 200\n\
+                  accept: Too many open files\nthread panicked at main.rs\nGET / 200\n";
+    assert_eq!(
+        complaints(output),
+        [
+            "error: one",
+            "accept: Too many open files",
+            "thread panicked at main.rs"
+        ]
+    );
+    assert!(complaints("GET / 200\n").is_empty());
+}

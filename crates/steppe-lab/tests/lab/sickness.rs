@@ -122,3 +122,49 @@ fn their_healthy_twin_is_stable() {
         assert_eq!(finding(&verdict, metric)["word"], "STABLE", "{metric}");
     }
 }
+
+/// Each epoch would wait three seconds for operations that never end.
+#[test]
+fn a_target_that_lets_requests_hang_is_quoted_and_not_waited_for_each_time() {
+    let _alone = alone();
+    let lab = Lab::new("sick-hang");
+    let (program, port) = (program("sick"), free_port());
+    let text = format!(
+        r#"
+[target]
+cmd = ["{program}", "127.0.0.1:{port}", "hang", "100"]
+ready = "tcp://127.0.0.1:{port}"
+[[load]]
+kind = "http"
+url = "http://127.0.0.1:{port}/"
+connections = 4
+rate_per_s = 300
+timeout = "1h"
+[epochs]
+length = "200ms"
+quiesce = "40ms"
+count = 20
+"#
+    );
+    let said = lab
+        .write("sick.toml", &text)
+        .run(&["soak", "sick.toml", "-o", "run"]);
+    said.says("can't accept: Too many open files (os error 24)");
+    assert!(!said.out.contains("raise `quiesce`"), "{}", said.out);
+    let rows = lab.read("run/epochs.csv");
+    let mut rows = csv::Reader::from_reader(rows.as_bytes());
+    let column = rows
+        .headers()
+        .expect("headers")
+        .iter()
+        .position(|name| name == "load_ms");
+    let column = column.expect("the column");
+    let load_ms = rows.records().map(|row| {
+        let row = row.expect("a row");
+        row[column].parse::<u64>().expect("a number")
+    });
+    let load_ms: Vec<u64> = load_ms.collect();
+    assert_eq!(load_ms.len(), 20);
+    let waited = load_ms.iter().filter(|ms| **ms >= 2_900).count();
+    assert_eq!(waited, 3, "{load_ms:?}");
+}
