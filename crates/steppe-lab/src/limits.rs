@@ -117,6 +117,10 @@ pub const FRESH_POINTS_MIN: usize = 8;
 /// Points of a series that is judged by itself: its last half still has three blocks of two.
 pub const BOOTSTRAP_POINTS_MIN: usize = 12;
 
+/// Collections of garbage, seen in a saw-tooth or forced, from which growth of their floor is judged: a
+/// line through three has one degree of freedom, and a t quantile of 12.7.
+pub const COLLECTIONS_MIN: u32 = 4;
+
 /// Redrawn series a standard error. It is then off by 6 %, which is little beside what blocks are
 /// off by (Efron & Tibshirani 1993 §6.4: 50 to 200 are enough for a standard error).
 pub const BOOTSTRAP_SERIES: usize = 150;

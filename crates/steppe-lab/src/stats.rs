@@ -13,12 +13,14 @@ mod pairs;
 mod redraw;
 mod shape;
 mod student;
+mod teeth;
 mod theil_sen;
 
-pub use drift::{Drift, Shape, auto_warmup, judge_drift};
+pub use drift::{Drift, Shape, auto_warmup, judge_drift, judge_memory};
 pub use holm::holm;
 pub use pairs::{Comparison, GateInput, detectable_ratio, judge_pairs, noise};
 pub use shape::Stairs;
+pub use teeth::Teeth;
 pub use theil_sen::theil_sen;
 
 /// Of two-sided intervals.

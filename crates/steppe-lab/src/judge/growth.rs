@@ -6,10 +6,10 @@ use super::kept::number;
 use super::machine::Weather;
 use super::series::{Allowed, Memory, Rule, Series};
 use super::{Evidence, Measured, figure, float};
-use crate::limits::{COUNT_DRIFT_FLOOR, MISSING_SHARE_MAX};
+use crate::limits::{COLLECTIONS_MIN, COUNT_DRIFT_FLOOR, MISSING_SHARE_MAX};
 use crate::record::{Epoch, Finding, Interval, Method, Outcome, RunKind};
 use crate::scenario::Budget;
-use crate::stats::{Drift, Shape, holm, judge_drift};
+use crate::stats::{Drift, Shape, Teeth, holm, judge_drift, judge_memory};
 
 /// What growth of resident memory is put down to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,11 @@ impl Judge<'_> {
         let limit = Some(scale.limit).filter(|limit| limit.is_finite());
         let mut finding = figure(series.metric, &scale.unit, None, limit);
         let allowed = scale.limit * scale.per_step;
-        let judged = is_whole(&points).then(|| judge_drift(&points, allowed, self.evidence.seed));
+        let seed = self.evidence.seed;
+        let judged = is_whole(&points).then(|| match series.rule {
+            Rule::Memory(_) => judge_memory(&points, None, allowed, seed),
+            _ => judge_drift(&points, allowed, seed),
+        });
         let Some(drift) = judged.flatten() else {
             // A series that nobody asked for and that is too short says nothing.
             let is_memory = series.metric == "rss_growth";
@@ -122,6 +126,10 @@ impl Judge<'_> {
         finding.detectable = Some(drift.detectable / scale.per_step);
         finding.per_step = Some(scale.per_step);
         finding.text = self.sentence(series, &finding);
+        if let Some(text) = self.collections(&drift) {
+            finding.text.push_str("; ");
+            finding.text.push_str(&text);
+        }
         self.note(series, &scale, &drift, &mut finding);
         Some(finding)
     }
@@ -296,6 +304,29 @@ impl Judge<'_> {
         }
     }
 
+    /// Why a saw-tooth is not conclusive yet.
+    fn collections(&self, drift: &Drift) -> Option<String> {
+        let Shape::Teeth(Teeth {
+            collections,
+            period,
+        }) = drift.shape
+        else {
+            return None;
+        };
+        let lacking = COLLECTIONS_MIN.checked_sub(collections)?;
+        if lacking == 0 {
+            return None;
+        }
+        let minutes = f64::from(lacking) * period * self.hours_a_step()? * 60.0;
+        let were = if collections == 1 { "was" } else { "were" };
+        let plural = if collections == 1 { "" } else { "s" };
+        Some(format!(
+            "{collections} collection{plural} {were} seen, {COLLECTIONS_MIN} are needed; about {} \
+             minutes more would show them",
+            number(minutes)
+        ))
+    }
+
     /// Growth that is no line, in words.
     fn shape(&self, series: &Series, drift: &Drift) -> Option<String> {
         let is_memory = matches!(series.rule, Rule::Memory(_));
@@ -305,6 +336,18 @@ impl Judge<'_> {
         };
         match drift.shape {
             Shape::Line => None,
+            Shape::Teeth(teeth) => {
+                let seconds = teeth.period * self.hours_a_step()? * 3_600.0;
+                let judged = match teeth.collections {
+                    enough if enough >= COLLECTIONS_MIN => "what they leave is judged",
+                    _ => "too few of them to judge what they leave",
+                };
+                Some(format!(
+                    "it is a saw-tooth: {} collections, one every {} s; {judged}",
+                    teeth.collections,
+                    number(seconds)
+                ))
+            }
             Shape::Settles(level) => {
                 Some(format!("it slows down: it levels off at {}", show(level)))
             }

@@ -480,3 +480,39 @@ fn time_wait_is_judged_when_the_first_of_them_end() {
     };
     assert_eq!(changed(fills).outcome, Outcome::Stable);
 }
+
+/// A collector's memory: 3 MiB more each epoch and back every `period`, on a floor that grows.
+fn collected(count: u32, period: u32, floor: u64) -> VariantVerdict {
+    let bytes = |epoch| 50 * MIB + 3 * MIB * u64::from(epoch % period) + floor * u64::from(epoch);
+    judge(&rows(0, count, bytes, None), &budget())
+}
+
+#[test]
+fn a_saw_tooth_is_judged_at_its_floor() {
+    let verdict = collected(90, 12, 0);
+    let rest = finding(&verdict, "rss_growth");
+    assert_eq!(rest.outcome, Outcome::Stable, "{rest:#?}");
+    assert_eq!(rest.value.unwrap().estimate, 0.0);
+    let said = "it is a saw-tooth: 7 collections, one every 60 s; what they leave is judged";
+    assert!(rest.notes.iter().any(|note| note == said), "{rest:#?}");
+
+    let verdict = collected(90, 12, 500_000);
+    let rest = finding(&verdict, "rss_growth");
+    assert_eq!(rest.outcome, Outcome::Unbounded, "{rest:#?}");
+    assert!(
+        rest.notes
+            .iter()
+            .any(|note| note == "500 bytes an operation")
+    );
+}
+
+#[test]
+fn too_few_collections_are_named_with_the_time_that_more_take() {
+    for floor in [0, 500_000] {
+        let verdict = collected(70, 24, floor);
+        let rest = finding(&verdict, "rss_growth");
+        assert_eq!(rest.outcome, Outcome::Inconclusive, "{rest:#?}");
+        let said = "; 2 collections were seen, 4 are needed; about 4 minutes more would show them";
+        assert!(rest.text.ends_with(said), "{}", rest.text);
+    }
+}

@@ -27,8 +27,9 @@ use rand_pcg::Pcg64;
 use super::redraw::standard_error;
 use super::shape::{self, Stairs};
 use super::student::{t_quantile, upper_tail};
+use super::teeth::{self, Floor, Teeth};
 use super::{CONFIDENCE, theil_sen};
-use crate::limits::{BOOTSTRAP_POINTS_MIN, FRESH_POINTS_MIN, FRESH_PROCESSES_MIN};
+use crate::limits::{BOOTSTRAP_POINTS_MIN, COLLECTIONS_MIN, FRESH_POINTS_MIN, FRESH_PROCESSES_MIN};
 use crate::record::{Interval, Method, Outcome};
 
 /// What is said about the drift of one or several series. Slopes are per step.
@@ -72,6 +73,9 @@ pub enum Shape {
     Settles(f64),
     /// In jumps; those of the first series.
     Stairs(Stairs),
+    /// It rises and is collected. Slopes are those of the floor where four collections or more were
+    /// seen in each series, else those of a line.
+    Teeth(Teeth),
 }
 
 /// Judges series of points that are one step (an epoch, a cycle) apart, warm-up left out.
@@ -93,6 +97,119 @@ pub fn judge_drift(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Opti
     }
     let settled = settle(&line, series, budget_per_step, seed);
     Some(settled.unwrap_or_else(|| climb(line, series, budget_per_step)))
+}
+
+/// As [`judge_drift`], of memory that may be a garbage collector's: a saw-tooth is judged through its
+/// troughs ([`Shape::Teeth`]).
+///
+/// `forced` is how many collections were forced in each series, where that was asked for; a point is
+/// then what is left after one, so four of them make any series one without teeth. With fewer seen and
+/// fewer forced, nothing is claimed: INCONCLUSIVE.
+#[must_use]
+pub fn judge_memory(
+    series: &[Vec<f64>],
+    forced: Option<u32>,
+    budget_per_step: f64,
+    seed: u64,
+) -> Option<Drift> {
+    let (method, counted) = counted(series);
+    let floors: Vec<Option<Floor>> = counted.iter().map(|points| teeth::floor(points)).collect();
+    let with_teeth: Vec<&Floor> = floors.iter().flatten().collect();
+    let is_forced = forced.is_some_and(|forced| forced >= COLLECTIONS_MIN);
+    if with_teeth.is_empty() || with_teeth.len() * 2 < counted.len() {
+        let line = judge_drift(series, budget_per_step, seed)?;
+        let is_unproven = forced.is_some() && !is_forced && line.outcome == Outcome::Stable;
+        return Some(Drift {
+            outcome: if is_unproven {
+                Outcome::Inconclusive
+            } else {
+                line.outcome
+            },
+            ..line
+        });
+    }
+    let is_in_all = with_teeth.len() == counted.len();
+    let fewest = with_teeth.iter().map(|floor| floor.teeth.collections).min();
+    let teeth = Teeth {
+        collections: fewest.filter(|_| is_in_all).unwrap_or(0),
+        period: with_teeth
+            .iter()
+            .map(|floor| floor.teeth.period)
+            .fold(0.0, f64::max),
+    };
+    if teeth.collections >= COLLECTIONS_MIN {
+        return judge_floors(&with_teeth, (method, &counted), teeth, budget_per_step);
+    }
+    if is_forced {
+        return judge_drift(series, budget_per_step, seed);
+    }
+    Some(Drift {
+        outcome: Outcome::Inconclusive,
+        over_budget_p: 1.0,
+        significant: false,
+        shape: Shape::Teeth(teeth),
+        ..judge_line(series, budget_per_step, seed)?
+    })
+}
+
+/// Of the troughs of a series, those that count.
+type Part = fn(&[(f64, f64)]) -> &[(f64, f64)];
+
+/// Growth of what collections leave.
+///
+/// UNBOUNDED asks of the last half of the troughs only that it climbs by more than the budget as well:
+/// so few have no interval to speak of.
+fn judge_floors(
+    floors: &[&Floor],
+    (method, counted): (Method, &[&[f64]]),
+    teeth: Teeth,
+    budget: f64,
+) -> Option<Drift> {
+    let slopes = |part: Part| {
+        let each: Option<Vec<Slope>> = floors
+            .iter()
+            .map(|floor| through_troughs(floor, part(&floor.troughs)))
+            .collect();
+        match method {
+            Method::FreshProcesses => {
+                between(&each?.iter().map(|it| it.estimate).collect::<Vec<_>>())
+            }
+            _ => each.map(Slopes),
+        }
+    };
+    let whole = slopes(|troughs| troughs)?;
+    let last_half = slopes(|troughs| &troughs[(troughs.len() / 2).min(troughs.len() - 3)..])?;
+    let troughs: Vec<Vec<f64>> = floors
+        .iter()
+        .zip(counted)
+        .map(|(floor, points)| {
+            let mut only = vec![f64::NAN; points.len()];
+            for (at, value) in &floor.troughs {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "the place of a point"
+                )]
+                let at = *at as usize;
+                only[at] = *value;
+            }
+            only
+        })
+        .collect();
+    let troughs: Vec<&[f64]> = troughs.iter().map(Vec::as_slice).collect();
+    let over_budget_p = whole.over(budget);
+    let found = drift(&troughs, method, (whole, last_half), budget)?;
+    let outcome = match found.outcome {
+        Outcome::Growing if found.last_half.estimate > budget => Outcome::Unbounded,
+        other => other,
+    };
+    Some(Drift {
+        outcome,
+        over_budget_p,
+        significant: found.whole.lower > 0.0,
+        shape: Shape::Teeth(teeth),
+        ..found
+    })
 }
 
 /// What remains where all series slow down and end somewhere.
@@ -170,28 +287,30 @@ fn points_min(method: Method) -> usize {
     }
 }
 
-/// As if growth were a line.
-fn judge_line(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Option<Drift> {
+/// The series that are long enough, and what their interval can rest on.
+fn counted(series: &[Vec<f64>]) -> (Method, Vec<&[f64]>) {
     let fresh = long_enough(series, FRESH_POINTS_MIN);
     if fresh.len() >= FRESH_PROCESSES_MIN {
-        let whole = between_processes(&fresh, whole)?;
-        let last_half = between_processes(&fresh, last_half)?;
-        return drift(
-            &fresh,
-            Method::FreshProcesses,
-            (whole, last_half),
-            budget_per_step,
-        );
+        return (Method::FreshProcesses, fresh);
     }
     let lone = long_enough(series, BOOTSTRAP_POINTS_MIN);
-    let whole = within_processes(&lone, whole, seed)?;
-    let last_half = within_processes(&lone, last_half, !seed)?;
-    drift(
-        &lone,
-        Method::BlockBootstrap,
-        (whole, last_half),
-        budget_per_step,
-    )
+    (Method::BlockBootstrap, lone)
+}
+
+/// As if growth were a line.
+fn judge_line(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Option<Drift> {
+    let (method, counted) = counted(series);
+    let (whole, last_half) = match method {
+        Method::FreshProcesses => (
+            between_processes(&counted, whole)?,
+            between_processes(&counted, last_half)?,
+        ),
+        _ => (
+            within_processes(&counted, whole, seed)?,
+            within_processes(&counted, last_half, !seed)?,
+        ),
+    };
+    drift(&counted, method, (whole, last_half), budget_per_step)
 }
 
 /// How many of a run's first points are warm-up, where the scenario leaves it to the lab: a sixth,
@@ -316,15 +435,35 @@ fn between_processes(series: &[&[f64]], window: fn(&[f64]) -> &[f64]) -> Option<
         .iter()
         .map(|points| theil_sen(window(points)))
         .collect();
-    let slopes = slopes?;
-    let error = super::deviation(&slopes)? / (slopes.len() as f64).sqrt();
+    between(&slopes?)
+}
+
+fn between(slopes: &[f64]) -> Option<Slopes> {
+    let error = super::deviation(slopes)? / (slopes.len() as f64).sqrt();
     let degrees = u32::try_from(slopes.len() - 1).unwrap_or(u32::MAX);
     Some(Slopes(vec![Slope {
-        estimate: mean(&slopes)?,
+        estimate: mean(slopes)?,
         error,
         degrees,
         modeled: (error, degrees),
     }]))
+}
+
+/// The line through some troughs of a process.
+///
+/// Its error is that of least squares. A handful of troughs know little of their own noise, so chances
+/// are told with what all points know of it, where that is no less.
+fn through_troughs(floor: &Floor, troughs: &[(f64, f64)]) -> Option<Slope> {
+    let (estimate, error, degrees) = shape::line_through(troughs)?;
+    let at = mean(&troughs.iter().map(|(at, _)| *at).collect::<Vec<_>>())?;
+    let spread: f64 = troughs.iter().map(|(place, _)| (place - at).powi(2)).sum();
+    let known = (floor.variance / spread).sqrt();
+    Some(Slope {
+        estimate,
+        error,
+        degrees,
+        modeled: (known.max(error), floor.degrees),
+    })
 }
 
 /// What each process by itself says.
@@ -460,6 +599,64 @@ mod tests {
         // Too short to tell a curve from a line.
         let short: Vec<Vec<f64>> = series.iter().map(|all| all[35..58].to_vec()).collect();
         assert_eq!(judge(&short, 0.5).shape, Shape::Line);
+    }
+
+    /// A saw-tooth of 30 with noise of 1, on a floor that rises by `slope`.
+    fn teeth(slope: f64, points: u32, period: u32, stir: u32) -> Vec<f64> {
+        let rises = |step: u32| 30.0 / f64::from(period) * f64::from(step % period);
+        let noisy = noisy(slope, points, stir);
+        (0..points)
+            .zip(noisy)
+            .map(|(step, point)| point + rises(step + stir))
+            .collect()
+    }
+
+    #[test]
+    fn a_saw_tooth_is_judged_by_what_collections_leave() {
+        for count in [1, 3, 5] {
+            let judge = |slope, period| {
+                let series: Vec<_> = (0..count)
+                    .map(|stir| teeth(slope, 120, period, stir))
+                    .collect();
+                judge_memory(&series, None, 0.1, 7).unwrap()
+            };
+            let healthy = judge(0.0, 15);
+            assert_eq!(healthy.outcome, Outcome::Stable, "{healthy:?}");
+            let leaking = judge(0.2, 15);
+            assert_eq!(leaking.outcome, Outcome::Unbounded, "{leaking:?}");
+            assert!((leaking.whole.estimate - 0.2).abs() < 0.02, "{leaking:?}");
+            let Shape::Teeth(teeth) = leaking.shape else {
+                panic!("{leaking:?}");
+            };
+            assert!(teeth.collections >= 7, "{teeth:?}");
+            // As steep as the leak, and too few to claim anything.
+            for slope in [0.0, 0.2] {
+                let few = judge(slope, 50);
+                assert_eq!(few.outcome, Outcome::Inconclusive, "{few:?}");
+                assert!(matches!(few.shape, Shape::Teeth(teeth) if teeth.collections == 2));
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_that_was_not_collected_counts_as_none() {
+        let climbs = (0..40).map(f64::from).collect();
+        let series = [teeth(0.0, 120, 15, 1), teeth(0.0, 120, 15, 2), climbs];
+        let drift = judge_memory(&series, None, 0.1, 7).unwrap();
+        assert_eq!(drift.outcome, Outcome::Inconclusive);
+        assert!(matches!(drift.shape, Shape::Teeth(teeth) if teeth.collections == 0));
+    }
+
+    #[test]
+    fn collections_that_were_forced_count() {
+        let flat = [noisy(0.0, 60, 1)];
+        let word = |forced| judge_memory(&flat, forced, 1.0, 7).unwrap().outcome;
+        assert_eq!(word(Some(60)), Outcome::Stable);
+        assert_eq!(word(Some(3)), Outcome::Inconclusive);
+        assert_eq!(word(None), Outcome::Stable);
+        let leak = [noisy(2.0, 60, 1)];
+        let drift = judge_memory(&leak, Some(60), 1.0, 7).unwrap();
+        assert_eq!(Some(drift), judge_drift(&leak, 1.0, 7));
     }
 
     #[test]
