@@ -11,7 +11,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use steppe_lab::record::Outcome;
 use steppe_lab::stats::{
-    Drift, GateInput, Shape, auto_warmup, detectable_ratio, holm, judge_drift, judge_pairs, noise,
+    Drift, GateInput, Shape, auto_warmup, detectable_ratio, holm, judge_drift, judge_memory,
+    judge_pairs, noise,
 };
 
 const EPOCHS: u32 = 240;
@@ -259,6 +260,121 @@ fn what_still_fills_is_no_leak_and_stairs_are() {
             Truth::Leak => assert!(told <= 5.0),
             _ => assert!(word(Outcome::Stable) >= 80.0),
         }
+    }
+}
+
+/// Memory of a server with a garbage collector: teeth of 400 budgets, whose heights differ by `spread`,
+/// collected at any moment of an epoch. Noise of ten, half of it kept.
+fn collected(truth: Truth, (period, spread): (f64, f64), random: &mut Pcg64) -> Vec<f64> {
+    const HEIGHT: f64 = 400.0;
+    let mut garbage = HEIGHT * random.random::<f64>();
+    let mut full = HEIGHT;
+    let mut points = Vec::new();
+    for (epoch, noise) in (0..EPOCHS).zip(Noise::Kept(0.5).series(EPOCHS, random)) {
+        garbage += HEIGHT / period;
+        if garbage >= full {
+            // What was allocated since the collection is there.
+            garbage %= full;
+            full = HEIGHT * (1.0 + spread * normal(random)).clamp(0.5, 1.5);
+        }
+        points.push(truth.at(epoch) + garbage + 10.0 * noise);
+    }
+    points.split_off(auto_warmup(EPOCHS) as usize)
+}
+
+/// Verdicts on saw-teeth; prints a row.
+fn of_teeth(truth: Truth, (period, spread): (f64, f64), processes: u32) -> Vec<Drift> {
+    let drifts = on_two_threads(100, |seed| {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let series: Vec<Vec<f64>> = (0..processes)
+            .map(|_| collected(truth, (period, spread), &mut random))
+            .collect();
+        judge_memory(&series, None, BUDGET, !seed).expect("long enough")
+    });
+    let word = |word: Outcome| percent(&drifts, |drift| drift.outcome == word);
+    println!(
+        "{processes:7} {:8} {period:6.1} {spread:6.1} {:6.1} {:7.1} {:9.1} {:12.1}  {:13.1}",
+        format!("{truth:?}"),
+        word(Outcome::Stable),
+        word(Outcome::Growing),
+        word(Outcome::Unbounded),
+        word(Outcome::Inconclusive),
+        percent(&drifts, |drift| collections(drift)
+            .is_some_and(|seen| seen >= 4)),
+    );
+    drifts
+}
+
+/// As many as were seen, where it is a saw-tooth.
+fn collections(drift: &Drift) -> Option<u32> {
+    match drift.shape {
+        Shape::Teeth(teeth) => Some(teeth.collections),
+        _ => None,
+    }
+}
+
+/// 200 epochs after the warm-up: from fifty collections to one.
+#[test]
+fn garbage_is_no_leak_and_a_leak_below_it_is() {
+    println!("\nsaw-teeth, {EPOCHS} epochs, 100 seeds: % of verdicts");
+    println!("process          period spread STABLE GROWING UNBOUNDED INCONCLUSIVE  4 collections");
+    let of_one = [4.0, 7.3, 12.0, 20.0, 33.0, 45.0, 90.0, 150.0].map(|period| (1, period, 0.1));
+    let uneven = [(1, 20.0, 0.3), (5, 12.0, 0.1), (5, 33.0, 0.1)];
+    for (processes, period, spread) in of_one.into_iter().chain(uneven) {
+        let healthy = of_teeth(Truth::Steady, (period, spread), processes);
+        let alarm = |drift: &Drift| matches!(drift.outcome, Outcome::Unbounded | Outcome::Growing);
+        assert!(percent(&healthy, alarm) <= 5.0, "{period}");
+        let leaking = of_teeth(Truth::Leak, (period, spread), processes);
+        let is_stable = |drift: &Drift| drift.outcome == Outcome::Stable;
+        assert!(percent(&leaking, is_stable) <= 2.5, "{period}");
+        // Nothing is claimed of fewer than four, and a leak is found behind four.
+        let is_short = |drift: &Drift| collections(drift).is_some_and(|seen| seen < 4);
+        for drift in healthy.iter().chain(&leaking).filter(|it| is_short(it)) {
+            assert_eq!(drift.outcome, Outcome::Inconclusive);
+        }
+        let with_four = |drift: &Drift| collections(drift).is_some_and(|seen| seen >= 4);
+        let (seen, _): (Vec<_>, Vec<_>) = leaking.into_iter().partition(with_four);
+        let is_found = |drift: &Drift| drift.outcome == Outcome::Unbounded;
+        assert!(
+            seen.is_empty() || percent(&seen, is_found) >= 90.0,
+            "{period}"
+        );
+        if (12.0..=33.0).contains(&period) {
+            assert!(
+                percent(&healthy, is_stable) >= 90.0 && seen.len() >= 90,
+                "{period}"
+            );
+        }
+    }
+}
+
+/// What is not a collector's keeps the words of a line.
+#[test]
+fn noise_is_seldom_taken_for_teeth() {
+    println!("\n1 process, {EPOCHS} epochs, 100 seeds: % that are taken for saw-teeth");
+    let kinds = [
+        (Truth::Steady, Noise::Kept(0.0)),
+        (Truth::Steady, Noise::Kept(0.8)),
+        (Truth::Steady, Noise::Kept(0.95)),
+        (Truth::Steady, Noise::KeptUnderWhite),
+        (Truth::Steady, Noise::Heavy),
+        (Truth::Leak, Noise::Kept(0.8)),
+        (Truth::Plateau, Noise::Kept(0.8)),
+        (Truth::Stairs, Noise::Kept(0.8)),
+    ];
+    for (truth, noise) in kinds {
+        let drifts = on_two_threads(100, |seed| {
+            let mut random = Pcg64::seed_from_u64(seed);
+            let points = process(truth, noise, EPOCHS, &mut random);
+            judge_memory(&[points], None, BUDGET, !seed).expect("long enough")
+        });
+        let taken = percent(&drifts, |drift| collections(drift).is_some());
+        println!(
+            "{:8} {:16} {taken:5.1}",
+            format!("{truth:?}"),
+            format!("{noise:?}")
+        );
+        assert!(taken <= 2.0, "{truth:?} {noise:?}");
     }
 }
 
