@@ -287,6 +287,14 @@ impl<'a> Measured<'a> {
         self.runs.values().flatten().copied()
     }
 
+    /// Collections that were forced in the run that has the fewest; `None`: nobody asked for any.
+    fn collections(&self) -> Option<u32> {
+        let is_asked = self.epochs().any(|epoch| epoch.collections.is_some());
+        let of = |epochs: &Vec<&Epoch>| total(epochs.iter().filter_map(|epoch| epoch.collections));
+        let fewest = self.runs.values().map(of).min().filter(|_| is_asked)?;
+        Some(u32::try_from(fewest).unwrap_or(u32::MAX))
+    }
+
     fn operations(&self) -> u64 {
         total(self.epochs().map(|epoch| epoch.operations))
     }

@@ -45,6 +45,9 @@ pub const COMPLAINT_LEN_MAX: usize = 200;
 /// An answer to a question of the lab's own (readiness, live bytes).
 pub const ANSWER_BYTES_MAX: usize = 4 << 20;
 
+/// How long a forced collection may take: a full one of some gigabytes takes seconds.
+pub const COLLECTION_PATIENCE: Duration = Duration::from_secs(10);
+
 // Verdicts.
 
 /// A 99.9th percentile of fewer operations is one operation's bad luck.

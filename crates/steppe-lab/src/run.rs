@@ -3,6 +3,7 @@
 //! Invariant: whatever goes wrong once the folder is there ends in a verdict in it, and in its exit
 //! code. Every run is a fresh process; the order of runs is drawn from the scenario's seed.
 
+mod collect;
 mod control;
 mod data_quality;
 mod environment;

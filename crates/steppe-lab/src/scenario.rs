@@ -18,6 +18,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use crate::record::Outcome;
 
 pub use mistake::ScenarioError;
@@ -52,6 +54,16 @@ pub struct Target {
     /// After SIGTERM, before SIGKILL.
     pub stop_timeout: Duration,
     pub live_bytes: Option<LiveBytes>,
+    /// Done in each quiet moment, before memory is looked at.
+    pub collect: Option<Collect>,
+}
+
+/// How the target is made to collect its garbage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Collect {
+    /// A GET that is answered with 2xx once it is done.
+    Url(String),
+    Signal(Signal),
 }
 
 /// A command line with its surroundings. Paths are relative to the folder the lab was started in.

@@ -199,7 +199,7 @@ impl Process {
         patience: Duration,
         give_up: &dyn Fn() -> bool,
     ) -> Result<ExitStatus, ExitStatus> {
-        self.signal(Signal::TERM);
+        _ = self.signal(Signal::TERM);
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             if let Some(status) = self.ended() {
@@ -214,10 +214,14 @@ impl Process {
         Err(self.wait())
     }
 
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.pid().filter(|_| self.ended.is_none()) {
-            _ = kill_process(pid, signal);
-        }
+    /// Sends a signal to the first process.
+    ///
+    /// # Errors
+    /// Where it has ended.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        let pid = self.pid().filter(|_| self.ended.is_none());
+        let pid = pid.ok_or(io::ErrorKind::NotFound)?;
+        Ok(kill_process(pid, signal)?)
     }
 
     fn kill_group(&self) {

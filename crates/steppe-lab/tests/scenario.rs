@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use steppe_lab::scenario::{LoadKind, Pace, Ready, Scenario};
+use steppe_lab::scenario::{Collect, LoadKind, Pace, Ready, Scenario};
 
 fn example(name: &str) -> Scenario {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -65,6 +65,46 @@ fn drift_has_shares_of_its_own_and_an_off() {
     assert_eq!(some.limit_within, Duration::from_secs(7 * 24 * 3600));
     let day = budget("rss_growth_mib_per_day = 2700\ncgroup_growth_mib_per_day = 1").per_day;
     assert_eq!((day.rss_mib, day.cgroup_mib), (Some(2700.0), Some(1.0)));
+}
+
+/// A scenario whose target is collected so.
+fn with_collect(collect: &str) -> Result<Scenario, String> {
+    let text = format!(
+        "[target]\ncmd = [\"x\"]\nready = \"after:1s\"\ncollect = {collect}\n[[load]]\n\
+         kind = \"http\"\nurl = \"http://127.0.0.1:1/\"\n[epochs]\n"
+    );
+    Scenario::parse(Path::new("collect.toml"), &text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_collection_is_forced_by_a_url_or_by_a_signal() {
+    let collect = |text: &str| with_collect(text).expect("a scenario").target.collect;
+    let url = "http://127.0.0.1:6060/debug/pprof/heap?gc=1";
+    assert_eq!(
+        collect(&format!("{{ url = \"{url}\" }}")),
+        Some(Collect::Url(url.to_owned()))
+    );
+    assert_eq!(
+        collect("{ signal = \"USR2\" }"),
+        Some(Collect::Signal(rustix::process::Signal::USR2))
+    );
+    let refused = [
+        ("{}", "either a `url` or a `signal`"),
+        (
+            "{ url = \"http://x/\", signal = \"USR1\" }",
+            "either a `url` or a `signal`",
+        ),
+        ("{ url = \"https://x/\" }", "expected http://HOST:PORT/PATH"),
+        ("{ signal = \"KILL\" }", "unknown `signal`"),
+        ("\"USR2\"", "of the wrong kind"),
+    ];
+    for (text, why) in refused {
+        let error = with_collect(text).expect_err("it is broken");
+        assert!(
+            error.contains(why) && error.contains(": 1 mistake\n"),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -149,7 +189,7 @@ require = ["rsss"]
                ·    ╰── not a key here
              6 │ [[load]]
                ╰────
-              help: known: env, cwd, cmd, ready, ready_timeout, stop_timeout, live_bytes
+              help: known: env, cwd, cmd, ready, ready_timeout, stop_timeout, live_bytes, collect
 
               × invalid `url`
                ╭─[broken.toml:8:7]
@@ -297,6 +337,7 @@ fn known_keys() -> std::collections::BTreeSet<String> {
         for (plan, section) in [("epochs", "epoch"), ("cycles", "cycle")] {
             let text = format!(
                 "qqqqqqqq = 1\n[target]\nqqqqqqqq = 1\n[target.live_bytes]\nqqqqqqqq = 1\n\
+                 [target.collect]\nqqqqqqqq = 1\n\
                  [[service]]\nqqqqqqqq = 1\n[[load]]\nkind = \"{kind}\"\nqqqqqqqq = 1\n\
                  [{plan}]\nqqqqqqqq = 1\n[ab]\nqqqqqqqq = 1\n[[ab.gate]]\nqqqqqqqq = 1\n\
                  [leaks]\nqqqqqqqq = 1\n[[variant]]\nqqqqqqqq = 1\n[budget]\nqqqqqqqq = 1\n\
@@ -344,6 +385,7 @@ fn every_key_is_documented() {
                 "budget.drift",
                 "sampling",
                 "target.live_bytes",
+                "target.collect",
                 "ab.gate",
             ]
             .contains(&key)

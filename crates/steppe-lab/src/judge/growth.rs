@@ -96,7 +96,9 @@ impl Judge<'_> {
         let allowed = scale.limit * scale.per_step;
         let seed = self.evidence.seed;
         let judged = is_whole(&points).then(|| match series.rule {
-            Rule::Memory(_) => judge_memory(&points, None, allowed, seed),
+            Rule::Memory(memory) if memory.is_collected() => {
+                judge_memory(&points, self.measured.collections(), allowed, seed)
+            }
             _ => judge_drift(&points, allowed, seed),
         });
         let Some(drift) = judged.flatten() else {
@@ -126,7 +128,7 @@ impl Judge<'_> {
         finding.detectable = Some(drift.detectable / scale.per_step);
         finding.per_step = Some(scale.per_step);
         finding.text = self.sentence(series, &finding);
-        if let Some(text) = self.collections(&drift) {
+        if let Some(text) = self.collections(series, &drift) {
             finding.text.push_str("; ");
             finding.text.push_str(&text);
         }
@@ -304,8 +306,19 @@ impl Judge<'_> {
         }
     }
 
-    /// Why a saw-tooth is not conclusive yet.
-    fn collections(&self, drift: &Drift) -> Option<String> {
+    /// Why so few collections are not conclusive.
+    fn collections(&self, series: &Series, drift: &Drift) -> Option<String> {
+        let is_collected = matches!(series.rule, Rule::Memory(memory) if memory.is_collected());
+        let forced = self.measured.collections().filter(|_| is_collected);
+        let is_unproven = drift.shape == Shape::Line && drift.outcome == Outcome::Inconclusive;
+        if let Some(forced) = forced.filter(|forced| *forced < COLLECTIONS_MIN)
+            && is_unproven
+        {
+            return Some(format!(
+                "{} forced, {COLLECTIONS_MIN} are needed (`target.collect`)",
+                were(forced)
+            ));
+        }
         let Shape::Teeth(Teeth {
             collections,
             period,
@@ -318,11 +331,10 @@ impl Judge<'_> {
             return None;
         }
         let minutes = f64::from(lacking) * period * self.hours_a_step()? * 60.0;
-        let were = if collections == 1 { "was" } else { "were" };
-        let plural = if collections == 1 { "" } else { "s" };
         Some(format!(
-            "{collections} collection{plural} {were} seen, {COLLECTIONS_MIN} are needed; about {} \
+            "{} seen, {COLLECTIONS_MIN} are needed; about {} \
              minutes more would show them",
+            were(collections),
             number(minutes)
         ))
     }
@@ -401,6 +413,13 @@ impl Judge<'_> {
         let steps = u64::try_from(run.len() - 1).ok()?;
         let hours = float(last.start_ms.saturating_sub(first.start_ms)) / float(steps) / MS_AN_HOUR;
         Some(hours).filter(|hours| *hours > 0.0)
+    }
+}
+
+fn were(collections: u32) -> String {
+    match collections {
+        1 => "1 collection was".to_owned(),
+        many => format!("{many} collections were"),
     }
 }
 

@@ -63,6 +63,11 @@ pub(super) enum Allowed {
 }
 
 impl Memory {
+    /// Whether a garbage collector gives some of it back.
+    pub(super) fn is_collected(self) -> bool {
+        self != Self::Cgroup
+    }
+
     /// Whether the scenario has a key for it.
     pub(super) fn is_said(self, budget: &Budget, kind: RunKind) -> bool {
         let (of_step, of_day) = self.said(budget, kind);

@@ -516,3 +516,21 @@ fn too_few_collections_are_named_with_the_time_that_more_take() {
         assert!(rest.text.ends_with(said), "{}", rest.text);
     }
 }
+
+#[test]
+fn collections_that_were_forced_count_and_too_few_are_named() {
+    let forced = |count: u32| {
+        let mut epochs = rows(0, 60, |_| 8 * MIB, None);
+        for epoch in &mut epochs {
+            let is_done = (5..5 + count).contains(&epoch.epoch);
+            epoch.collections = Some(u64::from(is_done));
+        }
+        judge(&epochs, &budget())
+    };
+    assert_eq!(forced(4).outcome, Outcome::Stable);
+    let verdict = forced(1);
+    let rest = finding(&verdict, "rss_growth");
+    assert_eq!(rest.outcome, Outcome::Inconclusive, "{rest:#?}");
+    let said = "; 1 collection was forced, 4 are needed (`target.collect`)";
+    assert!(rest.text.ends_with(said), "{}", rest.text);
+}

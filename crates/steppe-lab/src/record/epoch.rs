@@ -94,6 +94,11 @@ pub struct Epoch {
     #[serde(default)]
     pub tasks_left: Option<u64>,
 
+    /// Collections of garbage that were forced in the quiet moment, where the scenario asks for them:
+    /// 0 or 1.
+    #[serde(default)]
+    pub collections: Option<u64>,
+
     /// CPU time of a fixed piece of work, the median over the epoch, in nanoseconds: how fast the
     /// machine was.
     #[serde(default)]

@@ -17,6 +17,10 @@ pub(super) struct DataQuality {
     error_kinds: BTreeMap<String, u64>,
     /// The last lines of a target's output that speak of an error.
     complaints: Vec<String>,
+    /// Collections that were to be forced, and of those that failed the number and the first reason.
+    collections: u32,
+    uncollected: u32,
+    why_uncollected: Option<String>,
 }
 
 impl DataQuality {
@@ -47,6 +51,15 @@ impl DataQuality {
     pub(super) fn hear(&mut self, complaints: Vec<String>) {
         if !complaints.is_empty() {
             self.complaints = complaints;
+        }
+    }
+
+    /// Takes note of a collection that was to be forced, of warm-up as well.
+    pub(super) fn note_collection(&mut self, done: Result<(), String>) {
+        self.collections += 1;
+        if let Err(why) = done {
+            self.uncollected += 1;
+            self.why_uncollected.get_or_insert(why);
         }
     }
 
@@ -117,6 +130,14 @@ impl DataQuality {
             };
             problems.push(Problem::new(ProblemKind::Note, text, help));
         }
+        if let Some(why) = self.why_uncollected {
+            let text = format!(
+                "no collection could be forced in {} of {} epochs: {why}",
+                self.uncollected, self.collections
+            );
+            let help = "memory of those epochs has garbage in it; see `target.collect`";
+            problems.push(Problem::new(ProblemKind::Note, text, help));
+        }
         problems
     }
 
@@ -170,5 +191,25 @@ mod tests {
         assert!(slow[0].help.contains("raise `quiesce`"), "{slow:?}");
         // Nothing went wrong: its lines are its own.
         assert_eq!(problems(&["error: nothing much"], true), []);
+    }
+
+    #[test]
+    fn collections_that_failed_are_counted_with_the_first_reason() {
+        let mut quality = DataQuality::default();
+        for done in [Ok(()), Err("late"), Err("gone"), Ok(())] {
+            quality.note_collection(done.map_err(str::to_owned));
+        }
+        let problems = quality.problems(&[], &Budget::default());
+        let [problem] = problems.as_slice() else {
+            panic!("{problems:?}");
+        };
+        assert_eq!(problem.kind, ProblemKind::Note);
+        assert_eq!(
+            problem.text,
+            "no collection could be forced in 2 of 4 epochs: late"
+        );
+        let mut quality = DataQuality::default();
+        quality.note_collection(Ok(()));
+        assert!(quality.problems(&[], &Budget::default()).is_empty());
     }
 }

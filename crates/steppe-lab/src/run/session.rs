@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::collect::collect;
 use super::data_quality::DataQuality;
 use super::environment::{Environment, Failure, RunSpec};
 use super::growth_places::GrowthPlaces;
@@ -335,6 +336,7 @@ impl Session<'_> {
         epoch.load_ms = milliseconds(begun.elapsed());
         let after = running.sampler.now();
         self.wait(running, step.quiet)?;
+        epoch.collections = self.collect(running, step.quiet)?;
         let quiet = running.sampler.quiet();
         let live = self.request.scenario.target.live_bytes.as_ref();
         let live_bytes = live.and_then(|live| self.client.live_bytes(live, LIVE_PATIENCE).ok());
@@ -379,6 +381,20 @@ impl Session<'_> {
         } else if number + 1 == steps.len() {
             self.places.late(&running.variant, running.sampler.places());
         }
+    }
+
+    /// Forces a collection where the scenario says how, and gives the target another quiet moment for
+    /// what it frees. How many there were.
+    fn collect(&mut self, running: &mut Running, quiet: Duration) -> Result<Option<u64>, Stop> {
+        let scenario = self.request.scenario;
+        let Some(how) = &scenario.target.collect else {
+            return Ok(None);
+        };
+        let done = collect(how, &running.environment.target, &self.client);
+        let count = u64::from(done.is_ok());
+        self.quality.note_collection(done);
+        self.wait(running, quiet)?;
+        Ok(Some(count))
     }
 
     /// Until the time is over, or until command loads are.

@@ -7,14 +7,15 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use toml::de::DeTable;
 
 use super::mistake::{Mistake, ScenarioError};
 use super::table::{At, Table};
 use super::{
-    AbGate, AbMetric, AbPlan, Budget, CyclePlan, DRIFTS, DayBudget, DriftBudget, GrowthBudget,
-    LIMIT_WITHIN, LeakChecker, LeaksPlan, LiveBytes, Program, Ready, Sampling, Scenario, Service,
-    SoakPlan, Target, Variant, load,
+    AbGate, AbMetric, AbPlan, Budget, Collect, CyclePlan, DRIFTS, DayBudget, DriftBudget,
+    GrowthBudget, LIMIT_WITHIN, LeakChecker, LeaksPlan, LiveBytes, Program, Ready, Sampling,
+    Scenario, Service, SoakPlan, Target, Variant, load,
 };
 use crate::limits::{
     DURATION_MAX, EPOCHS_MAX, LIMIT_WITHIN_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX, SAMPLING_MIN,
@@ -127,9 +128,14 @@ fn target(table: Table<'_>) -> Option<Target> {
     let ready_timeout = duration(&table, "ready_timeout", READY_TIMEOUT);
     let stop_timeout = duration(&table, "stop_timeout", STOP_TIMEOUT);
     let live_bytes = table.table("live_bytes").map(live_bytes);
+    let collect = table.table("collect").map(collect);
     table.end();
     let live_bytes = match live_bytes {
         Some(live_bytes) => Some(live_bytes?),
+        None => None,
+    };
+    let collect = match collect {
+        Some(collect) => Some(collect?),
         None => None,
     };
     Some(Target {
@@ -138,7 +144,36 @@ fn target(table: Table<'_>) -> Option<Target> {
         ready_timeout,
         stop_timeout,
         live_bytes,
+        collect,
     })
+}
+
+fn collect(table: Table<'_>) -> Option<Collect> {
+    let url = table.text("url").and_then(|url| http_url(&table, url));
+    let signals = [
+        ("HUP", Signal::HUP),
+        ("USR1", Signal::USR1),
+        ("USR2", Signal::USR2),
+    ];
+    let signal = table.choice("signal", &signals);
+    let is_one = table.has("url") != table.has("signal");
+    if !is_one {
+        let message = "`target.collect` is either a `url` or a `signal`";
+        let mistake = Mistake::new(table.span(), message, "");
+        table.say(mistake.help("for example: collect = { signal = \"USR2\" }"));
+    }
+    table.end();
+    url.map(Collect::Url)
+        .or(signal.map(Collect::Signal))
+        .filter(|_| is_one)
+}
+
+/// Of a question of the lab's own.
+fn http_url(table: &Table<'_>, url: At<String>) -> Option<String> {
+    if url.value.starts_with("http://") {
+        return Some(url.value);
+    }
+    table.refuse("url", url.span, "expected http://HOST:PORT/PATH")
 }
 
 fn live_bytes(table: Table<'_>) -> Option<LiveBytes> {
@@ -154,12 +189,7 @@ fn live_bytes(table: Table<'_>) -> Option<LiveBytes> {
             "a JSON pointer begins with a slash",
         )
     });
-    let url = url.and_then(|url| {
-        if url.value.starts_with("http://") {
-            return Some(url.value);
-        }
-        table.refuse("url", url.span, "expected http://HOST:PORT/PATH")
-    });
+    let url = url.and_then(|url| http_url(&table, url));
     table.end();
     Some(LiveBytes {
         url: url?,
