@@ -96,7 +96,7 @@ impl Judge<'_> {
         let allowed = scale.limit * scale.per_step;
         let seed = self.evidence.seed;
         let judged = is_whole(&points).then(|| match series.rule {
-            Rule::Memory(memory) if memory.is_collected() => {
+            Rule::Memory(memory) if memory.is_collected() && allowed.is_finite() => {
                 judge_memory(&points, self.measured.collections(), allowed, seed)
             }
             _ => judge_drift(&points, allowed, seed),

@@ -506,6 +506,25 @@ fn a_saw_tooth_is_judged_at_its_floor() {
     );
 }
 
+/// What has no budget keeps any: nothing has to be shown of it.
+#[test]
+fn too_few_collections_of_what_has_no_budget_are_stable() {
+    let mut epochs = rows(0, 70, |_| 8 * MIB, None);
+    for epoch in &mut epochs {
+        epoch.hwm_bytes = Some(50 * MIB + 3 * MIB * u64::from(epoch.epoch % 24));
+    }
+    let drift = crate::scenario::DriftBudget {
+        is_off: true,
+        ..Default::default()
+    };
+    let budget = Budget {
+        drift,
+        ..Budget::default()
+    };
+    let verdict = judge(&epochs, &budget);
+    assert_eq!(verdict.outcome, Outcome::Stable, "{verdict:#?}");
+}
+
 #[test]
 fn too_few_collections_are_named_with_the_time_that_more_take() {
     for floor in [0, 500_000] {
