@@ -129,8 +129,7 @@ impl Judge<'_> {
         finding.per_step = Some(scale.per_step);
         finding.text = self.sentence(series, &finding);
         if let Some(text) = self.collections(series, &drift) {
-            finding.text.push_str("; ");
-            finding.text.push_str(&text);
+            finding.text = text;
         }
         self.note(series, &scale, &drift, &mut finding);
         Some(finding)
@@ -315,7 +314,9 @@ impl Judge<'_> {
             && is_unproven
         {
             return Some(format!(
-                "{} forced, {COLLECTIONS_MIN} are needed (`target.collect`)",
+                "growth of {} can't be told: {} forced, {COLLECTIONS_MIN} are needed \
+                 (`target.collect`)",
+                series.called,
                 were(forced)
             ));
         }
@@ -332,10 +333,13 @@ impl Judge<'_> {
         }
         let minutes = f64::from(lacking) * period * self.hours_a_step()? * 60.0;
         Some(format!(
-            "{} seen, {COLLECTIONS_MIN} are needed; about {} \
-             minutes more would show them",
+            "{} is a saw-tooth: {} seen, {COLLECTIONS_MIN} are needed; about {} more would show them",
+            series.called,
             were(collections),
-            number(minutes)
+            match minutes {
+                few if few < 1.5 => "a minute".to_owned(),
+                many => format!("{many:.0} minutes"),
+            }
         ))
     }
 
