@@ -125,6 +125,70 @@ fn retention_is_not_called_a_leak() {
     assert!(notes.contains("retention, not a leak"), "{notes}");
 }
 
+/// A soak of a server that collects 24 MiB of garbage every 192 requests, at 20 an epoch.
+fn collecting(lab: &Lab, leak: u32, collect: &str) -> (i32, serde_json::Value) {
+    let (program, port) = (program("collecting"), free_port());
+    let text = format!(
+        r#"
+[target]
+cmd = ["{program}", "127.0.0.1:{port}", "131072", "24", "{leak}"]
+env = {{ MALLOC_MMAP_THRESHOLD_ = "65536" }}
+ready = "tcp://127.0.0.1:{port}"
+{collect}
+[[load]]
+kind = "http"
+url = "http://127.0.0.1:{port}/"
+connections = 4
+rate_per_s = 100
+[epochs]
+length = "240ms"
+quiesce = "40ms"
+count = 30
+warmup = 5
+[budget]
+rss_growth_kib_per_epoch = 100
+errors = 0
+cgroup_growth_mib_per_day = 100000
+drift = "off"
+"#
+    );
+    soak(lab, &text)
+}
+
+#[test]
+fn garbage_is_told_by_the_collections_that_are_missing() {
+    let lab = Lab::new("garbage");
+    let (code, verdict) = collecting(&lab, 0, "");
+    assert_eq!(code, 3, "{verdict:#}");
+    let growth = finding(&verdict, "rss_growth")["text"].to_string();
+    assert!(growth.contains("seen, 4 are needed; about"), "{growth}");
+}
+
+#[test]
+fn forced_collections_leave_the_floor() {
+    let collect = "collect = { signal = \"USR2\" }";
+    let lab = Lab::new("collected");
+    let (code, verdict) = collecting(&lab, 0, collect);
+    assert_eq!(code, 0, "{verdict:#}");
+    assert_eq!(finding(&verdict, "rss_growth")["word"], "STABLE");
+    let lab = Lab::new("collected-leak");
+    let (code, verdict) = collecting(&lab, 15_000, collect);
+    assert_eq!(code, 1, "{verdict:#}");
+    assert_eq!(finding(&verdict, "rss_growth")["word"], "UNBOUNDED");
+}
+
+#[test]
+fn collections_that_fail_are_noted_and_nothing_is_claimed() {
+    let lab = Lab::new("uncollected");
+    let port = free_port();
+    let collect = format!("collect = {{ url = \"http://127.0.0.1:{port}/gc\" }}");
+    let (code, verdict) = collecting(&lab, 0, &collect);
+    assert_eq!(code, 3, "{verdict:#}");
+    let problems = verdict["problems"].to_string();
+    let said = "no collection could be forced in 30 of 30 epochs: ";
+    assert!(problems.contains(said), "{problems}");
+}
+
 #[test]
 fn nginx_is_stable() {
     let lab = Lab::new("nginx");
