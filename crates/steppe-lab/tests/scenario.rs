@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
+use steppe_lab::record::Outcome;
 use steppe_lab::scenario::{Collect, LoadKind, Pace, Ready, Scenario};
 
 fn example(name: &str) -> Scenario {
@@ -39,6 +40,19 @@ fn a_soak_is_read() {
     assert_eq!(live.pointer, "/allocator/live_bytes");
     assert_eq!(scenario.budget.per_epoch.rss_kib, Some(32.0));
     assert_eq!(scenario.budget.require, ["rss"]);
+}
+
+/// A leak is expected of the first variant, and nothing of its healthy twin.
+#[test]
+fn runtimes_have_a_leak_and_its_healthy_twin() {
+    for name in ["node", "go", "python"] {
+        let scenario = example(&format!("lab/{name}.toml"));
+        let expected: Vec<_> = scenario.variants.iter().map(|it| it.expect).collect();
+        assert_eq!(expected, [Some(Outcome::Unbounded), None], "{name}");
+        assert_eq!(scenario.budget.per_day.rss_mib, Some(2700.0), "{name}");
+        let is_collected = scenario.target.collect.is_some();
+        assert_eq!(is_collected, name != "python", "{name}");
+    }
 }
 
 /// `[target]`, `[epochs]` and a budget.

@@ -231,7 +231,12 @@ fn settle(line: &Drift, series: &[Vec<f64>], budget: f64, seed: u64) -> Option<D
             Outcome::Inconclusive
         },
         over_budget_p: rest.over_budget_p,
-        shape: Shape::Settles(mean(&levels)?),
+        // What grows on behind it does not level off there.
+        shape: if is_sick {
+            Shape::Line
+        } else {
+            Shape::Settles(mean(&levels)?)
+        },
         ..line.clone()
     })
 }
