@@ -42,6 +42,14 @@ fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt())
 }
 
+/// The points that are there, each with its step: a missing one is `NAN`.
+fn known(points: &[f64]) -> Vec<(f64, f64)> {
+    let all = points.iter().enumerate();
+    all.filter(|(_, point)| point.is_finite())
+        .map(|(step, point)| (step as f64, *point))
+        .collect()
+}
+
 /// The middle of some numbers; `None` without any.
 #[must_use]
 pub fn median(mut values: Vec<f64>) -> Option<f64> {

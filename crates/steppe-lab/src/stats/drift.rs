@@ -28,7 +28,7 @@ use super::redraw::standard_error;
 use super::shape::{self, Stairs};
 use super::student::{t_quantile, upper_tail};
 use super::teeth::{self, Floor, Teeth};
-use super::{CONFIDENCE, theil_sen};
+use super::{CONFIDENCE, known, theil_sen};
 use crate::limits::{BOOTSTRAP_POINTS_MIN, COLLECTIONS_MIN, FRESH_POINTS_MIN, FRESH_PROCESSES_MIN};
 use crate::record::{Interval, Method, Outcome};
 
@@ -197,7 +197,6 @@ fn judge_floors(
         })
         .collect();
     let troughs: Vec<&[f64]> = troughs.iter().map(Vec::as_slice).collect();
-    let over_budget_p = whole.over(budget);
     let found = drift(&troughs, method, (whole, last_half), budget)?;
     let outcome = match found.outcome {
         Outcome::Growing if found.last_half.estimate > budget => Outcome::Unbounded,
@@ -205,7 +204,6 @@ fn judge_floors(
     };
     Some(Drift {
         outcome,
-        over_budget_p,
         significant: found.whole.lower > 0.0,
         shape: Shape::Teeth(teeth),
         ..found
@@ -252,12 +250,12 @@ fn climb(line: Drift, series: &[Vec<f64>], budget: f64) -> Drift {
     let slopes: Option<Vec<Slope>> = corners
         .iter()
         .map(|each| {
-            let (estimate, error, degrees) = shape::line_through(&each.points)?;
+            let line = shape::line_through(&each.points)?;
             Some(Slope {
-                estimate,
-                error,
-                degrees,
-                modeled: (error, degrees),
+                estimate: line.slope,
+                error: line.error,
+                degrees: line.degrees,
+                modeled: (line.error, line.degrees),
             })
         })
         .collect();
@@ -459,15 +457,13 @@ fn between(slopes: &[f64]) -> Option<Slopes> {
 /// Its error is that of least squares. A handful of troughs know little of their own noise, so chances
 /// are told with what all points know of it, where that is no less.
 fn through_troughs(floor: &Floor, troughs: &[(f64, f64)]) -> Option<Slope> {
-    let (estimate, error, degrees) = shape::line_through(troughs)?;
-    let at = mean(&troughs.iter().map(|(at, _)| *at).collect::<Vec<_>>())?;
-    let spread: f64 = troughs.iter().map(|(place, _)| (place - at).powi(2)).sum();
-    let known = (floor.variance / spread).sqrt();
+    let line = shape::line_through(troughs)?;
+    let known = (floor.variance / line.spread).sqrt();
     Some(Slope {
-        estimate,
-        error,
-        degrees,
-        modeled: (known.max(error), floor.degrees),
+        estimate: line.slope,
+        error: line.error,
+        degrees: line.degrees,
+        modeled: (known.max(line.error), floor.degrees),
     })
 }
 
@@ -493,12 +489,7 @@ fn within_processes(series: &[&[f64]], window: fn(&[f64]) -> &[f64], seed: u64) 
 
 /// Rise per step between the medians of the first and the last quarter of what is present.
 fn rise(points: &[f64]) -> Option<f64> {
-    let known: Vec<(f64, f64)> = points
-        .iter()
-        .enumerate()
-        .filter(|(_, point)| point.is_finite())
-        .map(|(step, point)| (step as f64, *point))
-        .collect();
+    let known = known(points);
     let quarter = known.len().div_ceil(4);
     let center = |part: &[(f64, f64)]| {
         let (steps, values): (Vec<f64>, Vec<f64>) = part.iter().copied().unzip();

@@ -5,7 +5,7 @@
 //! slopes takes for noise; the corners of the stairs tell how fast it grows. Both are looked for by
 //! rules fixed beforehand, and claimed only where they explain what a line leaves open.
 
-use super::median;
+use super::{known, median};
 
 /// A rise that slows down: `level − rise · e^(−t / time_constant)`, beside a straight line.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,7 @@ pub(super) struct Corners {
 
 /// The curve that explains `points` so much better than a line that it is no accident.
 pub(super) fn settling(points: &[f64]) -> Option<Settling> {
-    let known: Vec<(f64, f64)> = known(points).collect();
+    let known = known(points);
     if known.len() < POINTS_MIN {
         return None;
     }
@@ -49,8 +49,7 @@ pub(super) fn settling(points: &[f64]) -> Option<Settling> {
     let mut best: Option<(f64, Fit)> = None;
     let mut time_constant = FASTEST;
     while time_constant <= slowest {
-        let curve = |t: f64| (-t / time_constant).exp();
-        if let Some(found) = fit(&known, curve)
+        if let Some(found) = fit(&known, decay(time_constant))
             && best
                 .as_ref()
                 .is_none_or(|(_, best)| found.squares < best.squares)
@@ -65,20 +64,24 @@ pub(super) fn settling(points: &[f64]) -> Option<Settling> {
     if !explains || !rises {
         return None;
     }
-    let rest = points.iter().enumerate().map(|(step, point)| {
-        let left = (-(step as f64) / time_constant).exp();
-        point - found.curve * left
-    });
+    let left = decay(time_constant);
+    let rest = points.iter().enumerate();
+    let rest = rest.map(|(step, point)| point - found.curve * left(step as f64));
     Some(Settling {
         time_constant,
-        level: level_of(&known, |t| (-t / time_constant).exp())?,
+        level: level_of(&known, decay(time_constant))?,
         rest: rest.collect(),
     })
 }
 
+/// What is left of a rise after so many steps.
+fn decay(time_constant: f64) -> impl Fn(f64) -> f64 {
+    move |step| (-step / time_constant).exp()
+}
+
 /// The stairs that most of a series' rise consists of.
 pub(super) fn stairs(points: &[f64]) -> Option<Corners> {
-    let known: Vec<(f64, f64)> = known(points).collect();
+    let known = known(points);
     let rises: Vec<f64> = known.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
     let total = known.last()?.1 - known.first()?.1;
     let highest = rises.iter().copied().fold(0.0, f64::max);
@@ -107,8 +110,19 @@ pub(super) fn stairs(points: &[f64]) -> Option<Corners> {
     })
 }
 
-/// Slope of least squares through places and values, its standard error and degrees of freedom.
-pub(super) fn line_through(points: &[(f64, f64)]) -> Option<(f64, f64, u32)> {
+/// A line of least squares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Line {
+    pub(super) slope: f64,
+    /// Standard error of the slope, by what the line leaves.
+    pub(super) error: f64,
+    pub(super) degrees: u32,
+    /// Squares of the places' distances from their middle.
+    pub(super) spread: f64,
+}
+
+/// The line through places and values; `None` with fewer than three.
+pub(super) fn line_through(points: &[(f64, f64)]) -> Option<Line> {
     let degrees = u32::try_from(points.len().checked_sub(2)?).ok()?;
     let count = points.len() as f64;
     let center = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -124,19 +138,18 @@ pub(super) fn line_through(points: &[(f64, f64)]) -> Option<(f64, f64, u32)> {
         .map(|(x, y)| (y - level - slope * (x - at)).powi(2))
         .sum();
     let is_known = spread > 0.0 && degrees > 0;
-    is_known.then(|| {
-        (
-            slope,
-            (squares / f64::from(degrees) / spread).sqrt(),
-            degrees,
-        )
+    is_known.then(|| Line {
+        slope,
+        error: (squares / f64::from(degrees) / spread).sqrt(),
+        degrees,
+        spread,
     })
 }
 
 /// The constant beside a basis, by least squares.
 fn level_of(known: &[(f64, f64)], basis: impl Fn(f64) -> f64) -> Option<f64> {
     let points: Vec<(f64, f64)> = known.iter().map(|(t, y)| (basis(*t), *y)).collect();
-    let (slope, ..) = line_through(&points)?;
+    let slope = line_through(&points)?.slope;
     let count = points.len() as f64;
     let rest: f64 = points.iter().map(|(x, y)| y - slope * x).sum();
     Some(rest / count)
@@ -188,12 +201,6 @@ fn fit(known: &[(f64, f64)], basis: impl Fn(f64) -> f64) -> Option<Fit> {
         curve: curve_slope,
         squares: left.sum(),
     })
-}
-
-fn known(points: &[f64]) -> impl Iterator<Item = (f64, f64)> {
-    let all = points.iter().enumerate();
-    all.filter(|(_, point)| point.is_finite())
-        .map(|(step, point)| (step as f64, *point))
 }
 
 /// A curve has four figures to be fitted by.
@@ -256,8 +263,8 @@ mod tests {
         assert_eq!(found.stairs.count, 6);
         assert!((found.stairs.size - 96.0).abs() < 2.0, "{found:?}");
         assert!((found.stairs.period - 15.0).abs() < 0.01);
-        let (slope, error, degrees) = line_through(&found.points).unwrap();
-        assert!((slope - 6.4).abs() < 0.1 && error < 0.1 && degrees == 4);
+        let line = line_through(&found.points).unwrap();
+        assert!((line.slope - 6.4).abs() < 0.1 && line.error < 0.1 && line.degrees == 4);
     }
 
     #[test]

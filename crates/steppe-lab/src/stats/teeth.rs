@@ -11,7 +11,7 @@
 //!
 //! Leaves out the climb to a first collection: before any fall, nothing tells it from a leak.
 
-use super::median;
+use super::{known, median};
 
 /// Collections that were seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,12 +37,7 @@ pub(super) struct Floor {
 
 /// The floor of `points`, where they are a saw-tooth. A missing point is `NAN`.
 pub(super) fn floor(points: &[f64]) -> Option<Floor> {
-    let known: Vec<(f64, f64)> = points
-        .iter()
-        .enumerate()
-        .filter(|(_, point)| point.is_finite())
-        .map(|(step, point)| (step as f64, *point))
-        .collect();
+    let known = known(points);
     let changes: Vec<f64> = known.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
     let noise = median(changes.iter().map(|change| change.abs()).collect())?;
     let values = || known.iter().map(|(_, value)| *value);
