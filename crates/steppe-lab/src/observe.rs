@@ -12,7 +12,6 @@
 pub(crate) mod capability;
 pub mod cgroup;
 mod handles;
-mod listening;
 mod perf;
 mod places;
 mod proc_file;
@@ -39,7 +38,6 @@ use switches::SwitchTally;
 use tree::Tree;
 
 pub use handles::Handles;
-pub use listening::listening_ports;
 pub use places::{Place as GrowthPlace, Places, Unit as PlaceUnit, grown};
 pub use sockets::{Sockets, TcpState};
 
@@ -290,6 +288,13 @@ impl Observer {
         slow.hwm_bytes = slow.hwm_bytes.map(|it| it.max(self.highest_rss_bytes));
         slow.cost = thread_cpu_time().saturating_sub(start);
         slow
+    }
+
+    /// TCP ports that it listens on, lowest first. Empty where that can't be seen.
+    pub fn listening_ports(&mut self) -> Vec<u16> {
+        self.tree.look(&mut self.reader);
+        self.files();
+        self.sockets.listening()
     }
 
     /// Where memory and open files are. Only for moments without load, and seldom: it reads every

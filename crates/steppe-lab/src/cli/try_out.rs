@@ -13,7 +13,7 @@ use clap::Args;
 use super::runs::{self, Output, Task};
 use super::{USAGE_EXIT, complain, failed, say};
 use crate::limits::{TRY_ANSWER, TRY_PATIENCE, TRY_POLL};
-use crate::observe::listening_ports;
+use crate::observe::{Observer, Wanted};
 use crate::record::RunKind;
 use crate::scenario::{Program, Scenario};
 use crate::target::{Launch, MetricClient, Process};
@@ -116,6 +116,7 @@ fn wait_for_answer(
     client: &MetricClient,
     path: &str,
 ) -> Result<Found, String> {
+    let mut observer = Observer::attach(&[process.id()], Wanted::default()).ok();
     let deadline = Instant::now() + TRY_PATIENCE;
     let mut ports = Vec::new();
     while Instant::now() < deadline {
@@ -123,7 +124,10 @@ fn wait_for_answer(
             let words = process.last_words();
             return Err(format!("{} ended ({status}): {words}", process.name()));
         }
-        ports = listening_ports(process.id());
+        ports = observer
+            .as_mut()
+            .map(Observer::listening_ports)
+            .unwrap_or_default();
         for &port in &ports {
             let url = format!("http://127.0.0.1:{port}{path}");
             if let Ok((status, _)) = client.get(&url, TRY_ANSWER) {

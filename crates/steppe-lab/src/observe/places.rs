@@ -12,6 +12,7 @@ use std::path::Path;
 
 use procfs::net::{TcpNetEntry, TcpState};
 
+use super::proc_file::socket_inode;
 use crate::limits::{PLACES_FILES_MAX, PLACES_MAX};
 
 /// What is counted at a place.
@@ -144,7 +145,7 @@ fn files(pid: u32, whose: &str, peers: &BTreeMap<u64, String>, places: &mut Plac
             continue;
         };
         let link = link.to_string_lossy();
-        let kind = match socket(&link).map(|inode| peers.get(&inode)) {
+        let kind = match socket_inode(link.as_bytes()).map(|inode| peers.get(&inode)) {
             Some(Some(peer)) => peer.clone(),
             Some(None) => "socket that is not TCP".to_owned(),
             None if link.starts_with("pipe:") => "pipe".to_owned(),
@@ -165,11 +166,6 @@ fn files(pid: u32, whose: &str, peers: &BTreeMap<u64, String>, places: &mut Plac
 /// What a file in memory holds, in bytes.
 fn stored(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |file| file.blocks().saturating_mul(512))
-}
-
-fn socket(link: &str) -> Option<u64> {
-    let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?;
-    inode.parse().ok()
 }
 
 /// What TCP sockets are connected to, by inode. A server's port stands for all of its clients.

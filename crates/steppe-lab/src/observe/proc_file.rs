@@ -160,7 +160,7 @@ pub(super) fn field(text: &[u8], name: &str) -> Option<u64> {
 }
 
 /// `socket:[12345]`.
-fn socket_inode(link: &[u8]) -> Option<u64> {
+pub(super) fn socket_inode(link: &[u8]) -> Option<u64> {
     number(link.strip_prefix(b"socket:[")?.strip_suffix(b"]")?)
 }
 

@@ -182,6 +182,11 @@ impl Counter {
         Ok(sockets)
     }
 
+    /// Ports of the target's own that were listened on when it was last counted, lowest first.
+    pub(super) fn listening(&self) -> Vec<u16> {
+        self.ownership.listening.iter().copied().collect()
+    }
+
     /// False where it does not work, and nothing was counted.
     fn count_by_diag(&mut self, inodes: &[u64], sockets: &mut Sockets) -> bool {
         if matches!(self.diag, Source::Untried) {
