@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::kept::number;
-use super::machine::Weather;
+use super::machine::MachineDrift;
 use super::series::{Allowed, Memory, Rule, Series};
 use super::{Evidence, Measured, figure, float};
 use crate::limits::{COLLECTIONS_MIN, COUNT_DRIFT_FLOOR, MISSING_SHARE_MAX};
@@ -35,18 +35,18 @@ pub(super) fn findings(
         evidence,
         kind,
     };
-    let weather = Weather::of(measured, evidence.seed);
+    let machine = MachineDrift::of(measured, evidence.seed);
     let mut findings: Vec<Finding> = Vec::new();
     for series in Series::all(quiet_bytes(measured)) {
         let Some(mut finding) = judge.finding(&series) else {
             continue;
         };
         if series.is_timing {
-            weather.withdraw(&mut finding);
+            machine.withdraw(&mut finding);
         }
         findings.push(finding);
     }
-    take_back_chance(&mut findings);
+    withdraw_by_chance(&mut findings);
     attribute(&mut findings, evidence.live_is_whole);
     findings
 }
@@ -79,7 +79,7 @@ struct Scale {
     /// The scenario asks for it by name.
     is_asked: bool,
     /// Whether it was a hard limit that decided.
-    is_by_left: bool,
+    is_by_headroom: bool,
 }
 
 impl Judge<'_> {
@@ -156,13 +156,13 @@ impl Judge<'_> {
                 let share = self.budget.drift.share(series.drift_name())?;
                 let per_hour = self.hours_a_step()?;
                 let allowed = (share * level(points)).max(COUNT_DRIFT_FLOOR) / span(points);
-                let left = self.allowed_by_left(series).unwrap_or(f64::INFINITY);
+                let by_headroom = self.allowed_by_headroom(series).unwrap_or(f64::INFINITY);
                 Some(Scale {
                     unit: format!("{unit}/hour"),
                     per_step: per_hour,
-                    limit: allowed.min(left) / per_hour,
+                    limit: allowed.min(by_headroom) / per_hour,
                     is_asked: self.is_named(series),
-                    is_by_left: left < allowed,
+                    is_by_headroom: by_headroom < allowed,
                 })
             }
             Rule::Share => {
@@ -173,7 +173,7 @@ impl Judge<'_> {
                     per_step: level / PER_CENT / span(points),
                     limit: share * PER_CENT,
                     is_asked: self.is_named(series),
-                    is_by_left: false,
+                    is_by_headroom: false,
                 })
             }
         }
@@ -200,7 +200,7 @@ impl Judge<'_> {
             per_step,
             limit: bytes_a_step / per_step,
             is_asked: memory == Memory::AtRest || memory.is_said(self.budget, self.kind),
-            is_by_left: false,
+            is_by_headroom: false,
         })
     }
 
@@ -210,7 +210,7 @@ impl Judge<'_> {
     }
 
     /// So much a step, and the limit is reached when `limit_within` is over.
-    fn allowed_by_left(&self, series: &Series) -> Option<f64> {
+    fn allowed_by_headroom(&self, series: &Series) -> Option<f64> {
         let left = self.headroom(series)?;
         let steps = self.budget.limit_within.as_secs_f64() / 3_600.0 / self.hours_a_step()?;
         Some(left / steps.max(1.0))
@@ -297,7 +297,7 @@ impl Judge<'_> {
             finding.hours_left = Some(hours);
             finding.notes.push(text);
         }
-        if scale.is_by_left && grows {
+        if scale.is_by_headroom && grows {
             let within = humantime::format_duration(self.budget.limit_within);
             finding.notes.push(format!(
                 "allowed is what would not reach the limit within {within} (`budget.limit_within`)"
@@ -468,9 +468,9 @@ fn is_whole(points: &[Vec<f64>]) -> bool {
     (rows - seen) * 100 <= rows * MISSING_SHARE_MAX
 }
 
-/// Takes back UNBOUNDED where so many series make it likely by chance. STABLE needs no correction: it
+/// Withdraws UNBOUNDED where so many series make it likely by chance. STABLE needs no correction: it
 /// is claimed only where every series' own bound says so.
-fn take_back_chance(findings: &mut [Finding]) {
+fn withdraw_by_chance(findings: &mut [Finding]) {
     let is_tested = |finding: &&Finding| finding.p_value.is_some() && finding.limit.is_some();
     let tests = findings.iter().filter(is_tested).count();
     let is_alarm = |finding: &&mut Finding| finding.outcome == Outcome::Unbounded;

@@ -7,14 +7,14 @@ use crate::record::{Epoch, Finding, Outcome};
 use crate::stats::judge_drift;
 
 /// How the control loop and steal time changed over the run; see `run::control`.
-pub(super) struct Weather {
+pub(super) struct MachineDrift {
     /// Per cent of its level, where that is certain to have grown.
     control: Option<f64>,
     /// Per cent of all CPU time, likewise.
     steal: Option<f64>,
 }
 
-impl Weather {
+impl MachineDrift {
     pub(super) fn of(measured: &Measured<'_>, seed: u64) -> Self {
         let control = |epoch: &Epoch| epoch.control_ns.map(float);
         let level = measured.epochs().find_map(control);
@@ -27,7 +27,7 @@ impl Weather {
         }
     }
 
-    /// Takes back an alarm that the machine explains.
+    /// Withdraws an alarm that the machine explains.
     pub(super) fn withdraw(&self, finding: &mut Finding) {
         let grown = finding.value.map_or(0.0, |value| value.estimate);
         let slower = self

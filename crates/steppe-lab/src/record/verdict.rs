@@ -181,8 +181,13 @@ impl Finding {
 
     /// Whether it is about something that grows, or is never freed.
     pub fn is_growth(&self) -> bool {
+        self.is_drift() || self.metric == "lost_bytes"
+    }
+
+    /// Whether it is about how a series changes.
+    pub fn is_drift(&self) -> bool {
         let ends = ["_growth", "_loss"];
-        ends.iter().any(|end| self.metric.ends_with(end)) || self.metric == "lost_bytes"
+        ends.iter().any(|end| self.metric.ends_with(end))
     }
 }
 

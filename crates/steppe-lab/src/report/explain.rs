@@ -119,8 +119,7 @@ fn head(name: &str, finding: &Finding) -> String {
 }
 
 fn is_growth(finding: &Finding) -> bool {
-    let is_drift = finding.metric.ends_with("_growth") || finding.metric.ends_with("_loss");
-    is_drift && finding.method != Method::PairedBootstrap
+    finding.is_drift() && finding.method != Method::PairedBootstrap
 }
 
 fn rule(finding: &Finding, along: Along) -> String {

@@ -180,10 +180,7 @@ impl Answer {
 
     /// Nor is a variant of which nothing was asked, as in a comparison.
     fn of_variant(verdict: &VariantVerdict) -> Self {
-        let is_judged = verdict
-            .findings
-            .iter()
-            .any(|finding| finding.limit.is_some());
+        let is_judged = verdict.findings.iter().any(Finding::is_judged);
         if is_judged || verdict.outcome.exit_code() != 0 || !verdict.leaks.is_empty() {
             Self::of(verdict.outcome)
         } else {

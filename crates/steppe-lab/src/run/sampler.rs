@@ -208,7 +208,7 @@ impl Watch {
         });
     }
 
-    /// Snapshots less often where looking costs too much of the time.
+    /// Looks less often where looking costs too much of the time.
     fn sample_slow(&mut self) {
         let slow = self.observer.slow();
         if slow.is_dear(self.slow_apart) {

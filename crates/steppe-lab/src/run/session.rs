@@ -106,8 +106,8 @@ impl Session<'_> {
             match self.run_one(variant, run) {
                 Ok(()) => {}
                 Err(Stop::Folder(error)) => return Err(RunError::Lost(error)),
-                Err(Stop::Failed(fall)) => {
-                    self.problems.push(match fall {
+                Err(Stop::Failed(failure)) => {
+                    self.problems.push(match failure {
                         Failure::Broken(problem) => problem,
                         Failure::Interrupted => interrupted(),
                     });
@@ -371,11 +371,12 @@ impl Session<'_> {
     /// Where memory and files are, at the first epoch that counts and at the last.
     fn note_places(&mut self, running: &Running, number: usize) {
         let steps = &self.plan.steps;
-        let first = steps.iter().position(|step| !step.warmup);
         if self.plan.ab.is_some() {
             return;
         }
-        if first == Some(number) {
+        // Warm-up comes first, and once.
+        let begins = number == 0 || steps[number - 1].warmup;
+        if begins && !steps[number].warmup {
             self.places
                 .early(&running.variant, running.sampler.places());
         } else if number + 1 == steps.len() {
