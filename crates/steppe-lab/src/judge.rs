@@ -295,8 +295,9 @@ impl<'a> Measured<'a> {
         Some(u32::try_from(fewest).unwrap_or(u32::MAX))
     }
 
-    fn operations(&self) -> u64 {
-        total(self.epochs().map(|epoch| epoch.operations))
+    /// `None`: nothing was driven.
+    fn operations(&self) -> Option<u64> {
+        self.sum(|epoch| epoch.operations)
     }
 
     /// The sum, if every row has it.

@@ -381,7 +381,7 @@ impl Judge<'_> {
 
     fn per_operation(&self, drift: &Drift) -> Option<String> {
         let epochs = u64::try_from(self.measured.epochs().count()).ok()?;
-        let operations = float(self.measured.operations()) / float(epochs.max(1));
+        let operations = float(self.measured.operations()?) / float(epochs.max(1));
         (operations >= 1.0).then(|| {
             let bytes = drift.whole.estimate / operations;
             format!("{} bytes an operation", number(bytes))

@@ -13,16 +13,15 @@ pub(super) fn findings(
     budget: &Budget,
     latency: Option<&Histogram<u64>>,
 ) -> Vec<Finding> {
-    let operations = measured.operations();
-    let per_operation = |total: Option<u64>| Some(float(total?) / float(operations).max(1.0));
-    let per_operation = |total| per_operation(total).filter(|_| operations > 0);
+    let operations = measured.operations().filter(|operations| *operations > 0);
+    let per_operation = |total: Option<u64>| Some(float(total?) / float(operations?));
     let max = |of: fn(&Epoch) -> Option<u64>| measured.max(of).map(float);
     let mib = |of: fn(&Epoch) -> Option<u64>| max(of).map(|bytes| bytes / MIB);
     let quantile = |quantile| latency_ms(latency, quantile);
     let limit = |limit: Option<u64>| limit.map(float);
     let cpu = per_operation(measured.sum(|epoch| epoch.cpu_us));
     let syscalls = per_operation(measured.sum(|epoch| epoch.syscalls));
-    let errors = measured.sum(|epoch| Some(epoch.errors)).map(float);
+    let errors = measured.sum(|epoch| epoch.errors).map(float);
     let close_wait = max(|epoch| epoch.close_wait_max);
     let files = max(|epoch| epoch.open_files);
     let mut findings = vec![
@@ -223,7 +222,7 @@ fn throughput(measured: &Measured<'_>) -> Option<f64> {
     let ms = measured
         .sum(|epoch| Some(epoch.load_ms))
         .filter(|ms| *ms > 0)?;
-    Some(float(measured.operations()) * 1_000.0 / float(ms))
+    Some(float(measured.operations()?) * 1_000.0 / float(ms))
 }
 
 /// Three figures or so, and no more: `0.0123`, `4.06`, `1234`.

@@ -175,12 +175,8 @@ fn values(
 }
 
 fn value(run: &Measured<'_>, latency: Option<&Histogram<u64>>, metric: AbMetric) -> Option<f64> {
-    let operations = run.operations();
-    let per_operation = |total: Option<u64>| {
-        total
-            .filter(|_| operations > 0)
-            .map(|total| float(total) / float(operations))
-    };
+    let operations = run.operations().filter(|operations| *operations > 0);
+    let per_operation = |total: Option<u64>| Some(float(total?) / float(operations?));
     let quantile = |quantile, least| {
         let latency = latency.filter(|latency| latency.len() >= least)?;
         Some(float(latency.value_at_quantile(quantile)))
@@ -196,7 +192,7 @@ fn value(run: &Measured<'_>, latency: Option<&Histogram<u64>>, metric: AbMetric)
         AbMetric::Hwm => run.max(|epoch| epoch.hwm_bytes).map(float),
         AbMetric::Throughput => {
             let ms = run.sum(|epoch| Some(epoch.load_ms)).filter(|ms| *ms > 0)?;
-            Some(float(operations) / float(ms))
+            Some(float(run.operations()?) / float(ms))
         }
     }
 }

@@ -271,19 +271,20 @@ fn series(
 }
 
 fn per_operation(epoch: &Epoch, total: Option<u64>) -> Option<f64> {
-    Some(float(total?) / float(epoch.operations)).filter(|_| epoch.operations > 0)
+    let operations = epoch.operations.filter(|operations| *operations > 0)?;
+    Some(float(total?) / float(operations))
 }
 
 /// The 99th percentile of few operations is the slowest of them.
 fn p99(epoch: &Epoch) -> Option<f64> {
     epoch
         .p99_us
-        .filter(|_| epoch.operations >= P99_OPERATIONS_MIN)
+        .filter(|_| epoch.operations >= Some(P99_OPERATIONS_MIN))
 }
 
 fn operations_per_s(epoch: &Epoch) -> Option<f64> {
     let load_ms = Some(epoch.load_ms).filter(|ms| *ms > 0)?;
-    Some(float(epoch.operations) * 1_000.0 / float(load_ms))
+    Some(float(epoch.operations?) * 1_000.0 / float(load_ms))
 }
 
 const CGROUP: &str = "what the control group holds beside its processes (files in tmpfs, memfds, \

@@ -12,7 +12,8 @@ fn rows(run: u32, count: u32, bytes: impl Fn(u32) -> u64, live: Option<u64>) -> 
         warmup: epoch < 5,
         start_ms: u64::from(epoch) * 5_000,
         load_ms: 4_750,
-        operations: 1_000,
+        operations: Some(1_000),
+        errors: Some(0),
         anonymous_bytes: Some(bytes(epoch)),
         swap_bytes: Some(0),
         hwm_bytes: Some(bytes(epoch) + 4_096),
@@ -299,7 +300,7 @@ fn pairs_are_judged_by_what_each_run_used() {
     let run = |variant: &str, run: u32, cpu_us: u64| Epoch {
         variant: variant.to_owned(),
         run,
-        operations: 1_000,
+        operations: Some(1_000),
         load_ms: 1_000,
         cpu_us: Some(cpu_us),
         ..Epoch::default()
@@ -368,7 +369,7 @@ fn changed(change: impl Fn(&mut Epoch, u64)) -> VariantVerdict {
     for epoch in &mut epochs {
         let number = u64::from(epoch.epoch);
         epoch.start_ms = number * 1_000;
-        epoch.operations = 300;
+        epoch.operations = Some(300);
         epoch.load_ms = 950;
         epoch.cpu_us = Some(300 * 100);
         epoch.p50_us = Some(5_000.0);
@@ -444,12 +445,12 @@ fn a_cost_that_rises_is_an_alarm_unless_the_machine_did_it() {
 
 #[test]
 fn throughput_that_falls_is_an_alarm() {
-    let verdict = changed(|epoch, number| epoch.operations = 300 - 2 * number);
+    let verdict = changed(|epoch, number| epoch.operations = Some(300 - 2 * number));
     assert_eq!(
         finding(&verdict, "throughput_loss").outcome,
         Outcome::Unbounded
     );
-    let verdict = changed(|epoch, number| epoch.operations = 300 + 2 * number);
+    let verdict = changed(|epoch, number| epoch.operations = Some(300 + 2 * number));
     assert_eq!(
         finding(&verdict, "throughput_loss").outcome,
         Outcome::Stable

@@ -21,8 +21,10 @@ pub struct Epoch {
     /// How long load ran, without the quiet moment.
     pub load_ms: u64,
 
-    pub operations: u64,
-    pub errors: u64,
+    /// `None`: the lab drove nothing.
+    pub operations: Option<u64>,
+    /// Operations that failed.
+    pub errors: Option<u64>,
     /// Operations that the open loops owed; `None` when every load is a closed loop.
     pub intended: Option<u64>,
     /// Of those, how many were done, well or badly.

@@ -53,9 +53,7 @@ const METRICS: &[Metric] = &[
         Quantity::Plain,
         |e| per_operation(e, e.instructions),
     ),
-    metric("errors", "Errors", Quantity::Count, |e| {
-        count(Some(e.errors))
-    }),
+    metric("errors", "Errors", Quantity::Count, |e| count(e.errors)),
     metric(
         "close_wait",
         "Sockets in CLOSE_WAIT",
@@ -213,7 +211,7 @@ fn count(value: Option<u64>) -> Option<f64> {
 }
 
 fn per_operation(epoch: &Epoch, value: Option<u64>) -> Option<f64> {
-    let operations = count(Some(epoch.operations)).filter(|operations| *operations > 0.0)?;
+    let operations = count(epoch.operations).filter(|operations| *operations > 0.0)?;
     Some(count(value)? / operations)
 }
 
@@ -263,7 +261,7 @@ fn syscalls_per_op(epoch: &Epoch) -> Option<f64> {
 }
 
 pub(super) fn operations_per_s(epoch: &Epoch) -> Option<f64> {
-    rate(epoch, Some(epoch.operations))
+    rate(epoch, epoch.operations)
 }
 
 /// What the open loops owed.

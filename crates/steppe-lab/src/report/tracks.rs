@@ -128,7 +128,7 @@ impl<'a> VariantTracks<'a> {
 
 /// The memory before the first cycle: a point without load.
 pub(super) fn is_start(along: Along, epoch: &Epoch) -> bool {
-    along == Along::Cycles && epoch.epoch == 0 && epoch.warmup && epoch.operations == 0
+    along == Along::Cycles && epoch.epoch == 0 && epoch.warmup && epoch.operations.unwrap_or(0) == 0
 }
 
 pub(super) fn x_of(along: Along, epoch: &Epoch) -> f64 {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::limits;
 use crate::record::{
-    Capability, Finding, LeakSite, LoadedRun, Machine, Manifest, Method, Outcome, Problem,
+    Capability, Epoch, Finding, LeakSite, LoadedRun, Machine, Manifest, Method, Outcome, Problem,
     ProblemKind, RunKind, VariantEntry, VariantVerdict, Verdict, total,
 };
 
@@ -437,15 +437,20 @@ fn measured(run: &LoadedRun) -> Vec<Fact> {
         _ => "epochs",
     };
     let length = figure::span_ms(*load_ms);
-    let operations = total(run.epochs.iter().map(|epoch| epoch.operations));
-    let errors = total(run.epochs.iter().map(|epoch| epoch.errors));
+    let summed = |of: fn(&Epoch) -> Option<u64>| {
+        let is_driven = run.epochs.iter().any(|epoch| of(epoch).is_some());
+        match is_driven {
+            true => figure::count(total(run.epochs.iter().filter_map(of))),
+            false => "not measured: the lab drove nothing".to_owned(),
+        }
+    };
     vec![
         fact(
             "Measured",
             format!("{counted} {unit} of about {length} of load, and {warmup} of warm-up"),
         ),
-        fact("Operations", figure::count(operations)),
-        fact("Errors", figure::count(errors)),
+        fact("Operations", summed(|epoch| epoch.operations)),
+        fact("Errors", summed(|epoch| epoch.errors)),
     ]
 }
 

@@ -70,8 +70,8 @@ impl DataQuality {
         let (mut count, mut operations, mut errors) = (0, 0, 0);
         for epoch in measured {
             count += 1;
-            operations = total([operations, epoch.operations].into_iter());
-            errors = total([errors, epoch.errors].into_iter());
+            operations = total([operations, epoch.operations.unwrap_or(0)].into_iter());
+            errors = total([errors, epoch.errors.unwrap_or(0)].into_iter());
         }
         if count > 0 && operations == 0 {
             let kinds = self.shown_errors();
@@ -174,7 +174,7 @@ mod tests {
     fn problems(complaints: &[&str], is_quiet: bool) -> Vec<Problem> {
         let mut quality = DataQuality::default();
         let epoch = Epoch {
-            operations: 10,
+            operations: Some(10),
             ..Epoch::default()
         };
         quality.note(&epoch, &[], is_quiet);

@@ -46,8 +46,11 @@ fn merged(loads: &[Interval], of: impl Fn(&Interval) -> &Histogram<u64>) -> Opti
     reason = "microseconds of an operation: far below 2^53"
 )]
 fn of_loads(epoch: &mut Epoch, loads: &[Interval]) {
-    epoch.operations = total(loads.iter().map(|load| load.operations));
-    epoch.errors = total(loads.iter().map(|load| load.errors));
+    if loads.is_empty() {
+        return;
+    }
+    epoch.operations = Some(total(loads.iter().map(|load| load.operations)));
+    epoch.errors = Some(total(loads.iter().map(|load| load.errors)));
     let open = || loads.iter().filter(|load| load.intended.is_some());
     let done = open().fold(0, |sum: u64, load| {
         sum.saturating_add(load.operations + load.errors)

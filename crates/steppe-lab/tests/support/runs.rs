@@ -140,11 +140,10 @@ pub fn unbounded() -> Made {
     for epoch in &mut epochs {
         let leaked = 200 * KIB * u64::from(epoch.epoch);
         epoch.live_bytes = epoch.live_bytes.map(|live| live + leaked);
-        epoch.errors = if epoch.epoch % 17 == 9 {
-            40 + u64::from(epoch.run)
-        } else {
-            0
-        };
+        epoch.errors = Some(match epoch.epoch % 17 {
+            9 => 40 + u64::from(epoch.run),
+            _ => 0,
+        });
     }
     let mut growing = growth(
         "rss_growth",

@@ -82,8 +82,11 @@ fn throughput(input: &ChartInput<'_>) -> Option<Group> {
 }
 
 fn errors_in_words(variant: &VariantTracks<'_>) -> String {
-    let with_errors = variant.epochs().filter(|epoch| epoch.errors > 0).count();
-    let total = total(variant.epochs().map(|epoch| epoch.errors));
+    let with_errors = variant
+        .epochs()
+        .filter(|epoch| epoch.errors > Some(0))
+        .count();
+    let total = total(variant.epochs().filter_map(|epoch| epoch.errors));
     match with_errors {
         0 => "No errors.".to_owned(),
         1 => format!("{} errors, all in one epoch.", figure::count(total)),
