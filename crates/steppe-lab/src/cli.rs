@@ -5,6 +5,7 @@
 //! anything, which is the library's.
 
 mod runs;
+mod soak;
 mod try_out;
 
 use std::io::{self, IsTerminal, Write};
@@ -23,6 +24,7 @@ use crate::scenario::Scenario;
 use crate::{doctor, watch};
 
 use runs::RunArguments;
+use soak::SoakArguments;
 use try_out::TryArguments;
 
 /// Soaks any server, and says whether its memory stays flat.
@@ -54,11 +56,11 @@ enum Command {
         after_help = "Examples:\n  steppe-lab try -- node app.js\n  steppe-lab try --for 5m --path /api/health --save soak.toml -- ./server --port 8080"
     )]
     Try(TryArguments),
-    /// Drive a server epoch after epoch, and judge how its memory grows
+    /// Drive a server epoch after epoch, or look at one that runs already, and judge how it grows
     #[command(
-        after_help = "Examples:\n  steppe-lab soak scenarios/nginx.toml\n  steppe-lab soak soak.toml -o runs/tuesday && echo flat"
+        after_help = "Examples:\n  steppe-lab soak scenarios/nginx.toml\n  steppe-lab soak soak.toml -o runs/tuesday && echo flat\n  steppe-lab soak --pid $(pidof -s nginx) --for 1h\n  steppe-lab soak --pid 4711 --url http://127.0.0.1:8080/ --rate 300 --budget 100\n  steppe-lab soak --cgroup /system.slice/nginx.service --for 1h"
     )]
-    Soak(RunArguments),
+    Soak(SoakArguments),
     /// Run the load to its end again and again, and judge how memory grows from cycle to cycle
     #[command(after_help = "Example:\n  steppe-lab cycle examples/cycles.toml")]
     Cycle(RunArguments),
@@ -151,7 +153,7 @@ pub fn main() -> ExitCode {
         Command::Doctor { json } => doctor(json),
         Command::Check { file } => check(&file),
         Command::Try(arguments) => try_out::run(&arguments),
-        Command::Soak(arguments) => runs::run(RunKind::Soak, &arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
         Command::Cycle(arguments) => runs::run(RunKind::Cycle, &arguments),
         Command::Ab(arguments) => runs::run(RunKind::Ab, &arguments),
         Command::Calibrate(arguments) => runs::run(RunKind::Calibrate, &arguments),

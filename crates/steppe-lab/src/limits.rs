@@ -21,6 +21,16 @@ pub const LIMIT_WITHIN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Looking more often costs more than 1 % of a core.
 pub const SAMPLING_MIN: Duration = Duration::from_millis(10);
 
+/// Epochs that a soak of a running target is cut into, where they get no shorter and no longer than this.
+pub const EPOCHS_WANTED: u32 = 120;
+/// A point a second is as many as a target that has load of its own can be disturbed for.
+pub const EPOCH_LENGTH_MIN: Duration = Duration::from_secs(1);
+/// A day has 1,440 points then.
+pub const EPOCH_LENGTH_MAX: Duration = Duration::from_secs(60);
+
+/// Of a process id: `PID_MAX_LIMIT` of a 64-bit kernel.
+pub const PID_MAX: u32 = 1 << 22;
+
 // Loads.
 
 /// Connections of one load.
@@ -236,6 +246,9 @@ pub const PEERS_MAX: usize = 1_024;
 
 /// A rollup that takes longer than this is taken once, a quicker one three times for its median.
 pub const QUICK_ROLLUP: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// Control groups below a target's own that are looked at, itself included: a file each is read a look.
+pub const GROUPS_MAX: usize = 256;
 
 /// Times that a control group is tried to be removed, and the pause between: processes that were
 /// just killed leave it a moment later.

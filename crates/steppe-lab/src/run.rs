@@ -61,6 +61,17 @@ pub enum RunError {
         /// What was asked for.
         command: &'static str,
     },
+    /// The target runs already, and this needs fresh processes of it.
+    #[error(
+        "{path} names a target that runs already, and `steppe-lab {command}` starts its own: give \
+         `target.cmd`, or use `steppe-lab soak`"
+    )]
+    Started {
+        /// The scenario.
+        path: PathBuf,
+        /// What was asked for.
+        command: &'static str,
+    },
     /// The folder can't be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -77,8 +88,16 @@ pub enum RunError {
 /// # Errors
 /// When nothing could be run or written; a target that fails is a verdict.
 pub fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
+    let started = |command| {
+        let path = request.path.to_owned();
+        let program = request.scenario.target.command();
+        program.ok_or(RunError::Started { path, command })
+    };
     match request.kind {
-        RunKind::Leaks => leaks::run(request),
-        _ => session::run(request),
+        RunKind::Soak => session::run(request),
+        RunKind::Cycle => started("cycle").and_then(|_| session::run(request)),
+        RunKind::Ab => started("ab").and_then(|_| session::run(request)),
+        RunKind::Calibrate => started("calibrate").and_then(|_| session::run(request)),
+        RunKind::Leaks => started("leaks").and_then(|program| leaks::run(request, program)),
     }
 }

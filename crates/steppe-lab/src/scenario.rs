@@ -48,7 +48,8 @@ pub struct Scenario {
 /// The server that is judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
-    pub command: Program,
+    pub process: TargetProcess,
+    /// Of a target that runs already: at once.
     pub ready: Ready,
     pub ready_timeout: Duration,
     /// After SIGTERM, before SIGKILL.
@@ -56,6 +57,24 @@ pub struct Target {
     pub live_bytes: Option<LiveBytes>,
     /// Done in each quiet moment, before memory is looked at.
     pub collect: Option<Collect>,
+}
+
+/// Who is judged, and who starts it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TargetProcess {
+    /// The lab starts it for each run, and ends it.
+    Command(Program),
+    /// It runs already, and goes on when the lab has ended.
+    Running(Running),
+}
+
+/// A target that the lab does not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Running {
+    /// With everything that descends from it.
+    Pid(u32),
+    /// Everybody in it and below it. Its folder, or the group as `/proc/PID/cgroup` names it.
+    Cgroup(PathBuf),
 }
 
 /// How the target is made to collect its garbage.
@@ -420,6 +439,24 @@ pub struct Sampling {
     pub fast: Duration,
     /// Of everything else.
     pub slow: Duration,
+}
+
+impl Target {
+    /// What the lab starts; `None` of a target that runs already.
+    pub fn command(&self) -> Option<&Program> {
+        match &self.process {
+            TargetProcess::Command(program) => Some(program),
+            TargetProcess::Running(_) => None,
+        }
+    }
+
+    /// What is to be found; `None` of a target that the lab starts.
+    pub fn running(&self) -> Option<&Running> {
+        match &self.process {
+            TargetProcess::Command(_) => None,
+            TargetProcess::Running(running) => Some(running),
+        }
+    }
 }
 
 impl Load {

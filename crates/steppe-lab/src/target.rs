@@ -1,12 +1,13 @@
-//! Processes that a run starts: the target, services beside it.
+//! Processes that a run starts (the target, services beside it), and targets that run already.
 //!
 //! Invariant: what was started is gone when its [`Process`] is dropped, with everything that it
-//! started in its process group; when the lab itself is killed, its [`Guard`] does that. Left out:
-//! looking at them, which is `observe`'s.
+//! started in its process group; when the lab itself is killed, its [`Guard`] does that. A
+//! [`RunningTarget`] is never ended. Left out: looking at them, which is `observe`'s.
 
 mod ask;
 mod guard;
 mod ready;
+mod running;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -26,6 +27,7 @@ use crate::scenario::Program;
 pub use ask::{AskError, MetricClient};
 pub use guard::Guard;
 pub use ready::{NotReady, is_taken, wait_until_ready};
+pub use running::{RunningError, RunningTarget};
 
 /// A process that was started, with its output in a file.
 pub struct Process {

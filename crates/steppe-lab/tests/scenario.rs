@@ -203,7 +203,7 @@ require = ["rsss"]
                ·    ╰── not a key here
              6 │ [[load]]
                ╰────
-              help: known: env, cwd, cmd, ready, ready_timeout, stop_timeout, live_bytes, collect
+              help: known: pid, cgroup, env, cwd, cmd, ready, ready_timeout, stop_timeout, live_bytes, collect
 
               × invalid `url`
                ╭─[broken.toml:8:7]

@@ -105,7 +105,9 @@ pub(super) fn judge(task: Task<'_>) -> u8 {
                 }
                 RunError::Folder(_) => "name a folder with -o that can be written",
                 RunError::Lost(_) => "is the disk full, or the folder gone?",
-                RunError::NoPlan { .. } | RunError::Lab(_) => return code,
+                RunError::NoPlan { .. } | RunError::Started { .. } | RunError::Lab(_) => {
+                    return code;
+                }
             };
             _ = writeln!(io::stderr(), "help: {help}");
             if matches!(error, RunError::Lost(_)) {

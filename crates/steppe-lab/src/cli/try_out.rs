@@ -173,12 +173,12 @@ fn scenario(arguments: &TryArguments, found: &Found) -> String {
 }
 
 /// As TOML writes a text: what JSON escapes is escaped the same.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
 /// Less can't be judged.
-fn length(text: &str) -> Result<Duration, String> {
+pub(super) fn length(text: &str) -> Result<Duration, String> {
     let length = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if length < Duration::from_secs(20) {
         return Err("at least 20s".to_owned());

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::limits::{GROUP_REMOVAL_PAUSE, GROUP_REMOVALS_MAX};
+use crate::limits::{GROUP_REMOVAL_PAUSE, GROUP_REMOVALS_MAX, GROUPS_MAX};
 
 use files::Mounts;
 
@@ -136,6 +136,91 @@ impl Group {
     }
 }
 
+/// Why a group that somebody named is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// Neither as a folder nor as `/proc/PID/cgroup` would name it.
+    #[error(
+        "there is no control group {0}; name its folder (below /sys/fs/cgroup) or the group as \
+         /proc/PID/cgroup has it"
+    )]
+    None(PathBuf),
+    /// A folder of something else.
+    #[error("{0} is no control group: it has no cgroup.procs")]
+    NotAGroup(PathBuf),
+    /// Version 1, and a hierarchy of another controller.
+    #[error(
+        "{0} belongs to a controller of cgroup v1 that does not count memory; name the group's folder \
+         below the memory controller, often /sys/fs/cgroup/memory"
+    )]
+    OtherController(PathBuf),
+    /// Version 2, and the root, or a group that its parent hands no memory controller.
+    #[error(
+        "{0} does not count memory (cgroup v2 without memory.current): it is the root, or its parent has \
+         no `memory` in cgroup.subtree_control"
+    )]
+    NoMemory(PathBuf),
+    /// Version 2: threads of a process that is elsewhere.
+    #[error("the processes of {path} can't be listed: {source}")]
+    NoMembers {
+        /// Its folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The group that somebody named: by its folder, or as `/proc/PID/cgroup` has it.
+///
+/// # Errors
+/// Where there is none, or it does not count memory.
+pub fn find(named: &Path) -> Result<Place, FindError> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = Mounts::parse(&mounts);
+    let group = named.to_string_lossy();
+    let in_hierarchy = [&mounts.v1_memory, &mounts.v2];
+    let in_hierarchy = in_hierarchy.into_iter().flatten();
+    let found = std::iter::once(named.to_owned())
+        .chain(in_hierarchy.map(|mount| mount.folder_of(&group)))
+        .filter(|path| path.is_absolute())
+        .find(|path| path.is_dir());
+    let path = found.ok_or_else(|| FindError::None(named.to_owned()))?;
+    let procs = path.join("cgroup.procs");
+    if !procs.exists() {
+        return Err(FindError::NotAGroup(path));
+    }
+    let place = Place::at(&path);
+    let (usage, is_v2) = match place.version {
+        Version::V1 => ("memory.usage_in_bytes", false),
+        Version::V2 => ("memory.current", path.join("cgroup.controllers").exists()),
+    };
+    if !path.join(usage).exists() {
+        return Err(match is_v2 {
+            true => FindError::NoMemory(path),
+            false => FindError::OtherController(path),
+        });
+    }
+    match fs::read(procs) {
+        Ok(_) => Ok(place),
+        Err(source) => Err(FindError::NoMembers { path, source }),
+    }
+}
+
+/// A group and those below it, the nearest first; at most [`GROUPS_MAX`].
+pub(super) fn with_below(path: &Path) -> Vec<PathBuf> {
+    let mut groups = vec![path.to_owned()];
+    let mut next = 0;
+    while let Some(group) = groups.get(next).cloned() {
+        let entries = fs::read_dir(group).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        groups.extend(below.map(|entry| entry.path()));
+        groups.truncate(GROUPS_MAX);
+        next += 1;
+    }
+    groups
+}
+
 impl Drop for Group {
     /// Whoever is still in it has left its parent: it would go on for ever.
     fn drop(&mut self) {
@@ -235,6 +320,17 @@ impl Place {
     pub fn members(&self) -> Option<Vec<u32>> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).ok()?;
         text.lines().map(|line| line.trim().parse().ok()).collect()
+    }
+
+    /// Processes in it and in the groups below it, each once.
+    pub fn members_with_below(&self) -> Vec<u32> {
+        let groups = with_below(&self.path);
+        let members = groups.iter().filter_map(|path| Self::at(path).members());
+        // A process of another pid namespace is listed as 0.
+        let mut members: Vec<u32> = members.flatten().filter(|pid| *pid != 0).collect();
+        members.sort_unstable();
+        members.dedup();
+        members
     }
 
     fn has_controller(&self) -> bool {

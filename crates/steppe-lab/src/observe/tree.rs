@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::cgroup::with_below;
 use super::proc_file::{Reader, is_gone, number, words};
 use super::stat::{Stat, Used};
 use crate::limits::PROCESSES_MAX;
@@ -27,8 +28,8 @@ pub(super) struct Tree {
     threads: Vec<(u32, u32)>,
     /// Since the tree was attached to.
     used: Used,
-    /// `cgroup.procs` of the target's own group.
-    group: Option<PathBuf>,
+    /// `cgroup.procs` of the target's own group, and of those below it when it was attached to.
+    groups: Vec<PathBuf>,
     /// False where the kernel was built without `/proc/PID/task/TID/children`.
     has_children_files: bool,
     /// There were more than [`PROCESSES_MAX`].
@@ -43,7 +44,7 @@ impl Tree {
             members: BTreeMap::new(),
             threads: Vec::new(),
             used: Used::default(),
-            group: group.map(|path| path.join("cgroup.procs")),
+            groups: group.map_or_else(Vec::new, procs_files),
             has_children_files: Path::new(&children).exists(),
             is_cut: false,
         }
@@ -136,7 +137,7 @@ impl Tree {
             self.list_threads(reader, pid, has_one_thread);
             let mut children = children_of(&by_parent, pid);
             // A group of the target's own has listed everybody already, in one file.
-            let asks_threads = self.has_children_files && self.group.is_none();
+            let asks_threads = self.has_children_files && self.groups.is_empty();
             for (_, tid) in &self.threads[first_thread..] {
                 if asks_threads && let Ok(text) = reader.thread(pid, *tid, "children") {
                     children.extend(pids(text));
@@ -180,12 +181,23 @@ impl Tree {
     }
 
     fn group_members(&self, reader: &mut Reader) -> Vec<u32> {
-        let path = self.group.as_deref().and_then(Path::to_str);
-        let text = path.and_then(|path| reader.file(path).ok());
-        // A process of another pid namespace is listed as 0.
-        let members = text.map(|text| pids(text).filter(|pid| *pid != 0).collect());
-        members.unwrap_or_default()
+        let mut members = Vec::new();
+        for path in self.groups.iter().filter_map(|path| path.to_str()) {
+            if let Ok(text) = reader.file(path) {
+                // A process of another pid namespace is listed as 0.
+                members.extend(pids(text).filter(|pid| *pid != 0));
+            }
+        }
+        members
     }
+}
+
+fn procs_files(group: &Path) -> Vec<PathBuf> {
+    let groups = with_below(group);
+    groups
+        .iter()
+        .map(|path| path.join("cgroup.procs"))
+        .collect()
 }
 
 /// What was used from one look to the next; see the head of this file.

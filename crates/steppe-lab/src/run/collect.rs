@@ -3,16 +3,13 @@
 //! What is left after it is what the target keeps. Leaves out whether memory went back to the system:
 //! that shows in the point that is taken then.
 
+use super::environment::Target;
 use crate::limits::COLLECTION_PATIENCE;
 use crate::scenario::Collect;
-use crate::target::{MetricClient, Process};
+use crate::target::MetricClient;
 
 /// `Err` says why there was none, as far as can be told: a signal is not answered.
-pub(super) fn collect(
-    how: &Collect,
-    target: &Process,
-    client: &MetricClient,
-) -> Result<(), String> {
+pub(super) fn collect(how: &Collect, target: &Target, client: &MetricClient) -> Result<(), String> {
     match how {
         Collect::Url(url) => {
             let answer = client.get(url, COLLECTION_PATIENCE);
@@ -35,8 +32,8 @@ mod tests {
     use rustix::process::Signal;
 
     use super::*;
-    use crate::scenario::{Program, Ready};
-    use crate::target::{Launch, wait_until_ready};
+    use crate::scenario::{Program, Ready, Running};
+    use crate::target::{Launch, Process, RunningTarget, wait_until_ready};
 
     /// A shell that says when it is asked to collect, and its log's folder.
     fn shell(name: &str, client: &MetricClient) -> (Process, std::path::PathBuf) {
@@ -68,11 +65,19 @@ mod tests {
     fn a_signal_reaches_the_target() {
         let client = MetricClient::new().unwrap();
         let (mut process, log) = shell("collected", &client);
-        collect(&Collect::Signal(Signal::USR2), &process, &client).unwrap();
+        let running = Running::Pid(process.id());
+        let running = Target::Running(RunningTarget::find(&running).unwrap());
+        collect(&Collect::Signal(Signal::USR2), &running, &client).unwrap();
         until(&mut process, "collected", &client);
         _ = process.stop(LONG, &|| false);
         // There is nobody left to signal.
-        let failed = collect(&Collect::Signal(Signal::USR2), &process, &client);
+        let failed = collect(&Collect::Signal(Signal::USR2), &running, &client);
+        assert!(failed.is_err());
+        let failed = collect(
+            &Collect::Signal(Signal::USR2),
+            &Target::Started(process),
+            &client,
+        );
         assert!(failed.is_err());
         _ = std::fs::remove_file(log);
     }
@@ -90,7 +95,7 @@ mod tests {
         });
         let client = MetricClient::new().unwrap();
         let (process, log) = shell(&format!("asked-{}", &status[..3]), &client);
-        let said = collect(&Collect::Url(url), &process, &client);
+        let said = collect(&Collect::Url(url), &Target::Started(process), &client);
         _ = std::fs::remove_file(log);
         (said, server.join().unwrap())
     }

@@ -73,7 +73,15 @@ impl DataQuality {
             operations = total([operations, epoch.operations.unwrap_or(0)].into_iter());
             errors = total([errors, epoch.errors.unwrap_or(0)].into_iter());
         }
-        if count > 0 && operations == 0 {
+        let is_driven = epochs.iter().any(|epoch| epoch.operations.is_some());
+        if count > 0 && !is_driven {
+            problems.push(Problem::new(
+                ProblemKind::Note,
+                "the lab drove nothing: operations, errors, latency, throughput and costs an operation are not \
+                 measured",
+                "what is judged is what the target held under whatever load it had; `--url` or a [[load]] drives it",
+            ));
+        } else if count > 0 && operations == 0 {
             let kinds = self.shown_errors();
             problems.push(Problem::new(
                 ProblemKind::HelperFailed,

@@ -1,22 +1,35 @@
 //! Everything that runs beside the lab during a run: services, the target, its control group.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::observe::cgroup::{Group, own_group};
 use crate::record::{Folder, Problem, ProblemKind};
-use crate::scenario::{Program, Ready, Scenario, Service, Variant};
-use crate::target::{Launch, MetricClient, NotReady, Process, is_taken, wait_until_ready};
+use crate::scenario::{Program, Ready, Scenario, Service, TargetProcess, Variant};
+use crate::target::{
+    Launch, MetricClient, NotReady, Process, RunningTarget, is_taken, wait_until_ready,
+};
 
 /// A target that is up, with what it needs.
 pub(super) struct Environment {
-    pub(super) target: Process,
+    pub(super) target: Target,
     services: Vec<(Service, Process)>,
     /// Dropped last: a group that has members can't be removed.
     group: Option<Group>,
     pub(super) ready_after: Duration,
     stop_timeout: Duration,
+}
+
+/// Who is judged.
+pub(super) enum Target {
+    /// The lab started it.
+    Started(Process),
+    /// It ran before, and goes on.
+    Running(RunningTarget),
 }
 
 /// What may differ from run to run.
@@ -65,12 +78,8 @@ impl Environment {
         let (mut target, ready_after) =
             start_target(spec, group.as_ref(), folder, client, is_over)?;
         for service in later {
-            if let Some(status) = target.ended() {
-                return Err(Failure::Broken(ended(
-                    &target,
-                    &status.to_string(),
-                    ProblemKind::TargetFailed,
-                )));
+            if let Some(problem) = target.ended() {
+                return Err(Failure::Broken(problem));
             }
             services.push((
                 service.clone(),
@@ -90,11 +99,14 @@ impl Environment {
     pub(super) fn roots(&self) -> Vec<u32> {
         let measured = self.services.iter().filter(|(service, _)| service.measure);
         let measured = measured.map(|(_, process)| process.id());
-        std::iter::once(self.target.id()).chain(measured).collect()
+        self.target.roots().into_iter().chain(measured).collect()
     }
 
     /// Of the target alone. With measured services beside it, it would be half of what is judged.
     pub(super) fn group_path(&self) -> Option<PathBuf> {
+        if let Target::Running(target) = &self.target {
+            return target.group().map(Path::to_owned);
+        }
         let is_alone = self.services.iter().all(|(service, _)| !service.measure);
         self.group
             .as_ref()
@@ -104,12 +116,8 @@ impl Environment {
 
     /// Who ended, if anybody did: nothing of the environment ends by itself.
     pub(super) fn ended_early(&mut self) -> Option<Problem> {
-        if let Some(status) = self.target.ended() {
-            return Some(ended(
-                &self.target,
-                &status.to_string(),
-                ProblemKind::TargetFailed,
-            ));
+        if let Some(problem) = self.target.ended() {
+            return Some(problem);
         }
         self.services.iter_mut().find_map(|(_, process)| {
             let status = process.ended()?;
@@ -128,13 +136,59 @@ impl Environment {
         for (_, mut process) in later.into_iter().rev() {
             _ = process.stop(SERVICE_STOP, give_up);
         }
-        let status = self.target.stop(self.stop_timeout, give_up);
+        let status = match &mut self.target {
+            Target::Started(process) => process
+                .stop(self.stop_timeout, give_up)
+                .map(|status| status.to_string())
+                .map_err(|status| status.to_string()),
+            Target::Running(_) => Ok("left running".to_owned()),
+        };
         for (_, mut process) in first.into_iter().rev() {
             _ = process.stop(SERVICE_STOP, give_up);
         }
         status
-            .map(|status| status.to_string())
-            .map_err(|status| status.to_string())
+    }
+}
+
+impl Target {
+    /// The processes that it begins with.
+    fn roots(&self) -> Vec<u32> {
+        match self {
+            Self::Started(process) => vec![process.id()],
+            Self::Running(target) => target.roots(),
+        }
+    }
+
+    /// That it ended, if it has: it never does by itself.
+    fn ended(&mut self) -> Option<Problem> {
+        match self {
+            Self::Started(process) => {
+                let status = process.ended()?.to_string();
+                Some(ended(process, &status, ProblemKind::TargetFailed))
+            }
+            Self::Running(target) => {
+                let how = target.ended()?;
+                let text = format!("{} ended during the run: {how}", target.name());
+                let help = "its own log may say why; a later process of that name is another run";
+                Some(Problem::new(ProblemKind::TargetFailed, text, help))
+            }
+        }
+    }
+
+    /// Sends a signal to the first process.
+    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
+        match self {
+            Self::Started(process) => process.signal(signal),
+            Self::Running(target) => target.signal(signal),
+        }
+    }
+
+    /// The last lines of its output that speak of an error; that of a target that ran before is not seen.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        match self {
+            Self::Started(process) => process.complaints(),
+            Self::Running(_) => Vec::new(),
+        }
     }
 }
 
@@ -144,8 +198,16 @@ fn start_target(
     folder: &Folder,
     client: &MetricClient,
     is_over: &AtomicBool,
-) -> Result<(Process, Duration), Failure> {
+) -> Result<(Target, Duration), Failure> {
     let target = &spec.scenario.target;
+    let command = match &target.process {
+        TargetProcess::Command(command) => command,
+        TargetProcess::Running(running) => {
+            let found =
+                RunningTarget::find(running).map_err(|error| Failure::Broken(lost(&error)))?;
+            return Ok((Target::Running(found), Duration::ZERO));
+        }
+    };
     refuse_if_taken("target", &target.ready, client)?;
     let procs = group.map(|group| group.path().join("cgroup.procs"));
     let launch = Launch {
@@ -153,7 +215,7 @@ fn start_target(
         program: spec
             .program
             .clone()
-            .unwrap_or_else(|| program(&target.command, spec.variant)),
+            .unwrap_or_else(|| program(command, spec.variant)),
         preload: spec.variant.preload.as_deref(),
         group: procs.as_deref(),
     };
@@ -164,7 +226,7 @@ fn start_target(
     let patience = target.ready_timeout + spec.patience;
     wait(&mut process, &target.ready, patience, client, is_over)
         .map_err(|error| unready(error, &process, ProblemKind::TargetFailed))?;
-    Ok((process, start.elapsed()))
+    Ok((Target::Started(process), start.elapsed()))
 }
 
 fn start_service(
@@ -243,6 +305,11 @@ fn not_started(error: &dyn std::fmt::Display, kind: ProblemKind) -> Problem {
         text: error.to_string(),
         help: "is it installed, in PATH or named by its path, and may it be run?".to_owned(),
     }
+}
+
+/// It was there when the command began.
+fn lost(error: &dyn std::fmt::Display) -> Problem {
+    Problem::new(ProblemKind::TargetFailed, error.to_string(), "")
 }
 
 fn unready(error: NotReady, process: &Process, kind: ProblemKind) -> Failure {

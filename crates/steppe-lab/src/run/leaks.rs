@@ -21,7 +21,8 @@ use crate::record::{
 use crate::scenario::{LeakChecker, LeaksPlan, Program, Variant};
 use crate::target::MetricClient;
 
-pub(super) fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
+/// `command` is that of the scenario's target.
+pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict, RunError> {
     let plan = request.scenario.leaks.clone().unwrap_or_default();
     let names = request.scenario.variants.iter().enumerate();
     let names: Vec<_> = names
@@ -32,6 +33,7 @@ pub(super) fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
     folder.write_manifest(&manifest)?;
     let check = Check {
         request,
+        command,
         plan: &plan,
         folder: &folder,
         client: MetricClient::new()?,
@@ -100,6 +102,7 @@ struct Found {
 
 struct Check<'a> {
     request: RunRequest<'a>,
+    command: &'a Program,
     plan: &'a LeaksPlan,
     folder: &'a Folder,
     client: MetricClient,
@@ -111,7 +114,7 @@ impl Check<'_> {
         // The target may have a folder of its own.
         let said = std::path::absolute(self.folder.path().join(said));
         let said = said.map_err(|error| Failure::Broken(silent(&error.to_string())))?;
-        let target = program(&self.request.scenario.target.command, variant);
+        let target = program(self.command, variant);
         let checked = match self.plan.checker {
             LeakChecker::Memcheck => memcheck::program(self.plan, target, &said),
             LeakChecker::Sanitizer => sanitizer::program(self.plan, target, &said),

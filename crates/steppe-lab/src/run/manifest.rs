@@ -13,7 +13,8 @@ use super::mask;
 use super::plan::Plan;
 use crate::doctor;
 use crate::record::{Manifest, VariantEntry};
-use crate::target::executable;
+use crate::scenario::Running;
+use crate::target::{RunningTarget, executable};
 
 /// Of the layout of files.
 const FORMAT: u32 = 1;
@@ -58,7 +59,12 @@ pub(super) fn finish(manifest: &mut Manifest, sampler_cpu: std::time::Duration, 
 
 fn entry(request: RunRequest<'_>, name: &str, index: usize) -> VariantEntry {
     let variant = &request.scenario.variants[index];
-    let program = program(&request.scenario.target.command, variant);
+    let target = &request.scenario.target;
+    if let Some(running) = target.running() {
+        return running_entry(running, name);
+    }
+    let program = target.command().map(|command| program(command, variant));
+    let program = program.unwrap_or_default();
     let executable = executable(&program).ok();
     let env = program.env.iter();
     let env = env.map(|(name, value)| (name.clone(), mask::value(name, value)));
@@ -74,6 +80,21 @@ fn entry(request: RunRequest<'_>, name: &str, index: usize) -> VariantEntry {
             .and_then(|path| file_sha256(path).ok()),
         executable: executable.map(|path| path.to_string_lossy().into_owned()),
         cmd: program.cmd,
+    }
+}
+
+/// As it was started by somebody else.
+fn running_entry(running: &Running, name: &str) -> VariantEntry {
+    let found = RunningTarget::find(running).ok();
+    let (cmd, executable) = found.map_or_else(Default::default, |found| found.command());
+    VariantEntry {
+        name: name.to_owned(),
+        cmd: cmd.iter().map(|word| mask::text(word)).collect(),
+        executable_sha256: executable
+            .as_deref()
+            .and_then(|path| file_sha256(path).ok()),
+        executable: executable.map(|path| path.to_string_lossy().into_owned()),
+        ..VariantEntry::default()
     }
 }
 

@@ -35,7 +35,10 @@ pub fn missing(scenario: &Scenario) -> Vec<Missing> {
         }
     };
     for variant in &scenario.variants {
-        let (name, target) = (&variant.name, &scenario.target.command);
+        let name = &variant.name;
+        let Some(target) = scenario.target.command() else {
+            break;
+        };
         let key = match variant.cmd {
             Some(_) => format!("`cmd` of variant `{name}`"),
             None => "`target.cmd`".to_owned(),
@@ -63,10 +66,11 @@ pub fn missing(scenario: &Scenario) -> Vec<Missing> {
         }
     }
     let leaks = scenario.leaks.as_ref();
-    if let Some(cmd) = leaks.and_then(|leaks| leaks.command.clone()) {
+    let target = scenario.target.command();
+    if let (Some(cmd), Some(target)) = (leaks.and_then(|leaks| leaks.command.clone()), target) {
         let command = Program {
             cmd,
-            ..scenario.target.command.clone()
+            ..target.clone()
         };
         look("`leaks.cmd`".to_owned(), first(&command), found(&command));
     }

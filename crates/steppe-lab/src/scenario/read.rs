@@ -14,12 +14,12 @@ use super::mistake::{Mistake, ScenarioError};
 use super::table::{At, Table};
 use super::{
     AbGate, AbMetric, AbPlan, Budget, Collect, CyclePlan, DRIFTS, DayBudget, DriftBudget,
-    GrowthBudget, LIMIT_WITHIN, LeakChecker, LeaksPlan, LiveBytes, Program, Ready, Sampling,
-    Scenario, Service, SoakPlan, Target, Variant, load,
+    GrowthBudget, LIMIT_WITHIN, LeakChecker, LeaksPlan, LiveBytes, Program, Ready, Running,
+    Sampling, Scenario, Service, SoakPlan, Target, TargetProcess, Variant, load,
 };
 use crate::limits::{
-    DURATION_MAX, EPOCHS_MAX, LIMIT_WITHIN_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX, SAMPLING_MIN,
-    SCENARIO_BYTES_MAX,
+    DURATION_MAX, EPOCHS_MAX, LIMIT_WITHIN_MAX, PAIRS_MAX, PAIRS_MIN, PID_MAX, RUNS_MAX,
+    SAMPLING_MIN, SCENARIO_BYTES_MAX,
 };
 use crate::record::{Outcome, file_name};
 use crate::stats::auto_warmup;
@@ -77,7 +77,12 @@ fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
         .enumerate()
         .map(|(index, table)| load::read(table, index));
     let loads = loads.collect::<Vec<_>>();
-    if loads.is_empty() {
+    let is_running = target.as_ref().is_some_and(|target| match target {
+        Some(target) => target.running().is_some(),
+        // What is wrong with it has been said; whether it needs load is not known.
+        None => true,
+    });
+    if loads.is_empty() && !is_running {
         let mistake = Mistake::new(root.span(), "there is no [[load]]", "nothing would happen");
         root.say(mistake.help("for example: [[load]] with kind = \"http\", url and connections"));
     }
@@ -98,6 +103,9 @@ fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
             "",
         );
         root.say(mistake.help("a sanitizer build can be a variant of its own"));
+    }
+    if is_running {
+        refuse_fresh_processes(&root, soak.as_ref());
     }
     let budget = root.table("budget").map(budget).unwrap_or_default();
     let sampling = root.table("sampling").map(sampling).unwrap_or_default();
@@ -121,30 +129,87 @@ fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
     })
 }
 
+/// What a target that runs already can't be asked for.
+fn refuse_fresh_processes(root: &Table<'_>, soak: Option<&SoakPlan>) {
+    let started = ["service", "cycles", "ab", "leaks", "variant"];
+    for key in started.into_iter().filter(|key| root.has(key)) {
+        let message = format!("`{key}` needs a target that the lab starts");
+        let mistake = Mistake::new(root.span(), message, "");
+        root.say(
+            mistake.help("give `target.cmd`, or leave it out: a running target is soaked as it is"),
+        );
+    }
+    if soak.is_some_and(|soak| soak.runs > 1) {
+        let message = "`epochs.runs` counts fresh processes, and a running target is one";
+        root.say(Mistake::new(root.span(), message, "").help("leave it out, or give `target.cmd`"));
+    }
+}
+
 fn target(table: Table<'_>) -> Option<Target> {
+    match table.has("pid") || table.has("cgroup") {
+        true => running_target(table),
+        false => started_target(table),
+    }
+}
+
+/// One that the lab neither starts nor ends: no key says how.
+fn running_target(table: Table<'_>) -> Option<Target> {
+    let pid = table.count("pid", 1, PID_MAX);
+    let cgroup = table.text("cgroup");
+    let is_one = table.has("pid") != table.has("cgroup") && !table.has("cmd");
+    if !is_one {
+        let message = "`target` has one of `cmd`, `pid` and `cgroup`";
+        table.say(Mistake::new(table.span(), message, "here"));
+        // Said already: not as an unknown key once more.
+        table.texts("cmd");
+    }
+    let (live_bytes, collect) = questions(&table);
+    table.end();
+    let pid = pid.map(|pid| Running::Pid(pid.value));
+    let cgroup = cgroup.map(|path| Running::Cgroup(path.value.into()));
+    Some(Target {
+        process: TargetProcess::Running(pid.or(cgroup).filter(|_| is_one)?),
+        ready: Ready::After(Duration::ZERO),
+        ready_timeout: READY_TIMEOUT,
+        stop_timeout: STOP_TIMEOUT,
+        live_bytes: live_bytes?,
+        collect: collect?,
+    })
+}
+
+/// What the target is asked for in quiet moments; the inner `None` is nothing, the outer a mistake.
+fn questions(table: &Table<'_>) -> (Option<Option<LiveBytes>>, Option<Option<Collect>>) {
+    let live_bytes = table.table("live_bytes").map(live_bytes);
+    let collect = table.table("collect").map(collect);
+    (whole(live_bytes), whole(collect))
+}
+
+/// What is left out is fine; what is wrong is not.
+fn whole<T>(asked: Option<Option<T>>) -> Option<Option<T>> {
+    match asked {
+        Some(None) => None,
+        Some(some) => Some(some),
+        None => Some(None),
+    }
+}
+
+fn started_target(table: Table<'_>) -> Option<Target> {
+    // Neither is there; an unknown key is answered with them too.
+    _ = (table.text("pid"), table.text("cgroup"));
     let command = program(&table);
     let ready = table.required_text("ready", "ready = \"http://127.0.0.1:8080/\"");
     let ready = ready.and_then(|text| ready_when(&table, &text));
     let ready_timeout = duration(&table, "ready_timeout", READY_TIMEOUT);
     let stop_timeout = duration(&table, "stop_timeout", STOP_TIMEOUT);
-    let live_bytes = table.table("live_bytes").map(live_bytes);
-    let collect = table.table("collect").map(collect);
+    let (live_bytes, collect) = questions(&table);
     table.end();
-    let live_bytes = match live_bytes {
-        Some(live_bytes) => Some(live_bytes?),
-        None => None,
-    };
-    let collect = match collect {
-        Some(collect) => Some(collect?),
-        None => None,
-    };
     Some(Target {
-        command: command?,
+        process: TargetProcess::Command(command?),
         ready: ready?,
         ready_timeout,
         stop_timeout,
-        live_bytes,
-        collect,
+        live_bytes: live_bytes?,
+        collect: collect?,
     })
 }
 

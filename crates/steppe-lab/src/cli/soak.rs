@@ -1,0 +1,184 @@
+//! `steppe-lab soak`: a scenario, or a target that runs already and needs none.
+//!
+//! For a target that runs already a scenario is written that says what was asked for on the command
+//! line, and defaults for the rest: it is an ordinary one, is kept in the run's folder, and can be kept
+//! as a file with `--save`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+
+use super::runs::{self, Output, Task};
+use super::try_out::{length, quoted};
+use super::{USAGE_EXIT, complain, failed, say};
+use crate::limits::{EPOCH_LENGTH_MAX, EPOCH_LENGTH_MIN, EPOCHS_WANTED, PID_MAX};
+use crate::record::RunKind;
+use crate::scenario::{Running, Scenario, TargetProcess};
+use crate::target::RunningTarget;
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("target").required(true).multiple(true).args(["file", "pid", "cgroup"]))]
+pub(super) struct SoakArguments {
+    /// The scenario; with --pid or --cgroup it may be left out
+    file: Option<PathBuf>,
+    /// Judge a process that runs already, with everything that descends from it; it is not ended
+    #[arg(long, conflicts_with = "cgroup", value_parser = clap::value_parser!(u32).range(1..=i64::from(PID_MAX)))]
+    pid: Option<u32>,
+    /// Judge everybody in a control group: its folder, or its name as /proc/PID/cgroup has it
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+    #[command(flatten)]
+    plan: RunningPlan,
+    /// Another seed than the scenario's, for the order of runs and the loads
+    #[arg(long)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What a scenario would say.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of --pid and --cgroup without a scenario")]
+struct RunningPlan {
+    /// For how long
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        default_value = "10m",
+        value_parser = length,
+        conflicts_with = "file"
+    )]
+    length: Duration,
+    /// Drive it with GET of this URL; without, whatever load it has is all there is
+    #[arg(long, value_name = "URL", conflicts_with = "file")]
+    url: Option<String>,
+    /// Requests a second
+    #[arg(
+        long,
+        default_value_t = 200,
+        requires = "url",
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
+    rate: u32,
+    /// MiB that memory at rest may grow a day [default: 512]
+    #[arg(long, value_name = "MIB", value_parser = budget, conflicts_with = "file")]
+    budget: Option<f64>,
+    /// Write the scenario to a file, to change it and run it with `steppe-lab soak`
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    save: Option<PathBuf>,
+}
+
+pub(super) fn run(arguments: &SoakArguments) -> u8 {
+    let pid = arguments.pid.map(Running::Pid);
+    let running = pid.or_else(|| arguments.cgroup.clone().map(Running::Cgroup));
+    let (mut scenario, text, path) = match (&arguments.file, &running) {
+        (Some(file), _) => match runs::read(file) {
+            Ok((scenario, text)) => (scenario, text, file.clone()),
+            Err(code) => return code,
+        },
+        (None, Some(running)) => match written(running, &arguments.plan) {
+            Ok((scenario, text)) => (scenario, text, PathBuf::from("running.toml")),
+            Err(code) => return code,
+        },
+        (None, None) => {
+            complain("name a scenario, or a running target by --pid or --cgroup");
+            return USAGE_EXIT;
+        }
+    };
+    if let Some(running) = running {
+        if let Some(why) = needs_fresh_process(&scenario).filter(|_| arguments.file.is_some()) {
+            complain(&format!(
+                "{}: {why}, and {running} runs already",
+                path.display()
+            ));
+            return USAGE_EXIT;
+        }
+        scenario.target.process = TargetProcess::Running(running);
+    }
+    // Before anything is written: a wrong name is a wrong call.
+    if let Some(running) = scenario.target.running() {
+        match RunningTarget::find(running) {
+            Ok(found) => say(&format!("target: {}; it is left running", found.name())),
+            Err(error) => return failed(&error),
+        }
+    }
+    scenario.seed = arguments.seed.unwrap_or(scenario.seed);
+    runs::judge(Task {
+        kind: RunKind::Soak,
+        scenario,
+        text: &text,
+        path: &path,
+        output: &arguments.output,
+    })
+}
+
+/// What of a scenario a target that runs already can't do.
+fn needs_fresh_process(scenario: &Scenario) -> Option<&'static str> {
+    let runs = scenario.soak.as_ref().map_or(1, |soak| soak.runs);
+    let starts_services = !scenario.services.is_empty();
+    match scenario.variants.len() {
+        _ if runs > 1 => Some("`epochs.runs` asks for fresh processes"),
+        _ if starts_services => Some("`service` is for a target that the lab starts"),
+        1 => None,
+        _ => Some("each `variant` is a fresh process"),
+    }
+}
+
+/// The scenario of the command line, with its text.
+fn written(running: &Running, plan: &RunningPlan) -> Result<(Scenario, String), u8> {
+    let text = scenario(running, plan);
+    if let Some(file) = &plan.save {
+        if let Err(error) = fs::write(file, &text) {
+            complain(&format!("can't write {}: {error}", file.display()));
+            return Err(USAGE_EXIT);
+        }
+        say(&format!("scenario: {}", file.display()));
+    }
+    let scenario =
+        Scenario::parse(Path::new("running.toml"), &text).map_err(|error| failed(&error))?;
+    Ok((scenario, text))
+}
+
+fn scenario(running: &Running, plan: &RunningPlan) -> String {
+    let (name, target) = match running {
+        Running::Pid(pid) => (format!("pid-{pid}"), format!("pid = {pid}")),
+        Running::Cgroup(path) => {
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            let path = quoted(&path.to_string_lossy());
+            (
+                name.to_string_lossy().into_owned(),
+                format!("cgroup = {path}"),
+            )
+        }
+    };
+    let epoch = (plan.length / EPOCHS_WANTED).clamp(EPOCH_LENGTH_MIN, EPOCH_LENGTH_MAX);
+    let epoch = Duration::from_secs(epoch.as_secs());
+    let count = plan.length.as_secs() / epoch.as_secs();
+    let mut text = format!("name = {}\n\n[target]\n{target}\n", quoted(&name));
+    if let Some(url) = &plan.url {
+        let (url, rate) = (quoted(url), plan.rate);
+        _ = write!(
+            text,
+            "\n[[load]]\nkind = \"http\"\nurl = {url}\nconnections = 16\nrate_per_s = {rate}\n"
+        );
+    }
+    let length = humantime::format_duration(epoch);
+    _ = write!(
+        text,
+        "\n[epochs]\nlength = \"{length}\"\nquiesce = \"150ms\"\ncount = {count}\n"
+    );
+    if let Some(mib) = plan.budget {
+        _ = write!(text, "\n[budget]\nrss_growth_mib_per_day = {mib:?}\n");
+    }
+    text
+}
+
+fn budget(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(mib) if mib.is_finite() && mib >= 0.0 => Ok(mib),
+        _ => Err("a number of MiB a day, 0 or more".to_owned()),
+    }
+}

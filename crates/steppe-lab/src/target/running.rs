@@ -1,0 +1,253 @@
+//! A target that runs already: found by its process id or its control group, looked at, and left alone.
+//!
+//! Invariant: nothing of it is ended or started, and a process that gets the id of one that ended is
+//! not taken for it: the folder below `/proc` that is held open stays that of the first. Leaves out
+//! looking at it, which is `observe`'s.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use procfs::ProcError;
+use procfs::process::Process;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::observe::cgroup::{self, FindError};
+use crate::scenario::Running;
+
+/// A process, or a control group of processes, that the lab did not start.
+#[derive(Debug)]
+pub struct RunningTarget {
+    name: String,
+    roots: Vec<Process>,
+    group: Option<PathBuf>,
+}
+
+/// Why it can't be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum RunningError {
+    /// It ended, never was, or is hidden.
+    #[error("there is no process {0}; `pgrep -a NAME` finds one by its name")]
+    NoProcess(u32),
+    /// A zombie.
+    #[error("process {0} has ended, and its parent has not waited for it")]
+    Ended(u32),
+    /// A thread of the kernel.
+    #[error("process {0} is a thread of the kernel, which has no memory of its own")]
+    Kernel(u32),
+    /// It is another user's.
+    #[error(
+        "process {pid} ({name}) is user {uid}'s and may not be looked at ({source}); run the lab as that \
+         user, or as root"
+    )]
+    Refused {
+        /// Which one.
+        pid: u32,
+        /// Of its executable.
+        name: String,
+        /// Whose it is.
+        uid: u32,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no such group, or none that says anything about memory.
+    #[error(transparent)]
+    Group(#[from] FindError),
+    /// Nobody is in the group.
+    #[error("{0} holds no process that can be seen from here")]
+    Empty(PathBuf),
+    /// The lab would judge itself, its load included.
+    #[error("the lab itself runs in {0}: start it in another group, or name a group below")]
+    Own(PathBuf),
+    /// The system said something else.
+    #[error("process {pid} can't be looked at: {source}")]
+    Other {
+        /// Which one.
+        pid: u32,
+        /// What it said.
+        #[source]
+        source: ProcError,
+    },
+}
+
+impl RunningTarget {
+    /// Finds it, and whether it may be looked at.
+    ///
+    /// # Errors
+    /// Where there is no such process or group, or it may not be looked at.
+    pub fn find(running: &Running) -> Result<Self, RunningError> {
+        match running {
+            Running::Pid(pid) => {
+                let root = find_process(*pid)?;
+                Ok(Self {
+                    name: format!("{} (pid {pid})", name_of(&root)),
+                    roots: vec![root],
+                    group: None,
+                })
+            }
+            Running::Cgroup(path) => Self::of_group(path),
+        }
+    }
+
+    fn of_group(path: &Path) -> Result<Self, RunningError> {
+        let place = cgroup::find(path)?;
+        let members = place.members_with_below();
+        if members.contains(&std::process::id()) {
+            return Err(RunningError::Own(place.path));
+        }
+        let mut roots = Vec::new();
+        for pid in members {
+            match find_process(pid) {
+                Ok(root) => roots.push(root),
+                // It ended meanwhile.
+                Err(RunningError::NoProcess(_) | RunningError::Ended(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if roots.is_empty() {
+            return Err(RunningError::Empty(place.path));
+        }
+        Ok(Self {
+            name: format!("control group {}", place.path.display()),
+            roots,
+            group: Some(place.path),
+        })
+    }
+
+    /// What it is called in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The processes that were found.
+    pub fn roots(&self) -> Vec<u32> {
+        let ids = self.roots.iter().map(|root| root.pid.cast_unsigned());
+        ids.collect()
+    }
+
+    /// The folder of its control group, where it was named by that.
+    pub fn group(&self) -> Option<&Path> {
+        self.group.as_deref()
+    }
+
+    /// How it ended, if it has: of a group, when nobody is left in it.
+    pub fn ended(&self) -> Option<String> {
+        let has_newcomers = || {
+            let group = self.group.as_deref().map(cgroup::Place::at);
+            group.is_some_and(|place| !place.members_with_below().is_empty())
+        };
+        let lives = self.roots.iter().any(lives) || has_newcomers();
+        (!lives).then(|| "how is known to its parent only".to_owned())
+    }
+
+    /// The command line of its first process, and the path of its executable where that may be read.
+    pub fn command(&self) -> (Vec<String>, Option<PathBuf>) {
+        let first = self.roots.first();
+        let line = first.and_then(|root| root.cmdline().ok());
+        let executable = first.and_then(|root| root.exe().ok());
+        (line.unwrap_or_default(), executable)
+    }
+
+    /// Sends a signal to its first process.
+    ///
+    /// # Errors
+    /// Where it has ended, or is another user's.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        let first = self.roots.first().filter(|root| lives(root));
+        let pid = first.and_then(|root| Pid::from_raw(root.pid));
+        Ok(kill_process(pid.ok_or(io::ErrorKind::NotFound)?, signal)?)
+    }
+}
+
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pid(pid) => write!(f, "process {pid}"),
+            Self::Cgroup(path) => write!(f, "control group {}", path.display()),
+        }
+    }
+}
+
+fn find_process(pid: u32) -> Result<Process, RunningError> {
+    let raw = i32::try_from(pid).map_err(|_| RunningError::NoProcess(pid))?;
+    let told = |source| match source {
+        ProcError::NotFound(_) => RunningError::NoProcess(pid),
+        source => RunningError::Other { pid, source },
+    };
+    let process = Process::new(raw).map_err(told)?;
+    let stat = process.stat().map_err(told)?;
+    if ENDED.contains(&stat.state) {
+        return Err(RunningError::Ended(pid));
+    }
+    if stat.vsize == 0 {
+        return Err(RunningError::Kernel(pid));
+    }
+    // Who may not list its files may not see its memory either (proc_pid_fd(5)).
+    if let Err(source) = fs::read_dir(format!("/proc/{pid}/fd"))
+        && lives(&process)
+    {
+        return Err(RunningError::Refused {
+            pid,
+            name: name_of(&process),
+            uid: process.uid().unwrap_or_default(),
+            source,
+        });
+    }
+    Ok(process)
+}
+
+fn lives(process: &Process) -> bool {
+    let stat = process.stat();
+    stat.is_ok_and(|stat| !ENDED.contains(&stat.state))
+}
+
+/// The name that the kernel knows it by, without what a terminal would obey.
+fn name_of(process: &Process) -> String {
+    let name = process.stat().map(|stat| stat.comm).unwrap_or_default();
+    name.chars().filter(|c| !c.is_control()).collect()
+}
+
+/// States of a process that is over: zombie, dead.
+const ENDED: [char; 3] = ['Z', 'X', 'x'];
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
+    #[test]
+    fn a_process_is_found_and_its_end_is_seen() {
+        let mut child = sleeper();
+        let target = RunningTarget::find(&Running::Pid(child.id())).unwrap();
+        assert_eq!(target.roots(), [child.id()]);
+        assert_eq!(target.command().0, ["sleep", "60"]);
+        assert_eq!(target.ended(), None);
+        child.kill().unwrap();
+        while target.ended().is_none() {
+            std::thread::yield_now();
+        }
+        let zombie = RunningTarget::find(&Running::Pid(child.id())).unwrap_err();
+        assert!(matches!(zombie, RunningError::Ended(_)), "{zombie}");
+        child.wait().unwrap();
+        assert!(target.ended().is_some() && target.signal(Signal::USR1).is_err());
+        let gone = RunningTarget::find(&Running::Pid(child.id())).unwrap_err();
+        assert!(matches!(gone, RunningError::NoProcess(_)), "{gone}");
+    }
+
+    #[test]
+    fn what_is_no_group_is_told_so() {
+        let none = Running::Cgroup("/nowhere/at/all".into());
+        let error = RunningTarget::find(&none).unwrap_err().to_string();
+        assert!(error.starts_with("there is no control group"), "{error}");
+        let folder = Running::Cgroup("/proc".into());
+        let error = RunningTarget::find(&folder).unwrap_err().to_string();
+        assert!(error.contains("is no control group"), "{error}");
+    }
+}
