@@ -117,6 +117,22 @@ fn the_page_says_the_verdict_and_draws_what_was_measured() {
     assert_eq!(bars, json!(16));
 }
 
+/// Its first variant grows as it was expected to: that is not what the verdict is about.
+#[test]
+fn the_first_chart_is_of_the_variant_that_made_the_verdict() {
+    let name = "the_first_chart_is_of_the_variant";
+    let Some(mut browser) = Chromium::start(name) else {
+        return;
+    };
+    let page = Page::of("lead", &runs::cycles());
+    browser.open(&page.0);
+    let first = browser.evaluate("document.querySelector('figure').innerText");
+    assert!(
+        first.as_str().expect("text").contains("zero-copy"),
+        "{first}"
+    );
+}
+
 #[test]
 fn dark_mode_is_dark() {
     let Some(mut browser) = Chromium::start("dark_mode_is_dark") else {

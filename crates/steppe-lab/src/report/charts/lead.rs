@@ -1,6 +1,7 @@
 //! The chart that a reader should see first: the series that the verdict is about.
 //!
-//! Of the worst variant the worst finding, and of those the first: memory, where all is well.
+//! Of the variant that counts as the worst the worst finding, and of those the first: memory, where
+//! all is well. A leak that was expected counts as kept, and leads only where nothing else went wrong.
 
 use crate::record::{Finding, Outcome, VariantVerdict};
 
@@ -14,7 +15,9 @@ pub(super) fn chart(input: &ChartInput<'_>) -> Option<Chart> {
     }
     let variants = &input.verdict?.variants;
     let mut in_order: Vec<&VariantVerdict> = variants.iter().collect();
-    in_order.sort_by_key(|variant| std::cmp::Reverse(weight(variant.outcome)));
+    in_order.sort_by_key(|variant| {
+        std::cmp::Reverse((weight(variant.counts_as()), weight(variant.outcome)))
+    });
     in_order.into_iter().find_map(|verdict| {
         let mut tracks = input.tracks.iter();
         let variant = tracks.find(|tracks| tracks.name == verdict.name)?;
