@@ -15,7 +15,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all soak bench-http bench-malloc man deb image install fmt
+.PHONY: help run test test-all soak bench-http bench-malloc man deb image lab lab-image install fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -58,6 +58,14 @@ deb: ## build a Debian package in target/packaging/deb
 image: ## build the image `steppe`: a static binary and nothing else
 	@scripts/setup.sh image
 	@cargo xtask image
+
+lab: ## build target/packaging/lab/steppe-lab: the lab alone, a static binary
+	@scripts/setup.sh image
+	@cargo xtask lab
+
+lab-image: ## build the image `steppe-lab`: the lab's static binary and nothing else
+	@scripts/setup.sh image
+	@cargo xtask lab-image
 
 # In the static library C++'s operators are weak, so that a program may have its own: the linker takes
 # an object whole, and ours is one.

@@ -62,6 +62,10 @@ enum Task {
     Deb,
     /// Build the image `steppe`, with podman, buildah or docker
     Image,
+    /// Build the lab's static binary and its completions in target/packaging/lab
+    Lab,
+    /// Build the image `steppe-lab`, with podman, buildah or docker
+    LabImage,
     /// The rules of the house that no compiler checks
     Tidy,
 }
@@ -93,6 +97,8 @@ fn main() -> ExitCode {
         Task::Man => package::man(),
         Task::Deb => package::deb(),
         Task::Image => package::image(),
+        Task::Lab => package::lab(),
+        Task::LabImage => package::lab_image(),
         Task::Tidy => tidy::command(),
     };
     match outcome {

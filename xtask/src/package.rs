@@ -1,4 +1,4 @@
-//! What people install: manual pages, the Debian package, the image.
+//! What people install: manual pages, the Debian package, the images, the lab's static binary.
 //!
 //! Everything is staged in `target/packaging`, which the package's list of files and the image's
 //! recipe name. Pages and completions come from the binary itself. Leaves out: publishing any of it.
@@ -17,12 +17,9 @@ const CARGO_DEB_VERSION: &str = "3.8.0";
 /// A binary that needs nothing of its surroundings. Needs `musl-gcc` (package musl-tools).
 const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// Completions: the shell, and the file that it looks for.
-const COMPLETIONS: [(&str, &str); 3] = [
-    ("bash", "steppe"),
-    ("zsh", "_steppe"),
-    ("fish", "steppe.fish"),
-];
+/// Completions: the shell, and what stands around the program's name in the file that it looks for.
+const COMPLETIONS: [(&str, &str, &str); 3] =
+    [("bash", "", ""), ("zsh", "_", ""), ("fish", "", ".fish")];
 
 /// Writes the manual pages to `target/packaging/man`, by a quick build.
 pub fn man() -> Result<bool> {
@@ -39,7 +36,7 @@ pub fn deb() -> Result<bool> {
     process::run(&mut build)?;
     let binary = process::target_directory().join("release/steppe");
     pages(&binary)?;
-    completions(&binary)?;
+    completions(&binary, &staged("completions")?, "steppe")?;
     let mut package = Command::new(cargo_deb);
     package
         .current_dir(process::root())
@@ -56,17 +53,52 @@ pub fn deb() -> Result<bool> {
     Ok(true)
 }
 
-/// Builds the image, with whatever builds images here.
+/// Builds the node's image, with whatever builds images here.
 pub fn image() -> Result<bool> {
-    let mut build = process::cargo(&["build", "--locked", "--release", "--package", "steppe-node"]);
+    let binary = static_binary("steppe-node", "steppe")?;
+    let context = staged("image")?;
+    copy(&binary, &context.join("steppe"))?;
+    let recipe = process::root().join("packaging/oci");
+    copy(&recipe.join("steppe.toml"), &context.join("steppe.toml"))?;
+    build_image("steppe", &recipe.join("Containerfile"), &context)?;
+    Ok(true)
+}
+
+/// Builds the lab's static binary and its completions, `target/packaging/lab`.
+pub fn lab() -> Result<bool> {
+    let folder = stage_lab()?;
+    println!("{}", folder.join("steppe-lab").display());
+    Ok(true)
+}
+
+/// Builds the lab's image: the static binary alone.
+pub fn lab_image() -> Result<bool> {
+    let context = stage_lab()?;
+    let recipe = process::root().join("packaging/oci/lab.Containerfile");
+    build_image("steppe-lab", &recipe, &context)?;
+    Ok(true)
+}
+
+fn stage_lab() -> Result<PathBuf> {
+    let binary = static_binary("steppe-lab", "steppe-lab")?;
+    let folder = staged("lab")?;
+    let program = folder.join("steppe-lab");
+    copy(&binary, &program)?;
+    completions(&program, &folder, "steppe-lab")?;
+    Ok(folder)
+}
+
+/// Builds a program that runs on any Linux of this architecture, and says where it is.
+fn static_binary(package: &str, program: &str) -> Result<PathBuf> {
+    let mut build = process::cargo(&["build", "--locked", "--release", "--package", package]);
     // Lines of the source are a third of the binary, and nobody debugs in there.
     build.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     process::run(build.args(["--target", STATIC_TARGET]))?;
-    let context = staged("image")?;
-    let binary = process::target_directory().join(STATIC_TARGET);
-    copy(&binary.join("release/steppe"), &context.join("steppe"))?;
-    let recipe = process::root().join("packaging/oci");
-    copy(&recipe.join("steppe.toml"), &context.join("steppe.toml"))?;
+    let built = process::target_directory().join(STATIC_TARGET);
+    Ok(built.join("release").join(program))
+}
+
+fn build_image(tag: &str, recipe: &Path, context: &Path) -> Result<()> {
     let Some(builder) = ["podman", "buildah", "docker"].into_iter().find(is_there) else {
         println!("{} is the context of the image", context.display());
         bail!("podman, buildah or docker is needed to build it");
@@ -77,20 +109,18 @@ pub fn image() -> Result<bool> {
         // OCI's own format has no health check.
         image.args(["--format", "docker"]);
     }
-    image.args(["--tag", "steppe", "--file"]);
-    process::run(image.arg(recipe.join("Containerfile")).arg(&context))?;
-    Ok(true)
+    image.args(["--tag", tag, "--file"]);
+    process::run(image.arg(recipe).arg(context))
 }
 
 fn pages(binary: &Path) -> Result<()> {
     process::run(Command::new(binary).arg("man").arg(staged("man")?))
 }
 
-fn completions(binary: &Path) -> Result<()> {
-    let folder = staged("completions")?;
-    for (shell, name) in COMPLETIONS {
+fn completions(binary: &Path, folder: &Path, program: &str) -> Result<()> {
+    for (shell, prefix, suffix) in COMPLETIONS {
         let text = process::output(Command::new(binary).args(["completions", shell]))?;
-        let file = folder.join(name);
+        let file = folder.join(format!("{prefix}{program}{suffix}"));
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())

@@ -209,8 +209,8 @@ fn terminal_of_a_run_that_is_worth_nothing() {
         ! INVALID  gateway under load (incomplete) (single run)
         The measurement can't be used: the generator, not the server, set the pace.
 
-                  metric      value  interval  limit         verdict
-         default  rss_growth  –                32 KiB/epoch  INCONCLUSIVE
+         metric      value  interval  limit         verdict
+         rss_growth  –                32 KiB/epoch  INCONCLUSIVE
 
         generator saturated: load "http 1": its thread was idle 2 % of the time in epoch 7
           help: add threads = 2, lower the rate, or run the lab on another machine

@@ -2,7 +2,7 @@
 //!
 //! Text of others is shown, never obeyed: control characters are spelled out.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
 use crate::limits;
 use crate::record::{Manifest, VariantVerdict, Verdict};
@@ -51,6 +51,11 @@ pub fn terminal(verdict: &Verdict, manifest: &Manifest, columns: u16, colors: Co
     text
 }
 
+/// Columns of the table of findings.
+const SUBJECT: usize = 0;
+const METRIC: usize = 1;
+const VERDICT: usize = 5;
+
 fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
     let mut table = Table::new();
     table
@@ -62,6 +67,7 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
     for row in comparisons.iter() {
         table.add_row(cells("comparison", row));
     }
+    let is_about_one = comparisons.is_empty() && verdict.variants.len() == 1;
     for variant in &verdict.variants {
         let is_expected = variant.is_as_expected();
         let mark = if is_expected { " (as expected)" } else { "" };
@@ -73,6 +79,15 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
     }
     if table.is_empty() {
         return;
+    }
+    // Words that are broken in two can't be searched for; figures break at their spaces.
+    for whole in [METRIC, VERDICT] {
+        if let Some(column) = table.column_mut(whole) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    if is_about_one && let Some(subject) = table.column_mut(SUBJECT) {
+        subject.set_constraint(ColumnConstraint::Hidden);
     }
     text.push('\n');
     text.push_str(&table.trim_fmt());
