@@ -84,7 +84,10 @@ fn stage_lab() -> Result<PathBuf> {
     let folder = staged("lab")?;
     let program = folder.join("steppe-lab");
     copy(&binary, &program)?;
-    completions(&program, &folder, "steppe-lab")?;
+    // In a folder of their own: bash looks for a file of the program's name.
+    let beside = folder.join("completions");
+    fs::create_dir(&beside).with_context(|| format!("cannot make {}", beside.display()))?;
+    completions(&program, &beside, "steppe-lab")?;
     Ok(folder)
 }
 
