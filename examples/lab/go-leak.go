@@ -5,7 +5,7 @@ package main
 import (
 	"fmt"
 	"net/http"
-	_ "net/http/pprof" // GET /debug/pprof/heap?gc=1 collects garbage
+	_ "net/http/pprof" // /debug/pprof: collections and profiles
 	"os"
 )
 

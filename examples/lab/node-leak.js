@@ -9,11 +9,15 @@ const { createServer } = require('node:http');
 const leaks = process.env.LEAK !== '0';
 const remembered = [];
 
+function remember(request) {
+  remembered.push({ number: remembered.length, headers: JSON.stringify(request.headers).repeat(4) });
+}
+
 const server = createServer((request, response) => {
   // Garbage, as every server makes: what a collection leaves is what counts.
   const answer = Buffer.from(JSON.stringify({ path: request.url, at: Date.now() }));
   if (leaks) {
-    remembered.push({ number: remembered.length, headers: JSON.stringify(request.headers).repeat(4) });
+    remember(request);
   }
   response.setHeader('content-type', 'application/json');
   response.end(answer);

@@ -62,6 +62,7 @@ pub fn variants(
             runs: measured.runs(),
             findings,
             leaks: Vec::new(),
+            growing: Vec::new(),
         }
     };
     variants.iter().map(judge).collect()
@@ -80,6 +81,7 @@ pub fn limits(evidence: Evidence<'_>, names: [&str; 2], budget: &Budget) -> Vec<
             runs: measured.runs(),
             findings,
             leaks: Vec::new(),
+            growing: Vec::new(),
         }
     };
     names

@@ -15,6 +15,7 @@ pub mod judge;
 pub mod limits;
 pub mod load;
 pub mod observe;
+pub mod profile;
 pub mod record;
 pub mod report;
 pub mod run;

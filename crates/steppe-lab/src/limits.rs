@@ -325,5 +325,31 @@ pub const PLACES_MAX: usize = 4_096;
 /// Open files and TCP sockets that are looked at for them.
 pub const PLACES_FILES_MAX: usize = 65_536;
 
-/// Places that a note on growth names.
+// Profiles of runtimes.
+
+/// Bytes of one answer: a large Go server's heap profile has 5 MB, a histogram of 50,000 classes 4 MB.
+pub const PROFILE_BYTES_MAX: usize = 32 << 20;
+
+/// How long one fetch may take: a full collection of some gigabytes, and a walk through them.
+pub const PROFILE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Sites of a profile that are held, at some 150 bytes each.
+pub const PROFILE_SITES_MAX: usize = 65_536;
+
+/// Characters of a site's name: function, file and line.
+pub const PROFILE_SITE_LEN_MAX: usize = 240;
+
+/// A site that grew by less than this part of the most, in bytes and in count, is not told.
+pub const PROFILE_GROWTH_SHARE: u64 = 100;
+
+/// Nesting of a profile in JSON, read by recursion: V8 tells 128 frames, at two levels each.
+pub const PROFILE_DEPTH_MAX: usize = 1_024;
+
+/// Processes of one target that are asked.
+pub const PROFILE_PROCESSES_MAX: usize = 64;
+
+/// How much of the beginning of a target's output is searched for addresses of inspectors.
+pub const PROFILE_LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// Places that a note on growth names, and sites of a profile of each kind.
 pub const PLACES_TOLD: usize = 10;

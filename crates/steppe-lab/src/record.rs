@@ -18,6 +18,6 @@ pub use epoch::{Epoch, Sample};
 pub use folder::{Folder, FolderError, LoadedRun, file_name, write_text};
 pub use manifest::{Capability, Machine, Manifest, RunEntry, VariantEntry};
 pub use verdict::{
-    Finding, Interval, LeakSite, Method, Outcome, Problem, ProblemKind, RunKind, VariantVerdict,
-    Verdict,
+    Finding, GrowingSite, Interval, LeakSite, Method, Outcome, Problem, ProblemKind, RunKind,
+    VariantVerdict, Verdict,
 };

@@ -57,6 +57,21 @@ pub struct Target {
     pub live_bytes: Option<LiveBytes>,
     /// Done in each quiet moment, before memory is looked at.
     pub collect: Option<Collect>,
+    /// Fetched after warm-up and at the end of a soak or a cycle.
+    pub profile: Option<ProfileSource>,
+}
+
+/// The runtime that is asked what its heap holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProfileSource {
+    /// Where `net/http/pprof` answers: `http://ADDRESS:PORT/debug/pprof`.
+    Go { url: String },
+    /// By the inspector, which the lab opens.
+    Node,
+    /// By `tracemalloc`, which the lab starts.
+    Python,
+    /// By `jcmd`.
+    Java,
 }
 
 /// Who is judged, and who starts it.

@@ -45,13 +45,15 @@ fn a_soak_is_read() {
 /// A leak is expected of the first variant, and nothing of its healthy twin.
 #[test]
 fn runtimes_have_a_leak_and_its_healthy_twin() {
-    for name in ["node", "go", "python"] {
+    for name in ["node", "go", "python", "java", "ruby"] {
         let scenario = example(&format!("lab/{name}.toml"));
         let expected: Vec<_> = scenario.variants.iter().map(|it| it.expect).collect();
         assert_eq!(expected, [Some(Outcome::Unbounded), None], "{name}");
         assert_eq!(scenario.budget.per_day.rss_mib, Some(2700.0), "{name}");
         let is_collected = scenario.target.collect.is_some();
         assert_eq!(is_collected, name != "python", "{name}");
+        let is_profiled = scenario.target.profile.is_some();
+        assert_eq!(is_profiled, name != "ruby", "{name}");
     }
 }
 
@@ -203,7 +205,8 @@ require = ["rsss"]
                ·    ╰── not a key here
              6 │ [[load]]
                ╰────
-              help: known: pid, cgroup, env, cwd, cmd, ready, ready_timeout, stop_timeout, live_bytes, collect
+              help: known: pid, cgroup, env, cwd, cmd, ready, ready_timeout, stop_timeout, live_bytes,
+                    collect, profile
 
               × invalid `url`
                ╭─[broken.toml:8:7]
@@ -344,6 +347,74 @@ fn two_variants_are_asked_for() {
     );
 }
 
+#[test]
+fn a_profile_names_its_runtime_and_go_its_url() {
+    check(
+        "[target]\ncmd=[\"x\"]\nready=\"after:1s\"\nprofile={runtime=\"go\"}\n[[load]]\nkind=\"command\"\ncmd=[\"y\"]\n",
+        &expect![[r#"
+              × `target.profile.url` is missing
+               ╭─[broken.toml:4:9]
+             3 │ ready="after:1s"
+             4 │ profile={runtime="go"}
+               ·         ───────┬──────
+               ·                ╰── here
+             5 │ [[load]]
+               ╰────
+              help: for example: url = "http://127.0.0.1:6060/debug/pprof"
+
+            broken.toml: 1 mistake
+        "#]],
+    );
+    check(
+        "[target]\ncmd=[\"x\"]\nready=\"after:1s\"\nprofile={runtime=\"node\",url=\"http://x/\"}\n[[load]]\nkind=\"command\"\ncmd=[\"y\"]\n",
+        &expect![[r#"
+              × unknown key `url` in `target.profile`
+               ╭─[broken.toml:4:25]
+             3 │ ready="after:1s"
+             4 │ profile={runtime="node",url="http://x/"}
+               ·                         ─┬─
+               ·                          ╰── not a key here
+             5 │ [[load]]
+               ╰────
+              help: known: runtime
+
+            broken.toml: 1 mistake
+        "#]],
+    );
+    check(
+        "[target]\npid=1\nprofile={runtime=\"python\"}\n[[load]]\nkind=\"command\"\ncmd=[\"y\"]\n",
+        &expect![[r#"
+              × this runtime has to be started by the lab to be asked
+               ╭─[broken.toml:3:9]
+             2 │ pid=1
+             3 │ profile={runtime="python"}
+               ·         ─────────┬────────
+               ·                  ╰── 
+             4 │ [[load]]
+               ╰────
+              help: give `target.cmd`; of a running target, go and java can be asked
+
+            broken.toml: 1 mistake
+        "#]],
+    );
+    check(
+        "[target]\ncmd=[\"x\"]\nready=\"after:1s\"\nprofile={runtime=\"ruby\"}\n[[load]]\nkind=\"command\"\ncmd=[\"y\"]\n",
+        &expect![[r#"
+              × unknown `runtime`
+               ╭─[broken.toml:4:18]
+             3 │ ready="after:1s"
+             4 │ profile={runtime="ruby"}
+               ·                  ───┬──
+               ·                     ╰── not one of these
+             5 │ [[load]]
+               ╰────
+              help: known: go, node, python, java
+
+            broken.toml: 1 mistake
+        "#]],
+    );
+}
+
 /// What the parser knows in each section, by what it says of a key that it does not know.
 fn known_keys() -> std::collections::BTreeSet<String> {
     let mut known = std::collections::BTreeSet::new();
@@ -351,7 +422,7 @@ fn known_keys() -> std::collections::BTreeSet<String> {
         for (plan, section) in [("epochs", "epoch"), ("cycles", "cycle")] {
             let text = format!(
                 "qqqqqqqq = 1\n[target]\nqqqqqqqq = 1\n[target.live_bytes]\nqqqqqqqq = 1\n\
-                 [target.collect]\nqqqqqqqq = 1\n\
+                 [target.collect]\nqqqqqqqq = 1\n[target.profile]\nqqqqqqqq = 1\n\
                  [[service]]\nqqqqqqqq = 1\n[[load]]\nkind = \"{kind}\"\nqqqqqqqq = 1\n\
                  [{plan}]\nqqqqqqqq = 1\n[ab]\nqqqqqqqq = 1\n[[ab.gate]]\nqqqqqqqq = 1\n\
                  [leaks]\nqqqqqqqq = 1\n[[variant]]\nqqqqqqqq = 1\n[budget]\nqqqqqqqq = 1\n\
@@ -400,6 +471,7 @@ fn every_key_is_documented() {
                 "sampling",
                 "target.live_bytes",
                 "target.collect",
+                "target.profile",
                 "ab.gate",
             ]
             .contains(&key)

@@ -201,6 +201,7 @@ fn the_worst_variant_decides_unless_it_is_expected() {
         runs: 1,
         findings: Vec::new(),
         leaks: Vec::new(),
+        growing: Vec::new(),
     };
     let word = |variants| whole(RunKind::Soak, true, variants, Vec::new(), Vec::new()).outcome;
     let stable = variant(Outcome::Stable, None);

@@ -121,6 +121,10 @@ pub struct VariantVerdict {
     /// Of `leaks`: where the lost blocks were allocated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaks: Vec<LeakSite>,
+    /// Of growth that is not kept: what of the heap grew most, as the target's runtime tells it, from the
+    /// end of warm-up to the end of the run. At most ten of each kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub growing: Vec<GrowingSite>,
 }
 
 impl VariantVerdict {
@@ -227,6 +231,19 @@ pub struct Finding {
     pub hours_left: Option<f64>,
     /// Further sentences: time until the limit, leak or retention, bytes an operation.
     pub notes: Vec<String>,
+}
+
+/// A place in the program, or a type, of which the heap held more at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrowingSite {
+    /// `heap` or `goroutines`.
+    pub kind: String,
+    /// `function (file:line)`, `file:line` or a type, as far as the runtime tells.
+    pub site: String,
+    /// By how much it grew; `None`: the runtime does not tell it.
+    pub bytes: Option<u64>,
+    /// The same of objects, or of goroutines.
+    pub count: Option<u64>,
 }
 
 /// A block that was lost, or might have been.

@@ -9,7 +9,7 @@ use crate::record::{Manifest, VariantVerdict, Verdict};
 
 use super::escape;
 use super::figure::Unit;
-use super::view::{self, FindingView};
+use super::view::{self, FindingView, GrowingView};
 
 /// Whether the terminal is told to show colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub fn terminal(verdict: &Verdict, manifest: &Manifest, columns: u16, colors: Co
     text.push_str(&escape::terminal(&verdict.headline));
     text.push('\n');
     push_findings(&mut text, verdict, columns);
+    push_growing(&mut text, verdict);
     push_leaks(&mut text, verdict);
     for problem in view::problems(&verdict.problems) {
         let kind = paint(problem.kind, problem.tone, colors);
@@ -150,6 +151,20 @@ fn cells(name: &str, row: &FindingView) -> [String; 6] {
         &row.answer.word,
     ];
     cells.map(escape::terminal)
+}
+
+/// Most first.
+fn push_growing(text: &mut String, verdict: &Verdict) {
+    let grown = verdict.variants.iter().filter(|it| !it.growing.is_empty());
+    for variant in grown {
+        let name = escape::terminal(&variant.name);
+        text.push_str(&format!("\n{name}: {}\n", view::GROWING));
+        for growing in &variant.growing {
+            let view = GrowingView::of(growing);
+            let site = escape::terminal(&view.site);
+            text.push_str(&format!("  {:>28}  {site}\n", view.figures()));
+        }
+    }
 }
 
 fn push_leaks(text: &mut String, verdict: &Verdict) {

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::limits;
 use crate::record::{
-    Capability, Epoch, Finding, LeakSite, LoadedRun, Machine, Manifest, Method, Outcome, Problem,
-    ProblemKind, RunKind, VariantEntry, VariantVerdict, Verdict, total,
+    Capability, Epoch, Finding, GrowingSite, LeakSite, LoadedRun, Machine, Manifest, Method,
+    Outcome, Problem, ProblemKind, RunKind, VariantEntry, VariantVerdict, Verdict, total,
 };
 
 use super::figure;
@@ -79,6 +79,7 @@ pub(super) struct VariantView {
     /// Leaks beyond those that are listed.
     pub(super) leaks_more: usize,
     pub(super) lost: String,
+    pub(super) growing: Vec<GrowingView>,
 }
 
 /// What the scenario says of a variant, and whether it came so.
@@ -110,6 +111,16 @@ pub(super) struct LeakView {
     pub(super) size: String,
     pub(super) blocks: String,
     pub(super) stack: Vec<String>,
+}
+
+/// See [`GrowingSite`].
+#[derive(Debug, Serialize)]
+pub(super) struct GrowingView {
+    pub(super) site: String,
+    /// Of bytes; `None`: not told.
+    pub(super) size: Option<String>,
+    /// Such as `3,200 objects`.
+    pub(super) count: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -309,7 +320,35 @@ impl VariantView {
                 .len()
                 .saturating_sub(limits::REPORT_LEAK_SITES),
             lost: whole_bytes(lost_bytes),
+            growing: verdict.growing.iter().map(GrowingView::of).collect(),
         }
+    }
+}
+
+/// What a list of growing sites is headed by.
+pub(super) const GROWING: &str = "what grew from the end of warm-up to the end of the run, as the runtime's own profile tells it";
+
+impl GrowingView {
+    pub(super) fn of(growing: &GrowingSite) -> Self {
+        let unit = match growing.kind.as_str() {
+            "heap" => "objects",
+            other => other,
+        };
+        let count = |count| format!("{} {unit}", figure::count(count));
+        Self {
+            site: growing.site.clone(),
+            size: growing.bytes.map(whole_bytes),
+            count: growing.count.map(count),
+        }
+    }
+
+    /// Both figures, as far as they are there.
+    pub(super) fn figures(&self) -> String {
+        let figures: Vec<&str> = [&self.size, &self.count]
+            .into_iter()
+            .filter_map(Option::as_deref)
+            .collect();
+        figures.join(", ")
     }
 }
 

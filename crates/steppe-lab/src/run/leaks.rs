@@ -67,6 +67,7 @@ pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict,
                     runs: 1,
                     findings,
                     leaks: found.sites,
+                    growing: Vec::new(),
                 });
             }
             Err(Failure::Interrupted) => {

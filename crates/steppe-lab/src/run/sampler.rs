@@ -32,6 +32,8 @@ pub(super) struct Look {
     pub(super) quiet: Option<Quiet>,
     /// Only where they were asked for.
     pub(super) places: Places,
+    /// Likewise.
+    pub(super) processes: Vec<u32>,
     /// Since the last look that began an epoch.
     pub(super) machine: Machine,
     /// Since the last look.
@@ -45,6 +47,7 @@ enum Ask {
     Now,
     Quiet,
     Places,
+    Processes,
 }
 
 pub(super) struct Sampler {
@@ -95,6 +98,11 @@ impl Sampler {
     /// Where memory and open files are, in a quiet moment.
     pub(super) fn places(&self) -> Places {
         self.ask(Ask::Places).places
+    }
+
+    /// The processes that live now.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.ask(Ask::Processes).processes
     }
 
     fn ask(&self, ask: Ask) -> Look {
@@ -182,6 +190,10 @@ impl Watch {
             Ask::Places => {
                 look.places = self.observer.places();
                 // Samples wait for the look that takes them.
+                return look;
+            }
+            Ask::Processes => {
+                look.processes = self.observer.processes();
                 return look;
             }
             Ask::Begin | Ask::Now => {

@@ -8,10 +8,12 @@ use hdrhistogram::Histogram;
 
 use super::collect::collect;
 use super::data_quality::DataQuality;
-use super::environment::{Environment, Failure, RunSpec};
+use super::environment::{Environment, Failure, RunSpec, program};
 use super::growth_places::GrowthPlaces;
+use super::growth_profiles::{GrowthProfiles, Moment};
 use super::plan::{Plan, Step};
 use super::point::{self, Snapshots};
+use super::profiler::Profiler;
 use super::sampler::{Sampler, Subject};
 use super::{RunError, RunRequest, manifest};
 use crate::judge::{self, Evidence, RunLatency};
@@ -38,6 +40,7 @@ pub(super) fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
         problems: Vec::new(),
         quality: DataQuality::default(),
         places: GrowthPlaces::default(),
+        profiles: GrowthProfiles::default(),
         restless: 0,
         sampler_cpu: Duration::ZERO,
         limit_bytes: None,
@@ -64,6 +67,7 @@ struct Session<'a> {
     problems: Vec<Problem>,
     quality: DataQuality,
     places: GrowthPlaces,
+    profiles: GrowthProfiles,
     /// Epochs one after the other whose operations did not end in time.
     restless: u32,
     sampler_cpu: Duration,
@@ -77,6 +81,7 @@ struct Running {
     environment: Environment,
     driver: Driver,
     sampler: Sampler,
+    profiler: Option<Profiler>,
     variant: String,
     run: u32,
 }
@@ -125,11 +130,21 @@ impl Session<'_> {
         let (name, index) = self.plan.variants[variant].clone();
         let label = format!("{name} {run}");
         self.progress(0.0, &format!("{label}: starting"));
+        let scenario = self.request.scenario;
+        let command = scenario.target.command();
+        let mut program = command.map(|it| program(it, &scenario.variants[index]));
+        let source = scenario.target.profile.as_ref();
+        // Pairs are told apart by what they cost, which profiles would be part of.
+        let source = source.filter(|_| self.plan.ab.is_none());
+        let profiler = source.and_then(|it| {
+            let program = program.get_or_insert_default();
+            self.profiles.prepare(&name, it, program)
+        });
         let spec = RunSpec {
-            scenario: self.request.scenario,
-            variant: &self.request.scenario.variants[index],
+            scenario,
+            variant: &scenario.variants[index],
             label: &label,
-            program: None,
+            program,
             with_group: true,
             patience: Duration::ZERO,
         };
@@ -144,7 +159,7 @@ impl Session<'_> {
             ended: None,
         });
         self.folder.write_manifest(&self.manifest)?;
-        let mut running = self.start_load(environment, name, run)?;
+        let mut running = self.start_load(environment, profiler, name, run)?;
         let steps = self.plan.steps.clone();
         let mut played = Ok(());
         for (epoch, step) in steps.into_iter().enumerate() {
@@ -162,9 +177,14 @@ impl Session<'_> {
     fn start_load(
         &mut self,
         mut environment: Environment,
+        mut profiler: Option<Profiler>,
         variant: String,
         run: u32,
     ) -> Result<Running, Stop> {
+        if let Some(profiler) = &mut profiler {
+            let target = &environment.target;
+            self.profiles.begin(&variant, profiler, target);
+        }
         let subject = Subject {
             roots: environment.roots(),
             group: environment.group_path(),
@@ -200,6 +220,7 @@ impl Session<'_> {
             environment,
             driver,
             sampler,
+            profiler,
             variant,
             run,
         })
@@ -351,6 +372,7 @@ impl Session<'_> {
         point::fill(&mut epoch, &looks, &loads);
         self.quality.note(&epoch, &loads, is_quiet);
         self.keep(epoch, &looks, &loads)?;
+        self.fetch_profile(running, number);
         if let Some(failure) = running.driver.failures().into_iter().next() {
             return Err(load_failed(&failure).into());
         }
@@ -382,6 +404,32 @@ impl Session<'_> {
         } else if number + 1 == steps.len() {
             self.places.late(&running.variant, running.sampler.places());
         }
+    }
+
+    /// What the target's runtime tells of its heap, once the last point that is not judged was taken, and
+    /// the last of all: a fetch costs the target memory and time.
+    fn fetch_profile(&mut self, running: &mut Running, number: usize) {
+        let Some(profiler) = &mut running.profiler else {
+            return;
+        };
+        let steps = &self.plan.steps;
+        let is_last = number + 1 == steps.len();
+        let ends_warmup =
+            steps[number].warmup && steps.get(number + 1).is_some_and(|next| !next.warmup);
+        let moment = if is_last {
+            Moment::Late
+        } else if ends_warmup || (number == 0 && !steps[0].warmup) {
+            Moment::Early
+        } else {
+            return;
+        };
+        self.profiles.fetch(
+            (&running.variant, moment),
+            profiler,
+            &running.environment.target,
+            &running.sampler.processes(),
+            &self.client,
+        );
     }
 
     /// Forces a collection where the scenario says how, and gives the target another quiet moment for
@@ -498,8 +546,10 @@ impl Session<'_> {
     }
 
     /// Takes it down, and notes how the target took it.
-    fn tear_down(&mut self, running: Running) -> Result<(), FolderError> {
+    fn tear_down(&mut self, mut running: Running) -> Result<(), FolderError> {
         running.driver.stop();
+        // Node.js does not end while somebody is connected to its inspector.
+        running.profiler = None;
         // Of a step that was cut short.
         let left = running.sampler.now();
         let written = left
@@ -531,6 +581,7 @@ impl Session<'_> {
         let quality = std::mem::take(&mut self.quality);
         let budget = &self.request.scenario.budget;
         self.problems.extend(quality.problems(&self.epochs, budget));
+        self.problems.extend(self.profiles.problems());
         let evidence = Evidence {
             epochs: &self.epochs,
             latency: &self.latency,
@@ -569,6 +620,7 @@ impl Session<'_> {
         };
         for variant in &mut variants {
             self.places.tell(variant);
+            self.profiles.tell(variant);
         }
         manifest::finish(&mut self.manifest, self.sampler_cpu, complete);
         let verdict = judge::whole(kind, complete, variants, comparisons, self.problems);

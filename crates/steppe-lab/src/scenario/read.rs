@@ -14,8 +14,8 @@ use super::mistake::{Mistake, ScenarioError};
 use super::table::{At, Table};
 use super::{
     AbGate, AbMetric, AbPlan, Budget, Collect, CyclePlan, DRIFTS, DayBudget, DriftBudget,
-    GrowthBudget, LIMIT_WITHIN, LeakChecker, LeaksPlan, LiveBytes, Program, Ready, Running,
-    Sampling, Scenario, Service, SoakPlan, Target, TargetProcess, Variant, load,
+    GrowthBudget, LIMIT_WITHIN, LeakChecker, LeaksPlan, LiveBytes, ProfileSource, Program, Ready,
+    Running, Sampling, Scenario, Service, SoakPlan, Target, TargetProcess, Variant, load,
 };
 use crate::limits::{
     DURATION_MAX, EPOCHS_MAX, LIMIT_WITHIN_MAX, PAIRS_MAX, PAIRS_MIN, PID_MAX, RUNS_MAX,
@@ -164,6 +164,7 @@ fn running_target(table: Table<'_>) -> Option<Target> {
         table.texts("cmd");
     }
     let (live_bytes, collect) = questions(&table);
+    let profile = whole(table.table("profile").map(profile_of_running));
     table.end();
     let pid = pid.map(|pid| Running::Pid(pid.value));
     let cgroup = cgroup.map(|path| Running::Cgroup(path.value.into()));
@@ -174,6 +175,7 @@ fn running_target(table: Table<'_>) -> Option<Target> {
         stop_timeout: STOP_TIMEOUT,
         live_bytes: live_bytes?,
         collect: collect?,
+        profile: profile?,
     })
 }
 
@@ -202,6 +204,7 @@ fn started_target(table: Table<'_>) -> Option<Target> {
     let ready_timeout = duration(&table, "ready_timeout", READY_TIMEOUT);
     let stop_timeout = duration(&table, "stop_timeout", STOP_TIMEOUT);
     let (live_bytes, collect) = questions(&table);
+    let profile = whole(table.table("profile").map(profile));
     table.end();
     Some(Target {
         process: TargetProcess::Command(command?),
@@ -210,7 +213,61 @@ fn started_target(table: Table<'_>) -> Option<Target> {
         stop_timeout,
         live_bytes: live_bytes?,
         collect: collect?,
+        profile: profile?,
     })
+}
+
+fn profile(table: Table<'_>) -> Option<ProfileSource> {
+    table.require("runtime", "runtime = \"node\"");
+    let runtimes = [
+        ("go", Runtime::Go),
+        ("node", Runtime::Node),
+        ("python", Runtime::Python),
+        ("java", Runtime::Java),
+    ];
+    let runtime = table.choice("runtime", &runtimes);
+    // The others have nothing to be asked by: there it is a key that is not known.
+    let url = if runtime.is_none_or(|runtime| runtime == Runtime::Go) {
+        table.text("url").and_then(|url| http_url(&table, url))
+    } else {
+        None
+    };
+    if runtime == Some(Runtime::Go) {
+        table.require("url", "url = \"http://127.0.0.1:6060/debug/pprof\"");
+    }
+    table.end();
+    match runtime? {
+        Runtime::Go => url.map(|url| ProfileSource::Go { url }),
+        Runtime::Node => Some(ProfileSource::Node),
+        Runtime::Python => Some(ProfileSource::Python),
+        Runtime::Java => Some(ProfileSource::Java),
+    }
+}
+
+/// Node.js and Python have to be told at their start.
+fn profile_of_running(table: Table<'_>) -> Option<ProfileSource> {
+    let span = table.span();
+    let say = |message: &str, help: &str| Mistake::new(span, message, "").help(help);
+    let mistake = say(
+        "this runtime has to be started by the lab to be asked",
+        "give `target.cmd`; of a running target, go and java can be asked",
+    );
+    let mistakes = table.mistakes();
+    let source = profile(table)?;
+    if matches!(source, ProfileSource::Node | ProfileSource::Python) {
+        mistakes.borrow_mut().push(mistake);
+        return None;
+    }
+    Some(source)
+}
+
+/// Words of `target.profile.runtime`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runtime {
+    Go,
+    Node,
+    Python,
+    Java,
 }
 
 fn collect(table: Table<'_>) -> Option<Collect> {

@@ -53,6 +53,11 @@ impl<'a> Table<'a> {
         self.span.clone()
     }
 
+    /// Where mistakes are said, after the table's end too.
+    pub(super) fn mistakes(&self) -> &'a Mistakes {
+        self.mistakes
+    }
+
     pub(super) fn say(&self, mistake: Mistake) {
         self.mistakes.borrow_mut().push(mistake);
     }
@@ -268,7 +273,7 @@ impl<'a> Table<'a> {
         self.entries.get(key)
     }
 
-    fn require(&self, key: &str, example: &str) {
+    pub(super) fn require(&self, key: &str, example: &str) {
         if !self.has(key) {
             let message = format!("`{}` is missing", self.path(key));
             let mistake = Mistake::new(self.span(), message, "here");

@@ -67,12 +67,25 @@ impl MetricClient {
     /// # Errors
     /// Where there is no whole answer in time, or one that is too long.
     pub fn get(&self, url: &str, patience: Duration) -> Result<(u16, Bytes), AskError> {
+        self.get_up_to(url, patience, ANSWER_BYTES_MAX)
+    }
+
+    /// The same, of content that has at most so many bytes.
+    ///
+    /// # Errors
+    /// Where there is no whole answer in time, or one that is too long.
+    pub fn get_up_to(
+        &self,
+        url: &str,
+        patience: Duration,
+        bytes_max: usize,
+    ) -> Result<(u16, Bytes), AskError> {
         let late = |_| AskError::Late {
             url: url.to_owned(),
             patience,
         };
         self.runtime.block_on(async {
-            tokio::time::timeout(patience, get(url))
+            tokio::time::timeout(patience, get(url, bytes_max))
                 .await
                 .map_err(late)?
         })
@@ -117,7 +130,7 @@ fn whole(number: &serde_json::Value) -> Option<u64> {
         .or_else(|| float().map(|number| number as u64))
 }
 
-async fn get(url: &str) -> Result<(u16, Bytes), AskError> {
+async fn get(url: &str, bytes_max: usize) -> Result<(u16, Bytes), AskError> {
     let failed = |reason: &dyn std::fmt::Display| AskError::Failed {
         url: url.to_owned(),
         reason: reason.to_string(),
@@ -145,7 +158,7 @@ async fn get(url: &str) -> Result<(u16, Bytes), AskError> {
             .await
             .map_err(|error| failed(&error))?;
         let status = response.status().as_u16();
-        let content = Limited::new(response.into_body(), ANSWER_BYTES_MAX)
+        let content = Limited::new(response.into_body(), bytes_max)
             .collect()
             .await;
         let content = content.map_err(|error| failed(&error))?;

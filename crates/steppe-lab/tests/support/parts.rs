@@ -80,6 +80,7 @@ pub fn variant_verdict(
         runs,
         findings,
         leaks: Vec::new(),
+        growing: Vec::new(),
     }
 }
 

@@ -1,0 +1,129 @@
+//! Says of what grew which places of the program grew, by profiles of the target's runtime.
+
+use std::collections::BTreeMap;
+
+use super::environment::Target;
+use super::profiler::Profiler;
+use crate::limits::PLACES_TOLD;
+use crate::profile::Profile;
+use crate::record::{Finding, Outcome, Problem, ProblemKind, VariantVerdict};
+use crate::scenario::{ProfileSource, Program};
+use crate::target::MetricClient;
+
+/// Profiles of one run, early and late.
+#[derive(Debug, Default)]
+struct Pair {
+    early: Option<Profile>,
+    late: Option<Profile>,
+    /// Why there is one less.
+    failure: Option<String>,
+}
+
+/// When a profile is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// After the last point that is not judged.
+    Early,
+    /// After the last point.
+    Late,
+}
+
+/// By variant; of its last run.
+#[derive(Debug, Default)]
+pub(super) struct GrowthProfiles {
+    by_variant: BTreeMap<String, Pair>,
+}
+
+impl GrowthProfiles {
+    /// Adds to a program what its profiler needs. `None`: it can't be asked, which is noted.
+    pub(super) fn prepare(
+        &mut self,
+        variant: &str,
+        source: &ProfileSource,
+        program: &mut Program,
+    ) -> Option<Profiler> {
+        self.by_variant.insert(variant.to_owned(), Pair::default());
+        match Profiler::prepare(source, program) {
+            Ok(profiler) => Some(profiler),
+            Err(why) => {
+                self.fail(variant, why);
+                None
+            }
+        }
+    }
+
+    /// Once the target is ready.
+    pub(super) fn begin(&mut self, variant: &str, profiler: &mut Profiler, target: &Target) {
+        if let Err(why) = profiler.begin(target) {
+            self.fail(variant, why);
+        }
+    }
+
+    /// Fetches a profile in a moment without load.
+    pub(super) fn fetch(
+        &mut self,
+        (variant, moment): (&str, Moment),
+        profiler: &mut Profiler,
+        target: &Target,
+        processes: &[u32],
+        client: &MetricClient,
+    ) {
+        let profile = match profiler.fetch(target, processes, client) {
+            Ok(profile) => profile,
+            Err(why) => return self.fail(variant, why),
+        };
+        let pair = self.by_variant.entry(variant.to_owned()).or_default();
+        match moment {
+            Moment::Early => pair.early = Some(profile),
+            Moment::Late => pair.late = Some(profile),
+        }
+    }
+
+    fn fail(&mut self, variant: &str, why: String) {
+        let pair = self.by_variant.entry(variant.to_owned()).or_default();
+        pair.failure.get_or_insert(why);
+    }
+
+    /// Adds what grew to a verdict where something grows that is not kept.
+    pub(super) fn tell(&self, verdict: &mut VariantVerdict) {
+        let Some(Pair {
+            early: Some(early),
+            late: Some(late),
+            ..
+        }) = self.by_variant.get(&verdict.name)
+        else {
+            return;
+        };
+        let is_open = |finding: &Finding| {
+            let is_kept = [Outcome::Stable, Outcome::Go].contains(&finding.outcome);
+            finding.is_growth() && !is_kept
+        };
+        if verdict.findings.iter().any(is_open) {
+            verdict.growing = early.grown(late, PLACES_TOLD);
+            shorten(&mut verdict.growing);
+        }
+    }
+
+    /// What could not be fetched, by name.
+    pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
+        self.by_variant.iter().filter_map(|(variant, pair)| {
+            let why = pair.failure.as_ref()?;
+            Some(Problem::new(
+                ProblemKind::Note,
+                format!("no heap profile of {variant}: {why}"),
+                "the verdict does not rest on it; see `target.profile` in docs/lab-scenarios.md",
+            ))
+        })
+    }
+}
+
+/// Files below the folder that the lab was started in are named from there.
+fn shorten(growing: &mut [crate::record::GrowingSite]) {
+    let Ok(folder) = std::env::current_dir() else {
+        return;
+    };
+    let folder = format!("{}/", folder.display());
+    for site in growing.iter_mut().filter(|_| folder.len() > 1) {
+        site.site = site.site.replacen(&folder, "", 1);
+    }
+}

@@ -1,0 +1,228 @@
+//! Asks Node.js for sampling heap profiles, over the WebSocket of its inspector.
+//!
+//! The target listens on a port of its own choice and prints the address. Only addresses of this very
+//! machine are believed. A session lasts as long as the run: V8 ends the sampling with it.
+//!
+//! Source: Chrome DevTools Protocol.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Bytes, Error, Message, WebSocket};
+
+use crate::limits::{PROFILE_BYTES_MAX, PROFILE_LOG_BYTES_MAX, PROFILE_PROCESSES_MAX};
+use crate::profile::{Profile, node};
+use crate::scenario::Program;
+
+/// Those of all processes of a target, by address.
+#[derive(Default)]
+pub(in crate::run) struct Inspectors {
+    known: Vec<String>,
+    sessions: Vec<Session>,
+}
+
+struct Session {
+    socket: WebSocket<TcpStream>,
+    /// Of the last command.
+    id: u64,
+}
+
+/// What an answer begins with.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<u64>,
+    error: Option<IgnoredAny>,
+}
+
+impl Inspectors {
+    pub(super) fn prepare(program: &mut Program) -> Self {
+        let said = program.env.get("NODE_OPTIONS").cloned();
+        let said = said.or_else(|| std::env::var("NODE_OPTIONS").ok());
+        let options = format!("{} --inspect=127.0.0.1:0", said.unwrap_or_default());
+        let options = options.trim().to_owned();
+        program.env.insert("NODE_OPTIONS".to_owned(), options);
+        Self::default()
+    }
+
+    /// Begins to sample in each process that has printed its address since the last time.
+    pub(super) fn attach(&mut self, log: &Path, deadline: Instant) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", log.display());
+        let file = File::open(log).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(PROFILE_LOG_BYTES_MAX)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        let printed = String::from_utf8_lossy(&bytes);
+        for url in addresses(&printed) {
+            if self.known.iter().any(|known| known == url) {
+                continue;
+            }
+            if self.known.len() >= PROFILE_PROCESSES_MAX {
+                break;
+            }
+            self.known.push(url.to_owned());
+            // A process that has ended since then.
+            let Ok(mut session) = Session::open(url, deadline) else {
+                continue;
+            };
+            session.begin(deadline)?;
+            self.sessions.push(session);
+        }
+        if self.sessions.is_empty() {
+            let why = "no inspector of Node.js answers: the target printed no address (\"Debugger \
+                       listening on ws://127.0.0.1:…\")";
+            return Err(why.to_owned());
+        }
+        Ok(())
+    }
+
+    pub(super) fn fetch(
+        &mut self,
+        log: &Path,
+        deadline: Instant,
+        profile: &mut Profile,
+    ) -> Result<(), String> {
+        self.attach(log, deadline)?;
+        let (mut answered, mut why) = (Vec::new(), None);
+        for mut session in std::mem::take(&mut self.sessions) {
+            match session.profile(deadline, profile) {
+                Ok(()) => answered.push(session),
+                Err(error) => why = Some(error),
+            }
+        }
+        self.sessions = answered;
+        match why.filter(|_| self.sessions.is_empty()) {
+            None => Ok(()),
+            Some(why) => Err(why),
+        }
+    }
+}
+
+impl Session {
+    fn open(url: &str, deadline: Instant) -> Result<Self, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("{url}: {error}");
+        let address = address(url).ok_or_else(|| failed(&"not an address of this machine"))?;
+        let stream =
+            TcpStream::connect_timeout(&address, left(deadline)).map_err(|error| failed(&error))?;
+        // The handshake is waited for as a whole, answers step by step.
+        let waits = |time| {
+            stream.set_read_timeout(Some(time))?;
+            stream.set_write_timeout(Some(time))
+        };
+        waits(left(deadline)).map_err(|error| failed(&error))?;
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(PROFILE_BYTES_MAX))
+            .max_frame_size(Some(PROFILE_BYTES_MAX));
+        let stream = stream.try_clone().map_err(|error| failed(&error))?;
+        let (socket, _) = tungstenite::client::client_with_config(url, stream, Some(config))
+            .map_err(|error| failed(&error))?;
+        _ = socket.get_ref().set_read_timeout(Some(STEP));
+        Ok(Self { socket, id: 0 })
+    }
+
+    fn begin(&mut self, deadline: Instant) -> Result<(), String> {
+        // V8 tells what an inlined function allocates as its caller's. A refusal costs no more than that.
+        let params = json!({ "expression": NO_INLINING, "includeCommandLineAPI": true });
+        self.call("Runtime.evaluate", params, deadline)?;
+        self.call("HeapProfiler.enable", json!({}), deadline)?;
+        let params = json!({ "samplingInterval": SAMPLING_INTERVAL });
+        self.call("HeapProfiler.startSampling", params, deadline)?;
+        Ok(())
+    }
+
+    fn profile(&mut self, deadline: Instant, profile: &mut Profile) -> Result<(), String> {
+        self.call("HeapProfiler.collectGarbage", json!({}), deadline)?;
+        let answer = self.call("HeapProfiler.getSamplingProfile", json!({}), deadline)?;
+        node::sampling_profile(&answer, profile)
+            .map_err(|error| format!("the inspector of Node.js: {error}"))
+    }
+
+    /// Sends a command and waits for its answer; events in between are none.
+    fn call(&mut self, method: &str, params: Value, deadline: Instant) -> Result<Bytes, String> {
+        let failed =
+            |why: &dyn std::fmt::Display| format!("the inspector of Node.js: {method}: {why}");
+        self.id += 1;
+        let command = json!({ "id": self.id, "method": method, "params": params });
+        let command = Message::text(command.to_string());
+        self.socket.send(command).map_err(|error| failed(&error))?;
+        loop {
+            let message = match self.socket.read() {
+                Ok(message) => message.into_data(),
+                Err(Error::Io(error)) if is_late(error.kind()) && Instant::now() < deadline => {
+                    continue;
+                }
+                Err(Error::Io(error)) if is_late(error.kind()) => {
+                    return Err(failed(&"no answer in time"));
+                }
+                Err(error) => return Err(failed(&error)),
+            };
+            let Ok(head) = serde_json::from_slice::<Head>(&message) else {
+                continue;
+            };
+            if head.id == Some(self.id) {
+                return match head.error {
+                    None => Ok(message),
+                    Some(_) => Err(failed(&String::from_utf8_lossy(&message))),
+                };
+            }
+            // One that goes on talking is too late as well.
+            if Instant::now() >= deadline {
+                return Err(failed(&"no answer in time"));
+            }
+        }
+    }
+}
+
+/// Addresses of inspectors that a target has printed.
+fn addresses(printed: &str) -> impl Iterator<Item = &str> {
+    let lines = printed.lines();
+    let urls = lines.filter_map(|line| line.trim().strip_prefix("Debugger listening on "));
+    urls.filter(|url| address(url).is_some())
+}
+
+/// Where `ws://ADDRESS:PORT/…` is, if that is this machine: a target may print whatever it likes.
+fn address(url: &str) -> Option<SocketAddr> {
+    let (authority, _) = url.strip_prefix("ws://")?.split_once('/')?;
+    let address: SocketAddr = authority.parse().ok()?;
+    address.ip().is_loopback().then_some(address)
+}
+
+fn is_late(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Never zero, which would mean forever.
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(STEP)
+}
+
+/// Mean bytes between two samples: half of V8's default, at some 200 bytes a sample that lives.
+const SAMPLING_INTERVAL: u32 = 16 << 10;
+const NO_INLINING: &str = "require('v8').setFlagsFromString('--no-turbo-inlining')";
+const STEP: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_inspectors_of_this_machine_are_believed() {
+        let printed = "Debugger listening on ws://127.0.0.1:39341/10b63ec0-c911\n\
+                       For help, see: https://nodejs.org/en/docs/inspector\n\
+                       Debugger listening on ws://10.0.0.7:9229/a\n\
+                       Debugger listening on ws://metadata/latest\n\
+                       Debugger listening on ws://[::1]:9229/b\nDebugger attached.\n";
+        let found: Vec<_> = addresses(printed).collect();
+        assert_eq!(
+            found,
+            ["ws://127.0.0.1:39341/10b63ec0-c911", "ws://[::1]:9229/b"]
+        );
+    }
+}
