@@ -21,7 +21,7 @@ use crate::record::{
 use crate::scenario::{Budget, Variant};
 
 pub use growth::Attribution;
-pub use kept::lost;
+pub use kept::{doubt_lost, lost};
 pub use pairs::{RunLatency, findings as comparisons};
 
 /// What a run saw, as the judge needs it.

@@ -98,6 +98,9 @@ pub const RESTLESS_EPOCHS_MAX: u32 = 3;
 
 // Leaks.
 
+/// How much of the beginning of a program tells what manages its memory: its notes are in the first page
+/// or two.
+pub const PROGRAM_HEAD_BYTES: u64 = 64 << 10;
 /// Places that lost memory, in a report.
 pub const LEAK_SITES_MAX: usize = 100;
 /// Frames of each.

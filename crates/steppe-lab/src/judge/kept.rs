@@ -208,6 +208,18 @@ pub fn lost(lost: (u64, u64), errors: (u64, Option<u64>), operations: u64) -> Ve
     vec![lost, errors]
 }
 
+/// Of a program whose runtime manages memory itself: that nothing was lost says nothing of its leaks.
+pub fn doubt_lost(findings: &mut [Finding], runtime: &str) {
+    let is_kept = |it: &&mut Finding| it.metric == "lost_bytes" && it.outcome == Outcome::Go;
+    for finding in findings.iter_mut().filter(is_kept) {
+        finding.outcome = Outcome::Inconclusive;
+        finding.text = format!(
+            "{}; but {runtime} manages memory itself, and a leak checker can't see its leaks",
+            finding.text
+        );
+    }
+}
+
 /// Of an open loop: memory under a load that the target did not take says nothing of the load that was
 /// asked for.
 fn kept_share(measured: &Measured<'_>) -> Option<f64> {

@@ -3,6 +3,7 @@
 //! A checker judges what nobody points to when the process ends, so a target that has to be killed
 //! has no verdict. It is never timed: under valgrind everything takes many times as long.
 
+mod managed;
 mod memcheck;
 mod sanitizer;
 
@@ -44,8 +45,10 @@ pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict,
         request
             .progress
             .at(index as f64, names.len() as u64, &variant.name);
+        let mut runtime = check.runtime(variant);
         match check.variant(variant) {
             Ok(found) => {
+                runtime = runtime.or(found.runtime);
                 if found.lost_bytes == 0 && plan.checker == LeakChecker::Sanitizer {
                     problems.push(unproven());
                 }
@@ -59,7 +62,10 @@ pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict,
                 }
                 let lost = (found.lost_bytes, plan.lost_bytes_max);
                 let errors = (found.errors, request.scenario.budget.errors);
-                let findings = judge::lost(lost, errors, found.operations);
+                let mut findings = judge::lost(lost, errors, found.operations);
+                if let Some(runtime) = runtime {
+                    judge::doubt_lost(&mut findings, runtime);
+                }
                 verdicts.push(VariantVerdict {
                     name: variant.name.clone(),
                     outcome: judge::worst(&findings),
@@ -76,9 +82,12 @@ pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict,
             }
             Err(Failure::Broken(problem)) => {
                 problems.push(problem);
+                problems.extend(runtime.map(unseen));
                 break;
             }
         }
+        // Variants may have it in common.
+        problems.extend(runtime.map(unseen).filter(|note| !problems.contains(note)));
     }
     request.progress.end();
     let complete = verdicts.len() == names.len();
@@ -97,6 +106,8 @@ struct Found {
     lost_bytes: u64,
     operations: u64,
     errors: u64,
+    /// What manages the memory of one of the processes, where a checker can't see it.
+    runtime: Option<&'static str>,
     /// Something that is no leak: the checker ended the process over it.
     fault: Option<String>,
 }
@@ -110,6 +121,15 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    /// What manages the memory of the program that is to be checked, as far as its file tells.
+    fn runtime(&self, variant: &Variant) -> Option<&'static str> {
+        let mut target = program(self.command, variant);
+        if let Some(cmd) = &self.plan.command {
+            target.cmd.clone_from(cmd);
+        }
+        managed::of_command(&target)
+    }
+
     fn variant(&self, variant: &Variant) -> Result<Found, Failure> {
         let said = format!("logs/checker-{}", file_name(&variant.name));
         // The target may have a folder of its own.
@@ -198,6 +218,18 @@ impl Check<'_> {
         }
         Ok((operations, errors))
     }
+}
+
+/// Of a runtime that manages memory itself.
+fn unseen(runtime: &'static str) -> Problem {
+    Problem::new(
+        ProblemKind::Note,
+        format!(
+            "{runtime} manages memory itself, and a leak checker can't see its leaks: what it keeps is \
+             reachable, and what is lost it collects"
+        ),
+        "soak it: growth shows there; `target.profile` names the place for Go, Node.js, Python and Java",
+    )
 }
 
 fn unclean(status: &str) -> Problem {

@@ -147,6 +147,36 @@ fn a_planted_leak_is_found_by_memcheck() {
     assert!(lab.read("run/report.html").contains("leaking.rs"));
 }
 
+/// What a collector's program leaks is reachable: that nothing is lost is no GO. A shell is between, whose
+/// child only the checker's report names.
+#[test]
+fn a_managed_runtime_is_never_go_in_a_leak_check() {
+    let has = |program| Command::new(program).arg("--version").output().is_ok();
+    if !has("valgrind") || !has("python3") {
+        return skip(
+            "a_managed_runtime_is_never_go_in_a_leak_check",
+            "valgrind or python3 is not installed",
+        );
+    }
+    let _alone = alone();
+    let lab = Lab::new("leaks-managed");
+    let port = free_port();
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let script = script.join("../../examples/lab/python-leak.py");
+    let command = format!("exec python3 {} {port}", script.display());
+    let text = format!(
+        "[target]\ncmd = [\"sh\", \"-c\", \"{command}\"]\nready = \"tcp://127.0.0.1:{port}\"\n\
+         [[load]]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/\"\nrate_per_s = 20\n\
+         [leaks]\nlength = \"1s\"\nlost_bytes_max = 1_000_000_000\n"
+    );
+    lab.write("leaks.toml", &text);
+    let said = lab.run(&["leaks", "leaks.toml", "-o", "run"]);
+    said.ended_with(3)
+        .says("Python manages memory itself, and a leak checker can't see its leaks");
+    let verdict = lab.verdict("run");
+    assert_eq!(verdict["word"], "INCONCLUSIVE", "{verdict:#}");
+}
+
 /// A C program that loses so many bytes, and ends as `end` says when it is told to.
 fn sanitized(lab: &Lab, end: &str) -> String {
     lab.write(

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use roxmltree::{Document, Node};
 
-use super::{Found, reports, with_command};
+use super::{Found, managed, reports, with_command};
 use crate::limits::{LEAK_SITES_MAX, LEAK_STACK_MAX};
 use crate::record::LeakSite;
 use crate::scenario::{LeaksPlan, Program};
@@ -55,6 +55,12 @@ fn parse(text: &str, found: &mut Found) -> Result<(), String> {
     if !is_finished {
         return Err("the process did not end cleanly".to_owned());
     }
+    // Also of processes that the target started: `sh -c "node …"`.
+    let exe = root.descendants().find(|node| node.has_tag_name("argv"));
+    let exe = exe.and_then(|argv| child_text(argv, "exe"));
+    found.runtime = found
+        .runtime
+        .or_else(|| managed::of_file(Path::new(exe?.trim())));
     for error in root.children().filter(|node| node.has_tag_name("error")) {
         let Some(kind) = child_text(error, "kind").and_then(|kind| kind.strip_prefix("Leak_"))
         else {
