@@ -18,7 +18,7 @@ use crate::limits::{PLACES_FILES_MAX, PLACES_MAX};
 /// What is counted at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
-    /// Of memory, shared pages by share.
+    /// Of memory that a process or a tmpfs holds, shared pages by share; not the page cache's.
     Bytes,
     /// Open files.
     Files,
@@ -81,26 +81,56 @@ fn add(places: &mut Places, unit: Unit, name: String, amount: u64) {
     }
 }
 
-/// Hands over what each mapping is and how much of it is resident or swapped, in bytes.
+/// What `smaps` says of a mapping, in KiB.
+#[derive(Debug, Default)]
+struct MappingKib {
+    /// Pages that are resident, shared ones by share.
+    pss: u64,
+    /// Pages of no file that are resident.
+    anonymous: u64,
+    /// Pages that are swapped out, shared ones by share.
+    swapped: u64,
+}
+
+impl MappingKib {
+    /// What a process can give back: a file's pages are the page cache's, which the kernel takes back
+    /// as it likes, unless the file lies in memory.
+    fn held(&self, kind: &str) -> u64 {
+        let in_memory = ["/memfd:", "/dev/shm/", "/SYSV", "/dev/zero"];
+        let is_in_memory = in_memory.iter().any(|start| kind.starts_with(start));
+        let resident = if is_in_memory {
+            self.pss
+        } else {
+            self.anonymous.min(self.pss)
+        };
+        resident.saturating_add(self.swapped)
+    }
+}
+
+/// Hands over what each mapping is and what of it only its processes hold, in bytes.
 fn mappings(mut smaps: impl BufRead, mut each: impl FnMut(&str, u64)) {
-    let (mut line, mut kind, mut kib) = (String::new(), String::new(), 0_u64);
-    let mut hand_over = |kind: &str, kib: &mut u64| {
-        if *kib > 0 {
-            each(kind, std::mem::take(kib).saturating_mul(1024));
+    let (mut line, mut kind, mut kib) = (String::new(), String::new(), MappingKib::default());
+    let mut hand_over = |kind: &str, kib: &mut MappingKib| {
+        let held = std::mem::take(kib).held(kind);
+        if held > 0 {
+            each(kind, held.saturating_mul(1024));
         }
     };
     while smaps.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
-        if let Some(value) = line
-            .strip_prefix("Pss:")
-            .or_else(|| line.strip_prefix("SwapPss:"))
-        {
-            let value = value.trim().strip_suffix(" kB").unwrap_or_default();
-            kib = kib.saturating_add(value.parse().unwrap_or_default());
-        } else if line
-            .starts_with(|first: char| first.is_ascii_digit() || first.is_ascii_lowercase())
-        {
+        if line.starts_with(|first: char| first.is_ascii_digit() || first.is_ascii_lowercase()) {
             hand_over(&kind, &mut kib);
             kind = kind_of(&line);
+        } else if let Some((field, value)) = line.split_once(':') {
+            let value = value.trim().strip_suffix(" kB").unwrap_or_default();
+            let place = match field {
+                "Pss" => Some(&mut kib.pss),
+                "Anonymous" => Some(&mut kib.anonymous),
+                "SwapPss" => Some(&mut kib.swapped),
+                _ => None,
+            };
+            if let Some(place) = place {
+                *place = value.parse().unwrap_or_default();
+            }
         }
         line.clear();
     }
@@ -225,10 +255,11 @@ mod tests {
     fn mappings_are_told_apart() {
         let smaps = "55d0-55d1 rw-p 00000000 00:00 0                          [heap]\n\
                      Rss:                 100 kB\nPss:                  96 kB\nPss_Dirty: 90 kB\n\
-                     SwapPss:               4 kB\nVmFlags: rd wr\n\
-                     7f00-7f01 rw-p 00000000 00:00 0 \nPss:                   8 kB\n\
+                     Anonymous:            96 kB\nSwapPss:               4 kB\nVmFlags: rd wr\n\
+                     7f00-7f01 rw-p 00000000 00:00 0 \nPss: 8 kB\nAnonymous: 16 kB\n\
                      7f02-7f03 rw-s 00000000 00:01 77      /memfd:ring 12 (deleted)\nPss: 4 kB\n\
-                     7f04-7f05 r--p 00000000 00:01 78      /usr/lib/none.so\nPss: 0 kB\n";
+                     7f04-7f05 r--p 00000000 00:01 78      /usr/bin/text\nPss: 900 kB\nAnonymous: 0 kB\n\
+                     7f06-7f07 rw-p 00000000 00:01 78      /usr/bin/data\nPss: 9 kB\nAnonymous: 8 kB\n";
         let mut found = Vec::new();
         mappings(smaps.as_bytes(), |kind, bytes| {
             found.push((kind.to_owned(), bytes));
@@ -238,6 +269,7 @@ mod tests {
             place("the heap (brk)", 100),
             place("anonymous memory", 8),
             place("/memfd:ring N", 4),
+            place("/usr/bin/data", 8),
         ];
         assert_eq!(found, wanted);
     }
