@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use expect_test::expect;
-use steppe_lab::record::{FolderError, Interval, LoadedRun, Outcome};
+use steppe_lab::record::{FolderError, GrowingSite, Interval, LoadedRun, Outcome};
 use steppe_lab::report::{self, Colors, ExplainError, ReportError};
 
 #[path = "support/runs.rs"]
@@ -617,4 +617,44 @@ fn a_ratio_without_a_limit_is_measured_and_not_go() {
         let row = row.expect("a row");
         assert!(row.contains("measured") && !row.contains("GO"), "{row}");
     }
+}
+
+/// Names come from the target: none of them is markup or a command of a terminal.
+#[test]
+fn what_grew_by_a_profile_is_listed_and_harmless() {
+    let mut made = runs::leaks();
+    let verdict = made.run.verdict.as_mut().unwrap();
+    let growing = |kind: &str, site: &str, bytes, count| GrowingSite {
+        kind: kind.to_owned(),
+        site: site.to_owned(),
+        bytes,
+        count,
+    };
+    verdict.variants[0].growing = vec![
+        growing("heap", "remember (app.js:12)", Some(4_450_000), None),
+        growing("heap", "<b>|\u{1b}[31m", Some(2_048), Some(3)),
+        growing("goroutines", "main.wait (main.go:9)", None, Some(4_125)),
+    ];
+    let text = terminal(&made.run, Colors::Plain);
+    let lines = text.lines().skip_while(|line| !line.contains("what grew"));
+    let lines: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+    expect![[r#"
+        default: what grew from the end of warm-up to the end of the run, as the runtime's own profile tells it
+                              4.24 MiB  remember (app.js:12)
+                   2.00 KiB, 3 objects  <b>|\u{1b}[31m
+                      4,125 goroutines  main.wait (main.go:9)"#]].assert_eq(&lines.join("\n"));
+    let text = report::markdown(&made.run).unwrap();
+    let rows = text
+        .lines()
+        .skip_while(|line| !line.contains("| Place or type"));
+    let rows: Vec<&str> = rows.take_while(|line| !line.is_empty()).collect();
+    expect![[r#"
+        | Place or type | Bytes | Count |
+        |---|---:|---:|
+        | remember (app.js:12) | 4.24 MiB | – |
+        | &lt;b&gt;\|\u{1b}\[31m | 2.00 KiB | 3 objects |
+        | main.wait (main.go:9) | – | 4,125 goroutines |"#]]
+    .assert_eq(&rows.join("\n"));
+    let page = report::html(&made.run, &made.timelines()).unwrap();
+    assert!(page.contains("<code>&lt;b&gt;|"), "not escaped");
 }
