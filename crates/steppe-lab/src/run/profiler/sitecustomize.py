@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import tracemalloc
+import warnings
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 # Frames of a stack: what is found in Python's own library is told by the line that called it.
@@ -29,7 +30,29 @@ def mark():
 
 
 def tell(_signal, _frame):
+    """Has a copy of the process tell: a snapshot is as large as what it is of, and is not to be measured."""
     gc.collect()
+    process = os.getpid()
+    with warnings.catch_warnings():
+        # Of threads, which the copy does not have and does not need.
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        # Once more, so that nobody has to wait for it.
+        try:
+            if os.fork() == 0:
+                write(process)
+        finally:
+            # Whatever happens: two of the program may not go on.
+            os._exit(0)
+    try:
+        os.waitpid(child, 0)
+    except ChildProcessError:
+        # The program waits for every child itself.
+        pass
+
+
+def write(process):
     # Grouped before it is filtered: there are far fewer stacks than blocks.
     groups = tracemalloc.take_snapshot().statistics("traceback")
     groups = [
@@ -42,7 +65,7 @@ def tell(_signal, _frame):
         # What was allocated here, or for here, is not the program's.
         if not any(frame.filename in (__file__, tracemalloc.__file__) for frame in group.traceback)
     ]
-    answer = os.path.join(FOLDER, f"{os.getpid()}.json")
+    answer = os.path.join(FOLDER, f"{process}.json")
     try:
         with open(answer + ".part", "w", encoding="utf-8", errors="replace") as file:
             json.dump({"stdlib": os.path.dirname(os.__file__), "groups": groups}, file)
