@@ -7,6 +7,7 @@
 mod growth;
 mod kept;
 mod machine;
+mod metrics;
 mod pairs;
 mod series;
 
@@ -22,6 +23,7 @@ use crate::scenario::{Budget, Variant};
 
 pub use growth::Attribution;
 pub use kept::{doubt_lost, lost};
+pub use metrics::{MetricFindings, metrics};
 pub use pairs::{RunLatency, findings as comparisons};
 
 /// What a run saw, as the judge needs it.
@@ -289,6 +291,15 @@ impl<'a> Measured<'a> {
         self.runs.values().flatten().copied()
     }
 
+    /// From the start of an epoch to that of the next, in hours; `None` of a single epoch.
+    fn hours_a_step(&self) -> Option<f64> {
+        let run = self.runs.values().find(|epochs| epochs.len() > 1)?;
+        let (first, last) = (run.first()?, run.last()?);
+        let steps = u64::try_from(run.len() - 1).ok()?;
+        let ms = float(last.start_ms.saturating_sub(first.start_ms)) / float(steps);
+        Some(ms / MS_AN_HOUR).filter(|hours| *hours > 0.0)
+    }
+
     /// Collections that were forced in the run that has the fewest; `None`: nobody asked for any.
     fn collections(&self) -> Option<u32> {
         let is_asked = self.epochs().any(|epoch| epoch.collections.is_some());
@@ -355,6 +366,7 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
+const MS_AN_HOUR: f64 = 3_600_000.0;
 /// As a shell says that SIGINT ended a program.
 pub const INTERRUPTED_EXIT: u8 = 130;
 

@@ -55,6 +55,17 @@ pub const COMPLAINT_LEN_MAX: usize = 200;
 /// An answer to a question of the lab's own (readiness, live bytes).
 pub const ANSWER_BYTES_MAX: usize = 4 << 20;
 
+/// How long an answer of a target's metrics may take.
+pub const METRICS_PATIENCE: Duration = Duration::from_secs(2);
+/// Series of a target's metrics: some exporters have thousands, and each is kept for every epoch.
+pub const METRIC_SERIES_MAX: usize = 1_000;
+/// Values of them in a run, some 80 bytes each: 40 MB. Long runs keep fewer series.
+pub const METRIC_VALUES_MAX: usize = 500_000;
+/// Characters of a series' name with its labels.
+pub const METRIC_SERIES_LEN_MAX: usize = 256;
+/// A gauge of bytes may always change by so many over a run, however small its level is.
+pub const METRIC_BYTES_FLOOR: f64 = 1_048_576.0;
+
 /// How long a forced collection may take: a full one of some gigabytes takes seconds.
 pub const COLLECTION_PATIENCE: Duration = Duration::from_secs(10);
 

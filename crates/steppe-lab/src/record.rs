@@ -11,12 +11,14 @@
 mod epoch;
 mod folder;
 mod manifest;
+mod metrics;
 mod verdict;
 
 pub(crate) use epoch::total;
 pub use epoch::{Epoch, Sample};
 pub use folder::{Folder, FolderError, LoadedRun, file_name, write_text};
 pub use manifest::{Capability, Machine, Manifest, RunEntry, VariantEntry};
+pub use metrics::{MetricKind, MetricRow, MetricTable, Reading, SeriesColumn};
 pub use verdict::{
     Finding, GrowingSite, Interval, LeakSite, Method, Outcome, Problem, ProblemKind, RunKind,
     VariantVerdict, Verdict,

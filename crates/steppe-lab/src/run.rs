@@ -12,6 +12,7 @@ mod growth_profiles;
 mod leaks;
 mod manifest;
 mod mask;
+mod metrics;
 mod missing;
 mod plan;
 mod point;

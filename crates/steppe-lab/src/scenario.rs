@@ -55,6 +55,8 @@ pub struct Target {
     /// After SIGTERM, before SIGKILL.
     pub stop_timeout: Duration,
     pub live_bytes: Option<LiveBytes>,
+    /// URL of its metrics in Prometheus's text format.
+    pub metrics: Option<String>,
     /// Done in each quiet moment, before memory is looked at.
     pub collect: Option<Collect>,
     /// Fetched after warm-up and at the end of a soak or a cycle.
@@ -331,6 +333,9 @@ pub struct Budget {
     /// No hard limit may be reached within this time, going on like in the run.
     pub limit_within: Duration,
     pub drift: DriftBudget,
+    /// By which share of its level a series of the target's metrics may change, by its name with or
+    /// without labels; `None` is `"off"`.
+    pub metrics: BTreeMap<String, Option<f64>>,
     pub rss_mib: Option<f64>,
     pub hwm_mib: Option<f64>,
     pub syscalls_per_op: Option<f64>,
@@ -403,6 +408,7 @@ impl Default for Budget {
             per_day: DayBudget::default(),
             limit_within: LIMIT_WITHIN,
             drift: DriftBudget::default(),
+            metrics: BTreeMap::new(),
             rss_mib: None,
             hwm_mib: None,
             syscalls_per_op: None,
@@ -440,6 +446,8 @@ pub const DRIFTS: [(&str, f64); 15] = [
     ("throughput", 0.5),
 ];
 
+/// The share that a gauge of the target's metrics may change by where the scenario does not say.
+pub const METRIC_DRIFT: f64 = 1.0;
 /// What memory may grow by where the scenario does not say, in MiB a day.
 pub const DAY_GROWTH_MIB: f64 = 512.0;
 /// The same, in KiB a cycle.

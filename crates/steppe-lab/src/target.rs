@@ -5,6 +5,7 @@
 //! [`RunningTarget`] is never ended. Left out: looking at them, which is `observe`'s.
 
 mod ask;
+mod exposition;
 mod guard;
 mod ready;
 mod running;
@@ -25,6 +26,7 @@ use crate::limits::{COMPLAINT_LEN_MAX, COMPLAINTS_MAX, LOG_SEARCH_BYTES, LOG_TAI
 use crate::scenario::Program;
 
 pub use ask::{AskError, MetricClient};
+pub use exposition::Exposition;
 pub use guard::Guard;
 pub use ready::{NotReady, is_taken, wait_until_ready};
 pub use running::{RunningError, RunningTarget};

@@ -1,6 +1,7 @@
 //! What the programs with known behavior share: a small HTTP/1.1 server and a count of live bytes.
 //!
-//! `/memory` says how many bytes are allocated and not freed; every other path calls the program's
+//! `/memory` says how many bytes are allocated and not freed, `/metrics` in Prometheus's text format how
+//! many requests there were, as a counter and as a gauge that never falls; every other path calls the program's
 //! own function and answers `ok`. A thread a connection, the system's allocator. It is as simple as
 //! a program can be whose memory is understood: no timeouts, no limits, loopback only.
 
@@ -9,6 +10,10 @@ mod counting;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Requests that are neither `/memory` nor `/metrics`.
+static SERVED: AtomicU64 = AtomicU64::new(0);
 
 /// Serves at the address of the first argument, and calls `handle` for each request.
 pub fn serve(handle: impl Fn() + Copy + Send + 'static) -> io::Result<()> {
@@ -44,13 +49,22 @@ fn connection(stream: &TcpStream, handle: impl Fn()) -> io::Result<()> {
             return Ok(());
         }
         let is_memory = line.starts_with("GET /memory ");
+        let is_metrics = line.starts_with("GET /metrics ");
         let (length, closes) = rest_of_head(&mut reader, &mut line)?;
         io::copy(&mut reader.by_ref().take(length), &mut io::sink())?;
         if is_memory {
             let live = counting::live_bytes();
             let content = format!("{{\"live_bytes\": {live}}}\n");
             answer(stream, &content)?;
+        } else if is_metrics {
+            let served = SERVED.load(Ordering::Relaxed);
+            let content = format!(
+                "# TYPE requests_total counter\nrequests_total {served}\n# TYPE sessions gauge\n\
+                 sessions {served}\n# TYPE pool gauge\npool 4\n"
+            );
+            answer(stream, &content)?;
         } else {
+            SERVED.fetch_add(1, Ordering::Relaxed);
             handle();
             answer(stream, "ok\n")?;
         }

@@ -206,7 +206,7 @@ require = ["rsss"]
              6 │ [[load]]
                ╰────
               help: known: pid, cgroup, env, cwd, cmd, ready, ready_timeout, stop_timeout, live_bytes,
-                    collect, profile
+                    collect, profile, metrics
 
               × invalid `url`
                ╭─[broken.toml:8:7]
@@ -468,6 +468,7 @@ fn every_key_is_documented() {
             || [
                 "budget",
                 "budget.drift",
+                "budget.metrics",
                 "sampling",
                 "target.live_bytes",
                 "target.collect",

@@ -55,6 +55,9 @@ struct RunningPlan {
     /// Drive it with GET of this URL; without, whatever load it has is all there is
     #[arg(long, value_name = "URL", conflicts_with = "file")]
     url: Option<String>,
+    /// Judge the gauges of its metrics as well, in Prometheus's text format
+    #[arg(long, value_name = "URL", conflicts_with = "file")]
+    metrics: Option<String>,
     /// Requests a second
     #[arg(
         long,
@@ -158,6 +161,9 @@ fn scenario(running: &Running, plan: &RunningPlan) -> String {
     let epoch = Duration::from_secs(epoch.as_secs());
     let count = plan.length.as_secs() / epoch.as_secs();
     let mut text = format!("name = {}\n\n[target]\n{target}\n", quoted(&name));
+    if let Some(url) = &plan.metrics {
+        _ = writeln!(text, "metrics = {}", quoted(url));
+    }
     if let Some(url) = &plan.url {
         let (url, rate) = (quoted(url), plan.rate);
         _ = write!(

@@ -408,15 +408,7 @@ impl Judge<'_> {
     }
 
     fn hours_a_step(&self) -> Option<f64> {
-        let run = self
-            .measured
-            .runs
-            .values()
-            .find(|epochs| epochs.len() > 1)?;
-        let (first, last) = (run.first()?, run.last()?);
-        let steps = u64::try_from(run.len() - 1).ok()?;
-        let hours = float(last.start_ms.saturating_sub(first.start_ms)) / float(steps) / MS_AN_HOUR;
-        Some(hours).filter(|hours| *hours > 0.0)
+        self.measured.hours_a_step()
     }
 }
 
@@ -437,7 +429,7 @@ pub(super) fn time(hours: f64) -> String {
 }
 
 /// The median of what runs begin with: the first quarter of their points.
-fn level(points: &[Vec<f64>]) -> f64 {
+pub(super) fn level(points: &[Vec<f64>]) -> f64 {
     let starts = points.iter().filter_map(|run| {
         let present: Vec<f64> = run
             .iter()
@@ -451,7 +443,7 @@ fn level(points: &[Vec<f64>]) -> f64 {
 }
 
 /// Steps of the longest run, at least one.
-fn span(points: &[Vec<f64>]) -> f64 {
+pub(super) fn span(points: &[Vec<f64>]) -> f64 {
     let longest = points.iter().map(Vec::len).max().unwrap_or(0);
     float(longest.saturating_sub(1).max(1) as u64)
 }
@@ -533,5 +525,4 @@ fn explanation(attribution: Attribution) -> &'static str {
 const KIB: f64 = 1_024.0;
 const MIB: f64 = 1_048_576.0;
 const PER_CENT: f64 = 100.0;
-const MS_AN_HOUR: f64 = 3_600_000.0;
 const HOURS_A_DAY: f64 = 24.0;

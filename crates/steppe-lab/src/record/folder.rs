@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! manifest.json  epochs.csv  samples.csv  <variant>-<run>.hlog  verdict.json
-//! report.md  report.html  junit.xml  summary.md  logs/
+//! metrics.csv (of targets that have metrics)  report.md  report.html  junit.xml  summary.md  logs/
 //! ```
 //!
 //! `.hlog` is the log format of HdrHistogram (one interval an epoch, a tag a load), which its tools
@@ -19,7 +19,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Epoch, Manifest, Sample, Verdict};
+use super::{Epoch, Manifest, MetricRow, Sample, Verdict};
 
 /// A folder that a run is written to.
 pub struct Folder {
@@ -123,6 +123,32 @@ impl Folder {
     /// When it can't be written.
     pub fn write_sample(&mut self, sample: &Sample) -> Result<(), FolderError> {
         write_row(&mut self.samples, &self.path.join(SAMPLES), sample)
+    }
+
+    /// Adds rows to `metrics.csv`, which is there only where the target tells of itself.
+    ///
+    /// # Errors
+    /// When they can't be written.
+    pub fn write_metrics(&self, rows: &[MetricRow]) -> Result<(), FolderError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let path = self.path.join(METRICS);
+        let write = || -> io::Result<()> {
+            let is_new = !path.exists();
+            let file = OpenOptions::new().create(true).append(true).open(&path)?;
+            let mut writer = csv::WriterBuilder::new()
+                .has_headers(is_new)
+                .from_writer(file);
+            for row in rows {
+                writer.serialize(row).map_err(io::Error::other)?;
+            }
+            writer.flush()
+        };
+        write().map_err(|source| FolderError::Write {
+            path: path.clone(),
+            source,
+        })
     }
 
     /// Adds an epoch's histogram (response times in microseconds) to the log of its run.
@@ -297,6 +323,7 @@ pub fn file_name(name: &str) -> String {
 
 const MANIFEST: &str = "manifest.json";
 const EPOCHS: &str = "epochs.csv";
+const METRICS: &str = "metrics.csv";
 const SAMPLES: &str = "samples.csv";
 const VERDICT: &str = "verdict.json";
 const LOGS: &str = "logs";

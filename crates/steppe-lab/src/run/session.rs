@@ -11,6 +11,7 @@ use super::data_quality::DataQuality;
 use super::environment::{Environment, Failure, RunSpec, program};
 use super::growth_places::GrowthPlaces;
 use super::growth_profiles::{GrowthProfiles, Moment};
+use super::metrics::MetricReader;
 use super::plan::{Plan, Step};
 use super::point::{self, Snapshots};
 use super::profiler::Profiler;
@@ -39,6 +40,7 @@ pub(super) fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
         run_latency: BTreeMap::new(),
         problems: Vec::new(),
         quality: DataQuality::default(),
+        metrics: MetricReader::default(),
         places: GrowthPlaces::default(),
         profiles: GrowthProfiles::default(),
         restless: 0,
@@ -66,6 +68,7 @@ struct Session<'a> {
     run_latency: RunLatency,
     problems: Vec<Problem>,
     quality: DataQuality,
+    metrics: MetricReader,
     places: GrowthPlaces,
     profiles: GrowthProfiles,
     /// Epochs one after the other whose operations did not end in time.
@@ -361,6 +364,7 @@ impl Session<'_> {
         let quiet = running.sampler.quiet();
         let live = self.request.scenario.target.live_bytes.as_ref();
         let live_bytes = live.and_then(|live| self.client.live_bytes(live, LIVE_PATIENCE).ok());
+        self.read_metrics(&epoch)?;
         self.note_places(running, number);
         let loads = running.driver.take();
         let looks = Snapshots {
@@ -388,6 +392,17 @@ impl Session<'_> {
         } else {
             quiet.max(PAUSE_PATIENCE)
         }
+    }
+
+    /// What the target tells of itself, where the scenario says where.
+    fn read_metrics(&mut self, epoch: &Epoch) -> Result<(), FolderError> {
+        let Some(url) = &self.request.scenario.target.metrics else {
+            return Ok(());
+        };
+        let epochs = self.plan.steps.len() * self.plan.runs.len();
+        let at_ms = self.since_start();
+        let rows = self.metrics.read(&self.client, url, epochs, (epoch, at_ms));
+        self.folder.write_metrics(&rows)
     }
 
     /// Where memory and files are, at the first epoch that counts and at the last.
@@ -618,6 +633,11 @@ impl Session<'_> {
                 )
             }
         };
+        if self.plan.ab.is_none() {
+            let metrics = std::mem::take(&mut self.metrics);
+            let notes = metrics.judge(&mut variants, &self.epochs, self.request.scenario);
+            self.problems.extend(notes);
+        }
         for variant in &mut variants {
             self.places.tell(variant);
             self.profiles.tell(variant);

@@ -165,6 +165,7 @@ fn running_target(table: Table<'_>) -> Option<Target> {
     }
     let (live_bytes, collect) = questions(&table);
     let profile = whole(table.table("profile").map(profile_of_running));
+    let metrics = metrics_url(&table);
     table.end();
     let pid = pid.map(|pid| Running::Pid(pid.value));
     let cgroup = cgroup.map(|path| Running::Cgroup(path.value.into()));
@@ -174,6 +175,7 @@ fn running_target(table: Table<'_>) -> Option<Target> {
         ready_timeout: READY_TIMEOUT,
         stop_timeout: STOP_TIMEOUT,
         live_bytes: live_bytes?,
+        metrics,
         collect: collect?,
         profile: profile?,
     })
@@ -184,6 +186,14 @@ fn questions(table: &Table<'_>) -> (Option<Option<LiveBytes>>, Option<Option<Col
     let live_bytes = table.table("live_bytes").map(live_bytes);
     let collect = table.table("collect").map(collect);
     (whole(live_bytes), whole(collect))
+}
+
+fn metrics_url(table: &Table<'_>) -> Option<String> {
+    let url = table.text("metrics")?;
+    if url.value.starts_with("http://") {
+        return Some(url.value);
+    }
+    table.refuse("metrics", url.span, "expected http://HOST:PORT/PATH")
 }
 
 /// What is left out is fine; what is wrong is not.
@@ -205,6 +215,7 @@ fn started_target(table: Table<'_>) -> Option<Target> {
     let stop_timeout = duration(&table, "stop_timeout", STOP_TIMEOUT);
     let (live_bytes, collect) = questions(&table);
     let profile = whole(table.table("profile").map(profile));
+    let metrics = metrics_url(&table);
     table.end();
     Some(Target {
         process: TargetProcess::Command(command?),
@@ -212,6 +223,7 @@ fn started_target(table: Table<'_>) -> Option<Target> {
         ready_timeout,
         stop_timeout,
         live_bytes: live_bytes?,
+        metrics,
         collect: collect?,
         profile: profile?,
     })
@@ -596,6 +608,7 @@ fn budget(table: Table<'_>) -> Budget {
         per_day,
         limit_within: within.unwrap_or(LIMIT_WITHIN),
         drift: drift(&table),
+        metrics: table.shares("metrics"),
         rss_mib: number("rss_mib"),
         hwm_mib: number("hwm_mib"),
         syscalls_per_op: number("syscalls_per_op"),

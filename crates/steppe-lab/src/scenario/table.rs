@@ -187,6 +187,32 @@ impl<'a> Table<'a> {
         map
     }
 
+    /// A table of shares by names that are not known beforehand; `None` is the word `"off"`.
+    pub(super) fn shares(&self, key: &'static str) -> BTreeMap<String, Option<f64>> {
+        let mut shares = BTreeMap::new();
+        let Some(value) = self.ask(key) else {
+            return shares;
+        };
+        let DeValue::Table(entries) = value.get_ref() else {
+            self.wrong::<()>(key, value, "a table of shares");
+            return shares;
+        };
+        for (name, value) in entries.iter() {
+            let share = match value.get_ref() {
+                DeValue::String(word) if word == "off" => Some(None),
+                DeValue::Integer(number) => number.as_str().parse().ok().map(Some),
+                DeValue::Float(number) => number.as_str().parse().ok().map(Some),
+                _ => None,
+            };
+            let is_share = |share: &Option<f64>| share.is_none_or(|it| it.is_finite() && it >= 0.0);
+            match share.filter(is_share) {
+                Some(share) => _ = shares.insert(name.get_ref().to_string(), share),
+                None => _ = self.wrong::<()>(key, value, "a share from 0, or \"off\""),
+            }
+        }
+        shares
+    }
+
     pub(super) fn table(&self, key: &'static str) -> Option<Table<'a>> {
         let value = self.ask(key)?;
         match value.get_ref() {

@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
+use super::Exposition;
 use crate::limits::ANSWER_BYTES_MAX;
 use crate::scenario::LiveBytes;
 
@@ -89,6 +90,33 @@ impl MetricClient {
                 .await
                 .map_err(late)?
         })
+    }
+
+    /// Asks the target for its metrics; at most `series_max` series of them.
+    ///
+    /// # Errors
+    /// Where there is no answer with 2xx, or no series in it.
+    pub fn metrics(
+        &self,
+        url: &str,
+        series_max: usize,
+        patience: Duration,
+    ) -> Result<Exposition, AskError> {
+        let failed = |reason: String| AskError::Failed {
+            url: url.to_owned(),
+            reason,
+        };
+        let (status, content) = self.get(url, patience)?;
+        if !(200..300).contains(&status) {
+            return Err(failed(format!("status {status}")));
+        }
+        let found = Exposition::parse(&content, series_max);
+        if found.readings.is_empty() {
+            return Err(failed(
+                "no gauge and no counter in Prometheus's text format".to_owned(),
+            ));
+        }
+        Ok(found)
     }
 
     /// Asks the target how many bytes are allocated and not freed.

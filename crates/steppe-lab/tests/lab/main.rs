@@ -5,6 +5,7 @@ mod ends;
 mod harness;
 mod looks;
 mod memory;
+mod metrics;
 mod profiles;
 mod running;
 mod sickness;
