@@ -1,5 +1,6 @@
 //! The command, as a stranger calls it: every subcommand, on real processes.
 
+mod action;
 mod compare;
 mod ends;
 mod harness;
