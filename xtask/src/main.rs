@@ -14,6 +14,7 @@ mod scanners;
 mod soak;
 mod tidy;
 mod tiers;
+mod truths;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,6 +57,18 @@ enum Task {
         #[arg(value_name = "SCENARIO")]
         names: Vec<String>,
     },
+    /// Soak planted sicknesses and their healthy twins, about 40 minutes, and write the table of docs/lab.md
+    LabTruths {
+        /// Truths to soak again, as xtask/src/truths/planted.rs names them; all when none is named
+        #[arg(value_name = "TRUTH")]
+        names: Vec<String>,
+    },
+    /// Soak healthy servers in turn, a minute each, and write to docs/lab.md how many were alarms
+    LabHealthy {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        runs: usize,
+    },
     /// Write the manual pages to target/packaging/man
     Man,
     /// Build the Debian package in target/packaging/deb
@@ -94,6 +107,8 @@ fn main() -> ExitCode {
         Task::Prove => proofs::command(),
         Task::Asan => sanitize::command(),
         Task::Soak { names } => soak::command(&names),
+        Task::LabTruths { names } => truths::command(&names),
+        Task::LabHealthy { runs } => truths::healthy(runs),
         Task::Man => package::man(),
         Task::Deb => package::deb(),
         Task::Image => package::image(),
