@@ -21,16 +21,17 @@
 //! Leaves out the drift of a random walk (noise that never returns): nothing tells it from growth
 //! within one process.
 
-use rand::SeedableRng;
-use rand_pcg::Pcg64;
+mod floors;
+mod slopes;
 
-use super::redraw::standard_error;
 use super::shape::{self, Stairs};
-use super::student::{t_quantile, upper_tail};
-use super::teeth::{self, Floor, Teeth};
-use super::{CONFIDENCE, known, theil_sen};
-use crate::limits::{BOOTSTRAP_POINTS_MIN, COLLECTIONS_MIN, FRESH_POINTS_MIN, FRESH_PROCESSES_MIN};
+use super::teeth::Teeth;
+use super::{CONFIDENCE, known};
+use crate::limits::{BOOTSTRAP_POINTS_MIN, FRESH_POINTS_MIN, FRESH_PROCESSES_MIN};
 use crate::record::{Interval, Method, Outcome};
+
+pub use floors::judge_memory;
+use slopes::{Slope, Slopes, between_processes, within_processes};
 
 /// What is said about the drift of one or several series. Slopes are per step.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,117 +98,6 @@ pub fn judge_drift(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Opti
     }
     let settled = settle(&line, series, budget_per_step, seed);
     Some(settled.unwrap_or_else(|| climb(line, series, budget_per_step)))
-}
-
-/// As [`judge_drift`], of memory that may be a garbage collector's: a saw-tooth is judged through its
-/// troughs ([`Shape::Teeth`]).
-///
-/// `forced` is how many collections were forced in each series, where that was asked for; a point is
-/// then what is left after one, so four of them make any series one without teeth. With fewer seen and
-/// fewer forced, nothing is claimed: INCONCLUSIVE.
-#[must_use]
-pub fn judge_memory(
-    series: &[Vec<f64>],
-    forced: Option<u32>,
-    budget_per_step: f64,
-    seed: u64,
-) -> Option<Drift> {
-    let (method, counted) = counted(series);
-    let floors: Vec<Option<Floor>> = counted.iter().map(|points| teeth::floor(points)).collect();
-    let with_teeth: Vec<&Floor> = floors.iter().flatten().collect();
-    let is_forced = forced.is_some_and(|forced| forced >= COLLECTIONS_MIN);
-    if with_teeth.is_empty() || with_teeth.len() * 2 < counted.len() {
-        let line = judge_drift(series, budget_per_step, seed)?;
-        let is_unproven = forced.is_some() && !is_forced && line.outcome == Outcome::Stable;
-        return Some(Drift {
-            outcome: if is_unproven {
-                Outcome::Inconclusive
-            } else {
-                line.outcome
-            },
-            ..line
-        });
-    }
-    let is_in_all = with_teeth.len() == counted.len();
-    let fewest = with_teeth.iter().map(|floor| floor.teeth.collections).min();
-    let teeth = Teeth {
-        collections: fewest.filter(|_| is_in_all).unwrap_or(0),
-        period: with_teeth
-            .iter()
-            .map(|floor| floor.teeth.period)
-            .fold(0.0, f64::max),
-    };
-    if teeth.collections >= COLLECTIONS_MIN {
-        return judge_floors(&with_teeth, (method, &counted), teeth, budget_per_step);
-    }
-    if is_forced {
-        return judge_drift(series, budget_per_step, seed);
-    }
-    Some(Drift {
-        outcome: Outcome::Inconclusive,
-        over_budget_p: 1.0,
-        significant: false,
-        shape: Shape::Teeth(teeth),
-        ..judge_line(series, budget_per_step, seed)?
-    })
-}
-
-/// Of the troughs of a series, those that count.
-type Part = fn(&[(f64, f64)]) -> &[(f64, f64)];
-
-/// Growth of what collections leave.
-///
-/// UNBOUNDED asks of the last half of the troughs only that it climbs by more than the budget as well:
-/// so few have no interval to speak of.
-fn judge_floors(
-    floors: &[&Floor],
-    (method, counted): (Method, &[&[f64]]),
-    teeth: Teeth,
-    budget: f64,
-) -> Option<Drift> {
-    let slopes = |part: Part| {
-        let each: Option<Vec<Slope>> = floors
-            .iter()
-            .map(|floor| through_troughs(floor, part(&floor.troughs)))
-            .collect();
-        match method {
-            Method::FreshProcesses => {
-                between(&each?.iter().map(|it| it.estimate).collect::<Vec<_>>())
-            }
-            _ => each.map(Slopes),
-        }
-    };
-    let whole = slopes(|troughs| troughs)?;
-    let last_half = slopes(|troughs| &troughs[(troughs.len() / 2).min(troughs.len() - 3)..])?;
-    let troughs: Vec<Vec<f64>> = floors
-        .iter()
-        .zip(counted)
-        .map(|(floor, points)| {
-            let mut only = vec![f64::NAN; points.len()];
-            for (at, value) in &floor.troughs {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "the place of a point"
-                )]
-                let at = *at as usize;
-                only[at] = *value;
-            }
-            only
-        })
-        .collect();
-    let troughs: Vec<&[f64]> = troughs.iter().map(Vec::as_slice).collect();
-    let found = drift(&troughs, method, (whole, last_half), budget)?;
-    let outcome = match found.outcome {
-        Outcome::Growing if found.last_half.estimate > budget => Outcome::Unbounded,
-        other => other,
-    };
-    Some(Drift {
-        outcome,
-        significant: found.whole.lower > 0.0,
-        shape: Shape::Teeth(teeth),
-        ..found
-    })
 }
 
 /// What remains where all series slow down and end somewhere.
@@ -371,122 +261,6 @@ fn outcome(whole: Interval, last_half: Interval, rise: Option<f64>, budget: f64)
     }
 }
 
-/// Slopes with their standard errors: one that stands for all processes, or one each.
-struct Slopes(Vec<Slope>);
-
-/// An estimate whose error has a t distribution.
-#[derive(Clone, Copy)]
-struct Slope {
-    estimate: f64,
-    error: f64,
-    degrees: u32,
-    /// Another error and its degrees of freedom; see [`super::redraw::StandardError`]. Chances are told
-    /// by whichever is the surer.
-    modeled: (f64, u32),
-}
-
-impl Slopes {
-    /// The hull of their intervals.
-    fn interval(&self) -> Interval {
-        let reach = |slope: &Slope| slope.quantile(f64::midpoint(1.0, CONFIDENCE)) * slope.error;
-        let lower = self.0.iter().map(|slope| slope.estimate - reach(slope));
-        let upper = self.0.iter().map(|slope| slope.estimate + reach(slope));
-        let sum: f64 = self.0.iter().map(|slope| slope.estimate).sum();
-        Interval {
-            lower: lower.fold(f64::INFINITY, f64::min),
-            estimate: sum / self.0.len() as f64,
-            upper: upper.fold(f64::NEG_INFINITY, f64::max),
-        }
-    }
-
-    /// What is claimed holds for each, so the least sure one counts.
-    fn over(&self, budget: f64) -> f64 {
-        let each = self.0.iter().map(|slope| slope.over(budget));
-        each.fold(0.0, f64::max)
-    }
-
-    fn detectable(&self) -> f64 {
-        let share = f64::midpoint(1.0, CONFIDENCE);
-        let each = self.0.iter();
-        let each = each.map(|slope| (slope.quantile(share) + slope.quantile(POWER)) * slope.error);
-        each.fold(0.0, f64::max)
-    }
-}
-
-impl Slope {
-    fn quantile(&self, share: f64) -> f64 {
-        t_quantile(share, self.degrees)
-    }
-
-    fn over(&self, budget: f64) -> f64 {
-        let distance = self.estimate - budget;
-        let chance = |(error, degrees): (f64, u32)| match error {
-            // Without noise there is no doubt.
-            0.0 if distance > 0.0 => 0.0,
-            0.0 => 1.0,
-            _ => upper_tail(distance / error, degrees),
-        };
-        chance((self.error, self.degrees)).min(chance(self.modeled))
-    }
-}
-
-/// The mean of the processes' slopes.
-///
-/// Slopes that are all the same (memory that doesn't move) have an interval without a width.
-fn between_processes(series: &[&[f64]], window: fn(&[f64]) -> &[f64]) -> Option<Slopes> {
-    let slopes: Option<Vec<f64>> = series
-        .iter()
-        .map(|points| theil_sen(window(points)))
-        .collect();
-    between(&slopes?)
-}
-
-fn between(slopes: &[f64]) -> Option<Slopes> {
-    let error = super::deviation(slopes)? / (slopes.len() as f64).sqrt();
-    let degrees = u32::try_from(slopes.len() - 1).unwrap_or(u32::MAX);
-    Some(Slopes(vec![Slope {
-        estimate: mean(slopes)?,
-        error,
-        degrees,
-        modeled: (error, degrees),
-    }]))
-}
-
-/// The line through some troughs of a process.
-///
-/// Its error is that of least squares. A handful of troughs know little of their own noise, so chances
-/// are told with what all points know of it, where that is no less.
-fn through_troughs(floor: &Floor, troughs: &[(f64, f64)]) -> Option<Slope> {
-    let line = shape::line_through(troughs)?;
-    let known = (floor.variance / line.spread).sqrt();
-    Some(Slope {
-        estimate: line.slope,
-        error: line.error,
-        degrees: line.degrees,
-        modeled: (known.max(line.error), floor.degrees),
-    })
-}
-
-/// What each process by itself says.
-fn within_processes(series: &[&[f64]], window: fn(&[f64]) -> &[f64], seed: u64) -> Option<Slopes> {
-    let mut random = Pcg64::seed_from_u64(seed);
-    let each: Option<Vec<Slope>> = series
-        .iter()
-        .map(|points| {
-            let points = window(points);
-            let found = standard_error(points, &mut random)?;
-            let (error, degrees) = found.redrawn;
-            Some(Slope {
-                estimate: theil_sen(points)?,
-                error,
-                degrees,
-                modeled: found.modeled,
-            })
-        })
-        .collect();
-    each.filter(|each| !each.is_empty()).map(Slopes)
-}
-
 /// Rise per step between the medians of the first and the last quarter of what is present.
 fn rise(points: &[f64]) -> Option<f64> {
     let known = known(points);
@@ -519,9 +293,6 @@ fn whole(points: &[f64]) -> &[f64] {
 fn last_half(points: &[f64]) -> &[f64] {
     &points[points.len() / 2..]
 }
-
-/// How often growth that is called detectable is found.
-const POWER: f64 = 0.8;
 
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
