@@ -58,7 +58,7 @@ enum Command {
     Try(TryArguments),
     /// Drive a server epoch after epoch, or look at one that runs already, and judge how it grows
     #[command(
-        after_help = "Examples:\n  steppe-lab soak scenarios/nginx.toml\n  steppe-lab soak soak.toml -o runs/tuesday && echo flat\n  steppe-lab soak --pid $(pidof -s nginx) --for 1h\n  steppe-lab soak --pid 4711 --url http://127.0.0.1:8080/ --rate 300 --budget 100\n  steppe-lab soak --pid 4711 --metrics http://127.0.0.1:9100/metrics\n  steppe-lab soak --cgroup /system.slice/nginx.service --for 1h"
+        after_help = "Examples:\n  steppe-lab soak scenarios/nginx.toml\n  steppe-lab soak soak.toml -o runs/tuesday && echo flat\n  steppe-lab soak soak.toml --until decided    # goes on until every series is decided\n  steppe-lab soak --pid $(pidof -s nginx) --for 1h\n  steppe-lab soak --pid 4711 --url http://127.0.0.1:8080/ --rate 300 --budget 100\n  steppe-lab soak --pid 4711 --metrics http://127.0.0.1:9100/metrics\n  steppe-lab soak --cgroup /system.slice/nginx.service --for 1h"
     )]
     Soak(SoakArguments),
     /// Run the load to its end again and again, and judge how memory grows from cycle to cycle

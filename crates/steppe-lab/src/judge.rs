@@ -4,12 +4,15 @@
 //! is INCONCLUSIVE, not kept; a word of a whole is the worst of its parts. Left out: the statistics
 //! themselves (`stats`), and how it is shown (`report`).
 
+mod attribution;
 mod growth;
 mod kept;
+mod looks;
 mod machine;
 mod metrics;
 mod pairs;
 mod series;
+mod undecided;
 
 use std::collections::BTreeMap;
 
@@ -20,9 +23,11 @@ use crate::record::{
     Verdict, total,
 };
 use crate::scenario::{Budget, Variant};
+use crate::stats::Look;
 
-pub use growth::Attribution;
+pub use attribution::Attribution;
 pub use kept::{doubt_lost, lost};
+pub use looks::{Decision, Looked};
 pub use metrics::{MetricFindings, metrics};
 pub use pairs::{RunLatency, findings as comparisons};
 
@@ -39,6 +44,8 @@ pub struct Evidence<'a> {
     pub live_is_whole: bool,
     /// Of the bootstrap.
     pub seed: u64,
+    /// Which look at the run this is, of how many.
+    pub look: Look,
 }
 
 /// Judges each variant against the budget.
@@ -65,6 +72,7 @@ pub fn variants(
             findings,
             leaks: Vec::new(),
             growing: Vec::new(),
+            looks: Vec::new(),
         }
     };
     variants.iter().map(judge).collect()
@@ -84,6 +92,7 @@ pub fn limits(evidence: Evidence<'_>, names: [&str; 2], budget: &Budget) -> Vec<
             findings,
             leaks: Vec::new(),
             growing: Vec::new(),
+            looks: Vec::new(),
         }
     };
     names
@@ -175,10 +184,22 @@ fn headline(
         None => decided_by(word, variants, comparisons),
     };
     text.extend(soonest_limit(variants));
+    text.extend(last_look(variants));
     if !complete {
         text.push_str(" (incomplete: the run ended before its plan)");
     }
     text
+}
+
+/// At which look a run ended that went on until it was decided.
+fn last_look(variants: &[VariantVerdict]) -> Option<String> {
+    let last = variants.iter().filter_map(|variant| variant.looks.last());
+    let last = last.max_by_key(|look| look.number)?;
+    let (number, of) = (last.number, last.of);
+    Some(match last.open.is_empty() {
+        true => format!("; decided at look {number} of {of}"),
+        false => format!("; ended at look {number} of {of}"),
+    })
 }
 
 /// The hard limit that is reached first, where anything grows towards one.

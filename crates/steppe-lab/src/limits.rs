@@ -76,6 +76,8 @@ pub const P999_OPERATIONS_MIN: u64 = 10_000;
 
 /// A 99th percentile of fewer operations is the slowest of them.
 pub const P99_OPERATIONS_MIN: u64 = 100;
+/// Memory is counted by the page; no kernel has smaller ones.
+pub const PAGE_BYTES: f64 = 4_096.0;
 /// How long Linux keeps a socket in TIME_WAIT (`TCP_TIMEWAIT_LEN`): their number can't be judged before.
 pub const TIME_WAIT_MS: u64 = 60_000;
 /// A count may always change by so many over a run, however small its level is.
@@ -147,6 +149,13 @@ pub const BOOTSTRAP_POINTS_MIN: usize = 12;
 /// Collections of garbage, seen in a saw-tooth or forced, from which growth of their floor is judged: a
 /// line through three has one degree of freedom, and a t quantile of 12.7.
 pub const COLLECTIONS_MIN: u32 = 4;
+
+/// Looks at a run that goes on until it is decided: each costs some of the certainty of the others.
+pub const LOOKS_MAX: u32 = 5;
+
+/// How much longer would decide is told up to so many times what was looked at: beyond, a guess from so
+/// little is no advice.
+pub const DECIDING_LENGTHS_MAX: u32 = 20;
 
 /// Redrawn series a standard error. It is then off by 6 %, which is little beside what blocks are
 /// off by (Efron & Tibshirani 1993 §6.4: 50 to 200 are enough for a standard error).

@@ -20,6 +20,6 @@ pub use folder::{Folder, FolderError, LoadedRun, file_name, write_text};
 pub use manifest::{Capability, Machine, Manifest, RunEntry, VariantEntry};
 pub use metrics::{MetricKind, MetricRow, MetricTable, Reading, SeriesColumn};
 pub use verdict::{
-    Finding, GrowingSite, Interval, LeakSite, Method, Outcome, Problem, ProblemKind, RunKind,
-    VariantVerdict, Verdict,
+    Finding, GrowingSite, Interval, LeakSite, LookOutcome, Method, Outcome, Problem, ProblemKind,
+    RunKind, VariantVerdict, Verdict,
 };

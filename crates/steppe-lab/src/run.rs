@@ -10,6 +10,7 @@ mod environment;
 mod growth_places;
 mod growth_profiles;
 mod leaks;
+mod looking;
 mod manifest;
 mod mask;
 mod metrics;

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::limits::{EPOCHS_MAX, LOOKS_MAX, RUNS_MAX};
 use crate::record::Outcome;
 
 pub use mistake::ScenarioError;
@@ -240,6 +241,50 @@ pub struct SoakPlan {
     pub quiesce: Duration,
     /// Fresh processes a variant.
     pub runs: u32,
+    pub until: Until,
+}
+
+/// When a soak is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Until {
+    /// After its epochs.
+    #[default]
+    Planned,
+    /// At the look that decides every series, the fifth at most; the first is after its epochs.
+    Decided,
+}
+
+impl Until {
+    /// As scenarios and the command line name them.
+    pub const NAMES: [(&str, Self); 2] = [("planned", Self::Planned), ("decided", Self::Decided)];
+}
+
+impl SoakPlan {
+    /// Whether it can go on for as long as it may have to.
+    ///
+    /// # Errors
+    /// With what is too much, and the limit.
+    pub fn check_length(&self) -> Result<(), String> {
+        let most = if self.until == Until::Decided {
+            LOOKS_MAX
+        } else {
+            1
+        };
+        let check = |what: &str, count: u32, limit: u32| {
+            if count <= limit / most {
+                return Ok(());
+            }
+            Err(format!(
+                "until = \"decided\" may take {most} times as many {what}: {} at most, not {count}",
+                limit / most
+            ))
+        };
+        if self.runs > 1 {
+            check("runs", self.runs, RUNS_MAX)
+        } else {
+            check("epochs", self.count, EPOCHS_MAX)
+        }
+    }
 }
 
 /// `[cycles]`: the loads run to their end once a cycle.

@@ -9,6 +9,7 @@
 
 mod drift;
 mod holm;
+mod looks;
 mod pairs;
 mod redraw;
 mod shape;
@@ -16,8 +17,9 @@ mod student;
 mod teeth;
 mod theil_sen;
 
-pub use drift::{Drift, Shape, auto_warmup, judge_drift, judge_memory};
+pub use drift::{Drift, Hypothesis, Shape, auto_warmup, judge_drift, judge_memory};
 pub use holm::holm;
+pub use looks::Look;
 pub use pairs::{Comparison, GateInput, detectable_ratio, judge_pairs, noise};
 pub use shape::Stairs;
 pub use teeth::Teeth;
@@ -25,6 +27,8 @@ pub use theil_sen::theil_sen;
 
 /// Of two-sided intervals.
 pub const CONFIDENCE: f64 = 0.95;
+/// On either side of such an interval: the chance that a claim at the budget is false.
+pub const ALPHA: f64 = (1.0 - CONFIDENCE) / 2.0;
 
 /// Standard deviation of a sample; `None` with fewer than two values.
 ///

@@ -11,8 +11,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use steppe_lab::record::Outcome;
 use steppe_lab::stats::{
-    Drift, GateInput, Shape, auto_warmup, detectable_ratio, holm, judge_drift, judge_memory,
-    judge_pairs, noise,
+    ALPHA, Drift, GateInput, Hypothesis, Look, Shape, auto_warmup, detectable_ratio, holm,
+    judge_drift, judge_memory, judge_pairs, noise,
 };
 
 const EPOCHS: u32 = 240;
@@ -407,7 +407,7 @@ fn redrawn_blocks_cover_the_slope_of_most_noise() {
 
 /// As many runs of twenty series: a thousand too with `STEPPE_LONG=1`.
 fn seeds_of_twenty() -> u64 {
-    if seeds() < 1_000 { 60 } else { seeds() }
+    if seeds() < 1_000 { 20 } else { seeds() }
 }
 
 /// What a whole run of many series comes to.
@@ -416,69 +416,173 @@ struct Run {
     all_stable: bool,
     alarms: usize,
     first_alarms: bool,
+    looks: u32,
 }
 
-/// Twenty series at once, each with noise of ten budgets, of the first of which the truth is `first`.
-fn twenty(first: Truth, processes: u32, seed: u64) -> Run {
-    const SERIES: u32 = 20;
+/// Twenty series at once, each with noise of ten budgets, of the first of which the truth is `first`:
+/// for each the points of its processes, warm-up left out.
+fn series_of_twenty(
+    first: Truth,
+    (processes, epochs, warmup): (u32, u32, u32),
+    seed: u64,
+) -> Vec<Vec<Vec<f64>>> {
     let mut random = Pcg64::seed_from_u64(seed);
-    let drifts: Vec<Drift> = (0..SERIES)
-        .map(|number| {
-            let truth = if number == 0 { first } else { Truth::Steady };
-            let kept = [0.0, 0.3, 0.5, 0.8][number as usize % 4];
-            let runs: Vec<Vec<f64>> = (0..processes)
-                .map(|_| {
-                    let noise = Noise::Kept(kept).series(EPOCHS, &mut random);
-                    let points = (0..EPOCHS).zip(noise).skip(auto_warmup(EPOCHS) as usize);
-                    points
-                        .map(|(epoch, noise)| truth.at(epoch) + 10.0 * noise)
-                        .collect()
-                })
-                .collect();
-            judge_drift(&runs, BUDGET, !seed ^ u64::from(number)).expect("long enough")
-        })
-        .collect();
+    let mut runs = |number: u32| {
+        let truth = if number == 0 { first } else { Truth::Steady };
+        let kept = [0.0, 0.3, 0.5, 0.8][number as usize % 4];
+        let mut run = || {
+            let noise = Noise::Kept(kept).series(epochs, &mut random);
+            let points = (0..epochs).zip(noise).skip(warmup as usize);
+            points
+                .map(|(epoch, noise)| truth.at(epoch) + 10.0 * noise)
+                .collect()
+        };
+        (0..processes).map(|_| run()).collect()
+    };
+    (0..20).map(&mut runs).collect()
+}
+
+/// Which of the verdicts are alarms, of all that were judged at once.
+fn alarms(drifts: &[Drift], alpha: f64) -> Vec<usize> {
     let alarms: Vec<usize> = (0..drifts.len())
         .filter(|index| drifts[*index].outcome == Outcome::Unbounded)
         .collect();
     let p_values: Vec<f64> = alarms.iter().map(|at| drifts[*at].over_budget_p).collect();
-    let count = holm(&p_values, drifts.len());
-    let counted: Vec<usize> = alarms
+    let count = holm(&p_values, drifts.len(), alpha);
+    alarms
         .into_iter()
         .zip(count)
         .filter_map(|(index, counts)| counts.then_some(index))
+        .collect()
+}
+
+/// Twenty series, looked at once.
+fn twenty(first: Truth, processes: u32, seed: u64) -> Run {
+    let plan = (processes, EPOCHS, auto_warmup(EPOCHS));
+    let drifts: Vec<Drift> = series_of_twenty(first, plan, seed)
+        .iter()
+        .zip(0_u64..)
+        .map(|(runs, number)| judge_drift(runs, BUDGET, !seed ^ number).expect("long enough"))
         .collect();
+    let counted = alarms(&drifts, ALPHA);
     Run {
         all_stable: drifts.iter().all(|drift| drift.outcome == Outcome::Stable),
         alarms: counted.len(),
         first_alarms: counted.contains(&0),
+        looks: 1,
     }
 }
+
+/// Twenty series of a run that goes on until each is decided, at five looks at most: one process after 48
+/// epochs, 96, and so on, or five processes of 48 epochs, ten, and so on. It ends at an alarm.
+fn twenty_until_decided(first: Truth, processes: u32, seed: u64) -> Run {
+    const FIRST_LOOK: u32 = EPOCHS / LOOKS;
+    let is_one = processes == 1;
+    let warmup = auto_warmup(FIRST_LOOK);
+    let plan = match is_one {
+        true => (1, EPOCHS, warmup),
+        false => (processes * LOOKS, FIRST_LOOK, warmup),
+    };
+    let series = series_of_twenty(first, plan, seed);
+    let mut stable = [false; 20];
+    for number in 1..=LOOKS {
+        let alpha = Look { number, of: LOOKS }.level(ALPHA);
+        let hypothesis = Hypothesis {
+            budget: BUDGET,
+            alpha,
+        };
+        let drifts: Vec<Drift> = series
+            .iter()
+            .zip(0_u64..)
+            .map(|(runs, index)| {
+                let seed = !seed ^ index ^ u64::from(number << 8);
+                let drift = if is_one {
+                    let points = (FIRST_LOOK * number - warmup) as usize;
+                    judge_drift(&[runs[0][..points].to_vec()], hypothesis, seed)
+                } else {
+                    judge_drift(&runs[..(processes * number) as usize], hypothesis, seed)
+                };
+                drift.expect("long enough")
+            })
+            .collect();
+        // As `judge::Looked` has it: what was decided stays so while its slopes are within the budget.
+        for (is_stable, drift) in stable.iter_mut().zip(&drifts) {
+            let is_within = drift.outcome == Outcome::Inconclusive
+                && drift.whole.estimate.max(drift.last_half.estimate) <= BUDGET;
+            *is_stable = drift.outcome == Outcome::Stable || (*is_stable && is_within);
+        }
+        let counted = alarms(&drifts, alpha);
+        let all_stable = stable.iter().all(|is_stable| *is_stable);
+        if all_stable || !counted.is_empty() || number == LOOKS {
+            return Run {
+                all_stable,
+                alarms: counted.len(),
+                first_alarms: counted.contains(&0),
+                looks: number,
+            };
+        }
+    }
+    unreachable!("the last look returns")
+}
+
+/// At most.
+const LOOKS: u32 = 5;
 
 #[test]
 fn twenty_series_at_once_are_seldom_called_sick_and_a_leak_among_them_is_found() {
     println!("\n20 series, {} seeds: % of runs", seeds_of_twenty());
-    println!("                      all STABLE  any false alarm  the leak is found");
+    println!("                         all STABLE  any false alarm  the leak is found");
     for processes in [1, 5] {
         for first in [Truth::Steady, Truth::Leak] {
             let runs = on_two_threads(seeds_of_twenty(), |seed| twenty(first, processes, seed));
-            let stable = percent(&runs, |run| run.all_stable);
-            let found = percent(&runs, |run| run.first_alarms);
-            let false_alarms = percent(&runs, |run| {
-                let is_leak = matches!(first, Truth::Leak) && run.first_alarms;
-                run.alarms > usize::from(is_leak)
-            });
-            println!(
-                "{processes} process(es), {:7} {stable:9.1}  {false_alarms:15.1}  {found:17.1}",
-                format!("{first:?}")
-            );
-            assert!(false_alarms <= 5.0);
-            match first {
-                Truth::Leak => assert!(found >= 90.0 && stable <= 1.0),
-                _ => assert!(stable >= 80.0),
-            }
+            println!("{}", row_of_twenty(&runs, first, processes));
         }
     }
+}
+
+#[test]
+fn five_looks_at_twenty_series_are_no_more_often_wrong_than_one() {
+    println!(
+        "\n20 series until each is decided, five looks at most, {} seeds: % of runs",
+        seeds_of_twenty()
+    );
+    println!(
+        "                         all STABLE  any false alarm  the leak is found  decided by look 1, \
+         2, 3, 4, 5"
+    );
+    for processes in [1, 5] {
+        for first in [Truth::Steady, Truth::Leak] {
+            let runs = on_two_threads(seeds_of_twenty(), |seed| {
+                twenty_until_decided(first, processes, seed)
+            });
+            let row = row_of_twenty(&runs, first, processes);
+            let by = (1..=LOOKS).map(|look| {
+                let is_decided =
+                    |run: &Run| run.looks <= look && (run.all_stable || run.alarms > 0);
+                format!("{:5.1}", percent(&runs, is_decided))
+            });
+            println!("{row}  {}", by.collect::<Vec<_>>().join(" "));
+        }
+    }
+}
+
+/// What runs came to; a row.
+fn row_of_twenty(runs: &[Run], first: Truth, processes: u32) -> String {
+    let stable = percent(runs, |run| run.all_stable);
+    let found = percent(runs, |run| run.first_alarms);
+    let false_alarms = percent(runs, |run| {
+        let is_leak = matches!(first, Truth::Leak) && run.first_alarms;
+        run.alarms > usize::from(is_leak)
+    });
+    assert!(false_alarms <= 5.0, "{false_alarms}");
+    match first {
+        Truth::Leak => assert!(found >= 90.0 && stable <= 1.0, "{found} {stable}"),
+        _ => assert!(stable >= 80.0, "{stable}"),
+    }
+    format!(
+        "{processes:2} process(es), {:7} {stable:9.1}  {false_alarms:15.1}  {found:17.1}",
+        format!("{first:?}")
+    )
 }
 
 #[derive(Debug, Clone, Copy)]

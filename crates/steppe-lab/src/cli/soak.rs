@@ -16,7 +16,7 @@ use super::try_out::{length, quoted};
 use super::{USAGE_EXIT, complain, failed, say};
 use crate::limits::{EPOCH_LENGTH_MAX, EPOCH_LENGTH_MIN, EPOCHS_WANTED, PID_MAX};
 use crate::record::RunKind;
-use crate::scenario::{Running, Scenario, TargetProcess};
+use crate::scenario::{Running, Scenario, TargetProcess, Until};
 use crate::target::RunningTarget;
 
 #[derive(Debug, Args)]
@@ -35,6 +35,10 @@ pub(super) struct SoakArguments {
     /// Another seed than the scenario's, for the order of runs and the loads
     #[arg(long)]
     seed: Option<u64>,
+    /// When it is over: after its epochs (planned), or at the first of five looks that decides every series
+    /// (decided) [default: as the scenario says, else planned]
+    #[arg(long, value_name = "WHEN", value_parser = until)]
+    until: Option<Until>,
     #[command(flatten)]
     output: Output,
 }
@@ -108,6 +112,13 @@ pub(super) fn run(arguments: &SoakArguments) -> u8 {
             Err(error) => return failed(&error),
         }
     }
+    if let (Some(plan), Some(until)) = (&mut scenario.soak, arguments.until) {
+        plan.until = until;
+        if let Err(message) = plan.check_length() {
+            complain(&message);
+            return USAGE_EXIT;
+        }
+    }
     scenario.seed = arguments.seed.unwrap_or(scenario.seed);
     runs::judge(Task {
         kind: RunKind::Soak,
@@ -116,6 +127,14 @@ pub(super) fn run(arguments: &SoakArguments) -> u8 {
         path: &path,
         output: &arguments.output,
     })
+}
+
+fn until(text: &str) -> Result<Until, String> {
+    let found = Until::NAMES.iter().find(|(name, _)| *name == text);
+    let names = Until::NAMES.map(|(name, _)| name).join(" or ");
+    found
+        .map(|(_, until)| *until)
+        .ok_or_else(|| format!("expected {names}"))
 }
 
 /// What of a scenario a target that runs already can't do.

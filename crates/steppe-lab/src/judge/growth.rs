@@ -2,25 +2,15 @@
 
 use std::fmt::Write as _;
 
+use super::attribution::attribute;
 use super::kept::number;
 use super::machine::MachineDrift;
 use super::series::{Allowed, Memory, Rule, Series};
-use super::{Evidence, Measured, figure, float};
+use super::{Evidence, Measured, figure, float, undecided};
 use crate::limits::{COLLECTIONS_MIN, COUNT_DRIFT_FLOOR, MISSING_SHARE_MAX};
 use crate::record::{Epoch, Finding, Interval, Method, Outcome, RunKind};
 use crate::scenario::Budget;
-use crate::stats::{Drift, Shape, Teeth, holm, judge_drift, judge_memory};
-
-/// What growth of resident memory is put down to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attribution {
-    /// Live bytes grow with it: something is never freed.
-    Leak,
-    /// Live bytes are flat: it was freed, and did not go back to the system.
-    Retention,
-    /// The target does not tell its live bytes, or they are not conclusive.
-    Unknown,
-}
+use crate::stats::{ALPHA, Drift, Hypothesis, Shape, Teeth, holm, judge_drift, judge_memory};
 
 /// Findings on every series that was measured, or that the scenario asks for.
 pub(super) fn findings(
@@ -46,7 +36,7 @@ pub(super) fn findings(
         }
         findings.push(finding);
     }
-    withdraw_by_chance(&mut findings);
+    withdraw_by_chance(&mut findings, evidence.look.level(ALPHA));
     attribute(&mut findings, evidence.live_is_whole);
     findings
 }
@@ -94,12 +84,16 @@ impl Judge<'_> {
         let limit = Some(scale.limit).filter(|limit| limit.is_finite());
         let mut finding = figure(series.metric, &scale.unit, None, limit);
         let allowed = scale.limit * scale.per_step;
+        let hypothesis = Hypothesis {
+            budget: allowed,
+            alpha: self.evidence.look.level(ALPHA),
+        };
         let seed = self.evidence.seed;
         let judged = is_whole(&points).then(|| match series.rule {
             Rule::Memory(memory) if memory.is_collected() && allowed.is_finite() => {
-                judge_memory(&points, self.measured.collections(), allowed, seed)
+                judge_memory(&points, self.measured.collections(), hypothesis, seed)
             }
-            _ => judge_drift(&points, allowed, seed),
+            _ => judge_drift(&points, hypothesis, seed),
         });
         let Some(drift) = judged.flatten() else {
             // A series that nobody asked for and that is too short says nothing.
@@ -125,11 +119,16 @@ impl Judge<'_> {
         finding.points = drift.points;
         finding.series = drift.series;
         finding.p_value = Some(drift.over_budget_p);
-        finding.detectable = Some(drift.detectable / scale.per_step);
+        let least = drift.detectable.max(series.resolution() / span(&points));
+        finding.detectable = Some(least / scale.per_step);
         finding.per_step = Some(scale.per_step);
         finding.text = self.sentence(series, &finding);
         if let Some(text) = self.collections(series, &drift) {
             finding.text = text;
+        } else if let Shape::Settles(_) = drift.shape {
+            finding
+                .text
+                .extend(self.shape(series, &drift).map(|shape| format!("; {shape}")));
         }
         self.note(series, &scale, &drift, &mut finding);
         Some(finding)
@@ -272,7 +271,10 @@ impl Judge<'_> {
         let allowed = scale.limit * scale.per_step;
         let unit = &scale.unit;
         if let Some(text) = self.shape(series, drift) {
-            finding.notes.push(text);
+            // What levels off is told in the sentence itself.
+            if !finding.text.ends_with(&text) {
+                finding.notes.push(text);
+            }
         } else if drift.outcome == Outcome::Inconclusive && drift.rise > allowed {
             finding.notes.push(format!(
                 "it rose by {} {unit} from the first quarter to the last: watch it for longer",
@@ -285,6 +287,11 @@ impl Judge<'_> {
                  allowed: watch it for longer",
                 told(drift.detectable)
             ));
+        }
+        if drift.outcome == Outcome::Inconclusive && drift.shape == Shape::Line {
+            let steps = f64::from(drift.points.saturating_sub(1));
+            let hours = self.hours_a_step().map(|hours| hours * steps);
+            finding.notes.extend(undecided::notes(finding, hours));
         }
         let grows = matches!(drift.outcome, Outcome::Unbounded | Outcome::Growing);
         if !grows && !drift.significant {
@@ -462,62 +469,19 @@ fn is_whole(points: &[Vec<f64>]) -> bool {
 
 /// Withdraws UNBOUNDED where so many series make it likely by chance. STABLE needs no correction: it
 /// is claimed only where every series' own bound says so.
-fn withdraw_by_chance(findings: &mut [Finding]) {
+fn withdraw_by_chance(findings: &mut [Finding], alpha: f64) {
     let is_tested = |finding: &&Finding| finding.p_value.is_some() && finding.limit.is_some();
     let tests = findings.iter().filter(is_tested).count();
     let is_alarm = |finding: &&mut Finding| finding.outcome == Outcome::Unbounded;
     let alarms: Vec<&mut Finding> = findings.iter_mut().filter(is_alarm).collect();
     let p_values: Vec<f64> = alarms.iter().filter_map(|alarm| alarm.p_value).collect();
-    for (alarm, counts) in alarms.into_iter().zip(holm(&p_values, tests)) {
+    for (alarm, counts) in alarms.into_iter().zip(holm(&p_values, tests, alpha)) {
         if !counts {
             alarm.outcome = Outcome::Inconclusive;
             alarm.notes.push(format!(
                 "by itself it would be UNBOUNDED; of {tests} series that are judged at once, one this \
                  far over its budget may be chance: watch it for longer"
             ));
-        }
-    }
-}
-
-/// Leak or retention: live bytes decide, where they are those of all that is measured.
-fn attribute(findings: &mut [Finding], live_is_whole: bool) {
-    let slope = |metric: &str| {
-        let finding = findings.iter().find(|finding| finding.metric == metric)?;
-        Some((finding.outcome, finding.value?))
-    };
-    let attribution = match (slope("live_growth"), slope("rss_growth")) {
-        (Some((Outcome::Unbounded, _)), _) => Attribution::Leak,
-        // Flat beside what is resident, not only beside the budget.
-        (Some((Outcome::Stable, live)), Some((_, resident)))
-            if live_is_whole && live.upper * 2.0 < resident.lower =>
-        {
-            Attribution::Retention
-        }
-        _ => Attribution::Unknown,
-    };
-    for finding in findings {
-        let grows = matches!(finding.outcome, Outcome::Unbounded | Outcome::Growing);
-        if finding.metric == "live_growth" && attribution == Attribution::Leak {
-            finding.outcome = Outcome::Leak;
-            finding
-                .notes
-                .push("leak: what is live grows, so it is never freed".to_owned());
-        } else if finding.metric == "rss_growth" && grows {
-            finding.notes.push(explanation(attribution).to_owned());
-        }
-    }
-}
-
-fn explanation(attribution: Attribution) -> &'static str {
-    match attribution {
-        Attribution::Leak => "leak: live bytes grow as well",
-        Attribution::Retention => {
-            "retention, not a leak: live bytes are flat, so it was freed and did not go back to the \
-             system; compare allocators (a [[variant]] with `preload`)"
-        }
-        Attribution::Unknown => {
-            "leak or retention? live bytes of all that grows would tell (`target.live_bytes`), or \
-             `steppe-lab leaks`"
         }
     }
 }

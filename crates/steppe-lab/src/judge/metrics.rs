@@ -12,7 +12,7 @@ use super::{Measured, figure, float};
 use crate::limits::{COUNT_DRIFT_FLOOR, METRIC_BYTES_FLOOR, MISSING_SHARE_MAX};
 use crate::record::{Epoch, Finding, Interval, MetricKind, MetricTable, Outcome, SeriesColumn};
 use crate::scenario::{Budget, METRIC_DRIFT};
-use crate::stats::{holm, judge_drift, judge_memory};
+use crate::stats::{ALPHA, holm, judge_drift, judge_memory};
 
 /// What came of them, of one variant.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ pub fn metrics(
         }
     }
     let p_values: Vec<f64> = alarms.iter().filter_map(|alarm| alarm.p_value).collect();
-    let counts = holm(&p_values, all.judged);
+    let counts = holm(&p_values, all.judged, ALPHA);
     for (mut alarm, counts) in alarms.into_iter().zip(counts) {
         if !counts {
             alarm.outcome = Outcome::Inconclusive;

@@ -6,7 +6,7 @@
 //! the run (`budget.drift`). Leaves out the statistics (`stats`) and the words (`growth`).
 
 use super::float;
-use crate::limits::{P99_OPERATIONS_MIN, TIME_WAIT_MS};
+use crate::limits::{P99_OPERATIONS_MIN, PAGE_BYTES, TIME_WAIT_MS};
 use crate::record::{Epoch, RunKind};
 use crate::scenario::{Budget, CYCLE_GROWTH_KIB, DAY_GROWTH_MIB};
 
@@ -147,6 +147,15 @@ impl Series {
         let name = self.metric.strip_suffix("_growth");
         name.or_else(|| self.metric.strip_suffix("_loss"))
             .unwrap_or(self.metric)
+    }
+
+    /// The least that it can change by: nothing less is ever seen, however little noise there is.
+    pub(super) fn resolution(&self) -> f64 {
+        match self.rule {
+            Rule::Memory(_) => PAGE_BYTES,
+            Rule::Count(_) => 1.0,
+            Rule::Share => 0.0,
+        }
     }
 
     /// Less is worse.

@@ -32,6 +32,7 @@ fn judge(epochs: &[Epoch], budget: &Budget) -> VariantVerdict {
         limit_bytes: Some(1 << 30),
         live_is_whole: true,
         seed: 1,
+        look: Look::ONLY,
     };
     let all = [Variant {
         name: "default".to_owned(),
@@ -202,6 +203,7 @@ fn the_worst_variant_decides_unless_it_is_expected() {
         findings: Vec::new(),
         leaks: Vec::new(),
         growing: Vec::new(),
+        looks: Vec::new(),
     };
     let word = |variants| whole(RunKind::Soak, true, variants, Vec::new(), Vec::new()).outcome;
     let stable = variant(Outcome::Stable, None);
@@ -322,6 +324,7 @@ fn pairs_are_judged_by_what_each_run_used() {
         limit_bytes: None,
         live_is_whole: true,
         seed: 1,
+        look: Look::ONLY,
     };
     let plan = crate::scenario::AbPlan::default();
     assert_eq!(plan.gates[0].metric, AbMetric::CpuPerOp);

@@ -125,6 +125,39 @@ pub struct VariantVerdict {
     /// end of warm-up to the end of the run. At most ten of each kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub growing: Vec<GrowingSite>,
+    /// Of a run that goes on until it is decided: what each look came to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looks: Vec<LookOutcome>,
+}
+
+/// What was said at a look at a run that went on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LookOutcome {
+    /// From 1, of so many at most.
+    pub number: u32,
+    pub of: u32,
+    /// Epochs and processes that it was said by, without warm-up.
+    pub epochs: u64,
+    pub runs: u32,
+    #[serde(rename = "word")]
+    pub outcome: Outcome,
+    /// Metrics that were not decided.
+    pub open: Vec<String>,
+}
+
+impl fmt::Display for LookOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, of, .. } = self;
+        write!(f, "look {number} of {of}, after {} epochs", self.epochs)?;
+        if self.runs > 1 {
+            write!(f, " in {} processes", self.runs)?;
+        }
+        write!(f, ": {}", self.outcome)?;
+        if !self.open.is_empty() {
+            write!(f, "; open: {}", self.open.join(", "))?;
+        }
+        Ok(())
+    }
 }
 
 impl VariantVerdict {

@@ -96,6 +96,10 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
     for variant in &verdict.variants {
         push_unremarkable(text, variant);
         push_detectable(text, variant);
+        for look in &variant.looks {
+            let line = format!("{}: {look}", variant.name);
+            text.push_str(&format!("{}\n", escape::terminal(&line)));
+        }
     }
     let of_variants = verdict.variants.iter().flat_map(|variant| {
         let findings = variant.findings.iter();

@@ -75,6 +75,8 @@ pub(super) struct VariantView {
     pub(super) findings: Vec<FindingView>,
     /// What is told in a line: see [`Finding::is_unremarkable`].
     pub(super) unremarkable: Vec<FindingView>,
+    /// Of a run that goes on until it is decided, in words.
+    pub(super) looks: Vec<String>,
     pub(super) leaks: Vec<LeakView>,
     /// Leaks beyond those that are listed.
     pub(super) leaks_more: usize,
@@ -314,6 +316,7 @@ impl VariantView {
             runs: verdict.runs,
             findings: findings(remarkable),
             unremarkable: findings(unremarkable),
+            looks: verdict.looks.iter().map(ToString::to_string).collect(),
             leaks: listed.map(LeakView::of).collect(),
             leaks_more: verdict
                 .leaks

@@ -46,6 +46,17 @@ impl DataQuality {
         }
     }
 
+    /// So many epochs are lost that the rest of `count` can't make up for them: a sentence.
+    pub(super) fn lost(&self, count: usize) -> Option<String> {
+        let lost = self.saturated.len();
+        (lost * 100 > count * SATURATED_SHARE_MAX).then(|| {
+            format!(
+                "the load generator set the pace in {lost} epochs, of {count} at most; that is too much \
+                 whatever follows"
+            )
+        })
+    }
+
     /// Takes note of the errors in a target's output. They are told only where something went wrong: a
     /// server that is well has such lines too.
     pub(super) fn hear(&mut self, complaints: Vec<String>) {

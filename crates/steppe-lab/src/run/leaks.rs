@@ -74,6 +74,7 @@ pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict,
                     findings,
                     leaks: found.sites,
                     growing: Vec::new(),
+                    looks: Vec::new(),
                 });
             }
             Err(Failure::Interrupted) => {

@@ -6,9 +6,10 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::looking::Due;
 use super::{RunError, RunRequest};
 use crate::record::RunKind;
-use crate::scenario::AbPlan;
+use crate::scenario::{AbPlan, Until};
 
 /// One point: load, then a quiet moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,6 +31,8 @@ pub(super) struct Plan {
     /// Index into `variants`, and the run's number within it; in the order of execution.
     pub(super) runs: Vec<(usize, u32)>,
     pub(super) ab: Option<AbPlan>,
+    /// Where it goes on until it is decided; steps and runs are then the most that there may be.
+    pub(super) due: Option<Due>,
 }
 
 impl Plan {
@@ -57,12 +60,14 @@ impl Plan {
                     warmup: index < plan.warmup,
                     to_end: false,
                 };
-                let runs = interleaved(all.len(), plan.runs, scenario.seed);
+                let due = (plan.until == Until::Decided).then(|| Due::of(plan));
+                let (count, runs) = due.map_or((plan.count, plan.runs), |due| due.most(plan));
                 Ok(Self {
-                    steps: (0..plan.count).map(step).collect(),
+                    steps: (0..count).map(step).collect(),
+                    runs: interleaved(all.len(), runs, scenario.seed),
                     variants: all,
-                    runs,
                     ab: None,
+                    due,
                 })
             }
             RunKind::Cycle => {
@@ -91,6 +96,7 @@ impl Plan {
                     variants: all,
                     runs,
                     ab: None,
+                    due: None,
                 })
             }
             RunKind::Ab => {
@@ -119,6 +125,7 @@ impl Plan {
             variants,
             runs: mirrored(plan.pairs, seed),
             ab: Some(plan),
+            due: None,
         }
     }
 }

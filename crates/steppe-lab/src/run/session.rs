@@ -1,5 +1,7 @@
 //! Soak, cycle, A/B and calibration: runs one after the other, each in fresh processes.
 
+mod judging;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,18 +13,18 @@ use super::data_quality::DataQuality;
 use super::environment::{Environment, Failure, RunSpec, program};
 use super::growth_places::GrowthPlaces;
 use super::growth_profiles::{GrowthProfiles, Moment};
+use super::looking::{Due, Looking};
 use super::metrics::MetricReader;
 use super::plan::{Plan, Step};
 use super::point::{self, Snapshots};
 use super::profiler::Profiler;
 use super::sampler::{Sampler, Subject};
 use super::{RunError, RunRequest, manifest};
-use crate::judge::{self, Evidence, RunLatency};
+use crate::judge::RunLatency;
 use crate::limits::RESTLESS_EPOCHS_MAX;
 use crate::load::{Burst, Driver, Interval, LoadFailure};
 use crate::record::{
-    Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, RunKind,
-    Verdict,
+    Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, Verdict,
 };
 use crate::scenario::Load;
 use crate::target::MetricClient;
@@ -43,6 +45,8 @@ pub(super) fn run(request: RunRequest<'_>) -> Result<Verdict, RunError> {
         metrics: MetricReader::default(),
         places: GrowthPlaces::default(),
         profiles: GrowthProfiles::default(),
+        looking: Looking::default(),
+        lost: None,
         restless: 0,
         sampler_cpu: Duration::ZERO,
         limit_bytes: None,
@@ -71,6 +75,9 @@ struct Session<'a> {
     metrics: MetricReader,
     places: GrowthPlaces,
     profiles: GrowthProfiles,
+    looking: Looking,
+    /// Why nothing that follows could make it a measurement, where it goes on until it is decided.
+    lost: Option<String>,
     /// Epochs one after the other whose operations did not end in time.
     restless: u32,
     sampler_cpu: Duration,
@@ -111,6 +118,11 @@ impl Session<'_> {
     /// True: to the end of the plan.
     fn run_all(&mut self) -> Result<bool, RunError> {
         for (variant, run) in self.plan.runs.clone() {
+            let is_over = self.looking.is_over(&self.plan.variants[variant].0);
+            if is_over || self.lost.is_some() {
+                self.done += self.plan.steps.len() as u64;
+                continue;
+            }
             match self.run_one(variant, run) {
                 Ok(()) => {}
                 Err(Stop::Folder(error)) => return Err(RunError::Lost(error)),
@@ -162,7 +174,7 @@ impl Session<'_> {
             ended: None,
         });
         self.folder.write_manifest(&self.manifest)?;
-        let mut running = self.start_load(environment, profiler, name, run)?;
+        let mut running = self.start_load(environment, profiler, name.clone(), run)?;
         let steps = self.plan.steps.clone();
         let mut played = Ok(());
         for (epoch, step) in steps.into_iter().enumerate() {
@@ -171,8 +183,18 @@ impl Session<'_> {
                 break;
             }
             self.done += 1;
+            if self.is_over_after(&name, epoch + 1) {
+                self.done += (self.plan.steps.len() - epoch - 1) as u64;
+                break;
+            }
         }
         self.tear_down(running)?;
+        if let Some(Due::Runs(runs)) = self.plan.due
+            && (run + 1).is_multiple_of(runs)
+            && played.is_ok()
+        {
+            self.look(&name);
+        }
         played
     }
 
@@ -416,19 +438,28 @@ impl Session<'_> {
         if begins && !steps[number].warmup {
             self.places
                 .early(&running.variant, running.sampler.places());
-        } else if number + 1 == steps.len() {
+        } else if self.may_end_after(number) {
             self.places.late(&running.variant, running.sampler.places());
         }
     }
 
+    /// A process may have no step after this one.
+    fn may_end_after(&self, number: usize) -> bool {
+        let is_look = match self.plan.due {
+            Some(Due::Steps(every)) => (number + 1).is_multiple_of(every),
+            _ => false,
+        };
+        is_look || number + 1 == self.plan.steps.len()
+    }
+
     /// What the target's runtime tells of its heap, once the last point that is not judged was taken, and
-    /// the last of all: a fetch costs the target memory and time.
+    /// the last of all or before a look: a fetch costs the target memory and time.
     fn fetch_profile(&mut self, running: &mut Running, number: usize) {
+        let is_last = self.may_end_after(number);
         let Some(profiler) = &mut running.profiler else {
             return;
         };
         let steps = &self.plan.steps;
-        let is_last = number + 1 == steps.len();
         let ends_warmup =
             steps[number].warmup && steps.get(number + 1).is_some_and(|next| !next.warmup);
         let moment = if is_last {
@@ -589,68 +620,6 @@ impl Session<'_> {
             run.ended = Some(ended.unwrap_or_else(|status| status));
         }
         written
-    }
-
-    fn finish(mut self, complete: bool) -> Result<Verdict, RunError> {
-        self.request.progress.end();
-        let quality = std::mem::take(&mut self.quality);
-        let budget = &self.request.scenario.budget;
-        self.problems.extend(quality.problems(&self.epochs, budget));
-        self.problems.extend(self.profiles.problems());
-        let evidence = Evidence {
-            epochs: &self.epochs,
-            latency: &self.latency,
-            limit_bytes: self.limit_bytes,
-            live_is_whole: self
-                .request
-                .scenario
-                .services
-                .iter()
-                .all(|service| !service.measure),
-            seed: self.request.scenario.seed,
-        };
-        let kind = self.request.kind;
-        let (mut variants, comparisons) = match &self.plan.ab {
-            Some(plan) => {
-                let names = (
-                    self.plan.variants[0].0.as_str(),
-                    self.plan.variants[1].0.as_str(),
-                );
-                let found = judge::comparisons(evidence, names, &self.run_latency, plan, kind);
-                let budget = &self.request.scenario.budget;
-                let limits = match kind {
-                    // A machine is tried, not the program.
-                    RunKind::Calibrate => Vec::new(),
-                    _ => judge::limits(evidence, [names.0, names.1], budget),
-                };
-                (limits, found)
-            }
-            None => {
-                let scenario = self.request.scenario;
-                (
-                    judge::variants(evidence, &scenario.variants, &scenario.budget, kind),
-                    Vec::new(),
-                )
-            }
-        };
-        if self.plan.ab.is_none() {
-            let metrics = std::mem::take(&mut self.metrics);
-            let notes = metrics.judge(&mut variants, &self.epochs, self.request.scenario);
-            self.problems.extend(notes);
-        }
-        for variant in &mut variants {
-            self.places.tell(variant);
-            self.profiles.tell(variant);
-        }
-        manifest::finish(&mut self.manifest, self.sampler_cpu, complete);
-        let verdict = judge::whole(kind, complete, variants, comparisons, self.problems);
-        self.folder
-            .write_manifest(&self.manifest)
-            .map_err(RunError::Lost)?;
-        self.folder
-            .write_verdict(&verdict)
-            .map_err(RunError::Lost)?;
-        Ok(verdict)
     }
 
     fn progress(&self, part: f64, what: &str) {

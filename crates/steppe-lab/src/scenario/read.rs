@@ -15,7 +15,7 @@ use super::table::{At, Table};
 use super::{
     AbGate, AbMetric, AbPlan, Budget, Collect, CyclePlan, DRIFTS, DayBudget, DriftBudget,
     GrowthBudget, LIMIT_WITHIN, LeakChecker, LeaksPlan, LiveBytes, ProfileSource, Program, Ready,
-    Running, Sampling, Scenario, Service, SoakPlan, Target, TargetProcess, Variant, load,
+    Running, Sampling, Scenario, Service, SoakPlan, Target, TargetProcess, Until, Variant, load,
 };
 use crate::limits::{
     DURATION_MAX, EPOCHS_MAX, LIMIT_WITHIN_MAX, PAIRS_MAX, PAIRS_MIN, PID_MAX, RUNS_MAX,
@@ -413,7 +413,12 @@ fn soak(table: Table<'_>) -> SoakPlan {
         warmup: warmup(&table, count),
         quiesce,
         runs: runs(&table),
+        until: table.choice("until", &Until::NAMES).unwrap_or_default(),
     };
+    if let Err(message) = plan.check_length() {
+        let mistake = Mistake::new(table.span(), message, "too long to go on");
+        table.say(mistake.help("fewer and longer epochs say as much"));
+    }
     table.end();
     plan
 }

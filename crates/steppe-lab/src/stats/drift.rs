@@ -4,8 +4,8 @@
 //! series have a "significant" slope, and a warm-up that ends nearly always has one. So an interval
 //! of the slope (per step, of Theil and Sen) is held against what growth is allowed.
 //!
-//! Intervals are two-sided at 95 %, so each of the claims "under the budget" and "over it" is wrong
-//! at most 2.5 % of the time where growth is exactly the budget. UNBOUNDED needs two intervals over
+//! Intervals are two-sided, at 95 % where a run is looked at once ([`Hypothesis`]), so each of the claims
+//! "under the budget" and "over it" is wrong at most 2.5 % of the time where growth is exactly the budget. UNBOUNDED needs two intervals over
 //! the budget at once and is the rarer for it; nothing is corrected for that. Who judges many series
 //! at once corrects for their number by [`Drift::over_budget_p`].
 //!
@@ -26,7 +26,7 @@ mod slopes;
 
 use super::shape::{self, Stairs};
 use super::teeth::Teeth;
-use super::{CONFIDENCE, known};
+use super::{ALPHA, known};
 use crate::limits::{BOOTSTRAP_POINTS_MIN, FRESH_POINTS_MIN, FRESH_PROCESSES_MIN};
 use crate::record::{Interval, Method, Outcome};
 
@@ -48,8 +48,8 @@ pub struct Drift {
     pub confidence: f64,
     /// The lower bound is over 0, of the whole window and of its last half.
     pub significant: bool,
-    /// How likely a slope of the whole window so far over the budget is where growth is exactly the
-    /// budget (one-sided).
+    /// How likely slopes so far over the budget are where growth is exactly the budget (one-sided): of
+    /// the whole window or of its last half, whichever is the surer, corrected for there being two.
     pub over_budget_p: f64,
     /// The least slope that four of five such measurements would tell from 0.
     pub detectable: f64,
@@ -63,6 +63,26 @@ pub struct Drift {
     pub series: u32,
     /// What it grows by, where that is no straight line.
     pub shape: Shape,
+}
+
+/// What growth is held against, and how sure a claim has to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hypothesis {
+    /// What it may grow by, per step.
+    pub budget: f64,
+    /// The chance that "under the budget" is false where growth is exactly the budget; as much for
+    /// "over it". From 0 to 0.5, without them.
+    pub alpha: f64,
+}
+
+/// A budget that growth is held against once.
+impl From<f64> for Hypothesis {
+    fn from(budget: f64) -> Self {
+        Self {
+            budget,
+            alpha: ALPHA,
+        }
+    }
 }
 
 /// What growth looks like.
@@ -91,17 +111,22 @@ pub enum Shape {
 /// - INCONCLUSIVE: everything else; and growth that slows down and ends ([`Shape::Settles`]), unless
 ///   what grows behind it is UNBOUNDED by itself.
 #[must_use]
-pub fn judge_drift(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Option<Drift> {
-    let line = judge_line(series, budget_per_step, seed)?;
+pub fn judge_drift(
+    series: &[Vec<f64>],
+    hypothesis: impl Into<Hypothesis>,
+    seed: u64,
+) -> Option<Drift> {
+    let hypothesis = hypothesis.into();
+    let line = judge_line(series, hypothesis, seed)?;
     if line.outcome == Outcome::Stable {
         return Some(line);
     }
-    let settled = settle(&line, series, budget_per_step, seed);
-    Some(settled.unwrap_or_else(|| climb(line, series, budget_per_step)))
+    let settled = settle(&line, series, hypothesis, seed);
+    Some(settled.unwrap_or_else(|| climb(line, series, hypothesis)))
 }
 
 /// What remains where all series slow down and end somewhere.
-fn settle(line: &Drift, series: &[Vec<f64>], budget: f64, seed: u64) -> Option<Drift> {
+fn settle(line: &Drift, series: &[Vec<f64>], hypothesis: Hypothesis, seed: u64) -> Option<Drift> {
     let counted = long_enough(series, points_min(line.method));
     let settling: Option<Vec<_>> = counted
         .iter()
@@ -110,7 +135,7 @@ fn settle(line: &Drift, series: &[Vec<f64>], budget: f64, seed: u64) -> Option<D
     let settling = settling?;
     let levels: Vec<f64> = settling.iter().map(|each| each.level).collect();
     let rests: Vec<Vec<f64>> = settling.into_iter().map(|each| each.rest).collect();
-    let rest = judge_line(&rests, budget, seed)?;
+    let rest = judge_line(&rests, hypothesis, seed)?;
     let is_sick = rest.outcome == Outcome::Unbounded;
     Some(Drift {
         outcome: if is_sick {
@@ -130,7 +155,7 @@ fn settle(line: &Drift, series: &[Vec<f64>], budget: f64, seed: u64) -> Option<D
 }
 
 /// The same growth by the corners of stairs, where all series have some.
-fn climb(line: Drift, series: &[Vec<f64>], budget: f64) -> Drift {
+fn climb(line: Drift, series: &[Vec<f64>], Hypothesis { budget, alpha }: Hypothesis) -> Drift {
     let counted = long_enough(series, points_min(line.method));
     let corners: Option<Vec<_>> = counted.iter().map(|points| shape::stairs(points)).collect();
     let Some(corners) = corners.filter(|corners| !corners.is_empty()) else {
@@ -158,7 +183,7 @@ fn climb(line: Drift, series: &[Vec<f64>], budget: f64) -> Drift {
     let Some(slopes) = slopes.map(Slopes) else {
         return Drift { shape, ..line };
     };
-    let whole = slopes.interval();
+    let whole = slopes.interval(alpha);
     let is_over = whole.lower > budget && goes_on;
     if line.outcome == Outcome::Unbounded || !is_over {
         return Drift { shape, ..line };
@@ -191,7 +216,7 @@ fn counted(series: &[Vec<f64>]) -> (Method, Vec<&[f64]>) {
 }
 
 /// As if growth were a line.
-fn judge_line(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Option<Drift> {
+fn judge_line(series: &[Vec<f64>], hypothesis: Hypothesis, seed: u64) -> Option<Drift> {
     let (method, counted) = counted(series);
     let (whole, last_half) = match method {
         Method::FreshProcesses => (
@@ -203,7 +228,7 @@ fn judge_line(series: &[Vec<f64>], budget_per_step: f64, seed: u64) -> Option<Dr
             within_processes(&counted, last_half, !seed)?,
         ),
     };
-    drift(&counted, method, (whole, last_half), budget_per_step)
+    drift(&counted, method, (whole, last_half), hypothesis)
 }
 
 /// How many of a run's first points are warm-up, where the scenario leaves it to the lab: a sixth,
@@ -220,23 +245,24 @@ fn drift(
     series: &[&[f64]],
     method: Method,
     (whole, last_half): (Slopes, Slopes),
-    budget: f64,
+    Hypothesis { budget, alpha }: Hypothesis,
 ) -> Option<Drift> {
     let rises: Option<Vec<f64>> = series.iter().map(|points| rise(points)).collect();
     let rise = mean(&rises?)?;
     let points = series.iter().map(|points| present(points)).min()?;
-    let detectable = whole.detectable();
-    // Of the whole window alone: that its last half agrees is asked for besides, which makes alarms
-    // rarer, not more frequent.
-    let over_budget_p = whole.over(budget);
-    let (whole, last_half) = (whole.interval(), last_half.interval());
+    let detectable = whole.detectable(alpha);
+    // An alarm needs both windows over the budget; how sure it is, either may say. Growth that speeds up,
+    // or a warm-up that was not over, makes the whole window look noisy and leaves the last half clear.
+    // Twice the smaller of two p values is one (Bonferroni).
+    let over_budget_p = (2.0 * whole.over(budget).min(last_half.over(budget))).min(1.0);
+    let (whole, last_half) = (whole.interval(alpha), last_half.interval(alpha));
     let would_be_seen = detectable <= budget;
     Some(Drift {
         outcome: outcome(whole, last_half, would_be_seen.then_some(rise), budget),
         method,
         whole,
         last_half,
-        confidence: CONFIDENCE,
+        confidence: 1.0 - 2.0 * alpha,
         significant: whole.lower > 0.0 && last_half.lower > 0.0,
         over_budget_p,
         detectable,

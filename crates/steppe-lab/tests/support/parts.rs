@@ -81,6 +81,7 @@ pub fn variant_verdict(
         findings,
         leaks: Vec::new(),
         growing: Vec::new(),
+        looks: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: fewer than four collections, seen or forced, claim nothing.
 
 use super::slopes::{Slope, Slopes, between, through_troughs};
-use super::{Drift, Shape, counted, drift, judge_drift, judge_line};
+use super::{Drift, Hypothesis, Shape, counted, drift, judge_drift, judge_line};
 use crate::limits::COLLECTIONS_MIN;
 use crate::record::{Method, Outcome};
 use crate::stats::teeth::{self, Floor, Teeth};
@@ -18,15 +18,16 @@ use crate::stats::teeth::{self, Floor, Teeth};
 pub fn judge_memory(
     series: &[Vec<f64>],
     forced: Option<u32>,
-    budget_per_step: f64,
+    hypothesis: impl Into<Hypothesis>,
     seed: u64,
 ) -> Option<Drift> {
+    let hypothesis = hypothesis.into();
     let (method, counted) = counted(series);
     let floors: Vec<Option<Floor>> = counted.iter().map(|points| teeth::floor(points)).collect();
     let with_teeth: Vec<&Floor> = floors.iter().flatten().collect();
     let is_forced = forced.is_some_and(|forced| forced >= COLLECTIONS_MIN);
     if with_teeth.is_empty() || with_teeth.len() * 2 < counted.len() {
-        let line = judge_drift(series, budget_per_step, seed)?;
+        let line = judge_drift(series, hypothesis, seed)?;
         let is_unproven = forced.is_some() && !is_forced && line.outcome == Outcome::Stable;
         return Some(Drift {
             outcome: if is_unproven {
@@ -47,17 +48,17 @@ pub fn judge_memory(
             .fold(0.0, f64::max),
     };
     if teeth.collections >= COLLECTIONS_MIN {
-        return judge_floors(&with_teeth, (method, &counted), teeth, budget_per_step);
+        return judge_floors(&with_teeth, (method, &counted), teeth, hypothesis);
     }
     if is_forced {
-        return judge_drift(series, budget_per_step, seed);
+        return judge_drift(series, hypothesis, seed);
     }
     Some(Drift {
         outcome: Outcome::Inconclusive,
         over_budget_p: 1.0,
         significant: false,
         shape: Shape::Teeth(teeth),
-        ..judge_line(series, budget_per_step, seed)?
+        ..judge_line(series, hypothesis, seed)?
     })
 }
 
@@ -72,7 +73,7 @@ fn judge_floors(
     floors: &[&Floor],
     (method, counted): (Method, &[&[f64]]),
     teeth: Teeth,
-    budget: f64,
+    hypothesis: Hypothesis,
 ) -> Option<Drift> {
     let slopes = |part: Part| {
         let each: Option<Vec<Slope>> = floors
@@ -106,9 +107,9 @@ fn judge_floors(
         })
         .collect();
     let troughs: Vec<&[f64]> = troughs.iter().map(Vec::as_slice).collect();
-    let found = drift(&troughs, method, (whole, last_half), budget)?;
+    let found = drift(&troughs, method, (whole, last_half), hypothesis)?;
     let outcome = match found.outcome {
-        Outcome::Growing if found.last_half.estimate > budget => Outcome::Unbounded,
+        Outcome::Growing if found.last_half.estimate > hypothesis.budget => Outcome::Unbounded,
         other => other,
     };
     Some(Drift {

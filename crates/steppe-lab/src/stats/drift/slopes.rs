@@ -11,7 +11,7 @@ use crate::stats::redraw::standard_error;
 use crate::stats::shape;
 use crate::stats::student::{t_quantile, upper_tail};
 use crate::stats::teeth::Floor;
-use crate::stats::{CONFIDENCE, deviation, theil_sen};
+use crate::stats::{deviation, theil_sen};
 
 /// Slopes with their standard errors: one that stands for all processes, or one each.
 pub(super) struct Slopes(pub(super) Vec<Slope>);
@@ -28,9 +28,9 @@ pub(super) struct Slope {
 }
 
 impl Slopes {
-    /// The hull of their intervals.
-    pub(super) fn interval(&self) -> Interval {
-        let reach = |slope: &Slope| slope.quantile(f64::midpoint(1.0, CONFIDENCE)) * slope.error;
+    /// The hull of their intervals, each with a chance of `alpha` on either side of it.
+    pub(super) fn interval(&self, alpha: f64) -> Interval {
+        let reach = |slope: &Slope| slope.quantile(1.0 - alpha) * slope.error;
         let lower = self.0.iter().map(|slope| slope.estimate - reach(slope));
         let upper = self.0.iter().map(|slope| slope.estimate + reach(slope));
         let sum: f64 = self.0.iter().map(|slope| slope.estimate).sum();
@@ -47,8 +47,9 @@ impl Slopes {
         each.fold(0.0, f64::max)
     }
 
-    pub(super) fn detectable(&self) -> f64 {
-        let share = f64::midpoint(1.0, CONFIDENCE);
+    /// What four of five would tell from 0 at such a level.
+    pub(super) fn detectable(&self, alpha: f64) -> f64 {
+        let share = 1.0 - alpha;
         let each = self.0.iter();
         let each = each.map(|slope| (slope.quantile(share) + slope.quantile(POWER)) * slope.error);
         each.fold(0.0, f64::max)

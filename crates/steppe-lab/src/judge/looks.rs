@@ -1,0 +1,215 @@
+//! Looks at a run that goes on until it is decided: what is decided stays so, and what is open goes on.
+//!
+//! Invariant: a word is never better than the last look allows. A series that was STABLE at a look stays it
+//! only while its slope, of the whole and of the last half, is within what is allowed; the level of each
+//! look is told by [`crate::stats::Look`]. Left out: when a look is due (`run`).
+
+use std::collections::BTreeMap;
+
+use crate::record::{Finding, LookOutcome, Outcome, VariantVerdict};
+use crate::stats::Look;
+
+use super::worst;
+
+/// What looks at one variant came to so far.
+#[derive(Debug, Default)]
+pub struct Looked {
+    outcomes: Vec<LookOutcome>,
+    /// By metric: the look that found it STABLE.
+    stable_since: BTreeMap<String, u32>,
+}
+
+/// Whether it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Something is open that more epochs may decide.
+    Open,
+    /// Every series is decided.
+    Decided,
+    /// This is broken for good: whatever follows can't make the whole better.
+    Failed(String),
+}
+
+impl Looked {
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.outcomes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Takes what a look says by itself, and makes of it what all looks say.
+    pub fn take(&mut self, look: Look, epochs: u64, verdict: &mut VariantVerdict) -> Decision {
+        for finding in verdict.findings.iter_mut().filter(|it| is_tested(it)) {
+            self.carry(look, finding);
+        }
+        verdict.outcome = worst(&verdict.findings);
+        let open: Vec<String> = verdict
+            .findings
+            .iter()
+            .filter(|finding| is_tested(finding) && is_open(finding))
+            .map(|finding| finding.metric.clone())
+            .collect();
+        let failed = verdict.findings.iter().find(|finding| is_final(finding));
+        let decision = match failed {
+            Some(finding) => Decision::Failed(finding.metric.clone()),
+            None if open.is_empty() => Decision::Decided,
+            None => Decision::Open,
+        };
+        self.outcomes.push(LookOutcome {
+            number: look.number,
+            of: look.of,
+            epochs,
+            runs: verdict.runs,
+            outcome: verdict.outcome,
+            open,
+        });
+        verdict.looks.clone_from(&self.outcomes);
+        decision
+    }
+
+    /// What was decided before is decided.
+    fn carry(&mut self, look: Look, finding: &mut Finding) {
+        if finding.outcome == Outcome::Stable {
+            self.stable_since
+                .entry(finding.metric.clone())
+                .or_insert(look.number);
+            return;
+        }
+        let since = self.stable_since.get(&finding.metric);
+        match since {
+            Some(since) if finding.outcome == Outcome::Inconclusive && is_within(finding) => {
+                finding.outcome = Outcome::Stable;
+                finding.notes = vec![format!("decided at look {since} of {}", look.of)];
+            }
+            _ => _ = self.stable_since.remove(&finding.metric),
+        }
+    }
+}
+
+/// Of drift, and held against something.
+fn is_tested(finding: &Finding) -> bool {
+    finding.is_drift() && finding.limit.is_some() && finding.value.is_some()
+}
+
+fn is_open(finding: &Finding) -> bool {
+    [Outcome::Inconclusive, Outcome::Growing].contains(&finding.outcome)
+}
+
+/// The slope is no more than what is allowed, however sure that is.
+fn is_within(finding: &Finding) -> bool {
+    let slopes = [finding.value, finding.last_half];
+    finding
+        .limit
+        .is_some_and(|limit| slopes.iter().flatten().all(|it| it.estimate <= limit))
+}
+
+/// Drift that is an alarm, or a figure that can but rise and is over its limit.
+fn is_final(finding: &Finding) -> bool {
+    match finding.outcome {
+        Outcome::Unbounded | Outcome::Leak => true,
+        Outcome::NoGo => MOST.contains(&finding.metric.as_str()),
+        _ => false,
+    }
+}
+
+/// Counts, and the highest of a run.
+const MOST: [&str; 5] = ["rss", "hwm", "errors", "close_wait", "open_files"];
+
+#[cfg(test)]
+mod tests {
+    use super::super::{exactly, figure};
+    use super::*;
+
+    fn look(number: u32) -> Look {
+        Look { number, of: 5 }
+    }
+
+    fn variant(findings: Vec<Finding>) -> VariantVerdict {
+        VariantVerdict {
+            name: "default".to_owned(),
+            outcome: Outcome::Inconclusive,
+            expect: None,
+            runs: 1,
+            findings,
+            leaks: Vec::new(),
+            growing: Vec::new(),
+            looks: Vec::new(),
+        }
+    }
+
+    fn finding(metric: &str, outcome: Outcome, slope: f64) -> Finding {
+        Finding {
+            outcome,
+            last_half: Some(exactly(slope)),
+            ..figure(metric, "MiB/day", Some(slope), Some(10.0))
+        }
+    }
+
+    #[test]
+    fn it_goes_on_while_a_series_is_open_and_each_look_is_kept() {
+        let mut looked = Looked::default();
+        let mut first = variant(vec![
+            finding("rss_growth", Outcome::Stable, 1.0),
+            finding("p50_growth", Outcome::Inconclusive, 8.0),
+        ]);
+        assert_eq!(looked.take(look(1), 50, &mut first), Decision::Open);
+        assert_eq!(first.looks[0].open, ["p50_growth"]);
+        // What was decided is not undone by a bound that is open at another level.
+        let mut second = variant(vec![
+            finding("rss_growth", Outcome::Inconclusive, 2.0),
+            finding("p50_growth", Outcome::Stable, 3.0),
+        ]);
+        assert_eq!(looked.take(look(2), 110, &mut second), Decision::Decided);
+        assert_eq!(second.outcome, Outcome::Stable);
+        assert_eq!(second.findings[0].notes, ["decided at look 1 of 5"]);
+        let told: Vec<_> = second
+            .looks
+            .iter()
+            .map(|it| (it.number, it.epochs))
+            .collect();
+        assert_eq!(told, [(1, 50), (2, 110)]);
+        assert_eq!(looked.count(), 2);
+    }
+
+    #[test]
+    fn what_grows_after_it_was_stable_is_open_again() {
+        let mut looked = Looked::default();
+        let mut first = variant(vec![finding("rss_growth", Outcome::Stable, 1.0)]);
+        assert_eq!(looked.take(look(1), 50, &mut first), Decision::Decided);
+        let late = Finding {
+            last_half: Some(exactly(30.0)),
+            ..finding("rss_growth", Outcome::Inconclusive, 9.0)
+        };
+        let mut second = variant(vec![late]);
+        assert_eq!(looked.take(look(2), 100, &mut second), Decision::Open);
+        assert_eq!(second.outcome, Outcome::Inconclusive);
+    }
+
+    #[test]
+    fn it_ends_at_what_nothing_makes_better() {
+        let end = |finding| Looked::default().take(look(1), 50, &mut variant(vec![finding]));
+        let failed = |metric: &str| Decision::Failed(metric.to_owned());
+        let of = |metric, outcome| end(finding(metric, outcome, 20.0));
+        assert_eq!(of("rss_growth", Outcome::Unbounded), failed("rss_growth"));
+        assert_eq!(of("live_growth", Outcome::Leak), failed("live_growth"));
+        assert_eq!(of("errors", Outcome::NoGo), failed("errors"));
+        // A percentile may fall again, and growth may stop.
+        assert_eq!(of("p99", Outcome::NoGo), Decision::Decided);
+        assert_eq!(of("rss_growth", Outcome::Growing), Decision::Open);
+    }
+
+    #[test]
+    fn what_can_not_be_seen_is_not_waited_for() {
+        let unseen = figure("live_growth", "MiB/day", None, Some(10.0));
+        let unseen = Finding {
+            outcome: Outcome::Inconclusive,
+            ..unseen
+        };
+        let mut verdict = variant(vec![unseen]);
+        assert_eq!(
+            Looked::default().take(look(1), 50, &mut verdict),
+            Decision::Decided
+        );
+        assert_eq!(verdict.outcome, Outcome::Inconclusive);
+    }
+}

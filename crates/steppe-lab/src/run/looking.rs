@@ -1,0 +1,139 @@
+//! Looks at a run that goes on until it is decided: when one is due, and whether the run is over.
+//!
+//! Looks are fixed beforehand: of one process after `epochs.count` epochs, twice as many, and so on; of
+//! several processes a variant after `epochs.runs` of them, twice as many, and so on; five at most. Leaves
+//! out what a look says (`judge::Looked`).
+
+use std::collections::BTreeMap;
+
+use crate::judge::{Decision, Looked};
+use crate::limits::LOOKS_MAX;
+use crate::record::VariantVerdict;
+use crate::scenario::SoakPlan;
+use crate::stats::Look;
+
+/// After what a look is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// So many steps of the one process.
+    Steps(usize),
+    /// So many processes of a variant.
+    Runs(u32),
+}
+
+impl Due {
+    pub(super) fn of(plan: &SoakPlan) -> Self {
+        if plan.runs > 1 {
+            return Self::Runs(plan.runs);
+        }
+        Self::Steps(usize::try_from(plan.count).unwrap_or(usize::MAX))
+    }
+
+    /// Steps of a process and processes of a variant, where nothing is decided before the last look.
+    pub(super) fn most(self, plan: &SoakPlan) -> (u32, u32) {
+        match self {
+            Self::Steps(_) => (plan.count.saturating_mul(LOOKS_MAX), plan.runs),
+            Self::Runs(_) => (plan.count, plan.runs.saturating_mul(LOOKS_MAX)),
+        }
+    }
+}
+
+/// The looks at each variant.
+#[derive(Debug, Default)]
+pub(super) struct Looking {
+    by_variant: BTreeMap<String, Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    looked: Looked,
+    /// What the last look said.
+    verdict: Option<VariantVerdict>,
+    decision: Option<Decision>,
+}
+
+impl Looking {
+    /// The look that comes next, and the last one where none does.
+    pub(super) fn next(&self, variant: &str) -> Look {
+        let over = self
+            .by_variant
+            .get(variant)
+            .map_or(0, |seen| seen.looked.count());
+        Look {
+            number: (over + 1).min(LOOKS_MAX),
+            of: LOOKS_MAX,
+        }
+    }
+
+    /// Takes what `look` says of a variant after so many epochs. True: that was its last.
+    pub(super) fn take(&mut self, look: Look, epochs: u64, mut verdict: VariantVerdict) -> bool {
+        let seen = self.by_variant.entry(verdict.name.clone()).or_default();
+        seen.decision = Some(seen.looked.take(look, epochs, &mut verdict));
+        seen.verdict = Some(verdict);
+        look.is_last() || seen.decision != Some(Decision::Open)
+    }
+
+    /// Nothing of this variant is to be run any more.
+    pub(super) fn is_over(&self, variant: &str) -> bool {
+        self.by_variant.get(variant).is_some_and(|seen| {
+            seen.looked.count() >= LOOKS_MAX
+                || seen
+                    .decision
+                    .as_ref()
+                    .is_some_and(|it| *it != Decision::Open)
+        })
+    }
+
+    /// What its last look said, where nothing was measured since.
+    pub(super) fn verdict(&self, variant: &str, epochs: u64) -> Option<VariantVerdict> {
+        let verdict = self.by_variant.get(variant)?.verdict.as_ref()?;
+        let is_all = verdict
+            .looks
+            .last()
+            .is_some_and(|look| look.epochs == epochs);
+        is_all.then(|| verdict.clone())
+    }
+
+    /// Why a variant ended before its last look, for those that something broke for good.
+    pub(super) fn ended_early(&self) -> impl Iterator<Item = String> + '_ {
+        self.by_variant.iter().filter_map(|(name, seen)| {
+            let Some(Decision::Failed(metric)) = &seen.decision else {
+                return None;
+            };
+            let look = seen.verdict.as_ref()?.looks.last()?;
+            (look.number < look.of).then(|| {
+                format!(
+                    "{name} ended at look {} of {}: the limit of {metric} is broken, and nothing that follows can \
+                     make the verdict better",
+                    look.number, look.of
+                )
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(count: u32, runs: u32) -> SoakPlan {
+        SoakPlan {
+            length: std::time::Duration::from_secs(1),
+            count,
+            warmup: 1,
+            quiesce: std::time::Duration::from_millis(100),
+            runs,
+            until: crate::scenario::Until::Decided,
+        }
+    }
+
+    #[test]
+    fn one_process_goes_on_and_of_many_there_are_more() {
+        let one = plan(60, 1);
+        assert_eq!(Due::of(&one), Due::Steps(60));
+        assert_eq!(Due::of(&one).most(&one), (300, 1));
+        let five = plan(60, 5);
+        assert_eq!(Due::of(&five), Due::Runs(5));
+        assert_eq!(Due::of(&five).most(&five), (60, 25));
+    }
+}
