@@ -48,6 +48,21 @@ pub struct Evidence<'a> {
     pub look: Look,
 }
 
+/// What memory at rest may grow by, in MiB a day; `None`: the length of a step is not known yet.
+pub fn allowed_at_rest(budget: &Budget, kind: RunKind, epochs: &[Epoch]) -> Option<f64> {
+    series::Memory::AtRest
+        .allowed(budget, kind)
+        .mib_per_day(mean_step_ms(epochs)?)
+}
+
+/// Milliseconds from the start of one epoch of a process to that of the next, on average.
+pub fn mean_step_ms(epochs: &[Epoch]) -> Option<f64> {
+    let (first, last) = (epochs.first()?, epochs.last()?);
+    let elapsed = last.start_ms.checked_sub(first.start_ms)?;
+    let steps = u64::try_from(epochs.len() - 1).ok()?;
+    (elapsed > 0).then(|| float(elapsed) / float(steps))
+}
+
 /// Judges each variant against the budget.
 pub fn variants(
     evidence: Evidence<'_>,

@@ -376,3 +376,9 @@ pub const PROFILE_LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Places that a note on growth names, and sites of a profile of each kind.
 pub const PLACES_TOLD: usize = 10;
+
+/// Epochs that a slope is told of while a run goes on: fewer say nothing.
+pub const DASHBOARD_EPOCHS_MIN: usize = 8;
+
+/// Characters of the course of memory while a run goes on: it fits a line of 80 columns with its figures.
+pub const DASHBOARD_BARS: usize = 24;

@@ -5,6 +5,7 @@
 
 mod collect;
 mod control;
+mod dashboard;
 mod data_quality;
 mod environment;
 mod growth_places;
@@ -28,8 +29,9 @@ use std::sync::atomic::AtomicBool;
 use crate::record::{FolderError, RunKind, Verdict};
 use crate::scenario::Scenario;
 
+pub use dashboard::Dashboard;
 pub use missing::{Missing, missing};
-pub use progress::{Bar, Lines, Progress, Silent};
+pub use progress::{Lines, Progress, Silent, SoFar};
 
 /// What to run, and where to.
 #[derive(Clone, Copy)]

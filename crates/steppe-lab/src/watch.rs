@@ -8,7 +8,7 @@
 mod history;
 mod lines;
 mod screen;
-mod units;
+pub(crate) mod units;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;

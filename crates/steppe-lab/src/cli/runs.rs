@@ -15,7 +15,7 @@ use super::{USAGE_EXIT, failed, is_colored, say};
 use crate::load::check;
 use crate::record::{Folder, FolderError, Outcome, RunKind, Verdict};
 use crate::report::{self, Colors};
-use crate::run::{Bar, Lines, Progress, RunError, RunRequest, Silent, run as run_scenario};
+use crate::run::{Dashboard, Lines, Progress, RunError, RunRequest, Silent, run as run_scenario};
 use crate::scenario::Scenario;
 
 #[derive(Debug, Args)]
@@ -198,7 +198,7 @@ fn progress(is_quiet: bool) -> Box<dyn Progress> {
     if is_quiet {
         Box::new(Silent)
     } else if is_colored(&io::stderr()) {
-        Box::<Bar>::default()
+        Box::<Dashboard>::default()
     } else {
         Box::<Lines>::default()
     }

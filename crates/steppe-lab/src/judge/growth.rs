@@ -429,6 +429,7 @@ fn were(collections: u32) -> String {
 /// Hours or days, whatever is easier to picture.
 pub(super) fn time(hours: f64) -> String {
     match hours {
+        few if few <= 1.0 / 60.0 => "a minute".to_owned(),
         few if few < 1.0 => format!("{} minutes", number(few * 60.0)),
         few if few < 72.0 => format!("{} hours", number(few)),
         many => format!("{} days", number(many / HOURS_A_DAY)),

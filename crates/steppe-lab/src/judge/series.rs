@@ -62,6 +62,17 @@ pub(super) enum Allowed {
     Open,
 }
 
+impl Allowed {
+    /// In MiB a day, where a step takes so many milliseconds; `None`: nothing is said.
+    pub(super) fn mib_per_day(self, step_ms: f64) -> Option<f64> {
+        match self {
+            Self::MibPerDay(mib) => Some(mib),
+            Self::KibPerStep(kib) => Some(kib / 1024.0 * DAY_MS / step_ms),
+            Self::Open => None,
+        }
+    }
+}
+
 impl Memory {
     /// Whether a garbage collector gives some of it back.
     pub(super) fn is_collected(self) -> bool {
@@ -299,3 +310,5 @@ fn operations_per_s(epoch: &Epoch) -> Option<f64> {
 const CGROUP: &str = "what the control group holds beside its processes (files in tmpfs, memfds, \
                       socket buffers, kernel memory)";
 const TASKS: &str = "the system's limit on tasks";
+
+const DAY_MS: f64 = 86_400_000.0;

@@ -4,14 +4,27 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::record::Epoch;
 
 /// Who is told. Calls come several times a second.
 pub trait Progress {
     /// `done` of `total` points (a point may be half done), and what is under way.
     fn at(&self, done: f64, total: u64, what: &str);
+    /// Another epoch is over.
+    fn epoch(&self, _: &SoFar<'_>) {}
     /// Nothing more comes.
     fn end(&self);
+}
+
+/// What is known of a process while it is soaked.
+#[derive(Debug, Clone, Copy)]
+pub struct SoFar<'a> {
+    /// Its epochs, warm-up included; at least one.
+    pub epochs: &'a [Epoch],
+    /// What memory at rest may grow by, in MiB a day.
+    pub allowed_mib_per_day: Option<f64>,
+    /// Operations that may fail; `None`: no limit is set.
+    pub errors_max: Option<u64>,
 }
 
 /// Tells nobody.
@@ -21,33 +34,6 @@ pub struct Silent;
 impl Progress for Silent {
     fn at(&self, _: f64, _: u64, _: &str) {}
     fn end(&self) {}
-}
-
-/// A bar with the time that is left, on a terminal.
-#[derive(Debug)]
-pub struct Bar(ProgressBar);
-
-impl Default for Bar {
-    fn default() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let template = "{elapsed_precise} {wide_bar:.green} {percent:>3} %, {eta} left  {msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        Self(bar)
-    }
-}
-
-impl Progress for Bar {
-    fn at(&self, done: f64, total: u64, what: &str) {
-        self.0.set_length(total * FINE);
-        self.0.set_position(fine(done));
-        self.0.set_message(what.to_owned());
-    }
-
-    fn end(&self) {
-        self.0.finish_and_clear();
-    }
 }
 
 /// A line now and then, where there is no terminal: a CI's log.
@@ -88,10 +74,10 @@ impl Progress for Lines {
     clippy::cast_sign_loss,
     reason = "a share of a few thousand"
 )]
-fn fine(done: f64) -> u64 {
+pub(super) fn fine(done: f64) -> u64 {
     (done.max(0.0) * FINE as f64) as u64
 }
 
 /// Steps of a bar for each point.
-const FINE: u64 = 100;
+pub(super) const FINE: u64 = 100;
 const LINES_APART: Duration = Duration::from_secs(15);

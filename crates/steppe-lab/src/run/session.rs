@@ -19,8 +19,8 @@ use super::plan::{Plan, Step};
 use super::point::{self, Snapshots};
 use super::profiler::Profiler;
 use super::sampler::{Sampler, Subject};
-use super::{RunError, RunRequest, manifest};
-use crate::judge::RunLatency;
+use super::{RunError, RunRequest, SoFar, manifest};
+use crate::judge::{self, RunLatency};
 use crate::limits::RESTLESS_EPOCHS_MAX;
 use crate::load::{Burst, Driver, Interval, LoadFailure};
 use crate::record::{
@@ -588,6 +588,7 @@ impl Session<'_> {
         }
         self.folder.write_epoch(&epoch)?;
         self.epochs.push(epoch);
+        self.tell_so_far();
         Ok(())
     }
 
@@ -620,6 +621,22 @@ impl Session<'_> {
             run.ended = Some(ended.unwrap_or_else(|status| status));
         }
         written
+    }
+
+    /// The process that is measured now has another epoch.
+    fn tell_so_far(&self) {
+        let Some(last) = self.epochs.last() else {
+            return;
+        };
+        let is_its = |epoch: &Epoch| (&epoch.variant, epoch.run) == (&last.variant, last.run);
+        let before = self.epochs.iter().rposition(|epoch| !is_its(epoch));
+        let epochs = &self.epochs[before.map_or(0, |at| at + 1)..];
+        let budget = &self.request.scenario.budget;
+        self.request.progress.epoch(&SoFar {
+            epochs,
+            allowed_mib_per_day: judge::allowed_at_rest(budget, self.request.kind, epochs),
+            errors_max: budget.errors,
+        });
     }
 
     fn progress(&self, part: f64, what: &str) {

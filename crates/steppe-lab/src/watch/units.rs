@@ -1,7 +1,7 @@
 //! Figures as people read them; `-` for what can't be seen.
 
 /// `10.4 MiB`.
-pub(super) fn bytes(value: Option<u64>) -> String {
+pub(crate) fn bytes(value: Option<u64>) -> String {
     let Some(value) = value else {
         return UNSEEN.to_owned();
     };
@@ -22,12 +22,12 @@ pub(super) fn bytes(value: Option<u64>) -> String {
 }
 
 /// `12`.
-pub(super) fn count(value: Option<u64>) -> String {
+pub(crate) fn count(value: Option<u64>) -> String {
     value.map_or_else(|| UNSEEN.to_owned(), |value| value.to_string())
 }
 
 /// `85.2k`.
-pub(super) fn rate(value: Option<f64>) -> String {
+pub(crate) fn rate(value: Option<f64>) -> String {
     match value {
         None => UNSEEN.to_owned(),
         Some(value) if value >= 1e6 => format!("{:.1}M", value / 1e6),
@@ -37,7 +37,7 @@ pub(super) fn rate(value: Option<f64>) -> String {
 }
 
 /// `3.1 %`.
-pub(super) fn percent(share: Option<f64>) -> String {
+pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(
         || UNSEEN.to_owned(),
         |share| format!("{:.1} %", share * 100.0),
@@ -45,7 +45,7 @@ pub(super) fn percent(share: Option<f64>) -> String {
 }
 
 /// `+3.1 KiB/min`.
-pub(super) fn slope(kib_per_min: Option<f64>) -> String {
+pub(crate) fn slope(kib_per_min: Option<f64>) -> String {
     match kib_per_min {
         None => UNSEEN.to_owned(),
         // No minus before a zero.
@@ -58,7 +58,7 @@ pub(super) fn slope(kib_per_min: Option<f64>) -> String {
     clippy::cast_precision_loss,
     reason = "figures for a chart: 2^53 bytes are enough"
 )]
-pub(super) fn as_f64(value: u64) -> f64 {
+pub(crate) fn as_f64(value: u64) -> f64 {
     value as f64
 }
 

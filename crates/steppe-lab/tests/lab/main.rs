@@ -2,6 +2,7 @@
 
 mod action;
 mod compare;
+mod dashboard;
 mod decided;
 mod ends;
 mod harness;
