@@ -18,7 +18,7 @@ mod teeth;
 mod theil_sen;
 
 pub use drift::{Drift, Hypothesis, Shape, auto_warmup, judge_drift, judge_memory};
-pub use holm::holm;
+pub use holm::{Alarm, holm};
 pub use looks::Look;
 pub use pairs::{Comparison, GateInput, detectable_ratio, judge_pairs, noise};
 pub use shape::Stairs;

@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use steppe_lab::record::Outcome;
 use steppe_lab::stats::{
-    ALPHA, Drift, GateInput, Hypothesis, Look, Shape, auto_warmup, detectable_ratio, holm,
+    ALPHA, Alarm, Drift, GateInput, Hypothesis, Look, Shape, auto_warmup, detectable_ratio, holm,
     judge_drift, judge_memory, judge_pairs, noise,
 };
 
@@ -447,8 +447,14 @@ fn alarms(drifts: &[Drift], alpha: f64) -> Vec<usize> {
     let alarms: Vec<usize> = (0..drifts.len())
         .filter(|index| drifts[*index].outcome == Outcome::Unbounded)
         .collect();
-    let p_values: Vec<f64> = alarms.iter().map(|at| drifts[*at].over_budget_p).collect();
-    let count = holm(&p_values, drifts.len(), alpha);
+    // The first stands for memory at rest, which has half of the level.
+    let others = f64::from(u32::try_from(drifts.len() - 1).expect("twenty"));
+    let weighed = |at: &usize| Alarm {
+        p_value: drifts[*at].over_budget_p,
+        weight: if *at == 0 { others } else { 1.0 },
+    };
+    let weighed: Vec<Alarm> = alarms.iter().map(weighed).collect();
+    let count = holm(&weighed, 2.0 * others, alpha);
     alarms
         .into_iter()
         .zip(count)

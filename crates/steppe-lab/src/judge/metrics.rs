@@ -12,7 +12,7 @@ use super::{Measured, figure, float};
 use crate::limits::{COUNT_DRIFT_FLOOR, METRIC_BYTES_FLOOR, MISSING_SHARE_MAX};
 use crate::record::{Epoch, Finding, Interval, MetricKind, MetricTable, Outcome, SeriesColumn};
 use crate::scenario::{Budget, METRIC_DRIFT};
-use crate::stats::{ALPHA, holm, judge_drift, judge_memory};
+use crate::stats::{ALPHA, Alarm, holm, judge_drift, judge_memory};
 
 /// What came of them, of one variant.
 #[derive(Debug, Default)]
@@ -67,8 +67,9 @@ pub fn metrics(
             (_, false) => {}
         }
     }
-    let p_values: Vec<f64> = alarms.iter().filter_map(|alarm| alarm.p_value).collect();
-    let counts = holm(&p_values, all.judged, ALPHA);
+    let p_values = alarms.iter().filter_map(|alarm| alarm.p_value);
+    let equals: Vec<Alarm> = p_values.map(Alarm::of_equals).collect();
+    let counts = holm(&equals, float(all.judged as u64), ALPHA);
     for (mut alarm, counts) in alarms.into_iter().zip(counts) {
         if !counts {
             alarm.outcome = Outcome::Inconclusive;
