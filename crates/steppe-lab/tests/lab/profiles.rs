@@ -89,11 +89,12 @@ fn node_names_the_function_that_leaks() {
     let (file, line) = example("node-leak.js", "function remember(");
     let (verdict, _) = soak("node", &["node", &file], "{ runtime = \"node\" }");
     let sites = growing(&verdict, "heap");
-    let (site, bytes, count) = &sites[0];
-    assert!(
-        site.starts_with("remember (") && site.ends_with(&format!("node-leak.js:{line})")),
-        "{sites:?}"
-    );
+    // A sampled profile: some hundred samples, and what is alive of the last requests is in it as well.
+    let mut first = sites.iter().take(3);
+    let remember = first.find(|(site, _, _)| {
+        site.starts_with("remember (") && site.ends_with(&format!("node-leak.js:{line})"))
+    });
+    let (_, bytes, count) = remember.unwrap_or_else(|| panic!("{sites:?}"));
     assert!(
         bytes.is_some_and(|bytes| bytes > 50_000) && count.is_none(),
         "{sites:?}"
