@@ -5,8 +5,11 @@
 # verdict on as outputs, and turns it into success or failure.
 set -euo pipefail
 
+# Tells the text $1 as a workflow command does: on one line.
 fail() {
-  echo "::error title=steppe-lab::$1"
+  local text=${1//%/%25}
+  text=${text//$'\r'/%0D}
+  echo "::error title=steppe-lab::${text//$'\n'/%0A}"
   exit 2
 }
 
@@ -19,6 +22,16 @@ quote() {
   printf -v "$1" '"%s"' "${text//\"/\\\"}"
 }
 
+# Sets the variable $1 to the command $2, as TOML writes what a shell is to do.
+command_of() {
+  local text=$2
+  [[ $text != *[\;\&\|\<\>]* ]] ||
+    fail "the input $1 is more than one command: put it into a script that ends with exec"
+  # The shell becomes the server, so that the server is the target and gets the signal at its end;
+  # env takes assignments that stand before it.
+  quote "$1" "${text:+exec env $text}"
+}
+
 # Sets the variable $1 to the number $2.
 number() {
   [[ $2 =~ ^[0-9]+(\.[0-9]+)?$ ]] || fail "$1 is not a number: $2"
@@ -28,9 +41,8 @@ number() {
 # Not in a subshell: a wrong input ends the script.
 write_scenario() {
   local base head url connections rate pairs warmup length metric limit
-  # The shell becomes the server, so that the server is the target and gets the signal at its end.
-  quote base "${LAB_BASE:+exec $LAB_BASE}"
-  quote head "${LAB_HEAD:+exec $LAB_HEAD}"
+  command_of base "${LAB_BASE:-}"
+  command_of head "${LAB_HEAD:-}"
   quote url "${LAB_URL:-}"
   number connections "${LAB_CONNECTIONS:-8}"
   number rate "${LAB_RATE:-200}"
@@ -75,9 +87,12 @@ case $fail_on in
 esac
 
 output=${LAB_OUTPUT:-steppe-lab}
+[[ $output != *[[:cntrl:]]* ]] || fail "the input output has a line break or a control character in it"
+[[ ! -e $output/verdict.json ]] || fail "$output has a run in it already: name another folder"
 scenario=${LAB_SCENARIO:-}
 if [[ -z $scenario ]]; then
   scenario=$(mktemp "${RUNNER_TEMP:-/tmp}/steppe-lab-XXXXXX")
+  trap 'rm -f "$scenario"' EXIT
   write_scenario "$scenario"
 fi
 
@@ -98,7 +113,7 @@ fi
 case $fail_on:$code in
   *:0) exit 0 ;;
   *:2) fail "wrong inputs or a wrong scenario; see above" ;;
-  never:* | no-go:3)
+  never:[1345] | no-go:3)
     echo "::warning title=steppe-lab::$word, exit code $code"
     exit 0
     ;;

@@ -31,12 +31,12 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_change_that_computes_half_as_much_again_fails_the_job_and_is_in_its_summary() {
+fn a_change_that_computes_far_more_fails_the_job_and_is_in_its_summary() {
     let _alone = alone();
     let lab = Lab::new("action");
     let (program, port) = (program("steady"), free_port());
     let server = |work| format!("{program} 127.0.0.1:{port} {work}");
-    let (base, head) = (server(200_000), server(300_000));
+    let (base, head) = (server(50_000), server(400_000));
     let url = format!("http://127.0.0.1:{port}/");
     let inputs = [
         ("LAB_BASE", base.as_str()),
@@ -88,11 +88,39 @@ fn wrong_inputs_are_told_and_nothing_is_run() {
     told(("LAB_BASE", "a\nb"), "the input base has a line break");
     told(("LAB_HEAD", ""), "the input head is missing");
     told(
+        ("LAB_BASE", "cd x && y"),
+        "the input base is more than one command",
+    );
+    told(
+        ("LAB_OUTPUT", "x\nword=GO"),
+        "the input output has a line break",
+    );
+    told(
         ("LAB_FAIL_ON", "sometimes"),
         "fail-on is no-go, inconclusive or never",
     );
     told(("LAB_METRIC", "beauty"), "unknown `metric`");
     told(("LAB_PAIRS", "3"), "`ab.pairs` is out of bounds");
+}
+
+/// `never` is about verdicts: where there is none, the job fails.
+#[test]
+fn a_lab_that_is_missing_is_no_success() {
+    let lab = Lab::new("action-missing");
+    let inputs = [
+        ("LAB_BASE", "PORT=1 true"),
+        ("LAB_HEAD", "true"),
+        ("LAB_URL", "http://127.0.0.1:1/"),
+        ("LAB_FAIL_ON", "never"),
+        ("STEPPE_LAB", "/none/such"),
+    ];
+    let output = compare(&lab, &inputs);
+    assert_eq!(output.status.code(), Some(127), "{}", said(&output));
+    let left = fs::read_dir(&lab.folder).expect("its folder").flatten();
+    let names: Vec<String> = left
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(names, ["output"], "the scenario is removed");
 }
 
 /// Every input reaches the script, and the script reads nothing else.
