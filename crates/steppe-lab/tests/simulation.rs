@@ -490,35 +490,46 @@ fn twenty_until_decided(first: Truth, processes: u32, seed: u64) -> Run {
         false => (processes * LOOKS, FIRST_LOOK, warmup),
     };
     let series = series_of_twenty(first, plan, seed);
-    let mut stable = [false; 20];
+    // The look that found it STABLE.
+    let mut stable: [Option<u32>; 20] = [None; 20];
     for number in 1..=LOOKS {
         let alpha = Look { number, of: LOOKS }.level(ALPHA);
-        let hypothesis = Hypothesis {
-            budget: BUDGET,
-            alpha,
+        let judge_at = |index: usize, alpha: f64| {
+            let hypothesis = Hypothesis {
+                budget: BUDGET,
+                alpha,
+            };
+            let runs = &series[index];
+            let seed = !seed ^ index as u64 ^ u64::from(number << 8);
+            let drift = if is_one {
+                let points = (FIRST_LOOK * number - warmup) as usize;
+                judge_drift(&[runs[0][..points].to_vec()], hypothesis, seed)
+            } else {
+                judge_drift(&runs[..(processes * number) as usize], hypothesis, seed)
+            };
+            drift.expect("long enough")
         };
-        let drifts: Vec<Drift> = series
-            .iter()
-            .zip(0_u64..)
-            .map(|(runs, index)| {
-                let seed = !seed ^ index ^ u64::from(number << 8);
-                let drift = if is_one {
-                    let points = (FIRST_LOOK * number - warmup) as usize;
-                    judge_drift(&[runs[0][..points].to_vec()], hypothesis, seed)
-                } else {
-                    judge_drift(&runs[..(processes * number) as usize], hypothesis, seed)
-                };
-                drift.expect("long enough")
-            })
-            .collect();
-        // As `judge::Looked` has it: what was decided stays so while its slopes are within the budget.
-        for (is_stable, drift) in stable.iter_mut().zip(&drifts) {
+        let drifts: Vec<Drift> = (0..20).map(|index| judge_at(index, alpha)).collect();
+        // As `judge::Looked` has it: what was decided stays so while its slopes are within the budget and
+        // it is STABLE at the level of the look that decided it.
+        for (index, drift) in drifts.iter().enumerate() {
             let is_within = drift.outcome == Outcome::Inconclusive
                 && drift.whole.estimate.max(drift.last_half.estimate) <= BUDGET;
-            *is_stable = drift.outcome == Outcome::Stable || (*is_stable && is_within);
+            let is_kept = |since: &u32| {
+                let earlier = Look {
+                    number: *since,
+                    of: LOOKS,
+                };
+                let again = || judge_at(index, earlier.level(ALPHA)).outcome;
+                is_within && again() == Outcome::Stable
+            };
+            stable[index] = match drift.outcome {
+                Outcome::Stable => stable[index].or(Some(number)),
+                _ => stable[index].filter(is_kept),
+            };
         }
         let counted = alarms(&drifts, alpha);
-        let all_stable = stable.iter().all(|is_stable| *is_stable);
+        let all_stable = stable.iter().all(Option::is_some);
         if all_stable || !counted.is_empty() || number == LOOKS {
             return Run {
                 all_stable,

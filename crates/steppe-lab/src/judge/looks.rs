@@ -1,8 +1,9 @@
 //! Looks at a run that goes on until it is decided: what is decided stays so, and what is open goes on.
 //!
 //! Invariant: a word is never better than the last look allows. A series that was STABLE at a look stays it
-//! only while its slope, of the whole and of the last half, is within what is allowed; the level of each
-//! look is told by [`crate::stats::Look`]. Left out: when a look is due (`run`).
+//! only while all points so far are STABLE at the level of that look, and the slope of the last half is
+//! within what is allowed: nothing but the wider intervals of a later look may be the reason that it is open.
+//! The level of each look is told by [`crate::stats::Look`]. Left out: when a look is due (`run`).
 
 use std::collections::BTreeMap;
 
@@ -37,10 +38,23 @@ impl Looked {
         u32::try_from(self.outcomes.len()).unwrap_or(u32::MAX)
     }
 
-    /// Takes what a look says by itself, and makes of it what all looks say.
-    pub fn take(&mut self, look: Look, epochs: u64, verdict: &mut VariantVerdict) -> Decision {
+    /// Takes what a look says by itself, and makes of it what all looks say. `judge` says what an earlier
+    /// look would say of all that was measured until now.
+    pub fn take(
+        &mut self,
+        (look, epochs): (Look, u64),
+        verdict: &mut VariantVerdict,
+        judge: impl Fn(Look) -> Option<VariantVerdict>,
+    ) -> Decision {
+        let mut again = BTreeMap::new();
         for finding in verdict.findings.iter_mut().filter(|it| is_tested(it)) {
-            self.carry(look, finding);
+            self.carry(look, finding, |earlier, metric| {
+                let verdict = again
+                    .entry(earlier.number)
+                    .or_insert_with(|| judge(earlier));
+                let findings = &verdict.as_ref()?.findings;
+                findings.iter().find(|it| it.metric == metric).cloned()
+            });
         }
         verdict.outcome = worst(&verdict.findings);
         let open: Vec<String> = verdict
@@ -67,8 +81,13 @@ impl Looked {
         decision
     }
 
-    /// What was decided before is decided.
-    fn carry(&mut self, look: Look, finding: &mut Finding) {
+    /// What was decided before is decided, unless something else than the level of this look has opened it.
+    fn carry(
+        &mut self,
+        look: Look,
+        finding: &mut Finding,
+        mut judge: impl FnMut(Look, &str) -> Option<Finding>,
+    ) {
         if finding.outcome == Outcome::Stable {
             self.stable_since
                 .entry(finding.metric.clone())
@@ -76,12 +95,21 @@ impl Looked {
             return;
         }
         let since = self.stable_since.get(&finding.metric);
-        match since {
-            Some(since) if finding.outcome == Outcome::Inconclusive && is_within(finding) => {
-                finding.outcome = Outcome::Stable;
-                finding.notes = vec![format!("decided at look {since} of {}", look.of)];
-            }
-            _ => _ = self.stable_since.remove(&finding.metric),
+        let since =
+            since.filter(|_| finding.outcome == Outcome::Inconclusive && is_within(finding));
+        let kept = since.and_then(|since| {
+            let earlier = Look {
+                number: *since,
+                of: look.of,
+            };
+            let mut kept = judge(earlier, &finding.metric)?;
+            kept.notes
+                .push(format!("decided at look {since} of {}", look.of));
+            Some(kept).filter(|kept| kept.outcome == Outcome::Stable)
+        });
+        match kept {
+            Some(kept) => *finding = kept,
+            None => _ = self.stable_since.remove(&finding.metric),
         }
     }
 }
@@ -137,6 +165,11 @@ mod tests {
         }
     }
 
+    /// An earlier look is not to be asked.
+    fn never(look: Look) -> Option<VariantVerdict> {
+        panic!("nothing is to be judged again, as at look {}", look.number)
+    }
+
     fn finding(metric: &str, outcome: Outcome, slope: f64) -> Finding {
         Finding {
             outcome,
@@ -152,16 +185,33 @@ mod tests {
             finding("rss_growth", Outcome::Stable, 1.0),
             finding("p50_growth", Outcome::Inconclusive, 8.0),
         ]);
-        assert_eq!(looked.take(look(1), 50, &mut first), Decision::Open);
+        assert_eq!(
+            looked.take((look(1), 50), &mut first, never),
+            Decision::Open
+        );
         assert_eq!(first.looks[0].open, ["p50_growth"]);
         // What was decided is not undone by a bound that is open at another level.
         let mut second = variant(vec![
             finding("rss_growth", Outcome::Inconclusive, 2.0),
             finding("p50_growth", Outcome::Stable, 3.0),
         ]);
-        assert_eq!(looked.take(look(2), 110, &mut second), Decision::Decided);
+        let at_the_first = |earlier| {
+            assert_eq!(earlier, look(1));
+            let told = Finding {
+                notes: vec!["it is told".to_owned()],
+                ..finding("rss_growth", Outcome::Stable, 2.0)
+            };
+            Some(variant(vec![told]))
+        };
+        assert_eq!(
+            looked.take((look(2), 110), &mut second, at_the_first),
+            Decision::Decided
+        );
         assert_eq!(second.outcome, Outcome::Stable);
-        assert_eq!(second.findings[0].notes, ["decided at look 1 of 5"]);
+        assert_eq!(
+            second.findings[0].notes,
+            ["it is told", "decided at look 1 of 5"]
+        );
         let told: Vec<_> = second
             .looks
             .iter()
@@ -175,19 +225,49 @@ mod tests {
     fn what_grows_after_it_was_stable_is_open_again() {
         let mut looked = Looked::default();
         let mut first = variant(vec![finding("rss_growth", Outcome::Stable, 1.0)]);
-        assert_eq!(looked.take(look(1), 50, &mut first), Decision::Decided);
+        assert_eq!(
+            looked.take((look(1), 50), &mut first, never),
+            Decision::Decided
+        );
         let late = Finding {
             last_half: Some(exactly(30.0)),
             ..finding("rss_growth", Outcome::Inconclusive, 9.0)
         };
         let mut second = variant(vec![late]);
-        assert_eq!(looked.take(look(2), 100, &mut second), Decision::Open);
+        assert_eq!(
+            looked.take((look(2), 100), &mut second, never),
+            Decision::Open
+        );
         assert_eq!(second.outcome, Outcome::Inconclusive);
+    }
+
+    /// It has risen, could not have been seen, was withdrawn, or the machine changed.
+    #[test]
+    fn what_is_open_at_the_level_of_its_look_as_well_is_open_again() {
+        let mut looked = Looked::default();
+        let mut first = variant(vec![finding("rss_growth", Outcome::Stable, 1.0)]);
+        assert_eq!(
+            looked.take((look(1), 50), &mut first, never),
+            Decision::Decided
+        );
+        let open = Finding {
+            notes: vec!["why".to_owned()],
+            ..finding("rss_growth", Outcome::Inconclusive, 0.0)
+        };
+        let mut second = variant(vec![open.clone()]);
+        let again = |_| Some(variant(vec![open.clone()]));
+        assert_eq!(
+            looked.take((look(2), 100), &mut second, again),
+            Decision::Open
+        );
+        assert_eq!(second.findings[0].outcome, Outcome::Inconclusive);
+        assert_eq!(second.findings[0].notes, ["why"]);
     }
 
     #[test]
     fn it_ends_at_what_nothing_makes_better() {
-        let end = |finding| Looked::default().take(look(1), 50, &mut variant(vec![finding]));
+        let end =
+            |finding| Looked::default().take((look(1), 50), &mut variant(vec![finding]), never);
         let failed = |metric: &str| Decision::Failed(metric.to_owned());
         let of = |metric, outcome| end(finding(metric, outcome, 20.0));
         assert_eq!(of("rss_growth", Outcome::Unbounded), failed("rss_growth"));
@@ -207,7 +287,7 @@ mod tests {
         };
         let mut verdict = variant(vec![unseen]);
         assert_eq!(
-            Looked::default().take(look(1), 50, &mut verdict),
+            Looked::default().take((look(1), 50), &mut verdict, never),
             Decision::Decided
         );
         assert_eq!(verdict.outcome, Outcome::Inconclusive);

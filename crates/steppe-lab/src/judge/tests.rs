@@ -25,6 +25,10 @@ fn rows(run: u32, count: u32, bytes: impl Fn(u32) -> u64, live: Option<u64>) -> 
 }
 
 fn judge(epochs: &[Epoch], budget: &Budget) -> VariantVerdict {
+    judge_at(epochs, budget, Look::ONLY)
+}
+
+fn judge_at(epochs: &[Epoch], budget: &Budget, look: Look) -> VariantVerdict {
     let latency = BTreeMap::new();
     let evidence = Evidence {
         epochs,
@@ -32,7 +36,7 @@ fn judge(epochs: &[Epoch], budget: &Budget) -> VariantVerdict {
         limit_bytes: Some(1 << 30),
         live_is_whole: true,
         seed: 1,
-        look: Look::ONLY,
+        look,
     };
     let all = [Variant {
         name: "default".to_owned(),
@@ -68,6 +72,34 @@ fn flat_memory_is_stable() {
     assert_eq!(verdict.outcome, Outcome::Stable, "{verdict:#?}");
     let growth = finding(&verdict, "rss_growth");
     assert!(growth.text.contains("[single run]"), "{}", growth.text);
+}
+
+/// A median of slopes does not see one step, so both slopes stay 0.
+#[test]
+fn a_step_after_a_stable_look_is_open_again() {
+    let stepped = |epoch| (8 + if epoch < 95 { 0 } else { 100 }) * MIB;
+    let epochs = rows(0, 115, stepped, None);
+    let mut looked = Looked::default();
+    let mut take = |number, count: usize| {
+        let look = |number| Look { number, of: 5 };
+        let judged = |look| judge_at(&epochs[..count], &budget(), look);
+        let mut verdict = judged(look(number));
+        let of = (look(number), count as u64);
+        let decision = looked.take(of, &mut verdict, |earlier| Some(judged(earlier)));
+        (decision, finding(&verdict, "rss_growth").clone())
+    };
+    let (_, first) = take(1, 60);
+    assert_eq!(first.outcome, Outcome::Stable);
+    let (decision, second) = take(2, 115);
+    let slopes = [second.value, second.last_half].map(|slope| slope.unwrap().estimate);
+    assert_eq!(slopes, [0.0, 0.0]);
+    assert_eq!(decision, Decision::Open);
+    assert_eq!(second.outcome, Outcome::Inconclusive, "{second:#?}");
+    let rose = second
+        .notes
+        .iter()
+        .any(|note| note.starts_with("it rose by"));
+    assert!(rose, "{second:#?}");
 }
 
 #[test]

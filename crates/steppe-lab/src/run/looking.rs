@@ -65,10 +65,16 @@ impl Looking {
         }
     }
 
-    /// Takes what `look` says of a variant after so many epochs. True: that was its last.
-    pub(super) fn take(&mut self, look: Look, epochs: u64, mut verdict: VariantVerdict) -> bool {
+    /// Takes what `look` says of a variant after so many epochs; `judge` says what an earlier look would
+    /// say of it now. True: that was its last.
+    pub(super) fn take(
+        &mut self,
+        (look, epochs): (Look, u64),
+        mut verdict: VariantVerdict,
+        judge: impl Fn(Look) -> Option<VariantVerdict>,
+    ) -> bool {
         let seen = self.by_variant.entry(verdict.name.clone()).or_default();
-        seen.decision = Some(seen.looked.take(look, epochs, &mut verdict));
+        seen.decision = Some(seen.looked.take((look, epochs), &mut verdict, judge));
         seen.verdict = Some(verdict);
         look.is_last() || seen.decision != Some(Decision::Open)
     }

@@ -26,10 +26,14 @@ impl Session<'_> {
     pub(super) fn look(&mut self, variant: &str) -> bool {
         let look = self.looking.next(variant);
         let epochs = self.counted(variant);
-        match self.judged(variant, look) {
-            Some(verdict) => self.looking.take(look, epochs, verdict),
-            None => true,
-        }
+        let Some(verdict) = self.judged(variant, look) else {
+            return true;
+        };
+        let mut looking = std::mem::take(&mut self.looking);
+        let judge = |earlier| self.judged(variant, earlier);
+        let is_over = looking.take((look, epochs), verdict, judge);
+        self.looking = looking;
+        is_over
     }
 
     fn counted(&self, variant: &str) -> u64 {
