@@ -123,6 +123,12 @@ impl Judge<'_> {
         finding.p_value = Some(drift.over_budget_p);
         let least = drift.detectable.max(series.resolution() / span(&points));
         finding.detectable = Some(least / scale.per_step);
+        // Nobody asked for the default that a hard limit sets, and a run has to be long to see one file of it.
+        // A budget of 0 asks for nothing that can be seen.
+        let is_said = allowed > 0.0 && !scale.is_by_headroom;
+        if finding.outcome == Outcome::Stable && least > allowed && is_said {
+            finding.outcome = Outcome::Inconclusive;
+        }
         finding.per_step = Some(scale.per_step);
         finding.text = self.sentence(series, &finding);
         if let Some(text) = self.collections(series, &drift) {
@@ -291,11 +297,13 @@ impl Judge<'_> {
                 told(drift.rise)
             ));
         }
-        if drift.outcome == Outcome::Inconclusive && drift.detectable > allowed {
+        let is_open = finding.outcome == Outcome::Inconclusive;
+        let unseen = finding.detectable.filter(|least| *least > scale.limit);
+        if let Some(least) = unseen.filter(|_| is_open) {
             finding.notes.push(format!(
                 "the least growth that this run could have seen is {} {unit}, which is over what is \
                  allowed: watch it for longer",
-                told(drift.detectable)
+                number(least)
             ));
         }
         if drift.outcome == Outcome::Inconclusive && drift.shape == Shape::Line {

@@ -102,6 +102,31 @@ fn a_step_after_a_stable_look_is_open_again() {
     assert!(rose, "{second:#?}");
 }
 
+/// Memory is told in pages: less than one over the whole run is not seen.
+#[test]
+fn nothing_is_stable_under_a_budget_that_could_not_have_been_seen() {
+    let with_budget = |kib| Budget {
+        per_epoch: GrowthBudget {
+            rss_kib: Some(kib),
+            ..budget().per_epoch
+        },
+        ..budget()
+    };
+    // A page over 54 steps is 76 bytes a step.
+    let verdict = judge(&rows(0, 60, |_| 8 * MIB, None), &with_budget(0.07));
+    let growth = finding(&verdict, "rss_growth");
+    assert_eq!(growth.outcome, Outcome::Inconclusive, "{growth:#?}");
+    let said = "the least growth that this run could have seen is ";
+    assert!(
+        growth.notes.iter().any(|note| note.starts_with(said)),
+        "{growth:#?}"
+    );
+    for kib in [0.0, 0.08] {
+        let verdict = judge(&rows(0, 60, |_| 8 * MIB, None), &with_budget(kib));
+        assert_eq!(finding(&verdict, "rss_growth").outcome, Outcome::Stable);
+    }
+}
+
 #[test]
 fn a_leak_is_named_with_its_bytes_an_operation() {
     let leaking = |epoch| 8 * MIB + u64::from(epoch) * 500_000;
