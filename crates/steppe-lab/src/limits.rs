@@ -57,6 +57,8 @@ pub const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// How long an answer of a target's metrics may take.
 pub const METRICS_PATIENCE: Duration = Duration::from_secs(2);
+/// Series that a run's note names as clocks; of more only the number is told.
+pub const METRIC_CLOCKS_SHOWN: usize = 5;
 /// Series of a target's metrics: some exporters have thousands, and each is kept for every epoch.
 pub const METRIC_SERIES_MAX: usize = 1_000;
 /// Values of them in a run, some 80 bytes each: 40 MB. Long runs keep fewer series.

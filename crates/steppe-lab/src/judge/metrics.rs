@@ -3,8 +3,9 @@
 //! A target has hundreds of them, and the lab knows what few of them mean. So they are a family of their
 //! own (Holm's correction is over all of them, and takes nothing from what the lab measures itself); a
 //! gauge can alarm, and nothing else: only where the scenario names it does it have to be STABLE. A
-//! counter is judged by its rate, and only where it is named. Gauges that are clocks, and those of the
-//! machine (`node_…`), are not judged.
+//! counter is judged by its rate, and only where it is named; one that is named and not seen is
+//! INCONCLUSIVE. Gauges that are clocks by name and by rate, and those of the machine (`node_…`), are
+//! not judged.
 
 use super::growth::{level, span};
 use super::kept::number;
@@ -23,6 +24,8 @@ pub struct MetricFindings {
     pub judged: usize,
     /// Series that were seen and not judged.
     pub measured: usize,
+    /// Those of them that were taken for clocks, which the scenario does not name.
+    pub clocks: Vec<String>,
 }
 
 /// Judges a variant's series.
@@ -38,14 +41,18 @@ pub fn metrics(
     let mut alarms: Vec<Finding> = Vec::new();
     for (series, column) in table.series() {
         let asked = asked(budget, series);
-        let is_off = asked == Some(None);
         let share = asked.flatten();
         let points = points(&measured, column, variant);
-        let is_judged =
-            share.is_some() || (!is_off && is_resource(series, column, &measured, variant));
+        let can_be_judged = asked.is_none() && is_resource(series, column);
+        let is_clock = can_be_judged && is_clock(series, column, &measured, variant);
+        if is_clock {
+            all.clocks.push(series.to_owned());
+        }
+        let is_judged = share.is_some() || (can_be_judged && !is_clock);
         let Some(scale) = Scale::of(series, column, &points, &measured).filter(|_| is_judged)
         else {
             all.measured += 1;
+            all.findings.extend(share.map(|_| unseen(series, &points)));
             continue;
         };
         all.judged += 1;
@@ -58,6 +65,7 @@ pub fn metrics(
             continue;
         }
         let Some(finding) = finding(series, &scale, &points, allowed, seed) else {
+            all.findings.extend(share.map(|_| unseen(series, &points)));
             continue;
         };
         match (finding.outcome, share.is_some()) {
@@ -65,6 +73,18 @@ pub fn metrics(
             (_, true) => all.findings.push(finding),
             (Outcome::Stable, _) if is_known => all.findings.push(finding),
             (_, false) => {}
+        }
+    }
+    let named = budget.metrics.iter().filter(|(_, share)| share.is_some());
+    for (name, _) in named {
+        let is_it = |series: &str| series == name || family(series) == name;
+        if !table.series().any(|(series, _)| is_it(series)) {
+            let none: Vec<Vec<f64>> = measured
+                .runs
+                .values()
+                .map(|run| vec![f64::NAN; run.len()])
+                .collect();
+            all.findings.push(unseen(name, &none));
         }
     }
     let p_values = alarms.iter().filter_map(|alarm| alarm.p_value);
@@ -96,19 +116,18 @@ fn family(series: &str) -> &str {
     series.split('{').next().unwrap_or(series)
 }
 
-/// A gauge of the target's own that can be a resource.
-fn is_resource(
-    series: &str,
-    column: &SeriesColumn,
-    measured: &Measured<'_>,
-    variant: &str,
-) -> bool {
-    let is_machine = series.starts_with("node_");
-    column.kind == MetricKind::Gauge && !is_machine && !is_clock(column, measured, variant)
+/// A gauge of the target's own.
+fn is_resource(series: &str, column: &SeriesColumn) -> bool {
+    column.kind == MetricKind::Gauge && !series.starts_with("node_")
 }
 
-/// It goes with time, as uptimes and timestamps do, in any unit from seconds to nanoseconds.
-fn is_clock(column: &SeriesColumn, measured: &Measured<'_>, variant: &str) -> bool {
+/// It is called like a time and goes with it, as uptimes and timestamps do, in any unit from seconds to
+/// nanoseconds. The rate alone says nothing: a leak of one a request, at 1,000 requests a second, has it
+/// too.
+fn is_clock(series: &str, column: &SeriesColumn, measured: &Measured<'_>, variant: &str) -> bool {
+    if !is_called_like_a_time(family(series)) {
+        return false;
+    }
     let rate = measured.runs.iter().find_map(|(run, epochs)| {
         let (first, last) = (epochs.first()?, epochs.last()?);
         let (from_ms, from) = column.at(variant, *run, first.epoch)?;
@@ -118,6 +137,14 @@ fn is_clock(column: &SeriesColumn, measured: &Measured<'_>, variant: &str) -> bo
     });
     let near = |unit: f64| rate.is_some_and(|rate| (rate / unit - 1.0).abs() < CLOCK_SHARE);
     [1.0, 1e3, 1e6, 1e9].into_iter().any(near)
+}
+
+fn is_called_like_a_time(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let has_word = |word: &str| name.split(['_', ':']).any(|it| it == word);
+    ["timestamp", "uptime"].iter().any(|it| name.contains(it))
+        || name.ends_with("seconds")
+        || has_word("time")
 }
 
 /// One series a run, with a gap where it was not told.
@@ -238,6 +265,20 @@ fn finding(
     Some(finding)
 }
 
+/// Of a series that the scenario names, and that there are too few points of to judge it.
+fn unseen(series: &str, points: &[Vec<f64>]) -> Finding {
+    let epochs: usize = points.iter().map(Vec::len).sum();
+    let seen = points.iter().flatten().filter(|it| it.is_finite()).count();
+    let mut finding = figure(&format!("{series}_growth"), "an hour", None, None);
+    finding.outcome = Outcome::Inconclusive;
+    finding.text = format!(
+        "growth of the target's {series} could not be judged: it was seen in {seen} of {epochs} epochs"
+    );
+    let help = "is it spelled as in metrics.csv, and does the target tell it from its start?";
+    finding.notes.push(help.to_owned());
+    finding
+}
+
 /// From the least to the most of all points.
 fn spread(points: &[Vec<f64>]) -> f64 {
     let seen = || {
@@ -264,3 +305,94 @@ const KNOWN: [(&str, &str); 7] = [
 const CLOCK_SHARE: f64 = 0.02;
 const MIB: f64 = 1_048_576.0;
 const HOURS_A_DAY: f64 = 24.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Reading;
+
+    const EPOCHS: u32 = 40;
+
+    /// What comes of gauges that begin at 1,000,000 and rise by so much in each epoch of a second.
+    fn judged(gauges: &[(&str, f64)], named: &[&str]) -> MetricFindings {
+        let epoch = |number: u32| Epoch {
+            variant: "it".to_owned(),
+            epoch: number,
+            start_ms: u64::from(number) * 1_000,
+            ..Epoch::default()
+        };
+        let epochs: Vec<Epoch> = (0..EPOCHS).map(epoch).collect();
+        let mut table = MetricTable::default();
+        for epoch in &epochs {
+            let reading = |(series, rate): &(&str, f64)| Reading {
+                series: (*series).to_owned(),
+                kind: MetricKind::Gauge,
+                value: 1e6 + rate * f64::from(epoch.epoch),
+            };
+            let read: Vec<Reading> = gauges.iter().map(reading).collect();
+            let key = (epoch.variant.as_str(), epoch.run, epoch.epoch);
+            table.take(key, epoch.start_ms, &read, 100);
+        }
+        let share = |name: &&str| ((*name).to_owned(), Some(METRIC_DRIFT));
+        let budget = Budget {
+            metrics: named.iter().map(share).collect(),
+            ..Budget::default()
+        };
+        metrics(&table, &epochs, "it", &budget, 1)
+    }
+
+    fn words(found: &MetricFindings) -> Vec<(&str, Outcome)> {
+        let findings = found.findings.iter();
+        findings
+            .map(|it| (it.metric.as_str(), it.outcome))
+            .collect()
+    }
+
+    #[test]
+    fn a_leak_as_fast_as_a_clock_is_judged() {
+        // At these rates a million doubles within the run.
+        let found = judged(&[("sessions", 1e6), ("go_goroutines", 1e6)], &[]);
+        let expected = [
+            ("go_goroutines_growth", Outcome::Unbounded),
+            ("sessions_growth", Outcome::Unbounded),
+        ];
+        assert_eq!(words(&found), expected);
+        assert!(found.clocks.is_empty(), "{:?}", found.clocks);
+    }
+
+    #[test]
+    fn a_clock_is_told_by_its_name_and_its_rate() {
+        let clocks = [
+            ("app_uptime_us{of=\"x\"}", 1e6),
+            ("last_seen_timestamp_ms", 1e3),
+            ("time_now", 1e9),
+        ];
+        let found = judged(&clocks, &[]);
+        assert_eq!(found.clocks, clocks.map(|it| it.0));
+        assert_eq!((found.judged, found.findings.len()), (0, 0));
+        // Named like a time, at the rate of none; named by the scenario.
+        let found = judged(
+            &[("oldest_wait_seconds", 3e5), ("time_now", 1e6)],
+            &["time_now"],
+        );
+        assert_eq!((found.judged, found.clocks.len()), (2, 0));
+        assert_eq!(found.findings.len(), 2, "{:?}", words(&found));
+        let known = KNOWN.iter().filter(|it| is_called_like_a_time(it.0));
+        assert_eq!(known.count(), 0);
+    }
+
+    #[test]
+    fn a_series_that_is_named_and_not_seen_is_inconclusive() {
+        let found = judged(&[("pool{of=\"a\"}", 0.0)], &["pool", "sesions"]);
+        let expected = [
+            ("pool{of=\"a\"}_growth", Outcome::Stable),
+            ("sesions_growth", Outcome::Inconclusive),
+        ];
+        assert_eq!(words(&found), expected);
+        let text = &found.findings[1].text;
+        assert!(text.ends_with("it was seen in 0 of 40 epochs"), "{text}");
+        // Nobody answered at all.
+        let found = judged(&[], &["pool"]);
+        assert_eq!(words(&found), [("pool_growth", Outcome::Inconclusive)]);
+    }
+}

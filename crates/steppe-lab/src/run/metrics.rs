@@ -1,7 +1,7 @@
 //! Reads the target's metrics in quiet moments, and says what came of them.
 
 use crate::judge;
-use crate::limits::{METRIC_SERIES_MAX, METRIC_VALUES_MAX, METRICS_PATIENCE};
+use crate::limits::{METRIC_CLOCKS_SHOWN, METRIC_SERIES_MAX, METRIC_VALUES_MAX, METRICS_PATIENCE};
 use crate::record::{Epoch, MetricRow, MetricTable, Problem, ProblemKind, VariantVerdict};
 use crate::scenario::Scenario;
 use crate::target::{Exposition, MetricClient};
@@ -63,10 +63,11 @@ impl MetricReader {
             variant.outcome = worst.map_or(variant.outcome, |worst| variant.outcome.max(worst));
             variant.findings.extend(found.findings);
             let text = format!(
-                "metrics of {} ({url}): {} gauges judged, {} series measured only{}",
+                "metrics of {} ({url}): {} gauges judged, {} series measured only{}{}",
                 variant.name,
                 found.judged,
                 found.measured,
+                clocks(&found.clocks),
                 self.left_out()
             );
             let help = "all of them, counters with their rate, are in metrics.csv; `budget.metrics` judges \
@@ -107,5 +108,31 @@ impl MetricReader {
             true => String::new(),
             false => format!("; left out: {}", parts.join(", ")),
         }
+    }
+}
+
+/// What was taken for a clock: a leak that is called like one is seen by who reads it.
+fn clocks(names: &[String]) -> String {
+    let shown = names.len().min(METRIC_CLOCKS_SHOWN);
+    let more = match names.len() - shown {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match shown {
+        0 => String::new(),
+        _ => format!("; as clocks: {}{more}", names[..shown].join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clocks;
+
+    #[test]
+    fn clocks_are_named_and_their_number_is_bounded() {
+        let names: Vec<String> = (0..7).map(|number| format!("c{number}")).collect();
+        assert_eq!(clocks(&[]), "");
+        assert_eq!(clocks(&names[..2]), "; as clocks: c0, c1");
+        assert_eq!(clocks(&names), "; as clocks: c0, c1, c2, c3, c4 and 2 more");
     }
 }
