@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::environment::{Environment, Failure, RunSpec, program};
 use super::session::{interrupted, load_failed};
-use super::{RunError, RunRequest, manifest};
+use super::{RunError, RunRequest, manifest, mask};
 use crate::judge;
 use crate::load::{Burst, Driver};
 use crate::record::{
@@ -93,6 +93,7 @@ pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict,
     request.progress.end();
     let complete = verdicts.len() == names.len();
     manifest::finish(&mut manifest, Duration::ZERO, complete);
+    mask::problems(&mut problems);
     let verdict = judge::whole(request.kind, complete, verdicts, Vec::new(), problems);
     folder.write_manifest(&manifest)?;
     folder.write_verdict(&verdict)?;

@@ -23,7 +23,11 @@ pub(super) fn begin(request: RunRequest<'_>, variants: &[(String, usize)]) -> Ma
     Manifest {
         format: FORMAT,
         lab_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: request.command.to_vec(),
+        command: request
+            .command
+            .iter()
+            .map(|word| mask::text(word))
+            .collect(),
         kind: request.kind,
         scenario_name: request.scenario.name.clone(),
         scenario_path: request.path.to_string_lossy().into_owned(),

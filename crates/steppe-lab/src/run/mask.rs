@@ -1,16 +1,26 @@
 //! Takes secrets out of what a run leaves behind: reports are uploaded, and folders passed on.
 //!
-//! By name: the value of a key that is called like a secret, and what stands before the `@` of a URL.
+//! By name: the value of a key that is called like a secret, also within the query of a URL, and what
+//! stands before the `@` of a URL.
 //! Left out: a secret under an innocent name, or within an argument; `docs/lab.md` says so.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The text of a scenario without its secrets.
+use crate::record::Problem;
+
+/// The text of a scenario, a word of a command line or a message without its secrets.
 pub(super) fn text(text: &str) -> String {
-    let text = VALUE.replace_all(text, "${key}\"(hidden)\"");
-    USER.replace_all(&text, "://(hidden)@").into_owned()
+    urls(&VALUE.replace_all(text, "${key}\"(hidden)\""))
+}
+
+/// What is written of problems: their texts quote URLs, and the words of targets.
+pub(super) fn problems(problems: &mut [Problem]) {
+    for problem in problems {
+        problem.text = text(&problem.text);
+        problem.help = text(&problem.help);
+    }
 }
 
 /// The value of a variable, or a note that it is hidden.
@@ -18,7 +28,12 @@ pub(super) fn value(name: &str, value: &str) -> String {
     if NAME.is_match(name) {
         return "(hidden)".to_owned();
     }
-    USER.replace_all(value, "://(hidden)@").into_owned()
+    urls(value)
+}
+
+fn urls(text: &str) -> String {
+    let text = USER.replace_all(text, "://(hidden)@");
+    QUERY.replace_all(&text, "${key}(hidden)").into_owned()
 }
 
 fn pattern(text: &str) -> Regex {
@@ -32,11 +47,16 @@ static VALUE: LazyLock<Regex> = LazyLock::new(|| {
     let key = format!(r#"(?P<key>["']?[\w.-]*(?:{WORDS})[\w.-]*["']?\s*=\s*)"#);
     pattern(&format!(r#"(?i){key}(?:"(?:[^"\\]|\\.)*"|'[^']*')"#))
 });
+static QUERY: LazyLock<Regex> = LazyLock::new(|| {
+    let name = format!(r#"[^=&#\s"'`]*(?:{WORDS})[^=&#\s"'`]*"#);
+    pattern(&format!(r#"(?i)(?P<key>[?&]{name}=)[^&#\s"'`)]+"#))
+});
 static USER: LazyLock<Regex> = LazyLock::new(|| pattern("://[^/@\\s\"']+@"));
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::ProblemKind;
 
     #[test]
     fn secrets_are_hidden_and_the_rest_is_not() {
@@ -54,6 +74,30 @@ mod tests {
         assert_eq!(
             value("DATABASE_URL", "pg://a:b@host/x"),
             "pg://(hidden)@host/x"
+        );
+    }
+
+    #[test]
+    fn secrets_of_queries_are_hidden_wherever_a_url_stands() {
+        let url = "http://joe:pw@h:1/m?a=1&Access_Token=t0p&b=2#f";
+        let masked = "http://(hidden)@h:1/m?a=1&Access_Token=(hidden)&b=2#f";
+        assert_eq!(text(url), masked);
+        assert_eq!(value("TARGET", url), masked);
+        assert_eq!(
+            text("`http://h/?api_key=k` has no number"),
+            "`http://h/?api_key=(hidden)` has no number"
+        );
+        assert_eq!(text("http://h/?author=joe"), "http://h/?author=joe");
+    }
+
+    #[test]
+    fn a_problem_tells_no_secret_of_its_url() {
+        let said = "metrics of it (http://joe:pw@h/m?token=t0p): status 500";
+        let mut problem = [Problem::new(ProblemKind::Note, said, "")];
+        problems(&mut problem);
+        assert_eq!(
+            problem[0].text,
+            "metrics of it (http://(hidden)@h/m?token=(hidden)): status 500"
         );
     }
 }

@@ -4,7 +4,7 @@ use super::Session;
 use crate::judge::{self, Evidence};
 use crate::record::{Epoch, Problem, ProblemKind, RunKind, VariantVerdict, Verdict};
 use crate::run::looking::Due;
-use crate::run::{RunError, manifest};
+use crate::run::{RunError, manifest, mask};
 use crate::stats::Look;
 
 impl Session<'_> {
@@ -121,6 +121,7 @@ impl Session<'_> {
             self.profiles.tell(variant);
         }
         manifest::finish(&mut self.manifest, self.sampler_cpu, complete);
+        mask::problems(&mut self.problems);
         let verdict = judge::whole(kind, complete, variants, comparisons, self.problems);
         self.folder
             .write_manifest(&self.manifest)
