@@ -454,6 +454,73 @@ fn known_keys() -> std::collections::BTreeSet<String> {
     known
 }
 
+/// What is said of a target with these lines, which is nothing where they are right.
+fn said_of(target: &str) -> String {
+    let text = format!("[target]\n{target}\n");
+    let read = Scenario::parse(Path::new("it.toml"), &text);
+    read.err()
+        .map_or_else(String::new, |error| error.to_string())
+}
+
+#[test]
+fn metrics_are_named_only_of_a_target_that_tells_them() {
+    let budget = "[budget]\nerrors = 0\n[budget.metrics]\npool = 0.5";
+    let said = said_of(&format!("pid = 1\n{budget}"));
+    assert!(
+        said.contains("`budget.metrics` is held against `target.metrics`"),
+        "{said}"
+    );
+    let metrics = "metrics = \"http://127.0.0.1:9100/metrics\"";
+    assert_eq!(said_of(&format!("pid = 1\n{metrics}\n{budget}")), "");
+    // What is wrong is said once.
+    let said = said_of(&format!("pid = 1\nmetrics = \"h\"\n{budget}"));
+    assert!(said.contains("1 mistake\n"), "{said}");
+}
+
+#[test]
+fn a_url_has_a_host_and_a_port_that_is_one() {
+    for url in [
+        "http://",
+        "http://:80/",
+        "http:///metrics",
+        "http://h:99999/",
+        "https://h/",
+        "h:80",
+    ] {
+        for target in [
+            format!("pid = 1\nmetrics = \"{url}\""),
+            format!("pid = 1\ncollect = {{ url = \"{url}\" }}"),
+            format!("pid = 1\nlive_bytes = {{ url = \"{url}\", pointer = \"\" }}"),
+            format!("pid = 1\nprofile = {{ runtime = \"go\", url = \"{url}\" }}"),
+        ] {
+            let said = said_of(&target);
+            assert!(
+                said.contains("expected http://HOST:PORT/PATH"),
+                "{target}: {said}"
+            );
+        }
+        let said = said_of(&format!("cmd = [\"x\"]\nready = \"{url}\""));
+        assert!(said.contains("expected http://…, tcp://"), "{url}: {said}");
+    }
+    for url in [
+        "http://h",
+        "http://127.0.0.1:80/m?a=1",
+        "http://[::1]:80/",
+        "http://joe:pw@h:80/",
+    ] {
+        assert_eq!(
+            said_of(&format!("pid = 1\nmetrics = \"{url}\"")),
+            "",
+            "{url}"
+        );
+    }
+    let said = said_of("cgroup = \"\"");
+    assert!(
+        said.contains("invalid `cgroup`") && said.contains("1 mistake\n"),
+        "{said}"
+    );
+}
+
 #[test]
 fn every_key_is_documented() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab-scenarios.md");

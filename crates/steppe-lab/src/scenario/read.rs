@@ -4,7 +4,7 @@
 //! (`table.rs`). Left out: whether a command exists or a port is free, which the run finds out.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -107,7 +107,22 @@ fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
     if is_running {
         refuse_fresh_processes(&root, soak.as_ref());
     }
-    let budget = root.table("budget").map(budget).unwrap_or_default();
+    let target_read = target.as_ref().and_then(Option::as_ref);
+    // Where it could not be read, what is wrong with it has been said.
+    let is_asked = target_read.is_none_or(|target| target.metrics.is_some());
+    let budget = root.table("budget").map(|table| {
+        let span = table.span();
+        let budget = budget(table);
+        if !budget.metrics.is_empty() && !is_asked {
+            let message = "`budget.metrics` is held against `target.metrics`, which is not there";
+            let mistake = Mistake::new(span, message, "of this table");
+            root.say(
+                mistake.help("for example: target.metrics = \"http://127.0.0.1:9100/metrics\""),
+            );
+        }
+        budget
+    });
+    let budget = budget.unwrap_or_default();
     let sampling = root.table("sampling").map(sampling).unwrap_or_default();
     let seed = root
         .integer("seed", 0, u64::MAX)
@@ -155,7 +170,13 @@ fn target(table: Table<'_>) -> Option<Target> {
 /// One that the lab neither starts nor ends: no key says how.
 fn running_target(table: Table<'_>) -> Option<Target> {
     let pid = table.count("pid", 1, PID_MAX);
-    let cgroup = table.text("cgroup");
+    let cgroup = table.text("cgroup").and_then(|path| {
+        if path.value.is_empty() {
+            let expected = "expected a folder, or a name as in /proc/PID/cgroup";
+            return table.refuse("cgroup", path.span, expected);
+        }
+        Some(PathBuf::from(path.value))
+    });
     let is_one = table.has("pid") != table.has("cgroup") && !table.has("cmd");
     if !is_one {
         let message = "`target` has one of `cmd`, `pid` and `cgroup`";
@@ -165,17 +186,18 @@ fn running_target(table: Table<'_>) -> Option<Target> {
     }
     let (live_bytes, collect) = questions(&table);
     let profile = whole(table.table("profile").map(profile_of_running));
-    let metrics = metrics_url(&table);
+    let metrics = http_url(&table, "metrics");
+    let metrics = whole(table.has("metrics").then_some(metrics));
     table.end();
     let pid = pid.map(|pid| Running::Pid(pid.value));
-    let cgroup = cgroup.map(|path| Running::Cgroup(path.value.into()));
+    let cgroup = cgroup.map(Running::Cgroup);
     Some(Target {
         process: TargetProcess::Running(pid.or(cgroup).filter(|_| is_one)?),
         ready: Ready::After(Duration::ZERO),
         ready_timeout: READY_TIMEOUT,
         stop_timeout: STOP_TIMEOUT,
         live_bytes: live_bytes?,
-        metrics,
+        metrics: metrics?,
         collect: collect?,
         profile: profile?,
     })
@@ -186,14 +208,6 @@ fn questions(table: &Table<'_>) -> (Option<Option<LiveBytes>>, Option<Option<Col
     let live_bytes = table.table("live_bytes").map(live_bytes);
     let collect = table.table("collect").map(collect);
     (whole(live_bytes), whole(collect))
-}
-
-fn metrics_url(table: &Table<'_>) -> Option<String> {
-    let url = table.text("metrics")?;
-    if url.value.starts_with("http://") {
-        return Some(url.value);
-    }
-    table.refuse("metrics", url.span, "expected http://HOST:PORT/PATH")
 }
 
 /// What is left out is fine; what is wrong is not.
@@ -215,7 +229,8 @@ fn started_target(table: Table<'_>) -> Option<Target> {
     let stop_timeout = duration(&table, "stop_timeout", STOP_TIMEOUT);
     let (live_bytes, collect) = questions(&table);
     let profile = whole(table.table("profile").map(profile));
-    let metrics = metrics_url(&table);
+    let metrics = http_url(&table, "metrics");
+    let metrics = whole(table.has("metrics").then_some(metrics));
     table.end();
     Some(Target {
         process: TargetProcess::Command(command?),
@@ -223,7 +238,7 @@ fn started_target(table: Table<'_>) -> Option<Target> {
         ready_timeout,
         stop_timeout,
         live_bytes: live_bytes?,
-        metrics,
+        metrics: metrics?,
         collect: collect?,
         profile: profile?,
     })
@@ -240,7 +255,7 @@ fn profile(table: Table<'_>) -> Option<ProfileSource> {
     let runtime = table.choice("runtime", &runtimes);
     // The others have nothing to be asked by: there it is a key that is not known.
     let url = if runtime.is_none_or(|runtime| runtime == Runtime::Go) {
-        table.text("url").and_then(|url| http_url(&table, url))
+        http_url(&table, "url")
     } else {
         None
     };
@@ -283,7 +298,7 @@ enum Runtime {
 }
 
 fn collect(table: Table<'_>) -> Option<Collect> {
-    let url = table.text("url").and_then(|url| http_url(&table, url));
+    let url = http_url(&table, "url");
     let signals = [
         ("HUP", Signal::HUP),
         ("USR1", Signal::USR1),
@@ -303,15 +318,35 @@ fn collect(table: Table<'_>) -> Option<Collect> {
 }
 
 /// Of a question of the lab's own.
-fn http_url(table: &Table<'_>, url: At<String>) -> Option<String> {
-    if url.value.starts_with("http://") {
+fn http_url(table: &Table<'_>, key: &'static str) -> Option<String> {
+    let url = table.text(key)?;
+    if is_http(&url.value) {
         return Some(url.value);
     }
-    table.refuse("url", url.span, "expected http://HOST:PORT/PATH")
+    table.refuse(key, url.span, "expected http://HOST:PORT/PATH")
+}
+
+/// It has a host, and a port that is one where it has any.
+fn is_http(url: &str) -> bool {
+    let Ok(uri) = url.parse::<hyper::Uri>() else {
+        return false;
+    };
+    let Some(authority) = uri.authority() else {
+        return false;
+    };
+    let (host, address) = (authority.host(), authority.as_str());
+    let address = address
+        .rsplit_once('@')
+        .map_or(address, |(_, address)| address);
+    let has_port = address.len() > host.len();
+    uri.scheme_str() == Some("http")
+        && !host.is_empty()
+        && (!has_port || authority.port_u16().is_some())
 }
 
 fn live_bytes(table: Table<'_>) -> Option<LiveBytes> {
-    let url = table.required_text("url", "url = \"http://127.0.0.1:9900/memory\"");
+    table.require("url", "url = \"http://127.0.0.1:9900/memory\"");
+    let url = http_url(&table, "url");
     let pointer = table.required_text("pointer", "pointer = \"/allocator/live_bytes\"");
     let pointer = pointer.and_then(|pointer| {
         if pointer.value.is_empty() || pointer.value.starts_with('/') {
@@ -323,7 +358,6 @@ fn live_bytes(table: Table<'_>) -> Option<LiveBytes> {
             "a JSON pointer begins with a slash",
         )
     });
-    let url = url.and_then(|url| http_url(&table, url));
     table.end();
     Some(LiveBytes {
         url: url?,
@@ -375,7 +409,7 @@ fn command_line(table: &Table<'_>, cmd: At<Vec<String>>) -> Option<Vec<String>> 
 
 fn ready_when(table: &Table<'_>, text: &At<String>) -> Option<Ready> {
     let value = text.value.as_str();
-    if value.starts_with("http://") {
+    if is_http(value) {
         return Some(Ready::Http(value.to_owned()));
     }
     if let Some(address) = value.strip_prefix("tcp://") {
