@@ -18,7 +18,7 @@ use clap_complete::Shell;
 
 use crate::limits::WATCH_INTERVAL_MIN;
 use crate::record::{Folder, RunKind};
-use crate::report::{self, ReportError};
+use crate::report::{self, ReportError, escape};
 use crate::run::missing;
 use crate::scenario::Scenario;
 use crate::{doctor, watch};
@@ -208,7 +208,7 @@ fn check(file: &Path) -> u8 {
         Ok((scenario, _)) => {
             let missing = missing(&scenario);
             for each in &missing {
-                _ = writeln!(io::stderr(), "error: {}: {each}", file.display());
+                complain(&format!("{}: {each}", file.display()));
             }
             if !missing.is_empty() {
                 return USAGE_EXIT;
@@ -221,23 +221,28 @@ fn check(file: &Path) -> u8 {
 }
 
 fn summary(scenario: &Scenario) -> String {
+    let is_started = scenario.target.command().is_some();
     let plans = [
         (scenario.soak.is_some(), "soak"),
         (scenario.cycle.is_some(), "cycle"),
         (scenario.ab.is_some(), "ab"),
-        (true, "calibrate"),
-        (true, "leaks"),
+        (is_started, "calibrate"),
+        (is_started, "leaks"),
     ];
     let plans = plans
         .iter()
         .filter(|(is_there, _)| *is_there)
-        .map(|(_, name)| *name);
+        .map(|(_, name)| *name)
+        .collect::<Vec<_>>();
+    let plans = match plans.as_slice() {
+        [] => "nothing, until it has [epochs]".to_owned(),
+        plans => plans.join(", "),
+    };
     format!(
-        "{}: {} load(s), {} variant(s); for {}",
+        "{}: {} load(s), {} variant(s); for {plans}",
         scenario.name,
         scenario.loads.len(),
-        scenario.variants.len(),
-        plans.collect::<Vec<_>>().join(", ")
+        scenario.variants.len()
     )
 }
 
@@ -253,7 +258,7 @@ fn show(folder: &Path, html: bool, format: Format) -> u8 {
     }
     match render(folder, format) {
         Ok(text) => {
-            say(text.trim_end());
+            print(text.trim_end());
             0
         }
         Err(error) => failed(&error),
@@ -276,26 +281,37 @@ fn explain(folder: &Path, metric: &str) -> u8 {
     };
     match report::explain(&run, metric) {
         Ok(text) => {
-            say(text.trim_end());
+            print(text.trim_end());
             0
         }
         Err(error) => failed(&error),
     }
 }
 
-/// A pipe that nobody reads any more ends the program's interest, not with a panic.
+/// Says a line, in which names of others are made harmless.
 fn say(text: &str) {
+    print(&escape::terminal(text));
+}
+
+/// Prints a report, which is escaped already. A pipe that nobody reads any more ends the program's
+/// interest, not with a panic.
+fn print(text: &str) {
     _ = writeln!(io::stdout(), "{text}");
 }
 
 /// Says what is wrong where there is no error to tell it.
 fn complain(text: &str) {
-    _ = writeln!(io::stderr(), "error: {text}");
+    _ = writeln!(io::stderr(), "{}", complaint(text));
+}
+
+/// A target's last words may have several lines.
+fn complaint(text: &str) -> String {
+    format!("error: {}", escape::terminal_lines(text))
 }
 
 /// Says an error with its causes; the exit code of a wrong call.
 fn failed(error: &dyn std::error::Error) -> u8 {
-    let mut text = format!("error: {error}");
+    let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         // Some say what their cause said, and more.
@@ -305,7 +321,7 @@ fn failed(error: &dyn std::error::Error) -> u8 {
         text.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    _ = writeln!(io::stderr(), "{text}");
+    complain(&text);
     USAGE_EXIT
 }
 
@@ -338,5 +354,57 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn an_error_is_no_command_of_a_terminal() {
+        let said = complaint("a\u{1b}[2J.toml ended:\nits \u{9b}2J words");
+        assert_eq!(said, "error: a\\u{1b}[2J.toml ended:\nits \\u{9b}2J words");
+    }
+
+    #[test]
+    fn only_what_is_for_running_targets_stands_under_their_heading() {
+        let mut command = Arguments::command();
+        let soak = command.find_subcommand_mut("soak").expect("soak");
+        let help = soak.clone().after_help("").render_help().to_string();
+        let (all, alone) = help.split_once("without a scenario:").expect("a heading");
+        let has = |text: &str, option: &str| {
+            let is_it = |line: &str| line.split_whitespace().any(|word| word == option);
+            text.lines().any(is_it)
+        };
+        for option in ["--seed", "--until", "--output", "--quiet", "--pid"] {
+            assert!(
+                has(all, option) && !has(alone, option),
+                "{option} in {help}"
+            );
+        }
+        for option in [
+            "--for",
+            "--url",
+            "--metrics",
+            "--rate",
+            "--budget",
+            "--save",
+        ] {
+            assert!(has(alone, option), "{option} in {help}");
+        }
+    }
+
+    #[test]
+    fn a_summary_names_what_a_scenario_can_be_run_with() {
+        let of =
+            |text: &str| summary(&Scenario::parse(Path::new("it.toml"), text).expect("a scenario"));
+        let running = "[target]\npid = 1\n";
+        let epochs = "[epochs]\ncount = 40\n";
+        let started = "[target]\ncmd = [\"x\"]\nready = \"after:1s\"\n[[load]]\nkind = \"http\"\n\
+            url = \"http://h/\"\n";
+        for (text, plans) in [
+            (running.to_owned(), "for nothing, until it has [epochs]"),
+            (format!("{running}{epochs}"), "for soak"),
+            (format!("{started}{epochs}"), "for soak, calibrate, leaks"),
+        ] {
+            let said = of(&text);
+            assert!(said.ends_with(&format!("; {plans}")), "{said}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! Leaves out judging: words, intervals and limits are the verdict's.
 
 mod charts;
-mod escape;
+pub(crate) mod escape;
 mod explain;
 mod figure;
 mod junit;

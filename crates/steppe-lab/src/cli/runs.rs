@@ -11,10 +11,10 @@ use clap::Args;
 use ratatui::crossterm::terminal::size;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{USAGE_EXIT, failed, is_colored, say};
+use super::{USAGE_EXIT, complain, failed, is_colored, print, say};
 use crate::load::check;
 use crate::record::{Folder, FolderError, Outcome, RunKind, Verdict};
-use crate::report::{self, Colors};
+use crate::report::{self, Colors, escape};
 use crate::run::{Dashboard, Lines, Progress, RunError, RunRequest, Silent, run as run_scenario};
 use crate::scenario::Scenario;
 
@@ -122,11 +122,7 @@ pub(super) fn judge(task: Task<'_>) -> u8 {
 /// Reads a scenario; what is wrong with it has been said when this is an error.
 pub(super) fn read(file: &Path) -> Result<(Scenario, String), u8> {
     let text = fs::read_to_string(file).map_err(|error| {
-        _ = writeln!(
-            io::stderr(),
-            "error: can't read {}: {error}",
-            file.display()
-        );
+        complain(&format!("can't read {}: {error}", file.display()));
         USAGE_EXIT
     })?;
     let scenario = Scenario::parse(file, &text).map_err(|error| {
@@ -135,12 +131,8 @@ pub(super) fn read(file: &Path) -> Result<(Scenario, String), u8> {
     })?;
     for load in &scenario.loads {
         check(load).map_err(|error| {
-            _ = writeln!(
-                io::stderr(),
-                "error: {}: load `{}`: {error}",
-                file.display(),
-                load.name
-            );
+            let (file, load) = (file.display(), &load.name);
+            complain(&format!("{file}: load `{load}`: {error}"));
             USAGE_EXIT
         })?;
     }
@@ -158,7 +150,7 @@ fn finish(folder: &Path, verdict: &Verdict) -> u8 {
                 Colors::Plain
             };
             let columns = size().map_or(COLUMNS, |(columns, _)| columns);
-            say(report::terminal(verdict, &run.manifest, columns, colors).trim_end());
+            print(report::terminal(verdict, &run.manifest, columns, colors).trim_end());
         }
         Err(error) => return failed(&error),
     }
@@ -186,7 +178,7 @@ fn hand_to_github(summary: &Path) {
             .write_all(&text)
     };
     if let Err(error) = append() {
-        let file = file.to_string_lossy();
+        let file = escape::terminal(&file.to_string_lossy());
         _ = writeln!(
             io::stderr(),
             "warning: can't append to GITHUB_STEP_SUMMARY ({file}): {error}"

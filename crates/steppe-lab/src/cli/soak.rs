@@ -45,10 +45,10 @@ pub(super) struct SoakArguments {
 
 /// What a scenario would say.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of --pid and --cgroup without a scenario")]
 struct RunningPlan {
     /// For how long
     #[arg(
+        help_heading = ALONE,
         long = "for",
         value_name = "TIME",
         default_value = "10m",
@@ -57,13 +57,14 @@ struct RunningPlan {
     )]
     length: Duration,
     /// Drive it with GET of this URL; without, whatever load it has is all there is
-    #[arg(long, value_name = "URL", conflicts_with = "file")]
+    #[arg(long, help_heading = ALONE, value_name = "URL", conflicts_with = "file")]
     url: Option<String>,
     /// Judge the gauges of its metrics as well, in Prometheus's text format
-    #[arg(long, value_name = "URL", conflicts_with = "file")]
+    #[arg(long, help_heading = ALONE, value_name = "URL", conflicts_with = "file")]
     metrics: Option<String>,
     /// Requests a second
     #[arg(
+        help_heading = ALONE,
         long,
         default_value_t = 200,
         requires = "url",
@@ -71,12 +72,15 @@ struct RunningPlan {
     )]
     rate: u32,
     /// MiB that memory at rest may grow a day [default: 512]
-    #[arg(long, value_name = "MIB", value_parser = budget, conflicts_with = "file")]
+    #[arg(long, help_heading = ALONE, value_name = "MIB", value_parser = budget, conflicts_with = "file")]
     budget: Option<f64>,
     /// Write the scenario to a file, to change it and run it with `steppe-lab soak`
-    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    #[arg(long, help_heading = ALONE, value_name = "FILE", conflicts_with = "file")]
     save: Option<PathBuf>,
 }
+
+/// A heading on the struct would be that of what follows it, too.
+const ALONE: &str = "Options of --pid and --cgroup without a scenario";
 
 pub(super) fn run(arguments: &SoakArguments) -> u8 {
     let pid = arguments.pid.map(Running::Pid);

@@ -63,7 +63,7 @@ pub(super) fn fenced(text: &str) -> String {
 }
 
 /// For a line on a terminal.
-pub(super) fn terminal(text: &str) -> String {
+pub(crate) fn terminal(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -74,18 +74,25 @@ pub(super) fn terminal(text: &str) -> String {
     safe
 }
 
+/// For lines on a terminal.
+pub(crate) fn terminal_lines(text: &str) -> String {
+    text.lines().map(terminal).collect::<Vec<_>>().join("\n")
+}
+
 fn push_visible(text: &mut String, c: char) {
-    let turns_direction =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_forbidden = (c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
-        || matches!(c, '\u{fffe}' | '\u{ffff}')
-        || turns_direction;
-    if is_forbidden {
+    if is_forbidden(c) && !matches!(c, '\n' | '\r' | '\t') {
         // Writing to a string can't fail.
         let _ = write!(text, "\\u{{{:x}}}", u32::from(c));
     } else {
         text.push(c);
     }
+}
+
+/// A control character, a mark that turns the direction of text, or none that XML has.
+pub(crate) fn is_forbidden(c: char) -> bool {
+    let turns_direction =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') || turns_direction
 }
 
 #[cfg(test)]
@@ -120,5 +127,6 @@ mod tests {
             terminal("a\u{1b}[31m\u{7}\u{9b}\nb"),
             "a\\u{1b}[31m\\u{7}\\u{9b} b"
         );
+        assert_eq!(terminal_lines("a\u{1b}c\nb\r"), "a\\u{1b}c\nb ");
     }
 }

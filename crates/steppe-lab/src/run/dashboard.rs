@@ -9,6 +9,7 @@ use super::progress::{FINE, Progress, SoFar, fine};
 use crate::judge::mean_step_ms;
 use crate::limits::{DASHBOARD_BARS, DASHBOARD_EPOCHS_MIN};
 use crate::record::Epoch;
+use crate::report::escape;
 use crate::stats::theil_sen;
 use crate::watch::units;
 
@@ -42,7 +43,7 @@ impl Progress for Dashboard {
     fn at(&self, done: f64, total: u64, what: &str) {
         self.bar.set_length(total * FINE);
         self.bar.set_position(fine(done));
-        self.bar.set_message(what.to_owned());
+        self.bar.set_message(escape::terminal(what));
     }
 
     fn epoch(&self, so_far: &SoFar<'_>) {
@@ -212,6 +213,14 @@ mod tests {
             errors_max: Some(0),
         })
         .join("\n")
+    }
+
+    #[test]
+    fn the_name_of_what_runs_is_no_command_of_a_terminal() {
+        let dashboard = Dashboard::default();
+        dashboard.at(0.0, 1, "a\u{1b}[2Jb");
+        assert_eq!(dashboard.bar.message(), "a\\u{1b}[2Jb");
+        dashboard.end();
     }
 
     #[test]

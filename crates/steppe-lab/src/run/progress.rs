@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use crate::record::Epoch;
+use crate::report::escape;
 
 /// Who is told. Calls come several times a second.
 pub trait Progress {
@@ -63,6 +64,7 @@ impl Progress for Lines {
         let left =
             elapsed.mul_f64((100.0 / f64::from(u32::try_from(share.max(1)).unwrap_or(1))) - 1.0);
         let left = left.as_secs();
+        let what = escape::terminal(what);
         _ = writeln!(io::stderr(), "{share:>3} %, {left} s left: {what}");
     }
 

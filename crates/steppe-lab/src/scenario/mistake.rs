@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 
+use crate::report::escape;
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mistake {
@@ -46,8 +48,13 @@ pub struct ScenarioError {
 impl ScenarioError {
     pub(super) fn new(name: &str, text: &str, mut mistakes: Vec<Mistake>) -> Self {
         mistakes.sort_by_key(|mistake| mistake.span.start);
+        for mistake in &mut mistakes {
+            mistake.message = escape::terminal(&mistake.message);
+            mistake.label = escape::terminal(&mistake.label);
+            mistake.help = mistake.help.as_deref().map(escape::terminal);
+        }
         Self {
-            source: NamedSource::new(name, text.to_owned()),
+            source: NamedSource::new(escape::terminal(name), harmless(text)),
             mistakes,
         }
     }
@@ -81,6 +88,21 @@ impl ScenarioError {
         _ = writeln!(drawn, "{name}: {count} {mistakes}");
         drawn
     }
+}
+
+/// Without what a terminal obeys, and as long in bytes: spans stay where they are.
+fn harmless(text: &str) -> String {
+    let replaced = |c: char| match c {
+        '\n' | '\t' => c,
+        '\r' => ' ',
+        c if !escape::is_forbidden(c) => c,
+        c => match c.len_utf8() {
+            1 => '?',
+            2 => '\u{b7}',
+            _ => '\u{fffd}',
+        },
+    };
+    text.chars().map(replaced).collect()
 }
 
 impl fmt::Display for ScenarioError {
@@ -119,5 +141,25 @@ impl Diagnostic for Shown<'_> {
         let label =
             LabeledSpan::new_with_span(Some(self.mistake.label.clone()), self.mistake.span.clone());
         Some(Box::new(std::iter::once(label)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn nothing_of_a_file_is_a_command_of_a_terminal() {
+        let text = "# \u{9b}2J \u{202e}\n[target]\npid = 1\n\"\\u001b[2J\" = 1\nx\u{1b}[31m = 2\n";
+        let file = Path::new("a\u{1b}[2J.toml");
+        let drawn = Scenario::parse(file, text).unwrap_err().render(false);
+        let is_obeyed = |c: &char| (c.is_control() && *c != '\n') || *c == '\u{202e}';
+        assert_eq!(drawn.chars().find(is_obeyed), None, "{drawn:?}");
+        assert!(drawn.contains("a\\u{1b}[2J.toml"), "{drawn}");
+        let text = text.replace("x\u{1b}[31m = 2\n", "");
+        let drawn = Scenario::parse(file, &text).unwrap_err().render(false);
+        assert_eq!(drawn.chars().find(is_obeyed), None, "{drawn:?}");
     }
 }
