@@ -61,6 +61,11 @@ pub enum RunningError {
     /// The lab would judge itself, its load included.
     #[error("the lab itself runs in {0}: start it in another group, or name a group below")]
     Own(PathBuf),
+    /// The lab would judge itself, its load included.
+    #[error(
+        "the lab itself descends from process {0}: start it elsewhere, or name a process below"
+    )]
+    Ancestor(u32),
     /// The system said something else.
     #[error("process {pid} can't be looked at: {source}")]
     Other {
@@ -81,6 +86,9 @@ impl RunningTarget {
         match running {
             Running::Pid(pid) => {
                 let root = find_process(*pid)?;
+                if is_above_lab(*pid) {
+                    return Err(RunningError::Ancestor(*pid));
+                }
                 Ok(Self {
                     name: format!("{} (pid {pid})", name_of(&root)),
                     roots: vec![root],
@@ -198,6 +206,13 @@ fn find_process(pid: u32) -> Result<Process, RunningError> {
     Ok(process)
 }
 
+/// Whether a process is the lab, or one that the lab descends from.
+fn is_above_lab(pid: u32) -> bool {
+    let parent = |of: &Process| Process::new(of.stat().ok()?.ppid).ok();
+    let mut line = std::iter::successors(Process::myself().ok(), parent);
+    line.any(|process| process.pid.cast_unsigned() == pid)
+}
+
 fn lives(process: &Process) -> bool {
     let stat = process.stat();
     stat.is_ok_and(|stat| !ENDED.contains(&stat.state))
@@ -243,6 +258,14 @@ mod tests {
         assert!(target.ended().is_some() && target.signal(Signal::USR1).is_err());
         let gone = RunningTarget::find(&Running::Pid(child.id())).unwrap_err();
         assert!(matches!(gone, RunningError::NoProcess(_)), "{gone}");
+    }
+
+    #[test]
+    fn the_lab_is_not_judged_with_who_started_it() {
+        for pid in [std::process::id(), std::os::unix::process::parent_id()] {
+            let error = RunningTarget::find(&Running::Pid(pid)).unwrap_err();
+            assert!(matches!(error, RunningError::Ancestor(_)), "{error}");
+        }
     }
 
     #[test]
