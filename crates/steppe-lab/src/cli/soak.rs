@@ -16,7 +16,7 @@ use super::try_out::{length, quoted};
 use super::{USAGE_EXIT, complain, failed, say};
 use crate::limits::{EPOCH_LENGTH_MAX, EPOCH_LENGTH_MIN, EPOCHS_WANTED, PID_MAX};
 use crate::record::RunKind;
-use crate::scenario::{Running, Scenario, TargetProcess, Until};
+use crate::scenario::{ProfileSource, Running, Scenario, TargetProcess, Until};
 use crate::target::RunningTarget;
 
 #[derive(Debug, Args)]
@@ -145,9 +145,14 @@ fn until(text: &str) -> Result<Until, String> {
 fn needs_fresh_process(scenario: &Scenario) -> Option<&'static str> {
     let runs = scenario.soak.as_ref().map_or(1, |soak| soak.runs);
     let starts_services = !scenario.services.is_empty();
+    let profile = scenario.target.profile.as_ref();
+    let is_prepared = matches!(profile, Some(ProfileSource::Node | ProfileSource::Python));
     match scenario.variants.len() {
         _ if runs > 1 => Some("`epochs.runs` asks for fresh processes"),
         _ if starts_services => Some("`service` is for a target that the lab starts"),
+        _ if is_prepared => {
+            Some("`target.profile` of Node.js or Python is for a target that the lab starts")
+        }
         1 => None,
         _ => Some("each `variant` is a fresh process"),
     }
@@ -209,5 +214,24 @@ fn budget(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(mib) if mib.is_finite() && mib >= 0.0 => Ok(mib),
         _ => Err("a number of MiB a day, 0 or more".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_that_need_a_start_are_refused_for_running_targets() {
+        let why = |runtime: &str| {
+            let text = format!(
+                "name = \"x\"\n[target]\ncmd = [\"x\"]\nready = \"after:1s\"\nprofile = {{ runtime = \"{runtime}\" }}\n\
+                 [[load]]\nkind = \"command\"\ncmd = [\"y\"]\n"
+            );
+            let scenario = Scenario::parse(Path::new("x.toml"), &text).unwrap();
+            needs_fresh_process(&scenario)
+        };
+        assert!(why("node").is_some() && why("python").is_some());
+        assert_eq!(why("java"), None);
     }
 }
