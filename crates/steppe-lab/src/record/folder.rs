@@ -275,10 +275,7 @@ fn write_row<T: Serialize>(
 fn read_rows<T: DeserializeOwned>(
     path: &Path,
 ) -> Result<impl Iterator<Item = Result<T, FolderError>> + use<T>, FolderError> {
-    let file = File::open(path).map_err(|source| FolderError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
+    let file = open(path)?;
     let path = path.to_owned();
     let damaged = move |error: csv::Error| FolderError::Damaged {
         path: path.clone(),
@@ -299,7 +296,7 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
-    let text = fs::read_to_string(path).map_err(|source| FolderError::Read {
+    let text = io::read_to_string(open(path)?).map_err(|source| FolderError::Read {
         path: path.to_owned(),
         source,
     })?;
@@ -307,6 +304,21 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
         path: path.to_owned(),
         reason: error.to_string(),
     })
+}
+
+/// A pipe would be waited for, and a device has no end.
+fn open(path: &Path) -> Result<File, FolderError> {
+    let failed = |source| FolderError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(FolderError::Damaged {
+            path: path.to_owned(),
+            reason: "not a regular file".to_owned(),
+        });
+    }
+    File::open(path).map_err(failed)
 }
 
 /// A variant's or load's name as part of a file's name.
@@ -367,6 +379,16 @@ mod tests {
             .collect();
         assert_eq!(samples, [sample]);
         fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_opened() {
+        let devices = Path::new("/dev/null");
+        let json = read_json::<Manifest>(devices).unwrap_err().to_string();
+        let rows = read_rows::<Epoch>(devices).err().unwrap().to_string();
+        for error in [json, rows] {
+            assert!(error.ends_with("not a regular file"), "{error}");
+        }
     }
 
     #[test]
