@@ -1,0 +1,33 @@
+//! Messages on the wire: views that copy nothing, and writers into a caller's buffer. Spec: RFC 1035.
+//!
+//! Invariant: reading a message takes work in proportion to its bytes, whatever its compression
+//! pointers say, and nothing here allocates.
+
+mod body;
+mod code;
+mod edns;
+mod error;
+mod header;
+mod message;
+mod name;
+mod query;
+mod rdata;
+mod record;
+mod reply;
+mod response;
+mod upstream_query;
+mod write;
+
+pub use body::{Body, Lifetime, TtlOffsets, TtlPolicy, age_ttls, apply_policy};
+pub use code::{Class, ExtendedError, Opcode, Rcode, Rtype};
+pub use edns::{ClientCookie, EdnsOptions, Opt, OptionCode, Subnet};
+pub use error::WireError;
+pub use header::{Flags, HEADER_BYTES, Header};
+pub use message::{Message, Question};
+pub use name::{CaseBits, Name, NameError, Steps, read_name, skip_name};
+pub use query::{ClientQuery, Rejection, write_rejection};
+pub use record::{Record, Section};
+pub use reply::{LocalRecord, Padding, Reply, Transport};
+pub use response::{Asked, Denial, Outcome, Response};
+pub use upstream_query::UpstreamQuery;
+pub use write::{Full, Writer};

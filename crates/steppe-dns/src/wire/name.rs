@@ -1,0 +1,359 @@
+//! Names: reading through compression pointers, comparing without regard to case, 0x20.
+//!
+//! Invariant: a pointer leads to before the part of the name that it ends, so every chain of them ends;
+//! and all names of a message share one count of [`Steps`]. Spec: RFC 1035 §3.1, §4.1.4; RFC 4343
+//! (case); draft-vixie-dnsext-dns0x20.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX, NAME_STEPS_PER_BYTE};
+
+use super::error::WireError;
+use super::header::HEADER_BYTES;
+
+/// A name in its wire form, without compression, on the stack.
+#[derive(Clone, Copy)]
+pub struct Name {
+    bytes: [u8; NAME_BYTES_MAX],
+    len: u8,
+}
+
+/// Labels and pointers that may still be read in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steps(u32);
+
+/// Random bits for the case of a name's letters: its first 64 letters have a bit each, and further ones
+/// use the bits again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CaseBits(pub u64);
+
+/// Why a text is no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Two dots in a row, or one at the start.
+    #[error("empty label")]
+    EmptyLabel,
+    /// More than 63 bytes between dots.
+    #[error("label over 63 bytes")]
+    LabelTooLong,
+    /// More than 255 bytes on the wire.
+    #[error("name over 255 bytes")]
+    TooLong,
+    /// A backslash that no escape follows.
+    #[error("malformed escape")]
+    Escape,
+    /// A space, a control character, or a character that is not ASCII.
+    #[error("character that needs an escape, or Punycode")]
+    Character,
+}
+
+impl Steps {
+    /// As many as a message of this many bytes has.
+    #[must_use]
+    pub fn of_message(message_bytes: usize) -> Self {
+        let steps = NAME_STEPS_PER_BYTE * message_bytes;
+        Self(u32::try_from(steps).unwrap_or(u32::MAX))
+    }
+
+    /// How many are left.
+    #[must_use]
+    pub fn left(self) -> u32 {
+        self.0
+    }
+
+    fn take(&mut self) -> Result<(), WireError> {
+        self.0 = self.0.checked_sub(1).ok_or(WireError::Steps)?;
+        Ok(())
+    }
+}
+
+impl Name {
+    /// The root.
+    pub const ROOT: Self = Self {
+        bytes: [0; NAME_BYTES_MAX],
+        len: 1,
+    };
+
+    /// A name of its wire form, which must be whole and without compression.
+    ///
+    /// # Errors
+    /// [`WireError`], and [`WireError::Trailing`] when bytes follow the root.
+    pub fn from_wire(wire: &[u8]) -> Result<Self, WireError> {
+        match skip_name(wire, 0)? {
+            end if end < wire.len() => Err(WireError::Trailing),
+            _ if wire.last() != Some(&0) => Err(WireError::Pointer),
+            _ => Ok(Self::of_checked(wire)),
+        }
+    }
+
+    /// A name of a wire form that is known to be one.
+    fn of_checked(wire: &[u8]) -> Self {
+        let mut name = Self::ROOT;
+        name.bytes[..wire.len()].copy_from_slice(wire);
+        name.len = u8::try_from(wire.len()).unwrap_or(u8::MAX);
+        name
+    }
+
+    /// Its wire form.
+    #[must_use]
+    pub fn wire(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The same name in lower case. RFC 4034 §6.2 calls it canonical.
+    #[must_use]
+    pub fn to_lower(mut self) -> Self {
+        // Lengths are below 64 and letters are not, so lengths stay as they are.
+        self.bytes[..usize::from(self.len)].make_ascii_lowercase();
+        self
+    }
+
+    /// Its labels, without that of the root.
+    pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
+        self.suffixes()
+            .filter_map(|suffix| suffix.split_first())
+            .map(|(&len, rest)| &rest[..usize::from(len)])
+    }
+
+    /// The name and the names above it in wire form, the root not included.
+    pub fn suffixes(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.wire();
+        std::iter::from_fn(move || {
+            let suffix = rest;
+            let len = usize::from(*suffix.first()?);
+            rest = suffix.get(1 + len..)?;
+            (len > 0).then_some(suffix)
+        })
+    }
+
+    /// Whether it is `ancestor` or a name below it, whatever the case.
+    #[must_use]
+    pub fn is_at_or_below(&self, ancestor: &Name) -> bool {
+        let ends_so = |suffix: &[u8]| suffix.eq_ignore_ascii_case(ancestor.wire());
+        ancestor.len == 1 || self.suffixes().any(ends_so)
+    }
+
+    fn push_label(&mut self, label: &[u8]) -> Result<(), NameError> {
+        let at = usize::from(self.len) - 1;
+        let end = at + 1 + label.len();
+        if label.is_empty() {
+            return Err(NameError::EmptyLabel);
+        }
+        if label.len() > LABEL_BYTES_MAX {
+            return Err(NameError::LabelTooLong);
+        }
+        if end >= NAME_BYTES_MAX {
+            return Err(NameError::TooLong);
+        }
+        self.bytes[at] = u8::try_from(label.len()).map_err(|_| NameError::LabelTooLong)?;
+        self.bytes[at + 1..end].copy_from_slice(label);
+        self.bytes[end] = 0;
+        self.len = u8::try_from(end + 1).map_err(|_| NameError::TooLong)?;
+        Ok(())
+    }
+}
+
+impl PartialEq for Name {
+    /// RFC 4343 §3: whatever the case.
+    fn eq(&self, other: &Self) -> bool {
+        self.wire().eq_ignore_ascii_case(other.wire())
+    }
+}
+
+impl Eq for Name {}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Name({self})")
+    }
+}
+
+impl fmt::Display for Name {
+    /// Presentation format with the last dot, RFC 1035 §5.1: dots and backslashes within a label are
+    /// escaped, and so is whatever is not printable.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.len == 1 {
+            return f.write_str(".");
+        }
+        for label in self.labels() {
+            for &byte in label {
+                match byte {
+                    b'.' | b'\\' | b'"' | b';' | b'(' | b')' | b'@' | b'$' => {
+                        write!(f, "\\{}", char::from(byte))?;
+                    }
+                    b'!'..=b'~' => write!(f, "{}", char::from(byte))?,
+                    _ => write!(f, "\\{byte:03}")?,
+                }
+            }
+            f.write_str(".")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Name {
+    type Err = NameError;
+
+    /// Presentation format, RFC 1035 §5.1; the last dot may be left out.
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let mut name = Self::ROOT;
+        let mut rest = text.as_bytes();
+        if rest == b"." {
+            return Ok(name);
+        }
+        if rest.is_empty() {
+            return Err(NameError::EmptyLabel);
+        }
+        while !rest.is_empty() {
+            let (mut label, mut len) = ([0; LABEL_BYTES_MAX], 0);
+            while let Some((byte, after)) = next_character(rest)? {
+                *label.get_mut(len).ok_or(NameError::LabelTooLong)? = byte;
+                len += 1;
+                rest = after;
+            }
+            name.push_label(&label[..len])?;
+            rest = rest.get(1..).unwrap_or_default();
+        }
+        Ok(name)
+    }
+}
+
+/// The next byte of a label and what follows it; `None` at a dot and at the end.
+fn next_character(text: &[u8]) -> Result<Option<(u8, &[u8])>, NameError> {
+    match *text {
+        [] | [b'.', ..] => Ok(None),
+        [
+            b'\\',
+            a @ b'0'..=b'9',
+            b @ b'0'..=b'9',
+            c @ b'0'..=b'9',
+            ref rest @ ..,
+        ] => {
+            let number = [a, b, c]
+                .iter()
+                .fold(0, |n, digit| 10 * n + u16::from(digit - b'0'));
+            let byte = u8::try_from(number).map_err(|_| NameError::Escape)?;
+            Ok(Some((byte, rest)))
+        }
+        [b'\\', b'0'..=b'9', ..] | [b'\\'] => Err(NameError::Escape),
+        [b'\\', byte @ b'!'..=b'~', ref rest @ ..] => Ok(Some((byte, rest))),
+        [byte @ b'!'..=b'~', ref rest @ ..] => Ok(Some((byte, rest))),
+        _ => Err(NameError::Character),
+    }
+}
+
+impl CaseBits {
+    /// Sets the case of a name's letters in its wire form, whatever it was.
+    pub fn apply(self, wire: &mut [u8]) {
+        let letters = wire.iter_mut().filter(|byte| byte.is_ascii_alphabetic());
+        for (index, byte) in letters.enumerate() {
+            *byte = Self::cased(self.0, index, *byte);
+        }
+    }
+
+    /// Whether a name has the case that [`CaseBits::apply`] gives it.
+    #[must_use]
+    pub fn fits(self, wire: &[u8]) -> bool {
+        let letters = wire.iter().filter(|byte| byte.is_ascii_alphabetic());
+        letters
+            .enumerate()
+            .all(|(index, &byte)| byte == Self::cased(self.0, index, byte))
+    }
+
+    fn cased(bits: u64, index: usize, byte: u8) -> u8 {
+        if bits >> (index % 64) & 1 == 1 {
+            byte.to_ascii_uppercase()
+        } else {
+            byte.to_ascii_lowercase()
+        }
+    }
+}
+
+/// Where a name ends that begins at `at`. Its pointer, if it has one, is not followed.
+///
+/// # Errors
+/// [`WireError::Short`], [`WireError::Label`] or [`WireError::NameTooLong`].
+pub fn skip_name(bytes: &[u8], at: usize) -> Result<usize, WireError> {
+    let mut end = at;
+    loop {
+        match *bytes.get(end).ok_or(WireError::Short)? {
+            0 if end + 1 - at > NAME_BYTES_MAX => return Err(WireError::NameTooLong),
+            0 => return Ok(end + 1),
+            len @ 1..=0x3f => end += 1 + usize::from(len),
+            0xc0.. => {
+                return bytes.get(end + 1).map(|_| end + 2).ok_or(WireError::Short);
+            }
+            _ => return Err(WireError::Label),
+        }
+        // Checked on the way, so that a name never takes more than its largest size to skip.
+        if end - at >= NAME_BYTES_MAX {
+            return Err(WireError::NameTooLong);
+        }
+    }
+}
+
+/// The name that begins at `at`, its pointers followed, and where it ends in the message.
+///
+/// # Errors
+/// [`WireError`] of names.
+pub fn read_name(bytes: &[u8], at: usize, steps: &mut Steps) -> Result<(Name, usize), WireError> {
+    let mut name = Name::ROOT;
+    let mut len = 0;
+    let end = walk(bytes, at, steps, |label| {
+        name.bytes[len..len + label.len()].copy_from_slice(label);
+        len += label.len();
+    })?;
+    name.len = u8::try_from(len).map_err(|_| WireError::NameTooLong)?;
+    Ok((name, end))
+}
+
+/// Where a name ends whose pointers lead somewhere.
+///
+/// # Errors
+/// [`WireError`] of names.
+pub(super) fn check_name(bytes: &[u8], at: usize, steps: &mut Steps) -> Result<usize, WireError> {
+    walk(bytes, at, steps, |_| ())
+}
+
+/// Goes through a name's labels, each with its length before it, that of the root included.
+fn walk<'a>(
+    bytes: &'a [u8],
+    start: usize,
+    steps: &mut Steps,
+    mut each: impl FnMut(&'a [u8]),
+) -> Result<usize, WireError> {
+    let (mut at, mut part_start, mut end, mut name_bytes) = (start, start, None, 0);
+    loop {
+        steps.take()?;
+        let first = *bytes.get(at).ok_or(WireError::Short)?;
+        match first {
+            0..=0x3f => {
+                let label_end = at + 1 + usize::from(first);
+                let label = bytes.get(at..label_end).ok_or(WireError::Short)?;
+                name_bytes += label.len();
+                if name_bytes > NAME_BYTES_MAX {
+                    return Err(WireError::NameTooLong);
+                }
+                each(label);
+                at = label_end;
+                if first == 0 {
+                    return Ok(end.unwrap_or(at));
+                }
+            }
+            0xc0.. => {
+                let second = *bytes.get(at + 1).ok_or(WireError::Short)?;
+                end.get_or_insert(at + 2);
+                at = usize::from(u16::from_be_bytes([first & 0x3f, second]));
+                if at >= part_start || at < HEADER_BYTES {
+                    return Err(WireError::Pointer);
+                }
+                part_start = at;
+            }
+            _ => return Err(WireError::Label),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

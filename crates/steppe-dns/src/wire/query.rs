@@ -1,0 +1,130 @@
+//! A client's query: what is answered, what is refused, and what is not worth a response.
+
+use super::code::{Opcode, Rcode, Rtype};
+use super::edns::{EdnsOptions, Opt, OptWriter};
+use super::error::WireError;
+use super::header::{Flags, HEADER_BYTES, Header};
+use super::message::{Message, Question};
+use super::write::{Full, Writer};
+use crate::limits::{UDP_PAYLOAD_BYTES, UDP_PAYLOAD_BYTES_MIN};
+
+/// A query that can be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientQuery<'a> {
+    message: Message<'a>,
+    options: EdnsOptions<'a>,
+}
+
+/// What becomes of bytes that are no such query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// No response: it is one itself (two servers would go on forever), or has no header.
+    Ignore,
+    /// A response of this code, by [`write_rejection`].
+    Respond(Rcode),
+}
+
+impl<'a> ClientQuery<'a> {
+    /// Reads a query.
+    ///
+    /// # Errors
+    /// [`Rejection`]. FORMERR, RFC 9619 §4: not one question; also: records where a query has none,
+    /// malformed EDNS. BADVERS, RFC 6891 §6.1.3: a version of EDNS that is not 0. NOTIMP: another
+    /// opcode, or a zone transfer (RFC 5936 §2.2.1).
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Rejection> {
+        let header = Header::read(bytes).map_err(|_| Rejection::Ignore)?;
+        if header.flags.has(Flags::QR) {
+            return Err(Rejection::Ignore);
+        }
+        if header.flags.opcode() != Opcode::QUERY {
+            return Err(Rejection::Respond(Rcode::NOTIMP));
+        }
+        let formerr = |_: WireError| Rejection::Respond(Rcode::FORMERR);
+        let message = Message::parse(bytes).map_err(formerr)?;
+        if message.opt().is_some_and(|opt| opt.version != 0) {
+            return Err(Rejection::Respond(Rcode::BADVERS));
+        }
+        if header.counts[1] != 0 || header.counts[2] != 0 {
+            return Err(Rejection::Respond(Rcode::FORMERR));
+        }
+        if matches!(message.question().qtype, Rtype::AXFR | Rtype::IXFR) {
+            return Err(Rejection::Respond(Rcode::NOTIMP));
+        }
+        let options = message.opt().map(|opt| opt.client_options());
+        Ok(Self {
+            message,
+            options: options.transpose().map_err(formerr)?.unwrap_or_default(),
+        })
+    }
+
+    /// The message.
+    #[must_use]
+    pub fn message(&self) -> &Message<'a> {
+        &self.message
+    }
+
+    /// Its question.
+    #[must_use]
+    pub fn question(&self) -> Question<'a> {
+        self.message.question()
+    }
+
+    /// The options of its OPT record.
+    #[must_use]
+    pub fn options(&self) -> &EdnsOptions<'a> {
+        &self.options
+    }
+
+    /// Its flags.
+    #[must_use]
+    pub fn flags(&self) -> Flags {
+        self.message.header().flags
+    }
+
+    /// Whether the client wants DNSSEC records. RFC 3225.
+    #[must_use]
+    pub fn is_dnssec_ok(&self) -> bool {
+        self.message.opt().is_some_and(|opt| opt.is_dnssec_ok())
+    }
+
+    /// Bytes of a datagram that the client takes. RFC 6891 §6.2.3.
+    #[must_use]
+    pub fn udp_payload(&self) -> usize {
+        let asked = self
+            .message
+            .opt()
+            .map_or(0, |opt| usize::from(opt.udp_payload));
+        asked.max(UDP_PAYLOAD_BYTES_MIN)
+    }
+}
+
+/// Writes the response to bytes that were rejected with a code. Returns its size.
+///
+/// The question is repeated where it can be read, and is left out where it can't: RFC 1035 §4.1.1 has
+/// no rule, and a client matches by id.
+///
+/// # Errors
+/// [`Full`].
+pub fn write_rejection(query: &[u8], rcode: Rcode, out: &mut [u8]) -> Result<usize, Full> {
+    let header = Header::read(query).map_err(|_| Full)?;
+    let question = match header.counts[0] {
+        1 => Question::read(query).ok(),
+        _ => None,
+    };
+    let question_end = question.map_or(HEADER_BYTES, |question| question.end());
+    let opt = Message::parse(query).ok().and_then(|message| message.opt());
+    // A response code of more than four bits needs an OPT record to stand in.
+    let has_opt = opt.is_some() || rcode.high() != 0;
+    let kept = header.flags.0 & (0x7800 | Flags::RD | Flags::CD);
+    let flags = Flags::QR | Flags::RA | kept | rcode.low();
+    let mut writer = Writer::new(out);
+    writer.numbers([header.id, flags, u16::from(question.is_some()), 0, 0])?;
+    writer.numbers([u16::from(has_opt)])?;
+    writer.bytes(&query[HEADER_BYTES..question_end])?;
+    if has_opt {
+        let dnssec_ok = opt.map_or(0, |opt| opt.flags & Opt::DNSSEC_OK);
+        let payload = super::write::length(UDP_PAYLOAD_BYTES)?;
+        OptWriter::begin(&mut writer, payload, rcode.high(), dnssec_ok)?.finish(&mut writer)?;
+    }
+    Ok(writer.len())
+}

@@ -1,0 +1,92 @@
+//! Names inside of record data that may be compressed. Spec: RFC 3597 §4 lists the types.
+//!
+//! Data of every other type is passed as it is: RFC 3597 §4 forbids compression there.
+
+use super::code::Rtype;
+use super::error::WireError;
+use super::name::{Steps, check_name, read_name};
+use super::record::Record;
+use super::write::{Full, Writer};
+
+/// Where names stand in the data of a type.
+struct Layout {
+    /// Bytes before the first name.
+    before: usize,
+    /// Names in a row.
+    names: usize,
+    tail: Tail,
+}
+
+/// What follows the names.
+enum Tail {
+    /// This many bytes.
+    Exactly(usize),
+    Any,
+}
+
+fn layout(rtype: Rtype) -> Option<Layout> {
+    let (before, names, tail) = match rtype {
+        Rtype::NS | Rtype::CNAME | Rtype::PTR | Rtype::DNAME => (0, 1, Tail::Exactly(0)),
+        Rtype::MD | Rtype::MF | Rtype::MB | Rtype::MG | Rtype::MR => (0, 1, Tail::Exactly(0)),
+        Rtype::SOA => (0, 2, Tail::Exactly(20)),
+        Rtype::MINFO | Rtype::RP => (0, 2, Tail::Exactly(0)),
+        Rtype::MX | Rtype::AFSDB | Rtype::RT | Rtype::KX => (2, 1, Tail::Exactly(0)),
+        Rtype::PX => (2, 2, Tail::Exactly(0)),
+        Rtype::SRV => (6, 1, Tail::Exactly(0)),
+        Rtype::SIG => (18, 1, Tail::Any),
+        Rtype::NXT => (0, 1, Tail::Any),
+        _ => return None,
+    };
+    Some(Layout {
+        before,
+        names,
+        tail,
+    })
+}
+
+/// Checks the names inside of a record's data, where its type has some.
+///
+/// # Errors
+/// [`WireError`] of names, and [`WireError::Rdata`].
+pub(super) fn check(bytes: &[u8], record: &Record<'_>, steps: &mut Steps) -> Result<(), WireError> {
+    let Some(layout) = layout(record.rtype) else {
+        return Ok(());
+    };
+    // A name may not go on behind the data, though a pointer may lead to before it.
+    let bytes = &bytes[..record.end()];
+    let mut at = record.rdata_at + layout.before;
+    for _ in 0..layout.names {
+        at = check_name(bytes, at, steps)?;
+    }
+    let left = record.end().checked_sub(at).ok_or(WireError::Rdata)?;
+    match layout.tail {
+        Tail::Exactly(len) if len != left => Err(WireError::Rdata),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a record's data with the names inside of it decompressed. `bytes` is the record's message,
+/// which was checked.
+///
+/// # Errors
+/// [`Full`].
+pub(super) fn write(bytes: &[u8], record: &Record<'_>, out: &mut Writer<'_>) -> Result<(), Full> {
+    let length_at = out.len();
+    out.numbers([0])?;
+    let mut at = record.rdata_at;
+    if let Some(layout) = layout(record.rtype) {
+        let names_at = at + layout.before;
+        out.bytes(bytes.get(at..names_at).ok_or(Full)?)?;
+        at = names_at;
+        for _ in 0..layout.names {
+            let mut steps = Steps::of_message(bytes.len());
+            let (name, end) = read_name(bytes, at, &mut steps).map_err(|_| Full)?;
+            out.bytes(name.wire())?;
+            at = end;
+        }
+    }
+    out.bytes(bytes.get(at..record.end()).ok_or(Full)?)?;
+    let len = super::write::length(out.len() - length_at - 2)?;
+    out.set_number(length_at, len);
+    Ok(())
+}

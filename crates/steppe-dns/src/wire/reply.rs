@@ -1,0 +1,299 @@
+//! Responses to clients: of a body that is cached or was just received, or made here.
+//!
+//! Invariant: a response on a datagram is never larger than the client and the path take. What does not
+//! have to be there goes first, and never a part of an RRset: RFC 2181 §9.
+
+use super::body::Body;
+use super::code::{ExtendedError, Rcode, Rtype};
+use super::edns::{Opt, OptWriter, OptionCode, write_option};
+use super::header::{Flags, HEADER_BYTES};
+use super::name::Name;
+use super::query::ClientQuery;
+use super::write::{Full, Writer, length, set_number};
+use crate::limits::{
+    EXTENDED_ERROR_TEXT_BYTES_MAX, MESSAGE_BYTES_MAX, RESPONSE_PADDING_BYTES, UDP_PAYLOAD_BYTES,
+};
+
+/// What a response is sent over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// A datagram of at most this many bytes, or what the client takes if that is less.
+    Udp {
+        /// Bytes.
+        payload_max: usize,
+    },
+    /// A stream.
+    Stream,
+}
+
+/// Whether messages are padded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Padding {
+    /// Not: anybody can read them.
+    None,
+    /// Up to a block, if the client padded its query. RFC 8467 §4.1.
+    Blocks,
+}
+
+/// How a query is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Reply<'a> {
+    /// The query.
+    pub query: &'a ClientQuery<'a>,
+    /// What it came by.
+    pub transport: Transport,
+    /// Whether to pad.
+    pub padding: Padding,
+    /// RFC 8914: why the answer is what it is.
+    pub extended_error: Option<(ExtendedError, &'a str)>,
+    /// RFC 7873: the server's part of the cookie. It is sent if the client sent its own.
+    pub server_cookie: Option<[u8; 16]>,
+    /// RFC 7828: units of 100 ms that a connection may idle. It is sent if the client asked.
+    pub keepalive: Option<u16>,
+    /// RFC 7871 §7.2.1: the scope of the answer. It is sent if the client named a network.
+    pub subnet_scope: u8,
+}
+
+/// A record that is made here.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalRecord<'a> {
+    /// Its owner; `None` for the name that was asked for.
+    pub owner: Option<&'a Name>,
+    /// Its type.
+    pub rtype: Rtype,
+    /// Its TTL in seconds.
+    pub ttl: u32,
+    /// Its data in wire form.
+    pub rdata: &'a [u8],
+}
+
+/// Bits of a body that a client is shown.
+const BODY_FLAGS: u16 = Flags::AD | 0x0f;
+/// Bits of a query that its response repeats.
+const QUERY_FLAGS: u16 = Flags::RD | Flags::CD;
+
+impl<'a> Reply<'a> {
+    /// A plain reply.
+    #[must_use]
+    pub fn new(query: &'a ClientQuery<'a>, transport: Transport) -> Self {
+        Self {
+            query,
+            transport,
+            padding: Padding::None,
+            extended_error: None,
+            server_cookie: None,
+            keepalive: None,
+            subnet_scope: 0,
+        }
+    }
+
+    /// Makes the response of a body that lies at the front of `out`. Returns its size.
+    ///
+    /// # Errors
+    /// [`Full`]; with room for [`MESSAGE_BYTES_MAX`], or what the datagram may have, there is none.
+    pub fn finish(&self, out: &mut [u8], body: Body) -> Result<usize, Full> {
+        self.finish_with(out, body, 0)
+    }
+
+    /// Writes a response without records. Returns its size.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn rcode(&self, rcode: Rcode, out: &mut [u8]) -> Result<usize, Full> {
+        let body = self.begin(rcode, out)?;
+        self.finish_with(out, body, rcode.high())
+    }
+
+    /// Writes a response of records that are made here. Returns its size.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn records(&self, records: &[LocalRecord<'_>], out: &mut [u8]) -> Result<usize, Full> {
+        let body = self.begin(Rcode::NOERROR, out)?;
+        let mut writer = Writer::after(out, body.len);
+        for record in records {
+            write_local(record, self.query, &mut writer)?;
+        }
+        let len = writer.len();
+        set_number(out, 6, length(records.len())?);
+        let body = Body {
+            len,
+            authority_at: len,
+            additional_at: len,
+        };
+        self.finish(out, body)
+    }
+
+    /// Writes a negative response, NXDOMAIN or NODATA, that clients may keep for `ttl` seconds: RFC 2308
+    /// §3 needs an SOA for that, whose owner is the name itself. Returns its size.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn negative(&self, rcode: Rcode, ttl: u32, out: &mut [u8]) -> Result<usize, Full> {
+        let body = self.begin(rcode, out)?;
+        let mut rdata = [0; 22];
+        // Two names of the root; serial 1; refresh, retry, expire; and how long the denial holds.
+        for (at, number) in [(2, 1), (6, 3600), (10, 600), (14, 86400), (18, ttl)] {
+            rdata[at..at + 4].copy_from_slice(&u32::to_be_bytes(number));
+        }
+        let soa = LocalRecord {
+            owner: None,
+            rtype: Rtype::SOA,
+            ttl,
+            rdata: &rdata,
+        };
+        let mut writer = Writer::after(out, body.len);
+        write_local(&soa, self.query, &mut writer)?;
+        let len = writer.len();
+        set_number(out, 8, 1);
+        let body = Body {
+            len,
+            authority_at: body.len,
+            additional_at: len,
+        };
+        self.finish(out, body)
+    }
+
+    /// Header and question.
+    fn begin(&self, rcode: Rcode, out: &mut [u8]) -> Result<Body, Full> {
+        let question = self.query.question();
+        let end = question.end();
+        let mut writer = Writer::new(out);
+        writer.numbers([0, Flags::QR | rcode.low(), 1, 0, 0, 0])?;
+        writer.bytes(&self.query.message().bytes()[HEADER_BYTES..end])?;
+        Ok(Body::of_question(&question))
+    }
+
+    fn finish_with(&self, out: &mut [u8], body: Body, rcode_high: u8) -> Result<usize, Full> {
+        let bytes_max = self.bytes_max().min(out.len());
+        let (len, is_truncated) = self.fit(out, body, bytes_max)?;
+        let flags = self.flags(out);
+        let truncated = if is_truncated { Flags::TC } else { 0 };
+        set_number(out, 0, self.query.message().header().id);
+        set_number(out, 2, flags | truncated);
+        let question = &self.query.message().bytes()[HEADER_BYTES..self.query.question().end()];
+        // The client gets its own spelling back, which its 0x20 may need.
+        out[HEADER_BYTES..HEADER_BYTES + question.len()].copy_from_slice(question);
+        if self.query.message().opt().is_none() {
+            return Ok(len);
+        }
+        set_number(out, 10, 1);
+        let mut writer = Writer::after(out, len);
+        self.write_opt(rcode_high, bytes_max, &mut writer)?;
+        Ok(writer.len())
+    }
+
+    fn bytes_max(&self) -> usize {
+        match self.transport {
+            Transport::Udp { payload_max } => self.query.udp_payload().min(payload_max),
+            Transport::Stream => MESSAGE_BYTES_MAX,
+        }
+    }
+
+    /// Leaves out what has no room, and corrects the counts. Returns the bytes that stay, and whether
+    /// the response is truncated.
+    fn fit(&self, out: &mut [u8], body: Body, bytes_max: usize) -> Result<(usize, bool), Full> {
+        let room = bytes_max.checked_sub(self.opt_bytes()).ok_or(Full)?;
+        // The OPT record that is to come is the only additional one.
+        if body.len <= room && body.len == body.additional_at {
+            set_number(out, 10, 0);
+            return Ok((body.len, false));
+        }
+        set_number(out, 10, 0);
+        if body.additional_at <= room {
+            return Ok((body.additional_at, false));
+        }
+        let question_end = self.query.question().end();
+        let has_answer = body.authority_at > question_end;
+        // With DNSSEC the authority section may have the proof that the answer needs: RFC 4035 §3.1.3.
+        let can_spare_authority = has_answer && !self.query.is_dnssec_ok();
+        set_number(out, 8, 0);
+        if body.authority_at <= room && can_spare_authority {
+            return Ok((body.authority_at, false));
+        }
+        set_number(out, 6, 0);
+        Ok((question_end, true))
+    }
+
+    fn flags(&self, out: &[u8]) -> u16 {
+        let query = self.query.flags().0;
+        let body = u16::from_be_bytes([out[2], out[3]]) & BODY_FLAGS;
+        // RFC 6840 §5.8: AD is shown to who asked by AD or DO.
+        let sees_ad = query & Flags::AD != 0 || self.query.is_dnssec_ok();
+        let body = if sees_ad { body } else { body & !Flags::AD };
+        Flags::QR | Flags::RA | query & QUERY_FLAGS | body
+    }
+
+    /// Bytes of the OPT record without padding.
+    fn opt_bytes(&self) -> usize {
+        if self.query.message().opt().is_none() {
+            return 0;
+        }
+        let options = self.query.options();
+        let error = self
+            .extended_error
+            .map_or(0, |(_, text)| 6 + shortened(text).len());
+        let cookie = match (options.cookie, self.server_cookie) {
+            (Some(_), Some(server)) => 4 + 8 + server.len(),
+            _ => 0,
+        };
+        let is_keepalive_due = options.has_keepalive && self.transport == Transport::Stream;
+        let keepalive = self.keepalive.filter(|_| is_keepalive_due).map_or(0, |_| 6);
+        let subnet = options
+            .subnet
+            .map_or(0, |subnet| 8 + usize::from(subnet.prefix).div_ceil(8));
+        OptWriter::FIXED_BYTES + error + cookie + keepalive + subnet
+    }
+
+    fn write_opt(
+        &self,
+        rcode_high: u8,
+        bytes_max: usize,
+        out: &mut Writer<'_>,
+    ) -> Result<(), Full> {
+        let options = self.query.options();
+        let asked = self.query.message().opt().map_or(0, |opt| opt.flags);
+        let payload = length(UDP_PAYLOAD_BYTES)?;
+        let opt = OptWriter::begin(out, payload, rcode_high, asked & Opt::DNSSEC_OK)?;
+        if let (Some(cookie), Some(server)) = (options.cookie, self.server_cookie) {
+            write_option(out, OptionCode::COOKIE, &[&cookie.client, &server])?;
+        }
+        if let Some(subnet) = options.subnet {
+            subnet.write(self.subnet_scope, out)?;
+        }
+        if let Some(units) = self.keepalive
+            && options.has_keepalive
+            && self.transport == Transport::Stream
+        {
+            write_option(out, OptionCode::TCP_KEEPALIVE, &[&units.to_be_bytes()])?;
+        }
+        if let Some((code, text)) = self.extended_error {
+            let parts: [&[u8]; 2] = [&code.0.to_be_bytes(), shortened(text).as_bytes()];
+            write_option(out, OptionCode::EXTENDED_ERROR, &parts)?;
+        }
+        if self.padding == Padding::Blocks && options.has_padding {
+            opt.pad(out, RESPONSE_PADDING_BYTES, bytes_max)?;
+        }
+        opt.finish(out)
+    }
+}
+
+fn write_local(
+    record: &LocalRecord<'_>,
+    query: &ClientQuery<'_>,
+    out: &mut Writer<'_>,
+) -> Result<(), Full> {
+    match record.owner {
+        Some(owner) => out.bytes(owner.wire())?,
+        None => out.bytes(&[0xc0, 0x0c])?,
+    }
+    out.numbers([record.rtype.0, query.question().qclass.0])?;
+    out.bytes(&record.ttl.to_be_bytes())?;
+    out.numbers([length(record.rdata.len())?])?;
+    out.bytes(record.rdata)
+}
+
+/// As much of a text as an extended error may have, cut between characters.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(EXTENDED_ERROR_TEXT_BYTES_MAX)]
+}
