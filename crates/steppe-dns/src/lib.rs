@@ -1,11 +1,13 @@
 //! The core of the DNS forwarder: bytes and the time in, bytes and decisions out.
 //!
-//! `wire` reads and writes messages in buffers of the caller.
+//! `wire` reads and writes messages in buffers of the caller; `cache` keeps responses.
 //!
 //! Non-goals: sockets, threads, runtimes and clocks (the shell above has them), recursion, and DNSSEC
 //! validation. Terms are those of RFC 9499.
 
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod limits;
+pub mod siphash;
 pub mod wire;

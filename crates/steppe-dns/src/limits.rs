@@ -55,3 +55,64 @@ const _: () = assert!(UDP_PAYLOAD_BYTES_MIN < UDP_PAYLOAD_BYTES);
 const _: () = assert!(
     12 + NAME_BYTES_MAX + 4 + 11 + 44 + 24 + QUERY_PADDING_BYTES <= UPSTREAM_QUERY_BYTES_MAX
 );
+
+/// Bytes of a response that is cached. Responses that are larger come over streams and are rare; one
+/// must leave room for others in the smallest ring of a shard.
+pub const CACHED_BODY_BYTES_MAX: usize = 16 << 10;
+
+/// Shards of a cache at most: with 64, sixteen workers at full rate meet at a lock in less than one of a
+/// hundred lookups.
+pub const CACHE_SHARDS_MAX: usize = 64;
+
+/// Bytes of a shard at least, so that its smallest ring has room for some of the largest responses.
+pub const CACHE_SHARD_BYTES_MIN: usize = 512 << 10;
+
+/// Bytes of a cache at most: a shard's positions have 30 bits and count words of eight bytes.
+pub const CACHE_BYTES_MAX: usize = CACHE_SHARDS_MAX << 32;
+
+/// Bytes that the index takes an entry to have; an entry of one address has about 100, one of a signed
+/// answer 400. Where entries are smaller, full buckets evict some.
+pub const CACHE_ENTRY_BYTES_EXPECTED: usize = 96;
+
+/// Entries that one insertion moves at most because they were asked for since they came. The next one
+/// in line is evicted whatever its count, so an insertion's work is bounded.
+pub const CACHE_MOVES_MAX: usize = 32;
+
+/// Share of a shard, in percent, for responses that were not asked for again yet. S3-FIFO's authors
+/// found 10 % to be right for nearly all of their traces.
+pub const CACHE_PROBATION_PERCENT: usize = 10;
+
+/// Share of a shard, in percent, for negative responses and failures: a flood of names that don't exist
+/// evicts only its own kind.
+pub const CACHE_NEGATIVE_PERCENT: usize = 15;
+
+/// Seconds of the first failure of a question. RFC 9520 §3.2: one at least.
+pub const FAILURE_SECONDS_MIN: u32 = 2;
+
+/// Seconds of failures that repeat, doubled up to this. RFC 9520 §3.2: five minutes at most.
+pub const FAILURE_SECONDS_MAX: u32 = 120;
+
+/// Seconds between two attempts to refresh a stale response, whose answer is given at once meanwhile.
+/// RFC 8767 §5.
+pub const STALE_RECHECK_SECONDS: u32 = 30;
+
+/// Seconds in which a response that is about to end is refreshed once at most.
+pub const PREFETCH_QUIET_SECONDS: u32 = 5;
+
+/// Times that a response was asked for before it is refreshed ahead of its end: what nobody asks for
+/// twice is not worth a query.
+pub const PREFETCH_HITS_MIN: u8 = 2;
+
+/// Seconds that a response may be kept past its time. RFC 8767 §5 suggests one to three days.
+pub const STALE_SECONDS_MAX: u32 = 7 * 86_400;
+
+/// Bytes of an entry in a snapshot: a body and what is known of it.
+pub const SNAPSHOT_ENTRY_BYTES_MAX: usize = CACHED_BODY_BYTES_MAX + 64;
+
+const _: () = assert!(CACHE_PROBATION_PERCENT + CACHE_NEGATIVE_PERCENT < 50);
+// A ring of the smallest share takes two of the largest entries, with some room to spare.
+const _: () = assert!(
+    CACHE_SHARD_BYTES_MIN * 9 / 10 * CACHE_PROBATION_PERCENT / 100
+        > 2 * (CACHED_BODY_BYTES_MAX + 2 * CACHED_RECORDS_MAX + 128)
+);
+const _: () = assert!(FAILURE_SECONDS_MIN >= 1 && FAILURE_SECONDS_MAX <= 300);

@@ -1,0 +1,20 @@
+//! The cache of responses: fixed memory, shared by all workers.
+//!
+//! Invariant: neither a hit nor an insertion allocates, and the cache never takes more than the bytes
+//! that it was made with. ADR 0021 has its layout.
+
+mod entry;
+mod index;
+mod key;
+mod memory;
+mod ring;
+mod shard;
+mod shared;
+pub mod snapshot;
+
+pub use entry::Kind;
+pub use key::Key;
+pub use shard::{
+    Failure, Flush, Freshness, Hit, Lookup, NewEntry, NotCached, Refresh, ServePolicy, ShardStats,
+};
+pub use shared::Cache;

@@ -1,0 +1,178 @@
+//! Where an entry is, by its hash: buckets of eight, a cache line each, two of them for every hash.
+//!
+//! Invariant: every slot names a live entry, so nothing is found that was evicted. An entry goes to the
+//! emptier of its two buckets; where both are full, one of the first's gives way. So neither a lookup nor
+//! an insertion goes beyond two buckets, and nearly all slots can be used (Azar et al., "Balanced
+//! Allocations").
+
+/// Slots of a bucket.
+pub(super) const WAYS: usize = 8;
+
+/// Where an entry is: which ring, and which of its words. Zero stands for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position(u32);
+
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Bucket([u64; WAYS]);
+
+/// The index.
+#[derive(Debug)]
+pub(super) struct Index {
+    buckets: Box<[Bucket]>,
+    /// Hashes of entries that left without having been asked for again: S3-FIFO's ghosts.
+    ghosts: Box<[u32]>,
+}
+
+impl Position {
+    const RING_BITS: u32 = 2;
+
+    /// An entry of a ring, by where it begins.
+    pub(super) fn new(ring: usize, at: usize) -> Self {
+        let word = u32::try_from(at / 8).expect("a ring has less than 8 GiB");
+        let ring = u32::try_from(ring).expect("three rings");
+        Self((word << Self::RING_BITS | ring) + 1)
+    }
+
+    /// Which ring.
+    pub(super) fn ring(self) -> usize {
+        ((self.0 - 1) & ((1 << Self::RING_BITS) - 1)) as usize
+    }
+
+    /// Where the entry begins there.
+    pub(super) fn at(self) -> usize {
+        ((self.0 - 1) >> Self::RING_BITS) as usize * 8
+    }
+}
+
+impl Index {
+    /// With room for about so many entries.
+    pub(super) fn new(entries: usize) -> Self {
+        Self {
+            buckets: vec![Bucket([0; WAYS]); entries.div_ceil(WAYS).max(1)].into_boxed_slice(),
+            ghosts: vec![0; entries.max(1)].into_boxed_slice(),
+        }
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.buckets) + size_of_val(&*self.ghosts)
+    }
+
+    /// The position in the buckets of a hash that `is_it` says yes to.
+    pub(super) fn find(&self, hash: u64, is_it: impl Fn(Position) -> bool) -> Option<Position> {
+        let buckets = self.buckets_of(hash).into_iter();
+        buckets
+            .flat_map(|bucket| &self.buckets[bucket].0)
+            .filter(|&&slot| slot != 0 && tag(slot) == tag(hash))
+            .filter_map(|&slot| position(slot))
+            .find(|&position| is_it(position))
+    }
+
+    /// Adds an entry. If its buckets are full, `worst` chooses whose slot it takes, and that one is
+    /// returned.
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        position_of_new: Position,
+        worst: impl Fn([Position; WAYS]) -> usize,
+    ) -> Option<Position> {
+        let [first, second] = self.buckets_of(hash);
+        let used = |bucket: usize| {
+            self.buckets[bucket]
+                .0
+                .iter()
+                .filter(|slot| **slot != 0)
+                .count()
+        };
+        let emptier = if used(second) < used(first) {
+            second
+        } else {
+            first
+        };
+        let slots = &mut self.buckets[emptier].0;
+        if let Some(free) = slots.iter_mut().find(|slot| **slot == 0) {
+            *free = slot(hash, position_of_new);
+            return None;
+        }
+        let victim = worst(slots.map(|slot| position(slot).expect("a full bucket has no zero")));
+        let evicted = position(slots[victim]);
+        slots[victim] = slot(hash, position_of_new);
+        evicted
+    }
+
+    /// Says that an entry has moved.
+    pub(super) fn move_entry(&mut self, hash: u64, from: Position, to: Position) {
+        if let Some(found) = self.slot(hash, from) {
+            *found = slot(hash, to);
+        }
+    }
+
+    /// Takes an entry out.
+    pub(super) fn remove(&mut self, hash: u64, of: Position) {
+        if let Some(found) = self.slot(hash, of) {
+            *found = 0;
+        }
+    }
+
+    /// Remembers an entry that left.
+    pub(super) fn add_ghost(&mut self, hash: u64) {
+        let place = bucket_of(hash, self.ghosts.len());
+        self.ghosts[place] = ghost(hash);
+    }
+
+    /// Whether it left not long ago; if so, it is forgotten.
+    pub(super) fn take_ghost(&mut self, hash: u64) -> bool {
+        let place = &mut self.ghosts[bucket_of(hash, self.ghosts.len())];
+        let is_ghost = *place == ghost(hash);
+        if is_ghost {
+            *place = 0;
+        }
+        is_ghost
+    }
+
+    /// Empties it.
+    pub(super) fn clear(&mut self) {
+        self.buckets.fill(Bucket([0; WAYS]));
+        self.ghosts.fill(0);
+    }
+
+    /// The second is as random as the first, and from the same bits: the others are compared.
+    fn buckets_of(&self, hash: u64) -> [usize; 2] {
+        let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
+        [hash, mixed].map(|hash| bucket_of(hash, self.buckets.len()))
+    }
+
+    fn slot(&mut self, hash: u64, of: Position) -> Option<&mut u64> {
+        let wanted = slot(hash, of);
+        let has = |bucket: &usize| self.buckets[*bucket].0.contains(&wanted);
+        let bucket = self.buckets_of(hash).into_iter().find(has)?;
+        self.buckets[bucket]
+            .0
+            .iter_mut()
+            .find(|slot| **slot == wanted)
+    }
+}
+
+/// The upper half of a hash chooses a bucket; the lower half is compared before the entry is read.
+fn bucket_of(hash: u64, buckets: usize) -> usize {
+    (((hash >> 32) * buckets as u64) >> 32) as usize
+}
+
+fn tag(hash: u64) -> u64 {
+    hash & 0xffff_ffff
+}
+
+fn slot(hash: u64, position: Position) -> u64 {
+    u64::from(position.0) << 32 | tag(hash)
+}
+
+fn position(slot: u64) -> Option<Position> {
+    let number = u32::try_from(slot >> 32).ok()?;
+    (number != 0).then_some(Position(number))
+}
+
+/// Never zero, which stands for none.
+fn ghost(hash: u64) -> u32 {
+    u32::try_from(tag(hash)).unwrap_or_default() | 1
+}

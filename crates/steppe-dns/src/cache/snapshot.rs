@@ -1,0 +1,291 @@
+//! A cache's responses in a file, for the next start.
+//!
+//! ```text
+//! "steppeDC", version (4 bytes), 0 (4), tag (8), seconds since 1970 (8), checksum of these (8)
+//! for each response: bytes of it (4, never 0), its checksum (8), then
+//!   kind, key's flags, view (2), lifetime (4), age (4), bytes of the subnet (1: 0 or 18), subnet, message
+//! 0 (4), responses (8)
+//! ```
+//! Numbers have their lowest byte first. Invariant: what is read goes through the same checks as a
+//! server's response, so a file that somebody changed can make the cache wrong, and nothing worse; and
+//! reading takes memory for one response. A file that ends early gives what it has.
+
+use std::io::{self, Read, Write};
+use std::time::Instant;
+
+use crate::limits::{CACHED_BODY_BYTES_MAX, SNAPSHOT_ENTRY_BYTES_MAX, STALE_SECONDS_MAX};
+use crate::siphash::{SipHash24, SipKey};
+use crate::wire::{
+    Asked, Class, Message, Outcome, Response, Rtype, Subnet, TtlOffsets, TtlPolicy, apply_policy,
+};
+
+use super::entry::Kind;
+use super::key::Key;
+use super::shard::{NewEntry, ServePolicy};
+use super::shared::Cache;
+
+const MAGIC: &[u8; 8] = b"steppeDC";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 40;
+const FIXED_BYTES: usize = 13;
+const SUBNET_BYTES: u8 = 18;
+/// Checksums find accidents; there is nothing secret about them.
+const CHECKSUM_KEY: SipKey = SipKey([0, 0]);
+
+/// What a snapshot is taken and read for.
+#[derive(Debug, Clone, Copy)]
+pub struct Context {
+    /// The time, as the cache counts it.
+    pub now: Instant,
+    /// The time of day, in seconds since 1970.
+    pub unix_seconds: u64,
+    /// Names what the numbers of views mean: a file of another tag is refused.
+    pub tag: u64,
+}
+
+/// What came of reading a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Restored {
+    /// Responses that are cached again.
+    pub entries: u64,
+    /// Responses whose time was over, or that did not pass the checks.
+    pub skipped: u64,
+    /// Whether the file ended where it should.
+    pub is_whole: bool,
+}
+
+/// Why a file is no snapshot for this cache.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// It can't be read.
+    #[error("cannot read the snapshot")]
+    Io(#[from] io::Error),
+    /// It is something else.
+    #[error("not a snapshot of a cache")]
+    Magic,
+    /// It is of another release.
+    #[error("snapshot of version {0}, not {VERSION}")]
+    Version(u32),
+    /// It is of another configuration.
+    #[error("snapshot of other views")]
+    Tag,
+}
+
+/// Writes the responses of a cache. Returns how many. Each shard is locked while it is copied to memory,
+/// not while it is written.
+///
+/// # Errors
+/// What `out` says.
+pub fn write(cache: &Cache, context: &Context, out: &mut impl Write) -> io::Result<u64> {
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    header.extend(MAGIC);
+    header.extend(VERSION.to_le_bytes());
+    header.extend([0; 4]);
+    header.extend(context.tag.to_le_bytes());
+    header.extend(context.unix_seconds.to_le_bytes());
+    header.extend(checksum(&header).to_le_bytes());
+    out.write_all(&header)?;
+    let (mut buffer, mut entries) = (Vec::new(), 0_u64);
+    for shard in 0..cache.shards() {
+        buffer.clear();
+        cache.for_each(shard, context.now, |key, entry| {
+            append(&mut buffer, key, entry);
+            entries += 1;
+        });
+        out.write_all(&buffer)?;
+    }
+    out.write_all(&[0; 4])?;
+    out.write_all(&entries.to_le_bytes())?;
+    Ok(entries)
+}
+
+fn append(out: &mut Vec<u8>, key: &Key<'_>, entry: &NewEntry<'_>) {
+    let start = out.len();
+    out.extend([0; 12]);
+    out.extend([entry.kind as u8, key.flags]);
+    out.extend(key.view.to_le_bytes());
+    out.extend(entry.lifetime.to_le_bytes());
+    out.extend(entry.age.to_le_bytes());
+    match key.subnet {
+        None => out.push(0),
+        Some(subnet) => {
+            out.extend([SUBNET_BYTES, subnet.prefix, subnet.family]);
+            out.extend(subnet.address);
+        }
+    }
+    out.extend(entry.message);
+    let payload = &out[start + 12..];
+    let (len, sum) = (u32::try_from(payload.len()), checksum(payload));
+    out[start..start + 4].copy_from_slice(&len.unwrap_or(u32::MAX).to_le_bytes());
+    out[start + 4..start + 12].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Reads responses into a cache. `policy` bounds their TTLs anew.
+///
+/// # Errors
+/// [`SnapshotError`] for a file that is none; what is wrong further on ends the reading and is told by
+/// [`Restored::is_whole`].
+pub fn read(
+    cache: &Cache,
+    context: &Context,
+    ttl: &TtlPolicy,
+    policy: &ServePolicy,
+    input: &mut impl Read,
+) -> Result<Restored, SnapshotError> {
+    let written = read_header(context, input)?;
+    // A clock that went backwards makes nothing younger.
+    let elapsed = context.unix_seconds.saturating_sub(written);
+    let elapsed = u32::try_from(elapsed).unwrap_or(u32::MAX);
+    let mut restored = Restored::default();
+    let mut payload = vec![0; SNAPSHOT_ENTRY_BYTES_MAX];
+    loop {
+        match read_payload(input, &mut payload) {
+            Some(0) => {
+                let mut count = [0; 8];
+                let is_counted = input.read_exact(&mut count).is_ok();
+                let seen = restored.entries + restored.skipped;
+                restored.is_whole = is_counted && u64::from_le_bytes(count) == seen;
+                return Ok(restored);
+            }
+            Some(len) => {
+                let is_kept = restore(cache, context, elapsed, (ttl, policy), &mut payload[..len]);
+                match is_kept {
+                    Some(()) => restored.entries += 1,
+                    None => restored.skipped += 1,
+                }
+            }
+            None => return Ok(restored),
+        }
+    }
+}
+
+/// When a snapshot was written.
+fn read_header(context: &Context, input: &mut impl Read) -> Result<u64, SnapshotError> {
+    let mut header = [0; HEADER_BYTES];
+    input
+        .read_exact(&mut header)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => SnapshotError::Magic,
+            _ => SnapshotError::Io(error),
+        })?;
+    let number = |at: usize| {
+        header[at..]
+            .first_chunk::<8>()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    };
+    if !header.starts_with(MAGIC) || number(32) != checksum(&header[..32]) {
+        return Err(SnapshotError::Magic);
+    }
+    let version = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+    if version != VERSION {
+        return Err(SnapshotError::Version(version));
+    }
+    if number(16) != context.tag {
+        return Err(SnapshotError::Tag);
+    }
+    Ok(number(24))
+}
+
+/// Bytes of the next response, which are then in `payload`; 0 at the end, and `None` where the file is
+/// broken.
+fn read_payload(input: &mut impl Read, payload: &mut [u8]) -> Option<usize> {
+    let (mut len, mut sum) = ([0; 4], [0; 8]);
+    input.read_exact(&mut len).ok()?;
+    let len = usize::try_from(u32::from_le_bytes(len)).ok()?;
+    if len == 0 {
+        return Some(0);
+    }
+    let payload = payload.get_mut(..len)?;
+    input.read_exact(&mut sum).ok()?;
+    input.read_exact(payload).ok()?;
+    (checksum(payload) == u64::from_le_bytes(sum)).then_some(len)
+}
+
+/// Caches a response that passes the checks. `elapsed`: seconds since the snapshot was written.
+fn restore(
+    cache: &Cache,
+    context: &Context,
+    elapsed: u32,
+    (ttl, policy): (&TtlPolicy, &ServePolicy),
+    payload: &mut [u8],
+) -> Option<()> {
+    let (fixed, rest) = payload.split_first_chunk_mut::<FIXED_BYTES>()?;
+    let number =
+        |at: usize| u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+    let (subnet, message) = match fixed[12] {
+        0 => (None, rest),
+        SUBNET_BYTES => {
+            let (bytes, rest) = rest.split_at_mut_checked(SUBNET_BYTES.into())?;
+            (Some(read_subnet(bytes)?), rest)
+        }
+        _ => return None,
+    };
+    let age = number(8).saturating_add(elapsed);
+    let lifetime_max = number(4);
+    if age >= lifetime_max.saturating_add(STALE_SECONDS_MAX)
+        || message.len() > CACHED_BODY_BYTES_MAX
+    {
+        return None;
+    }
+    let kind = checked_kind(message, fixed[0], fixed[1])?;
+    let mut offsets = TtlOffsets::default();
+    let negative_ttl = (kind == Kind::Negative).then_some(lifetime_max);
+    let lifetime = apply_policy(message, ttl, negative_ttl, &mut offsets).ok()??;
+    let parsed = Message::parse(message).ok()?;
+    let question = parsed.question();
+    let key = Key {
+        qname: question.qname,
+        qtype: question.qtype,
+        qclass: question.qclass,
+        view: u16::from_le_bytes([fixed[2], fixed[3]]),
+        flags: fixed[1],
+        subnet,
+    };
+    let entry = NewEntry {
+        message,
+        authority_at: parsed.section_at(crate::wire::Section::Authority),
+        ttl_offsets: offsets.as_slice(),
+        kind,
+        lifetime: lifetime.seconds().min(lifetime_max),
+        age,
+    };
+    cache.insert(&key, &entry, policy, context.now).ok()
+}
+
+fn read_subnet(bytes: &[u8]) -> Option<Subnet> {
+    let (&[prefix, family], address) = bytes.split_first_chunk::<2>()?;
+    let address = *address.first_chunk::<16>()?;
+    let read = match family {
+        Subnet::IPV4 => Subnet::of(
+            [address[0], address[1], address[2], address[3]].into(),
+            prefix,
+        ),
+        Subnet::IPV6 => Subnet::of(address.into(), prefix),
+        _ => return None,
+    };
+    (read.address == address && read.prefix == prefix).then_some(read)
+}
+
+/// What a message is, if it is what was stored: of class IN, without OPT, with nothing to leave out.
+fn checked_kind(bytes: &[u8], kind: u8, key_flags: u8) -> Option<Kind> {
+    let message = Message::parse(bytes).ok()?;
+    let question = message.question();
+    let is_foreign = question.qclass != Class::IN || question.qtype == Rtype::OPT;
+    if message.opt().is_some() || is_foreign || key_flags & !3 != 0 {
+        return None;
+    }
+    let asked = Asked {
+        cname_depth: crate::limits::CNAME_CHAIN_MAX,
+        is_dnssec_ok: key_flags & Key::DNSSEC_OK != 0,
+    };
+    let response = Response::read(message, asked).ok()?;
+    match (response.outcome(), kind) {
+        (Outcome::Answer, 0) => Some(Kind::Positive),
+        (Outcome::Negative { ttl: Some(_), .. }, 1) => Some(Kind::Negative),
+        _ => None,
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    SipHash24::of(&CHECKSUM_KEY, bytes)
+}
