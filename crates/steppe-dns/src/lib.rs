@@ -1,6 +1,7 @@
 //! The core of the DNS forwarder: bytes and the time in, bytes and decisions out.
 //!
-//! `wire` reads and writes messages in buffers of the caller; `cache` keeps responses.
+//! `wire` reads and writes messages in buffers of the caller; `cache` keeps responses;
+//! `in_flight` knows who waits for which question, and which queries are out.
 //!
 //! Non-goals: sockets, threads, runtimes and clocks (the shell above has them), recursion, and DNSSEC
 //! validation. Terms are those of RFC 9499.
@@ -8,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod in_flight;
 pub mod limits;
 pub mod siphash;
 pub mod wire;

@@ -116,3 +116,30 @@ const _: () = assert!(
         > 2 * (CACHED_BODY_BYTES_MAX + 2 * CACHED_RECORDS_MAX + 128)
 );
 const _: () = assert!(FAILURE_SECONDS_MIN >= 1 && FAILURE_SECONDS_MAX <= 300);
+
+/// Clients that wait for one question at most; the next gets SERVFAIL. A name that ends its TTL under load
+/// is asked for some hundred times until its answer comes.
+pub const WAITERS_PER_QUESTION_MAX: u32 = 1024;
+
+/// Client subnets for which one question may be in flight at a time: RFC 5452 §5 wants identical questions
+/// asked once, and subnets that a client makes up must not be a way around it (CVE-2025-5994).
+pub const SUBNETS_PER_QUESTION_MAX: u32 = 4;
+
+/// Shards of the table of questions in flight.
+pub const COALESCER_SHARDS: usize = 16;
+
+/// Servers that one question may go to: a bit each.
+pub const SERVERS_PER_EXCHANGE_MAX: u8 = 64;
+
+/// Queries in flight on one socket at most. RFC 5452 §9: each makes a forged id a better guess.
+pub const ATTEMPTS_PER_SOCKET_MAX: u16 = 256;
+
+/// Datagrams on a socket that match no query, after which its queries are asked again over a stream. A
+/// server that answers twice, or late, sends a few.
+pub const MISMATCHES_PER_SOCKET_MAX: u32 = 64;
+
+/// Milliseconds of a tick of deadlines.
+pub const DEADLINE_TICK_MS: u64 = 8;
+
+/// Ticks that deadlines may lie ahead: sixteen seconds. A later deadline counts as this.
+pub const DEADLINE_TICKS: usize = 2048;

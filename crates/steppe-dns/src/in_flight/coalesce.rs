@@ -1,0 +1,309 @@
+//! Identical questions are asked once, whatever worker they come to. RFC 5452 §5: a forger's chance
+//! grows with the number of identical queries in flight.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::cache::Key;
+use crate::limits::{
+    COALESCER_SHARDS, NAME_BYTES_MAX, SUBNETS_PER_QUESTION_MAX, WAITERS_PER_QUESTION_MAX,
+};
+use crate::siphash::SipKey;
+use crate::wire::{Class, Rtype, Subnet};
+
+const NONE: u32 = u32::MAX;
+
+/// Who waits: the shell's own numbers, which come back when the question is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiter {
+    /// The worker that it came to.
+    pub worker: u16,
+    /// What the worker knows it by.
+    pub token: u64,
+}
+
+/// What becomes of a question.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Join {
+    /// Nobody asks it yet: this worker does, and completes the ticket when there is an answer, or none.
+    Lead(Ticket),
+    /// It is in flight: the waiter comes back with its answer.
+    Wait,
+    /// There is no room for it.
+    Refused(Crowded),
+}
+
+/// Why a question has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crowded {
+    /// As many questions are in flight, or clients wait, as there is room for.
+    Full,
+    /// [`WAITERS_PER_QUESTION_MAX`] wait for this one.
+    Waiters,
+    /// [`SUBNETS_PER_QUESTION_MAX`] subnets' answers to this one are in flight.
+    Subnets,
+}
+
+/// A question that this worker has to answer. It can't be cloned, and is used up by
+/// [`Coalescer::complete`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "waiters of a ticket that is dropped wait forever"]
+pub struct Ticket {
+    shard: u16,
+    entry: u32,
+}
+
+/// The questions in flight of all workers.
+#[derive(Debug)]
+pub struct Coalescer {
+    shards: Box<[Locked]>,
+    hash_key: SipKey,
+}
+
+#[derive(Debug)]
+#[repr(align(128))]
+struct Locked(Mutex<Shard>);
+
+#[derive(Debug)]
+struct Shard {
+    /// First entry of each chain.
+    heads: Box<[u32]>,
+    entries: Box<[Entry]>,
+    free_entry: u32,
+    nodes: Box<[Node]>,
+    free_node: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    next: u32,
+    hash: u64,
+    qname: [u8; NAME_BYTES_MAX],
+    qname_len: u8,
+    qtype: Rtype,
+    qclass: Class,
+    view: u16,
+    flags: u8,
+    subnet: Option<Subnet>,
+    first_waiter: u32,
+    waiters: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Node {
+    waiter: Waiter,
+    next: u32,
+}
+
+impl Coalescer {
+    /// A table of about `questions` in flight for `waiters` clients, both shared evenly by shards.
+    #[must_use]
+    pub fn new(questions: usize, waiters: usize, hash_key: SipKey) -> Self {
+        let share = |count: usize| count.div_ceil(COALESCER_SHARDS).max(1);
+        let shard = || Locked(Mutex::new(Shard::new(share(questions), share(waiters))));
+        Self {
+            shards: (0..COALESCER_SHARDS).map(|_| shard()).collect(),
+            hash_key,
+        }
+    }
+
+    /// Asks a question, or waits for its answer.
+    pub fn join(&self, key: &Key<'_>, waiter: Waiter) -> Join {
+        // One chain has a question for all subnets, so that they can be counted.
+        let hash = Key {
+            subnet: None,
+            ..*key
+        }
+        .hash(&self.hash_key);
+        let index = usize::try_from(hash % COALESCER_SHARDS as u64).unwrap_or_default();
+        match lock(&self.shards[index]).join(key, hash, waiter) {
+            Ok(Some(entry)) => Join::Lead(Ticket {
+                shard: u16::try_from(index).unwrap_or_default(),
+                entry,
+            }),
+            Ok(None) => Join::Wait,
+            Err(crowded) => Join::Refused(crowded),
+        }
+    }
+
+    /// Ends a question, and shows everybody who waited for it, the leader's own waiter too; in no order.
+    /// The answer is in the cache or at hand by then. A shard is locked meanwhile: `each` must not ask.
+    pub fn complete(&self, ticket: Ticket, each: impl FnMut(Waiter)) {
+        if let Some(shard) = self.shards.get(usize::from(ticket.shard)) {
+            lock(shard).complete(ticket.entry, each);
+        }
+    }
+
+    /// Questions in flight.
+    #[must_use]
+    pub fn questions(&self) -> usize {
+        let count = |shard: MutexGuard<'_, Shard>| shard.entries.len() - shard.free();
+        self.shards.iter().map(lock).map(count).sum()
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let of_shard = |shard: MutexGuard<'_, Shard>| {
+            size_of_val(&*shard.heads) + size_of_val(&*shard.entries) + size_of_val(&*shard.nodes)
+        };
+        self.shards.iter().map(lock).map(of_shard).sum()
+    }
+}
+
+fn lock(shard: &Locked) -> MutexGuard<'_, Shard> {
+    shard.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Indices below a table's size, each followed by the next: a list of what is free.
+fn linked(index: usize, len: usize) -> u32 {
+    let next = u32::try_from(index + 1).unwrap_or(NONE);
+    if index + 1 < len { next } else { NONE }
+}
+
+impl Shard {
+    fn new(questions: usize, waiters: usize) -> Self {
+        let entry = |index| Entry {
+            next: linked(index, questions),
+            hash: 0,
+            qname: [0; NAME_BYTES_MAX],
+            qname_len: 0,
+            qtype: Rtype(0),
+            qclass: Class(0),
+            view: 0,
+            flags: 0,
+            subnet: None,
+            first_waiter: NONE,
+            waiters: 0,
+        };
+        let node = |index| Node {
+            waiter: Waiter {
+                worker: 0,
+                token: 0,
+            },
+            next: linked(index, waiters),
+        };
+        Self {
+            heads: vec![NONE; questions].into_boxed_slice(),
+            entries: (0..questions).map(entry).collect(),
+            free_entry: 0,
+            nodes: (0..waiters).map(node).collect(),
+            free_node: 0,
+        }
+    }
+
+    fn free(&self) -> usize {
+        let mut at = self.free_entry;
+        let next = std::iter::from_fn(|| {
+            let entry = self.entries.get(at as usize)?;
+            at = entry.next;
+            Some(())
+        });
+        next.count()
+    }
+
+    fn chain(&self, hash: u64) -> usize {
+        (((hash >> 32) * self.heads.len() as u64) >> 32) as usize
+    }
+
+    /// The entry to lead, if the question is new.
+    fn join(&mut self, key: &Key<'_>, hash: u64, waiter: Waiter) -> Result<Option<u32>, Crowded> {
+        let chain = self.chain(hash);
+        let (mut at, mut subnets) = (self.heads[chain], 0);
+        while let Some(entry) = self.entries.get(at as usize) {
+            if entry.hash == hash && entry.is_question(key) {
+                if entry.subnet == key.subnet {
+                    return self.add_waiter(at, waiter).map(|()| None);
+                }
+                subnets += 1;
+            }
+            at = entry.next;
+        }
+        if subnets >= SUBNETS_PER_QUESTION_MAX {
+            return Err(Crowded::Subnets);
+        }
+        let new = self.free_entry;
+        let next = self.heads[chain];
+        let entry = self.entries.get_mut(new as usize).ok_or(Crowded::Full)?;
+        let after = entry.next;
+        entry.fill(key, hash);
+        entry.next = next;
+        self.free_entry = after;
+        self.heads[chain] = new;
+        if let Err(crowded) = self.add_waiter(new, waiter) {
+            self.complete(new, |_| ());
+            return Err(crowded);
+        }
+        Ok(Some(new))
+    }
+
+    fn add_waiter(&mut self, at: u32, waiter: Waiter) -> Result<(), Crowded> {
+        let entry = &mut self.entries[at as usize];
+        if entry.waiters >= WAITERS_PER_QUESTION_MAX {
+            return Err(Crowded::Waiters);
+        }
+        let new = self.free_node;
+        let node = self.nodes.get_mut(new as usize).ok_or(Crowded::Full)?;
+        self.free_node = node.next;
+        *node = Node {
+            waiter,
+            next: entry.first_waiter,
+        };
+        entry.first_waiter = new;
+        entry.waiters += 1;
+        Ok(())
+    }
+
+    fn complete(&mut self, at: u32, mut each: impl FnMut(Waiter)) {
+        self.unlink(at);
+        let entry = &mut self.entries[at as usize];
+        let mut waiter = entry.first_waiter;
+        (entry.first_waiter, entry.waiters) = (NONE, 0);
+        while let Some(node) = self.nodes.get_mut(waiter as usize) {
+            each(node.waiter);
+            let next = node.next;
+            node.next = self.free_node;
+            self.free_node = waiter;
+            waiter = next;
+        }
+        self.entries[at as usize].next = self.free_entry;
+        self.free_entry = at;
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let (chain, after) = {
+            let entry = &self.entries[at as usize];
+            (self.chain(entry.hash), entry.next)
+        };
+        let mut before = self.heads[chain];
+        if before == at {
+            self.heads[chain] = after;
+            return;
+        }
+        while let Some(entry) = self.entries.get_mut(before as usize) {
+            if entry.next == at {
+                entry.next = after;
+                return;
+            }
+            before = entry.next;
+        }
+    }
+}
+
+impl Entry {
+    fn fill(&mut self, key: &Key<'_>, hash: u64) {
+        let len = key.qname.len().min(NAME_BYTES_MAX);
+        self.qname[..len].copy_from_slice(&key.qname[..len]);
+        self.qname_len = u8::try_from(len).unwrap_or(u8::MAX);
+        self.hash = hash;
+        (self.qtype, self.qclass) = (key.qtype, key.qclass);
+        (self.view, self.flags, self.subnet) = (key.view, key.flags, key.subnet);
+        (self.first_waiter, self.waiters) = (NONE, 0);
+    }
+
+    /// Whether it is of this question, for any subnet.
+    fn is_question(&self, key: &Key<'_>) -> bool {
+        self.qname[..usize::from(self.qname_len)].eq_ignore_ascii_case(key.qname)
+            && (self.qtype, self.qclass) == (key.qtype, key.qclass)
+            && (self.view, self.flags) == (key.view, key.flags)
+    }
+}
