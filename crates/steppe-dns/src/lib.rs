@@ -9,7 +9,10 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod cookie;
 pub mod in_flight;
 pub mod limits;
+pub mod rebinding;
 pub mod siphash;
+pub mod special_use;
 pub mod wire;

@@ -143,3 +143,22 @@ pub const DEADLINE_TICK_MS: u64 = 8;
 
 /// Ticks that deadlines may lie ahead: sixteen seconds. A later deadline counts as this.
 pub const DEADLINE_TICKS: usize = 2048;
+
+/// Seconds in which a client's cookie is good. RFC 9018 §4.3: an hour, and five minutes ahead of time.
+pub const COOKIE_SECONDS_MAX: i32 = 3600;
+
+/// See [`COOKIE_SECONDS_MAX`].
+pub const COOKIE_FUTURE_SECONDS_MAX: i32 = 300;
+
+/// Seconds after which a client is given a new cookie. RFC 9018 §4.3: half an hour.
+pub const COOKIE_RENEW_SECONDS: i32 = 1800;
+
+/// Bytes of a line of a domain list. The longest name has 255, and lines of hosts files some of them;
+/// AdBlock lists have cosmetic rules of more, which are not ours to read.
+pub const LIST_LINE_BYTES_MAX: usize = 4096;
+
+/// Lists, which have a bit each in an index.
+pub const LISTS_MAX: u8 = 64;
+
+/// Rules of an index, eight times what large users have. Sixteen bytes each while it is made.
+pub const RULES_MAX: usize = 8 << 20;

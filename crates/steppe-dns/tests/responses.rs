@@ -340,3 +340,41 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn private_addresses_are_seen_in_what_is_passed_on() {
+    use steppe_dns::rebinding::private_address;
+    let alias = || Rr("www.example.org", 5, 300, name("web.example.net"));
+    let found = |qtype, answers: &[Rr<'_>]| {
+        let bytes = message(1, 0x8180, ("www.example.org", qtype), [answers, &[], &[]]);
+        let response =
+            Response::read(Message::parse(&bytes).expect("whole"), ASKED).expect("plain");
+        private_address(&response)
+    };
+    let address = |owner, bytes: &[u8]| {
+        Rr(
+            owner,
+            if bytes.len() == 4 { 1 } else { 28 },
+            60,
+            bytes.to_vec(),
+        )
+    };
+    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
+    let https = [&[0, 1, 0][..], &[0, 4, 0, 4, 10, 0, 0, 1]].concat();
+    let ten = Some([10, 0, 0, 1].into());
+    assert_eq!(
+        found(1, &[alias(), address("web.example.net", &[10, 0, 0, 1])]),
+        ten
+    );
+    assert_eq!(
+        found(28, &[address("www.example.org", &mapped)]),
+        Some(mapped.into())
+    );
+    assert_eq!(found(65, &[Rr("www.example.org", 65, 60, https)]), ten);
+    assert_eq!(
+        found(1, &[address("www.example.org", &[192, 0, 2, 1])]),
+        None
+    );
+    // What is not passed on harms nobody.
+    assert_eq!(found(1, &[address("bank.example", &[10, 0, 0, 1])]), None);
+}

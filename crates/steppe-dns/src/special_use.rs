@@ -1,0 +1,221 @@
+//! Names that are answered here and never forwarded, unless configuration says otherwise.
+//!
+//! Sources: RFC 6761 (localhost, invalid, test and the reverse zones of private networks), RFC 6303 §4
+//! (more reverse zones), RFC 7686 (onion), RFC 6762 §3 (local), RFC 8375 (home.arpa), RFC 9462 §4
+//! (resolver.arpa), RFC 9476 (alt), and the name by which browsers ask whether they may use a resolver of
+//! their own.
+
+use crate::wire::{Name, Rtype};
+
+/// How a name of special use is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecialUse {
+    /// With the address of the loopback interface. RFC 6761 §6.3.
+    Loopback,
+    /// NXDOMAIN.
+    NameError,
+    /// NODATA: the name is there, and has nothing of that type.
+    NoData,
+    /// With this name. RFC 6303: a reverse zone that is empty but for the loopback's.
+    LocalhostPtr,
+    /// With this resolver's designations (`SVCB` of `_dns.resolver.arpa`), or NODATA if it has none.
+    /// RFC 9462 §4.
+    Designations,
+}
+
+/// Whether a rule is for a name alone or for those below it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Name,
+    Suffix,
+}
+
+/// Names as text, with what they and those below them get. The longest match counts.
+const NAMES: &[(&str, Scope, SpecialUse)] = {
+    use Scope::{Name, Suffix};
+    use SpecialUse::{Designations, Loopback, NameError, NoData};
+    &[
+        ("localhost", Suffix, Loopback),
+        ("invalid", Suffix, NameError),
+        ("test", Suffix, NameError),
+        ("onion", Suffix, NameError),
+        ("local", Suffix, NameError),
+        ("alt", Suffix, NameError),
+        // RFC 8375 §4: a locally served zone, which has nothing but what the configuration adds.
+        ("home.arpa", Suffix, NameError),
+        ("home.arpa", Name, NoData),
+        ("resolver.arpa", Suffix, NameError),
+        ("resolver.arpa", Name, NoData),
+        ("_dns.resolver.arpa", Name, Designations),
+        // https://support.mozilla.org/kb/canary-domain-use-application-dnsnet
+        ("use-application-dns.net", Suffix, NameError),
+    ]
+};
+
+/// Reverse zones of IPv4, as the first bytes of their addresses. RFC 6761 §6.1, RFC 6303 §4.1 and §4.2;
+/// those of RFC 7793 (100.64/10) and 172.16/12 are ranges of a second byte.
+const REVERSE_V4: &[&[u8]] = &[
+    &[0],
+    &[10],
+    &[127],
+    &[169, 254],
+    &[192, 168],
+    &[192, 0, 2],
+    &[198, 51, 100],
+    &[203, 0, 113],
+    &[255, 255, 255, 255],
+];
+
+/// Reverse zones of IPv6, as the first digits of their addresses. RFC 6303 §4.3 to §4.6.
+const REVERSE_V6: &[&[u8]] = &[
+    b"fd",
+    b"fe8",
+    b"fe9",
+    b"fea",
+    b"feb",
+    b"20010db8",
+    b"00000000000000000000000000000000",
+    b"00000000000000000000000000000001",
+];
+
+/// Digits of an address of IPv6, a label each.
+const V6_DIGITS: usize = 32;
+
+/// How a name is answered here; `None`: as any other.
+#[must_use]
+pub fn special_use(qname: &Name, qtype: Rtype) -> Option<SpecialUse> {
+    let found = named(qname).or_else(|| reverse(qname))?;
+    Some(match found {
+        SpecialUse::Loopback if !matches!(qtype, Rtype::A | Rtype::AAAA) => SpecialUse::NoData,
+        SpecialUse::LocalhostPtr if qtype != Rtype::PTR => SpecialUse::NoData,
+        SpecialUse::Designations if qtype != Rtype::SVCB => SpecialUse::NoData,
+        found => found,
+    })
+}
+
+fn named(qname: &Name) -> Option<SpecialUse> {
+    qname.suffixes().enumerate().find_map(|(depth, suffix)| {
+        let is_it = |(text, scope, _): &&(&str, Scope, SpecialUse)| {
+            (depth == 0 || *scope == Scope::Suffix) && is_text(suffix, text)
+        };
+        // Of a name's two rules the one for it alone stands last.
+        NAMES.iter().rfind(is_it).map(|(_, _, found)| *found)
+    })
+}
+
+/// Whether a wire form is this text of plain labels, whatever the case.
+fn is_text(mut wire: &[u8], text: &str) -> bool {
+    for label in text.split('.') {
+        let Some((&len, rest)) = wire.split_first() else {
+            return false;
+        };
+        let len = usize::from(len);
+        if len != label.len() || !rest[..len].eq_ignore_ascii_case(label.as_bytes()) {
+            return false;
+        }
+        wire = &rest[len..];
+    }
+    wire == [0]
+}
+
+/// Reverse zones of networks that public servers know nothing about.
+fn reverse(qname: &Name) -> Option<SpecialUse> {
+    let mut zone = qname.suffixes().enumerate();
+    zone.find_map(|(depth, suffix)| match suffix {
+        _ if is_text(suffix, "in-addr.arpa") => reverse_v4(qname, depth),
+        _ if is_text(suffix, "ip6.arpa") => reverse_v6(qname, depth),
+        _ => None,
+    })
+}
+
+/// A name that has `count` labels below `in-addr.arpa`.
+fn reverse_v4(qname: &Name, count: usize) -> Option<SpecialUse> {
+    let mut bytes = [0; 4];
+    for (place, label) in bytes.get_mut(..count)?.iter_mut().rev().zip(qname.labels()) {
+        *place = std::str::from_utf8(label).ok()?.parse().ok()?;
+    }
+    let bytes = &bytes[..count];
+    let is_private = match *bytes {
+        [127, 0, 0, 1] => return Some(SpecialUse::LocalhostPtr),
+        [172, b, ..] => b & 0xf0 == 16,
+        [100, b, ..] => b & 0xc0 == 64,
+        _ => REVERSE_V4.iter().any(|zone| bytes.starts_with(zone)),
+    };
+    is_private.then_some(SpecialUse::NameError)
+}
+
+/// A name that has `count` labels below `ip6.arpa`.
+fn reverse_v6(qname: &Name, count: usize) -> Option<SpecialUse> {
+    let mut digits = [0; V6_DIGITS];
+    for (place, label) in digits
+        .get_mut(..count)?
+        .iter_mut()
+        .rev()
+        .zip(qname.labels())
+    {
+        let &[digit] = label else { return None };
+        *place = digit.to_ascii_lowercase();
+    }
+    let is_private = |zone: &&[u8]| digits[..count].starts_with(zone);
+    let zone = REVERSE_V6.iter().find(|zone| is_private(zone))?;
+    Some(match zone.last() {
+        Some(b'1') => SpecialUse::LocalhostPtr,
+        _ => SpecialUse::NameError,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, qtype: Rtype) -> Option<SpecialUse> {
+        special_use(&name.parse().unwrap(), qtype)
+    }
+
+    #[test]
+    fn names_of_special_use_are_answered_here() {
+        use SpecialUse::{Designations, LocalhostPtr, Loopback, NameError, NoData};
+        let loopback_v6 = format!("1.{}ip6.arpa", "0.".repeat(31));
+        for (name, qtype, expected) in [
+            ("localhost", Rtype::A, Some(Loopback)),
+            ("a.LOCALHOST", Rtype::AAAA, Some(Loopback)),
+            ("localhost", Rtype::MX, Some(NoData)),
+            ("localhost.example", Rtype::A, None),
+            ("notlocalhost", Rtype::A, None),
+            ("x.onion", Rtype::A, Some(NameError)),
+            ("printer.local", Rtype::A, Some(NameError)),
+            ("x.invalid", Rtype::A, Some(NameError)),
+            ("x.test", Rtype::A, Some(NameError)),
+            ("home.arpa", Rtype::SOA, Some(NoData)),
+            ("nas.home.arpa", Rtype::A, Some(NameError)),
+            ("use-application-dns.net", Rtype::A, Some(NameError)),
+            ("application-dns.net", Rtype::A, None),
+            ("_dns.resolver.arpa", Rtype::SVCB, Some(Designations)),
+            ("_dns.resolver.arpa", Rtype::A, Some(NoData)),
+            ("resolver.arpa", Rtype::A, Some(NoData)),
+            ("x.resolver.arpa", Rtype::SVCB, Some(NameError)),
+            ("9.7.168.192.in-addr.arpa", Rtype::PTR, Some(NameError)),
+            ("10.in-addr.ARPA", Rtype::PTR, Some(NameError)),
+            ("1.0.0.127.in-addr.arpa", Rtype::PTR, Some(LocalhostPtr)),
+            ("1.0.0.127.in-addr.arpa", Rtype::A, Some(NoData)),
+            ("16.172.in-addr.arpa", Rtype::PTR, Some(NameError)),
+            ("32.172.in-addr.arpa", Rtype::PTR, None),
+            ("1.64.100.in-addr.arpa", Rtype::PTR, Some(NameError)),
+            ("1.128.100.in-addr.arpa", Rtype::PTR, None),
+            ("1.1.1.1.in-addr.arpa", Rtype::PTR, None),
+            ("x.10.in-addr.arpa", Rtype::PTR, None),
+            ("1.1.1.1.10.in-addr.arpa", Rtype::PTR, None),
+            ("in-addr.arpa", Rtype::NS, None),
+            ("d.f.ip6.arpa", Rtype::PTR, Some(NameError)),
+            ("c.f.ip6.arpa", Rtype::PTR, None),
+            ("b.e.f.ip6.arpa", Rtype::PTR, Some(NameError)),
+            ("8.b.d.0.1.0.0.2.ip6.arpa", Rtype::PTR, Some(NameError)),
+            ("1.0.0.2.ip6.arpa", Rtype::PTR, None),
+            (&loopback_v6, Rtype::PTR, Some(LocalhostPtr)),
+            (".", Rtype::NS, None),
+            ("example.org", Rtype::A, None),
+        ] {
+            assert_eq!(found(name, qtype), expected, "{name} {qtype:?}");
+        }
+    }
+}
