@@ -1,0 +1,246 @@
+//! The index of domain rules: which lists a name is on.
+//!
+//! ```text
+//!  starts:   4 bytes a bucket of about eight entries, by the upper bits of a name's hash
+//!  entries:  48 bits of the hash, 16 bits: which masks
+//!  masks:    four sets of lists, each combination that occurs once
+//! ```
+//! Names themselves are not kept: with the bits that choose a bucket, 64 bits of a keyed hash are compared.
+//! Among a million rules a name that is on no list is taken for one with a probability of 10⁻¹² (eight
+//! suffixes, each against about 2²⁰ hashes of 64 bits), and nobody who does not know the key can make
+//! such a name. Lookups go from the top of the name downwards, so that each label is hashed once.
+
+use crate::limits::NAME_LABELS_MAX;
+use crate::siphash::{SipHash13, SipKey};
+use crate::wire::Name;
+
+/// A set of lists, a bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct ListSet(pub u64);
+
+/// The lists that a name is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Matches {
+    /// Lists that have a rule for it.
+    pub blocked: ListSet,
+    /// Lists that have an exception for it.
+    pub allowed: ListSet,
+}
+
+/// What the rules for one name say: those for itself, and those for names below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Masks {
+    pub exact: [u64; 2],
+    pub below: [u64; 2],
+}
+
+/// The index.
+#[derive(Debug)]
+pub struct Index {
+    key: SipKey,
+    starts: Box<[u32]>,
+    entries: Box<[u64]>,
+    masks: Box<[Masks]>,
+    labels_max: usize,
+}
+
+/// Bits of a hash that an entry has.
+const HASH_BITS: u32 = 48;
+/// Bits of an entry that name its masks.
+const MASK_BITS: u32 = 64 - HASH_BITS;
+/// Masks that can be told apart.
+pub(super) const MASKS_MAX: usize = 1 << MASK_BITS;
+/// Entries of a bucket, as planned.
+const BUCKET_ENTRIES: usize = 8;
+
+impl ListSet {
+    /// Whether a list is in it.
+    #[must_use]
+    pub fn has(self, list: u8) -> bool {
+        self.0 >> (list % 64) & 1 == 1
+    }
+}
+
+impl Matches {
+    /// The lists that the name is on: those that have a rule and no exception for it.
+    #[must_use]
+    pub fn listed(&self) -> ListSet {
+        ListSet(self.blocked.0 & !self.allowed.0)
+    }
+}
+
+/// Shows the hash of each suffix of a name, the shortest first, with its number of labels and whether it
+/// is the whole name. Stops when `each` says so.
+pub(super) fn for_each_suffix(
+    key: &SipKey,
+    name: &Name,
+    mut each: impl FnMut(u64, usize, Depth) -> std::ops::ControlFlow<()>,
+) {
+    let lower = name.to_lower();
+    let wire = lower.wire();
+    let (mut starts, mut count, mut at) = ([0; NAME_LABELS_MAX], 0, 0);
+    while wire[at] != 0 {
+        starts[count] = at;
+        count += 1;
+        at += 1 + usize::from(wire[at]);
+    }
+    let mut hash = SipHash13::new(key);
+    for (labels, &start) in starts[..count].iter().rev().enumerate() {
+        let end = start + 1 + usize::from(wire[start]);
+        hash.write(&wire[start + 1..end]);
+        hash.write_byte(wire[start]);
+        let depth = if labels + 1 == count {
+            Depth::Whole
+        } else {
+            Depth::Above
+        };
+        if each(hash.finish(), labels + 1, depth).is_break() {
+            return;
+        }
+    }
+}
+
+/// Whether a suffix is the whole name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    Whole,
+    Above,
+}
+
+/// The hash of a name, and its number of labels.
+#[must_use]
+pub fn hash_name(key: &SipKey, name: &Name) -> (u64, usize) {
+    let mut found = (SipHash13::new(key).finish(), 0);
+    for_each_suffix(key, name, |hash, labels, _| {
+        found = (hash, labels);
+        std::ops::ControlFlow::Continue(())
+    });
+    found
+}
+
+impl Index {
+    /// The lists that a name is on.
+    #[must_use]
+    pub fn matches(&self, name: &Name) -> Matches {
+        let (mut blocked, mut allowed) = (0, 0);
+        for_each_suffix(&self.key, name, |hash, labels, depth| {
+            if let Some(masks) = self.masks_of(hash) {
+                let [block, allow] = match depth {
+                    Depth::Whole => masks.exact,
+                    Depth::Above => masks.below,
+                };
+                blocked |= block;
+                allowed |= allow;
+            }
+            if labels >= self.labels_max {
+                return std::ops::ControlFlow::Break(());
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        Matches {
+            blocked: ListSet(blocked),
+            allowed: ListSet(allowed),
+        }
+    }
+
+    /// Names that rules are for.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.starts) + size_of_val(&*self.entries) + size_of_val(&*self.masks)
+    }
+
+    /// The key of its hashes.
+    #[must_use]
+    pub fn key(&self) -> &SipKey {
+        &self.key
+    }
+
+    fn masks_of(&self, hash: u64) -> Option<&Masks> {
+        let bucket = bucket_of(hash, self.starts.len() - 1);
+        let (start, end) = (self.starts[bucket], self.starts[bucket + 1]);
+        let entries = &self.entries[start as usize..end as usize];
+        let wanted = hash << MASK_BITS >> MASK_BITS;
+        let entry = entries
+            .iter()
+            .find(|entry| **entry >> MASK_BITS == wanted)?;
+        self.masks
+            .get(usize::try_from(entry & (MASKS_MAX as u64 - 1)).ok()?)
+    }
+}
+
+/// A power of two of buckets; the upper bits of a hash choose.
+fn bucket_of(hash: u64, buckets: usize) -> usize {
+    (((hash >> 32) * buckets as u64) >> 32) as usize
+}
+
+/// An index that is being filled, hashes in ascending order.
+#[derive(Debug)]
+pub(super) struct Filling {
+    key: SipKey,
+    starts: Vec<u32>,
+    entries: Vec<u64>,
+    masks: Vec<Masks>,
+    numbers: std::collections::HashMap<Masks, u16>,
+    labels_max: usize,
+}
+
+impl Filling {
+    /// For at most so many names.
+    pub(super) fn new(key: SipKey, names_max: usize, labels_max: usize) -> Self {
+        let buckets = (names_max / BUCKET_ENTRIES).next_power_of_two();
+        Self {
+            key,
+            starts: vec![0; buckets + 1],
+            entries: Vec::with_capacity(names_max),
+            masks: Vec::new(),
+            numbers: std::collections::HashMap::new(),
+            labels_max,
+        }
+    }
+
+    /// Adds a name. False: no more combinations of lists fit.
+    #[must_use]
+    pub(super) fn push(&mut self, hash: u64, masks: Masks) -> bool {
+        let number = match self.numbers.get(&masks) {
+            Some(number) => *number,
+            None => {
+                let Ok(number) = u16::try_from(self.masks.len()) else {
+                    return false;
+                };
+                self.masks.push(masks);
+                self.numbers.insert(masks, number);
+                number
+            }
+        };
+        let bucket = bucket_of(hash, self.starts.len() - 1);
+        // Counts first; sums in the end.
+        self.starts[bucket + 1] += 1;
+        self.entries.push(hash << MASK_BITS | u64::from(number));
+        true
+    }
+
+    pub(super) fn finish(mut self) -> Index {
+        for bucket in 1..self.starts.len() {
+            self.starts[bucket] += self.starts[bucket - 1];
+        }
+        Index {
+            key: self.key,
+            starts: self.starts.into_boxed_slice(),
+            entries: self.entries.into_boxed_slice(),
+            masks: self.masks.into_boxed_slice(),
+            labels_max: self.labels_max,
+        }
+    }
+}
