@@ -262,6 +262,30 @@ fn a_response_has_all_that_its_query_had() {
 }
 
 #[test]
+fn the_same_id_on_another_socket_is_another_query() {
+    let mut world = World::new();
+    // With room for two attempts, chains are shared.
+    world.attempts = Attempts::new(
+        Sizes {
+            attempts: 2,
+            ..SIZES
+        },
+        world.start,
+    );
+    let exchange = world.open(QNAME, 1000).expect("room");
+    let sent = world.send(exchange, 0, 0, Case::Randomized).expect("room");
+    let good = response(&sent, QNAME);
+    for socket in 1..4 {
+        let received = world.attempts.receive(socket, &good);
+        assert_eq!(received, Received::Ignored(Ignored::Id), "socket {socket}");
+    }
+    assert!(matches!(
+        world.attempts.receive(0, &good),
+        Received::Response(..)
+    ));
+}
+
+#[test]
 fn a_server_that_loses_case_is_trusted_without_it() {
     let mut world = World::new();
     let exchange = world.open("UPPER.example", 1000).expect("room");

@@ -200,6 +200,14 @@ fn records_that_were_not_asked_for_are_left_out() {
     let mut chaos = message(1, 0x8180, ("www.example.org", 1), [&answers[2..], &[], &[]]);
     chaos[30] = 3;
     assert_eq!(passed(&chaos, ASKED), "--\n");
+    let mut chaos = message(1, 0x8180, ("www.example.org", 1), [&answers, &[], &[]]);
+    // The class of the alias, behind the question and its owner.
+    chaos[33 + 17 + 3] = 3;
+    assert_eq!(
+        passed(&chaos, ASKED),
+        "--\n",
+        "what a foreign alias leads to was not asked for"
+    );
 }
 
 #[test]
@@ -298,7 +306,7 @@ fn ttls_are_brought_within_the_policy_and_aged() {
 
 #[test]
 fn a_denial_is_kept_no_longer_than_its_soa_says() {
-    let authority = [Rr("example.org", 6, 3600, soa(7))];
+    let authority = [Rr("example.org", 6, 90_000, soa(7))];
     for (ttl, policy, expected) in [
         (7, POLICY, 7),
         (90_000, POLICY, 3600),

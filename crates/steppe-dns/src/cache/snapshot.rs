@@ -222,15 +222,17 @@ fn restore(
     };
     let age = number(8).saturating_add(elapsed);
     let lifetime_max = number(4);
-    if age >= lifetime_max.saturating_add(STALE_SECONDS_MAX)
-        || message.len() > CACHED_BODY_BYTES_MAX
-    {
+    if message.len() > CACHED_BODY_BYTES_MAX {
         return None;
     }
     let kind = checked_kind(message, fixed[0], fixed[1])?;
     let mut offsets = TtlOffsets::default();
     let negative_ttl = (kind == Kind::Negative).then_some(lifetime_max);
     let lifetime = apply_policy(message, ttl, negative_ttl, &mut offsets).ok()??;
+    let lifetime = lifetime.seconds().min(lifetime_max);
+    if age >= lifetime.saturating_add(STALE_SECONDS_MAX) {
+        return None;
+    }
     let parsed = Message::parse(message).ok()?;
     let question = parsed.question();
     let key = Key {
@@ -246,7 +248,7 @@ fn restore(
         authority_at: parsed.section_at(crate::wire::Section::Authority),
         ttl_offsets: offsets.as_slice(),
         kind,
-        lifetime: lifetime.seconds().min(lifetime_max),
+        lifetime,
         age,
     };
     cache.insert(&key, &entry, policy, context.now).ok()

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use crate::limits::{LISTS_MAX, RULES_MAX};
 use crate::siphash::SipKey;
 
-use super::index::{Filling, Index, Masks, hash_name};
+use super::index::{Depths, Filling, Index, Masks, hash_name};
 use super::sources::{self, Origin, Record};
 use super::syntax::{LineRule, Scope, Verdict};
 
@@ -38,7 +38,7 @@ pub struct Builder {
     key: SipKey,
     parts: Vec<Vec<Record>>,
     count: usize,
-    labels_max: usize,
+    depths: Depths,
 }
 
 impl Builder {
@@ -49,7 +49,7 @@ impl Builder {
             key,
             parts: (0..PARTS).map(|_| Vec::new()).collect(),
             count: 0,
-            labels_max: 0,
+            depths: Depths::default(),
         }
     }
 
@@ -69,8 +69,7 @@ impl Builder {
         if labels == 0 {
             return Ok(());
         }
-        // Rules for names above a name are asked first; one for names below needs no more labels.
-        self.labels_max = self.labels_max.max(labels);
+        self.depths.add(labels);
         self.count += 1;
         let part = &mut self.parts[usize::from(hash.to_be_bytes()[0])];
         if part.len() == part.capacity() {
@@ -98,7 +97,7 @@ impl Builder {
     /// [`BuildError`].
     pub fn finish(self, sources: &mut impl Write) -> Result<Index, BuildError> {
         sources::write_header(&self.key, self.count, sources)?;
-        let mut filling = Filling::new(self.key, self.count, self.labels_max);
+        let mut filling = Filling::new(self.key, self.count, self.depths);
         for mut part in self.parts {
             part.sort_unstable();
             for rules in part.chunk_by(|one, other| one.hash == other.hash) {

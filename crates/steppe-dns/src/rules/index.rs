@@ -10,6 +10,9 @@
 //! suffixes, each against about 2²⁰ hashes of 64 bits), and nobody who does not know the key can make
 //! such a name. Lookups go from the top of the name downwards, so that each label is hashed once.
 
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
 use crate::limits::NAME_LABELS_MAX;
 use crate::siphash::{SipHash13, SipKey};
 use crate::wire::Name;
@@ -41,7 +44,7 @@ pub struct Index {
     starts: Box<[u32]>,
     entries: Box<[u64]>,
     masks: Box<[Masks]>,
-    labels_max: usize,
+    depths: Depths,
 }
 
 /// Bits of a hash that an entry has.
@@ -69,12 +72,32 @@ impl Matches {
     }
 }
 
-/// Shows the hash of each suffix of a name, the shortest first, with its number of labels and whether it
-/// is the whole name. Stops when `each` says so.
+/// The numbers of labels that names of rules have, a bit each: suffixes of other sizes are not looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Depths(u128);
+
+impl Depths {
+    /// Adds the names of so many labels.
+    pub(super) fn add(&mut self, labels: usize) {
+        self.0 |= 1 << labels;
+    }
+
+    fn has(self, labels: usize) -> bool {
+        self.0 >> labels & 1 == 1
+    }
+
+    /// Whether there are names of more labels than these.
+    fn go_on(self, labels: usize) -> bool {
+        self.0 >> labels > 1
+    }
+}
+
+/// Shows each suffix of a name, the shortest first, hashed as far, with its number of labels and whether
+/// it is the whole name. Stops when `each` says so.
 pub(super) fn for_each_suffix(
     key: &SipKey,
     name: &Name,
-    mut each: impl FnMut(u64, usize, Depth) -> std::ops::ControlFlow<()>,
+    mut each: impl FnMut(&SipHash13, usize, Depth) -> ControlFlow<()>,
 ) {
     let lower = name.to_lower();
     let wire = lower.wire();
@@ -94,7 +117,7 @@ pub(super) fn for_each_suffix(
         } else {
             Depth::Above
         };
-        if each(hash.finish(), labels + 1, depth).is_break() {
+        if each(&hash, labels + 1, depth).is_break() {
             return;
         }
     }
@@ -112,8 +135,8 @@ pub(super) enum Depth {
 pub fn hash_name(key: &SipKey, name: &Name) -> (u64, usize) {
     let mut found = (SipHash13::new(key).finish(), 0);
     for_each_suffix(key, name, |hash, labels, _| {
-        found = (hash, labels);
-        std::ops::ControlFlow::Continue(())
+        found = (hash.finish(), labels);
+        ControlFlow::Continue(())
     });
     found
 }
@@ -124,7 +147,9 @@ impl Index {
     pub fn matches(&self, name: &Name) -> Matches {
         let (mut blocked, mut allowed) = (0, 0);
         for_each_suffix(&self.key, name, |hash, labels, depth| {
-            if let Some(masks) = self.masks_of(hash) {
+            if self.depths.has(labels)
+                && let Some(masks) = self.masks_of(hash.finish())
+            {
                 let [block, allow] = match depth {
                     Depth::Whole => masks.exact,
                     Depth::Above => masks.below,
@@ -132,10 +157,11 @@ impl Index {
                 blocked |= block;
                 allowed |= allow;
             }
-            if labels >= self.labels_max {
-                return std::ops::ControlFlow::Break(());
+            if self.depths.go_on(labels) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
-            std::ops::ControlFlow::Continue(())
         });
         Matches {
             blocked: ListSet(blocked),
@@ -180,7 +206,7 @@ impl Index {
     }
 }
 
-/// A power of two of buckets; the upper bits of a hash choose.
+/// The upper bits of a hash choose.
 fn bucket_of(hash: u64, buckets: usize) -> usize {
     (((hash >> 32) * buckets as u64) >> 32) as usize
 }
@@ -192,21 +218,21 @@ pub(super) struct Filling {
     starts: Vec<u32>,
     entries: Vec<u64>,
     masks: Vec<Masks>,
-    numbers: std::collections::HashMap<Masks, u16>,
-    labels_max: usize,
+    numbers: HashMap<Masks, u16>,
+    depths: Depths,
 }
 
 impl Filling {
     /// For at most so many names.
-    pub(super) fn new(key: SipKey, names_max: usize, labels_max: usize) -> Self {
+    pub(super) fn new(key: SipKey, names_max: usize, depths: Depths) -> Self {
         let buckets = (names_max / BUCKET_ENTRIES).next_power_of_two();
         Self {
             key,
             starts: vec![0; buckets + 1],
             entries: Vec::with_capacity(names_max),
             masks: Vec::new(),
-            numbers: std::collections::HashMap::new(),
-            labels_max,
+            numbers: HashMap::new(),
+            depths,
         }
     }
 
@@ -240,7 +266,10 @@ impl Filling {
             starts: self.starts.into_boxed_slice(),
             entries: self.entries.into_boxed_slice(),
             masks: self.masks.into_boxed_slice(),
-            labels_max: self.labels_max,
+            depths: self.depths,
         }
     }
 }
+
+// A name's number of labels has a bit.
+const _: () = assert!(NAME_LABELS_MAX < 128);

@@ -171,7 +171,7 @@ pub fn explain(
     let rules = read_header(index, &mut read_at)?;
     let mut result = Ok(());
     for_each_suffix(index.key(), name, |hash, labels, depth| {
-        result = rules_of(hash, rules, &mut read_at, |record| {
+        result = rules_of(hash.finish(), rules, &mut read_at, |record| {
             let is_for_it = match depth {
                 Depth::Whole => record.scope() != Scope::Below,
                 Depth::Above => record.scope() != Scope::Exact,

@@ -143,7 +143,7 @@ impl<'a> Response<'a> {
         let question = self.message.question();
         let is_asked =
             |record: &Record<'_>| question.qtype == Rtype::ANY || record.rtype == question.qtype;
-        let answers = self.message.records(Section::Answer);
+        let answers = self.kept(Section::Answer);
         let mut asked = answers.filter(is_asked);
         if !is_name_denied && asked.any(|record| self.owner_is(&record, self.chain.last())) {
             return Ok(Outcome::Answer);
@@ -349,7 +349,11 @@ impl Chain {
         let bytes = message.bytes();
         let mut steps = Steps::of_message(bytes.len());
         let mut is_longer = false;
-        for record in message.records(Section::Answer) {
+        let qclass = message.question().qclass;
+        for record in message
+            .records(Section::Answer)
+            .filter(|record| record.class == qclass)
+        {
             self.has_dname |= record.rtype == Rtype::DNAME;
             if record.rtype != Rtype::CNAME {
                 continue;
