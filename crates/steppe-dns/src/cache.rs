@@ -3,6 +3,7 @@
 //! Invariant: neither a hit nor an insertion allocates, and the cache never takes more than the bytes
 //! that it was made with. ADR 0021 has its layout.
 
+mod admit;
 mod entry;
 mod index;
 mod key;
@@ -12,6 +13,7 @@ mod shard;
 mod shared;
 pub mod snapshot;
 
+pub use admit::{Admission, admit};
 pub use entry::Kind;
 pub use key::Key;
 pub use shard::{

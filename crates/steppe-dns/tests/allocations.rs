@@ -14,12 +14,12 @@ use std::time::Instant;
 
 use messages::{message, with_opt};
 use questions::{key, made, nth};
-use steppe_dns::cache::{Cache, Key, Kind, Lookup, NewEntry, ServePolicy};
-use steppe_dns::limits::CACHED_BODY_BYTES_MAX;
+use steppe_dns::cache::{Admission, Cache, Key, Lookup, ServePolicy, admit};
+use steppe_dns::in_flight::{Attempts, Case, Coalescer, Join, Outgoing, Received, Sizes, Waiter};
 use steppe_dns::siphash::SipKey;
 use steppe_dns::wire::{
-    Asked, CaseBits, ClientQuery, Flags, Message, Padding, Reply, Response, Transport, TtlOffsets,
-    UpstreamQuery, apply_policy,
+    Asked, CaseBits, ClientQuery, Flags, Message, Padding, Reply, Response, Transport,
+    UpstreamQuery,
 };
 use steppe_mem::alloc::{Counted, thread_allocations};
 
@@ -106,21 +106,66 @@ fn answer(cache: &Cache, key: &Key<'_>, bytes: &[u8], out: &mut [u8], now: Insta
     };
     let message = Message::parse(bytes).expect("a response");
     let response = Response::read(message, asked).expect("of well formed names");
-    let body = response.write_body(out).expect("room");
-    let mut offsets = TtlOffsets::default();
-    let lifetime = apply_policy(&mut out[..body.len], &questions::TTL, None, &mut offsets);
-    let lifetime = lifetime.expect("a message").expect("with records");
-    let entry = NewEntry {
-        message: &out[..body.len.min(CACHED_BODY_BYTES_MAX)],
-        authority_at: body.authority_at,
-        ttl_offsets: offsets.as_slice(),
-        kind: Kind::Positive,
-        lifetime: lifetime.seconds(),
-        age: 0,
+    let admission = Admission {
+        ttl: &questions::TTL,
+        serve: &POLICY,
+        now,
     };
-    cache.insert(key, &entry, &POLICY, now).expect("small");
+    admit(cache, key, &response, &admission, out).expect("room");
     let failure = (steppe_dns::wire::Rcode::SERVFAIL, 22);
     cache
         .insert_failure(key, failure, &POLICY, now)
         .expect("a name");
+}
+
+#[test]
+fn a_question_in_flight_allocates_nothing_however_many_servers_it_goes_to() {
+    assert_eq!(
+        allocations(|| drop(black_box(vec![1]))),
+        1,
+        "the counter counts"
+    );
+    let now = Instant::now();
+    let coalescer = Coalescer::new(64, 256, SipKey([1, 2]));
+    let sizes = Sizes {
+        exchanges: 64,
+        attempts: 256,
+        sockets: 64,
+    };
+    let mut attempts = Attempts::new(sizes, now);
+    let (text, wire) = nth(1);
+    let bytes = message(0, 0x8180, (&text, 1), [&[], &[], &[]]);
+    let question = Message::parse(&bytes).expect("whole").question();
+    let mut datagram = bytes.clone();
+    for servers in [1, 4, 8, 16, 32] {
+        let counted = allocations(|| {
+            let waiter = Waiter {
+                worker: 0,
+                token: 1,
+            };
+            let Join::Lead(ticket) = coalescer.join(&key(&wire), waiter) else {
+                panic!("nobody else asks");
+            };
+            assert_eq!(coalescer.join(&key(&wire), waiter), Join::Wait);
+            let exchange = attempts.open(&question, 1, now).expect("room");
+            for server in 0..servers {
+                let outgoing = Outgoing {
+                    server,
+                    socket: server.into(),
+                    case: Case::Lower,
+                    random: [u64::from(server) << 48, 0],
+                    deadline: now,
+                };
+                let sent = attempts.send(exchange, &outgoing).expect("room");
+                datagram[..2].copy_from_slice(&sent.id.to_be_bytes());
+            }
+            let received = attempts.receive(u32::from(servers) - 1, &datagram);
+            assert!(matches!(received, Received::Response(..)));
+            attempts.close(exchange);
+            let mut waiters = 0;
+            coalescer.complete(ticket, |_| waiters += 1);
+            assert_eq!(waiters, 2);
+        });
+        assert_eq!(counted, 0, "{servers} servers");
+    }
 }

@@ -14,13 +14,14 @@ use proptest::prelude::*;
 use questions::{TTL, key, made, nth};
 use steppe_dns::cache::snapshot::{self, Context, Restored, SnapshotError};
 use steppe_dns::cache::{
-    Cache, Failure, Flush, Freshness, Hit, Key, Kind, Lookup, NotCached, Refresh, ServePolicy,
+    Admission, Cache, Failure, Flush, Freshness, Hit, Key, Kind, Lookup, NotCached, Refresh,
+    ServePolicy, admit,
 };
 use steppe_dns::limits::{
     CACHED_BODY_BYTES_MAX, FAILURE_SECONDS_MAX, FAILURE_SECONDS_MIN, STALE_RECHECK_SECONDS,
 };
 use steppe_dns::siphash::SipKey;
-use steppe_dns::wire::{Message, Rcode, Rtype, Section, Subnet};
+use steppe_dns::wire::{Asked, Message, Rcode, Response, Rtype, Section, Subnet};
 
 const STRICT: ServePolicy = ServePolicy {
     stale_positive: 0,
@@ -452,6 +453,70 @@ fn a_broken_snapshot_gives_what_it_has() {
     let restored = snapshot::read(&next.cache, &at, &TTL, &STALE, &mut &file[..]);
     let restored = restored.expect("a header");
     assert!(restored.entries < 60 && !restored.is_whole, "{restored:?}");
+}
+
+#[test]
+fn a_response_is_kept_if_it_says_for_how_long() {
+    let mut world = World::new(1 << 20);
+    let (text, wire) = nth(1);
+    let a = || Rr(&text, 1, 300, vec![192, 0, 2, 1]);
+    let alias = || Rr(&text, 5, 300, messages::name("web.example.net"));
+    let soa = |owner| Rr(owner, 6, 3600, messages::soa(7));
+    let ns = || Rr("example", 2, 3600, messages::name("ns.example"));
+    let asked = Asked {
+        cname_depth: 8,
+        is_dnssec_ok: false,
+    };
+    let mut kept = |flags, answers: &[Rr<'_>], authorities: &[Rr<'_>]| {
+        world.cache.flush(&Flush::All);
+        let bytes = message(9, flags, (&text, 1), [answers, authorities, &[]]);
+        let response = Response::read(Message::parse(&bytes).expect("whole"), asked);
+        let now = world.start;
+        let admission = Admission {
+            ttl: &TTL,
+            serve: &STRICT,
+            now,
+        };
+        let response = response.expect("plain");
+        let body = admit(
+            &world.cache,
+            &key(&wire),
+            &response,
+            &admission,
+            &mut world.out,
+        );
+        Message::parse(&world.out[..body.expect("room").len]).expect("to be passed on");
+        world
+            .hit(1, &STRICT, 0)
+            .map(|hit| (hit.kind, world.ttl(&hit)))
+    };
+    assert_eq!(kept(0x8180, &[a()], &[]), Some((Kind::Positive, 300)));
+    assert_eq!(
+        kept(0x8183, &[], &[soa("example")]),
+        Some((Kind::Negative, 7))
+    );
+    assert_eq!(
+        kept(0x8180, &[], &[soa("example")]),
+        Some((Kind::Negative, 7))
+    );
+    assert_eq!(
+        kept(0x8183, &[alias()], &[soa("example.net")]),
+        Some((Kind::Negative, 7))
+    );
+    assert_eq!(
+        kept(0x8180, &[alias()], &[]),
+        None,
+        "an alias to nothing, without an SOA"
+    );
+    assert_eq!(kept(0x8183, &[], &[]), None);
+    assert_eq!(
+        kept(0x8183, &[], &[soa("example.org")]),
+        None,
+        "the SOA of another zone"
+    );
+    assert_eq!(kept(0x8180, &[], &[ns()]), None, "a referral");
+    assert_eq!(kept(0x8182, &[], &[]), None, "SERVFAIL");
+    assert_eq!(kept(0x8380, &[a()], &[]), None, "truncated");
 }
 
 /// What may happen to a cache.
