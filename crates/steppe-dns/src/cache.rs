@@ -7,6 +7,7 @@ mod admit;
 mod entry;
 mod index;
 mod key;
+mod lookup;
 mod memory;
 mod ring;
 mod shard;
@@ -16,7 +17,6 @@ pub mod snapshot;
 pub use admit::{Admission, admit};
 pub use entry::Kind;
 pub use key::Key;
-pub use shard::{
-    Failure, Flush, Freshness, Hit, Lookup, NewEntry, NotCached, Refresh, ServePolicy, ShardStats,
-};
+pub use lookup::{Failure, Freshness, Hit, Lookup, Refresh, ServePolicy};
+pub use shard::{Flush, NewEntry, NotCached, ShardStats};
 pub use shared::Cache;

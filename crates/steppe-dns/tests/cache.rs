@@ -5,95 +5,26 @@
 mod messages;
 #[path = "support/questions.rs"]
 mod questions;
+#[path = "support/world.rs"]
+mod world;
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use messages::{Rr, message};
 use proptest::prelude::*;
 use questions::{TTL, key, made, nth};
-use steppe_dns::cache::snapshot::{self, Context, Restored, SnapshotError};
 use steppe_dns::cache::{
-    Admission, Cache, Failure, Flush, Freshness, Hit, Key, Kind, Lookup, NotCached, Refresh,
+    Admission, Cache, Failure, Flush, Freshness, Key, Kind, Lookup, NotCached, Refresh,
     ServePolicy, admit,
 };
 use steppe_dns::limits::{
     CACHED_BODY_BYTES_MAX, FAILURE_SECONDS_MAX, FAILURE_SECONDS_MIN, STALE_RECHECK_SECONDS,
 };
 use steppe_dns::siphash::SipKey;
-use steppe_dns::wire::{Asked, Message, Rcode, Response, Rtype, Section, Subnet};
+use steppe_dns::wire::{Asked, Message, Rcode, Response, Rtype, Subnet};
 
-const STRICT: ServePolicy = ServePolicy {
-    stale_positive: 0,
-    stale_negative: 0,
-    prefetch_percent: 0,
-};
-const STALE: ServePolicy = ServePolicy {
-    stale_positive: 1000,
-    ..STRICT
-};
-
-struct World {
-    cache: Cache,
-    start: Instant,
-    out: Vec<u8>,
-}
-
-impl World {
-    fn new(bytes: usize) -> Self {
-        let start = Instant::now();
-        Self {
-            cache: Cache::new(bytes, SipKey([3, 5]), start),
-            start,
-            out: vec![0; CACHED_BODY_BYTES_MAX],
-        }
-    }
-
-    fn at(&self, seconds: u64) -> Instant {
-        self.start + Duration::from_secs(seconds)
-    }
-
-    fn put(&self, number: usize, ttl: u32, address: Option<[u8; 4]>, seconds: u64) {
-        let (text, wire) = nth(number);
-        let made = made(&text, ttl, address);
-        let put = self
-            .cache
-            .insert(&key(&wire), &made.entry(), &STALE, self.at(seconds));
-        put.expect("small");
-    }
-
-    fn get(&mut self, number: usize, policy: &ServePolicy, seconds: u64) -> Lookup {
-        let (_, wire) = nth(number);
-        let now = self.at(seconds);
-        self.cache.lookup(&key(&wire), policy, now, &mut self.out)
-    }
-
-    fn hit(&mut self, number: usize, policy: &ServePolicy, seconds: u64) -> Option<Hit> {
-        match self.get(number, policy, seconds) {
-            Lookup::Hit(hit) => Some(hit),
-            _ => None,
-        }
-    }
-
-    /// The TTL of the first record of the last hit.
-    fn ttl(&self, hit: &Hit) -> u32 {
-        let message = Message::parse(&self.out[..hit.body.len]).expect("a message");
-        let mut records = Section::ALL
-            .into_iter()
-            .flat_map(|section| message.records(section));
-        records.next().expect("a record").ttl
-    }
-
-    fn fail(&self, number: usize, seconds: u64) {
-        let (_, wire) = nth(number);
-        let failed =
-            self.cache
-                .insert_failure(&key(&wire), (Rcode::SERVFAIL, 22), &STALE, self.at(seconds));
-        failed.expect("a name");
-    }
-}
-
-const SOME: Option<[u8; 4]> = Some([192, 0, 2, 1]);
+use world::{SOME, STALE, STRICT, World};
 
 #[test]
 fn an_answer_ages_and_ends() {
@@ -370,89 +301,6 @@ fn what_can_not_be_kept_is_refused() {
         .cache
         .insert(&key(&wire), &entry, &STRICT, world.start);
     assert_eq!(refused, Err(NotCached::TooLarge));
-}
-
-fn context(world: &World, seconds: u64, unix_seconds: u64) -> Context {
-    Context {
-        now: world.at(seconds),
-        unix_seconds,
-        tag: 9,
-    }
-}
-
-#[test]
-fn a_snapshot_brings_responses_back_at_their_age() {
-    let world = World::new(1 << 20);
-    (0..100).for_each(|number| world.put(number, 300, SOME, 0));
-    (100..150).for_each(|number| world.put(number, 300, None, 0));
-    world.fail(999, 0);
-    let mut file = Vec::new();
-    let written = snapshot::write(&world.cache, &context(&world, 50, 10_000), &mut file);
-    assert_eq!(written.expect("memory"), 150);
-    let mut next = World::new(4 << 20);
-    let read = |world: &World, at: Context, file: &[u8]| {
-        snapshot::read(&world.cache, &at, &TTL, &STALE, &mut &file[..])
-    };
-    let restored = read(&next, context(&next, 0, 10_060), &file).expect("a snapshot");
-    let expected = Restored {
-        entries: 150,
-        skipped: 0,
-        is_whole: true,
-    };
-    assert_eq!(restored, expected);
-    let hit = next.hit(7, &STRICT, 1).expect("restored");
-    // 50 s before, 60 s between, 1 s after.
-    assert_eq!(next.ttl(&hit), 300 - 50 - 60 - 1);
-    assert_eq!(
-        next.hit(120, &STRICT, 1).expect("restored").kind,
-        Kind::Negative
-    );
-    // A clock that went back makes nothing younger.
-    let mut again = World::new(1 << 20);
-    read(&again, context(&again, 0, 1), &file).expect("a snapshot");
-    let hit = again.hit(7, &STRICT, 0).expect("restored");
-    assert_eq!(again.ttl(&hit), 250);
-    // Of another configuration, or of another kind.
-    let other = Context {
-        tag: 8,
-        ..context(&world, 0, 10_060)
-    };
-    assert!(matches!(
-        read(&again, other, &file),
-        Err(SnapshotError::Tag)
-    ));
-    let mut newer = file.clone();
-    newer[8] = 2;
-    assert!(matches!(
-        read(&again, other, &newer),
-        Err(SnapshotError::Magic)
-    ));
-    assert!(matches!(
-        read(&again, other, b"steppeDC"),
-        Err(SnapshotError::Magic)
-    ));
-}
-
-#[test]
-fn a_broken_snapshot_gives_what_it_has() {
-    let world = World::new(1 << 20);
-    (0..100).for_each(|number| world.put(number, 300, SOME, 0));
-    let mut file = Vec::new();
-    snapshot::write(&world.cache, &context(&world, 0, 0), &mut file).expect("memory");
-    for cut in [41, 60, file.len() / 2, file.len() - 1] {
-        let next = World::new(1 << 20);
-        let at = context(&next, 0, 0);
-        let restored = snapshot::read(&next.cache, &at, &TTL, &STALE, &mut &file[..cut]);
-        let restored = restored.expect("a header");
-        assert!(!restored.is_whole);
-        assert_eq!(restored.entries, next.cache.stats().entries);
-    }
-    let (middle, next) = (file.len() / 2, World::new(1 << 20));
-    file[middle] ^= 1;
-    let at = context(&next, 0, 0);
-    let restored = snapshot::read(&next.cache, &at, &TTL, &STALE, &mut &file[..]);
-    let restored = restored.expect("a header");
-    assert!(restored.entries < 60 && !restored.is_whole, "{restored:?}");
 }
 
 #[test]

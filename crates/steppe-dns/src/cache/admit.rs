@@ -6,7 +6,8 @@ use crate::wire::{Body, Full, Lifetime, Outcome, Response, TtlOffsets, TtlPolicy
 
 use super::entry::Kind;
 use super::key::Key;
-use super::shard::{NewEntry, ServePolicy};
+use super::lookup::ServePolicy;
+use super::shard::NewEntry;
 use super::shared::Cache;
 
 /// What decides how long a response is kept.

@@ -20,76 +20,14 @@ use crate::wire::{Body, Flags, Name, Question, Rcode, age_ttls};
 use super::entry::{self, EntryRef, Facts, Kind};
 use super::index::{Index, Position};
 use super::key::Key;
-use super::ring::{DEAD, LIVE, Popped, Ring};
+use super::lookup::{Failure, Freshness, Hit, Lookup, Refresh, ServePolicy};
+use super::ring::{DEAD, LIVE, Ring};
+
+mod eviction;
 
 const PROBATION: usize = 0;
 const MAIN: usize = 1;
 const NEGATIVE: usize = 2;
-
-/// How entries are served. It may differ from lookup to lookup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServePolicy {
-    /// Seconds past its time that an answer may be served; 0 for never. RFC 8767.
-    pub stale_positive: u32,
-    /// The same for negative responses.
-    pub stale_negative: u32,
-    /// An answer in use is refreshed in this last part of its time, in percent; 0 for never.
-    pub prefetch_percent: u8,
-}
-
-/// What the cache has for a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lookup {
-    /// Nothing.
-    Miss,
-    /// A response, which is in the buffer.
-    Hit(Hit),
-    /// The servers failed a moment ago, and are not asked again yet.
-    Failure(Failure),
-}
-
-/// A response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hit {
-    /// Where its parts are in the buffer.
-    pub body: Body,
-    /// Positive or negative.
-    pub kind: Kind,
-    /// Whether its time is over.
-    pub freshness: Freshness,
-    /// Whether the question is to be asked again.
-    pub refresh: Refresh,
-}
-
-/// Whether a response's time is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Freshness {
-    /// It is not.
-    Fresh,
-    /// It is; its TTLs are [`STALE_TTL_SECONDS`].
-    Stale,
-}
-
-/// Whether a question whose answer is cached is to be asked again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refresh {
-    /// Yes. Of a fresh response: it is about to end; this is said once in some seconds. Of a stale one:
-    /// servers are asked first, and the response is for when they don't answer in time.
-    Due,
-    /// No. Of a stale response: servers failed not long ago, and it is served at once.
-    NotDue,
-}
-
-/// A failure that is remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure {
-    /// What clients get.
-    pub rcode: Rcode,
-    /// Why; 0 for nothing that could be said.
-    pub extended_error: u16,
-    /// Until servers are asked again.
-    pub seconds_left: u32,
-}
 
 /// A response to keep.
 #[derive(Debug, Clone, Copy)]
@@ -479,93 +417,6 @@ impl Shard {
         self.stats.insertions += 1;
         self.stats.entries += 1;
         Ok(())
-    }
-
-    /// Room for an entry that is at most half as large as the ring.
-    fn room(
-        &mut self,
-        ring: usize,
-        size: usize,
-        now: u32,
-        policy: &ServePolicy,
-        moves_left: &mut usize,
-    ) -> usize {
-        loop {
-            if let Some(at) = self.rings[ring].push(size) {
-                return at;
-            }
-            let popped = self.rings[ring].pop().expect("an empty ring has room");
-            if popped.state == LIVE {
-                self.retire(ring, popped, now, policy, moves_left);
-            }
-        }
-    }
-
-    /// Decides about an entry that has come to the end of its ring.
-    fn retire(
-        &mut self,
-        ring: usize,
-        popped: Popped,
-        now: u32,
-        policy: &ServePolicy,
-        moves_left: &mut usize,
-    ) {
-        let from = Position::new(ring, popped.at);
-        let facts = self.entry(from).facts();
-        let may_move = *moves_left > 0 && self.is_useful(&facts, now, policy);
-        let to = match ring {
-            _ if !may_move => None,
-            PROBATION => self.promote(popped, &facts, now, policy, moves_left),
-            _ => self.reinsert(ring, popped),
-        };
-        if let Some(to) = to {
-            *moves_left = moves_left.saturating_sub(1);
-            self.index.move_entry(facts.hash, from, to);
-            self.stats.moves += 1;
-            return;
-        }
-        if ring == PROBATION {
-            self.index.add_ghost(facts.hash);
-        }
-        self.index.remove(facts.hash, from);
-        self.stats.evictions += 1;
-        self.stats.entries -= 1;
-    }
-
-    /// Moves an entry from probation to main if it was asked for twice, or main has room anyway.
-    fn promote(
-        &mut self,
-        popped: Popped,
-        facts: &Facts,
-        now: u32,
-        policy: &ServePolicy,
-        moves_left: &mut usize,
-    ) -> Option<Position> {
-        let to = match self.rings[MAIN].push(popped.size) {
-            Some(at) => at,
-            None if facts.hits >= 2 => {
-                *moves_left -= 1;
-                self.room(MAIN, popped.size, now, policy, moves_left)
-            }
-            None => return None,
-        };
-        let [probation, main, _] = &mut self.rings;
-        let bytes = probation.memory().bytes(popped.at, popped.size);
-        main.memory_mut().write(to, bytes);
-        entry::uncount_hit(main.memory_mut(), to);
-        Some(Position::new(MAIN, to))
-    }
-
-    /// Puts an entry to the back of its ring, which it was asked for.
-    fn reinsert(&mut self, ring: usize, popped: Popped) -> Option<Position> {
-        let memory = self.rings[ring].memory_mut();
-        if !entry::uncount_hit(memory, popped.at) {
-            return None;
-        }
-        let at = self.rings[ring]
-            .push_again(popped)
-            .expect("its own place is free");
-        Some(Position::new(ring, at))
     }
 
     /// Marks an entry as dead; its bytes are free when it comes to the end of its ring.

@@ -13,7 +13,8 @@ use crate::siphash::SipKey;
 use crate::wire::Rcode;
 
 use super::key::Key;
-use super::shard::{Flush, Lookup, Moment, NewEntry, NotCached, ServePolicy, Shard, ShardStats};
+use super::lookup::{Lookup, ServePolicy};
+use super::shard::{Flush, Moment, NewEntry, NotCached, Shard, ShardStats};
 
 /// A cache of responses, shared by workers.
 #[derive(Debug)]

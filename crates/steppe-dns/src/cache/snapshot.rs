@@ -21,7 +21,8 @@ use crate::wire::{
 
 use super::entry::Kind;
 use super::key::Key;
-use super::shard::{NewEntry, ServePolicy};
+use super::lookup::ServePolicy;
+use super::shard::NewEntry;
 use super::shared::Cache;
 
 const MAGIC: &[u8; 8] = b"steppeDC";

@@ -1,0 +1,97 @@
+//! Snapshots of the cache: what a restart brings back.
+
+#[path = "support/messages.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod messages;
+#[path = "support/questions.rs"]
+mod questions;
+#[path = "support/world.rs"]
+mod world;
+
+use questions::TTL;
+use steppe_dns::cache::Kind;
+use steppe_dns::cache::snapshot::{self, Context, Restored, SnapshotError};
+use world::{SOME, STALE, STRICT, World};
+
+fn context(world: &World, seconds: u64, unix_seconds: u64) -> Context {
+    Context {
+        now: world.at(seconds),
+        unix_seconds,
+        tag: 9,
+    }
+}
+
+#[test]
+fn a_snapshot_brings_responses_back_at_their_age() {
+    let world = World::new(1 << 20);
+    (0..100).for_each(|number| world.put(number, 300, SOME, 0));
+    (100..150).for_each(|number| world.put(number, 300, None, 0));
+    world.fail(999, 0);
+    let mut file = Vec::new();
+    let written = snapshot::write(&world.cache, &context(&world, 50, 10_000), &mut file);
+    assert_eq!(written.expect("memory"), 150);
+    let mut next = World::new(4 << 20);
+    let read = |world: &World, at: Context, file: &[u8]| {
+        snapshot::read(&world.cache, &at, &TTL, &STALE, &mut &file[..])
+    };
+    let restored = read(&next, context(&next, 0, 10_060), &file).expect("a snapshot");
+    let expected = Restored {
+        entries: 150,
+        skipped: 0,
+        is_whole: true,
+    };
+    assert_eq!(restored, expected);
+    let hit = next.hit(7, &STRICT, 1).expect("restored");
+    // 50 s before, 60 s between, 1 s after.
+    assert_eq!(next.ttl(&hit), 300 - 50 - 60 - 1);
+    assert_eq!(
+        next.hit(120, &STRICT, 1).expect("restored").kind,
+        Kind::Negative
+    );
+    // A clock that went back makes nothing younger.
+    let mut again = World::new(1 << 20);
+    read(&again, context(&again, 0, 1), &file).expect("a snapshot");
+    let hit = again.hit(7, &STRICT, 0).expect("restored");
+    assert_eq!(again.ttl(&hit), 250);
+    // Of another configuration, or of another kind.
+    let other = Context {
+        tag: 8,
+        ..context(&world, 0, 10_060)
+    };
+    assert!(matches!(
+        read(&again, other, &file),
+        Err(SnapshotError::Tag)
+    ));
+    let mut newer = file.clone();
+    newer[8] = 2;
+    assert!(matches!(
+        read(&again, other, &newer),
+        Err(SnapshotError::Magic)
+    ));
+    assert!(matches!(
+        read(&again, other, b"steppeDC"),
+        Err(SnapshotError::Magic)
+    ));
+}
+
+#[test]
+fn a_broken_snapshot_gives_what_it_has() {
+    let world = World::new(1 << 20);
+    (0..100).for_each(|number| world.put(number, 300, SOME, 0));
+    let mut file = Vec::new();
+    snapshot::write(&world.cache, &context(&world, 0, 0), &mut file).expect("memory");
+    for cut in [41, 60, file.len() / 2, file.len() - 1] {
+        let next = World::new(1 << 20);
+        let at = context(&next, 0, 0);
+        let restored = snapshot::read(&next.cache, &at, &TTL, &STALE, &mut &file[..cut]);
+        let restored = restored.expect("a header");
+        assert!(!restored.is_whole);
+        assert_eq!(restored.entries, next.cache.stats().entries);
+    }
+    let (middle, next) = (file.len() / 2, World::new(1 << 20));
+    file[middle] ^= 1;
+    let at = context(&next, 0, 0);
+    let restored = snapshot::read(&next.cache, &at, &TTL, &STALE, &mut &file[..]);
+    let restored = restored.expect("a header");
+    assert!(restored.entries < 60 && !restored.is_whole, "{restored:?}");
+}
