@@ -268,6 +268,22 @@ fn who_comes_back_soon_stays() {
 }
 
 #[test]
+fn who_is_asked_for_twice_stays() {
+    let mut world = World::new(1 << 20);
+    (100_000..115_000).for_each(|number| world.put(number, 3600, SOME, 0));
+    world.put(200_000, 3600, SOME, 0);
+    world.put(200_001, 3600, SOME, 0);
+    assert!((0..2).all(|_| world.hit(200_000, &STRICT, 0).is_some()));
+    assert!(world.hit(200_001, &STRICT, 0).is_some());
+    (300_000..302_000).for_each(|number| world.put(number, 3600, SOME, 0));
+    assert!(world.hit(200_000, &STRICT, 0).is_some());
+    assert!(
+        world.hit(200_001, &STRICT, 0).is_none(),
+        "once is not enough"
+    );
+}
+
+#[test]
 fn the_cache_takes_the_bytes_that_it_was_given() {
     for bytes in [1 << 20, 16 << 20, 100 << 20] {
         let cache = Cache::new(bytes, SipKey([1, 2]), Instant::now());
