@@ -12,6 +12,10 @@ pub const LABEL_BYTES_MAX: usize = 63;
 /// Labels of a name, the root's not counted: each takes two bytes at least.
 pub const NAME_LABELS_MAX: usize = (NAME_BYTES_MAX - 1) / 2;
 
+/// Pointers that one name leads through. A writer that compresses adds a label with each, so this is as
+/// many as a name can need; more are pointers to pointers. It bounds what reading a name again costs.
+pub const NAME_POINTERS_MAX: usize = NAME_LABELS_MAX;
+
 /// Labels and pointers that all names of a message together may take to read, for each byte of the
 /// message. A record of an ordinary response needs at most one step for each of its bytes; a message
 /// whose names all run through long chains of pointers would need a hundred.

@@ -21,8 +21,9 @@ pub enum WireError {
     /// A name of more than 255 bytes.
     #[error("name over 255 bytes")]
     NameTooLong,
-    /// A compression pointer that does not lead to an earlier name, or stands where none may.
-    #[error("compression pointer that does not lead backwards")]
+    /// A compression pointer that does not lead to an earlier name, stands where none may, or is one of
+    /// too many.
+    #[error("compression pointer that does not lead backwards, or too many of them")]
     Pointer,
     /// The names of the message take more steps to read than its size allows.
     #[error("names take too many steps to read")]

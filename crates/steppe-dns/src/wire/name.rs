@@ -1,13 +1,13 @@
 //! Names: reading through compression pointers, comparing without regard to case, 0x20.
 //!
-//! Invariant: a pointer leads to before the part of the name that it ends, so every chain of them ends;
-//! and all names of a message share one count of [`Steps`]. Spec: RFC 1035 §3.1, §4.1.4; RFC 4343
+//! Invariant: a pointer leads to before the part of the name that it ends, so every chain of them ends,
+//! and has [`NAME_POINTERS_MAX`] at most; and all names of a message share one count of [`Steps`]. Spec: RFC 1035 §3.1, §4.1.4; RFC 4343
 //! (case); draft-vixie-dnsext-dns0x20.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX, NAME_STEPS_PER_BYTE};
+use crate::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX, NAME_POINTERS_MAX, NAME_STEPS_PER_BYTE};
 
 use super::error::WireError;
 use super::header::HEADER_BYTES;
@@ -323,7 +323,8 @@ fn walk<'a>(
     steps: &mut Steps,
     mut each: impl FnMut(&'a [u8]),
 ) -> Result<usize, WireError> {
-    let (mut at, mut part_start, mut end, mut name_bytes) = (start, start, None, 0);
+    let (mut at, mut part_start, mut end) = (start, start, None);
+    let (mut name_bytes, mut pointers) = (0, 0);
     loop {
         steps.take()?;
         let first = *bytes.get(at).ok_or(WireError::Short)?;
@@ -345,7 +346,8 @@ fn walk<'a>(
                 let second = *bytes.get(at + 1).ok_or(WireError::Short)?;
                 end.get_or_insert(at + 2);
                 at = usize::from(u16::from_be_bytes([first & 0x3f, second]));
-                if at >= part_start || at < HEADER_BYTES {
+                pointers += 1;
+                if at >= part_start || at < HEADER_BYTES || pointers > NAME_POINTERS_MAX {
                     return Err(WireError::Pointer);
                 }
                 part_start = at;

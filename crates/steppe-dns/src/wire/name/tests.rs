@@ -56,6 +56,19 @@ fn pointers_lead_backwards_only() {
 }
 
 #[test]
+fn pointers_to_pointers_are_few() {
+    let mut bytes = after_header(b"\x01a\x00");
+    let mut last = 12;
+    for count in 1..=NAME_POINTERS_MAX + 1 {
+        let at = bytes.len();
+        bytes.extend((0xc000 | u16::try_from(last).unwrap()).to_be_bytes());
+        last = at;
+        let is_read = read(&bytes, at).is_ok();
+        assert_eq!(is_read, count <= NAME_POINTERS_MAX, "{count} pointers");
+    }
+}
+
+#[test]
 fn what_is_no_label_is_refused() {
     assert_eq!(read(&after_header(b"\x40a\x00"), 12), Err(WireError::Label));
     assert_eq!(read(&after_header(b"\x80a\x00"), 12), Err(WireError::Label));
