@@ -3,17 +3,20 @@
 //! The kernel picks the socket by a hash of both addresses and ports, so that the
 //! datagrams of one client arrive at one worker.
 //!
-//! Non-goals: batched reads, and the local address of a datagram that came to a
-//! wildcard address (`IP_PKTINFO`).
+//! None of them sends fragments: what is longer than the path takes is an error.
+
+mod batch;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 
 use crate::address::ListenAddress;
 use crate::listener::BindError;
+
+pub use batch::{Datagram, DatagramBatch, Fits, Sent};
 
 /// A bound UDP socket, to be taken over by a worker's runtime.
 #[derive(Debug)]
@@ -67,8 +70,35 @@ fn udp_socket(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     // No SO_REUSEADDR: for UDP, Linux would let anybody bind the address again.
     socket.set_reuse_port(sharing == Sharing::BetweenWorkers)?;
     socket.set_nonblocking(true)?;
+    batch::forbid_fragments(&socket, address.ip())?;
+    if address.ip().is_unspecified() {
+        batch::report_local_address(&socket, address.ip())?;
+    }
     socket.bind(&address.into())?;
     Ok(socket)
+}
+
+/// A socket of its own for one peer, at a port that the kernel draws: it takes datagrams of nobody
+/// else. `receive_bytes` is the room for what waits to be read (`SO_RCVBUF`).
+///
+/// Must be called within the runtime of a worker.
+///
+/// # Errors
+/// Without a route, a port or a descriptor to have.
+pub fn connect_datagram(peer: SocketAddr, receive_bytes: usize) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_recv_buffer_size(receive_bytes)?;
+    batch::forbid_fragments(&socket, peer.ip())?;
+    // Bound before it is connected: then the port is drawn from the whole range, however many
+    // sockets have the same peer.
+    let any = match peer {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    socket.bind(&SocketAddr::new(any, 0).into())?;
+    socket.connect(&peer.into())?;
+    UdpSocket::from_std(socket.into())
 }
 
 impl BoundDatagram {

@@ -24,7 +24,9 @@ mod worker;
 
 pub use activation::Inherited;
 pub use address::{ListenAddress, ServerAddress, SocketKey, SocketKind};
-pub use datagram::{BoundDatagram, bind_datagram};
+pub use datagram::{
+    BoundDatagram, Datagram, DatagramBatch, Fits, Sent, bind_datagram, connect_datagram,
+};
 pub use deadline::{Deadline, Deadlines};
 pub use disk::DiskTask;
 pub use drain::{Drain, Phase};
