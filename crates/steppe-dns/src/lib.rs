@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod config;
 pub mod cookie;
 pub mod in_flight;
 pub mod limits;

@@ -1,0 +1,234 @@
+//! What a forwarder is told to do, as valid types.
+//!
+//! Every value here is within its range: the reader of a configuration file builds these types or
+//! reports a mistake, and nothing validates them again.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::wire::{Name, Rtype};
+
+/// The `[dns]` section: everything a forwarder serves.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Forwarder {
+    /// Where clients ask.
+    pub listeners: Vec<Listener>,
+    /// Networks whose clients are answered; others are refused.
+    pub access: Vec<IpNet>,
+    /// How responses are kept.
+    pub cache: Cache,
+    /// Groups of servers, referred to by rules.
+    pub upstreams: Vec<Upstream>,
+    /// Which queries are answered how, in the order of the file: the first that matches decides.
+    pub rules: Vec<Rule>,
+    /// What clients and servers may make grow.
+    pub limits: Limits,
+}
+
+/// One `[[dns.listener]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    /// The socket to bind, for each transport.
+    pub address: SocketAddr,
+    /// What is spoken on it, at least one.
+    pub transports: Vec<Transport>,
+}
+
+/// What a listener speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// Datagrams.
+    Udp,
+    /// Messages with their length before them. RFC 7766.
+    Tcp,
+}
+
+/// The `[dns.cache]` section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cache {
+    /// Bytes that it takes, of the node's budget.
+    pub bytes: usize,
+    /// Responses are kept for at least this long.
+    pub min_ttl: Duration,
+    /// Responses are kept for at most this long.
+    pub max_ttl: Duration,
+    /// Negative responses are kept for at most this long.
+    pub negative_ttl_max: Duration,
+    /// What becomes of responses whose time is over. `None`: they are not served.
+    pub serve_stale: Option<ServeStale>,
+    /// An answer in use is refreshed in this last part of its time, in percent; 0 for never.
+    pub prefetch_percent: u8,
+}
+
+/// Answers past their time. RFC 8767.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServeStale {
+    /// How long past it.
+    pub up_to: Duration,
+    /// How long servers are waited for before.
+    pub after: Duration,
+    /// Which.
+    pub only: Stale,
+}
+
+/// Which responses are served past their time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stale {
+    /// Those with records.
+    Positive,
+    /// Negative ones too.
+    All,
+}
+
+/// One `[dns.upstream.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upstream {
+    /// Its name.
+    pub name: String,
+    /// At least one, at most [`crate::limits::SERVERS_PER_EXCHANGE_MAX`].
+    pub servers: Vec<Server>,
+    /// Which server is asked when.
+    pub policy: Policy,
+    /// Servers that are asked at once, with [`Policy::Race`].
+    pub concurrent: u8,
+    /// How long a client waits for all of them.
+    pub timeout: Duration,
+    /// Whether a truncated response has the question asked again over TCP.
+    pub truncated: Truncated,
+    /// Whether queries have the case of their letters randomized.
+    pub case: CaseRandomization,
+    /// Whether its responses may have private addresses.
+    pub addresses: Addresses,
+    /// Bounds of TTLs that differ from the cache's.
+    pub max_ttl: Option<Duration>,
+}
+
+/// A server of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Server {
+    /// What it is asked over.
+    pub transport: Transport,
+    /// Where it is.
+    pub address: SocketAddr,
+}
+
+/// Which server is asked when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// The fastest one, and the next when it takes longer than it mostly does.
+    Hedge,
+    /// Many at once; the first good response counts.
+    Race,
+    /// The fastest one, and the next when it fails.
+    Fastest,
+    /// One after the other, and the next when it fails.
+    RoundRobin,
+    /// The first one in order that works.
+    Failover,
+}
+
+/// What a truncated response leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truncated {
+    /// The question is asked again over TCP.
+    AskByTcp,
+    /// The client is told, and may ask over TCP itself.
+    Pass,
+}
+
+/// draft-vixie-dnsext-dns0x20.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaseRandomization {
+    /// Letters are of random case, and a response must repeat it.
+    On,
+    /// Names are in lower case.
+    Off,
+}
+
+/// Which addresses an upstream's responses may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addresses {
+    /// Public ones.
+    Public,
+    /// Any.
+    Any,
+}
+
+/// One `[[dns.rule]]`: what it matches, all of which has to hold, and what it does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// Clients; none for all.
+    pub clients: Vec<IpNet>,
+    /// Names and those below them; with `names`, none for all.
+    pub suffixes: Vec<Name>,
+    /// Names.
+    pub names: Vec<Name>,
+    /// Types; none for all.
+    pub types: Vec<Rtype>,
+    /// What becomes of the query.
+    pub action: Action,
+}
+
+/// What a rule does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It is asked of an upstream: its index.
+    Forward(usize),
+    /// It is answered here.
+    Block(Block),
+}
+
+/// How a blocked query is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Block {
+    /// There is no such name.
+    NameError,
+    /// The name has nothing of that type.
+    NoData,
+    /// The unspecified address, for A and AAAA; else NODATA.
+    Zero,
+    /// REFUSED.
+    Refused,
+}
+
+/// The `[dns.limits]` section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Aliases that are followed in a response.
+    pub cname_depth: usize,
+    /// What becomes of private addresses for public names.
+    pub rebinding: Rebinding,
+}
+
+/// What becomes of private addresses in responses of upstreams that are not private.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rebinding {
+    /// The client gets no answer: REFUSED, with the reason.
+    Refuse,
+    /// They are passed on.
+    Allow,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            bytes: 16 << 20,
+            min_ttl: Duration::ZERO,
+            max_ttl: Duration::from_secs(86_400),
+            negative_ttl_max: Duration::from_secs(3600),
+            serve_stale: None,
+            prefetch_percent: 0,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            cname_depth: 8,
+            rebinding: Rebinding::Refuse,
+        }
+    }
+}
