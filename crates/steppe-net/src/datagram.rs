@@ -10,7 +10,7 @@ mod batch;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
 
 use crate::address::ListenAddress;
@@ -99,6 +99,15 @@ pub fn connect_datagram(peer: SocketAddr, receive_bytes: usize) -> io::Result<Ud
     socket.bind(&SocketAddr::new(any, 0).into())?;
     socket.connect(&peer.into())?;
     UdpSocket::from_std(socket.into())
+}
+
+/// Sends a datagram on a connected socket without waiting. It goes past the runtime, which learns
+/// only later that a new socket has room.
+///
+/// # Errors
+/// The system's; also what the network said of an earlier datagram.
+pub fn send_connected(socket: &UdpSocket, bytes: &[u8]) -> io::Result<()> {
+    SockRef::from(socket).send(bytes).map(drop)
 }
 
 impl BoundDatagram {

@@ -26,6 +26,7 @@ pub use activation::Inherited;
 pub use address::{ListenAddress, ServerAddress, SocketKey, SocketKind};
 pub use datagram::{
     BoundDatagram, Datagram, DatagramBatch, Fits, Sent, bind_datagram, connect_datagram,
+    send_connected,
 };
 pub use deadline::{Deadline, Deadlines};
 pub use disk::DiskTask;

@@ -5,6 +5,7 @@
 //! Non-goals: segmentation by the kernel (GSO, GRO), which is for flows of equal datagrams
 //! between two peers; and control messages other than the local address.
 
+mod slot;
 mod sys;
 
 use std::io;
@@ -13,6 +14,9 @@ use std::net::{IpAddr, SocketAddr};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use slot::Slot;
+
+pub use slot::Fits;
 pub(super) use sys::{forbid_fragments, report_local_address};
 
 /// Room for so many datagrams of one socket.
@@ -27,27 +31,6 @@ pub struct DatagramBatch {
     /// How many are there.
     len: usize,
     calls: sys::Calls,
-}
-
-/// What is known of one datagram.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    /// Who sent it, or is to have it.
-    peer: SocketAddr,
-    /// The address of this machine that it came to, or is to come from.
-    local: Option<IpAddr>,
-    /// Bytes of it.
-    len: usize,
-    fits: Fits,
-}
-
-/// Whether a datagram was read whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fits {
-    /// It was.
-    Whole,
-    /// It was longer than the room for it; the rest is lost.
-    Truncated,
 }
 
 /// One datagram of a batch.
@@ -115,10 +98,16 @@ impl DatagramBatch {
             .await
     }
 
-    /// As [`receive`](Self::receive), without waiting.
+    /// As [`receive`](Self::receive), without waiting: for a batch that several sockets share, whose
+    /// tasks wait by [`UdpSocket::readable`].
     ///
     /// # Errors
     /// `WouldBlock`: there is none. Else those of `recvmmsg`.
+    pub fn receive_ready(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        self.len = 0;
+        socket.try_io(Interest::READABLE, || self.try_receive(socket))
+    }
+
     fn try_receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.len = 0;
         let slots = self.slots.len();

@@ -9,7 +9,7 @@ use std::mem::{MaybeUninit, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 
-use super::{Fits, Slot};
+use super::slot::{Fits, Slot};
 
 /// Room for one `IP_PKTINFO` or `IPV6_PKTINFO`, aligned as its header has to be.
 #[derive(Clone, Copy)]
