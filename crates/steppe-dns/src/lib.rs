@@ -1,21 +1,31 @@
-//! The core of the DNS forwarder: bytes and the time in, bytes and decisions out.
+//! The DNS forwarder.
 //!
-//! `wire` reads and writes messages in buffers of the caller; `cache` keeps responses;
-//! `in_flight` knows who waits for which question, and which queries are out; `rules` knows which
-//! lists a name is on.
+//! Its core has bytes and the time come in, and bytes and decisions go out: `wire` reads and writes
+//! messages in buffers of the caller; `cache` keeps responses; `in_flight` knows who waits for which
+//! question, and which queries are out; `rules` knows which lists a name is on. The shell about it is
+//! `service`, which a node runs, `snapshot`, a configuration in force, and `worker` with the sockets.
 //!
-//! Non-goals: sockets, threads, runtimes and clocks (the shell above has them), recursion, and DNSSEC
-//! validation. Terms are those of RFC 9499.
+//! Non-goals: recursion, and DNSSEC validation. Terms are those of RFC 9499.
 
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod cache;
 pub mod config;
 pub mod cookie;
 pub mod in_flight;
 pub mod limits;
+mod metrics;
 pub mod rebinding;
 pub mod rules;
+mod service;
+mod shared;
 pub mod siphash;
+mod snapshot;
 pub mod special_use;
+mod wakes;
 pub mod wire;
+mod worker;
+
+pub use metrics::{DnsCollector, DnsMetrics};
+pub use service::{DnsContext, DnsService};

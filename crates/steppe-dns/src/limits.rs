@@ -1,5 +1,7 @@
 //! Every bound of this crate, each with its reason.
 
+use std::time::Duration;
+
 /// Bytes of a message. RFC 1035 §4.2.2: the length before a message on a stream has 16 bits.
 pub const MESSAGE_BYTES_MAX: usize = 65_535;
 
@@ -166,3 +168,102 @@ pub const LISTS_MAX: u8 = 64;
 
 /// Rules of an index, eight times what large users have. Sixteen bytes each while it is made.
 pub const RULES_MAX: usize = 8 << 20;
+
+/// Bytes of a client's query that waits for its answer: a name, and the options that clients send: a
+/// cookie, a subnet, padding up to a block. A longer one gets FORMERR.
+pub const CLIENT_QUERY_BYTES_MAX: usize = 512;
+
+/// Clients of a worker that wait for answers; the next gets SERVFAIL. At 10 ms a question this is 400,000
+/// questions a second that no cache answers.
+pub const WAITING_PER_WORKER: u32 = 4096;
+
+/// Questions that a worker asks at a time: each has a client that waits, or is a refresh.
+pub const EXCHANGES_PER_WORKER: u32 = 4096;
+
+/// Queries that a worker has out: most questions go to one server, or two.
+pub const ATTEMPTS_PER_WORKER: u32 = 8192;
+
+/// Queries for one question at most, to all servers and again: a race asks each once, and what is lost
+/// on the way is asked again some times.
+pub const ATTEMPTS_PER_EXCHANGE_MAX: u16 = SERVERS_PER_EXCHANGE_MAX as u16 + 4;
+
+/// Datagrams that are read, or written, with one system call. Beyond this the call costs nothing any more
+/// beside what each datagram costs.
+pub const DATAGRAMS_PER_BATCH: usize = 64;
+
+/// Sockets to servers that a worker has open at most, descriptors being what a process has few of.
+pub const UPSTREAM_SOCKETS_PER_WORKER: u32 = 1024;
+
+/// Sockets to one server of a worker, at random ports: with the id this makes 22 bits to guess beside the
+/// ports themselves. RFC 5452 §9.2.
+pub const SOCKETS_PER_SERVER: usize = 64;
+
+/// Queries after which a socket is replaced: a port that lives long is found by who looks for it.
+pub const QUERIES_PER_SOCKET_MAX: u16 = 512;
+
+/// Time after which a socket is replaced, for the same reason.
+pub const SOCKET_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Room for responses that wait to be read on one socket to a server (`SO_RCVBUF`).
+pub const UPSTREAM_RECEIVE_BYTES: usize = 64 << 10;
+
+/// Bytes of a datagram from a server: more than is advertised, so that one who sends more is seen to.
+pub const UPSTREAM_DATAGRAM_BYTES: usize = 4096;
+
+/// How long a hedge waits for its first server at least: below, scheduling and not the server is measured.
+pub const HEDGE_AFTER_MIN: Duration = Duration::from_millis(10);
+
+/// How long a server is waited for at least before the next one is asked, where the policy is not to
+/// hedge: a cold resolver takes some hundred milliseconds for a name that it has to look for.
+pub const PATIENCE_MIN: Duration = Duration::from_millis(250);
+
+/// Failures in a row after which a server is asked last.
+pub const SERVER_FAILURES_MAX: u32 = 3;
+
+/// For how long; then it is tried again.
+pub const SERVER_REST: Duration = Duration::from_secs(1);
+
+/// TTL of answers that are made here, of names that are blocked or of special use, in seconds: a change of
+/// the configuration is seen that soon.
+pub const LOCAL_TTL_SECONDS: u32 = 60;
+
+/// How often sockets that were open for long enough are looked for.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Reads from a socket in a row before others have their turn.
+pub const READS_PER_TURN_MAX: usize = 8;
+
+const _: () = assert!(ATTEMPTS_PER_WORKER >= EXCHANGES_PER_WORKER);
+const _: () = assert!(UPSTREAM_DATAGRAM_BYTES > UDP_PAYLOAD_BYTES);
+const _: () = assert!(CLIENT_QUERY_BYTES_MAX <= UDP_PAYLOAD_BYTES);
+
+/// How long a connection to a server may take to stand; the question's own time is less, mostly.
+pub const UPSTREAM_CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// How long a connection to a server is kept without a response. RFC 7766 §6.2.3: in the order of a few
+/// seconds.
+pub const UPSTREAM_IDLE_TIME: Duration = Duration::from_secs(8);
+
+/// Clients' connections of a worker; the next is closed.
+pub const CONNECTIONS_PER_WORKER_MAX: usize = 4096;
+
+/// Questions of a connection that wait for answers; it is not read meanwhile.
+pub const QUERIES_PER_CONNECTION_MAX: u16 = 128;
+
+/// Bytes that are read of a connection at once, and the longest query there.
+pub const CLIENT_READ_BYTES: usize = 4096;
+
+/// Bytes that a connection is charged with before it has a response to write: what is read, its task, and
+/// the kernel's share.
+pub const CONNECTION_BYTES: usize = CLIENT_READ_BYTES + (4 << 10);
+
+/// Bytes of responses that wait for a client to read them, before it is no longer read.
+pub const RESPONSE_BYTES_WAITING_MAX: usize = 64 << 10;
+
+/// How long a connection may have no question. RFC 7766 §6.2.3: in the order of seconds.
+pub const CLIENT_IDLE_TIME: Duration = Duration::from_secs(10);
+
+/// How long a client may read nothing that is written to it.
+pub const CLIENT_WRITE_STALL: Duration = Duration::from_secs(5);
+
+const _: () = assert!(CLIENT_READ_BYTES >= CLIENT_QUERY_BYTES_MAX + 2);

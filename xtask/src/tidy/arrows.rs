@@ -16,8 +16,10 @@ const BELOW: [(&str, &[&str]); 15] = [
         "steppe-http",
         &["steppe-mem", "steppe-telemetry", "steppe-net"],
     ),
-    // It allocates where its shell tells it to, and only tests count.
-    ("steppe-dns", &["steppe-mem"]),
+    (
+        "steppe-dns",
+        &["steppe-mem", "steppe-telemetry", "steppe-net"],
+    ),
     (
         "steppe-node",
         &[
@@ -26,6 +28,7 @@ const BELOW: [(&str, &[&str]); 15] = [
             "steppe-telemetry",
             "steppe-net",
             "steppe-http",
+            "steppe-dns",
         ],
     ),
     // It watches any process, and is released alone.

@@ -52,6 +52,21 @@ const LISTED: &[Place] = &[
         reason: "once a poll of a connection",
     },
     Place {
+        file: "steppe-dns/src/service.rs",
+        function: "cache",
+        reason: "a cache's time begins with it",
+    },
+    Place {
+        file: "steppe-dns/src/worker/state.rs",
+        function: "new",
+        reason: "a worker's time begins",
+    },
+    Place {
+        file: "steppe-dns/src/worker/state.rs",
+        function: "turn",
+        reason: "once a turn: a batch of datagrams has one time",
+    },
+    Place {
         file: "steppe-node/src/cli.rs",
         function: "check",
         reason: "files of TLS are read as at a start",

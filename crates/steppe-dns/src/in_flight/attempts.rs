@@ -376,6 +376,20 @@ impl Attempts {
             .map_or(0, |socket| socket.attempts)
     }
 
+    /// The attempts that are out on a socket, when it fails or somebody guesses there. It is rare, and
+    /// goes through the whole table.
+    #[must_use]
+    pub fn attempts_of(&self, socket: u32) -> Vec<AttemptId> {
+        let slots = (0..).zip(&*self.attempts);
+        let of_socket = slots.filter(|(_, slot)| slot.is_open && slot.socket == socket);
+        of_socket
+            .map(|(index, slot)| AttemptId {
+                index,
+                generation: slot.generation,
+            })
+            .collect()
+    }
+
     /// Says that a socket's number stands for a new socket, on which no attempt is out.
     pub fn renew_socket(&mut self, socket: u32) {
         if let Some(socket) = self.sockets.get_mut(socket as usize) {

@@ -1,0 +1,71 @@
+//! What clients get, and how it is written.
+
+use crate::wire::{Body, ClientQuery, ExtendedError, Flags, Full, Rcode, Reply, Transport};
+
+/// Why an answer is what it is. RFC 8914.
+pub(crate) type Reason = Option<(ExtendedError, &'static str)>;
+
+/// The answer of a question.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    /// A response, whose bytes are at hand.
+    Body(Body, Reason),
+    /// A response code alone.
+    Rcode(Rcode, Reason),
+    /// Nothing but that it is to be asked again over a stream.
+    Truncated,
+}
+
+/// An answer with the bytes that it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnswerBytes<'a> {
+    pub(crate) answer: Answer,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Answer {
+    /// The bytes of a buffer that are its own.
+    pub(crate) fn bytes<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Body(body, _) => &buffer[..body.len],
+            Self::Rcode(..) | Self::Truncated => &[],
+        }
+    }
+}
+
+impl AnswerBytes<'_> {
+    /// Writes the response to a query. Returns its size.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub(crate) fn write(
+        &self,
+        query: &ClientQuery<'_>,
+        transport: Transport,
+        out: &mut [u8],
+    ) -> Result<usize, Full> {
+        let mut reply = Reply::new(query, transport);
+        match self.answer {
+            Answer::Body(body, reason) => {
+                reply.extended_error = reason;
+                out[..self.bytes.len()].copy_from_slice(self.bytes);
+                reply.finish(out, body)
+            }
+            Answer::Rcode(rcode, reason) => {
+                reply.extended_error = reason;
+                reply.rcode(rcode, out)
+            }
+            Answer::Truncated => {
+                let len = reply.rcode(Rcode::NOERROR, out)?;
+                let [high, _] = Flags::TC.to_be_bytes();
+                out[2] |= high;
+                Ok(len)
+            }
+        }
+    }
+}
+
+/// The response code of a response that was written.
+pub(crate) fn rcode_of(response: &[u8]) -> Rcode {
+    Rcode(u16::from(response.get(3).copied().unwrap_or_default()) & 0x0f)
+}

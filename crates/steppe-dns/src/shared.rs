@@ -1,0 +1,57 @@
+//! What workers share whatever the configuration: who waits for which question, and how they are told.
+
+use std::io;
+use std::sync::OnceLock;
+
+use rand::rngs::{StdRng, SysRng};
+use rand::{Rng, SeedableRng};
+
+use crate::in_flight::Coalescer;
+use crate::limits::{EXCHANGES_PER_WORKER, WAITING_PER_WORKER};
+use crate::siphash::SipKey;
+use crate::wakes::Wakes;
+
+/// What workers share whatever the configuration.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Made with the first configuration that forwards anything: a node without a forwarder pays nothing.
+    coalescer: OnceLock<Coalescer>,
+    pub(crate) wakes: Wakes,
+    /// Of the cache, and of the questions in flight.
+    hash_keys: [SipKey; 2],
+    workers: usize,
+}
+
+impl Shared {
+    /// # Errors
+    /// When the system has no random numbers to give.
+    pub(crate) fn new(workers: usize) -> io::Result<Self> {
+        let mut rng = rng()?;
+        Ok(Self {
+            coalescer: OnceLock::new(),
+            wakes: Wakes::new(workers),
+            hash_keys: [0; 2].map(|_: u8| SipKey([rng.next_u64(), rng.next_u64()])),
+            workers,
+        })
+    }
+
+    /// What the cache's hashes are made with.
+    pub(crate) fn cache_key(&self) -> SipKey {
+        self.hash_keys[0]
+    }
+
+    /// The questions in flight.
+    pub(crate) fn coalescer(&self) -> &Coalescer {
+        self.coalescer.get_or_init(|| {
+            let each = |count: u32| self.workers * count as usize;
+            let sizes = (each(EXCHANGES_PER_WORKER), each(WAITING_PER_WORKER));
+            // A refresh waits too, though no client does.
+            Coalescer::new(sizes.0, sizes.0 + sizes.1, self.hash_keys[1])
+        })
+    }
+}
+
+/// A generator that nobody can predict.
+pub(crate) fn rng() -> io::Result<StdRng> {
+    StdRng::try_from_rng(&mut SysRng).map_err(io::Error::other)
+}

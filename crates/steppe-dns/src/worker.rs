@@ -1,0 +1,244 @@
+//! One worker of the forwarder: opens listeners, changes snapshots, and shuts down without a query lost.
+//!
+//! `state` is what all its tasks work on. `decide` answers a client's query or lets its client wait
+//! (`clients`); `asking` asks servers (`upstream`, `carriers`), `received` reads what they say, and
+//! `complete` answers who waits. `datagrams`, `streams`, `streams_upstream` and `timer` are the tasks.
+
+mod asking;
+mod carriers;
+mod clients;
+mod complete;
+mod connection;
+mod datagrams;
+mod decide;
+mod exchanges;
+mod intake;
+mod received;
+mod state;
+mod streams;
+mod streams_upstream;
+mod timer;
+mod upstream;
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use steppe_net::{BoundSockets, Drain, Drained, ListenAddress, Phase, Worker};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinHandle, spawn_local};
+use tokio::time::{sleep, timeout};
+
+use crate::config::Transport;
+use crate::snapshot::Snapshot;
+use crate::wakes::Wake;
+use datagrams::{serve_datagrams, serve_rest};
+use state::{DatagramListener, Handle, turn};
+use streams::{StreamListener, accept, accept_rest};
+
+pub(crate) use intake::Intake;
+pub(crate) use state::WorkerState;
+
+/// A listener that is open, and the task that serves it.
+struct Open {
+    socket: Socket,
+    task: JoinHandle<()>,
+}
+
+enum Socket {
+    /// With its number.
+    Udp(Rc<DatagramListener>, u32),
+    Tcp(Rc<StreamListener>),
+}
+
+/// How often it is looked whether clients still wait, while a worker or a listener ends.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long clients of a listener that a reload closes may wait for their answers.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Serves on one worker until the node has drained.
+pub(crate) async fn serve(worker: Rc<Worker>, mut intake: Intake) -> Drained {
+    let mut serving: Option<Serving> = None;
+    let draining = worker.drain.reached(Phase::Draining);
+    tokio::pin!(draining);
+    loop {
+        tokio::select! {
+            () = &mut draining => break,
+            Some(change) = intake.changes.recv() => {
+                let is_needed = !change.next.config.listeners.is_empty();
+                if serving.is_none() && is_needed {
+                    serving = Serving::begin(&worker, &change.next, &mut intake);
+                }
+                if let Some(serving) = &mut serving {
+                    serving.change_over(change.next, change.sockets).await;
+                }
+                // Who asked may have stopped waiting.
+                let _ = change.done.send(());
+            }
+        }
+    }
+    match serving {
+        Some(serving) => serving.shut_down().await,
+        None => Drained::default(),
+    }
+}
+
+/// Answers clients whose questions other workers have asked.
+async fn receive_wakes(state: Handle, mut wakes: mpsc::Receiver<Wake>) {
+    while let Some(wake) = wakes.recv().await {
+        turn(&state, |state, _| state.wake(&wake));
+    }
+}
+
+struct Serving {
+    state: Handle,
+    open: Vec<Open>,
+    /// Its timer, and who hears of other workers.
+    tasks: [AbortHandle; 2],
+    drain: Drain,
+}
+
+impl Socket {
+    fn key(&self) -> (SocketAddr, Transport) {
+        match self {
+            Self::Udp(listener, _) => (listener.address, Transport::Udp),
+            Self::Tcp(listener) => (listener.address, Transport::Tcp),
+        }
+    }
+}
+
+impl Serving {
+    /// `None`: without random numbers nothing is served.
+    fn begin(worker: &Worker, snapshot: &Arc<Snapshot>, intake: &mut Intake) -> Option<Self> {
+        let state = WorkerState::new(worker.index, Arc::clone(snapshot), intake)?;
+        let wakes = intake.wakes.take()?;
+        let timer = spawn_local(timer::run(Rc::clone(&state)));
+        let wakes = spawn_local(receive_wakes(Rc::clone(&state), wakes));
+        Some(Self {
+            state,
+            open: Vec::new(),
+            tasks: [timer.abort_handle(), wakes.abort_handle()],
+            drain: worker.drain.clone(),
+        })
+    }
+
+    async fn change_over(&mut self, next: Arc<Snapshot>, mut sockets: BoundSockets) {
+        let listeners = next.config.listeners.iter();
+        let keys: Vec<(SocketAddr, Transport)> = listeners
+            .flat_map(|listener| {
+                listener
+                    .transports
+                    .iter()
+                    .map(|kind| (listener.address, *kind))
+            })
+            .collect();
+        self.state.borrow_mut().set_snapshot(next);
+        let open = std::mem::take(&mut self.open).into_iter();
+        let (stay, go): (Vec<_>, Vec<_>) = open.partition(|open| keys.contains(&open.socket.key()));
+        self.open = stay;
+        for (address, transport) in keys {
+            let opened = match transport {
+                Transport::Udp => self.open_udp(address, &mut sockets),
+                Transport::Tcp => self.open_tcp(address, &mut sockets),
+            };
+            if let Err(error) = opened {
+                tracing::error!(%error, %address, "cannot listen");
+            }
+        }
+        self.close(go).await;
+    }
+
+    /// Opens a listener, if it is new.
+    fn open_udp(&mut self, address: SocketAddr, sockets: &mut BoundSockets) -> io::Result<()> {
+        let Some(bound) = sockets.take_datagram(address) else {
+            return Ok(());
+        };
+        let listener = Rc::new(DatagramListener::new(address, bound.into_socket()?));
+        let number = self.state.borrow_mut().add_listener(&listener);
+        let serve = serve_datagrams(Rc::clone(&self.state), Rc::clone(&listener), number);
+        let task = spawn_local(serve);
+        let socket = Socket::Udp(listener, number);
+        self.open.push(Open { socket, task });
+        Ok(())
+    }
+
+    fn open_tcp(&mut self, address: SocketAddr, sockets: &mut BoundSockets) -> io::Result<()> {
+        let Some(bound) = sockets.take_listener(&ListenAddress::Tcp(address)) else {
+            return Ok(());
+        };
+        let listener = bound.into_listener()?;
+        let listener = Rc::new(StreamListener { address, listener });
+        let accept = accept(
+            Rc::clone(&self.state),
+            Rc::clone(&listener),
+            self.drain.clone(),
+        );
+        let task = spawn_local(accept);
+        let socket = Socket::Tcp(listener);
+        self.open.push(Open { socket, task });
+        Ok(())
+    }
+
+    /// Takes what has come to listeners, and no more.
+    async fn stop(&self, open: &mut [Open]) {
+        for Open { socket, task } in open {
+            task.abort();
+            // It lets go of its socket.
+            let _ = task.await;
+            match socket {
+                Socket::Udp(listener, number) => serve_rest(&self.state, listener, *number),
+                Socket::Tcp(listener) => accept_rest(&self.state, listener, &self.drain),
+            }
+        }
+    }
+
+    /// Closes listeners when what came to them is answered.
+    async fn close(&self, mut go: Vec<Open>) {
+        self.stop(&mut go).await;
+        let numbers = go.iter().filter_map(|open| match open.socket {
+            Socket::Udp(_, number) => Some(number),
+            Socket::Tcp(_) => None,
+        });
+        let numbers: Vec<u32> = numbers.collect();
+        let wait = |number: &u32| self.state.borrow().clients.wait_for(*number);
+        let answered = async {
+            while numbers.iter().any(wait) {
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        // Those who still wait then have asked servers that do not answer.
+        let _ = timeout(CLOSE_TIME_MAX, answered).await;
+        let listeners = &mut self.state.borrow_mut().listeners;
+        for number in numbers {
+            listeners[number as usize] = None;
+        }
+    }
+
+    async fn shut_down(mut self) -> Drained {
+        let mut open = std::mem::take(&mut self.open);
+        self.stop(&mut open).await;
+        let waiting = self.state.borrow().in_flight();
+        let is_over = || {
+            let state = self.state.borrow();
+            // Other workers' clients may wait for what this one asks.
+            state.in_flight() == 0 && state.exchanges.len() == 0 && state.connections.is_empty()
+        };
+        let stopped = self.drain.reached(Phase::Stopped);
+        tokio::pin!(stopped);
+        while !is_over() {
+            tokio::select! {
+                () = &mut stopped => break,
+                () = sleep(LOOK_EVERY) => {}
+            }
+        }
+        self.tasks.iter().for_each(AbortHandle::abort);
+        let dropped = self.state.borrow().in_flight();
+        Drained {
+            open: waiting,
+            dropped,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Asking servers: which is next, and on what its query goes.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use rand::{Rng, RngExt};
+use steppe_net::{connect_datagram, send_connected};
+
+use super::carriers::{Carrier, Means, Stage};
+use super::datagrams::read_server;
+use super::exchanges::{Current, Exchange};
+use super::state::WorkerState;
+use super::upstream::{Health, Server, Upstream};
+use crate::answer::{Answer, Reason};
+use crate::cache::Key;
+use crate::config::{Policy, Transport};
+use crate::in_flight::{Case, Outgoing, Ticket};
+use crate::limits::{
+    ATTEMPTS_PER_EXCHANGE_MAX, SOCKETS_PER_SERVER, UPSTREAM_QUERY_BYTES_MAX, UPSTREAM_RECEIVE_BYTES,
+};
+use crate::wire::{ExtendedError, Flags, Opt, Padding, Question, Rcode, UpstreamQuery};
+
+/// Which server may be asked next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// One that is not being asked.
+    Another,
+    /// One that is, too: a datagram may be lost.
+    Again,
+}
+
+/// A query could not be sent.
+#[derive(Debug)]
+pub(super) struct NotSent;
+
+impl WorkerState {
+    /// Begins to ask a question, for those who wait by `ticket`.
+    pub(super) fn begin(
+        &mut self,
+        (ticket, stale_at): (Ticket, Option<Instant>),
+        (current, upstream): (&Rc<Current>, &Rc<Upstream>),
+        (question, key): (&Question<'_>, &Key<'_>),
+        now: Instant,
+    ) {
+        let deadline = now + upstream.config.timeout;
+        let opened = self.exchanges.vacant().and_then(|place| {
+            let id = self.attempts.open(question, u64::from(place), deadline)?;
+            Some((place, id))
+        });
+        let Some((place, id)) = opened else {
+            let reason = Some((ExtendedError::NOT_READY, "too many questions in flight"));
+            self.complete(ticket, Answer::Rcode(Rcode::SERVFAIL, reason));
+            return;
+        };
+        let servers = upstream.servers.len();
+        upstream.order(now, self.exchanges.order_mut(place, servers));
+        let exchange = Exchange {
+            id,
+            ticket: Some(ticket),
+            current: Rc::clone(current),
+            upstream: Rc::clone(upstream),
+            flags: key.flags,
+            next: 0,
+            sent: 0,
+            deadline,
+            next_at: deadline,
+            stale_at,
+            failed: 0,
+            by_stream: 0,
+            lost_case: 0,
+            worst: None,
+        };
+        self.exchanges.insert(place, exchange);
+        let at_once = match upstream.config.policy {
+            Policy::Race => usize::from(upstream.config.concurrent).clamp(1, servers),
+            Policy::Hedge | Policy::Fastest | Policy::RoundRobin | Policy::Failover => 1,
+        };
+        for _ in 0..at_once {
+            self.ask_next(place, Which::Another, now);
+        }
+    }
+
+    /// Asks the next server; the exchange fails where none is left.
+    pub(super) fn ask_next(&mut self, place: u32, which: Which, now: Instant) {
+        while let Some(exchange) = self.exchanges.get(place) {
+            let Some((server, next)) = self.next_server(place, which, exchange) else {
+                self.none_left(place, which, now);
+                return;
+            };
+            if let Some(exchange) = self.exchanges.get_mut(place) {
+                exchange.next = next;
+            }
+            if self.ask(place, server, now).is_ok() {
+                return;
+            }
+            self.server_failed(place, server, now);
+            self.note_failure(place, server, (Rcode::SERVFAIL, NOT_REACHED));
+        }
+    }
+
+    /// The next server that has not failed the exchange, and the place in its order that follows.
+    fn next_server(&self, place: u32, which: Which, exchange: &Exchange) -> Option<(usize, usize)> {
+        let servers = exchange.upstream.servers.len();
+        let order = self.exchanges.order(place, servers);
+        if exchange.sent >= ATTEMPTS_PER_EXCHANGE_MAX {
+            return None;
+        }
+        let pending = self.attempts.exchange(exchange.id)?.pending;
+        let passed_over = match which {
+            Which::Another => exchange.failed | pending,
+            Which::Again => exchange.failed,
+        };
+        (exchange.next..exchange.next + servers).find_map(|at| {
+            let server = usize::from(order[at % servers]);
+            (passed_over & (1 << server) == 0).then_some((server, at + 1))
+        })
+    }
+
+    /// No server is left to be asked: those that were are waited for.
+    fn none_left(&mut self, place: u32, which: Which, now: Instant) {
+        let Some(exchange) = self.exchanges.get_mut(place) else {
+            return;
+        };
+        let known = self.attempts.exchange(exchange.id);
+        if known.is_none_or(|known| known.pending == 0) {
+            self.fail(place, now);
+            return;
+        }
+        if which == Which::Again {
+            exchange.next_at = exchange.deadline;
+        }
+        self.attempts.set_due(exchange.id, exchange.due());
+    }
+
+    /// Asks a server, by a datagram unless it is to be a stream.
+    pub(super) fn ask(&mut self, place: u32, server: usize, now: Instant) -> Result<(), NotSent> {
+        let exchange = self.exchanges.get(place).ok_or(NotSent)?;
+        let upstream = Rc::clone(&exchange.upstream);
+        let asked = &upstream.servers[server];
+        let is_by_stream =
+            asked.config.transport == Transport::Tcp || exchange.by_stream & (1 << server) != 0;
+        let (carrier, case) = if is_by_stream {
+            (self.stream_to(asked, now)?, Case::Lower)
+        } else {
+            (self.socket_to(asked, now)?, upstream.case(server))
+        };
+        self.send_on(place, (server, carrier, case))?;
+        let rounds = u32::from(self.exchanges.get(place).ok_or(NotSent)?.sent)
+            / u32::try_from(upstream.servers.len()).unwrap_or(u32::MAX);
+        let patience = upstream.patience(server) * 2_u32.saturating_pow(rounds.min(4));
+        let exchange = self.exchanges.get_mut(place).ok_or(NotSent)?;
+        exchange.sent += 1;
+        exchange.next_at = now + patience;
+        self.attempts.set_due(exchange.id, exchange.due());
+        *self.exchanges.sent_at_us(place, server) = self.elapsed_us(now);
+        let transport = if is_by_stream {
+            self.metrics.upstream_by_stream.increment();
+            Transport::Tcp
+        } else {
+            Transport::Udp
+        };
+        self.metrics.upstream_queries.of(transport).increment();
+        Ok(())
+    }
+
+    fn send_on(
+        &mut self,
+        place: u32,
+        (server, carrier, case): (usize, u32, Case),
+    ) -> Result<(), NotSent> {
+        let exchange = self.exchanges.get(place).ok_or(NotSent)?;
+        let outgoing = Outgoing {
+            server: u8::try_from(server).map_err(|_| NotSent)?,
+            socket: carrier,
+            case,
+            random: [self.rng.next_u64(), self.rng.next_u64()],
+            deadline: exchange.deadline,
+        };
+        let sent = self.attempts.send(exchange.id, &outgoing).ok_or(NotSent)?;
+        let question = self.attempts.question(exchange.id).ok_or(NotSent)?;
+        let is_dnssec_ok = exchange.flags & Key::DNSSEC_OK != 0;
+        let is_unchecked = exchange.flags & Key::CHECKING_DISABLED != 0;
+        let query = UpstreamQuery {
+            question,
+            flags: Flags(Flags::RD | Flags::AD | if is_unchecked { Flags::CD } else { 0 }),
+            edns_flags: if is_dnssec_ok { Opt::DNSSEC_OK } else { 0 },
+            subnet: None,
+            cookie: None,
+            padding: Padding::None,
+        };
+        let mut bytes = [0; UPSTREAM_QUERY_BYTES_MAX];
+        let len = query.write(sent.id, sent.case, &mut bytes);
+        let carrier = self.carriers.get_mut(carrier).ok_or(NotSent)?;
+        carrier.queries = carrier.queries.saturating_add(1);
+        let is_sent = len.is_ok_and(|len| match &carrier.means {
+            // What has no room in the socket's buffer is lost, and asked again.
+            Means::Datagrams(socket) => match send_connected(socket, &bytes[..len]) {
+                Ok(()) => true,
+                Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+            },
+            Means::Stream(queue) => {
+                queue.push(&bytes[..len]);
+                true
+            }
+        });
+        if !is_sent {
+            self.attempts.close_attempt(sent.attempt);
+            return Err(NotSent);
+        }
+        Ok(())
+    }
+
+    /// A socket to a server, at random among those that it has.
+    fn socket_to(&mut self, server: &Rc<Server>, now: Instant) -> Result<u32, NotSent> {
+        let at = self.rng.random_range(0..SOCKETS_PER_SERVER);
+        let known = server.sockets.borrow().get(at).copied();
+        let Some(number) = known else {
+            if !self.carriers.has_room() && !server.sockets.borrow().is_empty() {
+                let at = self.rng.random_range(0..server.sockets.borrow().len());
+                return Ok(server.sockets.borrow()[at]);
+            }
+            let number = self.open_socket(server, now)?;
+            server.sockets.borrow_mut().push(number);
+            return Ok(number);
+        };
+        let is_worn = self
+            .carriers
+            .get(number)
+            .is_none_or(|carrier| carrier.is_worn(now));
+        if !is_worn {
+            return Ok(number);
+        }
+        match self.open_socket(server, now) {
+            Ok(fresh) => {
+                server.sockets.borrow_mut()[at] = fresh;
+                self.retire(number);
+                Ok(fresh)
+            }
+            // The old one is better than none.
+            Err(NotSent) => Ok(number),
+        }
+    }
+
+    fn open_socket(&mut self, server: &Rc<Server>, now: Instant) -> Result<u32, NotSent> {
+        let socket = connect_datagram(server.config.address, UPSTREAM_RECEIVE_BYTES);
+        let socket = Rc::new(socket.map_err(|error| {
+            tracing::debug!(server = %server.config.address, %error, "no socket to a server");
+            NotSent
+        })?);
+        let means = Means::Datagrams(Rc::clone(&socket));
+        let carrier = Carrier::new(Rc::clone(server), means, now);
+        let number = self.carriers.insert(carrier).ok_or(NotSent)?;
+        self.attempts.renew_socket(number);
+        let reader = tokio::task::spawn_local(read_server(self.me.clone(), socket, number));
+        self.carriers.set_reader(number, reader.abort_handle());
+        Ok(number)
+    }
+
+    /// No query goes on a carrier any more; it is closed when it has no response left to wait for.
+    pub(super) fn retire(&mut self, number: u32) {
+        if self.attempts.attempts_on(number) == 0 {
+            self.carriers.remove(number);
+        } else if let Some(carrier) = self.carriers.get_mut(number) {
+            carrier.stage = Stage::Retired;
+        }
+    }
+
+    /// Closes sockets that were open for long enough.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        let numbers: Vec<u32> = self.carriers.numbers().collect();
+        for number in numbers {
+            let Some(carrier) = self.carriers.get(number) else {
+                continue;
+            };
+            if carrier.stage == Stage::InUse && carrier.is_worn(now) {
+                let server = Rc::clone(&carrier.server);
+                server.sockets.borrow_mut().retain(|&known| known != number);
+                self.retire(number);
+            } else if carrier.stage == Stage::Retired {
+                self.retire(number);
+            }
+        }
+    }
+
+    /// Notes what a server's failure means for an exchange.
+    pub(super) fn note_failure(&mut self, place: u32, server: usize, what: (Rcode, Reason)) {
+        if let Some(exchange) = self.exchanges.get_mut(place) {
+            exchange.failed |= 1 << server;
+            exchange.worst.get_or_insert(what);
+        }
+    }
+
+    /// A server has not answered, or nothing that can be used.
+    pub(super) fn server_failed(&mut self, place: u32, server: usize, now: Instant) {
+        self.metrics.upstream_failures.increment();
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
+        let server = &exchange.upstream.servers[server];
+        if server.failed(now) == Health::Down {
+            let upstream = exchange.upstream.config.name.as_str();
+            let address = server.config.address;
+            tracing::warn!(upstream, server = %address, "a DNS server does not answer");
+        }
+    }
+}
+
+/// Why a server was not even asked.
+const NOT_REACHED: Reason = Some((ExtendedError::NETWORK_ERROR, ""));

@@ -1,0 +1,138 @@
+//! What queries go to servers on: sockets at random ports, and connections. Each has a number, which the
+//! table of attempts knows it by.
+//!
+//! Invariant: a number is free again only when no query is out on what had it, and nobody reads it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use tokio::net::UdpSocket;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::upstream::Server;
+use crate::limits::{QUERIES_PER_SOCKET_MAX, SOCKET_TIME_MAX};
+
+/// A socket, or a connection.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    pub(super) server: Rc<Server>,
+    pub(super) means: Means,
+    pub(super) queries: u16,
+    pub(super) stage: Stage,
+    opened_at: Instant,
+    /// Its reader, which ends with it.
+    reader: Option<AbortHandle>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Means {
+    Datagrams(Rc<UdpSocket>),
+    Stream(Rc<StreamQueue>),
+}
+
+/// Whether further queries go on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    InUse,
+    /// Responses are waited for.
+    Retired,
+}
+
+/// Queries that wait for a connection to take them.
+#[derive(Debug, Default)]
+pub(super) struct StreamQueue {
+    pub(super) bytes: RefCell<Vec<u8>>,
+    pub(super) filled: Notify,
+}
+
+/// All of a worker.
+#[derive(Debug)]
+pub(super) struct Carriers {
+    places: Box<[Option<Carrier>]>,
+    free: Vec<u32>,
+}
+
+impl Carrier {
+    pub(super) fn new(server: Rc<Server>, means: Means, now: Instant) -> Self {
+        Self {
+            server,
+            means,
+            queries: 0,
+            stage: Stage::InUse,
+            opened_at: now,
+            reader: None,
+        }
+    }
+
+    /// Whether it has been in use for long enough.
+    pub(super) fn is_worn(&self, now: Instant) -> bool {
+        let is_datagrams = matches!(self.means, Means::Datagrams(_));
+        let is_old = now.saturating_duration_since(self.opened_at) >= SOCKET_TIME_MAX;
+        is_datagrams && (is_old || self.queries >= QUERIES_PER_SOCKET_MAX)
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        if let Some(reader) = &self.reader {
+            reader.abort();
+        }
+    }
+}
+
+impl Carriers {
+    /// Bytes of a carrier, without what the runtime and the system have of it.
+    pub(super) const BYTES_EACH: usize = size_of::<Option<Carrier>>() + 4;
+
+    pub(super) fn new(count: u32) -> Self {
+        Self {
+            places: (0..count).map(|_| None).collect(),
+            free: (0..count).rev().collect(),
+        }
+    }
+
+    /// Adds one. `None`: there is no room.
+    pub(super) fn insert(&mut self, carrier: Carrier) -> Option<u32> {
+        let number = self.free.pop()?;
+        self.places[number as usize] = Some(carrier);
+        Some(number)
+    }
+
+    /// Says who reads it.
+    pub(super) fn set_reader(&mut self, number: u32, reader: AbortHandle) {
+        if let Some(carrier) = self.get_mut(number) {
+            carrier.reader = Some(reader);
+        }
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Carrier> {
+        self.places.get(number as usize)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Carrier> {
+        self.places.get_mut(number as usize)?.as_mut()
+    }
+
+    pub(super) fn remove(&mut self, number: u32) -> Option<Carrier> {
+        let carrier = self.places.get_mut(number as usize)?.take()?;
+        self.free.push(number);
+        Some(carrier)
+    }
+
+    /// Numbers that stand for one.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + use<'_> {
+        let numbers = (0..).zip(&*self.places);
+        numbers.filter_map(|(number, place)| place.as_ref().map(|_| number))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.len() == self.places.len()
+    }
+
+    /// Whether there is plenty of room.
+    pub(super) fn has_room(&self) -> bool {
+        self.free.len() > self.places.len() / 4
+    }
+}

@@ -1,0 +1,69 @@
+//! The end of a question: everybody who waits for it is answered, on whatever worker.
+
+use std::sync::Arc;
+
+use super::state::WorkerState;
+use crate::answer::{Answer, AnswerBytes, rcode_of};
+use crate::in_flight::Ticket;
+use crate::wakes::{SharedAnswer, Wake};
+use crate::wire::ClientQuery;
+
+impl WorkerState {
+    /// Answers who waits by a ticket. The answer's body, if it has one, lies in `body`.
+    pub(super) fn complete(&mut self, ticket: Ticket, answer: Answer) {
+        let mut woken = std::mem::take(&mut self.woken);
+        let shared = Arc::clone(&self.shared);
+        // A lock is held meanwhile, so nothing is written there.
+        shared
+            .coalescer()
+            .complete(ticket, |waiter| woken.push(waiter));
+        let mut elsewhere = None;
+        for waiter in woken.drain(..) {
+            if waiter.worker == self.index {
+                self.answer_waiting(waiter.token, answer);
+                continue;
+            }
+            let answer = elsewhere.get_or_insert_with(|| {
+                Arc::new(SharedAnswer {
+                    answer,
+                    bytes: answer.bytes(&self.body).into(),
+                })
+            });
+            let wake = Wake {
+                token: waiter.token,
+                answer: Arc::clone(answer),
+            };
+            shared.wakes.send(waiter.worker, wake);
+        }
+        self.woken = woken;
+    }
+
+    /// Answers a client whose question another worker has asked.
+    pub(super) fn wake(&mut self, wake: &Wake) {
+        let SharedAnswer { answer, bytes } = &*wake.answer;
+        self.body[..bytes.len()].copy_from_slice(bytes);
+        self.answer_waiting(wake.token, *answer);
+    }
+
+    fn answer_waiting(&mut self, token: u64, answer: Answer) {
+        let Some(waited) = self.clients.waited(token) else {
+            return;
+        };
+        let destination = waited.destination;
+        let answer = AnswerBytes {
+            answer,
+            bytes: answer.bytes(&self.body),
+        };
+        // It could be read before it was left waiting, and there is room for any answer.
+        let written = ClientQuery::parse(waited.query).ok().and_then(|query| {
+            answer
+                .write(&query, destination.transport(), &mut self.reply)
+                .ok()
+        });
+        self.clients.leave(token);
+        if let Some(len) = written {
+            self.metrics.response(rcode_of(&self.reply[..len]));
+            self.deliver(destination, len);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A client's connection, as those see it who answer.
+
+use std::cell::{Cell, RefCell};
+
+use steppe_mem::Reservation;
+use tokio::sync::Notify;
+
+use crate::limits::{QUERIES_PER_CONNECTION_MAX, RESPONSE_BYTES_WAITING_MAX};
+
+/// A client's connection, as those see it who answer.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// Responses that wait to be written.
+    pub(super) out: RefCell<Vec<u8>>,
+    pub(super) charge: RefCell<Reservation>,
+    /// Questions that wait for their answer.
+    pub(super) waiting: Cell<u16>,
+    pub(super) stage: Cell<Stage>,
+    /// There is something to write, or room to read.
+    pub(super) changed: Notify,
+}
+
+/// What a connection is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Open,
+    /// No query comes any more; what waits is answered.
+    Ends,
+    /// There is no memory for a response: the client has to ask again elsewhere.
+    Broken,
+}
+
+impl Connection {
+    pub(super) fn new(charge: Reservation) -> Self {
+        Self {
+            out: RefCell::default(),
+            charge: RefCell::new(charge),
+            waiting: Cell::new(0),
+            stage: Cell::new(Stage::Open),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Adds a response, its length before it. RFC 1035 §4.2.2.
+    pub(super) fn push(&self, response: &[u8]) {
+        let len = u16::try_from(response.len()).unwrap_or(u16::MAX);
+        if self
+            .charge
+            .borrow_mut()
+            .try_grow(2 + response.len())
+            .is_err()
+        {
+            self.stage.set(Stage::Broken);
+        } else {
+            let mut out = self.out.borrow_mut();
+            out.extend_from_slice(&len.to_be_bytes());
+            out.extend_from_slice(response);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// One of the questions that wait is answered.
+    pub(super) fn answered(&self) {
+        self.waiting.set(self.waiting.get().saturating_sub(1));
+    }
+
+    pub(super) fn can_ask(&self) -> bool {
+        self.waiting.get() < QUERIES_PER_CONNECTION_MAX
+            && self.out.borrow().len() < RESPONSE_BYTES_WAITING_MAX
+    }
+
+    /// Waits until `is_so`, of which [`Self::changed`] tells.
+    pub(super) async fn until(&self, is_so: impl Fn(&Self) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if is_so(self) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}

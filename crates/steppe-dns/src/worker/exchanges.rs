@@ -1,0 +1,138 @@
+//! Questions that this worker is asking of servers: what is to be done next for each.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use super::upstream::Upstream;
+use crate::answer::Reason;
+use crate::cache::Key;
+use crate::in_flight::{ExchangeId, Ticket};
+use crate::limits::SERVERS_PER_EXCHANGE_MAX;
+use crate::snapshot::Snapshot;
+use crate::wire::{Question, Rcode};
+
+/// A question that is being asked.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) id: ExchangeId,
+    /// Who waits. `None`: they have their answer, and the cache is to have it.
+    pub(super) ticket: Option<Ticket>,
+    pub(super) current: Rc<Current>,
+    pub(super) upstream: Rc<Upstream>,
+    /// Of its key.
+    pub(super) flags: u8,
+    /// Which place in its order is next.
+    pub(super) next: usize,
+    pub(super) sent: u16,
+    /// When it has failed.
+    pub(super) deadline: Instant,
+    /// When the next server is asked.
+    pub(super) next_at: Instant,
+    /// When clients get what the cache has, though its time is over.
+    pub(super) stale_at: Option<Instant>,
+    /// Servers that have failed it, are asked over streams, have lost the case of its name.
+    pub(super) failed: u64,
+    pub(super) by_stream: u64,
+    pub(super) lost_case: u64,
+    /// What clients get if nothing better comes.
+    pub(super) worst: Option<(Rcode, Reason)>,
+}
+
+/// A snapshot as one worker has it.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) snapshot: std::sync::Arc<Snapshot>,
+    pub(super) upstreams: Vec<Rc<Upstream>>,
+}
+
+/// All of them. A place's number is what the table of attempts knows it by.
+#[derive(Debug)]
+pub(super) struct Exchanges {
+    places: Box<[Option<Exchange>]>,
+    free: Vec<u32>,
+    orders: Box<[u8]>,
+    sent_at_us: Box<[u32]>,
+}
+
+const SERVERS: usize = SERVERS_PER_EXCHANGE_MAX as usize;
+
+impl Exchange {
+    /// What its answer is kept under.
+    pub(super) fn key<'a>(&self, question: &Question<'a>) -> Key<'a> {
+        Key {
+            qname: question.qname,
+            qtype: question.qtype,
+            qclass: question.qclass,
+            view: self.upstream.plan.view,
+            flags: self.flags,
+            subnet: None,
+        }
+    }
+
+    /// When something is to be done for it.
+    pub(super) fn due(&self) -> Instant {
+        let next = self.deadline.min(self.next_at);
+        self.stale_at.map_or(next, |stale| stale.min(next))
+    }
+}
+
+impl Exchanges {
+    /// Bytes of an exchange.
+    pub(super) const BYTES_EACH: usize = size_of::<Option<Exchange>>() + 4 + 5 * SERVERS;
+
+    pub(super) fn new(count: u32) -> Self {
+        Self {
+            places: (0..count).map(|_| None).collect(),
+            free: (0..count).rev().collect(),
+            orders: vec![0; count as usize * SERVERS].into_boxed_slice(),
+            sent_at_us: vec![0; count as usize * SERVERS].into_boxed_slice(),
+        }
+    }
+
+    /// The next free place.
+    pub(super) fn vacant(&self) -> Option<u32> {
+        self.free.last().copied()
+    }
+
+    /// Takes the place that [`Self::vacant`] named.
+    pub(super) fn insert(&mut self, place: u32, exchange: Exchange) {
+        debug_assert_eq!(self.free.last(), Some(&place), "the vacant one");
+        self.free.pop();
+        self.places[place as usize] = Some(exchange);
+    }
+
+    pub(super) fn get(&self, place: u32) -> Option<&Exchange> {
+        self.places.get(place as usize)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut Exchange> {
+        self.places.get_mut(place as usize)?.as_mut()
+    }
+
+    pub(super) fn remove(&mut self, place: u32) -> Option<Exchange> {
+        let exchange = self.places.get_mut(place as usize)?.take()?;
+        self.free.push(place);
+        Some(exchange)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// The order in which the first `servers` are asked.
+    pub(super) fn order_mut(&mut self, place: u32, servers: usize) -> &mut [u8] {
+        let start = place as usize * SERVERS;
+        &mut self.orders[start..start + servers]
+    }
+
+    pub(super) fn order(&self, place: u32, servers: usize) -> &[u8] {
+        let start = place as usize * SERVERS;
+        &self.orders[start..start + servers]
+    }
+
+    /// When a server was asked last, in microseconds.
+    pub(super) fn sent_at_us(&mut self, place: u32, server: usize) -> &mut u32 {
+        &mut self.sent_at_us[place as usize * SERVERS + server]
+    }
+}

@@ -1,0 +1,352 @@
+//! What servers say, and what follows from it.
+
+use std::time::{Duration, Instant};
+
+use super::asking::Which;
+use super::decide::stale_reason;
+use super::exchanges::Exchange;
+use super::state::WorkerState;
+use super::upstream::Health;
+use crate::answer::{Answer, Reason, rcode_of};
+use crate::cache::{Hit, Key, Kind, Lookup, NewEntry};
+use crate::config::{Addresses, CaseRandomization, Rebinding, Transport, Truncated};
+use crate::in_flight::{AttemptId, Expired, Received};
+use crate::rebinding::private_address;
+use crate::wire::{
+    Asked, Body, ExtendedError, Lifetime, Message, Outcome, Rcode, Response, apply_policy,
+};
+
+impl WorkerState {
+    /// Looks at bytes that came on a carrier.
+    pub(super) fn message(
+        &mut self,
+        (carrier, transport): (u32, Transport),
+        bytes: &[u8],
+        now: Instant,
+    ) {
+        match self.attempts.receive(carrier, bytes) {
+            Received::Response(attempt, message) => {
+                self.response((attempt, transport), message, now);
+            }
+            Received::CaseMismatch(attempt) => {
+                self.metrics.upstream_mismatches.increment();
+                if let Some((place, server)) = self.end_attempt(attempt) {
+                    if let Some(exchange) = self.exchanges.get_mut(place) {
+                        exchange.lost_case |= 1 << server;
+                    }
+                    self.ask_by_stream(place, server, now);
+                }
+            }
+            Received::Ignored(_) => self.metrics.upstream_mismatches.increment(),
+            Received::Flood => {
+                self.metrics.upstream_mismatches.increment();
+                self.flooded(carrier, now);
+            }
+        }
+    }
+
+    /// Ends an attempt. Says which exchange it was of, and which server.
+    fn end_attempt(&mut self, attempt: AttemptId) -> Option<(u32, usize)> {
+        let (exchange, server) = self.attempts.attempt(attempt)?;
+        let token = self.attempts.exchange(exchange)?.token;
+        self.attempts.close_attempt(attempt);
+        Some((u32::try_from(token).ok()?, usize::from(server)))
+    }
+
+    /// Asks a server again, by a stream.
+    fn ask_by_stream(&mut self, place: u32, server: usize, now: Instant) {
+        if let Some(exchange) = self.exchanges.get_mut(place) {
+            exchange.by_stream |= 1 << server;
+            if self.ask(place, server, now).is_err() {
+                self.lost(place, server, now);
+            }
+        }
+    }
+
+    /// Somebody guesses ids on a socket: what is asked there is asked again by streams.
+    fn flooded(&mut self, carrier: u32, now: Instant) {
+        if let Some(carrier) = self.carriers.get(carrier) {
+            let server = carrier.server.config.address;
+            tracing::warn!(%server, "datagrams that answer no query come in numbers");
+        }
+        for attempt in self.attempts.attempts_of(carrier) {
+            if let Some((place, server)) = self.end_attempt(attempt) {
+                self.ask_by_stream(place, server, now);
+            }
+        }
+        self.replace(carrier);
+    }
+
+    /// A carrier has ended, or its server refused it.
+    pub(super) fn carrier_failed(&mut self, carrier: u32, now: Instant) {
+        for attempt in self.attempts.attempts_of(carrier) {
+            if let Some((place, server)) = self.end_attempt(attempt) {
+                self.lost(place, server, now);
+            }
+        }
+        self.replace(carrier);
+    }
+
+    /// Lets a server go without one of its carriers.
+    fn replace(&mut self, number: u32) {
+        let Some(carrier) = self.carriers.get(number) else {
+            return;
+        };
+        let server = std::rc::Rc::clone(&carrier.server);
+        server.sockets.borrow_mut().retain(|&known| known != number);
+        if server.stream.get() == Some(number) {
+            server.stream.set(None);
+        }
+        self.retire(number);
+    }
+
+    /// A server has no answer for an exchange: the next one is asked.
+    fn lost(&mut self, place: u32, server: usize, now: Instant) {
+        self.server_failed(place, server, now);
+        self.note_failure(place, server, (Rcode::SERVFAIL, UNREACHABLE));
+        self.ask_next(place, Which::Another, now);
+    }
+
+    fn response(
+        &mut self,
+        (attempt, transport): (AttemptId, Transport),
+        message: Message<'_>,
+        now: Instant,
+    ) {
+        let Some((place, server)) = self.end_attempt(attempt) else {
+            return;
+        };
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
+        let asked = Asked {
+            cname_depth: exchange.current.snapshot.config.limits.cname_depth,
+            is_dnssec_ok: exchange.flags & Key::DNSSEC_OK != 0,
+        };
+        let truncated = exchange.upstream.config.truncated;
+        let Ok(response) = Response::read(message, asked) else {
+            self.bad(place, server, (Rcode::SERVFAIL, INVALID), now);
+            return;
+        };
+        match (response.outcome(), transport) {
+            (Outcome::Truncated, Transport::Tcp) => {
+                self.bad(place, server, (Rcode::SERVFAIL, INVALID), now);
+            }
+            (Outcome::Truncated, Transport::Udp) => match truncated {
+                Truncated::AskByTcp => self.ask_by_stream(place, server, now),
+                Truncated::Pass => self.finish(place, Answer::Truncated),
+            },
+            (Outcome::Failure(rcode), _) => self.bad(place, server, (rcode, None), now),
+            (Outcome::Referral, _) => {
+                self.bad(place, server, (Rcode::SERVFAIL, NO_AUTHORITY), now);
+            }
+            (Outcome::Answer, _) => self.good((place, server), &response, None, now),
+            (Outcome::Negative { ttl, .. }, _) => {
+                self.good((place, server), &response, Some(ttl), now);
+            }
+        }
+    }
+
+    /// A server's response is of no use: it counts only if no better one comes.
+    fn bad(&mut self, place: u32, server: usize, what: (Rcode, Reason), now: Instant) {
+        self.metrics.upstream_failures.increment();
+        self.note_failure(place, server, what);
+        self.ask_next(place, Which::Another, now);
+    }
+
+    /// A server has answered. `negative`: that there is nothing, for this long if it said so.
+    fn good(
+        &mut self,
+        (place, server): (u32, usize),
+        response: &Response<'_>,
+        negative: Option<Option<u32>>,
+        now: Instant,
+    ) {
+        self.server_answered(place, server, now);
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
+        let limits = &exchange.current.snapshot.config.limits;
+        let is_guarded = exchange.upstream.config.addresses == Addresses::Public
+            && limits.rebinding == Rebinding::Refuse;
+        if is_guarded && private_address(response).is_some() {
+            self.metrics.rebinding.increment();
+            let refusal = (Rcode::REFUSED, REBINDING);
+            self.remember_failure(place, refusal, now);
+            self.finish(place, Answer::Rcode(refusal.0, refusal.1));
+            return;
+        }
+        let Ok(body) = response.write_body(&mut self.body) else {
+            self.bad(place, server, (Rcode::SERVFAIL, INVALID), now);
+            return;
+        };
+        // A negative response without SOA is not kept: RFC 2308 §5.
+        if negative != Some(None) {
+            self.keep(place, body, negative.flatten(), now);
+        }
+        self.finish(place, Answer::Body(body, None));
+    }
+
+    /// Brings a response that lies in `body` within the policy, and keeps it.
+    fn keep(&mut self, place: u32, body: Body, negative_ttl: Option<u32>, now: Instant) {
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
+        let plan = &exchange.upstream.plan;
+        let message = &mut self.body[..body.len];
+        let lifetime = apply_policy(message, &plan.ttl, negative_ttl, &mut self.offsets);
+        let Ok(Some(lifetime)) = lifetime else { return };
+        let entry = NewEntry {
+            message,
+            authority_at: body.authority_at,
+            ttl_offsets: self.offsets.as_slice(),
+            kind: match lifetime {
+                Lifetime::Positive(_) => Kind::Positive,
+                Lifetime::Negative(_) => Kind::Negative,
+            },
+            lifetime: lifetime.seconds(),
+            age: 0,
+        };
+        let Some(question) = self.attempts.question(exchange.id) else {
+            return;
+        };
+        let cache = &exchange.current.snapshot.cache.cache;
+        // What is too large is asked again each time.
+        let _ = cache.insert(&exchange.key(&question), &entry, &plan.serve, now);
+    }
+
+    fn server_answered(&mut self, place: u32, server: usize, now: Instant) {
+        let took = self
+            .elapsed_us(now)
+            .wrapping_sub(*self.exchanges.sent_at_us(place, server));
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
+        let upstream = &exchange.upstream;
+        let known = &upstream.servers[server];
+        let name = upstream.config.name.as_str();
+        let address = known.config.address;
+        if known.succeeded(Duration::from_micros(took.into())) == Health::Up {
+            tracing::info!(upstream = name, server = %address, "a DNS server answers again");
+            exchange.current.snapshot.cache.cache.void_failures(now);
+        }
+        let has_lost_case = exchange.lost_case & (1 << server) != 0
+            && upstream.config.case == CaseRandomization::On;
+        if has_lost_case && known.lost_case() {
+            tracing::warn!(upstream = name, server = %address, "a DNS server changes the case of names, and is asked in lower case from now on");
+        }
+    }
+
+    /// Ends an exchange that has no answer.
+    pub(super) fn fail(&mut self, place: u32, now: Instant) {
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
+        let failure = exchange.worst.unwrap_or((Rcode::SERVFAIL, UNREACHABLE));
+        self.remember_failure(place, failure, now);
+        let answer = self.stale(place, now);
+        self.finish(place, answer.unwrap_or(Answer::Rcode(failure.0, failure.1)));
+    }
+
+    /// RFC 9520: a question that failed is not asked again at once.
+    fn remember_failure(&mut self, place: u32, (rcode, reason): (Rcode, Reason), now: Instant) {
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
+        let Some(question) = self.attempts.question(exchange.id) else {
+            return;
+        };
+        let failure = (rcode, reason.map_or(0, |(code, _)| code.0));
+        let (cache, serve) = (
+            &exchange.current.snapshot.cache.cache,
+            &exchange.upstream.plan.serve,
+        );
+        // Without room for it, it is asked again.
+        let _ = cache.insert_failure(&exchange.key(&question), failure, serve, now);
+    }
+
+    /// What the cache has for an exchange, though its time is over.
+    fn stale(&mut self, place: u32, now: Instant) -> Option<Answer> {
+        let exchange = self.exchanges.get(place)?;
+        let question = self.attempts.question(exchange.id)?;
+        let cache = &exchange.current.snapshot.cache.cache;
+        let serve = &exchange.upstream.plan.serve;
+        match cache.lookup(&exchange.key(&question), serve, now, &mut self.body) {
+            Lookup::Hit(Hit { body, .. }) => {
+                self.metrics.cache_stale.increment();
+                Some(Answer::Body(body, stale_reason(rcode_of(&self.body))))
+            }
+            Lookup::Failure(_) | Lookup::Miss => None,
+        }
+    }
+
+    /// Ends an exchange, and answers whoever waits for it.
+    fn finish(&mut self, place: u32, answer: Answer) {
+        let Some(Exchange { id, ticket, .. }) = self.exchanges.remove(place) else {
+            return;
+        };
+        self.attempts.close(id);
+        if let Some(ticket) = ticket {
+            self.complete(ticket, answer);
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while let Some(expired) = self.attempts.pop_expired(now) {
+            match expired {
+                Expired::Attempt(exchange, server) => {
+                    self.metrics.upstream_timeouts.increment();
+                    let token = self.attempts.exchange(exchange).map(|known| known.token);
+                    if let Some(place) = token.and_then(|token| u32::try_from(token).ok()) {
+                        self.server_failed(place, usize::from(server), now);
+                    }
+                }
+                Expired::Exchange(exchange) => {
+                    let token = self.attempts.exchange(exchange).map(|known| known.token);
+                    if let Some(place) = token.and_then(|token| u32::try_from(token).ok()) {
+                        self.exchange_due(place, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn exchange_due(&mut self, place: u32, now: Instant) {
+        let Some(exchange) = self.exchanges.get_mut(place) else {
+            return;
+        };
+        if now >= exchange.deadline {
+            self.fail(place, now);
+            return;
+        }
+        if exchange.stale_at.is_some_and(|stale_at| now >= stale_at) {
+            exchange.stale_at = None;
+            self.answer_stale(place, now);
+        }
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
+        self.attempts.set_due(exchange.id, exchange.due());
+        if now >= exchange.next_at {
+            self.ask_next(place, Which::Again, now);
+        }
+    }
+
+    /// RFC 8767 §5: servers take too long. Clients get what there is; the exchange goes on for the cache.
+    fn answer_stale(&mut self, place: u32, now: Instant) {
+        self.remember_failure(place, (Rcode::SERVFAIL, UNREACHABLE), now);
+        let Some(answer) = self.stale(place, now) else {
+            return;
+        };
+        let exchange = self.exchanges.get_mut(place);
+        if let Some(ticket) = exchange.and_then(|exchange| exchange.ticket.take()) {
+            self.complete(ticket, answer);
+        }
+    }
+}
+
+const UNREACHABLE: Reason = Some((ExtendedError::NO_REACHABLE_AUTHORITY, ""));
+const NO_AUTHORITY: Reason = Some((ExtendedError::NO_REACHABLE_AUTHORITY, "referral"));
+const INVALID: Reason = Some((ExtendedError::INVALID_DATA, ""));
+const REBINDING: Reason = Some((ExtendedError::BLOCKED, "private address for a public name"));

@@ -1,0 +1,265 @@
+//! What a worker has: every task of it works on this, one at a time.
+//!
+//! Invariant: what a turn has written is sent by its end, and a timer runs while anything is in flight.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use steppe_mem::Lease;
+use steppe_net::DatagramBatch;
+use steppe_telemetry::Writer;
+use tokio::net::UdpSocket;
+use tokio::sync::Notify;
+
+use super::carriers::Carriers;
+use super::clients::{Clients, Destination};
+use super::connection::Connection;
+use super::exchanges::{Current, Exchanges};
+use super::intake::Intake;
+use super::upstream::Upstream;
+use crate::in_flight::{Attempts, Sizes, Waiter};
+use crate::limits::{
+    ATTEMPTS_PER_WORKER, DATAGRAMS_PER_BATCH, EXCHANGES_PER_WORKER, MESSAGE_BYTES_MAX,
+    UDP_PAYLOAD_BYTES, UPSTREAM_DATAGRAM_BYTES, UPSTREAM_SOCKETS_PER_WORKER,
+    WAITERS_PER_QUESTION_MAX, WAITING_PER_WORKER,
+};
+use crate::metrics::Cells;
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+use crate::wire::TtlOffsets;
+
+/// A worker's state, which its tasks share.
+pub(super) type Handle = Rc<RefCell<WorkerState>>;
+
+/// See the module.
+pub(crate) struct WorkerState {
+    pub(super) index: u16,
+    pub(super) shared: Arc<Shared>,
+    pub(super) metrics: Writer<Cells>,
+    pub(super) lease: Lease,
+    pub(super) current: Rc<Current>,
+    pub(super) clients: Clients,
+    pub(super) exchanges: Exchanges,
+    pub(super) attempts: Attempts,
+    pub(super) carriers: Carriers,
+    pub(super) connections: HashMap<u64, Rc<Connection>>,
+    pub(super) next_connection: u64,
+    /// Places of listeners that were closed are used again.
+    pub(super) listeners: Vec<Option<Rc<DatagramListener>>>,
+    pub(super) rng: StdRng,
+    /// A response as it is kept.
+    pub(super) body: Box<[u8]>,
+    /// A response as a client gets it.
+    pub(super) reply: Box<[u8]>,
+    pub(super) offsets: Box<TtlOffsets>,
+    /// Datagrams of servers. `None` while they are looked at.
+    pub(super) received: Option<DatagramBatch>,
+    pub(super) woken: Vec<Waiter>,
+    pub(super) timer: Rc<Timer>,
+    pub(super) start: Instant,
+    pub(super) me: Weak<RefCell<WorkerState>>,
+}
+
+/// A UDP socket that clients ask.
+#[derive(Debug)]
+pub(super) struct DatagramListener {
+    /// As the configuration has it.
+    pub(super) address: SocketAddr,
+    pub(super) socket: UdpSocket,
+    /// Responses that are about to be sent.
+    pub(super) outgoing: RefCell<DatagramBatch>,
+}
+
+/// When the timer has something to do.
+#[derive(Debug, Default)]
+pub(super) struct Timer {
+    pub(super) sleeps: std::cell::Cell<bool>,
+    pub(super) needed: Notify,
+}
+
+impl WorkerState {
+    /// What a worker's tables and buffers take.
+    pub(crate) const BYTES: usize = WAITING_PER_WORKER as usize * Clients::BYTES_EACH
+        + EXCHANGES_PER_WORKER as usize * (Exchanges::BYTES_EACH + ATTEMPTS_EXCHANGE_BYTES)
+        + ATTEMPTS_PER_WORKER as usize * ATTEMPT_BYTES
+        + UPSTREAM_SOCKETS_PER_WORKER as usize * Carriers::BYTES_EACH
+        + 2 * MESSAGE_BYTES_MAX
+        + DATAGRAMS_PER_BATCH * UPSTREAM_DATAGRAM_BYTES;
+
+    /// The state of a worker that serves `snapshot`, and has no listener yet.
+    pub(super) fn new(
+        index: usize,
+        snapshot: Arc<Snapshot>,
+        intake: &mut Intake,
+    ) -> Option<Handle> {
+        let now = Instant::now();
+        let sizes = Sizes {
+            exchanges: EXCHANGES_PER_WORKER,
+            attempts: ATTEMPTS_PER_WORKER,
+            sockets: UPSTREAM_SOCKETS_PER_WORKER,
+        };
+        let current = Current::new(snapshot, None);
+        let rng = crate::shared::rng()
+            .inspect_err(|error| tracing::error!(%error, "no random numbers"))
+            .ok()?;
+        let metrics = intake.metrics.take()?;
+        Some(Rc::new_cyclic(|me| {
+            RefCell::new(Self {
+                index: u16::try_from(index).unwrap_or(u16::MAX),
+                shared: Arc::clone(&intake.shared),
+                metrics,
+                lease: intake.lease.account().lease(),
+                current: Rc::new(current),
+                clients: Clients::new(WAITING_PER_WORKER),
+                exchanges: Exchanges::new(EXCHANGES_PER_WORKER),
+                attempts: Attempts::new(sizes, now),
+                carriers: Carriers::new(UPSTREAM_SOCKETS_PER_WORKER),
+                connections: HashMap::new(),
+                next_connection: 0,
+                listeners: Vec::new(),
+                rng,
+                body: vec![0; MESSAGE_BYTES_MAX].into_boxed_slice(),
+                reply: vec![0; MESSAGE_BYTES_MAX].into_boxed_slice(),
+                offsets: Box::default(),
+                received: Some(DatagramBatch::new(
+                    DATAGRAMS_PER_BATCH,
+                    UPSTREAM_DATAGRAM_BYTES,
+                )),
+                woken: Vec::with_capacity(WAITERS_PER_QUESTION_MAX as usize),
+                timer: Rc::default(),
+                start: now,
+                me: me.clone(),
+            })
+        }))
+    }
+
+    /// Adds a listener, and says its number.
+    pub(super) fn add_listener(&mut self, listener: &Rc<DatagramListener>) -> u32 {
+        let vacant = self.listeners.iter().position(Option::is_none);
+        let at = vacant.unwrap_or_else(|| {
+            self.listeners.push(None);
+            self.listeners.len() - 1
+        });
+        self.listeners[at] = Some(Rc::clone(listener));
+        u32::try_from(at).unwrap_or(u32::MAX)
+    }
+
+    /// Serves another snapshot from now on; what is in flight goes on as it began.
+    pub(super) fn set_snapshot(&mut self, snapshot: Arc<Snapshot>) {
+        self.current = Rc::new(Current::new(snapshot, Some(&self.current)));
+    }
+
+    /// Gives a response that lies in `reply` to whom it is for.
+    pub(super) fn deliver(&mut self, destination: Destination, len: usize) {
+        let response = &self.reply[..len];
+        match destination {
+            Destination::Datagram {
+                listener,
+                peer,
+                local,
+            } => {
+                let listener = self.listeners.get(listener as usize);
+                let Some(listener) = listener.and_then(Option::as_ref) else {
+                    return;
+                };
+                let mut outgoing = listener.outgoing.borrow_mut();
+                outgoing.push(peer, local, |room| {
+                    room[..len].copy_from_slice(response);
+                    len
+                });
+                if outgoing.is_full() {
+                    send(&self.metrics, &mut outgoing, &listener.socket);
+                }
+            }
+            Destination::Stream { connection } => {
+                // A client that went does not need it.
+                if let Some(connection) = self.connections.get(&connection) {
+                    connection.answered();
+                    connection.push(response);
+                }
+            }
+        }
+    }
+
+    /// Ends a turn.
+    fn flush(&mut self) {
+        for listener in self.listeners.iter().flatten() {
+            let mut outgoing = listener.outgoing.borrow_mut();
+            if !outgoing.is_empty() {
+                send(&self.metrics, &mut outgoing, &listener.socket);
+            }
+        }
+        if self.timer.sleeps.get() && self.exchanges.len() > 0 {
+            self.timer.sleeps.set(false);
+            self.timer.needed.notify_one();
+        }
+    }
+
+    /// Clients that wait for an answer.
+    pub(super) fn in_flight(&self) -> usize {
+        self.clients.waiting()
+    }
+
+    /// Microseconds since the start.
+    pub(super) fn elapsed_us(&self, now: Instant) -> u32 {
+        let elapsed: Duration = now.saturating_duration_since(self.start);
+        // Differences of two are right as long as less than an hour lies between them.
+        u32::try_from(elapsed.as_micros() & u128::from(u32::MAX)).unwrap_or_default()
+    }
+}
+
+/// Bytes of an exchange, and of an attempt, in the table of attempts: a name, links and numbers.
+const ATTEMPTS_EXCHANGE_BYTES: usize = 330;
+const ATTEMPT_BYTES: usize = 64;
+
+fn send(metrics: &Cells, outgoing: &mut DatagramBatch, socket: &UdpSocket) {
+    let sent = outgoing.send(socket);
+    let lost = sent.refused + sent.dropped;
+    if lost > 0 {
+        metrics.unsent.add(lost as u64);
+    }
+}
+
+/// Lets a task do something, and sends what comes of it.
+pub(super) fn turn<R>(state: &Handle, run: impl FnOnce(&mut WorkerState, Instant) -> R) -> R {
+    let mut state = state.borrow_mut();
+    let result = run(&mut state, Instant::now());
+    state.flush();
+    result
+}
+
+impl DatagramListener {
+    pub(super) fn new(address: SocketAddr, socket: UdpSocket) -> Self {
+        Self {
+            address,
+            socket,
+            outgoing: RefCell::new(DatagramBatch::new(DATAGRAMS_PER_BATCH, UDP_PAYLOAD_BYTES)),
+        }
+    }
+}
+
+impl Current {
+    fn new(snapshot: Arc<Snapshot>, last: Option<&Self>) -> Self {
+        let upstreams = last.into_iter().flat_map(|last| &last.upstreams);
+        let mut known: Vec<_> = upstreams
+            .flat_map(|upstream| upstream.servers.iter().cloned())
+            .collect();
+        let configs = snapshot.config.upstreams.iter().zip(&snapshot.plans);
+        let mut upstreams = Vec::with_capacity(snapshot.plans.len());
+        for (config, plan) in configs {
+            let upstream = Upstream::new(config, *plan, &known);
+            // Two upstreams may name one server.
+            known.extend(upstream.servers.iter().cloned());
+            upstreams.push(Rc::new(upstream));
+        }
+        Self {
+            snapshot,
+            upstreams,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The timer of a worker: it sleeps while nothing is in flight and no socket is open.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::state::{Handle, WorkerState, turn};
+use crate::limits::{DEADLINE_TICK_MS, SWEEP_EVERY};
+
+/// What there is to wait for.
+enum Pending {
+    /// Deadlines of exchanges.
+    Deadlines,
+    /// Sockets that are closed some time.
+    Sockets,
+    Nothing,
+}
+
+/// Does what is due, for ever.
+pub(super) async fn run(state: Handle) {
+    let timer = Rc::clone(&state.borrow().timer);
+    let mut swept_at = state.borrow().start;
+    loop {
+        let pending = turn(&state, |state, now| {
+            state.expire(now);
+            if now.saturating_duration_since(swept_at) >= SWEEP_EVERY {
+                swept_at = now;
+                state.sweep(now);
+            }
+            state.pending()
+        });
+        let wait = match pending {
+            Pending::Deadlines => {
+                tokio::time::sleep(Duration::from_millis(DEADLINE_TICK_MS)).await;
+                continue;
+            }
+            Pending::Sockets => Some(SWEEP_EVERY),
+            Pending::Nothing => None,
+        };
+        timer.sleeps.set(true);
+        let needed = timer.needed.notified();
+        match wait {
+            Some(time) => drop(tokio::time::timeout(time, needed).await),
+            None => needed.await,
+        }
+        timer.sleeps.set(false);
+    }
+}
+
+impl WorkerState {
+    fn pending(&self) -> Pending {
+        if self.exchanges.len() > 0 {
+            Pending::Deadlines
+        } else if self.carriers.is_empty() {
+            Pending::Nothing
+        } else {
+            Pending::Sockets
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The forwarder on its sockets, with servers and clients of the test's own.
+
+#[path = "support/client.rs"]
+mod client;
+#[path = "support/messages.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod messages;
+#[path = "support/node.rs"]
+mod node;
+#[path = "support/server.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod server;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
+use node::{Node, free_address};
+use server::{Server, answered};
+use steppe_dns::config::{Action, Block, Listener, Rule, Transport};
+
+const A: u16 = 1;
+
+/// One address for each name, for an hour.
+fn address_for_all() -> Server {
+    Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 3600, &[192, 0, 2, 7])])])
+}
+
+#[test]
+fn a_question_is_forwarded_once_and_answered_from_the_cache_then() {
+    let (server, listen) = (address_for_all(), free_address());
+    let node = Node::start(forwarder(listen, &[server.address]), 1);
+    let client = Client::of(listen);
+    let first = client.ask_for("www.Example.org");
+    assert_eq!((rcode(&first), answers(&first)), (0, 1));
+    let asked = query("www.Example.org", A);
+    assert_eq!(first[..2], asked[..2], "the client's id");
+    let question = 12..asked.len() - 11;
+    assert_eq!(first[question.clone()], asked[question], "its spelling");
+    let second = client.ask_for("WWW.example.ORG");
+    assert_eq!((rcode(&second), answers(&second)), (0, 1));
+    assert_eq!(server.asked().len(), 1);
+    assert_eq!(
+        node.metric("steppe_dns_cache_lookups_total{result=\"hit\"}"),
+        1
+    );
+    assert_eq!(
+        node.metric("steppe_dns_queries_total{transport=\"udp\"}"),
+        2
+    );
+    assert_eq!(
+        node.metric("steppe_dns_responses_total{rcode=\"NOERROR\"}"),
+        2
+    );
+}
+
+#[test]
+fn the_next_server_is_asked_where_one_is_dead_or_fails() {
+    let dead = free_address();
+    let failing = Server::start(|asked| vec![answered(&asked.bytes, 2, &[])]);
+    let (server, listen) = (address_for_all(), free_address());
+    let servers = [dead, failing.address, server.address];
+    let _node = Node::start(forwarder(listen, &servers), 1);
+    let response = Client::of(listen).ask_for("a.example.org");
+    assert_eq!((rcode(&response), answers(&response)), (0, 1));
+    assert_eq!(failing.asked().len(), 1);
+}
+
+/// Queries on one connection, in one write.
+fn send_all(listen: SocketAddr, queries: &[Vec<u8>]) -> TcpStream {
+    let mut stream = TcpStream::connect(listen).expect("listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("is set");
+    let framed = queries.iter().flat_map(|query| {
+        let len = u16::try_from(query.len()).expect("a message");
+        [&len.to_be_bytes()[..], query].concat()
+    });
+    stream
+        .write_all(&framed.collect::<Vec<u8>>())
+        .expect("is sent");
+    stream
+}
+
+fn receive(stream: &mut TcpStream) -> Vec<u8> {
+    let mut len = [0; 2];
+    stream.read_exact(&mut len).expect("a response");
+    let mut response = vec![0; u16::from_be_bytes(len).into()];
+    stream.read_exact(&mut response).expect("a response");
+    response
+}
+
+#[test]
+fn queries_of_a_connection_are_answered_in_any_order() {
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock().expect("a lock");
+    let slow = {
+        let gate = Arc::clone(&gate);
+        Server::start(move |asked| {
+            drop(gate.lock());
+            vec![answered(&asked.bytes, 0, &[(A, 60, &[192, 0, 2, 7])])]
+        })
+    };
+    let listen = free_address();
+    let _node = Node::start(forwarder(listen, &[slow.address]), 1);
+    // The second one is answered here.
+    let queries = [query("a.example.org", A), query("localhost", A)];
+    let mut stream = send_all(listen, &queries);
+    assert_eq!(receive(&mut stream)[..2], queries[1][..2]);
+    stream.shutdown(Shutdown::Write).expect("is open");
+    drop(closed);
+    let response = receive(&mut stream);
+    assert_eq!(response[..2], queries[0][..2]);
+    assert_eq!(answers(&response), 1);
+    assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
+}
+
+#[test]
+fn a_connection_without_a_query_is_closed() {
+    let (server, listen) = (address_for_all(), free_address());
+    let _node = Node::start(forwarder(listen, &[server.address]), 1);
+    let mut response = query("a.example.org", A);
+    response[2] |= 0x80;
+    let mut stream = send_all(listen, &[response]);
+    assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
+}
+
+#[test]
+fn clients_that_are_not_allowed_are_refused() {
+    let (server, listen) = (address_for_all(), free_address());
+    let mut config = forwarder(listen, &[server.address]);
+    config.access = vec!["10.0.0.0/8".parse().expect("a network")];
+    let _node = Node::start(config, 1);
+    let response = Client::of(listen).ask_for("a.example.org");
+    assert_eq!((rcode(&response), extended_error(&response)), (5, Some(18)));
+    assert_eq!(server.asked().len(), 0);
+}
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let (server, other, listen) = (address_for_all(), address_for_all(), free_address());
+    let mut config = forwarder(listen, &[server.address]);
+    let mut second = config.upstreams[0].clone();
+    second.name = "second".to_owned();
+    second.servers[0].address = other.address;
+    config.upstreams.push(second);
+    let last = config.rules.remove(0);
+    let rule = |suffix: &str, action| Rule {
+        suffixes: vec![suffix.parse().expect("a name")],
+        action,
+        ..last.clone()
+    };
+    let block = |suffix, block| rule(suffix, Action::Block(block));
+    config.rules = vec![
+        block("ads.example.org", Block::NameError),
+        block("nothing.example.org", Block::NoData),
+        block("zero.example.org", Block::Zero),
+        block("refused.example.org", Block::Refused),
+        rule("example.org", Action::Forward(1)),
+        last.clone(),
+    ];
+    let _node = Node::start(config, 1);
+    let client = Client::of(listen);
+    let got = |name| {
+        let response = client.ask_for(name);
+        (
+            rcode(&response),
+            answers(&response),
+            extended_error(&response),
+        )
+    };
+    assert_eq!(got("x.ads.example.org"), (3, 0, Some(15)));
+    assert_eq!(got("nothing.example.org"), (0, 0, Some(15)));
+    assert_eq!(got("zero.example.org"), (0, 1, Some(15)));
+    assert_eq!(got("refused.example.org"), (5, 0, Some(15)));
+    assert_eq!(got("a.example.org"), (0, 1, None));
+    assert_eq!((server.asked().len(), other.asked().len()), (0, 1));
+    assert_eq!(got("a.example.net"), (0, 1, None));
+    assert_eq!((server.asked().len(), other.asked().len()), (1, 1));
+    // Never forwarded, unless a rule names it.
+    assert_eq!(got("localhost"), (0, 1, None));
+    assert_eq!(got("x.invalid"), (3, 0, None));
+    assert_eq!((server.asked().len(), other.asked().len()), (1, 1));
+}
+
+#[test]
+fn a_reload_loses_no_query_and_keeps_what_is_cached() {
+    let (server, listen, added) = (address_for_all(), free_address(), free_address());
+    let config = forwarder(listen, &[server.address]);
+    let mut node = Node::start(config.clone(), 2);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let asking = {
+        let is_over = Arc::clone(&is_over);
+        std::thread::spawn(move || {
+            let client = Client::of(listen);
+            let mut count = 0;
+            while !is_over.load(Ordering::Acquire) {
+                // Every third one is new.
+                let response = client.ask_for(&format!("{}.example.org", count / 3));
+                assert_eq!((rcode(&response), answers(&response)), (0, 1));
+                count += 1;
+            }
+            count
+        })
+    };
+    let mut more = config.clone();
+    more.listeners.push(Listener {
+        address: added,
+        transports: vec![Transport::Udp],
+    });
+    for _ in 0..10 {
+        node.change(more.clone());
+        assert_eq!(answers(&Client::of(added).ask_for("0.example.org")), 1);
+        node.change(config.clone());
+        assert!(UdpSocket::bind(added).is_ok(), "it is closed");
+    }
+    is_over.store(true, Ordering::Release);
+    let count = asking.join().expect("no query is lost");
+    assert_eq!(server.asked().len(), usize::div_ceil(count, 3));
+}
+
+#[test]
+fn another_server_of_an_upstream_answers_anew() {
+    let (server, other, listen) = (address_for_all(), address_for_all(), free_address());
+    let config = forwarder(listen, &[server.address]);
+    let mut node = Node::start(config.clone(), 1);
+    let client = Client::of(listen);
+    client.ask_for("a.example.org");
+    node.change(forwarder(listen, &[other.address]));
+    client.ask_for("a.example.org");
+    client.ask_for("a.example.org");
+    assert_eq!((server.asked().len(), other.asked().len()), (1, 1));
+}
+
+#[test]
+fn a_drain_answers_who_waits_on_whatever_worker() {
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock().expect("a lock");
+    let server = {
+        let gate = Arc::clone(&gate);
+        Server::start(move |asked| {
+            drop(gate.lock());
+            vec![answered(&asked.bytes, 0, &[(A, 60, &[192, 0, 2, 7])])]
+        })
+    };
+    let listen = free_address();
+    let node = Node::start(forwarder(listen, &[server.address]), 2);
+    let clients: Vec<Client> = (0..20).map(|_| Client::of(listen)).collect();
+    for client in &clients {
+        client.send(&query("a.example.org", A));
+    }
+    while node.metric("steppe_dns_events_total{event=\"coalesced\"}") < 19 {
+        std::thread::yield_now();
+    }
+    node.drain();
+    drop(closed);
+    for client in &clients {
+        assert_eq!(answers(&client.receive()), 1);
+    }
+    assert_eq!(node.stop().dropped, 0);
+}

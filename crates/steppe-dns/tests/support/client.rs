@@ -1,0 +1,118 @@
+//! A client of the forwarder, and configurations to ask it by.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use steppe_dns::config::{
+    Action, Addresses, CaseRandomization, Forwarder, Listener, Policy, Rule, Server, Transport,
+    Truncated, Upstream,
+};
+
+use crate::messages::{message, with_opt};
+
+/// Longer than any response takes.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A UDP client with a socket of its own.
+pub struct Client(UdpSocket);
+
+impl Client {
+    pub fn of(server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("loopback");
+        socket.connect(server).expect("is set");
+        socket.set_read_timeout(Some(PATIENCE)).expect("is set");
+        Self(socket)
+    }
+
+    pub fn send(&self, bytes: &[u8]) {
+        self.0.send(bytes).expect("is sent");
+    }
+
+    pub fn receive(&self) -> Vec<u8> {
+        let mut buffer = vec![0; 65_535];
+        let len = self.0.recv(&mut buffer).expect("a response");
+        buffer.truncate(len);
+        buffer
+    }
+
+    pub fn ask(&self, query: &[u8]) -> Vec<u8> {
+        self.send(query);
+        self.receive()
+    }
+
+    /// The response to a question of type A with EDNS.
+    pub fn ask_for(&self, name: &str) -> Vec<u8> {
+        self.ask(&query(name, 1))
+    }
+}
+
+/// A query with EDNS and an id that its name has.
+pub fn query(name: &str, rtype: u16) -> Vec<u8> {
+    let id = name.bytes().fold(7_u16, |id, byte| {
+        id.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    with_opt(
+        message(id, 0x0100, (name, rtype), [&[], &[], &[]]),
+        1232,
+        0,
+        &[],
+    )
+}
+
+/// The response code of a response.
+pub fn rcode(response: &[u8]) -> u8 {
+    response[3] & 0x0f
+}
+
+/// How many answers it has.
+pub fn answers(response: &[u8]) -> u16 {
+    u16::from_be_bytes([response[6], response[7]])
+}
+
+/// The info-code of its extended error.
+pub fn extended_error(response: &[u8]) -> Option<u16> {
+    let opt = response.windows(3).rposition(|bytes| bytes == [0, 0, 41])?;
+    let mut options = response.get(opt + 11..)?;
+    while let Some((&[c0, c1, l0, l1], rest)) = options.split_first_chunk::<4>() {
+        let (data, after) = rest.split_at(usize::from(u16::from_be_bytes([l0, l1])));
+        if [c0, c1] == [0, 15] {
+            return Some(u16::from_be_bytes([data[0], data[1]]));
+        }
+        options = after;
+    }
+    None
+}
+
+/// A forwarder at `listen` that asks these servers over UDP.
+pub fn forwarder(listen: SocketAddr, servers: &[SocketAddr]) -> Forwarder {
+    let server = |address: &SocketAddr| Server {
+        transport: Transport::Udp,
+        address: *address,
+    };
+    Forwarder {
+        listeners: vec![Listener {
+            address: listen,
+            transports: vec![Transport::Udp, Transport::Tcp],
+        }],
+        access: vec!["127.0.0.0/8".parse().expect("a network")],
+        upstreams: vec![Upstream {
+            name: "test".to_owned(),
+            servers: servers.iter().map(server).collect(),
+            policy: Policy::Failover,
+            concurrent: 8,
+            timeout: Duration::from_secs(2),
+            truncated: Truncated::AskByTcp,
+            case: CaseRandomization::On,
+            addresses: Addresses::Any,
+            max_ttl: None,
+        }],
+        rules: vec![Rule {
+            clients: Vec::new(),
+            suffixes: Vec::new(),
+            names: Vec::new(),
+            types: Vec::new(),
+            action: Action::Forward(0),
+        }],
+        ..Forwarder::default()
+    }
+}

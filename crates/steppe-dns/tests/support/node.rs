@@ -1,0 +1,133 @@
+//! A forwarder that runs within the program, with as many workers as a test wants.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::mpsc as threads;
+
+use steppe_dns::config::Forwarder;
+use steppe_dns::{DnsContext, DnsService};
+use steppe_mem::Budget;
+use steppe_mem::pool::Stock;
+use steppe_net::{
+    Drain, Drained, Inherited, Phase, Service, ServiceSet, WorkerPlan, WorkerThread, spawn_worker,
+};
+use steppe_telemetry::{Registry, encode};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+
+/// The configuration of the node: it has a forwarder and nothing else.
+pub struct Config(pub Forwarder);
+
+impl AsRef<Forwarder> for Config {
+    fn as_ref(&self) -> &Forwarder {
+        &self.0
+    }
+}
+
+/// Runs until it is dropped.
+pub struct Node {
+    set: ServiceSet<Config>,
+    service: DnsService,
+    control: LocalRuntime,
+    drain: Drain,
+    workers: Vec<WorkerThread>,
+    drained: threads::Receiver<Drained>,
+}
+
+impl Node {
+    pub fn start(config: Forwarder, workers: usize) -> Self {
+        Self::start_beside(config, workers, || ())
+    }
+
+    /// `housekeeping` is called on each worker's thread every second.
+    pub fn start_beside(config: Forwarder, workers: usize, housekeeping: fn()) -> Self {
+        let control = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .expect("a runtime");
+        let budget = Budget::new(256 << 20);
+        let context = DnsContext {
+            budget: &budget,
+            workers,
+        };
+        let service = DnsService::new(&context).expect("random numbers");
+        let services: [Arc<dyn Service<Config>>; 1] = [Arc::new(service.clone())];
+        let mut set = ServiceSet::new(services, Inherited::default(), workers);
+        let prepared = set.prepare(&Config(config)).expect("the ports are free");
+        let drain = Drain::default();
+        let pool = budget.root().child("pool", None);
+        let (tell, drained) = threads::sync_channel(workers);
+        let threads = (0..workers).map(|index| {
+            let plan = WorkerPlan {
+                index,
+                drain: drain.clone(),
+                stock: Stock {
+                    lease: pool.lease(),
+                    idle_bytes_max: 1 << 20,
+                },
+                housekeeping,
+            };
+            let (services, tell) = (set.on_worker(), tell.clone());
+            let serve = |worker| async move {
+                tell.send(services.serve(worker).await).expect("is awaited");
+            };
+            spawn_worker(plan, serve).expect("a thread")
+        });
+        let threads = threads.collect();
+        control.block_on(set.change(prepared));
+        Self {
+            set,
+            service,
+            control,
+            drain,
+            workers: threads,
+            drained,
+        }
+    }
+
+    pub fn change(&mut self, config: Forwarder) {
+        let prepared = self.set.prepare(&Config(config)).expect("is valid");
+        self.control.block_on(self.set.change(prepared));
+    }
+
+    /// A series of its metrics.
+    pub fn metric(&self, series: &str) -> u64 {
+        let mut registry = Registry::default();
+        registry.register_collector(self.service.metrics().collector());
+        let text = encode::exposition(&registry).expect("a string takes it");
+        let line = text.lines().find_map(|line| line.strip_prefix(series));
+        let line = line.unwrap_or_else(|| panic!("{series} in {text}"));
+        line.trim().parse().expect("a number")
+    }
+
+    /// Begins to drain; [`Node::stop`] ends it.
+    pub fn drain(&self) {
+        self.drain.enter(Phase::Draining);
+    }
+
+    /// Waits until all workers have drained.
+    pub fn stop(mut self) -> Drained {
+        self.drain.enter(Phase::Draining);
+        let workers = std::mem::take(&mut self.workers);
+        workers.into_iter().for_each(WorkerThread::join);
+        self.drained.try_iter().sum()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.drain.enter(Phase::Stopped);
+        let workers = std::mem::take(&mut self.workers);
+        workers.into_iter().for_each(WorkerThread::join);
+    }
+}
+
+/// An address that nobody has, of TCP and UDP alike.
+pub fn free_address() -> SocketAddr {
+    loop {
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+        let address = tcp.local_addr().expect("bound");
+        if UdpSocket::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
