@@ -178,10 +178,10 @@ pub const CLIENT_QUERY_BYTES_MAX: usize = 512;
 pub const WAITING_PER_WORKER: u32 = 4096;
 
 /// Questions that a worker asks at a time: each has a client that waits, or is a refresh.
-pub const EXCHANGES_PER_WORKER: u32 = 4096;
+pub const EXCHANGES_PER_WORKER: u32 = 2048;
 
 /// Queries that a worker has out: most questions go to one server, or two.
-pub const ATTEMPTS_PER_WORKER: u32 = 8192;
+pub const ATTEMPTS_PER_WORKER: u32 = 4096;
 
 /// Queries for one question at most, to all servers and again: a race asks each once, and what is lost
 /// on the way is asked again some times.

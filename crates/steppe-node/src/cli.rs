@@ -293,21 +293,26 @@ fn top(options: Top) -> ExitCode {
     }
 }
 
-/// Listeners, routes, upstreams and budget in one line.
+/// Listeners, routes, rules, upstreams and budget in one line.
 fn summary(config: &Config) -> String {
     let count = |number: usize, what: &str| match number {
         1 => format!("1 {what}"),
         _ => format!("{number} {what}s"),
     };
-    let http = &config.http;
+    let (http, dns) = (&config.http, &config.dns);
     let addresses = http.listeners.iter().map(|each| each.address.to_string());
-    let addresses: Vec<_> = addresses.collect();
+    let forwarder = dns.listeners.iter().map(|each| each.address.to_string());
+    let addresses: Vec<_> = addresses.chain(forwarder).collect();
+    let rules = match dns.rules.len() {
+        0 => String::new(),
+        rules => format!("{}, ", count(rules, "rule")),
+    };
     format!(
-        "{} ({}), {}, {}, memory budget {}",
-        count(http.listeners.len(), "listener"),
+        "{} ({}), {}, {rules}{}, memory budget {}",
+        count(addresses.len(), "listener"),
         addresses.join(", "),
         count(http.routes.len(), "route"),
-        count(http.upstreams.len(), "upstream"),
+        count(http.upstreams.len() + dns.upstreams.len(), "upstream"),
         config.node.memory_budget,
     )
 }

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use steppe_dns::config::Forwarder;
 use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
 use steppe_net::ListenAddress;
@@ -68,6 +69,8 @@ pub struct Config {
     pub log: Log,
     /// `[http]`.
     pub http: Gateway,
+    /// `[dns]`.
+    pub dns: Forwarder,
     /// What all of this was built from, and what `/config` prints.
     file: Fields,
 }

@@ -1,7 +1,7 @@
 //! The services of the node: which there are, and what each is told and asked.
 //!
 //! This is the only file of the node's life (`node.rs`, `reload.rs`) that names
-//! HTTP. A new service is made in [`Services::new`], gets its section of the
+//! HTTP and DNS. A new service is made in [`Services::new`], gets its section of the
 //! configuration by an `AsRef`, and adds its metrics in [`Services::register`].
 //!
 //! Non-goals: the order of calls, which [`ServiceSet`] keeps.
@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use steppe_dns::config::{Forwarder, Transport};
+use steppe_dns::{DnsContext, DnsService};
 use steppe_http::access::AccessLog;
 use steppe_http::certificates::Certificates;
 use steppe_http::config::UpstreamKind;
@@ -29,6 +31,7 @@ use crate::rlimits;
 /// Every service of the node, by its own type.
 pub struct Services {
     http: Arc<HttpService>,
+    dns: Arc<DnsService>,
     /// Lines of the access log; `None`: off.
     access: Option<LineLog>,
 }
@@ -40,7 +43,7 @@ pub struct Endpoint {
     pub service: &'static str,
     /// Where.
     pub address: ListenAddress,
-    /// `http` or `https`.
+    /// `http`, `https` or `dns`.
     pub scheme: &'static str,
     /// What is behind it.
     pub serves: String,
@@ -55,13 +58,19 @@ impl AsRef<steppe_http::config::Gateway> for Config {
     }
 }
 
+impl AsRef<Forwarder> for Config {
+    fn as_ref(&self) -> &Forwarder {
+        &self.dns
+    }
+}
+
 impl Services {
     /// Makes them, for so many workers; nothing is served yet.
     ///
     /// Must be called within the control thread's runtime.
     ///
     /// # Errors
-    /// When the access log can't be opened, or names can't be resolved.
+    /// When the access log can't be opened, names can't be resolved, or there are no random numbers.
     pub fn new(config: &Config, budget: &Budget, workers: usize) -> anyhow::Result<Self> {
         let access = config.log.access.as_ref();
         let access = access.map(|access| open_access_log(access, workers));
@@ -74,8 +83,10 @@ impl Services {
             access,
             codecs: steppe_http::codecs(),
         });
+        let dns = DnsService::new(&DnsContext { budget, workers }).context("random numbers")?;
         Ok(Self {
             http: Arc::new(http),
+            dns: Arc::new(dns),
             access: lines,
         })
     }
@@ -84,7 +95,8 @@ impl Services {
     #[must_use]
     pub fn set(&self, inherited: Inherited, workers: usize) -> ServiceSet<Config> {
         let http: Arc<dyn Service<Config>> = self.http.clone();
-        ServiceSet::new([http], inherited, workers)
+        let dns: Arc<dyn Service<Config>> = self.dns.clone();
+        ServiceSet::new([http, dns], inherited, workers)
     }
 
     /// Registers what they count.
@@ -92,6 +104,7 @@ impl Services {
         registry.register_collector(self.http.metrics().collector());
         registry.register_collector(self.http.upstreams().collector());
         registry.register_collector(self.http.certificates().collector());
+        registry.register_collector(self.dns.metrics().collector());
         if let Some(access) = &self.access {
             registry.register_collector(access.collector());
         }
@@ -154,7 +167,27 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
         },
         serves: serves.clone(),
     };
-    listeners.map(endpoint).collect()
+    let forwarder = config.dns.listeners.iter().map(|listener| Endpoint {
+        service: "dns",
+        address: ListenAddress::Tcp(listener.address),
+        scheme: "dns",
+        serves: forwards(&config.dns, &listener.transports),
+    });
+    listeners.map(endpoint).chain(forwarder).collect()
+}
+
+/// What a listener of the forwarder does, in short.
+fn forwards(dns: &Forwarder, transports: &[Transport]) -> String {
+    let name = |transport: &Transport| match transport {
+        Transport::Udp => "udp",
+        Transport::Tcp => "tcp",
+    };
+    let transports: Vec<_> = transports.iter().map(name).collect();
+    let rules = match dns.rules.len() {
+        1 => "1 rule".to_owned(),
+        count => format!("{count} rules"),
+    };
+    format!("{}, {rules}", transports.join(" "))
 }
 
 /// The first server that has an IP address: where the embedded default expects its demo origin.

@@ -8,13 +8,11 @@ use super::exchanges::Exchange;
 use super::state::WorkerState;
 use super::upstream::Health;
 use crate::answer::{Answer, Reason, rcode_of};
-use crate::cache::{Hit, Key, Kind, Lookup, NewEntry};
+use crate::cache::{Admission, Hit, Key, Lookup, admit};
 use crate::config::{Addresses, CaseRandomization, Rebinding, Transport, Truncated};
 use crate::in_flight::{AttemptId, Expired, Received};
 use crate::rebinding::private_address;
-use crate::wire::{
-    Asked, Body, ExtendedError, Lifetime, Message, Outcome, Rcode, Response, apply_policy,
-};
+use crate::wire::{Asked, ExtendedError, Message, Outcome, Rcode, Response};
 
 impl WorkerState {
     /// Looks at bytes that came on a carrier.
@@ -140,9 +138,8 @@ impl WorkerState {
             (Outcome::Referral, _) => {
                 self.bad(place, server, (Rcode::SERVFAIL, NO_AUTHORITY), now);
             }
-            (Outcome::Answer, _) => self.good((place, server), &response, None, now),
-            (Outcome::Negative { ttl, .. }, _) => {
-                self.good((place, server), &response, Some(ttl), now);
+            (Outcome::Answer | Outcome::Negative { .. }, _) => {
+                self.good((place, server), &response, now);
             }
         }
     }
@@ -154,14 +151,8 @@ impl WorkerState {
         self.ask_next(place, Which::Another, now);
     }
 
-    /// A server has answered. `negative`: that there is nothing, for this long if it said so.
-    fn good(
-        &mut self,
-        (place, server): (u32, usize),
-        response: &Response<'_>,
-        negative: Option<Option<u32>>,
-        now: Instant,
-    ) {
+    /// A server has answered.
+    fn good(&mut self, (place, server): (u32, usize), response: &Response<'_>, now: Instant) {
         self.server_answered(place, server, now);
         let Some(exchange) = self.exchanges.get(place) else {
             return;
@@ -176,43 +167,18 @@ impl WorkerState {
             self.finish(place, Answer::Rcode(refusal.0, refusal.1));
             return;
         }
-        let Ok(body) = response.write_body(&mut self.body) else {
-            self.bad(place, server, (Rcode::SERVFAIL, INVALID), now);
-            return;
-        };
-        // A negative response without SOA is not kept: RFC 2308 §5.
-        if negative != Some(None) {
-            self.keep(place, body, negative.flatten(), now);
-        }
-        self.finish(place, Answer::Body(body, None));
-    }
-
-    /// Brings a response that lies in `body` within the policy, and keeps it.
-    fn keep(&mut self, place: u32, body: Body, negative_ttl: Option<u32>, now: Instant) {
-        let Some(exchange) = self.exchanges.get(place) else {
-            return;
-        };
         let plan = &exchange.upstream.plan;
-        let message = &mut self.body[..body.len];
-        let lifetime = apply_policy(message, &plan.ttl, negative_ttl, &mut self.offsets);
-        let Ok(Some(lifetime)) = lifetime else { return };
-        let entry = NewEntry {
-            message,
-            authority_at: body.authority_at,
-            ttl_offsets: self.offsets.as_slice(),
-            kind: match lifetime {
-                Lifetime::Positive(_) => Kind::Positive,
-                Lifetime::Negative(_) => Kind::Negative,
-            },
-            lifetime: lifetime.seconds(),
-            age: 0,
-        };
-        let Some(question) = self.attempts.question(exchange.id) else {
-            return;
+        let admission = Admission {
+            ttl: &plan.ttl,
+            serve: &plan.serve,
+            now,
         };
         let cache = &exchange.current.snapshot.cache.cache;
-        // What is too large is asked again each time.
-        let _ = cache.insert(&exchange.key(&question), &entry, &plan.serve, now);
+        let key = exchange.key(&response.message().question());
+        match admit(cache, &key, response, &admission, &mut self.body) {
+            Ok(body) => self.finish(place, Answer::Body(body, None)),
+            Err(_) => self.bad(place, server, (Rcode::SERVFAIL, INVALID), now),
+        }
     }
 
     fn server_answered(&mut self, place: u32, server: usize, now: Instant) {

@@ -31,7 +31,6 @@ use crate::limits::{
 use crate::metrics::Cells;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
-use crate::wire::TtlOffsets;
 
 /// A worker's state, which its tasks share.
 pub(super) type Handle = Rc<RefCell<WorkerState>>;
@@ -56,7 +55,6 @@ pub(crate) struct WorkerState {
     pub(super) body: Box<[u8]>,
     /// A response as a client gets it.
     pub(super) reply: Box<[u8]>,
-    pub(super) offsets: Box<TtlOffsets>,
     /// Datagrams of servers. `None` while they are looked at.
     pub(super) received: Option<DatagramBatch>,
     pub(super) woken: Vec<Waiter>,
@@ -125,7 +123,6 @@ impl WorkerState {
                 rng,
                 body: vec![0; MESSAGE_BYTES_MAX].into_boxed_slice(),
                 reply: vec![0; MESSAGE_BYTES_MAX].into_boxed_slice(),
-                offsets: Box::default(),
                 received: Some(DatagramBatch::new(
                     DATAGRAMS_PER_BATCH,
                     UPSTREAM_DATAGRAM_BYTES,

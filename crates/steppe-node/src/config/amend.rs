@@ -116,7 +116,15 @@ impl Config {
         change(&mut self.file);
         let sections =
             build::sections(&self.file).expect("a valid value took the place of another");
-        (self.node, self.admin, self.log, self.http) = sections;
+        let build::Sections {
+            node,
+            admin,
+            log,
+            http,
+            dns,
+        } = sections;
+        (self.node, self.admin, self.log) = (node, admin, log);
+        (self.http, self.dns) = (http, dns);
     }
 }
 

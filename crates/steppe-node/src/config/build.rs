@@ -3,6 +3,7 @@
 //! Invariant: `None` only where a mistake was reported; every key of the table is taken here, and
 //! the test at the end names one that is not.
 
+mod dns;
 mod tls;
 mod upstreams;
 
@@ -10,6 +11,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use steppe_dns::config::Forwarder;
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
     Coding, FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
@@ -23,28 +25,48 @@ use super::typed::{Fields, FromNode, Named, Node as Read, Typed};
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, STDOUT, Workers};
 
 pub(super) fn config(file: Fields) -> Option<Config> {
-    let (node, admin, log, http) = sections(&file)?;
+    let Sections {
+        node,
+        admin,
+        log,
+        http,
+        dns,
+    } = sections(&file)?;
     Some(Config {
         node,
         admin,
         log,
         http,
+        dns,
         file,
     })
 }
 
 /// The sections of a file as a [`Config`] has them.
-pub(super) fn sections(file: &Fields) -> Option<(Node, Option<Admin>, Log, Gateway)> {
+pub(super) struct Sections {
+    pub(super) node: Node,
+    pub(super) admin: Option<Admin>,
+    pub(super) log: Log,
+    pub(super) http: Gateway,
+    pub(super) dns: Forwarder,
+}
+
+pub(super) fn sections(file: &Fields) -> Option<Sections> {
     let admin = match file.node("admin") {
         None => None,
         Some(admin) => Some(self::admin(admin.fields()?)?),
     };
-    Some((
-        node(file.table("node")?)?,
+    let dns = match file.node("dns") {
+        None => Forwarder::default(),
+        Some(dns) => dns::forwarder(dns.fields()?)?,
+    };
+    Some(Sections {
+        node: node(file.table("node")?)?,
         admin,
-        log(file.table("log")?)?,
-        gateway(file.table("http")?)?,
-    ))
+        log: log(file.table("log")?)?,
+        http: gateway(file.table("http")?)?,
+        dns,
+    })
 }
 
 fn node(node: &Fields) -> Option<Node> {

@@ -3,6 +3,7 @@
 //! Invariant: what passes here can be built and served. Non-goals: single values, which `read`
 //! judges, and what only the machine can tell (whether an address can be bound).
 
+mod dns;
 mod fields;
 mod routes;
 mod tls;
@@ -16,13 +17,16 @@ use super::keys::ROOT;
 use super::mistake::{Mistake, Span};
 use super::mistakes::Mistakes;
 use super::tree::{Value, ValueKind};
-use super::typed::{Fields, FromNode, Typed};
+use super::typed::{Fields, FromNode, Node, Typed};
 
 /// Finds the mistakes of a file that `read` has read.
 pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
     admin_token(file, mistakes);
     access_log(file, mistakes);
     addresses(file, mistakes);
+    if let Some(dns) = file.table("dns") {
+        dns::check(dns, mistakes);
+    }
     if let Some(http) = file.table("http") {
         no_listener(root, file, http, mistakes);
         for listener in http
@@ -126,8 +130,27 @@ fn addresses(file: &Fields, mistakes: &mut Mistakes) {
     let of_listeners = listeners
         .iter()
         .filter_map(|node| node.fields()?.node("listen"));
+    let streams = of_admin.chain(of_listeners);
+    distinct(streams.chain(of_forwarder(file, "tcp")), mistakes);
+    distinct(of_forwarder(file, "udp"), mistakes);
+}
+
+/// Addresses of the DNS forwarder's listeners that speak this.
+fn of_forwarder<'a>(file: &'a Fields, protocol: &'a str) -> impl Iterator<Item = &'a Node> {
+    let listeners = file
+        .table("dns")
+        .map_or(&[][..], |dns| dns.list("listener"));
+    listeners.iter().filter_map(move |node| {
+        let listener = node.fields()?;
+        let mut protocols = listener.list("protocols").iter();
+        let speaks = protocols.any(|node| <&str>::from_node(node) == Some(protocol));
+        listener.node("listen").filter(|_| speaks)
+    })
+}
+
+fn distinct<'a>(nodes: impl Iterator<Item = &'a Node>, mistakes: &mut Mistakes) {
     let mut seen: HashMap<ListenAddress, Span> = HashMap::new();
-    for node in of_admin.chain(of_listeners) {
+    for node in nodes {
         let Some(address) = ListenAddress::from_node(node) else {
             continue;
         };
@@ -158,7 +181,11 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Mistak
         return;
     };
     let is_later = |name: &str| ROOT.key(name).is_some_and(|key| !key.is_served());
-    let serves_something_else = entries.iter().any(|entry| is_later(&entry.name));
+    let is_later = entries.iter().any(|entry| is_later(&entry.name));
+    let forwards = file
+        .table("dns")
+        .is_some_and(|dns| !dns.list("listener").is_empty());
+    let serves_something_else = is_later || forwards;
     let listeners = http.node("listener").map(|node| &node.typed);
     let is_empty = matches!(listeners, Some(Typed::List(listeners)) if listeners.is_empty());
     if serves_something_else || !is_empty {

@@ -405,9 +405,11 @@ pub(super) fn is_ours(name: &str) -> bool {
     id.is_hop_by_hop() || matches!(id, FieldId::ContentLength | FieldId::Trailer)
 }
 
+mod dns;
 mod tls;
 mod upstream;
 
+pub(super) use dns::{clients, dns_name, dns_server, dns_server_text, dns_type, dns_type_text};
 pub(super) use tls::{
     alt_name, fingerprint, pin, pin_text, server_name, subject, transport_security,
 };

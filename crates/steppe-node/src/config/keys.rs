@@ -6,6 +6,7 @@
 //! key once, and a test finds one that it does not take.
 
 mod access;
+mod dns;
 mod files;
 mod listener;
 mod tls;
@@ -17,6 +18,7 @@ use super::limits::{
 };
 use super::table::{Absent, Choice, Form, Key, Kind, Needs, Table, Tagged, Variant};
 use access::ACCESS;
+use dns::DNS;
 use files::FILES;
 use listener::LISTENER;
 use std::time::Duration;
@@ -33,7 +35,7 @@ pub static ROOT: Table = Table {
         Key::new("log", Kind::Table(&LOG), LOG.doc).absent(Absent::Table),
         Key::later("trace", "Traces, sent by OTLP."),
         Key::new("http", Kind::Table(&HTTP), HTTP.doc).absent(Absent::Table),
-        Key::later("dns", "The DNS forwarder."),
+        Key::new("dns", Kind::Table(&DNS), DNS.doc),
         Key::later("plane", "The request plane."),
         Key::later("discovery", "Where the request plane finds its workers."),
     ],

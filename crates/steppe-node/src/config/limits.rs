@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use steppe_dns::limits::{
+    CACHE_SHARD_BYTES_MIN, CNAME_CHAIN_MAX, SERVERS_PER_EXCHANGE_MAX, STALE_SECONDS_MAX,
+};
 use steppe_http::limits::{HEADER_BYTES_MAX, HEADER_COUNT_MAX, RESPOND_BYTES_MAX};
 use steppe_mem::limits::BUDGET_BYTES_MIN;
 
@@ -86,6 +89,17 @@ pub const COOKIE_NAME_BYTES_MAX: usize = 64;
 /// Bytes of a subject and of an alternative name that a route asks for. A SPIFFE ID has up to 2,048,
 /// and is the longest name that is in use.
 pub const CERTIFICATE_NAME_BYTES_MAX: usize = 2048;
+
+/// The least `dns.cache.bytes`.
+pub const DNS_CACHE_BYTES: u64 = CACHE_SHARD_BYTES_MIN as u64;
+/// Bounds of `dns.upstream.concurrent`.
+pub const DNS_CONCURRENT: (u64, u64) = (1, SERVERS_PER_EXCHANGE_MAX as u64);
+/// Bounds of `dns.limits.cname_depth`.
+pub const CNAME_DEPTH: (u64, u64) = (1, CNAME_CHAIN_MAX as u64 - 1);
+/// The most of a time that records are kept: RFC 2181 §8 has 31 bits of seconds, which nobody means.
+pub const TTL_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The most of `dns.cache.serve_stale.up_to`.
+pub const STALE_TIME_MAX: Duration = Duration::from_secs(STALE_SECONDS_MAX as u64);
 
 /// The least of every timeout that can't be off.
 pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);

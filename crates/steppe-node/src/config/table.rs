@@ -216,6 +216,14 @@ pub enum Form {
     Fingerprint,
     /// The value of `Strict-Transport-Security`.
     TransportSecurity,
+    /// A DNS server.
+    DnsServer,
+    /// Networks of clients.
+    Clients,
+    /// A domain name.
+    DnsName,
+    /// A type of DNS records.
+    DnsType,
 }
 
 impl Table {
@@ -399,6 +407,10 @@ impl Form {
             Self::Subject => "a subject such as \"CN=api,O=Example\"",
             Self::AltName => "a name such as \"api.internal\" or \"spiffe://example/api\"",
             Self::Fingerprint => "a SHA-256 digest in hexadecimal",
+            Self::DnsServer => "a server such as \"udp://127.0.0.1:53\"",
+            Self::Clients => "a network such as \"10.0.0.0/8\", \"loopback\" or \"private\"",
+            Self::DnsName => "a domain name such as \"example.org\"",
+            Self::DnsType => "a type such as \"AAAA\"",
             Self::TransportSecurity => "a value such as \"max-age=31536000\"",
         }
     }

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use steppe_dns::config::Server as DnsServer;
+use steppe_dns::wire::{Name, Rtype};
 use steppe_http::config::{ClientCertMatch, HashOn, HostPattern, Statuses};
 use steppe_http::path::PathPattern;
 use steppe_net::{ListenAddress, ServerAddress};
@@ -39,6 +41,10 @@ pub(super) enum Typed {
     Listen(ListenAddress),
     Server(ServerAddress),
     Network(IpNet),
+    DnsServer(DnsServer),
+    /// On the heap: the bytes of the longest name would be every value's size.
+    DnsName(Box<Name>),
+    DnsType(Rtype),
     HashOn(HashOn),
     Statuses(Statuses),
     Pin([u8; 32]),
@@ -267,12 +273,23 @@ from_node! {
     ListenAddress: Listen;
     ServerAddress: Server;
     IpNet: Network;
+    DnsServer: DnsServer;
+    Rtype: DnsType;
     HashOn: HashOn;
     Statuses: Statuses;
     [u8; 32]: Pin | Fingerprint;
     PathBuf: File;
     HostPattern: Host;
     PathPattern: Path;
+}
+
+impl FromNode for Name {
+    fn from_node(node: &Node) -> Option<Self> {
+        match &node.typed {
+            Typed::DnsName(name) => Some(**name),
+            _ => None,
+        }
+    }
 }
 
 impl FromNode for usize {

@@ -1,6 +1,7 @@
 //! What a person sees when the node has started: what listens where, and what to try.
 
 use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
 
 use steppe_net::ListenAddress;
 
@@ -58,11 +59,20 @@ fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
     let is_demo = node.demo.is_some();
     let mut commands = Vec::new();
     let tried = if is_demo { endpoints.len() } else { 1 };
-    for endpoint in endpoints.iter().take(tried) {
+    let forwarder = endpoints
+        .iter()
+        .skip(tried)
+        .find(|each| each.scheme == "dns");
+    for endpoint in endpoints.iter().take(tried).chain(forwarder) {
+        if endpoint.scheme == "dns" {
+            commands.extend(dig(&endpoint.address));
+            continue;
+        }
         let origin = Origin::of(endpoint, node.certificate.as_ref());
         commands.push(origin.curl("/"));
     }
-    if let Some(first) = endpoints.first().filter(|_| is_demo) {
+    let web = endpoints.iter().find(|each| each.scheme != "dns");
+    if let Some(first) = web.filter(|_| is_demo) {
         commands.push(
             Origin::of(first, None)
                 .curl("/events")
@@ -89,6 +99,18 @@ fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
         let _ = writeln!(text, "  {command}");
     }
     let _ = writeln!(text, "\nCtrl-C drains and stops.");
+}
+
+/// A question for the forwarder.
+fn dig(address: &ListenAddress) -> Option<String> {
+    let ListenAddress::Tcp(tcp) = address else {
+        return None;
+    };
+    let ip = match tcp.ip() {
+        ip if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
+        ip => ip,
+    };
+    Some(format!("dig @{ip} -p {} example.com", tcp.port()))
 }
 
 /// What curl is to ask.

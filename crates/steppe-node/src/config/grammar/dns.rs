@@ -1,0 +1,219 @@
+//! Strings of the DNS forwarder: servers, clients, names and types.
+//!
+//! Spec: RFC 1035 §5.1 for names, RFC 3597 §5 for types without a name.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+use steppe_dns::config::{Server, Transport};
+use steppe_dns::wire::{Name, Rtype};
+
+use super::{Read, Refusal, network};
+use crate::config::mistake::shown;
+
+/// Networks with a name.
+const NAMED_NETWORKS: [(&str, &[&str]); 2] = [
+    ("loopback", &["127.0.0.0/8", "::1/128"]),
+    (
+        "private",
+        &[
+            "10.0.0.0/8",
+            "172.16.0.0/12",
+            "192.168.0.0/16",
+            "169.254.0.0/16",
+            "fc00::/7",
+            "fe80::/10",
+        ],
+    ),
+];
+
+/// Types with a name, of IANA's registry: those that people write rules for.
+const TYPES: [(&str, u16); 27] = [
+    ("A", 1),
+    ("NS", 2),
+    ("CNAME", 5),
+    ("SOA", 6),
+    ("PTR", 12),
+    ("HINFO", 13),
+    ("MX", 15),
+    ("TXT", 16),
+    ("AAAA", 28),
+    ("LOC", 29),
+    ("SRV", 33),
+    ("NAPTR", 35),
+    ("DNAME", 39),
+    ("DS", 43),
+    ("SSHFP", 44),
+    ("RRSIG", 46),
+    ("NSEC", 47),
+    ("DNSKEY", 48),
+    ("NSEC3", 50),
+    ("TLSA", 52),
+    ("CDS", 59),
+    ("OPENPGPKEY", 61),
+    ("SVCB", 64),
+    ("HTTPS", 65),
+    ("ANY", 255),
+    ("URI", 256),
+    ("CAA", 257),
+];
+
+/// Port of a server that names none.
+const PORT: u16 = 53;
+
+/// `udp://127.0.0.1:53`, `tcp://[::1]`.
+pub(in crate::config) fn dns_server(text: &str) -> Read<Server> {
+    let refusal = || Refusal::new(format!("`{}` is not a DNS server", shown(text)));
+    let help = "write \"udp://127.0.0.1:53\", or \"tcp://\" for TCP";
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Err(match address(text) {
+            Some(address) => refusal().help(format!("did you mean \"udp://{address}\"?")),
+            None => refusal().help(help),
+        });
+    };
+    let transport = match scheme {
+        "udp" => Transport::Udp,
+        "tcp" => Transport::Tcp,
+        "tls" | "https" | "quic" => {
+            let message = format!("\"{scheme}://\" in `servers` is not supported yet");
+            let mut refusal = Refusal::new(message);
+            refusal.range = Some(0..scheme.len() + 3);
+            return Err(refusal.help("take it out: nothing starts with a setting ignored"));
+        }
+        _ => return Err(refusal().help(help)),
+    };
+    let address = address(rest).ok_or_else(|| refusal().help(help))?;
+    Ok(Server { transport, address })
+}
+
+fn address(text: &str) -> Option<SocketAddr> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    let of_ip = |ip: IpAddr| SocketAddr::new(ip, PORT);
+    let ip = bare.unwrap_or(text).parse().ok().map(of_ip);
+    let address = ip.or_else(|| text.parse().ok());
+    address.filter(|address| address.port() != 0)
+}
+
+/// How a server is written.
+pub(in crate::config) fn dns_server_text(server: &Server) -> String {
+    let scheme = match server.transport {
+        Transport::Udp => "udp",
+        Transport::Tcp => "tcp",
+    };
+    format!("{scheme}://{}", server.address)
+}
+
+/// `loopback`, `private`, or a network. The networks that are meant.
+pub(in crate::config) fn clients(text: &str) -> Read<Vec<IpNet>> {
+    let named = NAMED_NETWORKS.iter().find(|(name, _)| *name == text);
+    if let Some((_, networks)) = named {
+        return networks.iter().map(|text| network(text)).collect();
+    }
+    network(text)
+        .map(|network| vec![network])
+        .map_err(|refusal| match refusal.help {
+            Some(_) if !text.starts_with(|first: char| first.is_ascii_digit() || first == ':') => {
+                refusal.help("write a network such as \"10.0.0.0/8\", \"loopback\" or \"private\"")
+            }
+            _ => refusal,
+        })
+}
+
+/// A domain name.
+pub(in crate::config) fn dns_name(text: &str) -> Read<Name> {
+    let refusal =
+        |why: String| Refusal::new(format!("`{}` is not a domain name", shown(text))).help(why);
+    if text.is_empty() {
+        return Err(refusal(
+            "write one such as \"example.org\", or \".\" for all".to_owned(),
+        ));
+    }
+    if let Some(rest) = text.strip_prefix("*.") {
+        return Err(refusal(format!(
+            "did you mean the suffix \"{}\"?",
+            shown(rest)
+        )));
+    }
+    text.parse()
+        .map_err(|error: steppe_dns::wire::NameError| refusal(error.to_string()))
+}
+
+/// `AAAA`, `TYPE65`.
+pub(in crate::config) fn dns_type(text: &str) -> Read<Rtype> {
+    let named = TYPES.iter().find(|(name, _)| *name == text);
+    let numbered = text
+        .strip_prefix("TYPE")
+        .and_then(|number| number.parse().ok());
+    let number = named.map(|(_, number)| *number).or(numbered);
+    number.map(Rtype).ok_or_else(|| {
+        let upper = text.to_ascii_uppercase();
+        let is_case = TYPES.iter().any(|(name, _)| *name == upper);
+        let help = match is_case {
+            true => format!("did you mean \"{upper}\"?"),
+            false => "write its name, such as \"AAAA\", or its number: \"TYPE65\"".to_owned(),
+        };
+        Refusal::new(format!("`{}` is no type of records", shown(text))).help(help)
+    })
+}
+
+/// How a type is written.
+pub(in crate::config) fn dns_type_text(rtype: Rtype) -> String {
+    let named = TYPES.iter().find(|(_, number)| *number == rtype.0);
+    named.map_or_else(
+        || format!("TYPE{}", rtype.0),
+        |(name, _)| (*name).to_owned(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_read_back_and_have_port_53_without_one() {
+        for (text, want) in [
+            ("udp://127.0.0.1:5301", "udp://127.0.0.1:5301"),
+            ("tcp://[::1]:54", "tcp://[::1]:54"),
+            ("udp://9.9.9.9", "udp://9.9.9.9:53"),
+            ("udp://[2620:fe::fe]", "udp://[2620:fe::fe]:53"),
+        ] {
+            let server = dns_server(text).expect("a server");
+            assert_eq!(dns_server_text(&server), want);
+        }
+        for wrong in [
+            "",
+            "9.9.9.9",
+            "dns.example:53",
+            "udp://",
+            "udp://a",
+            "udp://1.1.1.1:0",
+            "x://1.1.1.1",
+        ] {
+            assert!(dns_server(wrong).is_err(), "{wrong}");
+        }
+        let later = dns_server("tls://1.1.1.1").expect_err("later");
+        assert_eq!(
+            later.message,
+            "\"tls://\" in `servers` is not supported yet"
+        );
+    }
+
+    #[test]
+    fn types_have_names_or_numbers() {
+        for text in ["A", "HTTPS", "ANY", "TYPE1234"] {
+            assert_eq!(dns_type(text).map(dns_type_text), Ok(text.to_owned()));
+        }
+        let help = dns_type("aaaa").expect_err("lower case").help;
+        assert_eq!(help.as_deref(), Some("did you mean \"AAAA\"?"));
+        assert!(dns_type("TYPE65536").is_err());
+    }
+
+    #[test]
+    fn clients_are_networks_or_have_a_name() {
+        assert_eq!(clients("10.0.0.0/8").map(|networks| networks.len()), Ok(1));
+        assert_eq!(clients("loopback").map(|networks| networks.len()), Ok(2));
+        assert!(clients("everybody").is_err());
+    }
+}

@@ -1,0 +1,326 @@
+//! Tables of the DNS forwarder.
+//!
+//! Invariant: as for all of `keys`, nothing else lists these keys.
+
+use std::time::Duration;
+
+use crate::config::limits::{
+    CNAME_DEPTH, DNS_CACHE_BYTES, DNS_CONCURRENT, MEMORY_BUDGET_MAX, STALE_TIME_MAX, TIMEOUT_MAX,
+    TTL_MAX,
+};
+use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+
+/// A time that records are kept.
+const TTL: Kind = Kind::Duration(Duration::ZERO, TTL_MAX);
+
+pub(super) static DNS: Table = Table {
+    name: "dns",
+    doc: "The DNS forwarder.",
+    keys: &[
+        Key::new(
+            "listener",
+            Kind::List(&Kind::Table(&LISTENER), 0),
+            LISTENER.doc,
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new("access", Kind::Table(&ACCESS), ACCESS.doc).absent(Absent::Table),
+        Key::new("cache", Kind::Table(&CACHE), CACHE.doc).absent(Absent::Table),
+        Key::new(
+            "upstream",
+            Kind::Map(Form::Name, &Kind::Table(&UPSTREAM)),
+            UPSTREAM.doc,
+        )
+        .absent(Absent::Table),
+        Key::later("list", "Lists of domains, by name."),
+        Key::later("hosts", "Names that are answered here."),
+        Key::new("limits", Kind::Table(&LIMITS), LIMITS.doc).absent(Absent::Table),
+        Key::new("log", Kind::Table(&LOG), LOG.doc).absent(Absent::Table),
+        Key::new("rule", Kind::List(&Kind::Table(&RULE), 0), RULE.doc).absent(Absent::Texts(&[])),
+    ],
+    needs: Needs::Nothing,
+};
+
+static LISTENER: Table = Table {
+    name: "dns.listener",
+    doc: "Where clients ask.",
+    keys: &[
+        Key::new(
+            "listen",
+            Kind::Text(Form::Listen),
+            "IPv4 or IPv6 (\"[::]:53\" is dual stack).",
+        )
+        .required(),
+        Key::new(
+            "protocols",
+            Kind::Set(&Kind::Choice(&[
+                Choice::served("udp"),
+                Choice::served("tcp"),
+                Choice::later("tls"),
+                Choice::later("https"),
+                Choice::later("quic"),
+            ])),
+            "What is spoken: \"udp\", \"tcp\".",
+        )
+        .absent(Absent::Texts(&["udp", "tcp"])),
+        Key::later("tls", "What clients are shown by TLS."),
+        Key::later(
+            "proxy_protocol",
+            "Whether trusted proxies say first whom they ask for.",
+        ),
+    ],
+    needs: Needs::Nothing,
+};
+
+static ACCESS: Table = Table {
+    name: "dns.access",
+    doc: "Which clients are answered.",
+    keys: &[Key::new(
+        "allow",
+        Kind::List(&Kind::Text(Form::Clients), 1),
+        "Networks, \"loopback\" and \"private\"; anybody else is refused.",
+    )
+    .absent(Absent::Texts(&["loopback", "private"]))],
+    needs: Needs::Nothing,
+};
+
+static CACHE: Table = Table {
+    name: "dns.cache",
+    doc: "How responses are kept.",
+    keys: &[
+        Key::new(
+            "bytes",
+            Kind::Size(DNS_CACHE_BYTES, MEMORY_BUDGET_MAX),
+            "Bytes that it takes, of the node's budget.",
+        )
+        .absent(Absent::Text("16MiB")),
+        Key::new("min_ttl", TTL, "Responses are kept for at least this long.")
+            .absent(Absent::Text("0s")),
+        Key::new("max_ttl", TTL, "Responses are kept for at most this long.")
+            .absent(Absent::Text("1d")),
+        Key::new(
+            "negative_ttl_max",
+            TTL,
+            "Responses that there is no such name or type are kept for at most this long.",
+        )
+        .absent(Absent::Text("1h")),
+        Key::new("serve_stale", Kind::Table(&SERVE_STALE), SERVE_STALE.doc),
+        Key::new(
+            "prefetch",
+            Kind::Either(&[Kind::Share, Kind::Choice(&[Choice::served("off")])]),
+            "An answer in use is refreshed in this last part of its time.",
+        )
+        .absent(Absent::Text("10%")),
+        Key::later("snapshot", "The file that keeps the cache over a restart."),
+    ],
+    needs: Needs::Nothing,
+};
+
+static SERVE_STALE: Table = Table {
+    name: "dns.cache.serve_stale",
+    doc: "Answers are served past their time where servers do not answer. RFC 8767.",
+    keys: &[
+        Key::new(
+            "up_to",
+            Kind::Duration(Duration::from_secs(1), STALE_TIME_MAX),
+            "How long past it.",
+        )
+        .absent(Absent::Text("1d")),
+        Key::new(
+            "after",
+            Kind::Duration(Duration::ZERO, TIMEOUT_MAX),
+            "How long servers are waited for before.",
+        )
+        .absent(Absent::Text("1.8s")),
+        Key::new(
+            "only",
+            Kind::Choice(&[Choice::served("positive"), Choice::served("all")]),
+            "Which: those with records, or negative ones too.",
+        )
+        .absent(Absent::Text("positive")),
+    ],
+    needs: Needs::Nothing,
+};
+
+static UPSTREAM: Table = Table {
+    name: "dns.upstream",
+    doc: "Groups of servers, by name.",
+    keys: &[
+        Key::new(
+            "servers",
+            Kind::List(&Kind::Text(Form::DnsServer), 1),
+            "Where they are: \"udp://ADDRESS:PORT\" or \"tcp://ADDRESS:PORT\".",
+        )
+        .required(),
+        Key::new(
+            "policy",
+            Kind::Choice(&[
+                Choice::served("hedge"),
+                Choice::served("race"),
+                Choice::served("fastest"),
+                Choice::served("round-robin"),
+                Choice::served("failover"),
+            ]),
+            "Which server is asked when: \"hedge\" asks the next one when the fastest takes longer \
+             than it mostly does, \"race\" many at once.",
+        )
+        .absent(Absent::Text("hedge")),
+        Key::new(
+            "concurrent",
+            Kind::Integer(DNS_CONCURRENT.0, DNS_CONCURRENT.1),
+            "How many are asked at once by \"race\".",
+        )
+        .absent(Absent::Number(8)),
+        Key::new(
+            "timeout",
+            Kind::TIMEOUT,
+            "How long a client waits: SERVFAIL.",
+        )
+        .absent(Absent::Text("2s")),
+        Key::new(
+            "retry_tcp",
+            Kind::Boolean,
+            "Whether a truncated response has the question asked again over TCP.",
+        )
+        .absent(Absent::Yes),
+        Key::new(
+            "case_randomization",
+            Kind::Boolean,
+            "Whether letters of names are of random case, which a response must repeat (0x20).",
+        )
+        .absent(Absent::Yes),
+        Key::new(
+            "ecs",
+            Kind::Either(&[
+                Kind::Choice(&[Choice::served("strip"), Choice::later("pass")]),
+                Kind::Table(&ECS),
+            ]),
+            "What becomes of the network that a client names (EDNS Client Subnet).",
+        )
+        .absent(Absent::Text("strip")),
+        Key::new(
+            "private",
+            Kind::Boolean,
+            "Whether it may answer with private addresses.",
+        )
+        .absent(Absent::No),
+        Key::new("cache", Kind::Table(&UPSTREAM_CACHE), UPSTREAM_CACHE.doc),
+    ],
+    needs: Needs::Nothing,
+};
+
+static ECS: Table = Table {
+    name: "dns.upstream.ecs",
+    doc: "A network that is named for clients.",
+    keys: &[Key::later("add", "Lengths of its prefix.")],
+    needs: Needs::Nothing,
+};
+
+static UPSTREAM_CACHE: Table = Table {
+    name: "dns.upstream.cache",
+    doc: "How its responses are kept, where that differs.",
+    keys: &[Key::new("max_ttl", TTL, "For at most this long.").required()],
+    needs: Needs::Nothing,
+};
+
+static LIMITS: Table = Table {
+    name: "dns.limits",
+    doc: "What clients and servers may make grow.",
+    keys: &[
+        Key::later("client_qps", "Queries a second of a client's network."),
+        Key::later(
+            "unproven_bytes_per_s",
+            "Bytes a second to a network that has shown no cookie.",
+        ),
+        Key::later("zone_misses_per_s", "Questions a second below a name."),
+        Key::new(
+            "cname_depth",
+            Kind::Integer(CNAME_DEPTH.0, CNAME_DEPTH.1),
+            "Aliases that are followed in a response.",
+        )
+        .absent(Absent::Number(8)),
+        Key::new(
+            "rebinding",
+            Kind::Choice(&[Choice::served("refuse"), Choice::served("allow")]),
+            "What becomes of private addresses for public names, from upstreams that are not \
+             private.",
+        )
+        .absent(Absent::Text("refuse")),
+    ],
+    needs: Needs::Nothing,
+};
+
+static LOG: Table = Table {
+    name: "dns.log",
+    doc: "What is written of queries.",
+    keys: &[Key::new(
+        "queries",
+        Kind::Either(&[
+            Kind::Choice(&[Choice::served("off")]),
+            Kind::Table(&QUERY_LOG),
+        ]),
+        "A line for each.",
+    )
+    .absent(Absent::Text("off"))],
+    needs: Needs::Nothing,
+};
+
+static QUERY_LOG: Table = Table {
+    name: "dns.log.queries",
+    doc: "A log of queries.",
+    keys: &[
+        Key::later("file", "Where lines go."),
+        Key::later("format", "How a line is written."),
+    ],
+    needs: Needs::Nothing,
+};
+
+static RULE: Table = Table {
+    name: "dns.rule",
+    doc: "Which queries are answered how: the first rule that matches decides.",
+    keys: &[
+        Key::new(
+            "client",
+            Kind::OneOrMany(&Kind::Text(Form::Network)),
+            "Any of these networks; without it every client.",
+        ),
+        Key::new(
+            "suffix",
+            Kind::OneOrMany(&Kind::Text(Form::DnsName)),
+            "Any of these names, or a name below them.",
+        ),
+        Key::new(
+            "name",
+            Kind::OneOrMany(&Kind::Text(Form::DnsName)),
+            "Any of these names; beside `suffix`, those or these.",
+        ),
+        Key::later("regex", "Names that a regular expression matches."),
+        Key::later("list", "Names that are on a list."),
+        Key::new(
+            "qtype",
+            Kind::OneOrMany(&Kind::Text(Form::DnsType)),
+            "Any of these types; without it every type.",
+        ),
+        Key::later("time", "Times of day."),
+        Key::new(
+            "forward",
+            Kind::Text(Form::Name),
+            "The upstream that is asked.",
+        ),
+        Key::new(
+            "block",
+            Kind::Choice(&[
+                Choice::served("nxdomain"),
+                Choice::served("nodata"),
+                Choice::served("zero"),
+                Choice::served("refused"),
+            ]),
+            "How it is answered here: no such name, nothing of that type, the unspecified address, \
+             or a refusal.",
+        ),
+        Key::later(
+            "rewrite",
+            "Another name or address that it is answered with.",
+        ),
+    ],
+    needs: Needs::One(&["forward", "block", "rewrite"]),
+};
