@@ -267,3 +267,7 @@ pub const CLIENT_IDLE_TIME: Duration = Duration::from_secs(10);
 pub const CLIENT_WRITE_STALL: Duration = Duration::from_secs(5);
 
 const _: () = assert!(CLIENT_READ_BYTES >= CLIENT_QUERY_BYTES_MAX + 2);
+
+/// One question of so many goes to any server first where the fastest is to: a slow one that has become
+/// fast is found by that, and one that has gone costs no more than this share of the questions.
+pub const EXPLORE_EVERY: u32 = 64;

@@ -259,3 +259,72 @@ fn a_drain_answers_who_waits_on_whatever_worker() {
     }
     assert_eq!(node.stop().dropped, 0);
 }
+
+#[test]
+fn what_is_no_question_is_answered_as_the_standards_say() {
+    let (server, listen) = (address_for_all(), free_address());
+    let node = Node::start(forwarder(listen, &[server.address]), 1);
+    let client = Client::of(listen);
+    let asked = query("a.example.org", A);
+    let changed = |change: fn(&mut Vec<u8>)| {
+        let mut query = asked.clone();
+        change(&mut query);
+        rcode(&client.ask(&query))
+    };
+    let (formerr, notimp) = (1, 4);
+    assert_eq!(changed(|query| query[5] = 0), formerr, "no question");
+    assert_eq!(changed(|query| query[5] = 2), formerr, "two");
+    assert_eq!(changed(|query| query[2] |= 0x28), notimp, "an update");
+    assert_eq!(changed(|query| query[12] = 64), formerr, "a label of 64");
+    // The upper bits of BADVERS stand in the OPT record.
+    let version_at = asked.len() - 5;
+    let mut version = asked.clone();
+    version[version_at] = 1;
+    let response = client.ask(&version);
+    assert_eq!((rcode(&response), response[response.len() - 6]), (0, 1));
+    let badvers = "steppe_dns_responses_total{rcode=\"BADVERS\"}";
+    assert_eq!(node.metric(badvers), 1);
+    assert_eq!(server.asked().len(), 0);
+}
+
+#[test]
+fn unknown_types_pass_byte_for_byte() {
+    let data = b"\x07whatever bytes \xff\x00 it has";
+    let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(65_400, 60, data)])]);
+    let listen = free_address();
+    let _node = Node::start(forwarder(listen, &[server.address]), 1);
+    let client = Client::of(listen);
+    for _ in 0..2 {
+        let response = client.ask(&query("a.example.org", 65_400));
+        assert_eq!(answers(&response), 1);
+        assert!(response.windows(data.len()).any(|bytes| bytes == data));
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_is_no_longer_read() {
+    let large = vec![0xab; 1000];
+    let server = Server::start(move |asked| vec![answered(&asked.bytes, 0, &[(16, 3600, &large)])]);
+    let listen = free_address();
+    let node = Node::start(forwarder(listen, &[server.address]), 1);
+    let asked = query("a.example.org", 16);
+    // What it asks for is more than the kernel has room for, both ways.
+    let mut stream = send_all(listen, std::slice::from_ref(&asked));
+    let framed = [
+        &u16::try_from(asked.len()).expect("short").to_be_bytes()[..],
+        &asked,
+    ]
+    .concat();
+    stream
+        .set_write_timeout(Some(std::time::Duration::from_millis(200)))
+        .expect("is set");
+    let many = framed.repeat(1000);
+    while stream.write_all(&many).is_ok() {}
+    let count = || node.metric("steppe_dns_queries_total{transport=\"tcp\"}");
+    // Others are served, and soon nothing of it is read any more.
+    let mut before = None;
+    while before != Some(count()) {
+        before = Some(count());
+        assert_eq!(answers(&Client::of(listen).ask(&asked)), 1);
+    }
+}

@@ -53,7 +53,8 @@ impl WorkerState {
             return;
         };
         let servers = upstream.servers.len();
-        upstream.order(now, self.exchanges.order_mut(place, servers));
+        let random = self.rng.next_u32();
+        upstream.order(now, random, self.exchanges.order_mut(place, servers));
         let exchange = Exchange {
             id,
             ticket: Some(ticket),

@@ -67,9 +67,22 @@ impl WorkerState {
         now: Instant,
     ) -> Answered {
         self.metrics.queries.of(destination.kind()).increment();
-        match self.decide(bytes, destination, client.to_canonical(), now) {
-            Ok(len) => {
-                self.metrics.response(rcode_of(&self.reply[..len]));
+        let client = client.to_canonical();
+        let decided = match ClientQuery::parse(bytes) {
+            Err(rejection) => self.reject(bytes, rejection, client),
+            Ok(query) => {
+                let from = From {
+                    query: &query,
+                    destination,
+                    now,
+                };
+                let decided = self.decide(from, client);
+                decided.map(|len| (len, rcode_of(&self.reply)))
+            }
+        };
+        match decided {
+            Ok((len, rcode)) => {
+                self.metrics.response(rcode);
                 Answered::Now(len)
             }
             Err(Unanswered::Dropped) => {
@@ -80,31 +93,25 @@ impl WorkerState {
         }
     }
 
-    fn decide(
+    /// Answers bytes that are no query to be answered.
+    fn reject(
         &mut self,
         bytes: &[u8],
-        destination: Destination,
+        rejection: Rejection,
         client: IpAddr,
-        now: Instant,
-    ) -> Result<usize, Unanswered> {
+    ) -> Result<(usize, Rcode), Unanswered> {
+        let rcode = match rejection {
+            Rejection::Ignore => return Err(Unanswered::Dropped),
+            Rejection::Respond(_) if !self.current.snapshot.admits(client) => Rcode::REFUSED,
+            Rejection::Respond(rcode) => rcode,
+        };
+        Ok((write_rejection(bytes, rcode, &mut self.reply)?, rcode))
+    }
+
+    fn decide(&mut self, from: From<'_>, client: IpAddr) -> Result<usize, Unanswered> {
         let current = Rc::clone(&self.current);
-        let is_admitted = current.snapshot.admits(client);
-        let query = match ClientQuery::parse(bytes) {
-            Ok(query) => query,
-            Err(Rejection::Ignore) => return Err(Unanswered::Dropped),
-            Err(Rejection::Respond(rcode)) => {
-                let rcode = if is_admitted { rcode } else { Rcode::REFUSED };
-                return Ok(write_rejection(bytes, rcode, &mut self.reply)?);
-            }
-        };
-        let query = &query;
-        let from = From {
-            query,
-            destination,
-            now,
-        };
-        let question = query.question();
-        if !is_admitted {
+        let question = from.query.question();
+        if !current.snapshot.admits(client) {
             let reason = Some((ExtendedError::PROHIBITED, "client is not allowed"));
             return self.refuse(from, Rcode::REFUSED, reason);
         }

@@ -11,6 +11,7 @@ use crate::answer::{Answer, Reason, rcode_of};
 use crate::cache::{Admission, Hit, Key, Lookup, admit};
 use crate::config::{Addresses, CaseRandomization, Rebinding, Transport, Truncated};
 use crate::in_flight::{AttemptId, Expired, Received};
+use crate::limits::PATIENCE_MIN;
 use crate::rebinding::private_address;
 use crate::wire::{Asked, ExtendedError, Message, Outcome, Rcode, Response};
 
@@ -132,7 +133,7 @@ impl WorkerState {
             }
             (Outcome::Truncated, Transport::Udp) => match truncated {
                 Truncated::AskByTcp => self.ask_by_stream(place, server, now),
-                Truncated::Pass => self.finish(place, Answer::Truncated),
+                Truncated::Pass => self.finish(place, Answer::Truncated, now),
             },
             (Outcome::Failure(rcode), _) => self.bad(place, server, (rcode, None), now),
             (Outcome::Referral, _) => {
@@ -164,7 +165,7 @@ impl WorkerState {
             self.metrics.rebinding.increment();
             let refusal = (Rcode::REFUSED, REBINDING);
             self.remember_failure(place, refusal, now);
-            self.finish(place, Answer::Rcode(refusal.0, refusal.1));
+            self.finish(place, Answer::Rcode(refusal.0, refusal.1), now);
             return;
         }
         let plan = &exchange.upstream.plan;
@@ -176,15 +177,13 @@ impl WorkerState {
         let cache = &exchange.current.snapshot.cache.cache;
         let key = exchange.key(&response.message().question());
         match admit(cache, &key, response, &admission, &mut self.body) {
-            Ok(body) => self.finish(place, Answer::Body(body, None)),
+            Ok(body) => self.finish(place, Answer::Body(body, None), now),
             Err(_) => self.bad(place, server, (Rcode::SERVFAIL, INVALID), now),
         }
     }
 
     fn server_answered(&mut self, place: u32, server: usize, now: Instant) {
-        let took = self
-            .elapsed_us(now)
-            .wrapping_sub(*self.exchanges.sent_at_us(place, server));
+        let took = self.waited(place, server, now);
         let Some(exchange) = self.exchanges.get(place) else {
             return;
         };
@@ -192,7 +191,7 @@ impl WorkerState {
         let known = &upstream.servers[server];
         let name = upstream.config.name.as_str();
         let address = known.config.address;
-        if known.succeeded(Duration::from_micros(took.into())) == Health::Up {
+        if known.succeeded(took) == Health::Up {
             tracing::info!(upstream = name, server = %address, "a DNS server answers again");
             exchange.current.snapshot.cache.cache.void_failures(now);
         }
@@ -211,7 +210,8 @@ impl WorkerState {
         let failure = exchange.worst.unwrap_or((Rcode::SERVFAIL, UNREACHABLE));
         self.remember_failure(place, failure, now);
         let answer = self.stale(place, now);
-        self.finish(place, answer.unwrap_or(Answer::Rcode(failure.0, failure.1)));
+        let answer = answer.unwrap_or(Answer::Rcode(failure.0, failure.1));
+        self.finish(place, answer, now);
     }
 
     /// RFC 9520: a question that failed is not asked again at once.
@@ -246,8 +246,37 @@ impl WorkerState {
         }
     }
 
+    /// Notes what it means for servers that they have not answered by the end of an exchange.
+    fn settle(&mut self, place: u32, now: Instant) {
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
+        let is_over = now >= exchange.deadline;
+        let pending = self.attempts.exchange(exchange.id);
+        let pending = pending.map_or(0, |known| known.pending);
+        let upstream = std::rc::Rc::clone(&exchange.upstream);
+        for (server, known) in upstream.servers.iter().enumerate() {
+            if pending & (1 << server) == 0 {
+                continue;
+            }
+            let waited = self.waited(place, server, now);
+            known.takes_longer_than(waited);
+            if is_over || waited >= PATIENCE_MIN {
+                self.metrics.upstream_timeouts.increment();
+                self.server_failed(place, server, now);
+            }
+        }
+    }
+
+    /// How long ago a server was asked last.
+    fn waited(&mut self, place: u32, server: usize, now: Instant) -> Duration {
+        let sent_at = *self.exchanges.sent_at_us(place, server);
+        Duration::from_micros(self.elapsed_us(now).wrapping_sub(sent_at).into())
+    }
+
     /// Ends an exchange, and answers whoever waits for it.
-    fn finish(&mut self, place: u32, answer: Answer) {
+    fn finish(&mut self, place: u32, answer: Answer, now: Instant) {
+        self.settle(place, now);
         let Some(Exchange { id, ticket, .. }) = self.exchanges.remove(place) else {
             return;
         };

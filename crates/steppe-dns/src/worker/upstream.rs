@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::config::{self, CaseRandomization, Policy};
 use crate::in_flight::Case;
-use crate::limits::{HEDGE_AFTER_MIN, PATIENCE_MIN, SERVER_FAILURES_MAX, SERVER_REST};
+use crate::limits::{
+    EXPLORE_EVERY, HEDGE_AFTER_MIN, PATIENCE_MIN, SERVER_FAILURES_MAX, SERVER_REST,
+};
 use crate::snapshot::Plan;
 
 /// An upstream of a snapshot.
@@ -89,8 +91,9 @@ impl Upstream {
         }
     }
 
-    /// Writes the order in which servers are asked: those that rest come last.
-    pub(super) fn order(&self, now: Instant, order: &mut [u8]) {
+    /// Writes the order in which servers are asked: those that rest come last. `random` draws one that is
+    /// asked first now and then, since who is not asked is not known.
+    pub(super) fn order(&self, now: Instant, random: u32, order: &mut [u8]) {
         for (place, index) in order.iter_mut().zip(0..) {
             *place = index;
         }
@@ -105,6 +108,10 @@ impl Upstream {
             Policy::Hedge | Policy::Race | Policy::Fastest => {
                 // Nothing is known of a server that was never asked: it is asked first, and known then.
                 sort_by(order, |index| server(index).latency.get().smoothed);
+                let drawn = usize::try_from(random / EXPLORE_EVERY).unwrap_or_default();
+                if random.is_multiple_of(EXPLORE_EVERY) {
+                    order[..=drawn % self.servers.len()].rotate_right(1);
+                }
             }
         }
         sort_by(order, |index| server(index).rests(now));
@@ -173,6 +180,14 @@ impl Server {
         match self.rests_until.take() {
             Some(_) => Health::Up,
             None => Health::Same,
+        }
+    }
+
+    /// It has not answered for so long, and may still do so.
+    pub(super) fn takes_longer_than(&self, waited: Duration) {
+        let latency = self.latency.get();
+        if waited > latency.smoothed {
+            self.latency.set(latency.add(waited));
         }
     }
 
