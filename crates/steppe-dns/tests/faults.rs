@@ -294,7 +294,7 @@ fn servers_are_asked_by_tcp_where_they_are_to_be() {
     let (server, listen) = (Server::start(|asked| vec![good(asked)]), free_address());
     let mut config = forwarder(listen, &[server.address]);
     config.upstreams[0].servers[0].transport = Transport::Tcp;
-    let _node = Node::start(config, 1);
+    let node = Node::start(config, 1);
     let client = Client::of(listen);
     for name in ["a.example.org", "b.example.org"] {
         assert_good(&client.ask_for(name));
@@ -302,4 +302,6 @@ fn servers_are_asked_by_tcp_where_they_are_to_be() {
     let asked = server.asked();
     assert!(asked.iter().all(|asked| asked.by == By::Tcp));
     assert_eq!(server.ports().len(), 1, "one connection");
+    let again = "steppe_dns_upstream_trouble_total{kind=\"by_stream\"}";
+    assert_eq!(node.metric(again), 0, "nothing was asked again");
 }

@@ -155,7 +155,6 @@ impl WorkerState {
         self.attempts.set_due(exchange.id, exchange.due());
         *self.exchanges.sent_at_us(place, server) = self.elapsed_us(now);
         let transport = if is_by_stream {
-            self.metrics.upstream_by_stream.increment();
             Transport::Tcp
         } else {
             Transport::Udp
