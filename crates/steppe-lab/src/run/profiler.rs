@@ -1,7 +1,8 @@
 //! Fetches the profile of the target's runtime, by the runtime's own means.
 //!
 //! Two fetches a run, after the point of the last epoch of warm-up and after that of the last epoch: what
-//! they cost the target is in no point that is judged. What a runtime needs from its start on (Node.js a
+//! they cost the target is in no point that is judged. A run that goes on until it is decided has one
+//! before each look, and its cost in the points that follow. What a runtime needs from its start on (Node.js a
 //! sampler, Python its tracer) is there during the whole run, warm-up included.
 //!
 //! Invariant: a fetch is bounded in bytes and time, and one that fails is a reason for people and nothing
