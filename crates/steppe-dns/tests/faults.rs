@@ -17,9 +17,10 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 use client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
-use node::{Node, free_address};
+use node::Node;
 use server::{Asked, By, Server, answered};
 use steppe_dns::config::{Addresses, Policy, ServeStale, Stale, Transport};
+use steppe_testkit::Port;
 
 const A: u16 = 1;
 const SERVFAIL: u8 = 2;
@@ -31,7 +32,7 @@ fn good(asked: &Asked) -> Vec<u8> {
 
 /// What the client gets from a forwarder whose server says this.
 fn response_of(say: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync + 'static) -> (Vec<u8>, Server) {
-    let (server, listen) = (Server::start(say), free_address());
+    let (server, listen) = (Server::start(say), Port::free().keep());
     let _node = Node::start(forwarder(listen, &[server.address]), 2);
     (Client::of(listen).ask_for("a.example.org"), server)
 }
@@ -133,7 +134,7 @@ fn fifty_clients_with_one_question_have_it_asked_once() {
             drop(gate.lock());
             vec![good(asked)]
         });
-        (server, free_address())
+        (server, Port::free().keep())
     };
     let node = Node::start(forwarder(listen, &[server.address]), 2);
     let clients: Vec<Client> = (0..50).map(|_| Client::of(listen)).collect();
@@ -153,7 +154,10 @@ fn fifty_clients_with_one_question_have_it_asked_once() {
 
 #[test]
 fn a_response_that_comes_to_a_listener_is_dropped() {
-    let (server, listen) = (Server::start(|asked| vec![good(asked)]), free_address());
+    let (server, listen) = (
+        Server::start(|asked| vec![good(asked)]),
+        Port::free().keep(),
+    );
     let node = Node::start(forwarder(listen, &[server.address]), 1);
     let client = Client::of(listen);
     let mut response = query("loop.example.org", A);
@@ -167,7 +171,10 @@ fn a_response_that_comes_to_a_listener_is_dropped() {
 
 #[test]
 fn ids_and_ports_of_queries_are_random() {
-    let (server, listen) = (Server::start(|asked| vec![good(asked)]), free_address());
+    let (server, listen) = (
+        Server::start(|asked| vec![good(asked)]),
+        Port::free().keep(),
+    );
     let _node = Node::start(forwarder(listen, &[server.address]), 1);
     let client = Client::of(listen);
     for number in 0..200 {
@@ -207,7 +214,7 @@ fn a_private_address_for_a_public_name_is_refused() {
     for (addresses, want) in [(Addresses::Public, REFUSED), (Addresses::Any, 0)] {
         let server =
             Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 60, &[10, 0, 0, 1])])]);
-        let listen = free_address();
+        let listen = Port::free().keep();
         let mut config = forwarder(listen, &[server.address]);
         config.upstreams[0].addresses = addresses;
         let _node = Node::start(config, 1);
@@ -228,7 +235,7 @@ fn a_race_is_not_won_by_a_failure_or_a_refusal() {
             let _ = released.lock().expect("a lock").recv_timeout(PATIENCE);
             vec![good(asked)]
         });
-        let listen = free_address();
+        let listen = Port::free().keep();
         let mut config = forwarder(listen, &[fast.address, slow.address]);
         config.upstreams[0].policy = Policy::Race;
         config.upstreams[0].timeout = PATIENCE;
@@ -246,7 +253,7 @@ fn a_race_is_not_won_by_a_failure_or_a_refusal() {
 #[test]
 fn a_server_that_only_fails_has_its_failure_passed_on_and_remembered() {
     let server = Server::start(|asked| vec![answered(&asked.bytes, 2, &[])]);
-    let listen = free_address();
+    let listen = Port::free().keep();
     let _node = Node::start(forwarder(listen, &[server.address]), 1);
     let client = Client::of(listen);
     for _ in 0..3 {
@@ -267,7 +274,7 @@ fn a_stale_answer_is_better_than_none() {
             vec![if is_dead { fails } else { answers }]
         })
     };
-    let listen = free_address();
+    let listen = Port::free().keep();
     let mut config = forwarder(listen, &[server.address]);
     config.cache.serve_stale = Some(ServeStale {
         up_to: std::time::Duration::from_secs(3600),
@@ -291,7 +298,10 @@ fn a_stale_answer_is_better_than_none() {
 
 #[test]
 fn servers_are_asked_by_tcp_where_they_are_to_be() {
-    let (server, listen) = (Server::start(|asked| vec![good(asked)]), free_address());
+    let (server, listen) = (
+        Server::start(|asked| vec![good(asked)]),
+        Port::free().keep(),
+    );
     let mut config = forwarder(listen, &[server.address]);
     config.upstreams[0].servers[0].transport = Transport::Tcp;
     let node = Node::start(config, 1);

@@ -3,12 +3,16 @@
 #[path = "support/messages.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod messages;
+#[path = "support/questions.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod questions;
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use messages::{message, name};
 use proptest::prelude::*;
+use questions::key;
 use steppe_dns::cache::Key;
 use steppe_dns::in_flight::{
     AttemptId, Attempts, Case, Coalescer, Crowded, ExchangeId, Expired, Ignored, Join, Outgoing,
@@ -20,17 +24,6 @@ use steppe_dns::limits::{
 };
 use steppe_dns::siphash::SipKey;
 use steppe_dns::wire::{Class, Question, Rtype, Subnet};
-
-fn key(qname: &[u8]) -> Key<'_> {
-    Key {
-        qname,
-        qtype: Rtype::A,
-        qclass: Class::IN,
-        view: 0,
-        flags: 0,
-        subnet: None,
-    }
-}
 
 fn waiter(token: u64) -> Waiter {
     Waiter {

@@ -17,9 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use client::{Client, answers, extended_error, forwarder, rcode};
-use node::{Node, free_address};
+use node::Node;
 use server::{Asked, Server, answered};
 use steppe_dns::config::{Policy, ServeStale, Stale};
+use steppe_testkit::Port;
 
 const A: u16 = 1;
 
@@ -37,7 +38,7 @@ fn silent() -> Server {
 
 /// How often each of these servers is asked for ten names.
 fn asked_for_ten(policy: Policy, servers: &[Server]) -> Vec<usize> {
-    let listen = free_address();
+    let listen = Port::free().keep();
     let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
     let mut config = forwarder(listen, &addresses);
     config.upstreams[0].policy = policy;
@@ -71,7 +72,7 @@ fn round_robin_asks_one_after_the_other() {
 
 #[test]
 fn a_race_asks_as_many_as_it_may() {
-    let listen = free_address();
+    let listen = Port::free().keep();
     let servers = [answering(), answering(), answering()];
     let addresses = servers.each_ref().map(|server| server.address);
     let mut config = forwarder(listen, &addresses);
@@ -98,7 +99,7 @@ fn a_query_that_is_lost_is_sent_again() {
         true => Vec::new(),
         false => vec![good(asked)],
     });
-    let listen = free_address();
+    let listen = Port::free().keep();
     let _node = Node::start(forwarder(listen, &[server.address]), 1);
     assert_eq!(answers(&Client::of(listen).ask_for("a.example.org")), 1);
     assert_eq!(server.asked().len(), 2);
@@ -106,7 +107,7 @@ fn a_query_that_is_lost_is_sent_again() {
 
 #[test]
 fn a_server_that_says_nothing_means_servfail_with_the_reason() {
-    let (server, listen) = (silent(), free_address());
+    let (server, listen) = (silent(), Port::free().keep());
     let mut config = forwarder(listen, &[server.address]);
     config.upstreams[0].timeout = Duration::from_millis(100);
     let node = Node::start(config, 1);
@@ -126,7 +127,7 @@ fn a_stale_answer_is_served_when_servers_take_too_long() {
             false => vec![answered(&asked.bytes, 0, &[(A, 1, &[192, 0, 2, 7])])],
         })
     };
-    let listen = free_address();
+    let listen = Port::free().keep();
     let mut config = forwarder(listen, &[server.address]);
     config.upstreams[0].timeout = Duration::from_secs(3600);
     config.cache.serve_stale = Some(ServeStale {
@@ -153,7 +154,7 @@ fn a_stale_answer_is_served_when_servers_take_too_long() {
 #[test]
 fn an_answer_in_use_is_refreshed_before_its_end() {
     let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 4, &[7; 4])])]);
-    let listen = free_address();
+    let listen = Port::free().keep();
     let mut config = forwarder(listen, &[server.address]);
     config.cache.prefetch_percent = 100;
     let node = Node::start(config, 1);

@@ -17,9 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
-use node::{Node, free_address};
+use node::Node;
 use server::{Server, answered};
 use steppe_dns::config::{Action, Block, Listener, Rule, Transport};
+use steppe_testkit::Port;
 
 const A: u16 = 1;
 
@@ -30,7 +31,7 @@ fn address_for_all() -> Server {
 
 #[test]
 fn a_question_is_forwarded_once_and_answered_from_the_cache_then() {
-    let (server, listen) = (address_for_all(), free_address());
+    let (server, listen) = (address_for_all(), Port::free().keep());
     let node = Node::start(forwarder(listen, &[server.address]), 1);
     let client = Client::of(listen);
     let first = client.ask_for("www.Example.org");
@@ -58,9 +59,9 @@ fn a_question_is_forwarded_once_and_answered_from_the_cache_then() {
 
 #[test]
 fn the_next_server_is_asked_where_one_is_dead_or_fails() {
-    let dead = free_address();
+    let dead = Port::free().keep();
     let failing = Server::start(|asked| vec![answered(&asked.bytes, 2, &[])]);
-    let (server, listen) = (address_for_all(), free_address());
+    let (server, listen) = (address_for_all(), Port::free().keep());
     let servers = [dead, failing.address, server.address];
     let _node = Node::start(forwarder(listen, &servers), 1);
     let response = Client::of(listen).ask_for("a.example.org");
@@ -101,7 +102,7 @@ fn queries_of_a_connection_are_answered_in_any_order() {
             vec![answered(&asked.bytes, 0, &[(A, 60, &[192, 0, 2, 7])])]
         })
     };
-    let listen = free_address();
+    let listen = Port::free().keep();
     let _node = Node::start(forwarder(listen, &[slow.address]), 1);
     // The second one is answered here.
     let queries = [query("a.example.org", A), query("localhost", A)];
@@ -117,7 +118,7 @@ fn queries_of_a_connection_are_answered_in_any_order() {
 
 #[test]
 fn a_connection_without_a_query_is_closed() {
-    let (server, listen) = (address_for_all(), free_address());
+    let (server, listen) = (address_for_all(), Port::free().keep());
     let _node = Node::start(forwarder(listen, &[server.address]), 1);
     let mut response = query("a.example.org", A);
     response[2] |= 0x80;
@@ -127,7 +128,7 @@ fn a_connection_without_a_query_is_closed() {
 
 #[test]
 fn clients_that_are_not_allowed_are_refused() {
-    let (server, listen) = (address_for_all(), free_address());
+    let (server, listen) = (address_for_all(), Port::free().keep());
     let mut config = forwarder(listen, &[server.address]);
     config.access = vec!["10.0.0.0/8".parse().expect("a network")];
     let _node = Node::start(config, 1);
@@ -138,7 +139,7 @@ fn clients_that_are_not_allowed_are_refused() {
 
 #[test]
 fn the_first_rule_that_matches_decides() {
-    let (server, other, listen) = (address_for_all(), address_for_all(), free_address());
+    let (server, other, listen) = (address_for_all(), address_for_all(), Port::free().keep());
     let mut config = forwarder(listen, &[server.address]);
     let mut second = config.upstreams[0].clone();
     second.name = "second".to_owned();
@@ -185,7 +186,7 @@ fn the_first_rule_that_matches_decides() {
 
 #[test]
 fn a_reload_loses_no_query_and_keeps_what_is_cached() {
-    let (server, listen, added) = (address_for_all(), free_address(), free_address());
+    let (server, listen, added) = (address_for_all(), Port::free().keep(), Port::free().keep());
     let config = forwarder(listen, &[server.address]);
     let mut node = Node::start(config.clone(), 2);
     let is_over = Arc::new(AtomicBool::new(false));
@@ -221,7 +222,7 @@ fn a_reload_loses_no_query_and_keeps_what_is_cached() {
 
 #[test]
 fn another_server_of_an_upstream_answers_anew() {
-    let (server, other, listen) = (address_for_all(), address_for_all(), free_address());
+    let (server, other, listen) = (address_for_all(), address_for_all(), Port::free().keep());
     let config = forwarder(listen, &[server.address]);
     let mut node = Node::start(config.clone(), 1);
     let client = Client::of(listen);
@@ -243,7 +244,7 @@ fn a_drain_answers_who_waits_on_whatever_worker() {
             vec![answered(&asked.bytes, 0, &[(A, 60, &[192, 0, 2, 7])])]
         })
     };
-    let listen = free_address();
+    let listen = Port::free().keep();
     let node = Node::start(forwarder(listen, &[server.address]), 2);
     let clients: Vec<Client> = (0..20).map(|_| Client::of(listen)).collect();
     for client in &clients {
@@ -262,7 +263,7 @@ fn a_drain_answers_who_waits_on_whatever_worker() {
 
 #[test]
 fn what_is_no_question_is_answered_as_the_standards_say() {
-    let (server, listen) = (address_for_all(), free_address());
+    let (server, listen) = (address_for_all(), Port::free().keep());
     let node = Node::start(forwarder(listen, &[server.address]), 1);
     let client = Client::of(listen);
     let asked = query("a.example.org", A);
@@ -291,7 +292,7 @@ fn what_is_no_question_is_answered_as_the_standards_say() {
 fn unknown_types_pass_byte_for_byte() {
     let data = b"\x07whatever bytes \xff\x00 it has";
     let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(65_400, 60, data)])]);
-    let listen = free_address();
+    let listen = Port::free().keep();
     let _node = Node::start(forwarder(listen, &[server.address]), 1);
     let client = Client::of(listen);
     for _ in 0..2 {
@@ -305,7 +306,7 @@ fn unknown_types_pass_byte_for_byte() {
 fn a_client_that_does_not_read_is_no_longer_read() {
     let large = vec![0xab; 1000];
     let server = Server::start(move |asked| vec![answered(&asked.bytes, 0, &[(16, 3600, &large)])]);
-    let listen = free_address();
+    let listen = Port::free().keep();
     let node = Node::start(forwarder(listen, &[server.address]), 1);
     let asked = query("a.example.org", 16);
     // What it asks for is more than the kernel has room for, both ways.

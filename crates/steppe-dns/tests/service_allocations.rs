@@ -19,9 +19,10 @@ use std::alloc::System;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use client::{Client, answers, forwarder, query};
-use node::{Node, free_address};
+use node::Node;
 use server::{Server, answered};
 use steppe_mem::alloc::{Counted, thread_allocations};
+use steppe_testkit::Port;
 
 #[global_allocator]
 static ALLOCATOR: Counted<System> = Counted(System);
@@ -48,7 +49,7 @@ fn counted() -> u64 {
 #[test]
 fn a_hit_allocates_nothing() {
     let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(1, 3600, &[7; 4])])]);
-    let listen = free_address();
+    let listen = Port::free().keep();
     let _node = Node::start_beside(forwarder(listen, &[server.address]), 1, tell);
     let client = Client::of(listen);
     let start = counted();

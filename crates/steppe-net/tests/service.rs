@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Read;
 use std::marker::PhantomData;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc as threads};
@@ -18,6 +18,7 @@ use steppe_net::{
     LocalFuture, Phase, PrepareError, Prepared, Service, ServiceSet, SocketBinder, SocketKey,
     Worker, WorkerPlan, WorkerThread, spawn_worker,
 };
+use steppe_testkit::Port;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
@@ -310,17 +311,6 @@ fn run(test: impl Future<Output = ()>) {
     runtime.expect("a runtime").block_on(test);
 }
 
-/// An address that nobody has, of TCP and UDP alike.
-fn free_address() -> SocketAddr {
-    loop {
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-        let address = tcp.local_addr().expect("bound");
-        if UdpSocket::bind(address).is_ok() {
-            return address;
-        }
-    }
-}
-
 /// The word that a client is greeted with, and its connection.
 fn greeting(address: SocketAddr) -> (String, TcpStream) {
     let mut client = TcpStream::connect(address).expect("listens");
@@ -342,7 +332,11 @@ fn echo(address: SocketAddr) -> String {
 #[test]
 fn two_services_start_change_and_drain_together() {
     run(async {
-        let (first, second, udp) = (free_address(), free_address(), free_address());
+        let (first, second, udp) = (
+            Port::free().keep(),
+            Port::free().keep(),
+            Port::free().keep(),
+        );
         let mut config = Config {
             greet: vec![(first, "hello")],
             echo: Some((udp, "one ")),
@@ -374,7 +368,11 @@ fn two_services_start_change_and_drain_together() {
 #[test]
 fn what_one_service_refuses_changes_none() {
     run(async {
-        let (first, second, udp) = (free_address(), free_address(), free_address());
+        let (first, second, udp) = (
+            Port::free().keep(),
+            Port::free().keep(),
+            Port::free().keep(),
+        );
         let config = Config {
             greet: vec![(first, "hello")],
             ..Config::default()
@@ -408,7 +406,11 @@ fn what_one_service_refuses_changes_none() {
 #[test]
 fn listeners_that_change_places_keep_their_sockets() {
     run(async {
-        let (first, second, third) = (free_address(), free_address(), free_address());
+        let (first, second, third) = (
+            Port::free().keep(),
+            Port::free().keep(),
+            Port::free().keep(),
+        );
         let mut config = Config {
             greet: vec![(first, "hello"), (second, "hallo")],
             ..Config::default()
@@ -437,7 +439,7 @@ fn listeners_that_change_places_keep_their_sockets() {
 #[test]
 fn one_address_serves_one_service_for_each_transport() {
     run(async {
-        let address = free_address();
+        let address = Port::free().keep();
         let mut config = Config {
             greet: vec![(address, "hello")],
             echo: Some((address, "one ")),

@@ -1,6 +1,6 @@
 //! The forwarder of the node, with a real server behind it.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -47,17 +47,6 @@ fn dnsmasq(port: &Port) -> Option<(Process, Scratch)> {
     Some((process, scratch))
 }
 
-/// A port of TCP and UDP that nobody has.
-fn free_address() -> SocketAddr {
-    loop {
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-        let address = tcp.local_addr().expect("bound");
-        if UdpSocket::bind(address).is_ok() {
-            return address;
-        }
-    }
-}
-
 /// Response code and number of answers for a name's IPv4 address.
 fn ask(server: SocketAddr, name: &str) -> (u8, u8) {
     let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -84,7 +73,7 @@ fn a_real_server_answers_through_it_and_a_reload_changes_its_rules() {
     let Some(_server) = dnsmasq(&port) else {
         return;
     };
-    let listen = free_address();
+    let listen = Port::free().keep();
     let node = Steppe::builder(STEPPE)
         .with("listen", listen)
         .with("server", port.address())

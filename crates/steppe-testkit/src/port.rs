@@ -6,9 +6,12 @@
 //! that neither another test nor a passing connection gets it.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A TCP port of the loopback interface, held until dropped.
+use socket2::{Domain, Socket, Type};
+
+/// A port of the loopback interface, free of TCP listeners, held until dropped.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -41,15 +44,22 @@ impl Port {
             .open(lock)
             .ok()?;
         file.try_lock().ok()?;
-        let unused = TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).is_ok()
-            && TcpListener::bind((Ipv6Addr::LOCALHOST, number)).map_or_else(
-                |error| error.kind() != std::io::ErrorKind::AddrInUse,
-                |_| true,
-            );
+        let addresses = [
+            SocketAddr::from((Ipv4Addr::UNSPECIFIED, number)),
+            SocketAddr::from((Ipv6Addr::LOCALHOST, number)),
+        ];
+        let unused = addresses.into_iter().all(is_unused);
         unused.then_some(Self {
             number,
             _lock: file,
         })
+    }
+
+    /// Its IPv4 loopback address; the port is held until the process ends.
+    pub fn keep(self) -> SocketAddr {
+        let address = self.address();
+        std::mem::forget(self);
+        address
     }
 
     /// Its number.
@@ -66,4 +76,16 @@ impl Port {
     pub fn address_v6(&self) -> SocketAddr {
         (Ipv6Addr::LOCALHOST, self.number).into()
     }
+}
+
+/// Whether nobody listens at `address`; true where the host lacks its family.
+///
+/// The socket that asks is bound and never listens: a child that another thread
+/// forks meanwhile holds a copy of it until it calls `exec`, and a copy that
+/// listened would keep the port from the program under test.
+fn is_unused(address: SocketAddr) -> bool {
+    let bound = Socket::new(Domain::for_address(address), Type::STREAM, None)
+        .and_then(|socket| socket.set_reuse_address(true).map(|()| socket))
+        .and_then(|socket| socket.bind(&address.into()));
+    !matches!(bound, Err(error) if error.kind() == io::ErrorKind::AddrInUse)
 }

@@ -1,6 +1,5 @@
 //! A forwarder that runs within the program, with as many workers as a test wants.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc as threads;
 
@@ -118,16 +117,5 @@ impl Drop for Node {
         self.drain.enter(Phase::Stopped);
         let workers = std::mem::take(&mut self.workers);
         workers.into_iter().for_each(WorkerThread::join);
-    }
-}
-
-/// An address that nobody has, of TCP and UDP alike.
-pub fn free_address() -> SocketAddr {
-    loop {
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-        let address = tcp.local_addr().expect("bound");
-        if UdpSocket::bind(address).is_ok() {
-            return address;
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::node::free_address;
+use steppe_testkit::Port;
 
 /// How a query came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub type Say = dyn Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync;
 
 impl Server {
     pub fn start(say: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync + 'static) -> Self {
-        Self::start_at(free_address(), say)
+        Self::start_at(Port::free().keep(), say)
     }
 
     pub fn start_at(
