@@ -11,6 +11,7 @@
 
 mod answer;
 pub mod cache;
+pub mod client;
 pub mod config;
 pub mod cookie;
 pub mod in_flight;

@@ -163,6 +163,9 @@ pub const COOKIE_RENEW_SECONDS: i32 = 1800;
 /// AdBlock lists have cosmetic rules of more, which are not ours to read.
 pub const LIST_LINE_BYTES_MAX: usize = 4096;
 
+/// Bytes of what a client calls itself: a label of a name.
+pub const CLIENT_ID_BYTES_MAX: usize = LABEL_BYTES_MAX;
+
 /// Lists, which have a bit each in an index.
 pub const LISTS_MAX: u8 = 64;
 

@@ -3,13 +3,13 @@
 //! Invariant: it is never changed; a reload makes the next one, which has the same cache unless its size
 //! is another, and the same views of upstreams that stay as they are.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_mem::Reservation;
 
 use crate::cache::{Cache, ServePolicy};
+use crate::client::Client;
 use crate::config::{Forwarder, Rule, Stale, Upstream};
 use crate::wire::{Name, Rtype, TtlPolicy};
 
@@ -76,22 +76,25 @@ impl Snapshot {
     }
 
     /// Whether a client is answered.
-    pub(crate) fn admits(&self, client: IpAddr) -> bool {
+    pub(crate) fn admits(&self, client: &Client) -> bool {
         let mut networks = self.config.access.iter();
-        networks.any(|network| network.contains(&client))
+        networks.any(|network| network.contains(&client.address))
     }
 
     /// The first rule that a query matches.
-    pub(crate) fn rule(&self, client: IpAddr, qname: &Name, qtype: Rtype) -> Option<&Rule> {
+    pub(crate) fn rule(&self, client: &Client, qname: &Name, qtype: Rtype) -> Option<&Rule> {
         let mut rules = self.config.rules.iter();
         rules.find(|rule| rule.matches(client, qname, qtype))
     }
 }
 
 impl Rule {
-    fn matches(&self, client: IpAddr, qname: &Name, qtype: Rtype) -> bool {
-        let is_client =
-            self.clients.is_empty() || self.clients.iter().any(|network| network.contains(&client));
+    fn matches(&self, client: &Client, qname: &Name, qtype: Rtype) -> bool {
+        let is_client = self.clients.is_empty()
+            || self
+                .clients
+                .iter()
+                .any(|network| network.contains(&client.address));
         let is_type = self.types.is_empty() || self.types.contains(&qtype);
         let is_name = !self.is_by_name()
             || self.names.contains(qname)

@@ -10,6 +10,7 @@ use tokio::net::UdpSocket;
 use super::clients::Destination;
 use super::decide::Answered;
 use super::state::{DatagramListener, Handle, WorkerState, turn};
+use crate::client::Client;
 use crate::config::Transport;
 use crate::limits::{DATAGRAMS_PER_BATCH, READS_PER_TURN_MAX, UDP_PAYLOAD_BYTES};
 
@@ -45,7 +46,8 @@ fn answer(state: &Handle, batch: &DatagramBatch, number: u32) {
                 peer: datagram.peer,
                 local: datagram.local,
             };
-            let answered = state.query(datagram.bytes, destination, datagram.peer.ip(), now);
+            let client = Client::at(datagram.peer.ip());
+            let answered = state.query(datagram.bytes, destination, &client, now);
             if let Answered::Now(len) = answered {
                 state.deliver(destination, len);
             }

@@ -1,6 +1,5 @@
 //! A client's query: answered at once, or left waiting.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -10,6 +9,7 @@ use super::state::WorkerState;
 use super::upstream::Upstream;
 use crate::answer::{Reason, rcode_of};
 use crate::cache::{Failure, Freshness, Hit, Key, Lookup, Refresh};
+use crate::client::Client;
 use crate::config::{Action, Block};
 use crate::in_flight::{Join, Waiter};
 use crate::limits::LOCAL_TTL_SECONDS;
@@ -63,11 +63,10 @@ impl WorkerState {
         &mut self,
         bytes: &[u8],
         destination: Destination,
-        client: IpAddr,
+        client: &Client,
         now: Instant,
     ) -> Answered {
         self.metrics.queries.of(destination.kind()).increment();
-        let client = client.to_canonical();
         let decided = match ClientQuery::parse(bytes) {
             Err(rejection) => self.reject(bytes, rejection, client),
             Ok(query) => {
@@ -98,7 +97,7 @@ impl WorkerState {
         &mut self,
         bytes: &[u8],
         rejection: Rejection,
-        client: IpAddr,
+        client: &Client,
     ) -> Result<(usize, Rcode), Unanswered> {
         let rcode = match rejection {
             Rejection::Ignore => return Err(Unanswered::Dropped),
@@ -108,7 +107,7 @@ impl WorkerState {
         Ok((write_rejection(bytes, rcode, &mut self.reply)?, rcode))
     }
 
-    fn decide(&mut self, from: From<'_>, client: IpAddr) -> Result<usize, Unanswered> {
+    fn decide(&mut self, from: From<'_>, client: &Client) -> Result<usize, Unanswered> {
         let current = Rc::clone(&self.current);
         let question = from.query.question();
         if !current.snapshot.admits(client) {

@@ -19,6 +19,7 @@ use super::clients::Destination;
 use super::connection::{Connection, Stage};
 use super::decide::Answered;
 use super::state::{Handle, turn};
+use crate::client::Client;
 use crate::limits::{
     CLIENT_IDLE_TIME, CLIENT_READ_BYTES, CLIENT_WRITE_STALL, CONNECTION_BYTES,
     CONNECTIONS_PER_WORKER_MAX,
@@ -62,7 +63,7 @@ fn admit(handle: &Handle, stream: Stream, peer: &PeerAddress, drain: &Drain) {
         return;
     };
     let mut state = handle.borrow_mut();
-    let is_admitted = state.current.snapshot.admits(peer.ip().to_canonical());
+    let is_admitted = state.current.snapshot.admits(&Client::at(peer.ip()));
     if !is_admitted || state.connections.len() >= CONNECTIONS_PER_WORKER_MAX {
         return;
     }
@@ -130,8 +131,9 @@ async fn read(
         let taken = 2 + message.len();
         let destination = Destination::Stream { connection: number };
         connection.waiting.set(connection.waiting.get() + 1);
+        let client = Client::at(peer.ip());
         let answered = turn(state, |state, now| {
-            let answered = state.query(message, destination, peer.ip(), now);
+            let answered = state.query(message, destination, &client, now);
             if let Answered::Now(len) = answered {
                 connection.push(&state.reply[..len]);
             }
