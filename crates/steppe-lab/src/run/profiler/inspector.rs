@@ -6,7 +6,7 @@
 //! Source: Chrome DevTools Protocol.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tungstenite::protocol::WebSocketConfig;
-use tungstenite::{Bytes, Error, Message, WebSocket};
+use tungstenite::{Bytes, Message, WebSocket};
 
 use crate::limits::{PROFILE_BYTES_MAX, PROFILE_LOG_BYTES_MAX, PROFILE_PROCESSES_MAX};
 use crate::profile::{Profile, node};
@@ -29,9 +29,15 @@ pub(in crate::run) struct Inspectors {
 }
 
 struct Session {
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Bounded>,
     /// Of the last command.
     id: u64,
+}
+
+/// A stream whose reads and writes end at a moment, however the peer spreads its bytes.
+struct Bounded {
+    stream: TcpStream,
+    deadline: Instant,
 }
 
 /// What an answer begins with.
@@ -121,21 +127,14 @@ impl Session {
     fn open(url: &str, deadline: Instant) -> Result<Self, String> {
         let failed = |error: &dyn std::fmt::Display| format!("{url}: {error}");
         let address = address(url).ok_or_else(|| failed(&"not an address of this machine"))?;
-        let stream =
-            TcpStream::connect_timeout(&address, left(deadline)).map_err(|error| failed(&error))?;
-        // The handshake is waited for as a whole, answers step by step.
-        let waits = |time| {
-            stream.set_read_timeout(Some(time))?;
-            stream.set_write_timeout(Some(time))
-        };
-        waits(left(deadline)).map_err(|error| failed(&error))?;
+        let time = deadline.saturating_duration_since(Instant::now());
+        let stream = TcpStream::connect_timeout(&address, time).map_err(|error| failed(&error))?;
         let config = WebSocketConfig::default()
             .max_message_size(Some(PROFILE_BYTES_MAX))
             .max_frame_size(Some(PROFILE_BYTES_MAX));
-        let stream = stream.try_clone().map_err(|error| failed(&error))?;
+        let stream = Bounded { stream, deadline };
         let (socket, _) = tungstenite::client::client_with_config(url, stream, Some(config))
             .map_err(|error| failed(&error))?;
-        _ = socket.get_ref().set_read_timeout(Some(STEP));
         Ok(Self { socket, id: 0 })
     }
 
@@ -174,18 +173,11 @@ impl Session {
         self.id += 1;
         let command = json!({ "id": self.id, "method": method, "params": params });
         let command = Message::text(command.to_string());
+        self.socket.get_mut().deadline = deadline;
         self.socket.send(command).map_err(|error| failed(&error))?;
         loop {
-            let message = match self.socket.read() {
-                Ok(message) => message.into_data(),
-                Err(Error::Io(error)) if is_late(error.kind()) && Instant::now() < deadline => {
-                    continue;
-                }
-                Err(Error::Io(error)) if is_late(error.kind()) => {
-                    return Err(failed(&"no answer in time"));
-                }
-                Err(error) => return Err(failed(&error)),
-            };
+            let message = self.socket.read().map_err(|error| failed(&error))?;
+            let message = message.into_data();
             let Ok(head) = serde_json::from_slice::<Head>(&message) else {
                 continue;
             };
@@ -195,12 +187,46 @@ impl Session {
                     Some(_) => Err(failed(&String::from_utf8_lossy(&message))),
                 };
             }
-            // One that goes on talking is too late as well.
-            if Instant::now() >= deadline {
-                return Err(failed(&"no answer in time"));
-            }
         }
     }
+}
+
+impl Bounded {
+    /// Never zero, which would mean forever.
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.deadline.checked_duration_since(Instant::now());
+        left.filter(|left| !left.is_zero()).ok_or_else(late)
+    }
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(buffer).map_err(named)
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(buffer).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// A socket whose time is over says that it would have to wait.
+fn named(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::WouldBlock => late(),
+        _ => error,
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "no answer in time")
 }
 
 /// Addresses of inspectors that a target has printed.
@@ -217,25 +243,17 @@ fn address(url: &str) -> Option<SocketAddr> {
     address.ip().is_loopback().then_some(address)
 }
 
-fn is_late(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
-
-/// Never zero, which would mean forever.
-fn left(deadline: Instant) -> Duration {
-    deadline.saturating_duration_since(Instant::now()).max(STEP)
-}
-
 /// Mean bytes between two samples: half of V8's default, at some 200 bytes a sample that lives.
 const SAMPLING_INTERVAL: u32 = 16 << 10;
 const NO_INLINING: &str = "require('v8').setFlagsFromString('--no-turbo-inlining')";
 /// A full collection, as `node --expose-gc` has it.
 const COLLECT: &str = "require('v8').setFlagsFromString('--expose-gc'); \
                        require('vm').runInNewContext('gc')()";
-const STEP: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -250,5 +268,33 @@ mod tests {
             found,
             ["ws://127.0.0.1:39341/10b63ec0-c911", "ws://[::1]:9229/b"]
         );
+    }
+
+    /// Its peer sends a byte of a frame whenever it likes, and the frame is long.
+    #[test]
+    fn a_peer_that_trickles_is_given_up_at_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let url = format!("ws://{}/a", listener.local_addr().expect("bound"));
+        let peer = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("connected");
+            let mut socket = tungstenite::accept(stream).expect("a handshake");
+            let stream = socket.get_mut();
+            // A text of 65,535 bytes.
+            let mut sent = stream.write_all(&[0x81, 126, 0xff, 0xff]);
+            let mut bytes = 0;
+            while sent.is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+                sent = stream.write_all(b"a");
+                bytes += 1;
+            }
+            bytes
+        });
+        let mut session =
+            Session::open(&url, Instant::now() + Duration::from_mins(1)).expect("opens");
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let said = session.call("Runtime.evaluate", json!({}), deadline);
+        assert!(said.is_err_and(|why| why.ends_with("no answer in time")));
+        drop(session);
+        assert!(peer.join().expect("ends") < 65_535, "the frame ended");
     }
 }
