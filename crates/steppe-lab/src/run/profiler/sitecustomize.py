@@ -7,6 +7,7 @@ import gc
 import importlib.machinery
 import importlib.util
 import json
+import mmap
 import os
 import signal
 import sys
@@ -18,15 +19,6 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 FRAMES = 6
 # Stacks that are told, the largest.
 STACKS = 4096
-
-
-def mark():
-    """Says that this process answers."""
-    try:
-        with open(os.path.join(FOLDER, f"{os.getpid()}.traced"), "w"):
-            pass
-    except OSError:
-        pass
 
 
 def tell(_signal, _frame):
@@ -86,6 +78,7 @@ def run_next():
 
 tracemalloc.start(FRAMES)
 signal.signal(signal.SIGURG, tell)
-os.register_at_fork(after_in_child=mark)
-mark()
+# Says that this process answers, and so do those that it forks: the lab looks for this mapping.
+with open(__file__, "rb") as script:
+    MARK = mmap.mmap(script.fileno(), 0, access=mmap.ACCESS_READ)
 run_next()

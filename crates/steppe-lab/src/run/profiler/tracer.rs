@@ -1,16 +1,18 @@
 //! Has Python trace its memory, by a `sitecustomize.py` that the target finds in its `PYTHONPATH`.
 //!
 //! A process is asked by SIGURG, which whoever has no handler ignores, and writes its answer into a folder
-//! that only the lab's user can read.
+//! that only the lab's user can read. Which processes have the handler is seen in their mappings: the script
+//! maps itself, a forked child has the mapping as it has the handler, and `exec` and the end take both away.
 
 use std::fs::{self, DirBuilder};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::limits::{PROFILE_BYTES_MAX, PROFILE_PROCESSES_MAX};
 use crate::profile::{Profile, python};
@@ -32,10 +34,12 @@ impl Tracer {
             .mode(0o700)
             .create(&folder)
             .map_err(failed)?;
+        // As it is in the list of a process's mappings.
+        let folder = folder.canonicalize().map_err(failed)?;
         let tracer = Self {
             folder: folder.clone(),
         };
-        fs::write(folder.join("sitecustomize.py"), SCRIPT).map_err(failed)?;
+        fs::write(folder.join(SCRIPT_NAME), SCRIPT).map_err(failed)?;
         let mut path = folder.clone().into_os_string();
         let rest = program.env.get("PYTHONPATH").map(Into::into);
         if let Some(rest) = rest.or_else(|| std::env::var_os("PYTHONPATH")) {
@@ -53,8 +57,7 @@ impl Tracer {
         deadline: Instant,
         profile: &mut Profile,
     ) -> Result<(), String> {
-        let has_tracer = |pid: &&u32| self.folder.join(format!("{pid}.traced")).exists();
-        let traced = processes.iter().filter(has_tracer);
+        let traced = processes.iter().filter(|pid| self.traces(**pid));
         let traced: Vec<u32> = traced.take(PROFILE_PROCESSES_MAX).copied().collect();
         if traced.is_empty() {
             let why = "no process of the target is a Python that reads PYTHONPATH (with -I, -E or -S \
@@ -76,7 +79,7 @@ impl Tracer {
     fn take(&self, pid: u32, deadline: Instant, profile: &mut Profile) -> Result<(), String> {
         let answer = self.folder.join(format!("{pid}.json"));
         while !answer.exists() {
-            if !is_alive(pid) {
+            if !self.traces(pid) {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -88,17 +91,24 @@ impl Tracer {
         _ = fs::remove_file(&answer);
         python::traced(&json, profile).map_err(|error| format!("Python (pid {pid}): {error}"))
     }
+
+    /// Whether a process has the script's handler. One that has ended, as a zombie too, has it no more.
+    fn traces(&self, pid: u32) -> bool {
+        let Ok(mappings) = fs::File::open(format!("/proc/{pid}/maps")) else {
+            return false;
+        };
+        let script = self.folder.join(SCRIPT_NAME);
+        let mappings = BufReader::new(mappings).split(b'\n');
+        mappings
+            .map_while(Result::ok)
+            .any(|mapping| mapping.ends_with(script.as_os_str().as_bytes()))
+    }
 }
 
 impl Drop for Tracer {
     fn drop(&mut self) {
         _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-fn is_alive(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| test_kill_process(pid).is_ok())
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -114,5 +124,50 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(json)
 }
 
+/// The name that Python looks for.
+const SCRIPT_NAME: &str = "sitecustomize.py";
 const SCRIPT: &str = include_str!("sitecustomize.py");
 const POLL: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    const FORKS: &str = "import os, time\n\
+                         child = os.fork()\n\
+                         if child: print(child, flush=True)\n\
+                         time.sleep(600)";
+
+    #[test]
+    fn a_forked_process_is_traced_until_it_ends_and_leaves_no_file() {
+        let mut program = Program::default();
+        let tracer = Tracer::prepare(&mut program).expect("a folder");
+        let mut parent = Command::new("python3")
+            .args(["-c", FORKS])
+            .envs(&program.env)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3 is installed");
+        let mut said = String::new();
+        BufReader::new(parent.stdout.as_mut().expect("is piped"))
+            .read_line(&mut said)
+            .expect("the child's process id");
+        let child: u32 = said.trim().parse().expect("a number");
+        assert!(tracer.traces(parent.id()) && tracer.traces(child));
+        let files = fs::read_dir(&tracer.folder).expect("is there");
+        let names = files.map(|file| file.expect("a file").file_name());
+        let names: Vec<_> = names.filter(|name| name != "__pycache__").collect();
+        assert_eq!(names, [SCRIPT_NAME]);
+        let pid = Pid::from_raw(i32::try_from(child).expect("small")).expect("not 0");
+        kill_process(pid, Signal::KILL).expect("is there");
+        // Its parent does not wait for it: it stays as a zombie.
+        while tracer.traces(child) {
+            std::thread::sleep(POLL);
+        }
+        assert!(tracer.traces(parent.id()));
+        parent.kill().expect("is there");
+        parent.wait().expect("has ended");
+    }
+}
