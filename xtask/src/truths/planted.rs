@@ -25,7 +25,7 @@ pub struct Truth {
 impl Truth {
     /// Nothing is planted, and nothing fills.
     pub fn is_healthy(&self) -> bool {
-        self.words == HEALTHY && self.metric.is_none()
+        self.words.contains(&"STABLE") && self.metric.is_none()
     }
 
     /// The verdict is one of those that are right, and what was planted is what gave it.
@@ -46,6 +46,8 @@ const SICK: &[&str] = &["UNBOUNDED"];
 const SICK_IN_TIME: &[&str] = &["UNBOUNDED", "GROWING", "INCONCLUSIVE"];
 /// Behind a collector that collected twice in two minutes; green it is not.
 const SICK_UNFORCED: &[&str] = &["UNBOUNDED", "GROWING", "INCONCLUSIVE"];
+/// Of what the lab has all it needs to know.
+const HEALTHY_KNOWN: &[&str] = &["STABLE"];
 const HEALTHY: &[&str] = &["STABLE", "INCONCLUSIVE"];
 
 const MINUTE: (u32, u32) = (1, 60);
@@ -151,7 +153,7 @@ pub const TRUTHS: [Truth; 22] = [
     },
     Truth {
         metric: None,
-        words: HEALTHY,
+        words: HEALTHY_KNOWN,
         ..sick(
             "none",
             "nothing: the healthy twin of those above",
@@ -209,7 +211,7 @@ pub const TRUTHS: [Truth; 22] = [
         "steady",
         "nothing: the healthy twin of those above",
         &["{examples}/lab-steady", "{address}"],
-        HEALTHY,
+        HEALTHY_KNOWN,
     ),
     Truth {
         target: NODE_COLLECTED,
@@ -226,7 +228,7 @@ pub const TRUTHS: [Truth; 22] = [
             "collect = { signal = \"USR2\" }\n",
             "env = { LEAK = \"0\" }\n"
         ),
-        ..memory("node", "Node.js: its healthy twin", NODE, HEALTHY)
+        ..memory("node", "Node.js: its healthy twin", NODE, HEALTHY_KNOWN)
     },
     Truth {
         target: "env = { LEAK = \"0\" }\n",
@@ -247,7 +249,7 @@ pub const TRUTHS: [Truth; 22] = [
             "collect = { url = \"http://{address}/debug/pprof/heap?gc=1\" }\n",
             "env = { LEAK = \"0\" }\n"
         ),
-        ..memory("go", "Go: its healthy twin", GO, HEALTHY)
+        ..memory("go", "Go: its healthy twin", GO, HEALTHY_KNOWN)
     },
     Truth {
         target: "env = { GOGC = \"400\" }\n",
@@ -279,6 +281,6 @@ pub const TRUTHS: [Truth; 22] = [
     },
     Truth {
         target: "env = { LEAK = \"0\" }\n",
-        ..memory("python", "Python: its healthy twin", PYTHON, HEALTHY)
+        ..memory("python", "Python: its healthy twin", PYTHON, HEALTHY_KNOWN)
     },
 ];

@@ -221,6 +221,12 @@ impl Finding {
         self.is_drift() || self.metric == "lost_bytes"
     }
 
+    /// Whether it is about growth that is not known to stay within its budget.
+    pub fn is_open_growth(&self) -> bool {
+        let is_kept = [Outcome::Stable, Outcome::Go].contains(&self.outcome);
+        self.is_growth() && !is_kept
+    }
+
     /// Whether it is about how a series changes.
     pub fn is_drift(&self) -> bool {
         let ends = ["_growth", "_loss"];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::limits::PLACES_TOLD;
 use crate::observe::{PlaceUnit, Places, grown};
-use crate::record::{Finding, Outcome, VariantVerdict};
+use crate::record::VariantVerdict;
 
 /// Places of one run, early and late.
 #[derive(Debug, Default)]
@@ -39,11 +39,8 @@ impl GrowthPlaces {
         else {
             return;
         };
-        let is_open = |finding: &&mut Finding| {
-            let is_kept = [Outcome::Stable, Outcome::Go].contains(&finding.outcome);
-            finding.is_growth() && !is_kept
-        };
-        for finding in verdict.findings.iter_mut().filter(is_open) {
+        let open = verdict.findings.iter_mut();
+        for finding in open.filter(|finding| finding.is_open_growth()) {
             let Some(unit) = unit_of(&finding.metric) else {
                 continue;
             };

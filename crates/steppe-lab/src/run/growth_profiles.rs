@@ -6,7 +6,7 @@ use super::environment::Target;
 use super::profiler::Profiler;
 use crate::limits::PLACES_TOLD;
 use crate::profile::Profile;
-use crate::record::{Finding, Outcome, Problem, ProblemKind, VariantVerdict};
+use crate::record::{Finding, Problem, ProblemKind, VariantVerdict};
 use crate::scenario::{ProfileSource, Program};
 use crate::target::MetricClient;
 
@@ -94,11 +94,7 @@ impl GrowthProfiles {
         else {
             return;
         };
-        let is_open = |finding: &Finding| {
-            let is_kept = [Outcome::Stable, Outcome::Go].contains(&finding.outcome);
-            finding.is_growth() && !is_kept
-        };
-        if verdict.findings.iter().any(is_open) {
+        if verdict.findings.iter().any(Finding::is_open_growth) {
             verdict.growing = early.grown(late, PLACES_TOLD);
             shorten(&mut verdict.growing);
         }
