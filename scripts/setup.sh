@@ -44,13 +44,14 @@ packages() {
       echo nodejs:node nghttp2-client:h2load
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
-      # The lab finds a planted leak; the allocator runs where the kernel is not in charge.
-      echo valgrind:valgrind
+      # The lab finds a planted leak, and asks a runtime who holds what; the allocator runs where the
+      # kernel is not in charge.
+      echo valgrind:valgrind python3:/usr/bin/python3
       [ "$goal" = test-all ] || return 0
       # Large programs and servers that run on the allocator, and another allocator beside it. Tests
       # for other targets are skipped unless their compilers and qemu are there.
       echo redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3 npm:npm
-      echo python3:/usr/bin/python3 libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
+      echo libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
       # Scanners of TLS: one of Debian's; the other is on PyPI.
       echo testssl.sh:testssl python3-venv:/usr/lib/python3.11/ensurepip
