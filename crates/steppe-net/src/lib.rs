@@ -20,6 +20,7 @@ mod stream;
 pub mod sys;
 pub mod tls;
 mod transport;
+mod watch;
 mod worker;
 
 pub use activation::Inherited;
@@ -42,4 +43,5 @@ pub use service::{
 pub use sockets::{BoundSockets, SocketBinder};
 pub use stream::{PeerAddress, Stream};
 pub use transport::{Driver, Transport};
+pub use watch::Watch;
 pub use worker::{Heartbeat, Worker, WorkerPlan, WorkerThread, spawn_worker};

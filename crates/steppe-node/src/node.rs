@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use steppe_net::{Drained, Inherited};
+use steppe_net::{Drained, Inherited, Watch};
 use steppe_telemetry::recent::Recent;
 use steppe_telemetry::{Registry, log};
 use tokio::runtime::{Builder, LocalOptions};
@@ -28,7 +28,7 @@ use crate::config::{Config, LogFormat, LogLevel};
 use crate::demo::{Certificate, Demo};
 use crate::memory::{MemoryCollector, Overhead, StackMark};
 use crate::notify::ServiceManager;
-use crate::reload::{Ask, ReloadCollector, Reloader, Status, Watch};
+use crate::reload::{Ask, ReloadCollector, Reloader, Status};
 use crate::services::Services;
 
 use prepare::{Prepared, prepare};

@@ -7,7 +7,6 @@
 //! sockets, the log). A file that changes those is refused by the key's name.
 
 mod collector;
-mod watch;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +20,6 @@ use crate::config::{self, Config};
 use crate::services;
 
 pub use collector::ReloadCollector;
-pub use watch::Watch;
 
 /// What a node knows of its configuration. Clones share it.
 #[derive(Debug, Clone)]

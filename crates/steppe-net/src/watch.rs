@@ -1,0 +1,160 @@
+//! Sees that files were changed, by looking at them.
+//!
+//! Looking costs a system call a file every half second and works on every file system,
+//! through links that are swapped (Kubernetes) and files that are replaced
+//! (editors), where notifications are lost.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often it looks.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Files under watch.
+#[derive(Debug, Clone)]
+pub struct Watch(Vec<Watched>);
+
+#[derive(Debug, Clone)]
+struct Watched {
+    path: PathBuf,
+    seen: Option<Stamp>,
+    /// Seen once: it may still be written.
+    settling: Option<Stamp>,
+}
+
+/// What tells two states of a file apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    changed_at: (i64, i64),
+}
+
+/// What a look at a file found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It is as it was, or gone: on its way to be replaced.
+    Same,
+    /// It is another one, which may still be written.
+    Settling,
+    /// It is another one, and has come to rest.
+    Changed,
+}
+
+impl Watch {
+    /// Watches `paths`, as they are now.
+    #[must_use]
+    pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let watched = paths.into_iter().map(|path| Watched {
+            seen: stamp(&path),
+            settling: None,
+            path,
+        });
+        Self(watched.collect())
+    }
+
+    /// Waits until a file is another one, and all have come to rest.
+    ///
+    /// # Cancel safety
+    /// Safe: what was seen is kept.
+    pub async fn changed(&mut self) {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            if self.look() {
+                return;
+            }
+        }
+    }
+
+    /// Takes the files as they are now for known.
+    pub fn forget(&mut self) {
+        for watched in &mut self.0 {
+            watched.seen = stamp(&watched.path);
+            watched.settling = None;
+        }
+    }
+
+    /// Whether all files are as they were.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.0
+            .iter()
+            .all(|watched| watched.seen == stamp(&watched.path))
+    }
+
+    fn look(&mut self) -> bool {
+        let looks: Vec<Look> = self.0.iter_mut().map(Watched::look).collect();
+        if looks.contains(&Look::Settling) || !looks.contains(&Look::Changed) {
+            return false;
+        }
+        for watched in &mut self.0 {
+            if let Some(stamp) = watched.settling.take() {
+                watched.seen = Some(stamp);
+            }
+        }
+        true
+    }
+}
+
+impl Watched {
+    fn look(&mut self) -> Look {
+        let stamp = stamp(&self.path);
+        if stamp.is_none() || stamp == self.seen {
+            self.settling = None;
+            return Look::Same;
+        }
+        if stamp == self.settling {
+            return Look::Changed;
+        }
+        self.settling = stamp;
+        Look::Settling
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some(Stamp {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        bytes: metadata.size(),
+        changed_at: (metadata.mtime(), metadata.mtime_nsec()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_once_when_it_has_come_to_rest() {
+        let path = std::env::temp_dir().join(format!("steppe-watch-{}", std::process::id()));
+        let other = path.with_extension("other");
+        std::fs::write(&path, "a").expect("writes");
+        std::fs::write(&other, "a").expect("writes");
+        let mut watch = Watch::new([path.clone(), other.clone()]);
+        assert!(!watch.look());
+        std::fs::write(&path, "ab").expect("writes");
+        assert!(!watch.look(), "it may still be written");
+        std::fs::write(&path, "abc").expect("writes");
+        assert!(!watch.look(), "it was");
+        assert!(!watch.is_current());
+        assert!(watch.look());
+        assert!(!watch.look(), "told once");
+        assert!(watch.is_current());
+        std::fs::write(&path, "abcd").expect("writes");
+        assert!(!watch.look());
+        std::fs::write(&other, "ab").expect("writes");
+        assert!(!watch.look(), "the other one may still be written");
+        assert!(watch.look());
+        assert!(!watch.look(), "both are told at once");
+        std::fs::remove_file(&path).expect("removes");
+        assert!(!watch.look() && !watch.look(), "gone is not changed");
+        std::fs::write(&path, "abcd").expect("writes");
+        assert!(!watch.look());
+        assert!(watch.look(), "another file of the same length");
+        std::fs::remove_file(&path).expect("removes");
+        std::fs::remove_file(&other).expect("removes");
+    }
+}
