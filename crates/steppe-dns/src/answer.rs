@@ -1,6 +1,9 @@
 //! What clients get, and how it is written.
 
-use crate::wire::{Body, ClientQuery, ExtendedError, Flags, Full, Rcode, Reply, Transport};
+use crate::limits::LOCAL_TTL_SECONDS;
+use crate::wire::{
+    Alias, Body, ClientQuery, ExtendedError, Flags, Full, Message, Name, Rcode, Reply, Transport,
+};
 
 /// Why an answer is what it is. RFC 8914.
 pub(crate) type Reason = Option<(ExtendedError, &'static str)>;
@@ -16,10 +19,20 @@ pub(crate) enum Answer {
     Truncated,
 }
 
+/// Which name an answer is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerName {
+    /// That of the client's question.
+    Asked,
+    /// One that it is an alias of, by a rule.
+    Alias,
+}
+
 /// An answer with the bytes that it has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerBytes<'a> {
     pub(crate) answer: Answer,
+    pub(crate) name: AnswerName,
     pub(crate) bytes: &'a [u8],
 }
 
@@ -46,6 +59,10 @@ impl AnswerBytes<'_> {
     ) -> Result<usize, Full> {
         let mut reply = Reply::new(query, transport);
         match self.answer {
+            Answer::Body(_, reason) if self.name == AnswerName::Alias => {
+                reply.extended_error = reason;
+                write_alias(reply, self.bytes, out)
+            }
             Answer::Body(body, reason) => {
                 reply.extended_error = reason;
                 out[..self.bytes.len()].copy_from_slice(self.bytes);
@@ -63,6 +80,30 @@ impl AnswerBytes<'_> {
             }
         }
     }
+}
+
+/// Writes the response of a body to a question whose name is an alias of the body's.
+///
+/// # Errors
+/// [`Full`].
+pub(crate) fn write_alias(
+    mut reply: Reply<'_>,
+    body: &[u8],
+    out: &mut [u8],
+) -> Result<usize, Full> {
+    let target = Message::parse(body).ok();
+    let target = target.and_then(|body| Name::from_wire(body.question().qname).ok());
+    // Its letters are of the case that its server was asked in.
+    let target = target.ok_or(Full)?.to_lower();
+    let mut aliased = reply;
+    aliased.alias = Some(Alias {
+        target: &target,
+        ttl: LOCAL_TTL_SECONDS,
+    });
+    aliased.finish_alias(body, out).or_else(|Full| {
+        reply.extended_error = Some((ExtendedError::INVALID_DATA, "response too large"));
+        reply.rcode(Rcode::SERVFAIL, out)
+    })
 }
 
 /// The response code of a response that was written.

@@ -4,10 +4,14 @@
 //! reports a mistake, and nothing validates them again.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::client::ClientId;
+use crate::hosts::{RecordData, RecordSet};
+use crate::rules::{ListSet, PlainScope};
 use crate::wire::{Name, Rtype};
 
 /// The `[dns]` section: everything a forwarder serves.
@@ -21,6 +25,10 @@ pub struct Forwarder {
     pub cache: Cache,
     /// Groups of servers, referred to by rules.
     pub upstreams: Vec<Upstream>,
+    /// Lists of domains, referred to by rules; at most [`crate::limits::LISTS_MAX`].
+    pub lists: Vec<List>,
+    /// Names that are answered here, whatever rules say.
+    pub hosts: Hosts,
     /// Which queries are answered how, in the order of the file: the first that matches decides.
     pub rules: Vec<Rule>,
     /// What clients and servers may make grow.
@@ -156,15 +164,39 @@ pub enum Addresses {
     Any,
 }
 
+/// One `[dns.list.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    /// Its name.
+    pub name: String,
+    /// Where its lines are.
+    pub files: Vec<PathBuf>,
+    /// What a line with nothing but a name is for.
+    pub plain: PlainScope,
+}
+
+/// The `[dns.hosts]` section.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hosts {
+    /// Files of addresses and names, as hosts(5) has them.
+    pub files: Vec<PathBuf>,
+    /// Names with their records; a name may stand more than once.
+    pub records: Vec<(Name, RecordData)>,
+}
+
 /// One `[[dns.rule]]`: what it matches, all of which has to hold, and what it does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// Clients; none for all.
+    /// Clients by network.
     pub clients: Vec<IpNet>,
-    /// Names and those below them; with `names`, none for all.
+    /// Clients by what they call themselves; with `clients`, none for all.
+    pub client_ids: Vec<ClientId>,
+    /// Names and those below them.
     pub suffixes: Vec<Name>,
     /// Names.
     pub names: Vec<Name>,
+    /// Names on any of these lists; with the two above, none for all.
+    pub lists: ListSet,
     /// Types; none for all.
     pub types: Vec<Rtype>,
     /// What becomes of the query.
@@ -172,12 +204,33 @@ pub struct Rule {
 }
 
 /// What a rule does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// It is asked of an upstream: its index.
     Forward(usize),
     /// It is answered here.
     Block(Block),
+    /// It is answered with an alias, and with what this name has: the first rule that matches it, and is
+    /// no such rule itself, decides.
+    Rewrite(Box<Name>),
+    /// It is answered with those of these records that have its type.
+    Records(RecordSet),
+}
+
+impl Rule {
+    /// A rule that every query matches.
+    #[must_use]
+    pub fn new(action: Action) -> Self {
+        Self {
+            clients: Vec::new(),
+            client_ids: Vec::new(),
+            suffixes: Vec::new(),
+            names: Vec::new(),
+            lists: ListSet::default(),
+            types: Vec::new(),
+            action,
+        }
+    }
 }
 
 /// How a blocked query is answered.

@@ -14,6 +14,9 @@ pub mod cache;
 pub mod client;
 pub mod config;
 pub mod cookie;
+pub mod explain;
+mod files;
+pub mod hosts;
 pub mod in_flight;
 pub mod limits;
 mod metrics;
@@ -28,5 +31,6 @@ mod wakes;
 pub mod wire;
 mod worker;
 
+pub use files::{FilesError, check_files};
 pub use metrics::{DnsCollector, DnsMetrics};
 pub use service::{DnsContext, DnsService};

@@ -166,11 +166,37 @@ pub const LIST_LINE_BYTES_MAX: usize = 4096;
 /// Bytes of what a client calls itself: a label of a name.
 pub const CLIENT_ID_BYTES_MAX: usize = LABEL_BYTES_MAX;
 
+/// Broken lines of a list's file that are named in the log, each by its number; then how many there are.
+pub const LIST_LINES_SHOWN_MAX: u64 = 3;
+
+/// Lines of lists that are shown for one name.
+pub const EXPLAINED_LINES_MAX: usize = 64;
+
+/// How soon files that could not be read are tried again: a disk that was full, a budget in use.
+pub const FILES_RETRY_EVERY: Duration = Duration::from_secs(30);
+
 /// Lists, which have a bit each in an index.
 pub const LISTS_MAX: u8 = 64;
 
 /// Rules of an index, eight times what large users have. Sixteen bytes each while it is made.
 pub const RULES_MAX: usize = 8 << 20;
+
+/// Names that are answered here, those of addresses included: large hosts files have some hundred thousand
+/// names; more are a list.
+pub const HOSTS_NAMES_MAX: usize = 500_000;
+
+/// Bytes of the data of a record that is made here.
+pub const RECORD_DATA_BYTES_MAX: usize = 1024;
+
+/// Records of a name that are made here. They go out in one response.
+pub const RECORDS_PER_NAME_MAX: usize = 64;
+
+/// Bytes of these records.
+pub const RECORDS_BYTES_MAX: usize = 16 << 10;
+
+/// Rules of the configuration: a bit each in sets that lie on the stack. Names that share an action share a
+/// rule, or a list.
+pub const RULES_PER_PROGRAM_MAX: usize = 1024;
 
 /// Bytes of a client's query that waits for its answer: a name, and the options that clients send: a
 /// cookie, a subnet, padding up to a block. A longer one gets FORMERR.

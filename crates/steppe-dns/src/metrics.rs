@@ -2,6 +2,8 @@
 //!
 //! Invariant: no data of a peer becomes a label.
 
+mod lists;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,10 +13,13 @@ use steppe_telemetry::{Collector, Counter, DescriptorEncoder, PerWorker, Writer}
 use crate::config::Transport;
 use crate::wire::Rcode;
 
+pub(crate) use lists::{ListHits, ListMetrics};
+
 /// The metrics of all workers.
 #[derive(Debug)]
 pub struct DnsMetrics {
     workers: PerWorker<Cells>,
+    pub(crate) lists: ListMetrics,
 }
 
 /// Writes the forwarder's series into a scrape.
@@ -34,6 +39,9 @@ pub(crate) struct Cells {
     pub(crate) cache_stale: Counter,
     pub(crate) cache_failures: Counter,
     pub(crate) blocked: Counter,
+    /// Answered with records of hosts.
+    pub(crate) hosts: Counter,
+    pub(crate) list_hits: ListHits,
     pub(crate) refreshes: Counter,
     /// Questions that were in flight already.
     pub(crate) coalesced: Counter,
@@ -85,7 +93,7 @@ const UPSTREAM_TROUBLE: Family = Family::new(
 );
 const EVENTS: Family = Family::new(
     "steppe_dns_events",
-    "What became of queries otherwise: dropped, blocked, coalesced, refresh, unsent",
+    "What became of queries otherwise: dropped, blocked, hosts, coalesced, refresh, unsent",
 );
 
 impl ByTransport {
@@ -111,6 +119,7 @@ impl DnsMetrics {
     pub fn new(workers: usize) -> Arc<Self> {
         Arc::new(Self {
             workers: PerWorker::new(workers, Cells::default),
+            lists: ListMetrics::default(),
         })
     }
 
@@ -168,11 +177,14 @@ impl DnsMetrics {
         let events = [
             ([("event", "dropped")], sum(|cells| &cells.dropped)),
             ([("event", "blocked")], sum(|cells| &cells.blocked)),
+            ([("event", "hosts")], sum(|cells| &cells.hosts)),
             ([("event", "coalesced")], sum(|cells| &cells.coalesced)),
             ([("event", "refresh")], sum(|cells| &cells.refreshes)),
             ([("event", "unsent")], sum(|cells| &cells.unsent)),
         ];
-        EVENTS.counters(encoder, events)
+        EVENTS.counters(encoder, events)?;
+        let hits = |place| self.workers.sum(|cells| cells.list_hits.at(place).value());
+        self.lists.encode(hits, encoder)
     }
 }
 

@@ -1,14 +1,17 @@
-//! Domain lists: a million names in a few bytes each, and where each of them stands.
+//! Domain lists, a million names in a few bytes each, and rules of the configuration.
 //!
-//! `syntax` reads lines, `builder` collects what they say, `index` answers, `sources` is the file that
-//! names list and line. ADR 0021 has the layout.
+//! `syntax` reads lines of lists, `builder` collects what they say, `index` answers. ADR 0021 has the
+//! layout. `program` is the rules of the configuration, compiled: which of them decides, by its `names`
+//! among other things.
 
 mod builder;
 mod index;
-mod sources;
+mod names;
+mod program;
 mod syntax;
+
+pub(crate) use program::{Asked, Decision, Program, Rewriting, Why};
 
 pub use builder::{BuildError, Builder};
 pub use index::{Index, ListSet, Matches, hash_name};
-pub use sources::{Found, Origin, SourcesError, explain};
 pub use syntax::{Line, LineRule, PlainScope, Reader, Scope, Verdict};

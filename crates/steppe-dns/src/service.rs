@@ -3,21 +3,26 @@
 //! Invariant: there is one snapshot in force, and one cache and one table of questions in flight for all
 //! workers, which a reload does not change.
 
+mod reread;
+
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use steppe_mem::{Budget, Lease, OverBudget, Reservation};
 use steppe_net::{
-    BoundSockets, Changes, Drained, ListenAddress, LocalFuture, PrepareError, Prepared, Service,
-    SocketBinder, SocketKey, Worker,
+    BoundSockets, Changes, Drain, Drained, ListenAddress, LocalFuture, PrepareError, Prepared,
+    Service, SocketBinder, SocketKey, Worker,
 };
+use tokio::task::JoinSet;
 
 use crate::cache::Cache;
 use crate::config::{Forwarder, Transport};
+use crate::files::{FilesError, HostsInForce, ListsInForce};
 use crate::metrics::DnsMetrics;
+use crate::rules::Program;
 use crate::shared::Shared;
-use crate::snapshot::{ChargedCache, Snapshot};
+use crate::snapshot::{ChargedCache, Files, Snapshot};
 use crate::worker::{self, Intake, WorkerState};
 
 /// What the forwarder takes from its node.
@@ -35,14 +40,20 @@ pub struct DnsService {
     changes: Arc<Changes<Snapshot>>,
     shared: Arc<Shared>,
     in_force: Arc<Mutex<Option<InForce>>>,
+    /// Held by whoever tells workers of a snapshot: they hear of each in the order that they came into force.
+    turn: Arc<tokio::sync::Mutex<()>>,
     workers: usize,
     lease: Lease,
+    /// Of the workers, once they serve.
+    drain: Arc<OnceLock<Drain>>,
 }
 
 struct InForce {
     snapshot: Arc<Snapshot>,
     /// Tables of the workers.
     tables: Arc<Reservation>,
+    /// Has files read again when they change, until it is dropped.
+    rereads: JoinSet<()>,
 }
 
 /// A configuration whose sockets are bound.
@@ -51,6 +62,14 @@ struct PreparedForwarder {
     config: Forwarder,
     cache: Arc<ChargedCache>,
     tables: Arc<Reservation>,
+    files: PreparedFiles,
+}
+
+/// Files that a configuration names: `None` for those that are in force and stay.
+#[derive(Default)]
+struct PreparedFiles {
+    lists: Option<ListsInForce>,
+    hosts: Option<HostsInForce>,
 }
 
 /// Bytes of a cache that no listener asks.
@@ -67,8 +86,10 @@ impl DnsService {
             changes: Arc::new(Changes::new(context.workers)),
             shared: Arc::new(Shared::new(context.workers)?),
             in_force: Arc::default(),
+            turn: Arc::default(),
             workers: context.workers,
             lease: context.budget.root().child("dns", None).lease(),
+            drain: Arc::default(),
         })
     }
 
@@ -111,16 +132,48 @@ impl DnsService {
         Ok(Arc::new(self.lease.try_reserve(bytes)?))
     }
 
+    /// Reads the files of a configuration that are not in force as they are.
+    fn files(&self, config: &Forwarder) -> Result<PreparedFiles, (&'static str, FilesError)> {
+        let key = self.shared.names_key();
+        let in_force = self.in_force();
+        let files = in_force.as_ref().map(|in_force| in_force.snapshot.files());
+        let mut prepared = PreparedFiles::default();
+        if !files.is_some_and(|files| files.lists.is_of(&config.lists)) {
+            let lists = ListsInForce::load(&config.lists, key, &self.lease);
+            prepared.lists = Some(lists.map_err(|error| ("dns.list", error))?);
+        }
+        if !files.is_some_and(|files| files.hosts.is_of(&config.hosts)) {
+            let hosts = HostsInForce::load(&config.hosts, key, &self.lease);
+            prepared.hosts = Some(hosts.map_err(|error| ("dns.hosts", error))?);
+        }
+        Ok(prepared)
+    }
+
     /// Makes the snapshot of `config` the one in force.
-    fn replace(&self, prepared: PreparedForwarder) -> Arc<Snapshot> {
+    fn replace(&self, prepared: PreparedForwarder) -> Option<Arc<Snapshot>> {
         let mut in_force = self.in_force();
         let last = in_force.as_ref().map(|in_force| &*in_force.snapshot);
-        let snapshot = Arc::new(Snapshot::new(prepared.config, prepared.cache, last));
+        let known = last.map(Snapshot::files);
+        let PreparedFiles { lists, hosts } = prepared.files;
+        let files = Files {
+            lists: lists
+                .map(Arc::new)
+                .or_else(|| Some(Arc::clone(&known?.lists)))?,
+            hosts: hosts
+                .map(Arc::new)
+                .or_else(|| Some(Arc::clone(&known?.hosts)))?,
+        };
+        let places = self.metrics.lists.replace(&files.lists);
+        let program = Program::new(&prepared.config.rules, self.shared.names_key());
+        let snapshot = (prepared.config, prepared.cache, (files.clone(), program));
+        let snapshot = Snapshot::new(snapshot.0, snapshot.1, snapshot.2, last);
+        let snapshot = Arc::new(snapshot.with_files(files, places));
         *in_force = Some(InForce {
             snapshot: Arc::clone(&snapshot),
             tables: prepared.tables,
+            rereads: JoinSet::new(),
         });
-        snapshot
+        Some(snapshot)
     }
 }
 
@@ -154,6 +207,12 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
         Ok(Box::new(PreparedForwarder {
             cache: self.cache(config).map_err(refused("dns.cache.bytes"))?,
             tables: self.tables(config).map_err(refused("node.memory_budget"))?,
+            files: self
+                .files(config)
+                .map_err(|(key, error)| PrepareError::Other {
+                    key,
+                    cause: Box::new(error),
+                })?,
             service: DnsService::clone(&self),
             config: config.clone(),
         }))
@@ -163,6 +222,7 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
         let changes = self.changes.take_receiver(worker.index);
         let wakes = self.shared.wakes.take_receiver(worker.index);
         Box::pin(async move {
+            let _ = self.drain.set(worker.drain.clone());
             let intake = Intake {
                 changes,
                 wakes: Some(wakes),
@@ -179,8 +239,12 @@ impl Prepared for PreparedForwarder {
     fn change(self: Box<Self>, sockets: Vec<BoundSockets>) -> LocalFuture<()> {
         Box::pin(async move {
             let service = self.service.clone();
-            let snapshot = service.replace(*self);
+            let _turn = service.turn.lock().await;
+            let Some(snapshot) = service.replace(*self) else {
+                return;
+            };
             service.changes.send(&snapshot, sockets).await;
+            service.keep_files_current();
         })
     }
 }

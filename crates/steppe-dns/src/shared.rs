@@ -17,8 +17,8 @@ pub(crate) struct Shared {
     /// Made with the first configuration that forwards anything: a node without a forwarder pays nothing.
     coalescer: OnceLock<Coalescer>,
     pub(crate) wakes: Wakes,
-    /// Of the cache, and of the questions in flight.
-    hash_keys: [SipKey; 2],
+    /// Of the cache, of the questions in flight, and of names of rules, lists and hosts.
+    hash_keys: [SipKey; 3],
     workers: usize,
 }
 
@@ -30,7 +30,7 @@ impl Shared {
         Ok(Self {
             coalescer: OnceLock::new(),
             wakes: Wakes::new(workers),
-            hash_keys: [0; 2].map(|_: u8| SipKey([rng.next_u64(), rng.next_u64()])),
+            hash_keys: [0; 3].map(|_: u8| SipKey([rng.next_u64(), rng.next_u64()])),
             workers,
         })
     }
@@ -38,6 +38,11 @@ impl Shared {
     /// What the cache's hashes are made with.
     pub(crate) fn cache_key(&self) -> SipKey {
         self.hash_keys[0]
+    }
+
+    /// What hashes of names of the configuration are made with.
+    pub(crate) fn names_key(&self) -> SipKey {
+        self.hash_keys[2]
     }
 
     /// The questions in flight.

@@ -1,7 +1,8 @@
 //! A configuration as all workers have it, with the cache that it says.
 //!
 //! Invariant: it is never changed; a reload makes the next one, which has the same cache unless its size
-//! is another, and the same views of upstreams that stay as they are.
+//! is another, and the same views of upstreams that stay as they are. Files that change make one too, with
+//! all else as it was.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +11,31 @@ use steppe_mem::Reservation;
 
 use crate::cache::{Cache, ServePolicy};
 use crate::client::Client;
-use crate::config::{Forwarder, Rule, Stale, Upstream};
-use crate::wire::{Name, Rtype, TtlPolicy};
+use crate::config::{Forwarder, Stale, Upstream};
+use crate::files::{HostsInForce, ListsInForce};
+use crate::hosts::Records;
+use crate::rules::{Asked, Decision, ListSet, Program};
+use crate::wire::{Name, TtlPolicy};
 
 /// A configuration in force.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
-    pub(crate) config: Forwarder,
+    pub(crate) config: Arc<Forwarder>,
     pub(crate) cache: Arc<ChargedCache>,
     /// By upstream.
     pub(crate) plans: Vec<Plan>,
     views: Views,
+    program: Arc<Program>,
+    files: Files,
+    /// Where hits are counted, by list.
+    list_places: Arc<[u8]>,
+}
+
+/// What was read of files that a configuration names.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    pub(crate) lists: Arc<ListsInForce>,
+    pub(crate) hosts: Arc<HostsInForce>,
 }
 
 /// A cache whose bytes are those of the node's budget.
@@ -60,7 +75,12 @@ impl ChargedCache {
 
 impl Snapshot {
     /// The snapshot that follows `last`.
-    pub(crate) fn new(config: Forwarder, cache: Arc<ChargedCache>, last: Option<&Self>) -> Self {
+    pub(crate) fn new(
+        config: Forwarder,
+        cache: Arc<ChargedCache>,
+        (files, program): (Files, Program),
+        last: Option<&Self>,
+    ) -> Self {
         let mut views = last.map(|last| last.views.clone()).unwrap_or_default();
         let numbers = views.renew(&config.upstreams);
         let plans = config.upstreams.iter().zip(numbers);
@@ -68,11 +88,28 @@ impl Snapshot {
             .map(|(upstream, view)| Plan::new(&config, upstream, view))
             .collect();
         Self {
-            config,
+            config: Arc::new(config),
             cache,
             plans,
             views,
+            program: Arc::new(program),
+            files,
+            list_places: Arc::default(),
         }
+    }
+
+    /// The same with other files, whose lists count their hits at these places.
+    pub(crate) fn with_files(&self, files: Files, list_places: Vec<u8>) -> Self {
+        Self {
+            files,
+            list_places: list_places.into(),
+            ..self.clone()
+        }
+    }
+
+    /// What was read of files.
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
     }
 
     /// Whether a client is answered.
@@ -81,33 +118,21 @@ impl Snapshot {
         networks.any(|network| network.contains(&client.address))
     }
 
-    /// The first rule that a query matches.
-    pub(crate) fn rule(&self, client: &Client, qname: &Name, qtype: Rtype) -> Option<&Rule> {
-        let mut rules = self.config.rules.iter();
-        rules.find(|rule| rule.matches(client, qname, qtype))
-    }
-}
-
-impl Rule {
-    fn matches(&self, client: &Client, qname: &Name, qtype: Rtype) -> bool {
-        let is_client = self.clients.is_empty()
-            || self
-                .clients
-                .iter()
-                .any(|network| network.contains(&client.address));
-        let is_type = self.types.is_empty() || self.types.contains(&qtype);
-        let is_name = !self.is_by_name()
-            || self.names.contains(qname)
-            || self
-                .suffixes
-                .iter()
-                .any(|suffix| qname.is_at_or_below(suffix));
-        is_client && is_type && is_name
+    /// The first rule that a question matches.
+    pub(crate) fn rule(&self, asked: Asked<'_>) -> Option<Decision<'_>> {
+        let lists = || self.files.lists.index.matches(asked.qname);
+        self.program.find(&self.config.rules, asked, lists)
     }
 
-    /// Whether it names names: it goes before what is known of names of special use.
-    pub(crate) fn is_by_name(&self) -> bool {
-        !(self.names.is_empty() && self.suffixes.is_empty())
+    /// Where hits of these lists are counted.
+    pub(crate) fn list_places(&self, lists: ListSet) -> impl Iterator<Item = u8> {
+        let place = |list: u8| self.list_places.get(usize::from(list)).copied();
+        lists.iter().filter_map(place)
+    }
+
+    /// The records of a name that is answered here.
+    pub(crate) fn host(&self, qname: &Name) -> Option<Records<'_>> {
+        self.files.hosts.table.find(qname)
     }
 }
 

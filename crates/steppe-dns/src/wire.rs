@@ -27,7 +27,7 @@ pub use message::{Message, Question};
 pub use name::{CaseBits, Name, NameError, Steps, read_name, skip_name};
 pub use query::{ClientQuery, Rejection, write_rejection};
 pub use record::{Record, Section};
-pub use reply::{LocalRecord, Padding, Reply, Transport};
+pub use reply::{Alias, LocalRecord, Padding, Reply, Transport};
 pub use response::{Asked, Denial, Outcome, Response};
 pub use upstream_query::UpstreamQuery;
 pub use write::{Full, Writer};

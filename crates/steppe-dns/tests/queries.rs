@@ -162,7 +162,7 @@ fn records_made_here_answer_in_the_clients_spelling() {
         rdata: &[192, 168, 7, 9],
     }];
     let mut out = [0; 1232];
-    let len = reply.records(&records, &mut out).unwrap();
+    let len = reply.records(records, &mut out).unwrap();
     let seen = read(&out[..len]);
     assert_eq!(seen.metadata.id, 0x1234);
     assert!(seen.metadata.recursion_available && seen.metadata.checking_disabled);

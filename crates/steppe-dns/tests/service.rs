@@ -6,6 +6,7 @@ mod client;
 #[expect(dead_code, reason = "other tests use the rest")]
 mod messages;
 #[path = "support/node.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
 mod node;
 #[path = "support/server.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]

@@ -7,6 +7,7 @@
 mod cert;
 mod code;
 mod console;
+mod dns;
 mod health;
 mod manual;
 
@@ -73,6 +74,9 @@ enum Command {
     /// Shows the certificates of a file or a server, and what is wrong with them
     #[command(after_help = cert::HELP)]
     Cert(cert::Cert),
+    /// Says what the DNS forwarder decides about a name
+    #[command(after_help = dns::HELP)]
+    Dns(dns::Dns),
     /// Prints the JSON Schema of the configuration, for editors
     #[command(after_help = SCHEMA_HELP)]
     Schema,
@@ -165,6 +169,7 @@ Examples:
   steppe check steppe.toml        everything that is wrong with it, at once
   steppe top                      what a running node does, live
   steppe cert example.com         what certificates a server shows, and what is wrong with them
+  steppe dns explain example.com  what the DNS forwarder decides about a name, and why
   steppe schema > schema.json     for completion and hints in an editor
 
 Exit codes:
@@ -232,6 +237,7 @@ pub fn main_with(
         Command::Check(options) => check(&options.file),
         Command::Health(options) => health::run(options),
         Command::Cert(options) => cert::run(&options),
+        Command::Dns(dns) => self::dns::run(dns),
         Command::Schema => print(&format!("{:#}\n", config::schema())),
         Command::Top(options) => top(options),
         Command::Completions { shell } => completions(shell),
@@ -272,6 +278,10 @@ fn check(file: &Path) -> ExitCode {
     // A certificate that can't be used is found here, not when it is too late.
     if let Err(error) = Tls::check(&config.http, Instant::now()) {
         say(&format!("{}: {}: {error}\n", file.display(), error.key));
+        return Code::Configuration.into();
+    }
+    if let Err((key, error)) = steppe_dns::check_files(&config.dns) {
+        say(&format!("{}: {key}: {error}\n", file.display()));
         return Code::Configuration.into();
     }
     print(&format!("{}: ok: {}\n", file.display(), summary(&config)))

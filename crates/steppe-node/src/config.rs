@@ -171,6 +171,36 @@ pub enum LogFormat {
     Json,
 }
 
+impl Config {
+    /// Where a rule of the forwarder stands, by its number from 0: the first byte of its table.
+    #[must_use]
+    pub fn dns_rule_at(&self, number: usize) -> Option<usize> {
+        let rules = self.file.table("dns")?.list("rule");
+        Some(rules.get(number)?.span.start)
+    }
+}
+
+/// Reads a type of DNS records as the configuration writes it, such as `AAAA` or `TYPE65`.
+///
+/// # Errors
+/// What is wrong with it, and what would be right.
+pub fn dns_type(text: &str) -> Result<steppe_dns::wire::Rtype, String> {
+    grammar::dns_type(text).map_err(refusal_text)
+}
+
+/// How the configuration writes a type of DNS records.
+#[must_use]
+pub fn dns_type_text(rtype: steppe_dns::wire::Rtype) -> String {
+    grammar::dns_type_text(rtype)
+}
+
+fn refusal_text(refusal: grammar::Refusal) -> String {
+    match refusal.help {
+        Some(help) => format!("{}: {help}", refusal.message),
+        None => refusal.message,
+    }
+}
+
 /// What reading a file gave.
 #[derive(Debug)]
 pub struct Outcome {
@@ -225,10 +255,7 @@ fn read_text(
 /// # Errors
 /// What is wrong with it, and what would be right.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    grammar::duration(text).map_err(|refusal| match refusal.help {
-        Some(help) => format!("{}: {help}", refusal.message),
-        None => refusal.message,
-    })
+    grammar::duration(text).map_err(refusal_text)
 }
 
 /// Reads a configuration; never panics, whatever the text.

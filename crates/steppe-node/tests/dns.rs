@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{Port, Process, Scratch, Steppe};
+use expect_test::expect;
+use steppe_testkit::{Port, Process, Scratch, Steppe, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -94,6 +95,129 @@ fn a_real_server_answers_through_it_and_a_reload_changes_its_rules() {
     assert_eq!(ask(listen, "www.example.org"), (3, 0));
     assert!(node.stop().success());
 }
+
+/// What `steppe dns explain` prints about a name.
+fn explain(node: &Steppe, arguments: &[&str]) -> String {
+    let mut command = Command::new(STEPPE);
+    command.args(["dns", "explain"]).args(arguments);
+    command.arg("-c").arg(node.scratch().join("steppe.toml"));
+    let output = command.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.replace(&format!("{}/", node.scratch().path().display()), "")
+}
+
+/// Each key of lists, hosts and rules decides something here.
+#[test]
+fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
+    let listen = Port::free().keep();
+    let node = Steppe::builder(STEPPE)
+        .with("listen", listen)
+        .with_file("ads.txt", "# ads\n||ads.example^\n@@||ok.ads.example^\n")
+        .with_file("exact.txt", "exact.example\n")
+        .with_file("hosts", "192.168.7.9 printer.home.arpa\n")
+        .start(DECIDES);
+    for (name, expected) in [
+        ("x.ads.example", (3, 0)),
+        ("ok.ads.example", (0, 1)),
+        ("exact.example", (5, 0)),
+        ("x.exact.example", (0, 1)),
+        ("printer.home.arpa", (0, 1)),
+        ("nas.home.arpa", (0, 1)),
+        ("other.home.arpa", (3, 0)),
+        ("old.example", (0, 2)),
+        ("for-a-tablet.example", (0, 1)),
+    ] {
+        assert_eq!(ask(listen, name), expected, "{name}");
+    }
+    expect![[r#"
+        x.ads.example. A, asked for by 127.0.0.1
+          rule 1 (steppe.toml:27) decides: block = "nxdomain"
+          because the name is on its list `ads`
+          lists have for the name:
+            ads.txt:2: ||ads.example^
+    "#]]
+    .assert_eq(&explain(&node, &["x.ads.example"]));
+    expect![[r#"
+        old.example. AAAA, asked for by 10.0.0.1
+          refused: the client's address is not in `dns.access.allow`
+    "#]]
+    .assert_eq(&explain(
+        &node,
+        &["old.example", "AAAA", "--client", "10.0.0.1"],
+    ));
+    expect![[r#"
+        old.example. A, asked for by 127.0.0.1
+          rule 3 (steppe.toml:33) decides: rewrite to nas.home.arpa.
+          because it names the name, or a name above it
+        nas.home.arpa. A
+          answered here, by hosts:
+            A 192.168.7.10 (dns.hosts.records)
+    "#]]
+    .assert_eq(&explain(&node, &["old.example"]));
+    let json = explain(
+        &node,
+        &["for-a-tablet.example", "--client-id", "tablet", "--json"],
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["decisions"][0]["decision"]["rule"], 4);
+    assert_eq!(
+        json["decisions"][0]["decision"]["action"],
+        "block = \"nodata\""
+    );
+    // Files are read again without a reload.
+    node.scratch().write("ads.txt", "new.example\n");
+    node.scratch()
+        .write("hosts", "192.168.7.9 scanner.home.arpa\n");
+    eventually("the files are read again", || {
+        ask(listen, "new.example") == (3, 0) && ask(listen, "scanner.home.arpa") == (0, 1)
+    });
+    assert_eq!(ask(listen, "x.ads.example"), (0, 1));
+    assert!(node.stop().success());
+}
+
+const DECIDES: &str = r#"
+[node]
+workers = 1
+memory_budget = "64MiB"
+[admin]
+listen = "{admin}"
+[http]
+[[http.listener]]
+listen = "{gateway}"
+[http.upstream.here]
+respond = {}
+[[http.route]]
+name = "all"
+upstream = "here"
+[[dns.listener]]
+listen = "{listen}"
+[dns.access]
+allow = ["loopback"]
+[dns.list.ads]
+files = ["ads.txt"]
+[dns.list.exact]
+files = ["exact.txt"]
+plain_names = "exact"
+[dns.hosts]
+files = ["hosts"]
+records = { "NAS.home.arpa" = "192.168.7.10" }
+[[dns.rule]]
+list = "ads"
+block = "nxdomain"
+[[dns.rule]]
+list = ["exact"]
+block = "refused"
+[[dns.rule]]
+name = "old.example"
+rewrite = { cname = "nas.home.arpa" }
+[[dns.rule]]
+client_id = "tablet"
+block = "nodata"
+[[dns.rule]]
+records = "192.0.2.80"
+"#;
 
 const CONFIG: &str = r#"
 [node]

@@ -1,22 +1,19 @@
-//! Collects rules of lists, and makes the index and the file of their sources.
+//! Collects rules of lists, and makes the index.
 //!
 //! Invariant: while it collects it takes sixteen bytes a rule and an eighth more; while it makes the index
 //! it gives these back part by part.
-
-use std::io::{self, Write};
 
 use crate::limits::{LISTS_MAX, RULES_MAX};
 use crate::siphash::SipKey;
 
 use super::index::{Depths, Filling, Index, Masks, hash_name};
-use super::sources::{self, Origin, Record};
 use super::syntax::{LineRule, Scope, Verdict};
 
 /// Parts that rules are sorted in, one after the other, by the upper bits of their hash.
 const PARTS: usize = 256;
 
 /// Why there is no index.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// More rules than an index has.
     #[error("more than {RULES_MAX} rules")]
@@ -27,9 +24,6 @@ pub enum BuildError {
     /// More combinations of lists than can be told apart.
     #[error("too many combinations of lists for one name")]
     Combinations,
-    /// The file of sources can't be written.
-    #[error("cannot write where rules come from")]
-    Io(#[from] io::Error),
 }
 
 /// Collects rules.
@@ -40,6 +34,19 @@ pub struct Builder {
     count: usize,
     depths: Depths,
 }
+
+/// A rule: its name as its hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Record {
+    hash: u64,
+    list: u8,
+    /// Of [`Masks`]: `exact` (1), `below` (2); exceptions (4).
+    kind: u8,
+}
+
+const EXACT: u8 = 1;
+const BELOW: u8 = 2;
+const EXCEPTION: u8 = 4;
 
 impl Builder {
     /// Collects rules for an index with this key, which is to be random and secret.
@@ -53,13 +60,13 @@ impl Builder {
         }
     }
 
-    /// Adds a rule.
+    /// Adds a rule of a list.
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn add(&mut self, rule: &LineRule, origin: Origin) -> Result<(), BuildError> {
-        if origin.list >= LISTS_MAX {
-            return Err(BuildError::List(origin.list));
+    pub fn add(&mut self, rule: &LineRule, list: u8) -> Result<(), BuildError> {
+        if list >= LISTS_MAX {
+            return Err(BuildError::List(list));
         }
         if self.count == RULES_MAX {
             return Err(BuildError::Rules);
@@ -75,7 +82,7 @@ impl Builder {
         if part.len() == part.capacity() {
             part.reserve_exact((part.len() / 8).max(64));
         }
-        part.push(Record::new(hash, rule, origin));
+        part.push(Record::new(hash, rule, list));
         Ok(())
     }
 
@@ -91,12 +98,18 @@ impl Builder {
         self.count == 0
     }
 
-    /// Makes the index, and writes the file that [`super::explain`] reads.
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let records: usize = self.parts.iter().map(Vec::capacity).sum();
+        records * size_of::<Record>()
+    }
+
+    /// Makes the index.
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn finish(self, sources: &mut impl Write) -> Result<Index, BuildError> {
-        sources::write_header(&self.key, self.count, sources)?;
+    pub fn finish(self) -> Result<Index, BuildError> {
         let mut filling = Filling::new(self.key, self.count, self.depths);
         for mut part in self.parts {
             part.sort_unstable();
@@ -105,24 +118,38 @@ impl Builder {
                 if !filling.push(rules[0].hash, masks) {
                     return Err(BuildError::Combinations);
                 }
-                rules.iter().try_for_each(|record| record.write(sources))?;
             }
         }
         Ok(filling.finish())
     }
 }
 
+impl Record {
+    fn new(hash: u64, rule: &LineRule, list: u8) -> Self {
+        let scope = match rule.scope {
+            Scope::Exact => EXACT,
+            Scope::Below => BELOW,
+            Scope::Suffix => EXACT | BELOW,
+        };
+        let verdict = match rule.verdict {
+            Verdict::Block => 0,
+            Verdict::Allow => EXCEPTION,
+        };
+        Self {
+            hash,
+            list,
+            kind: scope | verdict,
+        }
+    }
+}
+
 fn add_rule(mut masks: Masks, record: &Record) -> Masks {
     let bit = 1_u64 << record.list;
-    let verdict = match record.verdict() {
-        Verdict::Block => 0,
-        Verdict::Allow => 1,
-    };
-    let scope = record.scope();
-    if scope != Scope::Below {
+    let verdict = usize::from(record.kind & EXCEPTION != 0);
+    if record.kind & EXACT != 0 {
         masks.exact[verdict] |= bit;
     }
-    if scope != Scope::Exact {
+    if record.kind & BELOW != 0 {
         masks.below[verdict] |= bit;
     }
     masks

@@ -62,6 +62,21 @@ impl ListSet {
     pub fn has(self, list: u8) -> bool {
         self.0 >> (list % 64) & 1 == 1
     }
+
+    /// Its lists, the first one first.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        (0..64).filter(move |list| self.has(*list))
+    }
+}
+
+impl FromIterator<u8> for ListSet {
+    fn from_iter<I: IntoIterator<Item = u8>>(lists: I) -> Self {
+        Self(
+            lists
+                .into_iter()
+                .fold(0, |set, list| set | 1 << (list % 64)),
+        )
+    }
 }
 
 impl Matches {
@@ -82,12 +97,12 @@ impl Depths {
         self.0 |= 1 << labels;
     }
 
-    fn has(self, labels: usize) -> bool {
+    pub(super) fn has(self, labels: usize) -> bool {
         self.0 >> labels & 1 == 1
     }
 
     /// Whether there are names of more labels than these.
-    fn go_on(self, labels: usize) -> bool {
+    pub(super) fn go_on(self, labels: usize) -> bool {
         self.0 >> labels > 1
     }
 }
@@ -181,6 +196,12 @@ impl Index {
         self.entries.is_empty()
     }
 
+    /// Bytes that an index of so many rules takes at most while it is made, its masks left aside.
+    #[must_use]
+    pub fn bytes_max(rules: usize) -> usize {
+        rules * size_of::<u64>() + (buckets(rules) + 1) * size_of::<u32>()
+    }
+
     /// Bytes that it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -206,6 +227,11 @@ impl Index {
     }
 }
 
+/// Buckets of an index for so many names.
+fn buckets(names_max: usize) -> usize {
+    (names_max / BUCKET_ENTRIES).next_power_of_two()
+}
+
 /// The upper bits of a hash choose.
 fn bucket_of(hash: u64, buckets: usize) -> usize {
     (((hash >> 32) * buckets as u64) >> 32) as usize
@@ -225,10 +251,9 @@ pub(super) struct Filling {
 impl Filling {
     /// For at most so many names.
     pub(super) fn new(key: SipKey, names_max: usize, depths: Depths) -> Self {
-        let buckets = (names_max / BUCKET_ENTRIES).next_power_of_two();
         Self {
             key,
-            starts: vec![0; buckets + 1],
+            starts: vec![0; buckets(names_max) + 1],
             entries: Vec::with_capacity(names_max),
             masks: Vec::new(),
             numbers: HashMap::new(),

@@ -3,12 +3,17 @@
 //! Invariant: a response on a datagram is never larger than the client and the path take. What does not
 //! have to be there goes first, and never a part of an RRset: RFC 2181 §9.
 
+use std::borrow::Borrow;
+
 use super::body::Body;
 use super::code::{ExtendedError, Rcode, Rtype};
 use super::edns::{Opt, OptWriter, OptionCode, write_option};
 use super::header::{Flags, HEADER_BYTES};
-use super::name::Name;
+use super::message::Message;
+use super::name::{Name, Steps, read_name};
 use super::query::ClientQuery;
+use super::rdata;
+use super::record::{Record, Section};
 use super::write::{Full, Writer, length, set_number};
 use crate::limits::{
     EXTENDED_ERROR_TEXT_BYTES_MAX, MESSAGE_BYTES_MAX, RESPONSE_PADDING_BYTES, UDP_PAYLOAD_BYTES,
@@ -50,8 +55,19 @@ pub struct Reply<'a> {
     pub server_cookie: Option<[u8; 16]>,
     /// RFC 7828: units of 100 ms that a connection may idle. It is sent if the client asked.
     pub keepalive: Option<u16>,
+    /// The name that the question's name is an alias of: its CNAME record comes first.
+    pub alias: Option<Alias<'a>>,
     /// RFC 7871 §7.2.1: the scope of the answer. It is sent if the client named a network.
     pub subnet_scope: u8,
+}
+
+/// An alias that is made here. RFC 1034 §3.6.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alias<'a> {
+    /// The name that it leads to.
+    pub target: &'a Name,
+    /// TTL of its record, in seconds.
+    pub ttl: u32,
 }
 
 /// A record that is made here.
@@ -83,6 +99,7 @@ impl<'a> Reply<'a> {
             extended_error: None,
             server_cookie: None,
             keepalive: None,
+            alias: None,
             subnet_scope: 0,
         }
     }
@@ -108,14 +125,20 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// [`Full`].
-    pub fn records(&self, records: &[LocalRecord<'_>], out: &mut [u8]) -> Result<usize, Full> {
+    pub fn records<'r>(
+        &self,
+        records: impl IntoIterator<Item = impl Borrow<LocalRecord<'r>>>,
+        out: &mut [u8],
+    ) -> Result<usize, Full> {
         let body = self.begin(Rcode::NOERROR, out)?;
         let mut writer = Writer::after(out, body.len);
+        let mut count = u16::from(self.alias.is_some());
         for record in records {
-            write_local(record, self.query, &mut writer)?;
+            write_local(record.borrow(), self.query, &mut writer)?;
+            count = count.checked_add(1).ok_or(Full)?;
         }
         let len = writer.len();
-        set_number(out, 6, length(records.len())?);
+        set_number(out, 6, count);
         let body = Body {
             len,
             authority_at: len,
@@ -154,14 +177,76 @@ impl<'a> Reply<'a> {
         self.finish(out, body)
     }
 
-    /// Header and question.
+    /// Makes the response of a message that answers the question of [`Self::alias`] instead. Returns its
+    /// size.
+    ///
+    /// # Errors
+    /// [`Full`]: names are written whole, so that a message of nearly the largest size has no room.
+    pub fn finish_alias(&self, answer: &[u8], out: &mut [u8]) -> Result<usize, Full> {
+        let answer = Message::parse(answer).map_err(|_| Full)?;
+        let rcode = Rcode(answer.header().flags.0 & 0x0f);
+        let begun = self.begin(rcode, out)?;
+        let mut writer = Writer::after(out, begun.len);
+        let (mut counts, mut ends) = ([u16::from(self.alias.is_some()), 0], [0; 2]);
+        let sections = [Section::Answer, Section::Authority];
+        for (index, section) in sections.into_iter().enumerate() {
+            for record in answer.records(section) {
+                self.write_whole(&record, &answer, &mut writer)?;
+                counts[index] += 1;
+            }
+            ends[index] = writer.len();
+        }
+        set_number(out, 6, counts[0]);
+        set_number(out, 8, counts[1]);
+        let body = Body {
+            len: ends[1],
+            authority_at: ends[0],
+            additional_at: ends[1],
+        };
+        self.finish(out, body)
+    }
+
+    /// Writes a record of another message, its names whole, and that of the alias as it is here.
+    fn write_whole(
+        &self,
+        record: &Record<'_>,
+        message: &Message<'_>,
+        out: &mut Writer<'_>,
+    ) -> Result<(), Full> {
+        let bytes = message.bytes();
+        let mut steps = Steps::of_message(bytes.len());
+        let (owner, _) = read_name(bytes, record.owner_at, &mut steps).map_err(|_| Full)?;
+        let target = self.alias.map(|alias| alias.target);
+        let owner = target.filter(|target| **target == owner).unwrap_or(&owner);
+        out.bytes(owner.wire())?;
+        out.numbers([record.rtype.0, record.class.0])?;
+        out.bytes(&record.ttl.to_be_bytes())?;
+        rdata::write(bytes, record, out)
+    }
+
+    /// Header and question, and the alias.
     fn begin(&self, rcode: Rcode, out: &mut [u8]) -> Result<Body, Full> {
         let question = self.query.question();
         let end = question.end();
         let mut writer = Writer::new(out);
-        writer.numbers([0, Flags::QR | rcode.low(), 1, 0, 0, 0])?;
+        let answers = u16::from(self.alias.is_some());
+        writer.numbers([0, Flags::QR | rcode.low(), 1, answers, 0, 0])?;
         writer.bytes(&self.query.message().bytes()[HEADER_BYTES..end])?;
-        Ok(Body::of_question(&question))
+        let Some(Alias { target, ttl }) = self.alias else {
+            return Ok(Body::of_question(&question));
+        };
+        let record = LocalRecord {
+            owner: None,
+            rtype: Rtype::CNAME,
+            ttl,
+            rdata: target.wire(),
+        };
+        write_local(&record, self.query, &mut writer)?;
+        Ok(Body {
+            len: writer.len(),
+            authority_at: writer.len(),
+            additional_at: writer.len(),
+        })
     }
 
     fn finish_with(&self, out: &mut [u8], body: Body, rcode_high: u8) -> Result<usize, Full> {

@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::answer::AnswerName;
 use crate::config::Transport;
 use crate::limits::{CLIENT_QUERY_BYTES_MAX, UDP_PAYLOAD_BYTES};
 use crate::wire;
@@ -40,12 +41,15 @@ struct Slot {
     next_free: u32,
     query_len: u16,
     destination: Option<Destination>,
+    name: AnswerName,
 }
 
 /// A client whose question has ended.
 #[derive(Debug)]
 pub(super) struct Waited<'a> {
     pub(super) destination: Destination,
+    /// Which name its answer is of.
+    pub(super) name: AnswerName,
     /// Its query.
     pub(super) query: &'a [u8],
 }
@@ -78,6 +82,7 @@ impl Clients {
             next_free: if index + 1 < count { index + 1 } else { NONE },
             query_len: 0,
             destination: None,
+            name: AnswerName::Asked,
         };
         Self {
             slots: (0..count).map(slot).collect(),
@@ -88,7 +93,12 @@ impl Clients {
     }
 
     /// Lets a client wait. `None`: there is no room, or its query is too long.
-    pub(super) fn park(&mut self, query: &[u8], destination: Destination) -> Option<u64> {
+    pub(super) fn park(
+        &mut self,
+        query: &[u8],
+        destination: Destination,
+        name: AnswerName,
+    ) -> Option<u64> {
         let index = self.free;
         let slot = self.slots.get_mut(index as usize)?;
         let len = u16::try_from(query.len()).ok()?;
@@ -97,6 +107,7 @@ impl Clients {
         room.get_mut(..query.len())?.copy_from_slice(query);
         slot.query_len = len;
         slot.destination = Some(destination);
+        slot.name = name;
         self.free = slot.next_free;
         self.waiting += 1;
         Some(u64::from(slot.generation) << 32 | u64::from(index))
@@ -111,6 +122,7 @@ impl Clients {
             .then(|| {
                 Some(Waited {
                     destination: slot.destination?,
+                    name: slot.name,
                     query: &self.queries[start..start + usize::from(slot.query_len)],
                 })
             })
@@ -162,14 +174,20 @@ mod tests {
     #[test]
     fn a_place_that_was_given_up_is_no_longer_known_by_its_number() {
         let mut clients = Clients::new(2);
-        let first = clients.park(b"first", to(1)).expect("room");
-        let second = clients.park(b"second", to(2)).expect("room");
-        assert_eq!(clients.park(b"third", to(3)), None);
+        let first = clients
+            .park(b"first", to(1), AnswerName::Asked)
+            .expect("room");
+        let second = clients
+            .park(b"second", to(2), AnswerName::Asked)
+            .expect("room");
+        assert_eq!(clients.park(b"third", to(3), AnswerName::Asked), None);
         assert_eq!(clients.waited(second).expect("it waits").query, b"second");
         clients.leave(first);
         clients.leave(first);
         assert_eq!(clients.waiting(), 1);
-        let third = clients.park(b"third", to(3)).expect("room");
+        let third = clients
+            .park(b"third", to(3), AnswerName::Asked)
+            .expect("room");
         assert!(clients.waited(first).is_none());
         let waited = clients.waited(third).expect("it waits");
         assert_eq!((waited.query, waited.destination), (&b"third"[..], to(3)));
@@ -179,7 +197,7 @@ mod tests {
     fn a_query_longer_than_its_place_does_not_wait() {
         let mut clients = Clients::new(1);
         let long = [0; CLIENT_QUERY_BYTES_MAX + 1];
-        assert_eq!(clients.park(&long, to(1)), None);
-        assert!(clients.park(&long[1..], to(1)).is_some());
+        assert_eq!(clients.park(&long, to(1), AnswerName::Asked), None);
+        assert!(clients.park(&long[1..], to(1), AnswerName::Asked).is_some());
     }
 }

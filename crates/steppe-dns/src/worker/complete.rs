@@ -52,6 +52,7 @@ impl WorkerState {
         let destination = waited.destination;
         let answer = AnswerBytes {
             answer,
+            name: waited.name,
             bytes: answer.bytes(&self.body),
         };
         // It could be read before it was left waiting, and there is room for any answer.

@@ -7,16 +7,18 @@ use super::clients::Destination;
 use super::exchanges::Current;
 use super::state::WorkerState;
 use super::upstream::Upstream;
-use crate::answer::{Reason, rcode_of};
+use crate::answer::{AnswerName, Reason, rcode_of, write_alias};
 use crate::cache::{Failure, Freshness, Hit, Key, Lookup, Refresh};
 use crate::client::Client;
 use crate::config::{Action, Block};
+use crate::hosts::Records;
 use crate::in_flight::{Join, Waiter};
 use crate::limits::LOCAL_TTL_SECONDS;
+use crate::rules::{self, Rewriting, Why};
 use crate::special_use::{SpecialUse, special_use};
 use crate::wire::{
-    Class, ClientQuery, ExtendedError, Flags, Full, LocalRecord, Name, Rcode, Rejection, Reply,
-    Rtype, write_rejection,
+    Alias, Class, ClientQuery, ExtendedError, Flags, Full, LocalRecord, Name, Question, Rcode,
+    Rejection, Reply, Rtype, write_rejection,
 };
 
 /// What becomes of a query.
@@ -44,8 +46,58 @@ enum Unanswered {
 struct From<'a> {
     query: &'a ClientQuery<'a>,
     destination: Destination,
+    client: &'a Client,
     now: Instant,
 }
+
+/// A name that is to be answered for a query.
+#[derive(Debug, Clone, Copy)]
+struct Sought<'a> {
+    from: From<'a>,
+    name: &'a Name,
+    /// Whether it is the query's own.
+    is: AnswerName,
+}
+
+impl<'a> Sought<'a> {
+    /// What is asked about it.
+    fn question(&self) -> Question<'a> {
+        let asked = self.from.query.question();
+        match self.is {
+            AnswerName::Asked => asked,
+            AnswerName::Alias => Question {
+                qname: self.name.wire(),
+                ..asked
+            },
+        }
+    }
+
+    /// A reply, which says that the query's name is an alias of this one, if it is.
+    fn reply(&self) -> Reply<'a> {
+        let mut reply = Reply::new(self.from.query, self.from.destination.transport());
+        reply.alias = (self.is == AnswerName::Alias).then_some(Alias {
+            target: self.name,
+            ttl: LOCAL_TTL_SECONDS,
+        });
+        reply
+    }
+
+    /// A record of it that is made here.
+    fn record<'r>(&self, rtype: Rtype, rdata: &'r [u8]) -> LocalRecord<'r>
+    where
+        'a: 'r,
+    {
+        LocalRecord {
+            owner: (self.is == AnswerName::Alias).then_some(self.name),
+            rtype,
+            ttl: LOCAL_TTL_SECONDS,
+            rdata,
+        }
+    }
+}
+
+/// The records of an alias alone.
+const NO_RECORDS: [LocalRecord<'static>; 0] = [];
 
 /// Who waits for a refresh: nobody.
 const NOBODY: u64 = u64::MAX;
@@ -73,9 +125,10 @@ impl WorkerState {
                 let from = From {
                     query: &query,
                     destination,
+                    client,
                     now,
                 };
-                let decided = self.decide(from, client);
+                let decided = self.decide(from);
                 decided.map(|len| (len, rcode_of(&self.reply)))
             }
         };
@@ -107,10 +160,10 @@ impl WorkerState {
         Ok((write_rejection(bytes, rcode, &mut self.reply)?, rcode))
     }
 
-    fn decide(&mut self, from: From<'_>, client: &Client) -> Result<usize, Unanswered> {
+    fn decide(&mut self, from: From<'_>) -> Result<usize, Unanswered> {
         let current = Rc::clone(&self.current);
         let question = from.query.question();
-        if !current.snapshot.admits(client) {
+        if !current.snapshot.admits(from.client) {
             let reason = Some((ExtendedError::PROHIBITED, "client is not allowed"));
             return self.refuse(from, Rcode::REFUSED, reason);
         }
@@ -119,19 +172,77 @@ impl WorkerState {
             return self.refuse(from, Rcode::REFUSED, reason);
         }
         let qname = Name::from_wire(question.qname).map_err(|_| Unanswered::Dropped)?;
-        let rule = current.snapshot.rule(client, &qname, question.qtype);
-        let is_by_name = rule.is_some_and(|rule| rule.is_by_name());
-        if !is_by_name && let Some(special) = special_use(&qname, question.qtype) {
-            return self.special(from, special);
+        let sought = Sought {
+            from,
+            name: &qname,
+            is: AnswerName::Asked,
+        };
+        self.seek(sought, &current)
+    }
+
+    /// Answers a name by hosts, what is known of special use, or the first rule that matches it.
+    fn seek(&mut self, sought: Sought<'_>, current: &Rc<Current>) -> Result<usize, Unanswered> {
+        let (from, snapshot) = (sought.from, &current.snapshot);
+        let qtype = from.query.question().qtype;
+        if let Some(records) = snapshot.host(sought.name) {
+            self.metrics.hosts.increment();
+            return self.local(sought, records);
         }
-        match rule.map(|rule| rule.action) {
+        let decision = snapshot.rule(rules::Asked {
+            client: from.client,
+            qname: sought.name,
+            qtype,
+            rewriting: match sought.is {
+                AnswerName::Asked => Rewriting::Counts,
+                AnswerName::Alias => Rewriting::Done,
+            },
+        });
+        let why = decision.map(|decision| decision.why);
+        if why != Some(Why::Name)
+            && let Some(special) = special_use(sought.name, qtype)
+        {
+            return self.special(sought, special);
+        }
+        if let Some(Why::Lists(lists)) = why {
+            for place in snapshot.list_places(lists) {
+                self.metrics.list_hits.at(place.into()).increment();
+            }
+        }
+        match decision.map(|decision| &decision.rule.action) {
             None => {
                 let reason = Some((ExtendedError::PROHIBITED, "no rule for it"));
                 self.refuse(from, Rcode::REFUSED, reason)
             }
-            Some(Action::Block(block)) => self.block(from, block),
-            Some(Action::Forward(index)) => self.forward(from, &current, index),
+            Some(Action::Block(block)) => self.block(from, *block),
+            Some(Action::Records(records)) => self.local(sought, records.iter()),
+            Some(Action::Rewrite(target)) => {
+                let target = Sought {
+                    from,
+                    name: target,
+                    is: AnswerName::Alias,
+                };
+                match qtype {
+                    Rtype::CNAME => Ok(target.reply().records(NO_RECORDS, &mut self.reply)?),
+                    _ => self.seek(target, current),
+                }
+            }
+            Some(Action::Forward(index)) => self.forward(sought, current, *index),
         }
+    }
+
+    /// Answers with records that are known here: those of the type that is asked for, or NODATA.
+    fn local(&mut self, sought: Sought<'_>, records: Records<'_>) -> Result<usize, Unanswered> {
+        let qtype = sought.from.query.question().qtype;
+        let is_asked_for = |rtype: Rtype| qtype == rtype || qtype == Rtype::ANY;
+        let mut found = records.filter(|(rtype, _)| is_asked_for(*rtype)).peekable();
+        let (reply, out) = (sought.reply(), &mut *self.reply);
+        Ok(match found.peek() {
+            None => reply.negative(Rcode::NOERROR, LOCAL_TTL_SECONDS, out),
+            Some(_) => {
+                let records = found.map(|(rtype, rdata)| sought.record(rtype, rdata));
+                reply.records(records, out)
+            }
+        }?)
     }
 
     fn refuse(
@@ -159,29 +270,24 @@ impl WorkerState {
         Ok(match (block, from.query.question().qtype) {
             (Block::Refused, _) => reply.rcode(Rcode::REFUSED, out),
             (Block::NameError, _) => reply.negative(Rcode::NXDOMAIN, ttl, out),
-            (Block::Zero, Rtype::A) => reply.records(&[record(&[0; 4])], out),
-            (Block::Zero, Rtype::AAAA) => reply.records(&[record(&[0; 16])], out),
+            (Block::Zero, Rtype::A) => reply.records([record(&[0; 4])], out),
+            (Block::Zero, Rtype::AAAA) => reply.records([record(&[0; 16])], out),
             (Block::Zero | Block::NoData, _) => reply.negative(Rcode::NOERROR, ttl, out),
         }?)
     }
 
-    fn special(&mut self, from: From<'_>, special: SpecialUse) -> Result<usize, Unanswered> {
-        let reply = Reply::new(from.query, from.destination.transport());
+    fn special(&mut self, sought: Sought<'_>, special: SpecialUse) -> Result<usize, Unanswered> {
+        let reply = sought.reply();
         let (ttl, out) = (LOCAL_TTL_SECONDS, &mut *self.reply);
-        let rtype = from.query.question().qtype;
-        let record = |rdata| LocalRecord {
-            owner: None,
-            rtype,
-            ttl,
-            rdata,
-        };
+        let rtype = sought.from.query.question().qtype;
+        let record = |rdata| sought.record(rtype, rdata);
         let loopback_v6 = std::net::Ipv6Addr::LOCALHOST.octets();
         Ok(match special {
             SpecialUse::Loopback if rtype == Rtype::A => {
-                reply.records(&[record(&[127, 0, 0, 1])], out)
+                reply.records([record(&[127, 0, 0, 1])], out)
             }
-            SpecialUse::Loopback => reply.records(&[record(&loopback_v6)], out),
-            SpecialUse::LocalhostPtr => reply.records(&[record(b"\x09localhost\0")], out),
+            SpecialUse::Loopback => reply.records([record(&loopback_v6)], out),
+            SpecialUse::LocalhostPtr => reply.records([record(b"\x09localhost\0")], out),
             SpecialUse::NameError => reply.negative(Rcode::NXDOMAIN, ttl, out),
             // There is no encrypted listener to designate yet.
             SpecialUse::NoData | SpecialUse::Designations => {
@@ -192,53 +298,66 @@ impl WorkerState {
 
     fn forward(
         &mut self,
-        from: From<'_>,
+        sought: Sought<'_>,
         current: &Rc<Current>,
         upstream: usize,
     ) -> Result<usize, Unanswered> {
         let upstream = &current.upstreams[upstream];
-        let key = key(from.query, upstream);
+        let key = key(&sought, upstream);
         let (cache, serve) = (&current.snapshot.cache.cache, &upstream.plan.serve);
-        match cache.lookup(&key, serve, from.now, &mut self.reply) {
-            Lookup::Hit(hit) => self.hit(from, (current, upstream), &key, &hit),
+        // A body of another name is no response yet, and is made one from elsewhere.
+        let out = match sought.is {
+            AnswerName::Asked => &mut self.reply,
+            AnswerName::Alias => &mut self.body,
+        };
+        match cache.lookup(&key, serve, sought.from.now, out) {
+            Lookup::Hit(hit) => self.hit(sought, (current, upstream), &key, &hit),
             Lookup::Failure(failure) => {
                 self.metrics.cache_failures.increment();
-                self.remembered(from, &failure)
+                self.remembered(sought.from, &failure)
             }
             Lookup::Miss => {
                 self.metrics.cache_misses.increment();
-                self.wait(from, (current, upstream), &key, None)
+                self.wait(sought, (current, upstream), &key, None)
             }
         }
     }
 
-    /// Answers from the cache: the body lies in `reply`.
+    /// Answers from the cache: the body lies in `reply`, that of an alias' target in `body`.
     fn hit(
         &mut self,
-        from: From<'_>,
+        sought: Sought<'_>,
         (current, upstream): (&Rc<Current>, &Rc<Upstream>),
         key: &Key<'_>,
         hit: &Hit,
     ) -> Result<usize, Unanswered> {
+        let from = sought.from;
         let after = current.snapshot.config.cache.serve_stale;
         let after = after.map(|stale| stale.after).unwrap_or_default();
         let is_stale = hit.freshness == Freshness::Stale;
         if is_stale && hit.refresh == Refresh::Due && !after.is_zero() {
             self.metrics.cache_misses.increment();
             let stale_at = Some(from.now + after);
-            return self.wait(from, (current, upstream), key, stale_at);
+            return self.wait(sought, (current, upstream), key, stale_at);
         }
         let mut reply = Reply::new(from.query, from.destination.transport());
         if is_stale {
             self.metrics.cache_stale.increment();
-            reply.extended_error = stale_reason(rcode_of(&self.reply));
+            let body = match sought.is {
+                AnswerName::Asked => &self.reply,
+                AnswerName::Alias => &self.body,
+            };
+            reply.extended_error = stale_reason(rcode_of(body));
         } else {
             self.metrics.cache_hits.increment();
         }
-        let len = reply.finish(&mut self.reply, hit.body)?;
+        let len = match sought.is {
+            AnswerName::Asked => reply.finish(&mut self.reply, hit.body)?,
+            AnswerName::Alias => write_alias(reply, &self.body[..hit.body.len], &mut self.reply)?,
+        };
         if hit.refresh == Refresh::Due {
             self.metrics.refreshes.increment();
-            self.join(from, (current, upstream), key, (NOBODY, None));
+            self.join(sought, (current, upstream), key, (NOBODY, None));
         }
         Ok(len)
     }
@@ -254,17 +373,18 @@ impl WorkerState {
     /// Lets a client wait for the answer of servers.
     fn wait(
         &mut self,
-        from: From<'_>,
+        sought: Sought<'_>,
         asked: (&Rc<Current>, &Rc<Upstream>),
         key: &Key<'_>,
         stale_at: Option<Instant>,
     ) -> Result<usize, Unanswered> {
+        let from = sought.from;
         let bytes = from.query.message().bytes();
-        let Some(token) = self.clients.park(bytes, from.destination) else {
+        let Some(token) = self.clients.park(bytes, from.destination, sought.is) else {
             let reason = Some((ExtendedError::NOT_READY, "too many clients wait"));
             return self.refuse(from, Rcode::SERVFAIL, reason);
         };
-        if self.join(from, asked, key, (token, stale_at)) {
+        if self.join(sought, asked, key, (token, stale_at)) {
             return Err(Unanswered::Waiting);
         }
         self.clients.leave(token);
@@ -275,7 +395,7 @@ impl WorkerState {
     /// Asks a question, or waits for its answer. False: there is no room to.
     fn join(
         &mut self,
-        from: From<'_>,
+        sought: Sought<'_>,
         (current, upstream): (&Rc<Current>, &Rc<Upstream>),
         key: &Key<'_>,
         (token, stale_at): (u64, Option<Instant>),
@@ -289,12 +409,12 @@ impl WorkerState {
             Join::Refused(_) => return false,
             Join::Wait => self.metrics.coalesced.increment(),
             Join::Lead(ticket) => {
-                let question = from.query.question();
+                let question = sought.question();
                 self.begin(
                     (ticket, stale_at),
                     (current, upstream),
                     (&question, key),
-                    from.now,
+                    sought.from.now,
                 );
             }
         }
@@ -303,8 +423,8 @@ impl WorkerState {
 }
 
 /// What a query's answer is kept under.
-fn key<'a>(query: &ClientQuery<'a>, upstream: &Upstream) -> Key<'a> {
-    let question = query.question();
+fn key<'a>(sought: &Sought<'a>, upstream: &Upstream) -> Key<'a> {
+    let (query, question) = (sought.from.query, sought.question());
     let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
     Key {
         qname: question.qname,

@@ -1,6 +1,6 @@
 //! A client of the forwarder, and configurations to ask it by.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use steppe_dns::config::{
@@ -18,7 +18,12 @@ pub struct Client(UdpSocket);
 
 impl Client {
     pub fn of(server: SocketAddr) -> Self {
-        let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("loopback");
+        Self::from_to(Ipv4Addr::LOCALHOST.into(), server)
+    }
+
+    /// With an address of its own, of the loopback's network.
+    pub fn from_to(address: IpAddr, server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind((address, 0)).expect("loopback");
         socket.connect(server).expect("is set");
         socket.set_read_timeout(Some(PATIENCE)).expect("is set");
         Self(socket)
@@ -106,13 +111,7 @@ pub fn forwarder(listen: SocketAddr, servers: &[SocketAddr]) -> Forwarder {
             addresses: Addresses::Any,
             max_ttl: None,
         }],
-        rules: vec![Rule {
-            clients: Vec::new(),
-            suffixes: Vec::new(),
-            names: Vec::new(),
-            types: Vec::new(),
-            action: Action::Forward(0),
-        }],
+        rules: vec![Rule::new(Action::Forward(0))],
         ..Forwarder::default()
     }
 }

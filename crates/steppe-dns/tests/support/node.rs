@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc as threads;
+use std::time::{Duration, Instant};
 
 use steppe_dns::config::Forwarder;
 use steppe_dns::{DnsContext, DnsService};
@@ -84,8 +85,29 @@ impl Node {
     }
 
     pub fn change(&mut self, config: Forwarder) {
-        let prepared = self.set.prepare(&Config(config)).expect("is valid");
+        self.try_change(config).expect("is valid");
+    }
+
+    /// Why it stays as it is.
+    pub fn try_change(&mut self, config: Forwarder) -> Result<(), String> {
+        let prepared = self.set.prepare(&Config(config));
+        let prepared = prepared.map_err(|error| error.to_string())?;
         self.control.block_on(self.set.change(prepared));
+        Ok(())
+    }
+
+    /// Lets what goes on beside the workers go on, until something is so.
+    ///
+    /// # Panics
+    /// When it is not within half a minute.
+    pub fn wait_until(&self, mut is_so: impl FnMut(&Self) -> bool) {
+        let end = Instant::now() + Duration::from_secs(30);
+        self.control.block_on(async {
+            while !is_so(self) {
+                assert!(Instant::now() < end, "it does not come to that");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
     }
 
     /// A series of its metrics.

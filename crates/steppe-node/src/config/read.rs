@@ -227,6 +227,8 @@ impl Reader<'_> {
             let value = self.value(&entry.name, item, &entry.value);
             let name = match read_text(form, &entry.name, self.base) {
                 Ok(Typed::Text(name)) => name,
+                // Names that differ in case, or by a last dot, are one name.
+                Ok(Typed::DnsName(name)) => name.to_lower().to_string(),
                 Ok(_) => continue,
                 Err(refusal) => {
                     let mistake = Mistake::new(entry.name_span, refusal.message).label("this key");
@@ -517,6 +519,8 @@ fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
         Form::Clients => grammar::clients(text).map(|_| Typed::Text(text.to_owned())),
         Form::DnsName => grammar::dns_name(text).map(|name| Typed::DnsName(Box::new(name))),
         Form::DnsType => grammar::dns_type(text).map(Typed::DnsType),
+        Form::DnsRecord => grammar::dns_record(text).map(|_| Typed::Text(text.to_owned())),
+        Form::DnsClientId => grammar::dns_client_id(text).map(|_| Typed::Text(text.to_owned())),
         Form::TransportSecurity => grammar::transport_security(text).map(Typed::Text),
         Form::Host => HostPattern::parse(text)
             .map(Typed::Host)

@@ -168,6 +168,8 @@ fn text(form: Form) -> Value {
         Form::Clients => Some("^(loopback|private|[0-9a-fA-F.:]+(/[0-9]{1,3})?)$"),
         Form::DnsName => Some("^[!-~]+$"),
         Form::DnsType => Some("^[A-Z][0-9A-Z]*$"),
+        Form::DnsRecord => Some("^([0-9a-fA-F.:]+|[A-Z][0-9A-Z]* .+)$"),
+        Form::DnsClientId => Some("^[0-9A-Za-z-]{1,63}$"),
         Form::Path => Some("^/"),
         Form::HashOn => Some("^(ip|path|(header|cookie):.+)$"),
         Form::Target => Some("^/[!-~]*$"),

@@ -224,6 +224,10 @@ pub enum Form {
     DnsName,
     /// A type of DNS records.
     DnsType,
+    /// A DNS record without its owner.
+    DnsRecord,
+    /// What a DNS client calls itself.
+    DnsClientId,
 }
 
 impl Table {
@@ -411,6 +415,8 @@ impl Form {
             Self::Clients => "a network such as \"10.0.0.0/8\", \"loopback\" or \"private\"",
             Self::DnsName => "a domain name such as \"example.org\"",
             Self::DnsType => "a type such as \"AAAA\"",
+            Self::DnsRecord => "an address, or a record such as \"MX 10 mail.example.org\"",
+            Self::DnsClientId => "a client's id such as \"kids-tablet\"",
             Self::TransportSecurity => "a value such as \"max-age=31536000\"",
         }
     }

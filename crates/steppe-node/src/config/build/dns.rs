@@ -1,13 +1,14 @@
 //! The DNS forwarder out of a file that was read.
 
+mod rules;
+
 use std::time::Duration;
 
 use ipnet::IpNet;
 use steppe_dns::config::{
-    Action, Addresses, Block, Cache, CaseRandomization, Forwarder, Limits, Listener, Policy,
-    Rebinding, Rule, ServeStale, Stale, Transport, Truncated, Upstream,
+    Addresses, Cache, CaseRandomization, Forwarder, Limits, Listener, Policy, Rebinding,
+    ServeStale, Stale, Transport, Truncated, Upstream,
 };
-use steppe_dns::wire::{Name, Rtype};
 use steppe_net::ListenAddress;
 
 use crate::config::grammar;
@@ -15,7 +16,7 @@ use crate::config::typed::{Fields, Named, Node as Read, Typed};
 
 pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {
     let entries = dns.map("upstream").iter();
-    let names: Vec<&str> = entries.clone().map(|entry| entry.name.as_str()).collect();
+    let names = rules::Names::of(dns);
     let listeners = dns.list("listener").iter();
     let rules = dns.list("rule").iter();
     let forwarder = Forwarder {
@@ -25,8 +26,14 @@ pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {
         access: access(dns.table("access")?)?,
         cache: cache(dns.table("cache")?)?,
         upstreams: entries.map(upstream).collect::<Option<_>>()?,
+        lists: dns
+            .map("list")
+            .iter()
+            .map(rules::list)
+            .collect::<Option<_>>()?,
+        hosts: rules::hosts(dns.table("hosts")?)?,
         rules: rules
-            .map(|each| rule(each.fields()?, &names))
+            .map(|each| rules::rule(each.fields()?, &names))
             .collect::<Option<_>>()?,
         limits: limits(dns.table("limits")?)?,
     };
@@ -132,36 +139,6 @@ fn upstream(entry: &Named) -> Option<Upstream> {
             false => Addresses::Public,
         },
         max_ttl,
-    })
-}
-
-fn rule(rule: &Fields, upstreams: &[&str]) -> Option<Rule> {
-    let forward: Option<String> = rule.optional("forward")?;
-    let action = match (forward, rule.optional("block")?) {
-        (Some(name), None) => Action::Forward(upstreams.iter().position(|known| *known == name)?),
-        (None, Some(block)) => Action::Block(self::block(block)?),
-        _ => return None,
-    };
-    let clients: Option<Vec<IpNet>> = rule.optional("client")?;
-    let suffixes: Option<Vec<Name>> = rule.optional("suffix")?;
-    let names: Option<Vec<Name>> = rule.optional("name")?;
-    let types: Option<Vec<Rtype>> = rule.optional("qtype")?;
-    Some(Rule {
-        clients: clients.unwrap_or_default(),
-        suffixes: suffixes.unwrap_or_default(),
-        names: names.unwrap_or_default(),
-        types: types.unwrap_or_default(),
-        action,
-    })
-}
-
-fn block(name: &str) -> Option<Block> {
-    Some(match name {
-        "nxdomain" => Block::NameError,
-        "nodata" => Block::NoData,
-        "zero" => Block::Zero,
-        "refused" => Block::Refused,
-        _ => return None,
     })
 }
 

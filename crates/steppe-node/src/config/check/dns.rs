@@ -1,11 +1,12 @@
 //! What keys of the DNS forwarder say together.
 
+mod rules;
+
 use steppe_dns::limits::SERVERS_PER_EXCHANGE_MAX;
 use steppe_net::ListenAddress;
 
-use crate::config::mistake::{Mistake, shown};
+use crate::config::mistake::Mistake;
 use crate::config::mistakes::Mistakes;
-use crate::config::read::closest;
 use crate::config::typed::{Fields, FromNode, Node};
 
 pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
@@ -18,9 +19,7 @@ pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
         }
     }
     let has_listener = !dns.list("listener").is_empty();
-    for rule in dns.list("rule").iter().filter_map(Node::fields) {
-        target(dns, rule, mistakes);
-    }
+    rules::check(dns, mistakes);
     if has_listener && dns.node("rule").is_some() && dns.list("rule").is_empty() {
         let mistake = Mistake::new(dns.span, "every query is refused: there is no `dns.rule`");
         let help = "add one that matches everything, with `forward` set to an upstream";
@@ -52,36 +51,4 @@ fn servers(upstream: &Fields, mistakes: &mut Mistakes) {
         );
         mistakes.push(Mistake::new(node.span, message).label("too many"));
     }
-}
-
-/// A rule has one action, and its upstream is there.
-fn target(dns: &Fields, rule: &Fields, mistakes: &mut Mistakes) {
-    let Some(forward) = rule.node("forward") else {
-        return;
-    };
-    if let Some(block) = rule.node("block") {
-        let mistake = Mistake::new(block.span, "a rule either forwards or blocks");
-        mistakes.push(
-            mistake
-                .label("this one does both")
-                .also(forward.span, "here it forwards"),
-        );
-    }
-    let Some(name) = String::from_node(forward) else {
-        return;
-    };
-    let mut upstreams = dns.map("upstream").iter().map(|entry| entry.name.as_str());
-    if upstreams.clone().any(|known| known == name) {
-        return;
-    }
-    let help = match closest(&name, &mut upstreams) {
-        Some(closest) => format!("did you mean \"{closest}\"?"),
-        None => format!("define it as `dns.upstream.{}`", shown(&name)),
-    };
-    let message = format!("no upstream of `dns` is called `{}`", shown(&name));
-    mistakes.push(
-        Mistake::new(forward.span, message)
-            .label("not defined")
-            .help(help),
-    );
 }

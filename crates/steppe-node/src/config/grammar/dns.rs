@@ -2,6 +2,8 @@
 //!
 //! Spec: RFC 1035 §5.1 for names, RFC 3597 §5 for types without a name.
 
+pub(in crate::config) mod records;
+
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;

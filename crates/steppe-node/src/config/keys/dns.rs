@@ -2,7 +2,11 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+mod rules;
+
 use std::time::Duration;
+
+use rules::{HOSTS, LIST, RULE};
 
 use crate::config::limits::{
     CNAME_DEPTH, DNS_CACHE_BYTES, DNS_CONCURRENT, MEMORY_BUDGET_MAX, STALE_TIME_MAX, TIMEOUT_MAX,
@@ -31,8 +35,9 @@ pub(super) static DNS: Table = Table {
             UPSTREAM.doc,
         )
         .absent(Absent::Table),
-        Key::later("list", "Lists of domains, by name."),
-        Key::later("hosts", "Names that are answered here."),
+        Key::new("list", Kind::Map(Form::Name, &Kind::Table(&LIST)), LIST.doc)
+            .absent(Absent::Table),
+        Key::new("hosts", Kind::Table(&HOSTS), HOSTS.doc).absent(Absent::Table),
         Key::new("limits", Kind::Table(&LIMITS), LIMITS.doc).absent(Absent::Table),
         Key::new("log", Kind::Table(&LOG), LOG.doc).absent(Absent::Table),
         Key::new("rule", Kind::List(&Kind::Table(&RULE), 0), RULE.doc).absent(Absent::Texts(&[])),
@@ -272,55 +277,4 @@ static QUERY_LOG: Table = Table {
         Key::later("format", "How a line is written."),
     ],
     needs: Needs::Nothing,
-};
-
-static RULE: Table = Table {
-    name: "dns.rule",
-    doc: "Which queries are answered how: the first rule that matches decides.",
-    keys: &[
-        Key::new(
-            "client",
-            Kind::OneOrMany(&Kind::Text(Form::Network)),
-            "Any of these networks; without it every client.",
-        ),
-        Key::new(
-            "suffix",
-            Kind::OneOrMany(&Kind::Text(Form::DnsName)),
-            "Any of these names, or a name below them.",
-        ),
-        Key::new(
-            "name",
-            Kind::OneOrMany(&Kind::Text(Form::DnsName)),
-            "Any of these names; beside `suffix`, those or these.",
-        ),
-        Key::later("regex", "Names that a regular expression matches."),
-        Key::later("list", "Names that are on a list."),
-        Key::new(
-            "qtype",
-            Kind::OneOrMany(&Kind::Text(Form::DnsType)),
-            "Any of these types; without it every type.",
-        ),
-        Key::later("time", "Times of day."),
-        Key::new(
-            "forward",
-            Kind::Text(Form::Name),
-            "The upstream that is asked.",
-        ),
-        Key::new(
-            "block",
-            Kind::Choice(&[
-                Choice::served("nxdomain"),
-                Choice::served("nodata"),
-                Choice::served("zero"),
-                Choice::served("refused"),
-            ]),
-            "How it is answered here: no such name, nothing of that type, the unspecified address, \
-             or a refusal.",
-        ),
-        Key::later(
-            "rewrite",
-            "Another name or address that it is answered with.",
-        ),
-    ],
-    needs: Needs::One(&["forward", "block", "rewrite"]),
 };

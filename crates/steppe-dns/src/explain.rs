@@ -1,0 +1,411 @@
+//! Which rule decides a query, and why: worked out of the configuration and its files, as a node that
+//! starts with them decides.
+//!
+//! Files are read for it, one line at a time: an index knows no names and no lines. Left out: the cache,
+//! and what servers say.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::client::Client;
+use crate::config::{Action, Forwarder, List, Rule};
+use crate::files::{FilesError, for_each_line, open};
+use crate::hosts::{HostsBuilder, RecordData};
+use crate::limits::EXPLAINED_LINES_MAX;
+use crate::rules::{
+    Asked, ListSet, Matches, Program, Reader, Rewriting, Scope, Verdict, Why as RuleWhy,
+};
+use crate::siphash::SipKey;
+use crate::special_use::{SpecialUse, special_use};
+use crate::wire::{Name, Rtype};
+
+/// What becomes of a query: one decision, and a second one where the first rewrites its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation<'a> {
+    /// In the order in which they are made.
+    pub decisions: Vec<Decision<'a>>,
+}
+
+/// What decides about a name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision<'a> {
+    /// The name.
+    pub name: Name,
+    /// What decides.
+    pub by: By<'a>,
+    /// Lines of lists that are for the name, whether they decide or not.
+    pub lines: Vec<ListLine>,
+}
+
+/// What decides.
+#[derive(Debug, Clone, PartialEq)]
+pub enum By<'a> {
+    /// The client is refused: `dns.access` does not have its address.
+    Access,
+    /// The name is answered with records of hosts.
+    Hosts(Vec<HostLine>),
+    /// The name is one of special use.
+    SpecialUse(SpecialUse),
+    /// A rule.
+    Rule {
+        /// Its number, from 0.
+        number: usize,
+        /// The rule.
+        rule: &'a Rule,
+        /// What of the name it matches.
+        why: Why,
+    },
+    /// No rule matches: the client is refused.
+    Nothing,
+}
+
+/// What of a name a rule matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// Anything: it has no condition on names.
+    Any,
+    /// It names the name, or a suffix of it.
+    Name,
+    /// The name is on lists of this name.
+    Lists(Vec<String>),
+}
+
+/// A line of a list that is for a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListLine {
+    /// The list's name.
+    pub list: String,
+    /// Its file.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: u32,
+    /// What it says, characters that can't be shown left out.
+    pub text: String,
+    /// Whether it is an exception.
+    pub verdict: Verdict,
+}
+
+/// Where a record of hosts stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostLine {
+    /// File and line, from 1; `None`: `dns.hosts.records`.
+    pub place: Option<(PathBuf, u32)>,
+    /// The record.
+    pub record: RecordData,
+}
+
+/// Says what becomes of a query of class IN.
+///
+/// # Errors
+/// When a file of the configuration can't be read.
+pub fn explain<'a>(
+    config: &'a Forwarder,
+    client: &Client,
+    (qname, qtype): (&Name, Rtype),
+) -> Result<Explanation<'a>, FilesError> {
+    let is_allowed = |network: &ipnet::IpNet| network.contains(&client.address);
+    if !config.access.iter().any(is_allowed) {
+        let refused = Decision {
+            name: *qname,
+            by: By::Access,
+            lines: Vec::new(),
+        };
+        return Ok(Explanation {
+            decisions: vec![refused],
+        });
+    }
+    let mut asked = Asked {
+        client,
+        qname,
+        qtype,
+        rewriting: Rewriting::Counts,
+    };
+    let first = decide(config, asked)?;
+    let target = match &first.by {
+        By::Rule { rule, .. } => match &rule.action {
+            Action::Rewrite(target) if qtype != Rtype::CNAME => Some(target),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut decisions = vec![first];
+    if let Some(target) = target {
+        (asked.qname, asked.rewriting) = (target, Rewriting::Done);
+        decisions.push(decide(config, asked)?);
+    }
+    Ok(Explanation { decisions })
+}
+
+/// The order is that of `worker::decide`.
+fn decide<'a>(config: &'a Forwarder, asked: Asked<'_>) -> Result<Decision<'a>, FilesError> {
+    let hosts = host_lines(config, asked.qname)?;
+    let (lines, matches) = list_lines(&config.lists, asked.qname)?;
+    let decision = |by| Decision {
+        name: *asked.qname,
+        by,
+        lines,
+    };
+    if !hosts.is_empty() {
+        return Ok(decision(By::Hosts(hosts)));
+    }
+    // Nobody chooses names to meet its hashes here.
+    let program = Program::new(&config.rules, SipKey([0, 0]));
+    let found = program.find(&config.rules, asked, || matches);
+    let is_by_name = found.is_some_and(|found| found.why == RuleWhy::Name);
+    if !is_by_name && let Some(special) = special_use(asked.qname, asked.qtype) {
+        return Ok(decision(By::SpecialUse(special)));
+    }
+    Ok(decision(match found {
+        None => By::Nothing,
+        Some(found) => By::Rule {
+            number: found.number,
+            rule: found.rule,
+            why: match found.why {
+                RuleWhy::Any => Why::Any,
+                RuleWhy::Name => Why::Name,
+                RuleWhy::Lists(lists) => Why::Lists(names(lists, &config.lists)),
+            },
+        },
+    }))
+}
+
+fn names(set: ListSet, lists: &[List]) -> Vec<String> {
+    let of_list = |number: u8| lists.get(usize::from(number));
+    let lists = set.iter().filter_map(of_list);
+    lists.map(|list| list.name.clone()).collect()
+}
+
+/// Lines of lists that are for a name, and which lists it is on by them.
+fn list_lines(lists: &[List], qname: &Name) -> Result<(Vec<ListLine>, Matches), FilesError> {
+    let (mut lines, mut matches) = (Vec::new(), Matches::default());
+    for (number, list) in lists.iter().enumerate() {
+        let bit = 1 << (number % 64);
+        for path in &list.files {
+            let mut reader = Reader::new(list.plain);
+            read(path, |at, line| {
+                reader.line(line, |rule| {
+                    let is_for_it = match rule.scope {
+                        Scope::Exact => *qname == rule.name,
+                        Scope::Below => *qname != rule.name && qname.is_at_or_below(&rule.name),
+                        Scope::Suffix => qname.is_at_or_below(&rule.name),
+                    };
+                    if !is_for_it {
+                        return;
+                    }
+                    match rule.verdict {
+                        Verdict::Block => matches.blocked.0 |= bit,
+                        Verdict::Allow => matches.allowed.0 |= bit,
+                    }
+                    if lines.len() < EXPLAINED_LINES_MAX {
+                        lines.push(ListLine {
+                            list: list.name.clone(),
+                            file: path.clone(),
+                            line: at,
+                            text: shown(line),
+                            verdict: rule.verdict,
+                        });
+                    }
+                });
+            })?;
+        }
+    }
+    Ok((lines, matches))
+}
+
+/// Records of a name that is answered here, and where they stand.
+fn host_lines(config: &Forwarder, qname: &Name) -> Result<Vec<HostLine>, FilesError> {
+    let mut found = Vec::new();
+    let mut push = |place: Option<(PathBuf, u32)>, builder: HostsBuilder| {
+        let table = builder.finish(SipKey([0, 0]));
+        let records = table.find(qname).into_iter().flatten();
+        found.extend(records.map(|(rtype, rdata)| HostLine {
+            place: place.clone(),
+            record: RecordData::new(rtype, rdata),
+        }));
+    };
+    for (name, record) in &config.hosts.records {
+        let mut builder = HostsBuilder::default();
+        // One record has room.
+        let _ = builder.add(name, record);
+        push(None, builder);
+    }
+    for path in &config.hosts.files {
+        read(path, |at, line| {
+            let mut builder = HostsBuilder::default();
+            let _ = builder.line(line);
+            push(Some((path.clone(), at)), builder);
+        })?;
+    }
+    Ok(found)
+}
+
+/// Shows each line of a file.
+fn read(path: &Path, mut each: impl FnMut(u32, &[u8])) -> Result<(), FilesError> {
+    let read = open(path).and_then(|file| {
+        for_each_line(file, |at, line| {
+            each(at, line);
+            io::Result::Ok(())
+        })
+    });
+    read.map_err(|cause| FilesError::Read {
+        file: path.to_path_buf(),
+        cause,
+    })
+}
+
+fn shown(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim().chars().filter(|letter| !letter.is_control());
+    text.take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Block, Hosts};
+    use crate::rules::PlainScope;
+
+    fn name(text: &str) -> Name {
+        text.parse().expect("a name")
+    }
+
+    /// A configuration with two lists and a file of hosts in a folder of its own.
+    fn config() -> (Forwarder, PathBuf) {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let folder = format!("steppe-explain-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let file = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).expect("writes");
+            path
+        };
+        let list = |name: &str, path: PathBuf| List {
+            name: name.to_owned(),
+            files: vec![path],
+            plain: PlainScope::Suffix,
+        };
+        let config = Forwarder {
+            access: vec!["127.0.0.0/8".parse().expect("a network")],
+            lists: vec![
+                list(
+                    "ads",
+                    file("ads", "# ads\n||ads.example^\n@@||ok.ads.example^\n"),
+                ),
+                list("more", file("more", "x.example\n0.0.0.0 ads.example\n")),
+            ],
+            hosts: Hosts {
+                files: vec![file("hosts", "\n192.168.7.9 printer.local printer\n")],
+                records: vec![(name("printer"), "TXT here".parse().expect("a record"))],
+            },
+            rules: vec![
+                Rule {
+                    names: vec![name("old.example")],
+                    ..Rule::new(Action::Rewrite(Box::new(name("www.ads.example"))))
+                },
+                Rule {
+                    lists: ListSet(0b11),
+                    ..Rule::new(Action::Block(Block::NameError))
+                },
+                Rule {
+                    types: vec![Rtype::A],
+                    ..Rule::new(Action::Forward(0))
+                },
+            ],
+            ..Forwarder::default()
+        };
+        (config, folder)
+    }
+
+    fn explained(config: &Forwarder, text: &str, qtype: Rtype) -> Vec<String> {
+        let client = Client::at([127, 0, 0, 1].into());
+        let found = explain(config, &client, (&name(text), qtype)).expect("files are there");
+        let decisions = found.decisions.iter().map(|decision| {
+            let by = match &decision.by {
+                By::Rule { number, why, .. } => format!("rule {number} {why:?}"),
+                By::Hosts(lines) => {
+                    let place = |line: &HostLine| line.place.as_ref().map(|(_, line)| *line);
+                    format!("hosts {:?}", lines.iter().map(place).collect::<Vec<_>>())
+                }
+                by => format!("{by:?}"),
+            };
+            let line = |line: &ListLine| format!("{}:{} {}", line.list, line.line, line.text);
+            let lines: Vec<_> = decision.lines.iter().map(line).collect();
+            format!("{}: {by}, {lines:?}", decision.name)
+        });
+        decisions.collect()
+    }
+
+    #[test]
+    fn it_says_what_decides_and_where_that_stands() {
+        let (config, folder) = config();
+        for (asked, qtype, expected) in [
+            (
+                "www.ads.example",
+                Rtype::A,
+                &["www.ads.example.: rule 1 Lists([\"ads\"]), [\"ads:2 ||ads.example^\"]"][..],
+            ),
+            (
+                "ADS.example",
+                Rtype::A,
+                &["ADS.example.: rule 1 Lists([\"ads\", \"more\"]), \
+                   [\"ads:2 ||ads.example^\", \"more:2 0.0.0.0 ads.example\"]"],
+            ),
+            (
+                "ok.ads.example",
+                Rtype::A,
+                &["ok.ads.example.: rule 2 Any, \
+                   [\"ads:2 ||ads.example^\", \"ads:3 @@||ok.ads.example^\"]"],
+            ),
+            (
+                "ok.ads.example",
+                Rtype::MX,
+                &["ok.ads.example.: Nothing, \
+                   [\"ads:2 ||ads.example^\", \"ads:3 @@||ok.ads.example^\"]"],
+            ),
+            (
+                "old.example",
+                Rtype::A,
+                &[
+                    "old.example.: rule 0 Name, []",
+                    "www.ads.example.: rule 1 Lists([\"ads\"]), [\"ads:2 ||ads.example^\"]",
+                ],
+            ),
+            (
+                "old.example",
+                Rtype::CNAME,
+                &["old.example.: rule 0 Name, []"],
+            ),
+            (
+                "printer",
+                Rtype::A,
+                &["printer.: hosts [None, Some(2)], []"],
+            ),
+            (
+                "9.7.168.192.in-addr.arpa",
+                Rtype::PTR,
+                &["9.7.168.192.in-addr.arpa.: hosts [Some(2)], []"],
+            ),
+            (
+                "x.local",
+                Rtype::A,
+                &["x.local.: SpecialUse(NameError), []"],
+            ),
+        ] {
+            assert_eq!(
+                explained(&config, asked, qtype),
+                expected,
+                "{asked} {qtype:?}"
+            );
+        }
+        let stranger = Client::at([10, 0, 0, 1].into());
+        let found =
+            explain(&config, &stranger, (&name("a.example"), Rtype::A)).expect("reads none");
+        assert_eq!(found.decisions[0].by, By::Access);
+        std::fs::remove_dir_all(&folder).expect("was there");
+        let client = Client::at([127, 0, 0, 1].into());
+        let error = explain(&config, &client, (&name("a.example"), Rtype::A)).expect_err("gone");
+        assert!(error.to_string().starts_with("cannot read"), "{error}");
+    }
+}

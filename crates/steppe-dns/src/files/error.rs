@@ -1,0 +1,50 @@
+//! Why files of lists and hosts are not in force.
+
+use std::io;
+use std::path::PathBuf;
+
+use steppe_mem::OverBudget;
+
+use crate::hosts::HostsError;
+use crate::rules::BuildError;
+
+/// Why files are not in force.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// A file can't be read.
+    #[error("cannot read {}: {cause}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// Its rules have no room in an index.
+    #[error("{}: {cause}", file.display())]
+    Rules {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        cause: BuildError,
+    },
+    /// All of them together have no room in an index.
+    #[error("the lists have no room in one index: {0}")]
+    Index(BuildError),
+    /// Its names have no room in a table.
+    #[error("{}: {cause}", place.display())]
+    Hosts {
+        /// The file, or the key of the configuration.
+        place: PathBuf,
+        /// Why.
+        cause: HostsError,
+    },
+    /// There is no memory for it.
+    #[error("reading takes more than there is: {0}")]
+    Budget(OverBudget),
+}
+
+impl From<OverBudget> for FilesError {
+    fn from(cause: OverBudget) -> Self {
+        Self::Budget(cause)
+    }
+}

@@ -1,0 +1,164 @@
+//! Metrics of lists, whose names are labels: the configuration's, never a peer's.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use steppe_telemetry::encode::Family;
+use steppe_telemetry::{Counter, DescriptorEncoder};
+
+use crate::files::ListsInForce;
+use crate::limits::LISTS_MAX;
+
+/// Where the hits of lists are counted, and what was found in the lists in force.
+#[derive(Debug, Default)]
+pub(crate) struct ListMetrics(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Each list that ever was has a place of its own: its count never goes back.
+    names: Vec<String>,
+    /// In force: name; rules; lines not supported; lines malformed.
+    rows: Vec<(String, [u64; 3])>,
+    bytes: usize,
+    failed: u64,
+    read: u64,
+}
+
+/// Queries that were decided by a list, by its place.
+#[derive(Debug)]
+pub(crate) struct ListHits([Counter; PLACES]);
+
+/// The last one is that of lists for which no place was left.
+const PLACES: usize = LISTS_MAX as usize + 1;
+const OTHER: &str = "other lists";
+
+const HITS: Family = Family::new(
+    "steppe_dns_list_hits",
+    "Queries whose rule matched by a list, by list",
+);
+const RULES: Family = Family::new("steppe_dns_list_rules", "Rules of a list");
+const LINES: Family = Family::new(
+    "steppe_dns_list_lines_left_out",
+    "Lines of a list that are left out: unsupported, malformed",
+);
+const BYTES: Family = Family::bytes("steppe_dns_lists", "What the index of all lists takes");
+const READS: Family = Family::new(
+    "steppe_dns_list_reads",
+    "Times that lists were read anew: done, or failed, and the ones before stay",
+);
+
+impl Default for ListHits {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl ListHits {
+    /// Counts a hit at a place.
+    pub(crate) fn at(&self, place: usize) -> &Counter {
+        &self.0[place.min(PLACES - 1)]
+    }
+}
+
+impl ListMetrics {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These lists are in force from now on. Says where each counts its hits.
+    pub(crate) fn replace(&self, lists: &ListsInForce) -> Vec<u8> {
+        let mut known = self.known();
+        let names = lists.config().iter().map(|list| &list.name);
+        let rows = names.zip(&lists.facts).map(|(name, facts)| {
+            let numbers = [facts.rules, facts.unsupported, facts.malformed];
+            (name.clone(), numbers)
+        });
+        known.rows = rows.collect();
+        known.bytes = lists.index.bytes();
+        let names = lists.config().iter();
+        names.map(|list| known.place(&list.name)).collect()
+    }
+
+    /// Lists were read anew.
+    pub(crate) fn was_read(&self) {
+        self.known().read += 1;
+    }
+
+    /// Lists could not be read.
+    pub(crate) fn failed(&self) {
+        self.known().failed += 1;
+    }
+
+    /// Writes them; `hits` says what was counted at a place.
+    pub(super) fn encode(
+        &self,
+        hits: impl Fn(usize) -> u64,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> fmt::Result {
+        let known = self.known();
+        let names = known.names.iter().map(String::as_str);
+        let others = names.len()..PLACES.min(names.len() + usize::from(known.is_full()));
+        let names = names.chain(others.map(|_| OTHER)).enumerate();
+        let hits = names.map(|(place, name)| ([("list", name)], hits(place)));
+        HITS.counters(encoder, hits)?;
+        let rows = known.rows.iter();
+        let rules = rows
+            .clone()
+            .map(|(name, numbers)| ([("list", name.as_str())], numbers[0]));
+        RULES.gauges(encoder, rules)?;
+        let lines = rows.flat_map(|(name, [_, unsupported, malformed])| {
+            let row = |kind, count| ([("list", name.as_str()), ("kind", kind)], count);
+            [
+                row("unsupported", *unsupported),
+                row("malformed", *malformed),
+            ]
+        });
+        LINES.gauges(encoder, lines)?;
+        BYTES.gauge(encoder, u64::try_from(known.bytes).unwrap_or(u64::MAX))?;
+        let reads = [
+            ([("result", "done")], known.read),
+            ([("result", "failed")], known.failed),
+        ];
+        READS.counters(encoder, reads)
+    }
+}
+
+impl Known {
+    fn place(&mut self, name: &str) -> u8 {
+        let known = self.names.iter().position(|known| known == name);
+        let place = known.unwrap_or_else(|| {
+            if !self.is_full() {
+                self.names.push(name.to_owned());
+                return self.names.len() - 1;
+            }
+            PLACES - 1
+        });
+        u8::try_from(place).unwrap_or(LISTS_MAX)
+    }
+
+    fn is_full(&self) -> bool {
+        self.names.len() == usize::from(LISTS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_keeps_its_place_whatever_comes_and_goes() {
+        let mut known = Known::default();
+        assert_eq!(
+            [known.place("a"), known.place("b"), known.place("a")],
+            [0, 1, 0]
+        );
+        for number in 2..LISTS_MAX {
+            assert_eq!(known.place(&number.to_string()), number);
+        }
+        assert_eq!(
+            [known.place("one more"), known.place("and one")],
+            [LISTS_MAX; 2]
+        );
+        assert_eq!(known.place("b"), 1);
+    }
+}

@@ -1,0 +1,297 @@
+//! Rules of the configuration, compiled: which of them decides.
+//!
+//! Names of all rules are in one table, so that a rule with names costs nothing for a name that is not
+//! one of them. What is left is gone through in the order of the file: rules without names, and those
+//! with a list. Lists are looked at once, and only when a rule that has one is reached.
+
+use super::index::{ListSet, Matches};
+use super::names::{RuleNames, RuleSet};
+use super::syntax::Scope;
+use crate::client::Client;
+use crate::config::{Action, Rule};
+use crate::siphash::SipKey;
+use crate::wire::{Name, Rtype};
+
+/// Rules, compiled. They are numbered as in the configuration, from 0.
+#[derive(Debug)]
+pub(crate) struct Program {
+    names: RuleNames,
+    /// Rules that a query may match though none of their names is its name.
+    others: RuleSet,
+    /// Those of them that have no condition on names.
+    unnamed: RuleSet,
+    /// Those of them that have the suffix that all names have, the root.
+    of_all: RuleSet,
+}
+
+/// A question, and whose it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) qname: &'a Name,
+    pub(crate) qtype: Rtype,
+    pub(crate) rewriting: Rewriting,
+}
+
+/// Whether rules that rewrite count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rewriting {
+    Counts,
+    /// The name is what another one was rewritten to.
+    Done,
+}
+
+/// The rule that decides.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Decision<'a> {
+    /// Its number, from 0.
+    pub(crate) number: usize,
+    pub(crate) rule: &'a Rule,
+    pub(crate) why: Why,
+}
+
+/// What of a name a rule matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Anything: it has no condition on names.
+    Any,
+    /// It names the name, or a suffix of it: it goes before what is known of names of special use.
+    Name,
+    /// The name is on these of its lists.
+    Lists(ListSet),
+}
+
+impl Program {
+    /// Compiles rules. `key` is random, so that nobody makes names whose hashes meet.
+    pub(crate) fn new(rules: &[Rule], key: SipKey) -> Self {
+        let (mut others, mut unnamed, mut of_all) =
+            (RuleSet::EMPTY, RuleSet::EMPTY, RuleSet::EMPTY);
+        for (number, rule) in rules.iter().enumerate() {
+            let has_names = !(rule.names.is_empty() && rule.suffixes.is_empty());
+            let has_lists = rule.lists != ListSet::default();
+            if !has_names && !has_lists {
+                unnamed.insert(number);
+            }
+            let is_of_all = rule.suffixes.contains(&Name::ROOT);
+            if is_of_all {
+                of_all.insert(number);
+            }
+            if !has_names || has_lists || is_of_all {
+                others.insert(number);
+            }
+        }
+        let names = rules.iter().enumerate().flat_map(|(number, rule)| {
+            let exact = rule
+                .names
+                .iter()
+                .map(move |name| (*name, number, Scope::Exact));
+            let suffixes = rule.suffixes.iter();
+            exact.chain(suffixes.map(move |name| (*name, number, Scope::Suffix)))
+        });
+        Self {
+            names: RuleNames::new(key, names),
+            others,
+            unnamed,
+            of_all,
+        }
+    }
+
+    /// The first of `rules`, which it was compiled from, that a question matches. `lists` says which
+    /// lists its name is on.
+    pub(crate) fn find<'a>(
+        &self,
+        rules: &'a [Rule],
+        asked: Asked<'_>,
+        lists: impl Fn() -> Matches,
+    ) -> Option<Decision<'a>> {
+        let named = self.names.matches(asked.qname);
+        let mut listed = None;
+        named.union(&self.others).iter().find_map(|number| {
+            let rule = rules.get(number)?;
+            if !rule.is_for(asked) {
+                return None;
+            }
+            let why = if self.unnamed.has(number) {
+                Why::Any
+            } else if named.has(number) || self.of_all.has(number) {
+                Why::Name
+            } else {
+                let listed: &Matches = listed.get_or_insert_with(&lists);
+                let of_rule = ListSet(listed.listed().0 & rule.lists.0);
+                if of_rule == ListSet::default() {
+                    return None;
+                }
+                Why::Lists(of_rule)
+            };
+            Some(Decision { number, rule, why })
+        })
+    }
+}
+
+impl Rule {
+    /// Whether it is for a question, its name left aside.
+    fn is_for(&self, asked: Asked<'_>) -> bool {
+        let is_rewrite = matches!(self.action, Action::Rewrite(_));
+        if is_rewrite && asked.rewriting == Rewriting::Done {
+            return false;
+        }
+        let client = asked.client;
+        let is_everybody = self.clients.is_empty() && self.client_ids.is_empty();
+        let is_client = is_everybody
+            || (self.clients.iter()).any(|network| network.contains(&client.address))
+            || (client.id).is_some_and(|id| self.client_ids.contains(&id));
+        is_client && (self.types.is_empty() || self.types.contains(&asked.qtype))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Block;
+
+    fn name(text: &str) -> Name {
+        text.parse().expect("a name")
+    }
+
+    fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
+        let mut rule = Rule::new(Action::Block(Block::NoData));
+        change(&mut rule);
+        rule
+    }
+
+    fn decide(
+        rules: &[Rule],
+        client: &str,
+        text: &str,
+        qtype: Rtype,
+        lists: u64,
+    ) -> Option<(usize, Why)> {
+        let mut client_parts = client.split('/');
+        let address = client_parts.next().and_then(|text| text.parse().ok());
+        let mut client = Client::at(address.expect("an address"));
+        client.id = client_parts.next().map(|id| id.parse().expect("an id"));
+        let program = Program::new(rules, SipKey([1, 2]));
+        let asked = Asked {
+            client: &client,
+            qname: &name(text),
+            qtype,
+            rewriting: Rewriting::Counts,
+        };
+        let matches = || Matches {
+            blocked: ListSet(lists),
+            allowed: ListSet::default(),
+        };
+        let decision = program.find(rules, asked, matches)?;
+        Some((decision.number, decision.why))
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let rules = [
+            rule(|rule| {
+                rule.clients = vec!["10.0.0.0/8".parse().expect("a network")];
+                rule.client_ids = vec!["tablet".parse().expect("an id")];
+                rule.suffixes = vec![name("corp.example")];
+            }),
+            rule(|rule| {
+                rule.names = vec![name("a.example"), name(".")];
+                rule.suffixes = vec![name("B.example"), name("x.b.example")];
+                rule.lists = ListSet(0b10);
+            }),
+            rule(|rule| {
+                rule.lists = ListSet(0b101);
+                rule.types = vec![Rtype::AAAA];
+            }),
+            rule(|rule| rule.types = vec![Rtype::ANY]),
+            rule(|rule| {
+                rule.types = vec![Rtype::TXT];
+                rule.suffixes = vec![name(".")];
+            }),
+        ];
+        let none = None;
+        let by_name = |number| Some((number, Why::Name));
+        for (client, text, qtype, lists, expected) in [
+            ("10.1.1.1", "x.corp.example", Rtype::A, 0, by_name(0)),
+            ("11.1.1.1", "x.corp.example", Rtype::A, 0, none),
+            ("11.1.1.1/tablet", "corp.EXAMPLE", Rtype::A, 0, by_name(0)),
+            ("11.1.1.1/phone", "corp.example", Rtype::A, 0, none),
+            ("1.1.1.1", "a.example", Rtype::A, 0, by_name(1)),
+            ("1.1.1.1", "x.a.example", Rtype::A, 0, none),
+            ("1.1.1.1", ".", Rtype::A, 0, by_name(1)),
+            ("1.1.1.1", "y.x.b.example", Rtype::A, 0, by_name(1)),
+            (
+                "1.1.1.1",
+                "c.example",
+                Rtype::A,
+                0b10,
+                Some((1, Why::Lists(ListSet(0b10)))),
+            ),
+            ("1.1.1.1", "c.example", Rtype::A, 0b101, none),
+            (
+                "1.1.1.1",
+                "c.example",
+                Rtype::AAAA,
+                0b1100,
+                Some((2, Why::Lists(ListSet(0b100)))),
+            ),
+            ("1.1.1.1", "c.example", Rtype::ANY, 0, Some((3, Why::Any))),
+            ("1.1.1.1", "c.example", Rtype::TXT, 0, by_name(4)),
+        ] {
+            let found = decide(&rules, client, text, qtype, lists);
+            assert_eq!(found, expected, "{client} {text} {qtype:?} {lists:b}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_rewritten_once() {
+        let rewrite = |text| Rule::new(Action::Rewrite(Box::new(name(text))));
+        let rules = [rewrite("a.example"), rewrite("b.example"), rule(|_| ())];
+        let program = Program::new(&rules, SipKey([1, 2]));
+        let client = Client::at([127, 0, 0, 1].into());
+        let mut asked = Asked {
+            client: &client,
+            qname: &name("a.example"),
+            qtype: Rtype::A,
+            rewriting: Rewriting::Counts,
+        };
+        let number = |asked| {
+            let found = program.find(&rules, asked, Matches::default);
+            found.map(|decision| decision.number)
+        };
+        assert_eq!(number(asked), Some(0));
+        asked.rewriting = Rewriting::Done;
+        assert_eq!(number(asked), Some(2));
+    }
+
+    #[test]
+    fn lists_are_looked_at_once_and_only_for_a_rule_that_has_one() {
+        let with_list = rule(|rule| rule.lists = ListSet(1));
+        let rules = [with_list.clone(), with_list, rule(|_| ())];
+        let looked = std::cell::Cell::new(0);
+        let lists = || {
+            looked.set(looked.get() + 1);
+            Matches::default()
+        };
+        let client = Client::at([127, 0, 0, 1].into());
+        let asked = Asked {
+            client: &client,
+            qname: &name("a.example"),
+            qtype: Rtype::A,
+            rewriting: Rewriting::Counts,
+        };
+        let found = Program::new(&rules, SipKey([1, 2])).find(&rules, asked, lists);
+        assert_eq!((found.expect("the last").number, looked.get()), (2, 1));
+        let found = Program::new(&rules[2..], SipKey([1, 2])).find(&rules[2..], asked, lists);
+        assert_eq!((found.expect("the only").number, looked.get()), (0, 1));
+    }
+
+    #[test]
+    fn a_set_of_rules_gives_them_in_order() {
+        let mut set = RuleSet::EMPTY;
+        for rule in [700, 0, 63, 64, 1023] {
+            set.insert(rule);
+        }
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 700, 1023]);
+        assert!(set.has(64) && !set.has(65));
+    }
+}

@@ -1,0 +1,161 @@
+//! Has files of lists and hosts read again when they change, beside the workers.
+
+use std::sync::Arc;
+
+use steppe_net::{BoundSockets, Watch};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::sleep;
+
+use super::DnsService;
+use crate::files::{FilesError, HostsInForce, ListsInForce};
+use crate::limits::FILES_RETRY_EVERY;
+use crate::snapshot::{Files, Snapshot};
+
+/// Files of one kind under watch.
+struct Kept {
+    watch: Watch,
+    /// The last time that they were read failed.
+    has_failed: bool,
+}
+
+impl DnsService {
+    /// Has files of the configuration in force read again when they change, until the next one. Must be
+    /// called within a runtime that spawns local tasks, the control thread's.
+    pub(super) fn keep_files_current(&self) {
+        let mut in_force = self.in_force();
+        let Some(in_force) = in_force.as_mut() else {
+            return;
+        };
+        let Files { lists, hosts } = in_force.snapshot.files();
+        let mut rereads = JoinSet::new();
+        if !lists.config().iter().all(|list| list.files.is_empty()) {
+            rereads.spawn_local(keep_lists(self.clone(), Kept::new(lists.watch())));
+        }
+        if !hosts.config().files.is_empty() {
+            rereads.spawn_local(keep_hosts(self.clone(), Kept::new(hosts.watch())));
+        }
+        in_force.rereads = rereads;
+    }
+
+    /// What was read of files, as it is in force.
+    fn files_in_force(&self) -> Option<Files> {
+        let in_force = self.in_force();
+        Some(in_force.as_ref()?.snapshot.files().clone())
+    }
+
+    /// Brings files into force that were read, all else staying as it is.
+    async fn replace_files(&self, change: impl FnOnce(&mut Files)) {
+        let _turn = self.turn.lock().await;
+        // Workers that drain change no more.
+        if self.drain.get().is_some_and(steppe_net::Drain::is_draining) {
+            return;
+        }
+        let Some(mut files) = self.files_in_force() else {
+            return;
+        };
+        change(&mut files);
+        let Some(snapshot) = self.next_snapshot(files) else {
+            return;
+        };
+        let sockets = (0..self.workers).map(|_| BoundSockets::default());
+        self.changes.send(&snapshot, sockets.collect()).await;
+    }
+
+    fn next_snapshot(&self, files: Files) -> Option<Arc<Snapshot>> {
+        let mut in_force = self.in_force();
+        let in_force = in_force.as_mut()?;
+        let places = self.metrics.lists.replace(&files.lists);
+        let snapshot = Arc::new(in_force.snapshot.with_files(files, places));
+        in_force.snapshot = Arc::clone(&snapshot);
+        Some(snapshot)
+    }
+}
+
+impl Kept {
+    fn new(watch: Watch) -> Self {
+        Self {
+            watch,
+            has_failed: false,
+        }
+    }
+
+    /// Waits until the files are to be read.
+    async fn due(&mut self) {
+        let retry = async {
+            match self.has_failed {
+                true => sleep(FILES_RETRY_EVERY).await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.watch.changed() => {}
+            () = retry => {}
+        }
+    }
+
+    /// What was read, if it can be used. What can't is told once, until it changes.
+    fn read<T>(&mut self, what: &str, read: Result<T, FilesError>) -> Option<T> {
+        match read {
+            Ok(read) => {
+                self.has_failed = false;
+                tracing::info!(what, "files changed and are in force");
+                Some(read)
+            }
+            Err(error) => {
+                if !self.has_failed {
+                    tracing::error!(
+                        what,
+                        %error,
+                        "files can't be used: what was read before stays"
+                    );
+                }
+                self.has_failed = true;
+                None
+            }
+        }
+    }
+}
+
+async fn keep_lists(service: DnsService, mut kept: Kept) {
+    loop {
+        kept.due().await;
+        let Some(files) = service.files_in_force() else {
+            return;
+        };
+        let (config, key) = (files.lists.config().to_vec(), service.shared.names_key());
+        // It is not kept from going while the next one is read.
+        drop(files);
+        let lease = service.lease.clone();
+        let read = spawn_blocking(move || ListsInForce::load(&config, key, &lease));
+        // There is no outcome where the runtime ends.
+        let Ok(read) = read.await else { return };
+        match kept.read("lists", read) {
+            Some(lists) => {
+                kept.watch = lists.watch();
+                service.metrics.lists.was_read();
+                let lists = Arc::new(lists);
+                service.replace_files(|files| files.lists = lists).await;
+            }
+            None => service.metrics.lists.failed(),
+        }
+    }
+}
+
+async fn keep_hosts(service: DnsService, mut kept: Kept) {
+    loop {
+        kept.due().await;
+        let Some(files) = service.files_in_force() else {
+            return;
+        };
+        let (config, key) = (files.hosts.config().clone(), service.shared.names_key());
+        drop(files);
+        let lease = service.lease.clone();
+        let read = spawn_blocking(move || HostsInForce::load(&config, key, &lease));
+        let Ok(read) = read.await else { return };
+        if let Some(hosts) = kept.read("hosts", read) {
+            kept.watch = hosts.watch();
+            let hosts = Arc::new(hosts);
+            service.replace_files(|files| files.hosts = hosts).await;
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! `steppe dns explain`: which rule decides about a name, why, and where that stands.
+//!
+//! It reads the configuration and the files that it names, as a node that starts with them does, and asks
+//! no node.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+use steppe_dns::client::{Client, ClientId};
+use steppe_dns::config::{Action, Block};
+use steppe_dns::explain::{By, Decision, HostLine, ListLine, Why, explain};
+use steppe_dns::rules::Verdict;
+use steppe_dns::special_use::SpecialUse;
+use steppe_dns::wire::{Name, NameError, Rtype};
+
+use crate::cli::code::Code;
+use crate::cli::console::{complain, load, print, say};
+use crate::config::{self, Config};
+
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// The name that a client asks for
+    #[arg(value_name = "NAME", value_parser = name)]
+    name: Box<Name>,
+    /// The type that it asks for
+    #[arg(value_name = "TYPE", value_parser = config::dns_type, default_value = "A")]
+    qtype: Rtype,
+    /// The client's address
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    client: IpAddr,
+    /// What the client calls itself, by the name of the TLS server or the path of HTTPS
+    #[arg(long, value_name = "ID")]
+    client_id: Option<ClientId>,
+    /// Configuration of the node
+    #[arg(
+        short,
+        long = "config",
+        value_name = "FILE",
+        default_value = "/etc/steppe/steppe.toml"
+    )]
+    config: PathBuf,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) const HELP: &str = "\
+Examples:
+  steppe dns explain ads.example.org
+  steppe dns explain example.org AAAA --client 192.168.7.9 -c steppe.toml
+  steppe dns explain example.org --client-id kids-tablet --json
+
+Exit codes: 0 where something decides, a refusal included; 1 where the configuration, or a file that it
+names, can't be read.";
+
+/// On the heap, as it is a quarter of a KiB.
+fn name(text: &str) -> Result<Box<Name>, NameError> {
+    text.parse().map(Box::new)
+}
+
+pub(super) fn run(options: &Options) -> ExitCode {
+    let outcome = match load(&options.config) {
+        Ok(outcome) => outcome,
+        Err(code) => return code.into(),
+    };
+    complain(&outcome.report);
+    let Some(config) = outcome.config else {
+        return Code::Configuration.into();
+    };
+    let client = Client {
+        id: options.client_id,
+        ..Client::at(options.client)
+    };
+    let explained = match explain(&config.dns, &client, (&options.name, options.qtype)) {
+        Ok(explained) => explained,
+        Err(error) => {
+            say(&format!("steppe: {error}\n"));
+            return Code::Configuration.into();
+        }
+    };
+    let shown = Shown {
+        config: &config,
+        file: &options.config,
+        text: std::fs::read_to_string(&options.config).unwrap_or_default(),
+    };
+    let decisions = &explained.decisions;
+    if options.json {
+        let decisions: Vec<Value> = decisions.iter().map(|each| shown.json(each)).collect();
+        let explained = json!({
+            "name": options.name.to_string(),
+            "type": config::dns_type_text(options.qtype),
+            "client": client.address,
+            "client_id": client.id.map(|id| id.to_string()),
+            "decisions": decisions,
+        });
+        return print(&format!("{explained:#}\n"));
+    }
+    let qtype = config::dns_type_text(options.qtype);
+    let mut text = format!("{} {qtype}, asked for by {}", options.name, client.address);
+    if let Some(id) = client.id {
+        let _ = write!(text, " ({id})");
+    }
+    text.push('\n');
+    for (number, decision) in decisions.iter().enumerate() {
+        if number > 0 {
+            let _ = writeln!(text, "{} {qtype}", decision.name);
+        }
+        text.push_str(&shown.text(decision));
+    }
+    print(&text)
+}
+
+/// What decisions are shown by.
+struct Shown<'a> {
+    config: &'a Config,
+    file: &'a Path,
+    /// Of the file.
+    text: String,
+}
+
+impl Shown<'_> {
+    /// Where a rule stands: its line, from 1.
+    fn rule_line(&self, number: usize) -> Option<usize> {
+        let at = self.config.dns_rule_at(number)?;
+        let before = self.text.get(..at)?;
+        Some(before.bytes().filter(|byte| *byte == b'\n').count() + 1)
+    }
+
+    /// What a rule does.
+    fn action(&self, action: &Action) -> String {
+        match action {
+            Action::Forward(upstream) => {
+                let upstream = self.config.dns.upstreams.get(*upstream);
+                let name = upstream.map_or("", |upstream| upstream.name.as_str());
+                format!("forward = \"{name}\"")
+            }
+            Action::Block(block) => format!("block = \"{}\"", block_name(*block)),
+            Action::Rewrite(target) => format!("rewrite to {target}"),
+            Action::Records(_) => "records".to_owned(),
+        }
+    }
+
+    fn text(&self, decision: &Decision<'_>) -> String {
+        let mut text = match &decision.by {
+            By::Access => {
+                "  refused: the client's address is not in `dns.access.allow`\n".to_owned()
+            }
+            By::Nothing => "  refused: no rule matches\n".to_owned(),
+            By::SpecialUse(special) => format!("  answered here: {}\n", special_text(*special)),
+            By::Hosts(lines) => {
+                let lines = lines
+                    .iter()
+                    .map(|line| format!("    {}\n", host_text(line)));
+                format!("  answered here, by hosts:\n{}", lines.collect::<String>())
+            }
+            By::Rule { number, rule, why } => {
+                let place = match self.rule_line(*number) {
+                    Some(line) => format!(" ({}:{line})", self.file.display()),
+                    None => String::new(),
+                };
+                format!(
+                    "  rule {}{place} decides: {}\n  because {}\n",
+                    number + 1,
+                    self.action(&rule.action),
+                    why_text(why)
+                )
+            }
+        };
+        if !decision.lines.is_empty() {
+            text.push_str("  lists have for the name:\n");
+            for line in &decision.lines {
+                let _ = writeln!(text, "    {}", line_text(line));
+            }
+        }
+        text
+    }
+
+    fn json(&self, decision: &Decision<'_>) -> Value {
+        let by = match &decision.by {
+            By::Access => json!({ "by": "access" }),
+            By::Nothing => json!({ "by": "nothing" }),
+            By::SpecialUse(special) => {
+                json!({ "by": "special-use", "answer": special_text(*special) })
+            }
+            By::Hosts(lines) => {
+                let line = |line: &HostLine| {
+                    json!({
+                        "type": config::dns_type_text(line.record.rtype()),
+                        "file": line.place.as_ref().map(|(file, _)| file),
+                        "line": line.place.as_ref().map(|(_, line)| line),
+                    })
+                };
+                json!({ "by": "hosts", "records": lines.iter().map(line).collect::<Vec<_>>() })
+            }
+            By::Rule { number, rule, why } => json!({
+                "by": "rule",
+                "rule": number + 1,
+                "line": self.rule_line(*number),
+                "action": self.action(&rule.action),
+                "matches": match why {
+                    Why::Any => json!("any"),
+                    Why::Name => json!("name"),
+                    Why::Lists(lists) => json!({ "lists": lists }),
+                },
+            }),
+        };
+        let line = |line: &ListLine| {
+            json!({
+                "list": line.list,
+                "file": line.file,
+                "line": line.line,
+                "text": line.text,
+                "exception": line.verdict == Verdict::Allow,
+            })
+        };
+        let lines: Vec<Value> = decision.lines.iter().map(line).collect();
+        json!({ "name": decision.name.to_string(), "decision": by, "list_lines": lines })
+    }
+}
+
+fn block_name(block: Block) -> &'static str {
+    match block {
+        Block::NameError => "nxdomain",
+        Block::NoData => "nodata",
+        Block::Zero => "zero",
+        Block::Refused => "refused",
+    }
+}
+
+fn special_text(special: SpecialUse) -> &'static str {
+    match special {
+        SpecialUse::Loopback => "a name of special use, with the loopback's address",
+        SpecialUse::NameError => "a name of special use, that there is no such name",
+        SpecialUse::NoData => "a name of special use, with nothing of that type",
+        SpecialUse::LocalhostPtr => "the loopback's address, with localhost",
+        SpecialUse::Designations => "the resolver's own name, with how to ask it encrypted",
+    }
+}
+
+fn why_text(why: &Why) -> String {
+    match why {
+        Why::Any => "it has no condition on names".to_owned(),
+        Why::Name => "it names the name, or a name above it".to_owned(),
+        Why::Lists(lists) => match lists.as_slice() {
+            [list] => format!("the name is on its list `{list}`"),
+            lists => format!("the name is on its lists `{}`", lists.join("`, `")),
+        },
+    }
+}
+
+fn line_text(line: &ListLine) -> String {
+    let exception = match line.verdict {
+        Verdict::Block => "",
+        Verdict::Allow => " (an exception)",
+    };
+    format!(
+        "{}:{}: {}{exception}",
+        line.file.display(),
+        line.line,
+        line.text
+    )
+}
+
+fn host_text(line: &HostLine) -> String {
+    let record = &line.record;
+    let rtype = config::dns_type_text(record.rtype());
+    let what = match record.as_address() {
+        Some(address) => format!("{rtype} {address}"),
+        None => rtype,
+    };
+    match &line.place {
+        Some((file, number)) => format!("{what} ({}:{number})", file.display()),
+        None => format!("{what} (dns.hosts.records)"),
+    }
+}

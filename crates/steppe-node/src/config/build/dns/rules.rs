@@ -1,0 +1,131 @@
+//! What the DNS forwarder decides by: lists, hosts and rules.
+
+use ipnet::IpNet;
+use steppe_dns::client::ClientId;
+use steppe_dns::config::{Action, Block, Hosts, List, Rule};
+use steppe_dns::hosts::{RecordData, RecordSet};
+use steppe_dns::rules::{ListSet, PlainScope};
+use steppe_dns::wire::{Name, Rtype};
+
+use crate::config::grammar;
+use crate::config::typed::{Fields, FromNode, Named, Node as Read, Typed};
+
+/// What rules refer to, in the order in which it stands.
+pub(super) struct Names<'a> {
+    upstreams: Vec<&'a str>,
+    lists: Vec<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(dns: &'a Fields) -> Self {
+        let names = |key| {
+            let entries = dns.map(key).iter();
+            entries.map(|entry| entry.name.as_str()).collect()
+        };
+        Self {
+            upstreams: names("upstream"),
+            lists: names("list"),
+        }
+    }
+}
+
+pub(super) fn list(entry: &Named) -> Option<List> {
+    let list = entry.value.fields()?;
+    Some(List {
+        name: entry.name.clone(),
+        files: list.take("files")?,
+        plain: match list.take("plain_names")? {
+            "suffix" => PlainScope::Suffix,
+            "exact" => PlainScope::Exact,
+            _ => return None,
+        },
+    })
+}
+
+pub(super) fn hosts(hosts: &Fields) -> Option<Hosts> {
+    let mut records = Vec::new();
+    let Typed::Map(entries) = &hosts.node("records")?.typed else {
+        return None;
+    };
+    for entry in entries {
+        let name = grammar::dns_name(&entry.name).ok()?;
+        let of_name = self::records(&entry.value)?.into_iter();
+        records.extend(of_name.map(|record| (name, record)));
+    }
+    Some(Hosts {
+        files: hosts.take("files")?,
+        records,
+    })
+}
+
+/// One record, or a list of them.
+fn records(node: &Read) -> Option<Vec<RecordData>> {
+    let texts = match node.typed {
+        Typed::List(_) => Vec::from_node(node)?,
+        _ => vec![String::from_node(node)?],
+    };
+    let records = texts.iter().map(|text| grammar::dns_record(text).ok());
+    records.collect()
+}
+
+pub(super) fn rule(rule: &Fields, known: &Names<'_>) -> Option<Rule> {
+    let clients: Option<Vec<IpNet>> = rule.optional("client")?;
+    let client_ids: Option<Vec<String>> = rule.optional("client_id")?;
+    let client_ids = client_ids.unwrap_or_default();
+    let client_ids = client_ids.iter().map(|id| grammar::dns_client_id(id).ok());
+    let suffixes: Option<Vec<Name>> = rule.optional("suffix")?;
+    let names: Option<Vec<Name>> = rule.optional("name")?;
+    let types: Option<Vec<Rtype>> = rule.optional("qtype")?;
+    Some(Rule {
+        clients: clients.unwrap_or_default(),
+        client_ids: client_ids.collect::<Option<Vec<ClientId>>>()?,
+        suffixes: suffixes.unwrap_or_default(),
+        names: names.unwrap_or_default(),
+        lists: lists(rule, known)?,
+        types: types.unwrap_or_default(),
+        action: action(rule, known)?,
+    })
+}
+
+fn lists(rule: &Fields, known: &Names<'_>) -> Option<ListSet> {
+    let lists: Option<Vec<String>> = rule.optional("list")?;
+    let number = |name: &String| {
+        let number = known.lists.iter().position(|known| known == name)?;
+        u8::try_from(number).ok()
+    };
+    lists.unwrap_or_default().iter().map(number).collect()
+}
+
+/// One of the keys that say what a rule does.
+fn action(rule: &Fields, known: &Names<'_>) -> Option<Action> {
+    let forward: Option<String> = rule.optional("forward")?;
+    let block: Option<&str> = rule.optional("block")?;
+    let rewrite = match rule.node("rewrite") {
+        None => None,
+        Some(rewrite) => Some(rewrite.fields()?.take::<Name>("cname")?),
+    };
+    let records = match rule.node("records") {
+        None => None,
+        Some(records) => Some(self::records(records)?),
+    };
+    Some(match (forward, block, rewrite, records) {
+        (Some(name), None, None, None) => {
+            let mut upstreams = known.upstreams.iter();
+            Action::Forward(upstreams.position(|known| *known == name)?)
+        }
+        (None, Some(block), None, None) => Action::Block(self::block(block)?),
+        (None, None, Some(target), None) => Action::Rewrite(Box::new(target)),
+        (None, None, None, Some(records)) => Action::Records(RecordSet::new(&records)),
+        _ => return None,
+    })
+}
+
+fn block(name: &str) -> Option<Block> {
+    Some(match name {
+        "nxdomain" => Block::NameError,
+        "nodata" => Block::NoData,
+        "zero" => Block::Zero,
+        "refused" => Block::Refused,
+        _ => return None,
+    })
+}

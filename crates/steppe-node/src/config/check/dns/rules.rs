@@ -1,0 +1,100 @@
+//! What lists and rules of the DNS forwarder say together.
+
+use steppe_dns::limits::{LISTS_MAX, RULES_PER_PROGRAM_MAX};
+
+use crate::config::mistake::{Mistake, shown};
+use crate::config::mistakes::Mistakes;
+use crate::config::read::closest;
+use crate::config::typed::{Fields, FromNode, Node, Typed};
+
+/// Keys that say what a rule does, and what that is called.
+const ACTIONS: [(&str, &str); 4] = [
+    ("forward", "forwards"),
+    ("block", "blocks"),
+    ("rewrite", "rewrites"),
+    ("records", "answers with records"),
+];
+
+pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
+    too_many(
+        dns,
+        ("list", dns.map("list").len()),
+        LISTS_MAX.into(),
+        mistakes,
+    );
+    too_many(
+        dns,
+        ("rule", dns.list("rule").len()),
+        RULES_PER_PROGRAM_MAX,
+        mistakes,
+    );
+    for rule in dns.list("rule").iter().filter_map(Node::fields) {
+        one_action(rule, mistakes);
+        if let Some(forward) = rule.node("forward") {
+            refers_to(dns, ("upstream", "upstream"), forward, mistakes);
+        }
+        for list in items(rule.node("list")) {
+            refers_to(dns, ("list", "list"), list, mistakes);
+        }
+    }
+}
+
+fn too_many(dns: &Fields, (key, count): (&str, usize), most: usize, mistakes: &mut Mistakes) {
+    if count > most {
+        let message = format!("`dns` has at most {most} of `{key}`, not {count}");
+        let span = dns.given(key).unwrap_or(dns.span);
+        mistakes.push(Mistake::new(span, message).label("too many"));
+    }
+}
+
+/// A rule has one action.
+fn one_action(rule: &Fields, mistakes: &mut Mistakes) {
+    let mut given = ACTIONS
+        .iter()
+        .filter_map(|(key, what)| Some((rule.node(key)?, *what)));
+    let Some((first, does)) = given.next() else {
+        return;
+    };
+    for (other, also) in given {
+        let message = format!("a rule does one thing, and this one {does} and {also}");
+        let mistake = Mistake::new(other.span, message);
+        mistakes.push(
+            mistake
+                .label(format!("here it {also}"))
+                .also(first.span, format!("here it {does}")),
+        );
+    }
+}
+
+/// What a rule names is there.
+fn refers_to(dns: &Fields, (key, what): (&str, &str), node: &Node, mistakes: &mut Mistakes) {
+    let Some(name) = String::from_node(node) else {
+        return;
+    };
+    let mut known = dns.map(key).iter().map(|entry| entry.name.as_str());
+    if known.clone().any(|known| known == name) {
+        return;
+    }
+    let help = match closest(&name, &mut known) {
+        Some(closest) => format!("did you mean \"{closest}\"?"),
+        None => format!("define it as `dns.{key}.{}`", shown(&name)),
+    };
+    let message = format!("no {what} of `dns` is called `{}`", shown(&name));
+    mistakes.push(
+        Mistake::new(node.span, message)
+            .label("not defined")
+            .help(help),
+    );
+}
+
+/// The items of a list, or one that stands for a list.
+fn items(node: Option<&Node>) -> &[Node] {
+    match node {
+        None => &[],
+        Some(Node {
+            typed: Typed::List(items),
+            ..
+        }) => items,
+        Some(one) => std::slice::from_ref(one),
+    }
+}
