@@ -257,6 +257,18 @@ fn names_below_a_dname_bring_it_along() {
 }
 
 #[test]
+fn an_alias_that_is_asked_for_keeps_the_dname_that_made_it() {
+    let answers = [
+        Rr("example.org", 39, 300, name("example.net")),
+        Rr("www.example.org", 5, 300, name("www.example.net")),
+        Rr("example.com", 39, 300, name("bank.example")),
+    ];
+    let bytes = message(1, 0x8180, ("www.example.org", 5), [&answers, &[], &[]]);
+    let response = Response::read(Message::parse(&bytes).unwrap(), ASKED).unwrap();
+    assert_eq!(response.kept(Section::Answer).count(), 2);
+}
+
+#[test]
 fn unknown_types_pass_byte_for_byte() {
     // `c0 0c` would be a pointer in a type that has names.
     let data = b"\xc0\x0c\x00\xff\xc0\xff".to_vec();

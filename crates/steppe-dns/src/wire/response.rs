@@ -336,6 +336,9 @@ impl Chain {
         chain.names[0] = qname;
         let qtype = message.question().qtype;
         if matches!(qtype, Rtype::CNAME | Rtype::ANY) {
+            // An alias that a DNAME made is nothing to a validator without it.
+            let is_dname = |record: Record<'_>| record.rtype == Rtype::DNAME;
+            chain.has_dname = message.records(Section::Answer).any(is_dname);
             return Ok(chain);
         }
         let names_max = cname_depth.saturating_add(1).min(CNAME_CHAIN_MAX);
