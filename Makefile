@@ -15,7 +15,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all soak bench-http bench-malloc man deb image lab lab-image install fmt
+.PHONY: help run test test-all soak bench-http bench-malloc bench-dns man deb image lab lab-image install fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -46,6 +46,10 @@ bench-http: ## the gateway beside nginx and others on this machine
 bench-malloc: ## the allocator beside glibc, mimalloc, jemalloc and others on this machine
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- malloc $(ARGS)
+
+bench-dns: ## the DNS forwarder beside unbound, dnsdist, Knot Resolver and dnsmasq
+	@scripts/setup.sh bench
+	@cargo run --locked --release --package steppe-bench -- dns $(ARGS)
 
 man: ## write the manual pages to target/packaging/man
 	@scripts/setup.sh run

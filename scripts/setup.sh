@@ -61,6 +61,8 @@ packages() {
     bench)
       echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace
       echo nghttp2-client:h2load
+      # The forwarder's bench.
+      echo dnsperf:dnsperf unbound:unbound dnsdist:dnsdist knot-resolver:kresd dnsmasq-base:dnsmasq
       # The allocators' bench counts instructions, and builds peers that no package has.
       echo valgrind:valgrind g++:c++
       local library folder
@@ -111,7 +113,7 @@ install_packages() {
   apt_get "$as_root" install --yes --no-install-recommends "$@" >"$log" 2>&1 ||
     fail_with "$log" "apt-get install failed: $*"
   rm "$log"
-  for daemon in nginx haproxy redis-server; do
+  for daemon in nginx haproxy redis-server unbound dnsdist; do
     case " $* " in
       *" $daemon "*) $as_root update-rc.d "$daemon" disable >/dev/null 2>&1 || true ;;
     esac

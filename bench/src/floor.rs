@@ -8,6 +8,7 @@
 //! interim response, has no timeout, and drops a connection at whatever it does not expect. Nobody
 //! should run it for anything but this bench.
 
+pub mod dns;
 pub mod h2;
 
 use std::cell::RefCell;

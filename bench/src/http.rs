@@ -14,7 +14,7 @@ mod report;
 mod targets;
 mod tls;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -258,12 +258,8 @@ async fn prepare_grpc(setup: &Setup) -> Result<(Ghz, Server)> {
 /// Folders, certificates, and file limits that carry the idle connections, or fewer of those.
 fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
     machine::program("wrk")?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("the bench has no parent")?;
-    let target_dir =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let cache_dir = std::path::absolute(target_dir)?.join("bench");
+    let (root, target_dir) = machine::workspace()?;
+    let cache_dir = target_dir.join("bench");
     let run_dir = cache_dir.join("run");
     std::fs::create_dir_all(&run_dir)
         .with_context(|| format!("cannot create {}", run_dir.display()))?;
@@ -282,8 +278,9 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
     Ok(Setup {
         credentials: Credentials::create(&run_dir.join("certificates"))?,
         run_dir,
+        target_dir,
         cache_dir,
-        root: root.to_owned(),
+        root,
         connections_max: u64::try_from(plan.connections() + FILES_SPARE / 2)?,
         origin_connections_max: u64::try_from(kept + FILES_SPARE / 2)?,
         files_max,

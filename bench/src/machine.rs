@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
@@ -26,6 +26,18 @@ pub fn describe() -> String {
 #[expect(clippy::disallowed_methods, reason = "a report carries its date")]
 pub fn date() -> String {
     httpdate::fmt_http_date(SystemTime::now())
+}
+
+/// Where this workspace is, and what it is built into.
+///
+/// # Errors
+/// When the current folder is unknown.
+pub fn workspace() -> Result<(PathBuf, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root.parent().context("the bench has no parent")?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    Ok((root.to_owned(), std::path::absolute(target)?))
 }
 
 /// Raises this process's file limit as far as it may, for its children too, and returns it.

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod dns;
 mod floor;
 mod http;
 mod load;
@@ -37,10 +38,14 @@ enum Bench {
     Http(http::Options),
     /// The allocator, preloaded, against glibc, mimalloc, jemalloc, tcmalloc and others.
     Malloc(malloc::Options),
+    /// The DNS forwarder against unbound, dnsdist, Knot Resolver and dnsmasq.
+    Dns(dns::Options),
     /// The least proxy that forwards, which `http` starts as the floor.
     FloorProxy(floor::Options),
     /// The same of HTTP/2 with clients.
     FloorH2Proxy(floor::h2::Options),
+    /// The least DNS server, which `dns` starts as the floor and behind every forwarder.
+    FloorDns(floor::dns::Options),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -68,6 +73,8 @@ async fn run(bench: &Bench) -> anyhow::Result<bool> {
     match bench {
         Bench::Http(options) => http::run(options).await,
         Bench::Malloc(options) => malloc::run(options).await,
+        Bench::Dns(options) => dns::run(options).await,
+        Bench::FloorDns(options) => floor::dns::run(options).await,
         Bench::FloorProxy(options) => floor::run(options).await,
         Bench::FloorH2Proxy(options) => floor::h2::run(options).await,
     }

@@ -8,7 +8,7 @@
 //! is in another's figures.
 
 mod caddy;
-mod cargo;
+pub mod cargo;
 pub mod credentials;
 mod envoy;
 mod floor;
@@ -67,6 +67,8 @@ pub enum Transport {
 pub struct Setup {
     /// Configurations, logs and bodies of this run.
     pub run_dir: PathBuf,
+    /// Of the workspace's builds.
+    pub target_dir: PathBuf,
     /// Downloaded programs, kept between runs.
     pub cache_dir: PathBuf,
     /// The workspace.
@@ -240,7 +242,7 @@ const PORTS_H2C_UPSTREAM: u16 = 28680;
 const PORTS_H2C_UPSTREAM_CLEAR: u16 = 28780;
 const PORTS_GRPC: u16 = 28880;
 
-const fn loopback(port: u16) -> SocketAddr {
+pub const fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
 
@@ -251,7 +253,10 @@ fn write_config(setup: &Setup, file: &str, text: &str) -> Result<PathBuf> {
 }
 
 /// The first line that `program arguments…` prints, on either stream.
-fn version(program: &Path, arguments: &[&str]) -> Result<String> {
+///
+/// # Errors
+/// When it does not run, or is silent.
+pub fn version(program: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .output()

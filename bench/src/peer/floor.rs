@@ -8,7 +8,7 @@ use crate::server::Launch;
 pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
     // Without optimization it would be no floor.
     let program = match cfg!(debug_assertions) {
-        true => cargo::built(setup, "steppe-bench")?,
+        true => cargo::built(&setup.root, &setup.target_dir, "steppe-bench")?,
         false => std::env::current_exe()?,
     };
     let listen = Proxy::Floor.address(transport);

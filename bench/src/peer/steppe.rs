@@ -164,7 +164,7 @@ fn launch(setup: &Setup, named: Named, edit: impl Fn(&str) -> String) -> Result<
     let program = match &setup.steppe {
         Some(program) => fs::canonicalize(program)
             .with_context(|| format!("no program at {}", program.display()))?,
-        None => cargo::built(setup, "steppe-node")?,
+        None => cargo::built(&setup.root, &setup.target_dir, "steppe-node")?,
     };
     ensure_free(super::loopback(named.admin_port), "steppe's admin")?;
     let example = setup.root.join("examples/gateway-bench-h1.toml");
@@ -214,6 +214,7 @@ mod tests {
         };
         Setup {
             run_dir: "run".into(),
+            target_dir: "target".into(),
             cache_dir: "cache".into(),
             root: ".".into(),
             connections_max: 1,

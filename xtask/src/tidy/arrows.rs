@@ -34,7 +34,7 @@ const BELOW: [(&str, &[&str]); 15] = [
     // It watches any process, and is released alone.
     ("steppe-lab", &[]),
     ("steppe-testkit", &[]),
-    ("steppe-bench", &["steppe-testkit"]),
+    ("steppe-bench", &["steppe-testkit", "steppe-net"]),
     // The allocator under them is preloaded.
     ("steppe-malloc-load", &[]),
     ("steppe-malloc-peers", &[]),

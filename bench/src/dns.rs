@@ -1,0 +1,304 @@
+//! `steppe-bench dns`: the forwarder beside its peers, from the cache and from the server behind.
+//!
+//! A round takes each phase in turn, and in each phase every forwarder, in an order that changes from
+//! round to round. All of them are started once and stay up, idle. The same least server answers behind
+//! them, at once and without a mistake, so that what differs is the forwarders' own.
+
+mod load;
+mod peer;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use self::load::{Pace, Summary};
+use self::peer::Peer;
+use crate::server::{Launch, Server};
+use crate::table::{Table, figure};
+use crate::{machine, process, stats};
+
+/// How long, against whom.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// Interleaved rounds [default: 5, quick: 3]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
+    /// Seconds of a phase that goes on for a while [default: 5, quick: 2]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// The forwarders to run [default: all that are installed]
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<Peer>,
+    /// A steppe to run, instead of building one
+    #[arg(long, value_name = "PATH")]
+    steppe: Option<PathBuf>,
+    /// Three short rounds
+    #[arg(long)]
+    quick: bool,
+    /// The table in Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  steppe-bench dns                              everything, some six minutes
+  steppe-bench dns --quick                      a first impression
+  steppe-bench dns --peers steppe,unbound,floor --rounds 15
+                                                narrower intervals between few
+
+Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
+Exit code: 0 valid, 1 queries were lost or answered with errors, 2 the bench could not run.";
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Names that the cache has, as fast as answers come.
+    Cached,
+    /// Names that nobody ever asked for, as fast as answers come.
+    Miss,
+    /// Names that the cache has, at a rate that leaves everybody room.
+    Latency,
+}
+
+/// Of one forwarder in one round.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    /// Microseconds of CPU a query.
+    cpu_us: f64,
+    queries_per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    rss_bytes: u64,
+}
+
+/// A forwarder that runs.
+struct Contestant {
+    peer: Peer,
+    version: String,
+    server: Server,
+    /// By phase, one for each round.
+    runs: [Vec<Run>; PHASES.len()],
+    lost: u64,
+    errors: u64,
+}
+
+const PHASES: [Phase; 3] = [Phase::Cached, Phase::Miss, Phase::Latency];
+/// Names of the cached phases.
+const CACHED_NAMES: u64 = 3_000;
+/// Names of a round of misses.
+const MISSES: u64 = 100_000;
+/// Queries a second of the latencies: a tenth of what the slowest of them answers.
+const RATE: u64 = 5_000;
+
+/// Runs the bench and prints its tables; whether every query was answered well.
+///
+/// # Errors
+/// When dnsperf or every forwarder is missing.
+pub async fn run(options: &Options) -> Result<bool> {
+    machine::program("dnsperf")?;
+    let (_, target) = machine::workspace()?;
+    let folder = target.join("bench/dns");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let behind = peer::floor("server", peer::SERVER)?;
+    let _behind = Server::start(&behind, &folder).await?;
+    let (mut contestants, skipped) = start(options, &folder).await;
+    ensure!(
+        !contestants.is_empty(),
+        "no forwarder to run: {}",
+        skipped.join("; ")
+    );
+    let (rounds, seconds) = if options.quick { (3, 2) } else { (5, 5) };
+    let rounds = options.rounds.map_or(rounds, usize::from);
+    let seconds = options.seconds.unwrap_or(seconds);
+    let cached = load::write_names(&folder, "cached", CACHED_NAMES)?;
+    for round in 0..rounds {
+        for phase in PHASES {
+            for at in stats::order(contestants.len(), round) {
+                let contestant = &mut contestants[at];
+                eprint!(
+                    "round {} of {rounds}: {phase:?} {:<14} ",
+                    round + 1,
+                    contestant.peer.name()
+                );
+                let (names, pace) = match phase {
+                    Phase::Cached => (cached.clone(), Pace::Saturation { seconds }),
+                    Phase::Latency => (
+                        cached.clone(),
+                        Pace::Rate {
+                            per_s: RATE,
+                            seconds,
+                        },
+                    ),
+                    Phase::Miss => {
+                        let zone = format!("r{round}-{}", contestant.peer.name());
+                        (load::write_names(&folder, &zone, MISSES)?, Pace::Once)
+                    }
+                };
+                contestant.take(phase, &names, pace).await?;
+                if phase == Phase::Miss {
+                    _ = std::fs::remove_file(&names);
+                }
+            }
+        }
+    }
+    print(&contestants, &skipped, options);
+    Ok(contestants
+        .iter()
+        .all(|one| one.lost == 0 && one.errors == 0))
+}
+
+/// Those that are asked for, or all; of those that could not be started, why.
+async fn start(options: &Options, folder: &Path) -> (Vec<Contestant>, Vec<String>) {
+    let wanted = match options.peers.as_slice() {
+        [] => Peer::value_variants(),
+        named => named,
+    };
+    let (mut started, mut skipped) = (Vec::new(), Vec::new());
+    for peer in wanted {
+        let launched = match peer.prepare(folder, options.steppe.as_deref()) {
+            Ok(launch) => Contestant::start(*peer, launch, folder).await,
+            Err(error) => Err(error),
+        };
+        match launched {
+            Ok(contestant) => started.push(contestant),
+            Err(error) => skipped.push(format!("{}: {error:#}", peer.name())),
+        }
+    }
+    (started, skipped)
+}
+
+impl Contestant {
+    async fn start(peer: Peer, launch: Launch, folder: &Path) -> Result<Self> {
+        Ok(Self {
+            peer,
+            server: Server::start(&launch, folder).await?,
+            version: launch.version,
+            runs: [const { Vec::new() }; PHASES.len()],
+            lost: 0,
+            errors: 0,
+        })
+    }
+
+    async fn take(&mut self, phase: Phase, names: &Path, pace: Pace) -> Result<()> {
+        if phase != Phase::Miss {
+            // So that the cache has them, and after misses the memory of the process is warm again.
+            load::run(self.peer.address(), names, Pace::Once).await?;
+        }
+        let before = process::cpu(self.server.process())?;
+        let summary = load::run(self.peer.address(), names, pace).await?;
+        let used = process::cpu(self.server.process())?.since(&before);
+        self.server.ensure_alive()?;
+        let (cpu_us, _, _) = used.microseconds_per(summary.completed.max(1));
+        eprintln!(
+            "{:>8.0} a second, {cpu_us:>6.2} µs CPU a query{}",
+            summary.queries_per_second(),
+            faults(&summary)
+        );
+        self.lost += summary.lost();
+        self.errors += summary.errors;
+        self.runs[phase as usize].push(Run {
+            cpu_us,
+            queries_per_s: summary.queries_per_second(),
+            p50_us: summary.quantile_us(0.5),
+            p99_us: summary.quantile_us(0.99),
+            rss_bytes: process::memory(self.server.process())?.rss_bytes,
+        });
+        Ok(())
+    }
+
+    fn all(&self, phase: Phase, read: impl Fn(&Run) -> f64) -> Vec<f64> {
+        self.runs[phase as usize].iter().map(read).collect()
+    }
+
+    fn median(&self, phase: Phase, read: impl Fn(&Run) -> f64) -> f64 {
+        stats::median(&self.all(phase, read))
+    }
+}
+
+fn faults(summary: &Summary) -> String {
+    match (summary.lost(), summary.errors) {
+        (0, 0) => String::new(),
+        (lost, errors) => format!(", {lost} LOST, {errors} ERRORS"),
+    }
+}
+
+fn print(contestants: &[Contestant], skipped: &[String], options: &Options) {
+    let mut table = Table::new(&[
+        "forwarder",
+        "cached µs",
+        "to unbound",
+        "miss µs",
+        "to unbound",
+        "cached a second",
+        "miss a second",
+        "p50 µs",
+        "p99 µs",
+        "RSS MiB",
+    ]);
+    let reference = contestants.iter().find(|one| one.peer == Peer::Unbound);
+    let ratio = |one: &Contestant, phase| {
+        reference.map_or(f64::NAN, |reference| {
+            let cpu = |of: &Contestant| of.all(phase, |run| run.cpu_us);
+            stats::ratio(&cpu(one), &cpu(reference))
+        })
+    };
+    let mut figures = Map::new();
+    for one in contestants {
+        let cpu = |phase| one.median(phase, |run| run.cpu_us);
+        let rate = |phase| one.median(phase, |run| run.queries_per_s);
+        let p50 = one.median(Phase::Latency, |run| run.p50_us);
+        let p99 = one.median(Phase::Latency, |run| run.p99_us);
+        #[expect(clippy::cast_precision_loss, reason = "one decimal is told")]
+        let rss = one.median(Phase::Latency, |run| run.rss_bytes as f64) / 1_048_576.0;
+        let has_misses = one.peer != Peer::Floor;
+        let of_misses = |value: f64| if has_misses { value } else { f64::NAN };
+        table.row(vec![
+            one.peer.name().to_owned(),
+            figure(cpu(Phase::Cached), 2),
+            figure(ratio(one, Phase::Cached), 2),
+            figure(of_misses(cpu(Phase::Miss)), 2),
+            figure(of_misses(ratio(one, Phase::Miss)), 2),
+            figure(rate(Phase::Cached), 0),
+            figure(of_misses(rate(Phase::Miss)), 0),
+            figure(p50, 0),
+            figure(p99, 0),
+            figure(rss, 1),
+        ]);
+        figures.insert(
+            one.peer.name().to_owned(),
+            json!({
+                "cached_cpu_us": cpu(Phase::Cached),
+                "cached_to_unbound": ratio(one, Phase::Cached),
+                "miss_cpu_us": of_misses(cpu(Phase::Miss)),
+                "miss_to_unbound": of_misses(ratio(one, Phase::Miss)),
+                "p50_us": p50, "p99_us": p99, "rss_mib": rss,
+                "lost": one.lost, "errors": one.errors,
+            }),
+        );
+    }
+    println!("{}\n", machine::describe());
+    match options.markdown {
+        true => println!("{}", table.to_markdown()),
+        false => println!("{table}"),
+    }
+    for one in contestants {
+        println!("{}: {}", one.peer.name(), one.version);
+        if one.lost > 0 || one.errors > 0 {
+            println!(
+                "INVALID {}: {} lost, {} errors",
+                one.peer.name(),
+                one.lost,
+                one.errors
+            );
+        }
+    }
+    for reason in skipped {
+        println!("skipped {reason}");
+    }
+    println!("{}", Value::Object(figures));
+}

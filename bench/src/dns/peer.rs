@@ -1,0 +1,240 @@
+//! The forwarders under comparison, each with one thread, a cache of 64 MiB and the same server.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use crate::machine;
+use crate::peer::{cargo, loopback, version};
+use crate::server::Launch;
+
+/// What is measured.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// Steppe
+    Steppe,
+    /// unbound as a forwarder, without DNSSEC
+    Unbound,
+    /// dnsdist with a packet cache
+    Dnsdist,
+    /// Knot Resolver as a forwarder, without DNSSEC
+    Knot,
+    /// dnsmasq
+    Dnsmasq,
+    /// The least server that answers: no cache, nothing is forwarded
+    Floor,
+}
+
+/// Where the server behind every forwarder answers.
+pub const SERVER: SocketAddr = loopback(28053);
+
+impl Peer {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Steppe => "steppe",
+            Self::Unbound => "unbound",
+            Self::Dnsdist => "dnsdist",
+            Self::Knot => "knot-resolver",
+            Self::Dnsmasq => "dnsmasq",
+            Self::Floor => "floor",
+        }
+    }
+
+    /// Where it answers.
+    pub const fn address(self) -> SocketAddr {
+        loopback(28054 + self as u16)
+    }
+
+    /// Writes its configuration into `folder`, and builds it where it is ours.
+    ///
+    /// # Errors
+    /// When it isn't installed.
+    pub fn prepare(self, folder: &Path, steppe: Option<&Path>) -> Result<Launch> {
+        let listen = self.address();
+        let port = listen.port().to_string();
+        let write = |name: &str, text: String| -> Result<PathBuf> {
+            let path = folder.join(name);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            Ok(path)
+        };
+        let (program, version, arguments): (_, _, Vec<std::ffi::OsString>) = match self {
+            Self::Steppe => {
+                let program = match steppe {
+                    Some(program) => fs::canonicalize(program)
+                        .with_context(|| format!("no program at {}", program.display()))?,
+                    None => {
+                        let (root, target) = machine::workspace()?;
+                        cargo::built(&root, &target, "steppe-node")?
+                    }
+                };
+                let config = write("steppe.toml", steppe_config(listen))?;
+                let said = version(&program, &["version"])?;
+                (
+                    program,
+                    said,
+                    vec!["run".into(), "-c".into(), config.into()],
+                )
+            }
+            Self::Unbound => {
+                let program = machine::program("unbound")?;
+                let config = write("unbound.conf", unbound_config(&port, folder))?;
+                let said = version(&program, &["-V"])?;
+                (
+                    program,
+                    said,
+                    vec!["-d".into(), "-p".into(), "-c".into(), config.into()],
+                )
+            }
+            Self::Dnsdist => {
+                let program = machine::program("dnsdist")?;
+                let config = write("dnsdist.conf", dnsdist_config(listen))?;
+                let said = version(&program, &["--version"])?;
+                let arguments = vec!["--supervised".into(), "-C".into(), config.into()];
+                (program, said, arguments)
+            }
+            Self::Knot => {
+                let program = machine::program("kresd")?;
+                let config = write("kresd.conf", knot_config(&port))?;
+                let said = version(&program, &["--version"])?;
+                let cache = folder.join("kresd");
+                fs::create_dir_all(&cache)?;
+                (
+                    program,
+                    said,
+                    vec!["-n".into(), "-c".into(), config.into(), cache.into()],
+                )
+            }
+            Self::Dnsmasq => {
+                let program = machine::program("dnsmasq")?;
+                let said = version(&program, &["--version"])?;
+                let server = format!("--server={}#{}", SERVER.ip(), SERVER.port());
+                let arguments = [
+                    "--keep-in-foreground",
+                    "--conf-file=/dev/null",
+                    "--no-resolv",
+                    "--no-hosts",
+                    "--bind-interfaces",
+                    "--listen-address=127.0.0.1",
+                    "--user=",
+                    "--group=",
+                    "--pid-file=",
+                    // The most that it takes.
+                    "--cache-size=10000",
+                    "--dns-forward-max=10000",
+                    &format!("--port={port}"),
+                    &server,
+                ];
+                (program, said, arguments.iter().map(Into::into).collect())
+            }
+            Self::Floor => return floor(self.name(), listen),
+        };
+        Ok(Launch {
+            name: self.name().to_owned(),
+            version,
+            program,
+            arguments,
+            environment: Vec::new(),
+            address: listen,
+        })
+    }
+}
+
+/// The least server, at `listen`.
+///
+/// # Errors
+/// When this program can't be found.
+pub fn floor(name: &str, listen: SocketAddr) -> Result<Launch> {
+    Ok(Launch {
+        name: name.to_owned(),
+        version: "steppe-bench floor-dns".to_owned(),
+        program: std::env::current_exe().context("where is this program?")?,
+        arguments: vec![
+            "floor-dns".into(),
+            "--listen".into(),
+            listen.to_string().into(),
+        ],
+        environment: Vec::new(),
+        address: listen,
+    })
+}
+
+fn steppe_config(listen: SocketAddr) -> String {
+    format!(
+        r#"[node]
+workers = 1
+memory_budget = "160MiB"
+[admin]
+listen = "127.0.0.1:28907"
+[[dns.listener]]
+listen = "{listen}"
+protocols = ["udp", "tcp"]
+[dns.cache]
+bytes = "64MiB"
+[dns.upstream.u]
+servers = ["udp://{SERVER}"]
+policy = "failover"
+[[dns.rule]]
+forward = "u"
+"#
+    )
+}
+
+/// A forwarder as the others are: it validates nothing, and one thread does all.
+fn unbound_config(port: &str, folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        r#"server:
+  directory: "{folder}"
+  chroot: ""
+  username: ""
+  pidfile: ""
+  use-syslog: no
+  num-threads: 1
+  interface: 127.0.0.1
+  port: {port}
+  do-not-query-localhost: no
+  module-config: "iterator"
+  msg-cache-size: 32m
+  rrset-cache-size: 32m
+  outgoing-range: 4096
+  num-queries-per-thread: 2048
+  so-rcvbuf: 0
+remote-control:
+  control-enable: no
+forward-zone:
+  name: "."
+  forward-addr: {}@{}
+"#,
+        SERVER.ip(),
+        SERVER.port()
+    )
+}
+
+fn dnsdist_config(listen: SocketAddr) -> String {
+    format!(
+        r#"setLocal("{listen}")
+newServer({{address="{SERVER}", healthCheckMode="up"}})
+setMaxUDPOutstanding(10240)
+local cache = newPacketCache(200000)
+getPool(""):setCache(cache)
+setSecurityPollSuffix("")
+"#
+    )
+}
+
+fn knot_config(port: &str) -> String {
+    format!(
+        r#"net.listen("127.0.0.1", {port}, {{ kind = "dns" }})
+net.ipv6 = false
+trust_anchors.remove(".")
+cache.size = 64 * MB
+modules = {{ "policy" }}
+policy.add(policy.all(policy.FORWARD("{}@{}")))
+"#,
+        SERVER.ip(),
+        SERVER.port()
+    )
+}
