@@ -12,7 +12,7 @@ pub(crate) type Reason = Option<(ExtendedError, &'static str)>;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
     /// A response, whose bytes are at hand.
-    Body(Body, Reason),
+    Body(Body, Reason, Audience),
     /// A response code alone.
     Rcode(Rcode, Reason),
     /// Nothing but that it is to be asked again over a stream.
@@ -28,6 +28,25 @@ pub(crate) enum AnswerName {
     Alias,
 }
 
+/// Whom an answer is for. RFC 7871 §7.2.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Everybody.
+    All,
+    /// Clients of the network that servers were told.
+    Subnet,
+}
+
+impl Audience {
+    /// The scope that a client is told: of its network, the whole prefix or nothing.
+    pub(crate) fn scope(self, query: &ClientQuery<'_>) -> u8 {
+        match (self, query.options().subnet) {
+            (Self::Subnet, Some(subnet)) => subnet.prefix,
+            _ => 0,
+        }
+    }
+}
+
 /// An answer with the bytes that it has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerBytes<'a> {
@@ -40,7 +59,7 @@ impl Answer {
     /// The bytes of a buffer that are its own.
     pub(crate) fn bytes<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
         match self {
-            Self::Body(body, _) => &buffer[..body.len],
+            Self::Body(body, ..) => &buffer[..body.len],
             Self::Rcode(..) | Self::Truncated => &[],
         }
     }
@@ -59,12 +78,14 @@ impl AnswerBytes<'_> {
     ) -> Result<usize, Full> {
         let mut reply = Reply::new(query, transport);
         match self.answer {
-            Answer::Body(_, reason) if self.name == AnswerName::Alias => {
+            Answer::Body(_, reason, audience) if self.name == AnswerName::Alias => {
                 reply.extended_error = reason;
+                reply.subnet_scope = audience.scope(query);
                 write_alias(reply, self.bytes, out)
             }
-            Answer::Body(body, reason) => {
+            Answer::Body(body, reason, audience) => {
                 reply.extended_error = reason;
+                reply.subnet_scope = audience.scope(query);
                 out[..self.bytes.len()].copy_from_slice(self.bytes);
                 reply.finish(out, body)
             }

@@ -14,7 +14,7 @@ mod shard;
 mod shared;
 pub mod snapshot;
 
-pub use admit::{Admission, admit};
+pub use admit::{Admission, admit, pass_on};
 pub use entry::Kind;
 pub use key::Key;
 pub use lookup::{Failure, Freshness, Hit, Lookup, Refresh, ServePolicy};

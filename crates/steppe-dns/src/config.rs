@@ -3,6 +3,8 @@
 //! Every value here is within its range: the reader of a configuration file builds these types or
 //! reports a mistake, and nothing validates them again.
 
+mod upstream;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +15,11 @@ use crate::client::ClientId;
 use crate::hosts::{RecordData, RecordSet};
 use crate::rules::{ListSet, PlainScope};
 use crate::wire::{Name, Rtype};
+
+pub use upstream::{
+    Addresses, CaseRandomization, ClientSubnet, Policy, Server, Transport, Truncated, Trust,
+    Upstream,
+};
 
 /// The `[dns]` section: everything a forwarder serves.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -42,15 +49,6 @@ pub struct Listener {
     pub address: SocketAddr,
     /// What is spoken on it, at least one.
     pub transports: Vec<Transport>,
-}
-
-/// What a listener speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Transport {
-    /// Datagrams.
-    Udp,
-    /// Messages with their length before them. RFC 7766.
-    Tcp,
 }
 
 /// The `[dns.cache]` section.
@@ -88,80 +86,6 @@ pub enum Stale {
     Positive,
     /// Negative ones too.
     All,
-}
-
-/// One `[dns.upstream.NAME]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upstream {
-    /// Its name.
-    pub name: String,
-    /// At least one, at most [`crate::limits::SERVERS_PER_EXCHANGE_MAX`].
-    pub servers: Vec<Server>,
-    /// Which server is asked when.
-    pub policy: Policy,
-    /// Servers that are asked at once, with [`Policy::Race`].
-    pub concurrent: u8,
-    /// How long a client waits for all of them.
-    pub timeout: Duration,
-    /// Whether a truncated response has the question asked again over TCP.
-    pub truncated: Truncated,
-    /// Whether queries have the case of their letters randomized.
-    pub case: CaseRandomization,
-    /// Whether its responses may have private addresses.
-    pub addresses: Addresses,
-    /// Bounds of TTLs that differ from the cache's.
-    pub max_ttl: Option<Duration>,
-}
-
-/// A server of an upstream.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Server {
-    /// What it is asked over.
-    pub transport: Transport,
-    /// Where it is.
-    pub address: SocketAddr,
-}
-
-/// Which server is asked when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// The fastest one, and the next when it takes longer than it mostly does.
-    Hedge,
-    /// Many at once; the first good response counts.
-    Race,
-    /// The fastest one, and the next when it fails.
-    Fastest,
-    /// One after the other, and the next when it fails.
-    RoundRobin,
-    /// The first one in order that works.
-    Failover,
-}
-
-/// What a truncated response leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Truncated {
-    /// The question is asked again over TCP.
-    AskByTcp,
-    /// The client is told, and may ask over TCP itself.
-    Pass,
-}
-
-/// draft-vixie-dnsext-dns0x20.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CaseRandomization {
-    /// Letters are of random case, and a response must repeat it.
-    On,
-    /// Names are in lower case.
-    Off,
-}
-
-/// Which addresses an upstream's responses may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Addresses {
-    /// Public ones.
-    Public,
-    /// Any.
-    Any,
 }
 
 /// One `[dns.list.NAME]`.

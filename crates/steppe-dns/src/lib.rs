@@ -27,6 +27,7 @@ mod shared;
 pub mod siphash;
 mod snapshot;
 pub mod special_use;
+mod tls;
 mod wakes;
 pub mod wire;
 mod worker;

@@ -249,8 +249,15 @@ pub const PATIENCE_MIN: Duration = Duration::from_millis(250);
 /// Failures in a row after which a server is asked last.
 pub const SERVER_FAILURES_MAX: u32 = 3;
 
-/// For how long; then it is tried again.
-pub const SERVER_REST: Duration = Duration::from_secs(1);
+/// For how long. Probes find out sooner whether it is back; this is for a server that drops those.
+pub const SERVER_REST: Duration = Duration::from_secs(30);
+
+/// How often a server that is down is asked whether it is back, by each worker; a quarter more or less, at
+/// random, so that workers and nodes do not ask as one.
+pub const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a probe waits: less than the time to the next one.
+pub const PROBE_TIME_MAX: Duration = Duration::from_millis(700);
 
 /// TTL of answers that are made here, of names that are blocked or of special use, in seconds: a change of
 /// the configuration is seen that soon.
@@ -269,9 +276,68 @@ const _: () = assert!(CLIENT_QUERY_BYTES_MAX <= UDP_PAYLOAD_BYTES);
 /// How long a connection to a server may take to stand; the question's own time is less, mostly.
 pub const UPSTREAM_CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// How long a connection to a server is kept without a response. RFC 7766 §6.2.3: in the order of a few
+/// How long a connection to a server is kept without a query. RFC 7766 §6.2.3: in the order of a few
 /// seconds.
 pub const UPSTREAM_IDLE_TIME: Duration = Duration::from_secs(8);
+
+/// The same above TLS, where a new one costs more. RFC 7858 §3.4.
+pub const UPSTREAM_SECURE_IDLE_TIME: Duration = Duration::from_secs(30);
+
+/// How long a connection to a server may bring nothing while a query waits: the path has gone then, which
+/// TCP takes minutes to see.
+pub const UPSTREAM_STALL_TIME: Duration = Duration::from_secs(5);
+
+/// The pause after a connection to a server that came to nothing; doubled with each one that follows, up to
+/// [`CONNECT_AGAIN_MAX`].
+pub const CONNECT_AGAIN_MIN: Duration = Duration::from_millis(50);
+
+/// See [`CONNECT_AGAIN_MIN`].
+pub const CONNECT_AGAIN_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of queries that wait for a connection to a server to take them: the largest ones, as many as may be
+/// out on it.
+pub const STREAM_QUEUE_BYTES_MAX: usize =
+    ATTEMPTS_PER_SOCKET_MAX as usize * (UPSTREAM_QUERY_BYTES_MAX + 2);
+
+/// Bytes that a connection to a server is charged with before it has anything to read or write: its task,
+/// and the kernel's share.
+pub const STREAM_BYTES: usize = 8 << 10;
+
+/// Bytes that are read at first of a connection to a server: some responses.
+pub const STREAM_READ_BYTES: usize = 4 << 10;
+
+/// Bytes that a server by HTTPS may send before they are read, on a stream and on all: the longest message.
+pub const HTTPS_WINDOW_BYTES: usize = 128 << 10;
+
+/// Bytes of frames that are written to a server by HTTPS at once: some queries.
+pub const HTTPS_WRITE_BYTES: usize = 4 << 10;
+
+/// Bytes of the fields of a response by HTTPS.
+pub const HTTPS_FIELDS_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes that a connection by HTTPS is charged with beside [`STREAM_BYTES`]: its window, and what `h2` has of
+/// fields and streams.
+pub const HTTPS_BYTES: usize =
+    HTTPS_WINDOW_BYTES + HTTPS_WRITE_BYTES + 2 * HTTPS_FIELDS_BYTES_MAX + (32 << 10);
+
+const _: () = assert!(HTTPS_WINDOW_BYTES > MESSAGE_BYTES_MAX);
+
+/// How long one of those who are asked for a server's address may take.
+pub const BOOTSTRAP_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of a response with addresses of a server.
+pub const BOOTSTRAP_RESPONSE_BYTES_MAX: usize = 4096;
+
+/// The least time that addresses of a server are kept for: a connection each is not worth a question.
+pub const BOOTSTRAP_TTL_MIN: Duration = Duration::from_secs(1);
+
+/// The most.
+pub const BOOTSTRAP_TTL_MAX: Duration = Duration::from_secs(86_400);
+
+/// Addresses of a server that are kept.
+pub const SERVER_ADDRESSES_MAX: usize = 16;
+
+const _: () = assert!(PROBE_TIME_MAX.as_millis() * 4 < PROBE_EVERY.as_millis() * 3);
 
 /// Clients' connections of a worker; the next is closed.
 pub const CONNECTIONS_PER_WORKER_MAX: usize = 4096;

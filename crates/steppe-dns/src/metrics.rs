@@ -50,6 +50,7 @@ pub(crate) struct Cells {
     pub(crate) upstream_timeouts: Counter,
     pub(crate) upstream_mismatches: Counter,
     pub(crate) upstream_by_stream: Counter,
+    pub(crate) upstream_probes: Counter,
     pub(crate) rebinding: Counter,
     /// Datagrams to clients that were lost for want of room, or that the kernel refused.
     pub(crate) unsent: Counter,
@@ -57,9 +58,7 @@ pub(crate) struct Cells {
 
 /// One count a transport.
 #[derive(Debug, Default)]
-pub(crate) struct ByTransport([Counter; 2]);
-
-const TRANSPORTS: [(Transport, &str); 2] = [(Transport::Udp, "udp"), (Transport::Tcp, "tcp")];
+pub(crate) struct ByTransport([Counter; Transport::ALL.len()]);
 
 /// Response codes with a series of their own, and the rest.
 const RCODES: [(Option<Rcode>, &str); 9] = [
@@ -89,7 +88,7 @@ const UPSTREAM_QUERIES: Family = Family::new(
 );
 const UPSTREAM_TROUBLE: Family = Family::new(
     "steppe_dns_upstream_trouble",
-    "What went wrong with servers: failure, timeout, mismatch, by_stream, rebinding",
+    "What went wrong with servers: failure, timeout, mismatch, by_stream, probe, rebinding",
 );
 const EVENTS: Family = Family::new(
     "steppe_dns_events",
@@ -101,6 +100,8 @@ impl ByTransport {
         match transport {
             Transport::Udp => &self.0[0],
             Transport::Tcp => &self.0[1],
+            Transport::Tls => &self.0[2],
+            Transport::Https => &self.0[3],
         }
     }
 }
@@ -141,7 +142,7 @@ impl DnsMetrics {
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let sum = |of: fn(&Cells) -> &Counter| self.workers.sum(|cells| of(cells).value());
         let by = |of: fn(&Cells) -> &ByTransport| {
-            TRANSPORTS.map(|(transport, name)| {
+            Transport::ALL.map(|(transport, name)| {
                 let count = |cells: &Cells| of(cells).of(transport).value();
                 ([("transport", name)], self.workers.sum(count))
             })
@@ -171,6 +172,7 @@ impl DnsMetrics {
                 [("kind", "by_stream")],
                 sum(|cells| &cells.upstream_by_stream),
             ),
+            ([("kind", "probe")], sum(|cells| &cells.upstream_probes)),
             ([("kind", "rebinding")], sum(|cells| &cells.rebinding)),
         ];
         UPSTREAM_TROUBLE.counters(encoder, trouble)?;

@@ -23,6 +23,7 @@ use crate::metrics::DnsMetrics;
 use crate::rules::Program;
 use crate::shared::Shared;
 use crate::snapshot::{ChargedCache, Files, Snapshot};
+use crate::tls::Sessions;
 use crate::worker::{self, Intake, WorkerState};
 
 /// What the forwarder takes from its node.
@@ -60,6 +61,7 @@ struct InForce {
 struct PreparedForwarder {
     service: DnsService,
     config: Forwarder,
+    sessions: Vec<Sessions>,
     cache: Arc<ChargedCache>,
     tables: Arc<Reservation>,
     files: PreparedFiles,
@@ -165,8 +167,8 @@ impl DnsService {
         };
         let places = self.metrics.lists.replace(&files.lists);
         let program = Program::new(&prepared.config.rules, self.shared.names_key());
-        let snapshot = (prepared.config, prepared.cache, (files.clone(), program));
-        let snapshot = Snapshot::new(snapshot.0, snapshot.1, snapshot.2, last);
+        let told = (prepared.config, prepared.sessions);
+        let snapshot = Snapshot::new(told, prepared.cache, (files.clone(), program), last);
         let snapshot = Arc::new(snapshot.with_files(files, places));
         *in_force = Some(InForce {
             snapshot: Arc::clone(&snapshot),
@@ -189,7 +191,9 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
                 let address = ListenAddress::Tcp(listener.address);
                 let key = match transport {
                     Transport::Udp => SocketKey::datagram(listener.address),
-                    Transport::Tcp => SocketKey::stream(address),
+                    Transport::Tcp | Transport::Tls | Transport::Https => {
+                        SocketKey::stream(address)
+                    }
                 };
                 let bound = sockets.bind(&key);
                 bound.map_err(|cause| PrepareError::Bind {
@@ -204,7 +208,12 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
                 cause: Box::new(cause),
             }
         };
+        let sessions = Sessions::load(&config.upstreams);
         Ok(Box::new(PreparedForwarder {
+            sessions: sessions.map_err(|cause| PrepareError::Other {
+                key: "dns.upstream.tls",
+                cause: Box::new(cause),
+            })?,
             cache: self.cache(config).map_err(refused("dns.cache.bytes"))?,
             tables: self.tables(config).map_err(refused("node.memory_budget"))?,
             files: self

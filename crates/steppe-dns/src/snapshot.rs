@@ -15,6 +15,7 @@ use crate::config::{Forwarder, Stale, Upstream};
 use crate::files::{HostsInForce, ListsInForce};
 use crate::hosts::Records;
 use crate::rules::{Asked, Decision, ListSet, Program};
+use crate::tls::Sessions;
 use crate::wire::{Name, TtlPolicy};
 
 /// A configuration in force.
@@ -24,6 +25,8 @@ pub(crate) struct Snapshot {
     pub(crate) cache: Arc<ChargedCache>,
     /// By upstream.
     pub(crate) plans: Vec<Plan>,
+    /// By upstream too.
+    pub(crate) sessions: Vec<Sessions>,
     views: Views,
     program: Arc<Program>,
     files: Files,
@@ -76,7 +79,7 @@ impl ChargedCache {
 impl Snapshot {
     /// The snapshot that follows `last`.
     pub(crate) fn new(
-        config: Forwarder,
+        (config, sessions): (Forwarder, Vec<Sessions>),
         cache: Arc<ChargedCache>,
         (files, program): (Files, Program),
         last: Option<&Self>,
@@ -91,6 +94,7 @@ impl Snapshot {
             config: Arc::new(config),
             cache,
             plans,
+            sessions,
             views,
             program: Arc::new(program),
             files,

@@ -4,19 +4,28 @@
 //! (`clients`); `asking` asks servers (`upstream`, `carriers`), `received` reads what they say, and
 //! `complete` answers who waits. `datagrams`, `streams`, `streams_upstream` and `timer` are the tasks.
 
+mod addresses;
 mod asking;
 mod carriers;
 mod clients;
 mod complete;
+mod connecting;
 mod connection;
 mod datagrams;
 mod decide;
 mod exchanges;
+mod https;
 mod intake;
+mod line;
+mod probes;
+mod queue;
 mod received;
+mod server;
+mod silence;
 mod state;
 mod streams;
 mod streams_upstream;
+mod subnets;
 mod timer;
 mod upstream;
 
@@ -142,7 +151,9 @@ impl Serving {
         for (address, transport) in keys {
             let opened = match transport {
                 Transport::Udp => self.open_udp(address, &mut sockets),
-                Transport::Tcp => self.open_tcp(address, &mut sockets),
+                Transport::Tcp | Transport::Tls | Transport::Https => {
+                    self.open_tcp(address, &mut sockets)
+                }
             };
             if let Err(error) = opened {
                 tracing::error!(%error, %address, "cannot listen");

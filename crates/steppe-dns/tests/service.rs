@@ -144,7 +144,10 @@ fn the_first_rule_that_matches_decides() {
     let mut config = forwarder(listen, &[server.address]);
     let mut second = config.upstreams[0].clone();
     second.name = "second".to_owned();
-    second.servers[0].address = other.address;
+    second.servers = vec![steppe_dns::config::Server::at(
+        Transport::Udp,
+        other.address,
+    )];
     config.upstreams.push(second);
     let last = config.rules.remove(0);
     let rule = |suffix: &str, action| Rule {

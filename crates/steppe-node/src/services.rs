@@ -178,11 +178,10 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
 
 /// What a listener of the forwarder does, in short.
 fn forwards(dns: &Forwarder, transports: &[Transport]) -> String {
-    let name = |transport: &Transport| match transport {
-        Transport::Udp => "udp",
-        Transport::Tcp => "tcp",
-    };
-    let transports: Vec<_> = transports.iter().map(name).collect();
+    let transports: Vec<_> = transports
+        .iter()
+        .map(|transport| transport.name())
+        .collect();
     let rules = match dns.rules.len() {
         1 => "1 rule".to_owned(),
         count => format!("{count} rules"),

@@ -62,6 +62,16 @@ const LISTED: &[Place] = &[
         reason: "a worker's time begins",
     },
     Place {
+        file: "steppe-dns/src/worker/streams_upstream.rs",
+        function: "carry",
+        reason: "once for each time that something happens to a connection",
+    },
+    Place {
+        file: "steppe-dns/src/worker/streams_upstream.rs",
+        function: "establish",
+        reason: "when a connection is begun",
+    },
+    Place {
         file: "steppe-dns/src/worker/state.rs",
         function: "turn",
         reason: "once a turn: a batch of datagrams has one time",

@@ -59,3 +59,20 @@ pub fn admit(
     }
     Ok(body)
 }
+
+/// As [`admit`], of a response that is not kept.
+///
+/// # Errors
+/// As [`admit`].
+pub fn pass_on(response: &Response<'_>, ttl: &TtlPolicy, out: &mut [u8]) -> Result<Body, Full> {
+    let body = response.write_body(out)?;
+    let negative_ttl = match response.outcome() {
+        Outcome::Negative { ttl, .. } => ttl,
+        _ => None,
+    };
+    let mut offsets = TtlOffsets::default();
+    let message = out.get_mut(..body.len).ok_or(Full)?;
+    // What has no room for its TTLs is passed on as it is.
+    let _ = apply_policy(message, ttl, negative_ttl, &mut offsets);
+    Ok(body)
+}

@@ -376,6 +376,16 @@ impl Attempts {
             .map_or(0, |socket| socket.attempts)
     }
 
+    /// The attempt with this id on a socket.
+    #[must_use]
+    pub fn attempt_on(&self, socket: u32, id: u16) -> Option<AttemptId> {
+        let index = self.find(socket, id)?;
+        Some(AttemptId {
+            index,
+            generation: self.attempts[index as usize].generation,
+        })
+    }
+
     /// The attempts that are out on a socket, when it fails or somebody guesses there. It is rare, and
     /// goes through the whole table.
     #[must_use]

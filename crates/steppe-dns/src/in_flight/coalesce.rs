@@ -214,11 +214,11 @@ impl Shard {
                 if entry.subnet == key.subnet {
                     return self.add_waiter(at, waiter).map(|()| None);
                 }
-                subnets += 1;
+                subnets += u32::from(entry.subnet.is_some());
             }
             at = entry.next;
         }
-        if subnets >= SUBNETS_PER_QUESTION_MAX {
+        if key.subnet.is_some() && subnets >= SUBNETS_PER_QUESTION_MAX {
             return Err(Crowded::Subnets);
         }
         let new = self.free_entry;

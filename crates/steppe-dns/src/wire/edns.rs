@@ -128,6 +128,17 @@ impl<'a> Opt<'a> {
         }
         Ok(found)
     }
+
+    /// Of a response: the network that it is for, and the bits of it that the answer depends on; 0 for
+    /// none. RFC 7871 §7.2.1.
+    ///
+    /// # Errors
+    /// [`WireError::Opt`].
+    pub fn subnet_and_scope(&self) -> Result<Option<(Subnet, u8)>, WireError> {
+        let mut options = self.options();
+        let option = options.find(|(code, _)| *code == OptionCode::CLIENT_SUBNET);
+        option.map(|(_, data)| Subnet::read(data)).transpose()
+    }
 }
 
 fn next_option(bytes: &[u8]) -> Option<(OptionCode, &[u8], &[u8])> {
@@ -174,8 +185,16 @@ impl Subnet {
         }
     }
 
-    /// The option of a query: its scope is zero, and bits after the prefix are. RFC 7871 §6.
+    /// The option of a query: its scope is zero. RFC 7871 §6.
     fn read_query(data: &[u8]) -> Result<Self, WireError> {
+        match Self::read(data)? {
+            (subnet, 0) => Ok(subnet),
+            _ => Err(WireError::Opt),
+        }
+    }
+
+    /// The network of an option, whose bits after the prefix are zero, and the scope beside it.
+    fn read(data: &[u8]) -> Result<(Self, u8), WireError> {
         let (&[f0, family, prefix, scope], sent) =
             data.split_first_chunk::<4>().ok_or(WireError::Opt)?;
         let bits = match (f0, family) {
@@ -184,7 +203,7 @@ impl Subnet {
             _ => return Err(WireError::Opt),
         };
         let needed = usize::from(prefix).div_ceil(8);
-        if prefix > bits || scope != 0 || sent.len() != needed {
+        if prefix > bits || scope > bits || sent.len() != needed {
             return Err(WireError::Opt);
         }
         let mut address = [0; 16];
@@ -193,11 +212,12 @@ impl Subnet {
         if u128::from_be_bytes(address) & !mask != 0 {
             return Err(WireError::Opt);
         }
-        Ok(Self {
+        let subnet = Self {
             address,
             prefix,
             family,
-        })
+        };
+        Ok((subnet, scope))
     }
 
     /// Appends the option.

@@ -8,13 +8,15 @@ use steppe_net::{connect_datagram, send_connected};
 
 use super::carriers::{Carrier, Means, Stage};
 use super::datagrams::read_server;
-use super::exchanges::{Current, Exchange};
+use super::exchanges::{Current, Exchange, Purpose, Wanted};
+use super::queue::NotSent;
+use super::server::{Health, Server};
 use super::state::WorkerState;
-use super::upstream::{Health, Server, Upstream};
+use super::upstream::Upstream;
 use crate::answer::{Answer, Reason};
 use crate::cache::Key;
 use crate::config::{Policy, Transport};
-use crate::in_flight::{Case, Outgoing, Ticket};
+use crate::in_flight::{Case, Outgoing};
 use crate::limits::{
     ATTEMPTS_PER_EXCHANGE_MAX, SOCKETS_PER_SERVER, UPSTREAM_QUERY_BYTES_MAX, UPSTREAM_RECEIVE_BYTES,
 };
@@ -29,15 +31,11 @@ pub(super) enum Which {
     Again,
 }
 
-/// A query could not be sent.
-#[derive(Debug)]
-pub(super) struct NotSent;
-
 impl WorkerState {
-    /// Begins to ask a question, for those who wait by `ticket`.
+    /// Begins to ask a question.
     pub(super) fn begin(
         &mut self,
-        (ticket, stale_at): (Ticket, Option<Instant>),
+        wanted: Wanted,
         (current, upstream): (&Rc<Current>, &Rc<Upstream>),
         (question, key): (&Question<'_>, &Key<'_>),
         now: Instant,
@@ -49,27 +47,19 @@ impl WorkerState {
         });
         let Some((place, id)) = opened else {
             let reason = Some((ExtendedError::NOT_READY, "too many questions in flight"));
-            self.complete(ticket, Answer::Rcode(Rcode::SERVFAIL, reason));
+            self.complete(wanted.ticket, Answer::Rcode(Rcode::SERVFAIL, reason));
             return;
         };
         let servers = upstream.servers.len();
         let random = self.rng.next_u32();
         upstream.order(now, random, self.exchanges.order_mut(place, servers));
         let exchange = Exchange {
-            id,
-            ticket: Some(ticket),
-            current: Rc::clone(current),
-            upstream: Rc::clone(upstream),
+            ticket: Some(wanted.ticket),
             flags: key.flags,
-            next: 0,
-            sent: 0,
-            deadline,
-            next_at: deadline,
-            stale_at,
-            failed: 0,
-            by_stream: 0,
-            lost_case: 0,
-            worst: None,
+            subnet: key.subnet,
+            purpose: wanted.purpose,
+            stale_at: wanted.stale_at,
+            ..Exchange::new(id, (current, upstream), deadline)
         };
         self.exchanges.insert(place, exchange);
         let at_once = match upstream.config.policy {
@@ -138,12 +128,16 @@ impl WorkerState {
         let exchange = self.exchanges.get(place).ok_or(NotSent)?;
         let upstream = Rc::clone(&exchange.upstream);
         let asked = &upstream.servers[server];
-        let is_by_stream =
-            asked.config.transport == Transport::Tcp || exchange.by_stream & (1 << server) != 0;
-        let (carrier, case) = if is_by_stream {
-            (self.stream_to(asked, now)?, Case::Lower)
-        } else {
-            (self.socket_to(asked, now)?, upstream.case(server))
+        let transport = match asked.config.transport {
+            Transport::Udp if exchange.by_stream & (1 << server) != 0 => Transport::Tcp,
+            transport => transport,
+        };
+        let (carrier, case) = match transport {
+            Transport::Udp => (self.socket_to(asked, now)?, upstream.case(server)),
+            // Nobody guesses there.
+            Transport::Tcp | Transport::Tls | Transport::Https => {
+                (self.stream_to(asked, now)?, Case::Lower)
+            }
         };
         self.send_on(place, (server, carrier, case))?;
         let rounds = u32::from(self.exchanges.get(place).ok_or(NotSent)?.sent)
@@ -154,11 +148,6 @@ impl WorkerState {
         exchange.next_at = now + patience;
         self.attempts.set_due(exchange.id, exchange.due());
         *self.exchanges.sent_at_us(place, server) = self.elapsed_us(now);
-        let transport = if is_by_stream {
-            Transport::Tcp
-        } else {
-            Transport::Udp
-        };
         self.metrics.upstream_queries.of(transport).increment();
         Ok(())
     }
@@ -180,13 +169,17 @@ impl WorkerState {
         let question = self.attempts.question(exchange.id).ok_or(NotSent)?;
         let is_dnssec_ok = exchange.flags & Key::DNSSEC_OK != 0;
         let is_unchecked = exchange.flags & Key::CHECKING_DISABLED != 0;
+        let padding = match exchange.upstream.servers[server].config.is_secure() {
+            true => Padding::Blocks,
+            false => Padding::None,
+        };
         let query = UpstreamQuery {
             question,
             flags: Flags(Flags::RD | Flags::AD | if is_unchecked { Flags::CD } else { 0 }),
             edns_flags: if is_dnssec_ok { Opt::DNSSEC_OK } else { 0 },
-            subnet: None,
+            subnet: exchange.subnet,
             cookie: None,
-            padding: Padding::None,
+            padding,
         };
         let mut bytes = [0; UPSTREAM_QUERY_BYTES_MAX];
         let len = query.write(sent.id, sent.case, &mut bytes);
@@ -198,10 +191,7 @@ impl WorkerState {
                 Ok(()) => true,
                 Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
             },
-            Means::Stream(queue) => {
-                queue.push(&bytes[..len]);
-                true
-            }
+            Means::Stream(queue) => queue.push(&bytes[..len]).is_ok(),
         });
         if !is_sent {
             self.attempts.close_attempt(sent.attempt);
@@ -242,9 +232,10 @@ impl WorkerState {
     }
 
     fn open_socket(&mut self, server: &Rc<Server>, now: Instant) -> Result<u32, NotSent> {
-        let socket = connect_datagram(server.config.address, UPSTREAM_RECEIVE_BYTES);
+        let address = server.config.socket_address().ok_or(NotSent)?;
+        let socket = connect_datagram(address, UPSTREAM_RECEIVE_BYTES);
         let socket = Rc::new(socket.map_err(|error| {
-            tracing::debug!(server = %server.config.address, %error, "no socket to a server");
+            tracing::debug!(server = %server.config, %error, "no socket to a server");
             NotSent
         })?);
         let means = Means::Datagrams(Rc::clone(&socket));
@@ -293,14 +284,15 @@ impl WorkerState {
     /// A server has not answered, or nothing that can be used.
     pub(super) fn server_failed(&mut self, place: u32, server: usize, now: Instant) {
         self.metrics.upstream_failures.increment();
+        let random = self.rng.next_u32();
         let Some(exchange) = self.exchanges.get(place) else {
             return;
         };
         let server = &exchange.upstream.servers[server];
-        if server.failed(now) == Health::Down {
+        // Nobody waits for what a probe asks: it puts nothing off.
+        if exchange.purpose != Purpose::Probe && server.failed(now, random) == Health::Down {
             let upstream = exchange.upstream.config.name.as_str();
-            let address = server.config.address;
-            tracing::warn!(upstream, server = %address, "a DNS server does not answer");
+            tracing::warn!(upstream, server = %server.config, "a DNS server does not answer");
         }
     }
 }

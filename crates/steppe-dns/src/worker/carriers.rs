@@ -3,15 +3,14 @@
 //!
 //! Invariant: a number is free again only when no query is out on what had it, and nobody reads it.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
 use tokio::net::UdpSocket;
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::upstream::Server;
+use super::queue::StreamQueue;
+use super::server::Server;
 use crate::limits::{QUERIES_PER_SOCKET_MAX, SOCKET_TIME_MAX};
 
 /// A socket, or a connection.
@@ -38,13 +37,6 @@ pub(super) enum Stage {
     InUse,
     /// Responses are waited for.
     Retired,
-}
-
-/// Queries that wait for a connection to take them.
-#[derive(Debug, Default)]
-pub(super) struct StreamQueue {
-    pub(super) bytes: RefCell<Vec<u8>>,
-    pub(super) filled: Notify,
 }
 
 /// All of a worker.

@@ -4,15 +4,16 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::clients::Destination;
-use super::exchanges::Current;
+use super::exchanges::{Current, Purpose, Wanted};
 use super::state::WorkerState;
+use super::subnets::{look_up, subnet_told};
 use super::upstream::Upstream;
-use crate::answer::{AnswerName, Reason, rcode_of, write_alias};
+use crate::answer::{AnswerName, Audience, Reason, rcode_of, write_alias};
 use crate::cache::{Failure, Freshness, Hit, Key, Lookup, Refresh};
 use crate::client::Client;
 use crate::config::{Action, Block};
 use crate::hosts::Records;
-use crate::in_flight::{Join, Waiter};
+use crate::in_flight::{Crowded, Join, Waiter};
 use crate::limits::LOCAL_TTL_SECONDS;
 use crate::rules::{self, Rewriting, Why};
 use crate::special_use::{SpecialUse, special_use};
@@ -310,8 +311,9 @@ impl WorkerState {
             AnswerName::Asked => &mut self.reply,
             AnswerName::Alias => &mut self.body,
         };
-        match cache.lookup(&key, serve, sought.from.now, out) {
-            Lookup::Hit(hit) => self.hit(sought, (current, upstream), &key, &hit),
+        let (found, audience) = look_up(cache, &key, (serve, sought.from.now), out);
+        match found {
+            Lookup::Hit(hit) => self.hit(sought, (current, upstream), &key, (&hit, audience)),
             Lookup::Failure(failure) => {
                 self.metrics.cache_failures.increment();
                 self.remembered(sought.from, &failure)
@@ -329,7 +331,7 @@ impl WorkerState {
         sought: Sought<'_>,
         (current, upstream): (&Rc<Current>, &Rc<Upstream>),
         key: &Key<'_>,
-        hit: &Hit,
+        (hit, audience): (&Hit, Audience),
     ) -> Result<usize, Unanswered> {
         let from = sought.from;
         let after = current.snapshot.config.cache.serve_stale;
@@ -341,6 +343,7 @@ impl WorkerState {
             return self.wait(sought, (current, upstream), key, stale_at);
         }
         let mut reply = Reply::new(from.query, from.destination.transport());
+        reply.subnet_scope = audience.scope(from.query);
         if is_stale {
             self.metrics.cache_stale.increment();
             let body = match sought.is {
@@ -405,17 +408,30 @@ impl WorkerState {
             token,
         };
         let shared = std::sync::Arc::clone(&self.shared);
-        match shared.coalescer().join(key, waiter) {
+        let for_all = Key {
+            subnet: None,
+            ..*key
+        };
+        let (joined, key, purpose) = match shared.coalescer().join(key, waiter) {
+            // A client that makes up networks has no more queries sent than one that names none.
+            Join::Refused(Crowded::Subnets) => {
+                let joined = shared.coalescer().join(&for_all, waiter);
+                (joined, &for_all, Purpose::AnyNetwork)
+            }
+            joined => (joined, key, Purpose::Answer),
+        };
+        match joined {
             Join::Refused(_) => return false,
             Join::Wait => self.metrics.coalesced.increment(),
             Join::Lead(ticket) => {
                 let question = sought.question();
-                self.begin(
-                    (ticket, stale_at),
-                    (current, upstream),
-                    (&question, key),
-                    sought.from.now,
-                );
+                let wanted = Wanted {
+                    ticket,
+                    stale_at,
+                    purpose,
+                };
+                let asked = (&question, key);
+                self.begin(wanted, (current, upstream), asked, sought.from.now);
             }
         }
         true
@@ -433,7 +449,7 @@ fn key<'a>(sought: &Sought<'a>, upstream: &Upstream) -> Key<'a> {
         view: upstream.plan.view,
         flags: bit(query.is_dnssec_ok(), Key::DNSSEC_OK)
             | bit(query.flags().has(Flags::CD), Key::CHECKING_DISABLED),
-        subnet: None,
+        subnet: subnet_told(upstream.config.client_subnet, query, sought.from.client),
     }
 }
 

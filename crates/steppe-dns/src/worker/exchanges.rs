@@ -4,23 +4,26 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::upstream::Upstream;
-use crate::answer::Reason;
+use crate::answer::{Audience, Reason};
 use crate::cache::Key;
 use crate::in_flight::{ExchangeId, Ticket};
 use crate::limits::SERVERS_PER_EXCHANGE_MAX;
 use crate::snapshot::Snapshot;
-use crate::wire::{Question, Rcode};
+use crate::wire::{Question, Rcode, Subnet};
 
 /// A question that is being asked.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) id: ExchangeId,
+    pub(super) purpose: Purpose,
     /// Who waits. `None`: they have their answer, and the cache is to have it.
     pub(super) ticket: Option<Ticket>,
     pub(super) current: Rc<Current>,
     pub(super) upstream: Rc<Upstream>,
     /// Of its key.
     pub(super) flags: u8,
+    /// What servers are told.
+    pub(super) subnet: Option<Subnet>,
     /// Which place in its order is next.
     pub(super) next: usize,
     pub(super) sent: u16,
@@ -36,6 +39,27 @@ pub(super) struct Exchange {
     pub(super) lost_case: u64,
     /// What clients get if nothing better comes.
     pub(super) worst: Option<(Rcode, Reason)>,
+}
+
+/// What a question is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Its answer.
+    Answer,
+    /// An answer for any network, because too many are asked for: it is not kept.
+    AnyNetwork,
+    /// To see whether a server is back.
+    Probe,
+}
+
+/// Who wants an answer.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// Who waits.
+    pub(super) ticket: Ticket,
+    /// When they get what the cache has, though its time is over.
+    pub(super) stale_at: Option<Instant>,
+    pub(super) purpose: Purpose,
 }
 
 /// A snapshot as one worker has it.
@@ -57,7 +81,33 @@ pub(super) struct Exchanges {
 const SERVERS: usize = SERVERS_PER_EXCHANGE_MAX as usize;
 
 impl Exchange {
-    /// What its answer is kept under.
+    /// An exchange that nobody waits for, of which nothing was sent yet.
+    pub(super) fn new(
+        id: ExchangeId,
+        (current, upstream): (&Rc<Current>, &Rc<Upstream>),
+        deadline: Instant,
+    ) -> Self {
+        Self {
+            id,
+            purpose: Purpose::Answer,
+            ticket: None,
+            current: Rc::clone(current),
+            upstream: Rc::clone(upstream),
+            flags: 0,
+            subnet: None,
+            next: 0,
+            sent: 0,
+            deadline,
+            next_at: deadline,
+            stale_at: None,
+            failed: 0,
+            by_stream: 0,
+            lost_case: 0,
+            worst: None,
+        }
+    }
+
+    /// What it is looked for under.
     pub(super) fn key<'a>(&self, question: &Question<'a>) -> Key<'a> {
         Key {
             qname: question.qname,
@@ -65,7 +115,19 @@ impl Exchange {
             qclass: question.qclass,
             view: self.upstream.plan.view,
             flags: self.flags,
-            subnet: None,
+            subnet: self.subnet,
+        }
+    }
+
+    /// What its answer is kept under, and its failure, which is everybody's.
+    pub(super) fn key_for<'a>(&self, audience: Audience, question: &Question<'a>) -> Key<'a> {
+        let key = self.key(question);
+        match audience {
+            Audience::Subnet => key,
+            Audience::All => Key {
+                subnet: None,
+                ..key
+            },
         }
     }
 

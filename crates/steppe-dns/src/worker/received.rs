@@ -4,16 +4,17 @@ use std::time::{Duration, Instant};
 
 use super::asking::Which;
 use super::decide::stale_reason;
-use super::exchanges::Exchange;
+use super::exchanges::{Exchange, Purpose};
+use super::server::Health;
 use super::state::WorkerState;
-use super::upstream::Health;
-use crate::answer::{Answer, Reason, rcode_of};
-use crate::cache::{Admission, Hit, Key, Lookup, admit};
+use super::subnets::{is_for, look_up};
+use crate::answer::{Answer, Audience, Reason, rcode_of};
+use crate::cache::{Admission, Hit, Key, Lookup, admit, pass_on};
 use crate::config::{Addresses, CaseRandomization, Rebinding, Transport, Truncated};
 use crate::in_flight::{AttemptId, Expired, Received};
 use crate::limits::PATIENCE_MIN;
 use crate::rebinding::private_address;
-use crate::wire::{Asked, ExtendedError, Message, Outcome, Rcode, Response};
+use crate::wire::{Asked, ExtendedError, Message, Outcome, Rcode, Response, Subnet};
 
 impl WorkerState {
     /// Looks at bytes that came on a carrier.
@@ -24,6 +25,9 @@ impl WorkerState {
         now: Instant,
     ) {
         match self.attempts.receive(carrier, bytes) {
+            Received::Response(attempt, message) if !is_for(self.told(attempt), &message) => {
+                self.metrics.upstream_mismatches.increment();
+            }
             Received::Response(attempt, message) => {
                 self.response((attempt, transport), message, now);
             }
@@ -37,6 +41,10 @@ impl WorkerState {
                 }
             }
             Received::Ignored(_) => self.metrics.upstream_mismatches.increment(),
+            // Nobody guesses there: answers come late.
+            Received::Flood if transport != Transport::Udp => {
+                self.metrics.upstream_mismatches.increment();
+            }
             Received::Flood => {
                 self.metrics.upstream_mismatches.increment();
                 self.flooded(carrier, now);
@@ -44,8 +52,15 @@ impl WorkerState {
         }
     }
 
+    /// The network that a server was told.
+    fn told(&self, attempt: AttemptId) -> Option<Subnet> {
+        let (exchange, _) = self.attempts.attempt(attempt)?;
+        let token = self.attempts.exchange(exchange)?.token;
+        self.exchanges.get(u32::try_from(token).ok()?)?.subnet
+    }
+
     /// Ends an attempt. Says which exchange it was of, and which server.
-    fn end_attempt(&mut self, attempt: AttemptId) -> Option<(u32, usize)> {
+    pub(super) fn end_attempt(&mut self, attempt: AttemptId) -> Option<(u32, usize)> {
         let (exchange, server) = self.attempts.attempt(attempt)?;
         let token = self.attempts.exchange(exchange)?.token;
         self.attempts.close_attempt(attempt);
@@ -66,7 +81,7 @@ impl WorkerState {
     /// Somebody guesses ids on a socket: what is asked there is asked again by streams.
     fn flooded(&mut self, carrier: u32, now: Instant) {
         if let Some(carrier) = self.carriers.get(carrier) {
-            let server = carrier.server.config.address;
+            let server = &carrier.server.config;
             tracing::warn!(%server, "datagrams that answer no query come in numbers");
         }
         for attempt in self.attempts.attempts_of(carrier) {
@@ -87,8 +102,16 @@ impl WorkerState {
         self.replace(carrier);
     }
 
+    /// A query on a connection has come to nothing.
+    pub(super) fn query_failed(&mut self, carrier: u32, id: u16, now: Instant) {
+        let attempt = self.attempts.attempt_on(carrier, id);
+        if let Some((place, server)) = attempt.and_then(|attempt| self.end_attempt(attempt)) {
+            self.lost(place, server, now);
+        }
+    }
+
     /// Lets a server go without one of its carriers.
-    fn replace(&mut self, number: u32) {
+    pub(super) fn replace(&mut self, number: u32) {
         let Some(carrier) = self.carriers.get(number) else {
             return;
         };
@@ -101,7 +124,7 @@ impl WorkerState {
     }
 
     /// A server has no answer for an exchange: the next one is asked.
-    fn lost(&mut self, place: u32, server: usize, now: Instant) {
+    pub(super) fn lost(&mut self, place: u32, server: usize, now: Instant) {
         self.server_failed(place, server, now);
         self.note_failure(place, server, (Rcode::SERVFAIL, UNREACHABLE));
         self.ask_next(place, Which::Another, now);
@@ -119,6 +142,10 @@ impl WorkerState {
         let Some(exchange) = self.exchanges.get(place) else {
             return;
         };
+        if exchange.purpose == Purpose::Probe {
+            self.probe_answered(place, server, now);
+            return;
+        }
         let asked = Asked {
             cname_depth: exchange.current.snapshot.config.limits.cname_depth,
             is_dnssec_ok: exchange.flags & Key::DNSSEC_OK != 0,
@@ -129,13 +156,13 @@ impl WorkerState {
             return;
         };
         match (response.outcome(), transport) {
-            (Outcome::Truncated, Transport::Tcp) => {
-                self.bad(place, server, (Rcode::SERVFAIL, INVALID), now);
-            }
             (Outcome::Truncated, Transport::Udp) => match truncated {
                 Truncated::AskByTcp => self.ask_by_stream(place, server, now),
                 Truncated::Pass => self.finish(place, Answer::Truncated, now),
             },
+            (Outcome::Truncated, _) => {
+                self.bad(place, server, (Rcode::SERVFAIL, INVALID), now);
+            }
             (Outcome::Failure(rcode), _) => self.bad(place, server, (rcode, None), now),
             (Outcome::Referral, _) => {
                 self.bad(place, server, (Rcode::SERVFAIL, NO_AUTHORITY), now);
@@ -176,14 +203,21 @@ impl WorkerState {
             now,
         };
         let cache = &exchange.current.snapshot.cache.cache;
-        let key = exchange.key(&response.message().question());
-        match admit(cache, &key, response, &admission, &mut self.body) {
-            Ok(body) => self.finish(place, Answer::Body(body, None), now),
+        let audience = exchange.audience(response);
+        let key = exchange.key_for(audience, &response.message().question());
+        let written = match exchange.purpose {
+            Purpose::AnyNetwork => pass_on(response, &plan.ttl, &mut self.body),
+            Purpose::Answer | Purpose::Probe => {
+                admit(cache, &key, response, &admission, &mut self.body)
+            }
+        };
+        match written {
+            Ok(body) => self.finish(place, Answer::Body(body, None, audience), now),
             Err(_) => self.bad(place, server, (Rcode::SERVFAIL, INVALID), now),
         }
     }
 
-    fn server_answered(&mut self, place: u32, server: usize, now: Instant) {
+    pub(super) fn server_answered(&mut self, place: u32, server: usize, now: Instant) {
         let took = self.waited(place, server, now);
         let Some(exchange) = self.exchanges.get(place) else {
             return;
@@ -191,7 +225,7 @@ impl WorkerState {
         let upstream = &exchange.upstream;
         let known = &upstream.servers[server];
         let name = upstream.config.name.as_str();
-        let address = known.config.address;
+        let address = &known.config;
         if known.succeeded(took) == Health::Up {
             tracing::info!(upstream = name, server = %address, "a DNS server answers again");
             exchange.current.snapshot.cache.cache.void_failures(now);
@@ -208,6 +242,10 @@ impl WorkerState {
         let Some(exchange) = self.exchanges.get(place) else {
             return;
         };
+        if exchange.purpose == Purpose::Probe {
+            self.end_probe(place);
+            return;
+        }
         let failure = exchange.worst.unwrap_or((Rcode::SERVFAIL, UNREACHABLE));
         self.remember_failure(place, failure, now);
         let answer = self.stale(place, now);
@@ -229,7 +267,8 @@ impl WorkerState {
             &exchange.upstream.plan.serve,
         );
         // Without room for it, it is asked again.
-        let _ = cache.insert_failure(&exchange.key(&question), failure, serve, now);
+        let key = exchange.key_for(Audience::All, &question);
+        let _ = cache.insert_failure(&key, failure, serve, now);
     }
 
     /// What the cache has for an exchange, though its time is over.
@@ -238,10 +277,13 @@ impl WorkerState {
         let question = self.attempts.question(exchange.id)?;
         let cache = &exchange.current.snapshot.cache.cache;
         let serve = &exchange.upstream.plan.serve;
-        match cache.lookup(&exchange.key(&question), serve, now, &mut self.body) {
+        let key = exchange.key(&question);
+        let (found, audience) = look_up(cache, &key, (serve, now), &mut self.body);
+        match found {
             Lookup::Hit(Hit { body, .. }) => {
                 self.metrics.cache_stale.increment();
-                Some(Answer::Body(body, stale_reason(rcode_of(&self.body))))
+                let reason = stale_reason(rcode_of(&self.body));
+                Some(Answer::Body(body, reason, audience))
             }
             Lookup::Failure(_) | Lookup::Miss => None,
         }

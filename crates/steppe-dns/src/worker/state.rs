@@ -246,10 +246,11 @@ impl Current {
         let mut known: Vec<_> = upstreams
             .flat_map(|upstream| upstream.servers.iter().cloned())
             .collect();
-        let configs = snapshot.config.upstreams.iter().zip(&snapshot.plans);
+        let sessions = snapshot.plans.iter().copied().zip(&snapshot.sessions);
+        let configs = snapshot.config.upstreams.iter().zip(sessions);
         let mut upstreams = Vec::with_capacity(snapshot.plans.len());
-        for (config, plan) in configs {
-            let upstream = Upstream::new(config, *plan, &known);
+        for (config, told) in configs {
+            let upstream = Upstream::new(config, told, &known);
             // Two upstreams may name one server.
             known.extend(upstream.servers.iter().cloned());
             upstreams.push(Rc::new(upstream));

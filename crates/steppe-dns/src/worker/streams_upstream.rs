@@ -1,34 +1,30 @@
-//! Connections to servers: one a server, on which queries are pipelined. RFC 7766.
+//! Connections to servers: one a server, for many queries. TCP (RFC 7766), TLS (RFC 7858) and HTTP/2.
+//!
+//! A connection is opened with the first query, and carries the next ones until it idles or ends. Queries
+//! that were out on one that has answered before are asked again on the next: servers close connections
+//! whenever they like (RFC 7766 §6.2.3). After one that never answered, the next is tried after a pause.
 
-use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Instant;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use rand::Rng;
+use steppe_net::Stream;
 use tokio::time::timeout;
 
-use super::asking::NotSent;
-use super::carriers::{Carrier, Means, Stage, StreamQueue};
+use super::addresses::Sought;
+use super::carriers::{Carrier, Means, Stage};
+use super::connecting::Connecting;
+use super::https::Https;
+use super::line::Line;
+use super::queue::{NotSent, StreamQueue};
+use super::server::{Failure, Server};
 use super::state::{WorkerState, turn};
-use super::upstream::Server;
 use crate::config::Transport;
 use crate::limits::{
-    ATTEMPTS_PER_SOCKET_MAX, MESSAGE_BYTES_MAX, UPSTREAM_CONNECT_TIME_MAX, UPSTREAM_IDLE_TIME,
+    ATTEMPTS_PER_EXCHANGE_MAX, ATTEMPTS_PER_SOCKET_MAX, STREAM_BYTES, UPSTREAM_CONNECT_TIME_MAX,
 };
-
-impl StreamQueue {
-    /// Adds a message, its length before it. RFC 1035 §4.2.2.
-    pub(super) fn push(&self, message: &[u8]) {
-        let mut bytes = self.bytes.borrow_mut();
-        let len = u16::try_from(message.len()).unwrap_or(u16::MAX);
-        bytes.extend_from_slice(&len.to_be_bytes());
-        bytes.extend_from_slice(message);
-        self.filled.notify_one();
-    }
-}
 
 impl WorkerState {
     /// The connection to a server; it is opened where there is none.
@@ -40,75 +36,110 @@ impl WorkerState {
         {
             return Ok(number);
         }
-        let queue = Rc::new(StreamQueue::default());
+        if !server.may_connect(now) {
+            return Err(NotSent);
+        }
+        let queue = StreamQueue::new(&self.lease, STREAM_BYTES).map_err(|_| NotSent)?;
+        let queue = Rc::new(queue);
         let carrier = Carrier::new(Rc::clone(server), Means::Stream(Rc::clone(&queue)), now);
         let number = self.carriers.insert(carrier).ok_or(NotSent)?;
         self.attempts.renew_socket(number);
         if let Some(full) = server.stream.replace(Some(number)) {
             self.retire(full);
         }
-        let run = run(self.me.clone(), server.config.address, queue, number);
-        let task = tokio::task::spawn_local(run);
+        let [_, _, high, low] = self.rng.next_u32().to_be_bytes();
+        let connecting = Connecting {
+            state: self.me.clone(),
+            server: Rc::clone(server),
+            queue,
+            lease: self.lease.clone(),
+            number,
+            id: u16::from_be_bytes([high, low]),
+        };
+        let task = tokio::task::spawn_local(run(connecting));
         self.carriers.set_reader(number, task.abort_handle());
         Ok(number)
+    }
+
+    /// A connection has ended: what was out on it is asked again, or of others.
+    fn stream_ended(&mut self, connection: &Connecting, ended: io::Result<()>, now: Instant) {
+        let server = &connection.server;
+        let has_answered = connection.queue.has_answered();
+        if !has_answered {
+            server.addresses.pass_over();
+        }
+        let failure = match has_answered {
+            true => Failure::Further,
+            false => server.connect_failed(now, self.rng.next_u32()),
+        };
+        match (ended, failure) {
+            (Err(error), Failure::First) => {
+                tracing::warn!(server = %server.config, %error, "no connection to a DNS server");
+            }
+            (Err(error), Failure::Further) => {
+                tracing::debug!(server = %server.config, %error, "a connection to a DNS server ended");
+            }
+            (Ok(()), _) => {}
+        }
+        let attempts = self.attempts.attempts_of(connection.number);
+        // What is asked again goes on another one.
+        self.replace(connection.number);
+        for attempt in attempts {
+            let Some((place, index)) = self.end_attempt(attempt) else {
+                continue;
+            };
+            let sent = self.exchanges.get(place).map(|exchange| exchange.sent);
+            let may_ask = has_answered && sent.is_some_and(|sent| sent < ATTEMPTS_PER_EXCHANGE_MAX);
+            if !may_ask || self.ask(place, index, now).is_err() {
+                self.lost(place, index, now);
+            }
+        }
+        self.retire(connection.number);
     }
 }
 
 /// Connects, and carries queries and responses until the connection ends or idles.
-async fn run(
-    state: Weak<RefCell<WorkerState>>,
-    server: SocketAddr,
-    queue: Rc<StreamQueue>,
-    number: u32,
-) {
-    let connected = timeout(UPSTREAM_CONNECT_TIME_MAX, TcpStream::connect(server)).await;
-    let ended = match connected {
-        Ok(Ok(stream)) => carry(&state, stream, &queue, number).await,
+async fn run(connection: Connecting) {
+    let established = timeout(UPSTREAM_CONNECT_TIME_MAX, establish(&connection)).await;
+    let ended = match established {
+        Ok(Ok(transport)) => carry(&connection, transport).await,
         Ok(Err(error)) => Err(error),
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     };
-    if let Err(error) = ended {
-        tracing::debug!(%server, %error, "a connection to a DNS server ended");
-    }
-    if let Some(state) = state.upgrade() {
-        turn(&state, |state, now| state.carrier_failed(number, now));
+    if let Some(state) = connection.state.upgrade() {
+        turn(&state, |state, now| {
+            state.stream_ended(&connection, ended, now);
+        });
     }
 }
 
-async fn carry(
-    state: &Weak<RefCell<WorkerState>>,
-    mut stream: TcpStream,
-    queue: &StreamQueue,
-    number: u32,
-) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let (mut reader, mut writer) = stream.split();
-    let write = async {
-        loop {
-            let bytes = std::mem::take(&mut *queue.bytes.borrow_mut());
-            if bytes.is_empty() {
-                queue.filled.notified().await;
-            } else {
-                writer.write_all(&bytes).await?;
-            }
-        }
-    };
-    let read = async {
-        let mut message = Vec::new();
-        loop {
-            let len = timeout(UPSTREAM_IDLE_TIME, reader.read_u16()).await??;
-            message.resize(usize::from(len).min(MESSAGE_BYTES_MAX), 0);
-            timeout(UPSTREAM_IDLE_TIME, reader.read_exact(&mut message)).await??;
-            let Some(state) = state.upgrade() else {
-                return Ok(());
-            };
-            turn(&state, |state, now| {
-                state.message((number, Transport::Tcp), &message, now);
-            });
-        }
-    };
-    tokio::select! {
-        ended = write => ended,
-        ended = read => ended,
+async fn carry(connection: &Connecting, transport: steppe_net::Transport) -> io::Result<()> {
+    if connection.server.config.transport == Transport::Https {
+        let mut https = Https::begin(connection, transport, Instant::now()).await?;
+        return poll_fn(|cx| https.poll(cx, Instant::now())).await;
     }
+    let mut line = Line::new(connection, transport, Instant::now());
+    poll_fn(|cx| line.poll(cx, Instant::now())).await
+}
+
+async fn establish(connection: &Connecting) -> io::Result<steppe_net::Transport> {
+    let server = &connection.server;
+    let sought = Sought {
+        server: &server.config,
+        bootstrap: &server.bootstrap,
+        known: &server.addresses,
+    };
+    let address = sought.address(connection.id, Instant::now()).await?;
+    let transport = steppe_net::Transport::new(Stream::connect_tcp(address).await?);
+    let Some(tls) = server.tls() else {
+        return Ok(transport);
+    };
+    let name = server.config.certified_name();
+    let session = tls.connect(transport, Some(&name), &connection.lease);
+    let (transport, agreed) = session.await.map_err(io::Error::other)?;
+    let has_http_2 = agreed.alpn.as_deref() == Some(b"h2");
+    if server.config.transport == Transport::Https && !has_http_2 {
+        return Err(io::Error::other("the server speaks no HTTP/2"));
+    }
+    Ok(transport)
 }

@@ -1,7 +1,7 @@
-//! The timer of a worker: it sleeps while nothing is in flight and no socket is open.
+//! The timer of a worker: it sleeps while nothing is in flight, no socket is open and no server is down.
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::state::{Handle, WorkerState, turn};
 use crate::limits::{DEADLINE_TICK_MS, SWEEP_EVERY};
@@ -12,6 +12,8 @@ enum Pending {
     Deadlines,
     /// Sockets that are closed some time.
     Sockets,
+    /// A probe.
+    After(Duration),
     Nothing,
 }
 
@@ -26,7 +28,8 @@ pub(super) async fn run(state: Handle) {
                 swept_at = now;
                 state.sweep(now);
             }
-            state.pending()
+            let probe_at = state.probe(now);
+            state.pending(probe_at, now)
         });
         let wait = match pending {
             Pending::Deadlines => {
@@ -34,6 +37,7 @@ pub(super) async fn run(state: Handle) {
                 continue;
             }
             Pending::Sockets => Some(SWEEP_EVERY),
+            Pending::After(time) => Some(time.min(SWEEP_EVERY)),
             Pending::Nothing => None,
         };
         timer.sleeps.set(true);
@@ -47,9 +51,11 @@ pub(super) async fn run(state: Handle) {
 }
 
 impl WorkerState {
-    fn pending(&self) -> Pending {
+    fn pending(&self, probe_at: Option<Instant>, now: Instant) -> Pending {
         if self.exchanges.len() > 0 {
             Pending::Deadlines
+        } else if let Some(at) = probe_at {
+            Pending::After(at.saturating_duration_since(now))
         } else if self.carriers.is_empty() {
             Pending::Nothing
         } else {

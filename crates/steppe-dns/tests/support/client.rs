@@ -4,8 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use steppe_dns::config::{
-    Action, Addresses, CaseRandomization, Forwarder, Listener, Policy, Rule, Server, Transport,
-    Truncated, Upstream,
+    Action, Addresses, Forwarder, Listener, Policy, Rule, Server, Transport, Upstream,
 };
 
 use crate::messages::{message, with_opt};
@@ -90,9 +89,13 @@ pub fn extended_error(response: &[u8]) -> Option<u16> {
 
 /// A forwarder at `listen` that asks these servers over UDP.
 pub fn forwarder(listen: SocketAddr, servers: &[SocketAddr]) -> Forwarder {
-    let server = |address: &SocketAddr| Server {
-        transport: Transport::Udp,
-        address: *address,
+    let servers = servers
+        .iter()
+        .map(|address| Server::at(Transport::Udp, *address));
+    let upstream = Upstream {
+        policy: Policy::Failover,
+        addresses: Addresses::Any,
+        ..Upstream::of("test", servers.collect())
     };
     Forwarder {
         listeners: vec![Listener {
@@ -100,17 +103,7 @@ pub fn forwarder(listen: SocketAddr, servers: &[SocketAddr]) -> Forwarder {
             transports: vec![Transport::Udp, Transport::Tcp],
         }],
         access: vec!["127.0.0.0/8".parse().expect("a network")],
-        upstreams: vec![Upstream {
-            name: "test".to_owned(),
-            servers: servers.iter().map(server).collect(),
-            policy: Policy::Failover,
-            concurrent: 8,
-            timeout: Duration::from_secs(2),
-            truncated: Truncated::AskByTcp,
-            case: CaseRandomization::On,
-            addresses: Addresses::Any,
-            max_ttl: None,
-        }],
+        upstreams: vec![upstream],
         rules: vec![Rule::new(Action::Forward(0))],
         ..Forwarder::default()
     }

@@ -410,7 +410,9 @@ mod tls;
 mod upstream;
 
 pub(super) use dns::records::{dns_client_id, dns_record};
-pub(super) use dns::{clients, dns_name, dns_server, dns_server_text, dns_type, dns_type_text};
+pub(super) use dns::{
+    clients, dns_bootstrap, dns_name, dns_server, dns_type, dns_type_text, subnet_prefixes,
+};
 pub(super) use tls::{
     alt_name, fingerprint, pin, pin_text, server_name, subject, transport_security,
 };

@@ -94,6 +94,8 @@ pub const CERTIFICATE_NAME_BYTES_MAX: usize = 2048;
 pub const DNS_CACHE_BYTES: u64 = CACHE_SHARD_BYTES_MIN as u64;
 /// Bounds of `dns.upstream.concurrent`.
 pub const DNS_CONCURRENT: (u64, u64) = (1, SERVERS_PER_EXCHANGE_MAX as u64);
+/// Bytes of the path of a DNS server by HTTPS.
+pub const DNS_PATH_BYTES_MAX: usize = 1024;
 /// Bounds of `dns.limits.cname_depth`.
 pub const CNAME_DEPTH: (u64, u64) = (1, CNAME_CHAIN_MAX as u64 - 1);
 /// The most of a time that records are kept: RFC 2181 §8 has 31 bits of seconds, which nobody means.

@@ -516,6 +516,10 @@ fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
         Form::AltName => grammar::alt_name(text).map(Typed::Text),
         Form::Fingerprint => grammar::fingerprint(text).map(Typed::Fingerprint),
         Form::DnsServer => grammar::dns_server(text).map(Typed::DnsServer),
+        Form::DnsBootstrap => grammar::dns_bootstrap(text).map(|_| Typed::Text(text.to_owned())),
+        Form::SubnetPrefixes => {
+            grammar::subnet_prefixes(text).map(|_| Typed::Text(text.to_owned()))
+        }
         Form::Clients => grammar::clients(text).map(|_| Typed::Text(text.to_owned())),
         Form::DnsName => grammar::dns_name(text).map(|name| Typed::DnsName(Box::new(name))),
         Form::DnsType => grammar::dns_type(text).map(Typed::DnsType),

@@ -218,6 +218,10 @@ pub enum Form {
     TransportSecurity,
     /// A DNS server.
     DnsServer,
+    /// Where servers' own addresses are asked for.
+    DnsBootstrap,
+    /// Bits of addresses of IPv4 and IPv6.
+    SubnetPrefixes,
     /// Networks of clients.
     Clients,
     /// A domain name.
@@ -412,6 +416,8 @@ impl Form {
             Self::AltName => "a name such as \"api.internal\" or \"spiffe://example/api\"",
             Self::Fingerprint => "a SHA-256 digest in hexadecimal",
             Self::DnsServer => "a server such as \"udp://127.0.0.1:53\"",
+            Self::DnsBootstrap => "an IP address such as \"9.9.9.9\"",
+            Self::SubnetPrefixes => "two prefix lengths such as \"24/56\"",
             Self::Clients => "a network such as \"10.0.0.0/8\", \"loopback\" or \"private\"",
             Self::DnsName => "a domain name such as \"example.org\"",
             Self::DnsType => "a type such as \"AAAA\"",

@@ -1,18 +1,17 @@
 //! The DNS forwarder out of a file that was read.
 
 mod rules;
-
-use std::time::Duration;
+mod upstream;
 
 use ipnet::IpNet;
 use steppe_dns::config::{
-    Addresses, Cache, CaseRandomization, Forwarder, Limits, Listener, Policy, Rebinding,
-    ServeStale, Stale, Transport, Truncated, Upstream,
+    Cache, Forwarder, Limits, Listener, Rebinding, ServeStale, Stale, Transport,
 };
 use steppe_net::ListenAddress;
 
 use crate::config::grammar;
-use crate::config::typed::{Fields, Named, Node as Read, Typed};
+use crate::config::typed::{Fields, Node as Read, Typed};
+use upstream::upstream;
 
 pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {
     let entries = dns.map("upstream").iter();
@@ -101,44 +100,6 @@ fn serve_stale(stale: &Fields) -> Option<ServeStale> {
             "all" => Stale::All,
             _ => return None,
         },
-    })
-}
-
-fn upstream(entry: &Named) -> Option<Upstream> {
-    let upstream = entry.value.fields()?;
-    let policy = match upstream.take("policy")? {
-        "hedge" => Policy::Hedge,
-        "race" => Policy::Race,
-        "fastest" => Policy::Fastest,
-        "round-robin" => Policy::RoundRobin,
-        "failover" => Policy::Failover,
-        _ => return None,
-    };
-    let max_ttl: Option<Duration> = match upstream.node("cache") {
-        None => None,
-        Some(cache) => Some(cache.fields()?.take("max_ttl")?),
-    };
-    // The table serves "strip" alone, which a query that is written anew does by itself.
-    let _: &str = upstream.take("ecs")?;
-    Some(Upstream {
-        name: entry.name.clone(),
-        servers: upstream.take("servers")?,
-        policy,
-        concurrent: u8::try_from(upstream.take::<u64>("concurrent")?).ok()?,
-        timeout: upstream.take("timeout")?,
-        truncated: match upstream.take("retry_tcp")? {
-            true => Truncated::AskByTcp,
-            false => Truncated::Pass,
-        },
-        case: match upstream.take("case_randomization")? {
-            true => CaseRandomization::On,
-            false => CaseRandomization::Off,
-        },
-        addresses: match upstream.take("private")? {
-            true => Addresses::Any,
-            false => Addresses::Public,
-        },
-        max_ttl,
     })
 }
 

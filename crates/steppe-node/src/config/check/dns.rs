@@ -1,8 +1,8 @@
 //! What keys of the DNS forwarder say together.
 
 mod rules;
+mod upstream;
 
-use steppe_dns::limits::SERVERS_PER_EXCHANGE_MAX;
 use steppe_net::ListenAddress;
 
 use crate::config::mistake::Mistake;
@@ -15,7 +15,7 @@ pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
     }
     for upstream in dns.map("upstream") {
         if let Some(fields) = upstream.value.fields() {
-            servers(fields, mistakes);
+            upstream::check(fields, mistakes);
         }
     }
     let has_listener = !dns.list("listener").is_empty();
@@ -38,17 +38,5 @@ fn no_unix_socket(listener: &Fields, mistakes: &mut Mistakes) {
                 .label("not an address and a port")
                 .help("write one such as \"127.0.0.1:53\""),
         );
-    }
-}
-
-fn servers(upstream: &Fields, mistakes: &mut Mistakes) {
-    let servers = upstream.list("servers");
-    let most = usize::from(SERVERS_PER_EXCHANGE_MAX);
-    if let (Some(node), true) = (upstream.node("servers"), servers.len() > most) {
-        let message = format!(
-            "an upstream has at most {most} servers, not {}",
-            servers.len()
-        );
-        mistakes.push(Mistake::new(node.span, message).label("too many"));
     }
 }

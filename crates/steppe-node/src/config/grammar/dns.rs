@@ -1,17 +1,17 @@
-//! Strings of the DNS forwarder: servers, clients, names and types.
+//! Strings of the DNS forwarder: clients, names and types; servers in a file of their own.
 //!
 //! Spec: RFC 1035 §5.1 for names, RFC 3597 §5 for types without a name.
 
 pub(in crate::config) mod records;
-
-use std::net::{IpAddr, SocketAddr};
+mod server;
 
 use ipnet::IpNet;
-use steppe_dns::config::{Server, Transport};
 use steppe_dns::wire::{Name, Rtype};
 
 use super::{Read, Refusal, network};
 use crate::config::mistake::shown;
+
+pub(in crate::config) use server::{dns_bootstrap, dns_server, subnet_prefixes};
 
 /// Networks with a name.
 const NAMED_NETWORKS: [(&str, &[&str]); 2] = [
@@ -59,53 +59,6 @@ const TYPES: [(&str, u16); 27] = [
     ("URI", 256),
     ("CAA", 257),
 ];
-
-/// Port of a server that names none.
-const PORT: u16 = 53;
-
-/// `udp://127.0.0.1:53`, `tcp://[::1]`.
-pub(in crate::config) fn dns_server(text: &str) -> Read<Server> {
-    let refusal = || Refusal::new(format!("`{}` is not a DNS server", shown(text)));
-    let help = "write \"udp://127.0.0.1:53\", or \"tcp://\" for TCP";
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(match address(text) {
-            Some(address) => refusal().help(format!("did you mean \"udp://{address}\"?")),
-            None => refusal().help(help),
-        });
-    };
-    let transport = match scheme {
-        "udp" => Transport::Udp,
-        "tcp" => Transport::Tcp,
-        "tls" | "https" | "quic" => {
-            let message = format!("\"{scheme}://\" in `servers` is not supported yet");
-            let mut refusal = Refusal::new(message);
-            refusal.range = Some(0..scheme.len() + 3);
-            return Err(refusal.help("take it out: nothing starts with a setting ignored"));
-        }
-        _ => return Err(refusal().help(help)),
-    };
-    let address = address(rest).ok_or_else(|| refusal().help(help))?;
-    Ok(Server { transport, address })
-}
-
-fn address(text: &str) -> Option<SocketAddr> {
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'));
-    let of_ip = |ip: IpAddr| SocketAddr::new(ip, PORT);
-    let ip = bare.unwrap_or(text).parse().ok().map(of_ip);
-    let address = ip.or_else(|| text.parse().ok());
-    address.filter(|address| address.port() != 0)
-}
-
-/// How a server is written.
-pub(in crate::config) fn dns_server_text(server: &Server) -> String {
-    let scheme = match server.transport {
-        Transport::Udp => "udp",
-        Transport::Tcp => "tcp",
-    };
-    format!("{scheme}://{}", server.address)
-}
 
 /// `loopback`, `private`, or a network. The networks that are meant.
 pub(in crate::config) fn clients(text: &str) -> Read<Vec<IpNet>> {
@@ -172,35 +125,6 @@ pub(in crate::config) fn dns_type_text(rtype: Rtype) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn servers_read_back_and_have_port_53_without_one() {
-        for (text, want) in [
-            ("udp://127.0.0.1:5301", "udp://127.0.0.1:5301"),
-            ("tcp://[::1]:54", "tcp://[::1]:54"),
-            ("udp://9.9.9.9", "udp://9.9.9.9:53"),
-            ("udp://[2620:fe::fe]", "udp://[2620:fe::fe]:53"),
-        ] {
-            let server = dns_server(text).expect("a server");
-            assert_eq!(dns_server_text(&server), want);
-        }
-        for wrong in [
-            "",
-            "9.9.9.9",
-            "dns.example:53",
-            "udp://",
-            "udp://a",
-            "udp://1.1.1.1:0",
-            "x://1.1.1.1",
-        ] {
-            assert!(dns_server(wrong).is_err(), "{wrong}");
-        }
-        let later = dns_server("tls://1.1.1.1").expect_err("later");
-        assert_eq!(
-            later.message,
-            "\"tls://\" in `servers` is not supported yet"
-        );
-    }
 
     #[test]
     fn types_have_names_or_numbers() {

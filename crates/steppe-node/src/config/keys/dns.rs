@@ -3,19 +3,17 @@
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
 mod rules;
+mod upstream;
 
 use std::time::Duration;
 
 use rules::{HOSTS, LIST, RULE};
 
 use crate::config::limits::{
-    CNAME_DEPTH, DNS_CACHE_BYTES, DNS_CONCURRENT, MEMORY_BUDGET_MAX, STALE_TIME_MAX, TIMEOUT_MAX,
-    TTL_MAX,
+    CNAME_DEPTH, DNS_CACHE_BYTES, MEMORY_BUDGET_MAX, STALE_TIME_MAX, TIMEOUT_MAX,
 };
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
-
-/// A time that records are kept.
-const TTL: Kind = Kind::Duration(Duration::ZERO, TTL_MAX);
+use upstream::{TTL, UPSTREAM};
 
 pub(super) static DNS: Table = Table {
     name: "dns",
@@ -143,87 +141,6 @@ static SERVE_STALE: Table = Table {
         )
         .absent(Absent::Text("positive")),
     ],
-    needs: Needs::Nothing,
-};
-
-static UPSTREAM: Table = Table {
-    name: "dns.upstream",
-    doc: "Groups of servers, by name.",
-    keys: &[
-        Key::new(
-            "servers",
-            Kind::List(&Kind::Text(Form::DnsServer), 1),
-            "Where they are: \"udp://ADDRESS:PORT\" or \"tcp://ADDRESS:PORT\".",
-        )
-        .required(),
-        Key::new(
-            "policy",
-            Kind::Choice(&[
-                Choice::served("hedge"),
-                Choice::served("race"),
-                Choice::served("fastest"),
-                Choice::served("round-robin"),
-                Choice::served("failover"),
-            ]),
-            "Which server is asked when: \"hedge\" asks the next one when the fastest takes longer \
-             than it mostly does, \"race\" many at once.",
-        )
-        .absent(Absent::Text("hedge")),
-        Key::new(
-            "concurrent",
-            Kind::Integer(DNS_CONCURRENT.0, DNS_CONCURRENT.1),
-            "How many are asked at once by \"race\".",
-        )
-        .absent(Absent::Number(8)),
-        Key::new(
-            "timeout",
-            Kind::TIMEOUT,
-            "How long a client waits: SERVFAIL.",
-        )
-        .absent(Absent::Text("2s")),
-        Key::new(
-            "retry_tcp",
-            Kind::Boolean,
-            "Whether a truncated response has the question asked again over TCP.",
-        )
-        .absent(Absent::Yes),
-        Key::new(
-            "case_randomization",
-            Kind::Boolean,
-            "Whether letters of names are of random case, which a response must repeat (0x20).",
-        )
-        .absent(Absent::Yes),
-        Key::new(
-            "ecs",
-            Kind::Either(&[
-                Kind::Choice(&[Choice::served("strip"), Choice::later("pass")]),
-                Kind::Table(&ECS),
-            ]),
-            "What becomes of the network that a client names (EDNS Client Subnet).",
-        )
-        .absent(Absent::Text("strip")),
-        Key::new(
-            "private",
-            Kind::Boolean,
-            "Whether it may answer with private addresses.",
-        )
-        .absent(Absent::No),
-        Key::new("cache", Kind::Table(&UPSTREAM_CACHE), UPSTREAM_CACHE.doc),
-    ],
-    needs: Needs::Nothing,
-};
-
-static ECS: Table = Table {
-    name: "dns.upstream.ecs",
-    doc: "A network that is named for clients.",
-    keys: &[Key::later("add", "Lengths of its prefix.")],
-    needs: Needs::Nothing,
-};
-
-static UPSTREAM_CACHE: Table = Table {
-    name: "dns.upstream.cache",
-    doc: "How its responses are kept, where that differs.",
-    keys: &[Key::new("max_ttl", TTL, "For at most this long.").required()],
     needs: Needs::Nothing,
 };
 

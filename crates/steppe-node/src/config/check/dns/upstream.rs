@@ -1,0 +1,59 @@
+//! What keys of one upstream say together.
+
+use steppe_dns::config::Server;
+use steppe_dns::limits::SERVERS_PER_EXCHANGE_MAX;
+
+use crate::config::mistake::Mistake;
+use crate::config::mistakes::Mistakes;
+use crate::config::typed::{Fields, FromNode, Node};
+
+pub(super) fn check(upstream: &Fields, mistakes: &mut Mistakes) {
+    let Some(node) = upstream.node("servers") else {
+        return;
+    };
+    let servers = upstream.list("servers");
+    let most = usize::from(SERVERS_PER_EXCHANGE_MAX);
+    if servers.len() > most {
+        let message = format!(
+            "an upstream has at most {most} servers, not {}",
+            servers.len()
+        );
+        mistakes.push(Mistake::new(node.span, message).label("too many"));
+    }
+    without_effect(upstream, mistakes);
+    unknown_address(upstream, mistakes);
+}
+
+/// Keys of servers that there are none of.
+fn without_effect(upstream: &Fields, mistakes: &mut Mistakes) {
+    let has = |is_wanted: fn(&Server) -> bool| read(upstream).any(|(_, server)| is_wanted(&server));
+    let is_known = upstream.list("servers").len() == read(upstream).count();
+    if let (Some(span), true, false) = (upstream.given("tls"), is_known, has(Server::is_secure)) {
+        let mistake = Mistake::new(span, "`tls` is for servers by \"tls://\" and \"https://\"");
+        mistakes.push(mistake.label("there is none of them"));
+    }
+    let is_named = |server: &Server| server.socket_address().is_none();
+    if let (Some(span), true, false) = (upstream.given("bootstrap"), is_known, has(is_named)) {
+        let mistake = Mistake::new(span, "`bootstrap` is for servers that are known by name");
+        mistakes.push(mistake.label("each has an address"));
+    }
+}
+
+/// Nobody is asked for an address who is known by name alone.
+fn unknown_address(upstream: &Fields, mistakes: &mut Mistakes) {
+    let has_bootstrap = !upstream.list("bootstrap").is_empty();
+    let is_asked = read(upstream).any(|(_, server)| !server.is_secure());
+    let named = read(upstream).find(|(_, server)| server.socket_address().is_none());
+    if let (Some((node, _)), false, false) = (named, has_bootstrap, is_asked) {
+        let mistake = Mistake::new(node.span, "nobody is asked for the address of this server");
+        let help =
+            "write \"tls://NAME@ADDRESS\", or set `bootstrap` to resolvers, such as [\"9.9.9.9\"]";
+        mistakes.push(mistake.label("known by name alone").help(help));
+    }
+}
+
+/// Servers that could be read.
+fn read(upstream: &Fields) -> impl Iterator<Item = (&Node, Server)> {
+    let servers = upstream.list("servers").iter();
+    servers.filter_map(|node| Some((node, Server::from_node(node)?)))
+}
