@@ -13,7 +13,8 @@ use ipnet::IpNet;
 
 use crate::client::ClientId;
 use crate::hosts::{RecordData, RecordSet};
-use crate::rules::{ListSet, PlainScope};
+use crate::rules::{ListSet, NamePatterns, PlainScope};
+use crate::schedule::Schedule;
 use crate::wire::{Name, Rtype};
 
 pub use upstream::{
@@ -119,10 +120,14 @@ pub struct Rule {
     pub suffixes: Vec<Name>,
     /// Names.
     pub names: Vec<Name>,
-    /// Names on any of these lists; with the two above, none for all.
+    /// Names that any of these regular expressions matches.
+    pub patterns: Option<NamePatterns>,
+    /// Names on any of these lists; with the three above, none for all.
     pub lists: ListSet,
     /// Types; none for all.
     pub types: Vec<Rtype>,
+    /// When it counts; `None`: always.
+    pub schedule: Option<Schedule>,
     /// What becomes of the query.
     pub action: Action,
 }
@@ -150,8 +155,10 @@ impl Rule {
             client_ids: Vec::new(),
             suffixes: Vec::new(),
             names: Vec::new(),
+            patterns: None,
             lists: ListSet::default(),
             types: Vec::new(),
+            schedule: None,
             action,
         }
     }

@@ -66,6 +66,8 @@ pub enum Why {
     Any,
     /// It names the name, or a suffix of it.
     Name,
+    /// One of its regular expressions matches the name.
+    Pattern,
     /// The name is on lists of this name.
     Lists(Vec<String>),
 }
@@ -150,6 +152,7 @@ fn decide<'a>(config: &'a Forwarder, asked: Asked<'_>) -> Result<Decision<'a>, F
     }
     // Nobody chooses names to meet its hashes here.
     let program = Program::new(&config.rules, SipKey([0, 0]));
+    program.set_time(&config.rules, jiff::Timestamp::now());
     let found = program.find(&config.rules, asked, || matches);
     let is_by_name = found.is_some_and(|found| found.why == RuleWhy::Name);
     if !is_by_name && let Some(special) = special_use(asked.qname, asked.qtype) {
@@ -163,6 +166,7 @@ fn decide<'a>(config: &'a Forwarder, asked: Asked<'_>) -> Result<Decision<'a>, F
             why: match found.why {
                 RuleWhy::Any => Why::Any,
                 RuleWhy::Name => Why::Name,
+                RuleWhy::Pattern => Why::Pattern,
                 RuleWhy::Lists(lists) => Why::Lists(names(lists, &config.lists)),
             },
         },

@@ -22,6 +22,7 @@ pub mod limits;
 mod metrics;
 pub mod rebinding;
 pub mod rules;
+pub mod schedule;
 mod service;
 mod shared;
 pub mod siphash;

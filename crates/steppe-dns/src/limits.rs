@@ -181,6 +181,12 @@ pub const LISTS_MAX: u8 = 64;
 /// Rules of an index, eight times what large users have. Sixteen bytes each while it is made.
 pub const RULES_MAX: usize = 8 << 20;
 
+/// Bytes of the states of a rule's regular expressions, and of what is needed while they are made.
+pub const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// How often it is looked whether it is time for rules: nobody writes seconds.
+pub const SCHEDULES_EVERY: Duration = Duration::from_secs(1);
+
 /// Names that are answered here, those of addresses included: large hosts files have some hundred thousand
 /// names; more are a list.
 pub const HOSTS_NAMES_MAX: usize = 500_000;

@@ -7,6 +7,7 @@
 mod builder;
 mod index;
 mod names;
+mod pattern;
 mod program;
 mod syntax;
 
@@ -14,4 +15,5 @@ pub(crate) use program::{Asked, Decision, Program, Rewriting, Why};
 
 pub use builder::{BuildError, Builder};
 pub use index::{Index, ListSet, Matches, hash_name};
+pub use pattern::{NamePatterns, PatternError};
 pub use syntax::{Line, LineRule, PlainScope, Reader, Scope, Verdict};

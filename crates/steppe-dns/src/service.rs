@@ -170,6 +170,9 @@ impl DnsService {
         let told = (prepared.config, prepared.sessions);
         let snapshot = Snapshot::new(told, prepared.cache, (files.clone(), program), last);
         let snapshot = Arc::new(snapshot.with_files(files, places));
+        if snapshot.has_times() {
+            snapshot.look_at_the_clock();
+        }
         *in_force = Some(InForce {
             snapshot: Arc::clone(&snapshot),
             tables: prepared.tables,

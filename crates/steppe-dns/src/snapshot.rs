@@ -128,6 +128,17 @@ impl Snapshot {
         self.program.find(&self.config.rules, asked, lists)
     }
 
+    /// Whether rules have times.
+    pub(crate) fn has_times(&self) -> bool {
+        self.program.has_times()
+    }
+
+    /// Has those rules count whose time it is. It looks at time zones, which workers need not wait for.
+    pub(crate) fn look_at_the_clock(&self) {
+        self.program
+            .set_time(&self.config.rules, jiff::Timestamp::now());
+    }
+
     /// Where hits of these lists are counted.
     pub(crate) fn list_places(&self, lists: ListSet) -> impl Iterator<Item = u8> {
         let place = |list: u8| self.list_places.get(usize::from(list)).copied();

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use expect_test::expect;
 use steppe_testkit::{Port, Process, Scratch, Steppe, eventually};
@@ -108,12 +108,24 @@ fn explain(node: &Steppe, arguments: &[&str]) -> String {
     text.replace(&format!("{}/", node.scratch().path().display()), "")
 }
 
+/// Two days of the week that are neither today nor tomorrow, as a configuration lists them.
+#[expect(clippy::disallowed_methods, reason = "rules go by the wall's clock")]
+fn far_days() -> String {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let days = since_epoch.expect("after 1970").as_secs() / 86_400;
+    // It began on a Thursday.
+    let names = ["thu", "fri", "sat", "sun", "mon", "tue", "wed"];
+    let name = |ahead: u64| names[usize::try_from((days + ahead) % 7).expect("below seven")];
+    format!("\"{}\", \"{}\"", name(3), name(4))
+}
+
 /// Each key of lists, hosts and rules decides something here.
 #[test]
 fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
     let listen = Port::free().keep();
     let node = Steppe::builder(STEPPE)
         .with("listen", listen)
+        .with("far", far_days())
         .with_file("ads.txt", "# ads\n||ads.example^\n@@||ok.ads.example^\n")
         .with_file("exact.txt", "exact.example\n")
         .with_file("hosts", "192.168.7.9 printer.home.arpa\n")
@@ -128,6 +140,9 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
         ("other.home.arpa", (3, 0)),
         ("old.example", (0, 2)),
         ("for-a-tablet.example", (0, 1)),
+        ("banner12.example", (5, 0)),
+        ("banner.example", (0, 1)),
+        ("timed.example", (3, 0)),
     ] {
         assert_eq!(ask(listen, name), expected, "{name}");
     }
@@ -215,6 +230,16 @@ rewrite = { cname = "nas.home.arpa" }
 [[dns.rule]]
 client_id = "tablet"
 block = "nodata"
+[[dns.rule]]
+name_regex = '^banner[0-9]+\.'
+block = "refused"
+[[dns.rule]]
+name = "timed.example"
+time = { days = [{far}], zone = "UTC" }
+block = "refused"
+[[dns.rule]]
+name = "timed.example"
+block = "nxdomain"
 [[dns.rule]]
 records = "192.0.2.80"
 "#;

@@ -45,6 +45,11 @@ impl RuleSet {
         self.0[rule / 64] >> (rule % 64) & 1 == 1
     }
 
+    /// Sixty-four rules each, the first ones first.
+    pub(super) fn words(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().copied()
+    }
+
     pub(crate) fn union(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|at| self.0[at] | other.0[at]))
     }

@@ -2,13 +2,20 @@
 //!
 //! Names of all rules are in one table, so that a rule with names costs nothing for a name that is not
 //! one of them. What is left is gone through in the order of the file: rules without names, and those
-//! with a list. Lists are looked at once, and only when a rule that has one is reached.
+//! with a list or regular expressions. Lists are looked at once, and only when a rule that has one is
+//! reached. Whether it is time for a rule is worked out beside the workers, and a bit that they read.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
 
 use super::index::{ListSet, Matches};
 use super::names::{RuleNames, RuleSet};
 use super::syntax::Scope;
 use crate::client::Client;
 use crate::config::{Action, Rule};
+use crate::limits::RULES_PER_PROGRAM_MAX;
+use crate::schedule::Schedule;
 use crate::siphash::SipKey;
 use crate::wire::{Name, Rtype};
 
@@ -22,6 +29,18 @@ pub(crate) struct Program {
     unnamed: RuleSet,
     /// Those of them that have the suffix that all names have, the root.
     of_all: RuleSet,
+    /// Those whose time it is not, where rules have times.
+    off: Option<OffRules>,
+}
+
+/// Rules that do not count now, a bit each.
+#[derive(Debug, Default)]
+struct OffRules([AtomicU64; RULES_PER_PROGRAM_MAX / 64]);
+
+impl OffRules {
+    fn has(&self, rule: usize) -> bool {
+        self.0[rule / 64].load(Ordering::Relaxed) >> (rule % 64) & 1 == 1
+    }
 }
 
 /// A question, and whose it is.
@@ -57,6 +76,8 @@ pub(crate) enum Why {
     Any,
     /// It names the name, or a suffix of it: it goes before what is known of names of special use.
     Name,
+    /// One of its regular expressions matches the name.
+    Pattern,
     /// The name is on these of its lists.
     Lists(ListSet),
 }
@@ -68,15 +89,15 @@ impl Program {
             (RuleSet::EMPTY, RuleSet::EMPTY, RuleSet::EMPTY);
         for (number, rule) in rules.iter().enumerate() {
             let has_names = !(rule.names.is_empty() && rule.suffixes.is_empty());
-            let has_lists = rule.lists != ListSet::default();
-            if !has_names && !has_lists {
+            let has_others = rule.lists != ListSet::default() || rule.patterns.is_some();
+            if !has_names && !has_others {
                 unnamed.insert(number);
             }
             let is_of_all = rule.suffixes.contains(&Name::ROOT);
             if is_of_all {
                 of_all.insert(number);
             }
-            if !has_names || has_lists || is_of_all {
+            if !has_names || has_others || is_of_all {
                 others.insert(number);
             }
         }
@@ -93,6 +114,31 @@ impl Program {
             others,
             unnamed,
             of_all,
+            off: (rules.iter().any(|rule| rule.schedule.is_some())).then(OffRules::default),
+        }
+    }
+
+    /// Whether rules have times, so that [`Self::set_time`] is to be called.
+    pub(crate) fn has_times(&self) -> bool {
+        self.off.is_some()
+    }
+
+    /// Has those of `rules`, which it was compiled from, count whose time it is.
+    pub(crate) fn set_time(&self, rules: &[Rule], now: Timestamp) {
+        let mut off = RuleSet::EMPTY;
+        for (number, rule) in rules.iter().enumerate() {
+            let is_due = |schedule: &Schedule| schedule.is_due(now);
+            if !rule.schedule.as_ref().is_none_or(is_due) {
+                off.insert(number);
+            }
+        }
+        self.set_off(&off);
+    }
+
+    /// These rules do not count from now on; all others do.
+    fn set_off(&self, rules: &RuleSet) {
+        for (place, word) in self.off.iter().flat_map(|off| &off.0).zip(rules.words()) {
+            place.store(word, Ordering::Relaxed);
         }
     }
 
@@ -108,13 +154,20 @@ impl Program {
         let mut listed = None;
         named.union(&self.others).iter().find_map(|number| {
             let rule = rules.get(number)?;
-            if !rule.is_for(asked) {
+            let is_off = self.off.as_ref().is_some_and(|off| off.has(number));
+            if is_off || !rule.is_for(asked) {
                 return None;
             }
             let why = if self.unnamed.has(number) {
                 Why::Any
             } else if named.has(number) || self.of_all.has(number) {
                 Why::Name
+            } else if (rule.patterns.as_ref())
+                .is_some_and(|patterns| patterns.is_match(asked.qname))
+            {
+                Why::Pattern
+            } else if rule.lists == ListSet::default() {
+                return None;
             } else {
                 let listed: &Matches = listed.get_or_insert_with(&lists);
                 let of_rule = ListSet(listed.listed().0 & rule.lists.0);
@@ -148,6 +201,7 @@ impl Rule {
 mod tests {
     use super::*;
     use crate::config::Block;
+    use crate::rules::NamePatterns;
 
     fn name(text: &str) -> Name {
         text.parse().expect("a name")
@@ -240,6 +294,48 @@ mod tests {
             let found = decide(&rules, client, text, qtype, lists);
             assert_eq!(found, expected, "{client} {text} {qtype:?} {lists:b}");
         }
+    }
+
+    #[test]
+    fn a_rule_counts_when_its_pattern_matches_and_it_is_its_time() {
+        let schedule = crate::schedule::Schedule {
+            days: crate::schedule::Days::ALL,
+            hours: "08:00-17:00".parse().expect("hours"),
+            zone: "UTC".parse().expect("a zone"),
+        };
+        let rules = [
+            rule(|rule| {
+                rule.patterns = NamePatterns::new(&["^ads".to_owned()]).ok();
+                rule.lists = ListSet(1);
+                rule.schedule = Some(schedule);
+            }),
+            rule(|_| ()),
+        ];
+        let program = Program::new(&rules, SipKey([1, 2]));
+        let client = Client::at([127, 0, 0, 1].into());
+        let find = |text: &str, lists: u64| {
+            let asked = Asked {
+                client: &client,
+                qname: &name(text),
+                qtype: Rtype::A,
+                rewriting: Rewriting::Counts,
+            };
+            let matches = || Matches {
+                blocked: ListSet(lists),
+                allowed: ListSet::default(),
+            };
+            let found = program.find(&rules, asked, matches).expect("the last");
+            (found.number, found.why)
+        };
+        assert_eq!(find("ads.example", 0), (0, Why::Pattern));
+        assert_eq!(find("example", 1), (0, Why::Lists(ListSet(1))));
+        assert_eq!(find("example", 0), (1, Why::Any));
+        assert!(program.has_times());
+        let now_is = |time: &str| program.set_time(&rules, time.parse().expect("a time"));
+        now_is("2026-11-23T08:00:00Z");
+        assert_eq!(find("ads.example", 0), (0, Why::Pattern));
+        now_is("2026-11-23T07:59:59Z");
+        assert_eq!(find("ads.example", 1), (1, Why::Any));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Has files of lists and hosts read again when they change, beside the workers.
+//! What goes on beside the workers: files of lists and hosts are read again when they change, and rules
+//! count when it is their time.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use tokio::time::sleep;
 
 use super::DnsService;
 use crate::files::{FilesError, HostsInForce, ListsInForce};
-use crate::limits::FILES_RETRY_EVERY;
+use crate::limits::{FILES_RETRY_EVERY, SCHEDULES_EVERY};
 use crate::snapshot::{Files, Snapshot};
 
 /// Files of one kind under watch.
@@ -33,6 +34,9 @@ impl DnsService {
         }
         if !hosts.config().files.is_empty() {
             rereads.spawn_local(keep_hosts(self.clone(), Kept::new(hosts.watch())));
+        }
+        if in_force.snapshot.has_times() {
+            rereads.spawn_local(keep_time(Arc::clone(&in_force.snapshot)));
         }
         in_force.rereads = rereads;
     }
@@ -113,6 +117,14 @@ impl Kept {
                 None
             }
         }
+    }
+}
+
+/// Has rules count when it is their time. Snapshots with other files have the same rules.
+async fn keep_time(snapshot: Arc<Snapshot>) {
+    loop {
+        sleep(SCHEDULES_EVERY).await;
+        snapshot.look_at_the_clock();
     }
 }
 

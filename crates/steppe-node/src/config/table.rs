@@ -232,6 +232,10 @@ pub enum Form {
     DnsRecord,
     /// What a DNS client calls itself.
     DnsClientId,
+    /// Hours of a day.
+    Hours,
+    /// A time zone.
+    TimeZone,
 }
 
 impl Table {
@@ -423,6 +427,8 @@ impl Form {
             Self::DnsType => "a type such as \"AAAA\"",
             Self::DnsRecord => "an address, or a record such as \"MX 10 mail.example.org\"",
             Self::DnsClientId => "a client's id such as \"kids-tablet\"",
+            Self::Hours => "hours such as \"08:00-17:30\"",
+            Self::TimeZone => "a time zone such as \"Europe/Berlin\"",
             Self::TransportSecurity => "a value such as \"max-age=31536000\"",
         }
     }

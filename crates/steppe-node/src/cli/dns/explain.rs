@@ -204,6 +204,7 @@ impl Shown<'_> {
                 "matches": match why {
                     Why::Any => json!("any"),
                     Why::Name => json!("name"),
+                    Why::Pattern => json!("name_regex"),
                     Why::Lists(lists) => json!({ "lists": lists }),
                 },
             }),
@@ -245,6 +246,7 @@ fn why_text(why: &Why) -> String {
     match why {
         Why::Any => "it has no condition on names".to_owned(),
         Why::Name => "it names the name, or a name above it".to_owned(),
+        Why::Pattern => "one of its `name_regex` matches the name".to_owned(),
         Why::Lists(lists) => match lists.as_slice() {
             [list] => format!("the name is on its list `{list}`"),
             lists => format!("the name is on its lists `{}`", lists.join("`, `")),

@@ -4,7 +4,8 @@ use ipnet::IpNet;
 use steppe_dns::client::ClientId;
 use steppe_dns::config::{Action, Block, Hosts, List, Rule};
 use steppe_dns::hosts::{RecordData, RecordSet};
-use steppe_dns::rules::{ListSet, PlainScope};
+use steppe_dns::rules::{ListSet, NamePatterns, PlainScope};
+use steppe_dns::schedule::{Days, Schedule};
 use steppe_dns::wire::{Name, Rtype};
 
 use crate::config::grammar;
@@ -81,9 +82,33 @@ pub(super) fn rule(rule: &Fields, known: &Names<'_>) -> Option<Rule> {
         client_ids: client_ids.collect::<Option<Vec<ClientId>>>()?,
         suffixes: suffixes.unwrap_or_default(),
         names: names.unwrap_or_default(),
+        patterns: patterns(rule)?,
         lists: lists(rule, known)?,
         types: types.unwrap_or_default(),
+        schedule: match rule.node("time") {
+            None => None,
+            Some(time) => Some(schedule(time.fields()?)?),
+        },
         action: action(rule, known)?,
+    })
+}
+
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+fn patterns(rule: &Fields) -> Option<Option<NamePatterns>> {
+    let texts: Option<Vec<String>> = rule.optional("name_regex")?;
+    match texts {
+        None => Some(None),
+        Some(texts) => grammar::name_patterns(&texts).ok().map(Some),
+    }
+}
+
+fn schedule(time: &Fields) -> Option<Schedule> {
+    let days: Vec<&str> = time.take("days")?;
+    let (hours, zone): (String, String) = (time.take("hours")?, time.take("zone")?);
+    Some(Schedule {
+        days: Days::named(days)?,
+        hours: grammar::hours(&hours).ok()?,
+        zone: grammar::time_zone(&zone).ok()?,
     })
 }
 

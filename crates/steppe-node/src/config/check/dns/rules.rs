@@ -2,7 +2,8 @@
 
 use steppe_dns::limits::{LISTS_MAX, RULES_PER_PROGRAM_MAX};
 
-use crate::config::mistake::{Mistake, shown};
+use crate::config::grammar;
+use crate::config::mistake::{Mistake, Span, shown};
 use crate::config::mistakes::Mistakes;
 use crate::config::read::closest;
 use crate::config::typed::{Fields, FromNode, Node, Typed};
@@ -30,6 +31,7 @@ pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
     );
     for rule in dns.list("rule").iter().filter_map(Node::fields) {
         one_action(rule, mistakes);
+        patterns(rule, mistakes);
         if let Some(forward) = rule.node("forward") {
             refers_to(dns, ("upstream", "upstream"), forward, mistakes);
         }
@@ -63,6 +65,31 @@ fn one_action(rule: &Fields, mistakes: &mut Mistakes) {
                 .label(format!("here it {also}"))
                 .also(first.span, format!("here it {does}")),
         );
+    }
+}
+
+/// Regular expressions can be read, one by one and together.
+fn patterns(rule: &Fields, mistakes: &mut Mistakes) {
+    let items = items(rule.node("name_regex"));
+    let read = |texts: &[String], span: Span, mistakes: &mut Mistakes| {
+        let Err(refusal) = grammar::name_patterns(texts) else {
+            return true;
+        };
+        let mistake = Mistake::new(span, refusal.message).label("in `name_regex`");
+        mistakes.push(mistake.help(refusal.help.unwrap_or_default()));
+        false
+    };
+    let texts: Vec<_> = items
+        .iter()
+        .filter_map(|item| Some((String::from_node(item)?, item.span)))
+        .collect();
+    let mut are_fine = true;
+    for (text, span) in &texts {
+        are_fine &= read(std::slice::from_ref(text), *span, mistakes);
+    }
+    if let (true, Some(span)) = (are_fine && texts.len() > 1, rule.given("name_regex")) {
+        let texts: Vec<String> = texts.into_iter().map(|(text, _)| text).collect();
+        read(&texts, span, mistakes);
     }
 }
 

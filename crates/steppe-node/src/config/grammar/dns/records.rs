@@ -1,7 +1,10 @@
-//! Strings of what the DNS forwarder decides by: records that are made here, and clients' ids.
+//! Strings of what the DNS forwarder decides by: records that are made here, clients' ids, regular
+//! expressions and times.
 
 use steppe_dns::client::{ClientId, ClientIdError};
 use steppe_dns::hosts::{RecordData, RecordDataError};
+use steppe_dns::rules::{NamePatterns, PatternError};
+use steppe_dns::schedule::{Hours, ScheduleError, Zone};
 
 use crate::config::grammar::{Read, Refusal};
 use crate::config::mistake::shown;
@@ -18,6 +21,33 @@ pub(in crate::config) fn dns_record(text: &str) -> Read<RecordData> {
 pub(in crate::config) fn dns_client_id(text: &str) -> Read<ClientId> {
     text.parse().map_err(|error: ClientIdError| {
         let message = format!("`{}` is no client's id", shown(text));
+        Refusal::new(message).help(error.to_string())
+    })
+}
+
+/// `08:00-17:30`.
+pub(in crate::config) fn hours(text: &str) -> Read<Hours> {
+    text.parse().map_err(|error: ScheduleError| {
+        let message = format!("`{}` are no hours", shown(text));
+        Refusal::new(message).help(error.to_string())
+    })
+}
+
+/// `Europe/Berlin`.
+pub(in crate::config) fn time_zone(text: &str) -> Read<Zone> {
+    text.parse().map_err(|error: ScheduleError| {
+        let message = format!("`{}` is no time zone", shown(text));
+        Refusal::new(message).help(error.to_string())
+    })
+}
+
+/// Regular expressions of one rule.
+pub(in crate::config) fn name_patterns(texts: &[String]) -> Read<NamePatterns> {
+    NamePatterns::new(texts).map_err(|error| {
+        let message = match error {
+            PatternError::Syntax(_) => "a regular expression can't be read",
+            PatternError::TooLarge => "regular expressions are too large",
+        };
         Refusal::new(message).help(error.to_string())
     })
 }

@@ -73,18 +73,22 @@ pub(super) static RULE: Table = Table {
             Kind::OneOrMany(&Kind::Text(Form::DnsName)),
             "Any of these names; beside `suffix`, those or these.",
         ),
-        Key::later("name_regex", "Names that a regular expression matches."),
+        Key::new(
+            "name_regex",
+            Kind::OneOrMany(&Kind::Text(Form::Any)),
+            "Names that any of these regular expressions matches, in lower case and without the last dot.",
+        ),
         Key::new(
             "list",
             Kind::OneOrMany(&Kind::Text(Form::Name)),
-            "Names on any of these lists of `dns.list`; beside `suffix` and `name`, those or these.",
+            "Names on any of these lists of `dns.list`; beside the three above, those or these.",
         ),
         Key::new(
             "qtype",
             Kind::OneOrMany(&Kind::Text(Form::DnsType)),
             "Any of these types; without it every type.",
         ),
-        Key::later("time", "Times of day."),
+        Key::new("time", Kind::Table(&TIME), TIME.doc),
         Key::new(
             "forward",
             Kind::Text(Form::Name),
@@ -120,5 +124,41 @@ static REWRITE: Table = Table {
         "The name that it becomes an alias of; the answer has what that name has.",
     )
     .required()],
+    needs: Needs::Nothing,
+};
+
+static TIME: Table = Table {
+    name: "dns.rule.time",
+    doc: "When it counts: on these days, in these hours of this time zone.",
+    keys: &[
+        Key::new(
+            "days",
+            Kind::Set(&Kind::Choice(&[
+                Choice::served("mon"),
+                Choice::served("tue"),
+                Choice::served("wed"),
+                Choice::served("thu"),
+                Choice::served("fri"),
+                Choice::served("sat"),
+                Choice::served("sun"),
+            ])),
+            "Days on which its hours begin.",
+        )
+        .absent(Absent::Texts(&[
+            "mon", "tue", "wed", "thu", "fri", "sat", "sun",
+        ])),
+        Key::new(
+            "hours",
+            Kind::Text(Form::Hours),
+            "From the first to before the second; into the next day where that is earlier.",
+        )
+        .absent(Absent::Text("00:00-24:00")),
+        Key::new(
+            "zone",
+            Kind::Text(Form::TimeZone),
+            "A time zone that the system has, or \"local\": the system's own.",
+        )
+        .absent(Absent::Text("local")),
+    ],
     needs: Needs::Nothing,
 };
