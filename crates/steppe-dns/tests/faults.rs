@@ -3,23 +3,27 @@
 
 #[path = "support/client.rs"]
 mod client;
+#[path = "faults/forgery.rs"]
+mod forgery;
 #[path = "support/messages.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
 mod messages;
 #[path = "support/node.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod node;
+#[path = "faults/path.rs"]
+mod path;
+#[path = "faults/records.rs"]
+mod records;
 #[path = "support/server.rs"]
 mod server;
 
-use std::collections::HashSet;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 use client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
 use node::Node;
 use server::{Asked, By, Server, answered};
-use steppe_dns::config::{Addresses, Policy, ServeStale, Stale, Transport};
+use steppe_dns::config::{Policy, ServeStale, Stale, Transport};
 use steppe_testkit::Port;
 
 const A: u16 = 1;
@@ -107,24 +111,6 @@ fn a_name_in_another_case_has_the_question_asked_again_by_tcp() {
 }
 
 #[test]
-fn a_burst_of_guesses_has_the_question_asked_again_by_tcp() {
-    let (response, server) = response_of(|asked| match asked.by {
-        By::Udp => {
-            let guess = |id: u16| {
-                let mut guess = forged(asked);
-                let right = u16::from_be_bytes([guess[0], guess[1]]);
-                guess[..2].copy_from_slice(&right.wrapping_add(id).to_be_bytes());
-                guess
-            };
-            (1..=100).map(guess).collect()
-        }
-        By::Tcp => vec![good(asked)],
-    });
-    assert_good(&response);
-    assert_eq!(server.asked().last().expect("a query").by, By::Tcp);
-}
-
-#[test]
 fn fifty_clients_with_one_question_have_it_asked_once() {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().expect("a lock");
@@ -167,62 +153,6 @@ fn a_response_that_comes_to_a_listener_is_dropped() {
     assert_good(&client.ask_for("a.example.org"));
     assert_eq!(node.metric("steppe_dns_events_total{event=\"dropped\"}"), 1);
     assert_eq!(server.asked().len(), 1);
-}
-
-#[test]
-fn ids_and_ports_of_queries_are_random() {
-    let (server, listen) = (
-        Server::start(|asked| vec![good(asked)]),
-        Port::free().keep(),
-    );
-    let _node = Node::start(forwarder(listen, &[server.address]), 1);
-    let client = Client::of(listen);
-    for number in 0..200 {
-        assert_good(&client.ask_for(&format!("{number}.example.org")));
-    }
-    let asked = server.asked();
-    let ids: Vec<u16> = asked
-        .iter()
-        .map(|asked| u16::from_be_bytes([asked.bytes[0], asked.bytes[1]]))
-        .collect();
-    let steps: HashSet<u16> = ids
-        .windows(2)
-        .map(|two| two[1].wrapping_sub(two[0]))
-        .collect();
-    assert!(steps.len() > 150, "ids follow a pattern: {ids:?}");
-    // Of 64 sockets, 200 queries use 61 on average.
-    assert!(server.ports().len() > 40, "{} ports", server.ports().len());
-    let spellings: HashSet<Vec<u8>> = asked
-        .iter()
-        .map(|asked| asked.bytes[asked.bytes.len() - 32..][..13].to_vec())
-        .collect();
-    assert!(spellings.len() > 100, "{} spellings", spellings.len());
-}
-
-#[test]
-fn aliases_in_a_circle_are_no_answer() {
-    let (response, server) = response_of(|asked| {
-        // a.example.org is an alias of itself.
-        vec![answered(&asked.bytes, 0, &[(5, 60, &[0xc0, 12])])]
-    });
-    assert_eq!(rcode(&response), SERVFAIL);
-    assert_eq!(server.asked().len(), 1);
-}
-
-#[test]
-fn a_private_address_for_a_public_name_is_refused() {
-    for (addresses, want) in [(Addresses::Public, REFUSED), (Addresses::Any, 0)] {
-        let server =
-            Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 60, &[10, 0, 0, 1])])]);
-        let listen = Port::free().keep();
-        let mut config = forwarder(listen, &[server.address]);
-        config.upstreams[0].addresses = addresses;
-        let _node = Node::start(config, 1);
-        let response = Client::of(listen).ask_for("a.example.org");
-        assert_eq!(rcode(&response), want);
-        let reason = (want == REFUSED).then_some(15);
-        assert_eq!(extended_error(&response), reason);
-    }
 }
 
 #[test]

@@ -85,14 +85,26 @@ impl Namespace {
             return;
         }
         self.queue = Some(DelayQueue::start(&self.name, delay));
-        self.rule("-j NFQUEUE --queue-num 0 --queue-bypass");
+        self.rule("-p tcp -j NFQUEUE --queue-num 0 --queue-bypass");
     }
 
-    /// Loses so many of a hundred packets on their way in, at random.
+    /// Loses so many of a hundred packets of TCP on their way in, at random.
     ///
     /// # Panics
     /// When the kernel doesn't take it.
     pub fn lose(&mut self, percent: u8) {
+        self.lose_of("tcp", percent);
+    }
+
+    /// Loses so many of a hundred datagrams of UDP on their way in, at random.
+    ///
+    /// # Panics
+    /// When the kernel doesn't take it.
+    pub fn lose_datagrams(&mut self, percent: u8) {
+        self.lose_of("udp", percent);
+    }
+
+    fn lose_of(&mut self, protocol: &str, percent: u8) {
         self.mend();
         if self.has_netem {
             assert!(self.netem(&format!("loss {percent}%")));
@@ -100,7 +112,7 @@ impl Namespace {
         }
         let share = f64::from(percent) / 100.0;
         self.rule(&format!(
-            "-m statistic --mode random --probability {share} -j DROP"
+            "-p {protocol} -m statistic --mode random --probability {share} -j DROP"
         ));
     }
 
@@ -153,7 +165,7 @@ impl Namespace {
     }
 
     fn rule(&self, rule: &str) {
-        let added = self.inside(&format!("iptables -w -A INPUT -p tcp {rule}"));
+        let added = self.inside(&format!("iptables -w -A INPUT {rule}"));
         added.expect("a rule can be added");
     }
 
