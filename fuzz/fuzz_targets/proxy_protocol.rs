@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use steppe_http::limits::PROXY_V2_BYTES_MAX;
-use steppe_http::proxy_protocol::{EncodedHeader, ProxyHeader, ProxyVersion, parse};
+use steppe_net::limits::PROXY_V2_BYTES_MAX;
+use steppe_net::proxy_protocol::{EncodedHeader, ProxyHeader, ProxyVersion, parse};
 
 fuzz_target!(|bytes: &[u8]| {
     // Whoever reads on while it is told that more is needed never needs more than this.

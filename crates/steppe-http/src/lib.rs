@@ -36,7 +36,6 @@ pub mod max_forwards;
 mod message;
 pub mod metrics;
 pub mod path;
-pub mod proxy_protocol;
 pub mod relay;
 pub mod respond;
 pub mod router;

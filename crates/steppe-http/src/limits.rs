@@ -162,14 +162,6 @@ pub const ACCESS_TARGET_BYTES_MAX: usize = 3 << 10;
 /// The same of every other value.
 pub const ACCESS_VALUE_BYTES_MAX: usize = 1 << 10;
 
-/// Bytes of a header of the PROXY protocol, version 1: "a 108-byte buffer is always enough"
-/// (§2.1), its terminating zero included.
-pub const PROXY_V1_BYTES_MAX: usize = 107;
-
-/// The same of version 2. §2.2 asks for 536 at least; the rest is for extensions, such as a
-/// certificate's subject, which are skipped.
-pub const PROXY_V2_BYTES_MAX: usize = 2 << 10;
-
 /// Bytes of a path below a served folder, what ends it included: the kernel takes no more.
 pub const FILE_PATH_BYTES_MAX: usize = 4096;
 
@@ -295,7 +287,7 @@ pub const STREAM_WINDOW_BYTES_MIN: u32 = 65_535;
 /// A stream's window at most: 20 MB/s at 50 ms.
 pub const STREAM_WINDOW_BYTES_MAX: u32 = 1 << 20;
 
-const _: () = assert!(PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
+const _: () = assert!(steppe_net::limits::PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
 const _: () = assert!(
     HEADER_COUNT_MAX <= u16::MAX as usize,

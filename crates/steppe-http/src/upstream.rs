@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use steppe_mem::Reservation;
+use steppe_net::proxy_protocol::Ends;
 use tokio::time::timeout;
 
 use crate::age::ages_at;
@@ -37,7 +38,6 @@ use crate::config::{RetryOn, Servers};
 use crate::error::GatewayError;
 use crate::limits::CONNECTION_BYTES;
 use crate::metrics::{CloseReason, UpstreamMetrics};
-use crate::proxy_protocol::Ends;
 use channel::UpstreamStream;
 use idle::{IdleChannels, Kept};
 use picker::Picker;

@@ -14,6 +14,7 @@ mod folder;
 pub mod limits;
 mod listener;
 mod names;
+pub mod proxy_protocol;
 mod service;
 mod sockets;
 mod stream;

@@ -120,3 +120,11 @@ pub const TICKET_BYTES_MAX: usize = 16 << 10;
 
 /// Secrets in a file of ticket keys: the present one, and those before it.
 pub const TICKET_SECRETS_MAX: usize = 16;
+
+/// Bytes of a header of the PROXY protocol, version 1: "a 108-byte buffer is always enough"
+/// (§2.1), its terminating zero included.
+pub const PROXY_V1_BYTES_MAX: usize = 107;
+
+/// The same of version 2. §2.2 asks for 536 at least; the rest is for extensions, such as a
+/// certificate's subject, which are skipped.
+pub const PROXY_V2_BYTES_MAX: usize = 2 << 10;

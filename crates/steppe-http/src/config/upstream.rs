@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use steppe_net::ServerAddress;
+use steppe_net::proxy_protocol::ProxyVersion;
 use steppe_net::tls::config::ServerTrust;
 
 use super::protocol::{H1, ProtocolName};
 use crate::grpc::Code;
-use crate::proxy_protocol::ProxyVersion;
 
 /// Servers of one upstream.
 #[derive(Debug, Clone, PartialEq)]

@@ -16,6 +16,7 @@ use std::time::Instant;
 use steppe_mem::Buffer;
 use steppe_net::Transport;
 use steppe_net::limits::{ACCEPT_BATCH, ACCEPT_PAUSE, BACKLOG};
+use steppe_net::proxy_protocol::ProxyHeader;
 use steppe_net::tls::{Accepting as AcceptingTls, ListenerTls};
 use steppe_net::{BoundListener, Deadline, Drain, ListenAddress, PeerAddress, Phase, Stream};
 use tokio::task::{JoinHandle, spawn_local};
@@ -28,7 +29,6 @@ use super::tls::ClientSession;
 use crate::codec::DownstreamCodec;
 use crate::limits::{CONNECTION_BYTES, FIRST_REQUEST_GRACE};
 use crate::metrics::{CloseReason, Handshake, Side};
-use crate::proxy_protocol::ProxyHeader;
 
 /// A listener, and the task that accepts its connections.
 pub(super) struct Acceptor {

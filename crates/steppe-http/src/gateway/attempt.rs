@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use steppe_mem::Lease;
+use steppe_net::proxy_protocol::Ends;
 
 use crate::error::GatewayError;
 use crate::exchange::Upstream;
 use crate::files::{FileResponder, Served};
 use crate::head::RequestHead;
 use crate::local::Local;
-use crate::proxy_protocol::Ends;
 use crate::respond::Responding;
 use crate::upstream::{Pool, PooledStream, Selection, TargetState};
 

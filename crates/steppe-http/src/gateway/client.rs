@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use steppe_mem::{Buffer, Lease, Reservation};
+use steppe_net::proxy_protocol::Ends;
 use steppe_net::{Deadline, PeerAddress, Transport};
 
 use super::listener::{Listener, ListenerSettings};
@@ -12,7 +13,6 @@ use super::snapshot::{Snapshot, WorkerState};
 use super::tls::ClientSession;
 use crate::forwarded::Peer;
 use crate::metrics::{CallMetrics, ListenerMetrics, TotalMetrics, Traffic};
-use crate::proxy_protocol::Ends;
 
 /// A connection that was accepted, for a codec to serve.
 #[derive(Debug)]

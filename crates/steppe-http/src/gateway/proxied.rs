@@ -1,16 +1,16 @@
 //! The header of the PROXY protocol, which comes before everything else on a connection.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 use std::time::Instant;
 
 use steppe_mem::Buffer;
+use steppe_net::proxy_protocol::{NoHeader, ProxyHeader, poll_header};
 use steppe_net::{Deadline, Transport};
 
 use super::listener::ListenerSettings;
-use crate::limits::{FIRST_REQUEST_GRACE, PROXY_V2_BYTES_MAX, REQUEST_READ_BYTES};
+use crate::limits::{FIRST_REQUEST_GRACE, REQUEST_READ_BYTES};
 use crate::metrics::CloseReason;
-use crate::proxy_protocol::{self, ProxyHeader};
 
 /// The header, and what followed it in the same read.
 type Introduction = (ProxyHeader, Option<Buffer>);
@@ -27,9 +27,13 @@ pub(super) async fn read_header(
     deadline.set(Instant::now(), settings.timeouts.header);
     let mut pending = None;
     let mut is_hurried = false;
-    poll_fn(|cx| {
-        if let Poll::Ready(header) = poll_header(cx, transport, settings, &mut pending) {
-            return Poll::Ready(header);
+    let header = poll_fn(|cx| {
+        let room = (&settings.lease, REQUEST_READ_BYTES);
+        if let Poll::Ready(header) = poll_header(cx, transport, room, &mut pending) {
+            return Poll::Ready(header.map_err(|error| match error {
+                NoHeader::Closed => None,
+                NoHeader::Malformed(_) => Some(CloseReason::ProxyProtocol),
+            }));
         }
         // As for a first request: a drain does not wait for it long.
         if settings.drain.is_draining() && !is_hurried {
@@ -43,38 +47,6 @@ pub(super) async fn read_header(
             CloseReason::HeaderTimeout
         };
         Poll::Ready(Err(Some(reason)))
-    })
-    .await
-}
-
-fn poll_header(
-    cx: &mut Context<'_>,
-    transport: &mut Transport,
-    settings: &ListenerSettings,
-    pending: &mut Option<Buffer>,
-) -> Poll<Result<Introduction, Option<CloseReason>>> {
-    loop {
-        let Some(filled) = pending else {
-            let read = ready!(transport.poll_read(cx, &settings.lease, REQUEST_READ_BYTES));
-            match read {
-                Ok(buffer) if !buffer.is_empty() => *pending = Some(buffer),
-                Ok(_) | Err(_) => return Poll::Ready(Err(None)),
-            }
-            continue;
-        };
-        match proxy_protocol::parse(filled.filled()) {
-            Ok(Some((header, bytes))) => {
-                filled.consume(bytes);
-                filled.compact();
-                let rest = pending.take().filter(|rest| !rest.is_empty());
-                return Poll::Ready(Ok((header, rest)));
-            }
-            Ok(None) => {}
-            Err(_) => return Poll::Ready(Err(Some(CloseReason::ProxyProtocol))),
-        }
-        let read = ready!(transport.poll_read_more(cx, filled, PROXY_V2_BYTES_MAX));
-        if !matches!(read, Ok(1..)) {
-            return Poll::Ready(Err(None));
-        }
-    }
+    });
+    Ok((header.await?, pending))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_mem::Lease;
+use steppe_net::proxy_protocol::{EncodedHeader, Ends};
 use steppe_net::tls::{ConnectError, ServerTls};
 use steppe_net::{Endpoints, ServerAddress, Stream, Transport};
 use tokio::time::timeout;
@@ -17,7 +18,6 @@ use super::channel::{Channel, Established, UpstreamCodec};
 use super::target::Failure;
 use crate::config::Servers;
 use crate::metrics::Traffic;
-use crate::proxy_protocol::{EncodedHeader, Ends};
 use crate::socket_buffers::SocketBuffers;
 
 /// Establishes connections to the servers of one upstream.

@@ -5,7 +5,7 @@
 use steppe_http::config::{
     Balance, H1, H2, Health, HealthRequest, Outlier, ProtocolName, Retry, RetryOn, Sticky,
 };
-use steppe_http::proxy_protocol::ProxyVersion;
+use steppe_net::proxy_protocol::ProxyVersion;
 use steppe_net::tls::config::ServerTrust;
 
 use super::tls;

@@ -9,8 +9,12 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::task::{Context, Poll, ready};
+
+use steppe_mem::{Buffer, Lease};
 
 use crate::limits::{PROXY_V1_BYTES_MAX, PROXY_V2_BYTES_MAX};
+use crate::transport::Transport;
 
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +61,17 @@ impl ProxyVersion {
 #[error("not a header of the PROXY protocol")]
 pub struct Malformed;
 
+/// Why a connection has no header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoHeader {
+    /// The peer closed before it was whole.
+    #[error("closed by the proxy")]
+    Closed,
+    /// See [`Malformed`].
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
 const V1_START: &[u8] = b"PROXY ";
 const V2_START: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family, length.
@@ -64,6 +79,38 @@ const V2_FIXED_BYTES: usize = 16;
 const V2_INET_BYTES: usize = 12;
 const V2_INET6_BYTES: usize = 36;
 const V2_UNIX_BYTES: usize = 216;
+
+/// Reads the header that a connection begins with. What came behind it stays in `pending`, in which
+/// `first_bytes` are read at first, of `lease`.
+///
+/// # Errors
+/// [`NoHeader`].
+pub fn poll_header(
+    cx: &mut Context<'_>,
+    transport: &mut Transport,
+    (lease, first_bytes): (&Lease, usize),
+    pending: &mut Option<Buffer>,
+) -> Poll<Result<ProxyHeader, NoHeader>> {
+    loop {
+        if let Some(filled) = pending
+            && let Some((header, bytes)) = parse(filled.filled())?
+        {
+            filled.consume(bytes);
+            filled.compact();
+            if filled.is_empty() {
+                *pending = None;
+            }
+            return Poll::Ready(Ok(header));
+        }
+        let room = (first_bytes, PROXY_V2_BYTES_MAX.max(first_bytes));
+        if !matches!(
+            ready!(transport.poll_fill(cx, lease, pending, room)),
+            Ok(1..)
+        ) {
+            return Poll::Ready(Err(NoHeader::Closed));
+        }
+    }
+}
 
 /// The header that `bytes` begin with, and how many they are; `None` while it is not whole.
 ///
@@ -88,7 +135,7 @@ fn begins(bytes: &[u8], start: &[u8]) -> bool {
 /// §2.1.
 fn parse_v1(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Malformed> {
     let line = &bytes[..bytes.len().min(PROXY_V1_BYTES_MAX)];
-    let Some(end) = memchr::memmem::find(line, b"\r\n") else {
+    let Some(end) = line.windows(2).position(|pair| pair == b"\r\n") else {
         let is_too_long = line.len() == PROXY_V1_BYTES_MAX;
         return if is_too_long {
             Err(Malformed)
@@ -163,7 +210,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Malformed> {
         (1, 2) if is_stream => ProxyHeader::For(inet6(content)?),
         (1, 3) if is_stream && length >= V2_UNIX_BYTES => ProxyHeader::Unix,
         (1, 3) if is_stream => return Err(Malformed),
-        // LOCAL, AF_UNSPEC, and datagrams, which no HTTP comes by here.
+        // LOCAL, AF_UNSPEC, and datagrams, of which there is no header here.
         _ => ProxyHeader::Own,
     };
     Ok(Some((header, V2_FIXED_BYTES + length)))
