@@ -18,6 +18,16 @@ use tokio::task::JoinSet;
 pub struct Certificates {
     listeners: RwLock<Vec<Arc<ListenerTls>>>,
     others: RwLock<Vec<Arc<ListenerTls>>>,
+    sources: RwLock<Vec<Source>>,
+}
+
+/// Says which listeners another service has now.
+struct Source(Box<dyn Fn() -> Vec<Arc<ListenerTls>> + Send + Sync>);
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Source")
+    }
 }
 
 /// A certificate that a listener shows.
@@ -67,6 +77,17 @@ impl Certificates {
         others.unwrap_or_else(PoisonError::into_inner).push(tls);
     }
 
+    /// Tells of listeners of another service, which keeps them current and says at any time which
+    /// they are.
+    pub fn add_source(
+        &self,
+        listeners: impl Fn() -> Vec<Arc<ListenerTls>> + Send + Sync + 'static,
+    ) {
+        let sources = self.sources.write();
+        let mut sources = sources.unwrap_or_else(PoisonError::into_inner);
+        sources.push(Source(Box::new(listeners)));
+    }
+
     /// A collector of their metrics, for registration.
     #[must_use]
     pub fn collector(self: &Arc<Self>) -> Box<CertificatesCollector> {
@@ -92,7 +113,14 @@ impl Certificates {
     fn all(&self) -> Vec<Arc<ListenerTls>> {
         let others = self.others.read();
         let others = others.unwrap_or_else(PoisonError::into_inner);
-        self.listeners().iter().chain(&*others).cloned().collect()
+        let sources = self.sources.read();
+        let sources = sources.unwrap_or_else(PoisonError::into_inner);
+        let of_sources = sources.iter().flat_map(|Source(listeners)| listeners());
+        let known = self.listeners().into_iter();
+        known
+            .chain(of_sources)
+            .chain(others.iter().cloned())
+            .collect()
     }
 
     fn listeners(&self) -> Vec<Arc<ListenerTls>> {

@@ -18,6 +18,7 @@ mod tls;
 mod upstream;
 
 pub use crate::field::Underscores;
+pub use crate::guest::GuestName;
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
 pub use protocol::{H1, H2, H2C, ProtocolName};
@@ -55,6 +56,8 @@ pub struct Listener {
     pub redirect_https: Option<NonZeroU16>,
     /// Trusted proxies say first who they connect for; others are turned away.
     pub proxy_protocol: bool,
+    /// Which routes its requests take.
+    pub routes: ListenerRoutes,
     /// What becomes of fields whose name has an underscore.
     pub underscores: Underscores,
     /// What one client may ask of it.
@@ -73,11 +76,22 @@ impl Listener {
             tls: None,
             redirect_https: None,
             proxy_protocol: false,
+            routes: ListenerRoutes::default(),
             underscores: Underscores::default(),
             limits: ListenerLimits::default(),
             timeouts: ListenerTimeouts::default(),
         }
     }
+}
+
+/// Which routes the requests of a listener take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ListenerRoutes {
+    /// Those that name no listener.
+    #[default]
+    Shared,
+    /// Those that name it, and no others.
+    Own,
 }
 
 /// Limits of a listener.
@@ -154,6 +168,8 @@ pub enum UpstreamKind {
     Servers(Servers),
     /// A response made here (`respond = { … }`).
     Respond(Respond),
+    /// Another service of the process answers.
+    Guest(GuestName),
 }
 
 /// One `[http.filter.NAME]`.
@@ -210,6 +226,8 @@ pub struct FieldEdits {
 pub struct Route {
     /// Its name in metrics and logs; unique.
     pub name: String,
+    /// The listener whose own route it is. `None`: it is one of all listeners that have none of their own.
+    pub listener: Option<ListenAddress>,
     /// Any of these hosts; empty: every host.
     pub hosts: Vec<HostPattern>,
     /// The path, after normalization.
@@ -238,6 +256,7 @@ impl Route {
     pub fn of(name: &str, path: PathPattern, target: Target) -> Self {
         Self {
             name: name.to_owned(),
+            listener: None,
             hosts: Vec::new(),
             path,
             methods: Vec::new(),

@@ -32,6 +32,7 @@ use steppe_net::{ListenAddress, Names};
 use crate::access::AccessLog;
 use crate::config::{self, UpstreamKind};
 use crate::filter::{self, Filter};
+use crate::guest::Guests;
 use crate::metrics::{Generation, HttpMetrics, Labels};
 use crate::router::Router;
 use crate::socket_buffers::SocketBuffers;
@@ -71,6 +72,7 @@ struct Shared {
     /// `None`: off.
     access: Option<Arc<AccessLog>>,
     codecs: UpstreamCodecs,
+    guests: Guests,
 }
 
 /// What a gateway takes from its node.
@@ -85,6 +87,8 @@ pub struct GatewayContext<'a> {
     pub access: Option<Arc<AccessLog>>,
     /// The protocols of servers.
     pub codecs: UpstreamCodecs,
+    /// Services of the process that answer requests.
+    pub guests: Guests,
 }
 
 /// What each part of the gateway is charged to.
@@ -121,6 +125,7 @@ impl Gateway {
             metrics: context.metrics,
             access: context.access,
             codecs: context.codecs,
+            guests: context.guests,
         };
         Self::build(config, Tls::default(), shared, None)
     }
@@ -147,7 +152,7 @@ impl Gateway {
                     .iter()
                     .map(|server| shared.names.endpoints(&server.address))
                     .collect(),
-                UpstreamKind::Respond(_) => Vec::new(),
+                UpstreamKind::Respond(_) | UpstreamKind::Guest(_) => Vec::new(),
             },
             tls,
         };
@@ -320,6 +325,7 @@ mod tests {
             metrics,
             access: None,
             codecs: crate::codecs().upstream,
+            guests: Guests::default(),
         };
         let gateway = Gateway::new(config, context);
         let held: Vec<_> = (0..3).filter_map(|_| gateway.admit(0)).collect();

@@ -25,6 +25,7 @@ pub mod filter;
 pub mod forwarded;
 pub mod gateway;
 pub mod grpc;
+pub mod guest;
 pub mod h1;
 pub mod h2;
 pub mod head;

@@ -19,6 +19,7 @@ use crate::certificates::Certificates;
 use crate::codecs::{Codecs, DownstreamCodecs};
 use crate::config;
 use crate::gateway::{self, Gateway, GatewayContext, Intake, Tls};
+use crate::guest::Guests;
 use crate::metrics::{HttpMetrics, Labels};
 use crate::upstream::{Probes, Upstreams};
 
@@ -34,6 +35,8 @@ pub struct HttpContext<'a> {
     pub access: Option<Arc<AccessLog>>,
     /// The protocols that it speaks.
     pub codecs: Codecs,
+    /// Services of the process that answer requests.
+    pub guests: Guests,
 }
 
 /// The gateway, whatever its configuration. Clones share it.
@@ -73,6 +76,7 @@ impl HttpService {
                 metrics: Arc::clone(&metrics),
                 access: context.access,
                 codecs: context.codecs.upstream,
+                guests: context.guests,
             },
         );
         let in_force = InForce {

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use steppe_http::config::{HostPattern, Route, Target};
 use steppe_http::path::{PathPattern, PatternSegment};
 use steppe_http::router::{FieldLookup, NoRoute, RouteQuery, Router};
+use steppe_net::ListenAddress;
 
 /// Fields as name and value.
 struct Fields<'a>(&'a [(&'a str, &'a str)]);
@@ -67,6 +68,7 @@ fn get<'a>(host: &'a str, target: &'a str, fields: &'a Fields<'a>) -> RouteQuery
         query,
         fields,
         client_cert: None,
+        listener: None,
     }
 }
 
@@ -74,6 +76,30 @@ const NO_FIELDS: Fields<'static> = Fields(&[]);
 
 fn routed(routes: &[Route], host: &str, target: &str) -> Result<usize, NoRoute> {
     Router::new(routes).route(&get(host, target, &NO_FIELDS))
+}
+
+#[test]
+fn a_listener_with_routes_of_its_own_has_no_others() {
+    let [own, other] = [1, 2].map(|port| ListenAddress::Tcp(([127, 0, 0, 1], port).into()));
+    let routes = [
+        route("", "/{rest*}"),
+        Route {
+            listener: Some(own.clone()),
+            ..route("", "/own")
+        },
+    ];
+    let router = Router::new(&routes);
+    let at = |listener, target| {
+        let request = get("a", target, &NO_FIELDS);
+        router.route(&RouteQuery {
+            listener,
+            ..request
+        })
+    };
+    assert_eq!(at(None, "/own"), Ok(0));
+    assert_eq!(at(Some(&own), "/own"), Ok(1));
+    assert_eq!(at(Some(&own), "/a"), Err(NoRoute::NotFound));
+    assert_eq!(at(Some(&other), "/own"), Err(NoRoute::NotFound));
 }
 
 #[test]
@@ -368,6 +394,7 @@ proptest! {
             query: query.as_deref().map(str::as_bytes),
             fields: &fields,
             client_cert: None,
+            listener: None,
         };
         let router = Router::new(&routes);
         let expected = |method| oracle(&routes, (host, &path, method), &pairs, &fields);

@@ -16,6 +16,7 @@ use steppe_dns::{DnsContext, DnsService};
 use steppe_http::access::AccessLog;
 use steppe_http::certificates::Certificates;
 use steppe_http::config::UpstreamKind;
+use steppe_http::guest::Guests;
 use steppe_http::upstream::Upstreams;
 use steppe_http::{HttpContext, HttpService};
 use steppe_mem::Budget;
@@ -82,6 +83,7 @@ impl Services {
             workers,
             access,
             codecs: steppe_http::codecs(),
+            guests: Guests::default(),
         });
         let dns = DnsService::new(&DnsContext { budget, workers }).context("random numbers")?;
         Ok(Self {
@@ -198,7 +200,7 @@ pub fn first_server(config: &Config) -> Option<SocketAddr> {
         .iter()
         .filter_map(|upstream| match &upstream.kind {
             UpstreamKind::Servers(servers) => servers.servers.first(),
-            UpstreamKind::Respond(_) => None,
+            UpstreamKind::Respond(_) | UpstreamKind::Guest(_) => None,
         });
     let mut addresses = servers.filter_map(|server| match &server.address {
         ServerAddress::Ip(address) => Some(*address),

@@ -266,7 +266,7 @@ fn every_key_of_tls_with_servers_arrives() {
         let upstream = config.http.upstreams.iter().find(|each| each.name == name);
         match &upstream.expect("it is there").kind {
             UpstreamKind::Servers(servers) => servers,
-            UpstreamKind::Respond(_) => panic!("{name} has servers"),
+            UpstreamKind::Respond(_) | UpstreamKind::Guest(_) => panic!("{name} has servers"),
         }
     };
     assert_eq!(servers("a").tls, None);

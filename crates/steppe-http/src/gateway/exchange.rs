@@ -28,6 +28,7 @@ use super::redirect;
 use super::replay::{Repeats, Replay};
 use super::snapshot::{RouteReport, Snapshot, WorkerRoute};
 use super::web::WebCall;
+use crate::config::ListenerRoutes;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
 use crate::field::{FieldBlock, FieldId};
@@ -700,7 +701,9 @@ pub(super) fn via_value(version: Version) -> &'static [u8] {
 
 fn query_of<'a>(client: &'a ClientContext, head: &'a RequestHead) -> RouteQuery<'a> {
     let cert = client.tls().and_then(|tls| tls.agreed.client.as_ref());
+    let has_own = client.settings().routes == ListenerRoutes::Own;
     RouteQuery {
+        listener: has_own.then_some(&client.listener.address),
         host: head.host(),
         path: head.path(),
         method: head.method(),

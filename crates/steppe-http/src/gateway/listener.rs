@@ -9,7 +9,7 @@ use steppe_mem::Lease;
 use steppe_net::tls::{Handshakes, ListenerTls, Turns};
 use steppe_net::{Drain, ListenAddress};
 
-use crate::config::{ListenerLimits, ListenerTimeouts, Underscores};
+use crate::config::{ListenerLimits, ListenerRoutes, ListenerTimeouts, Underscores};
 
 /// What a listener asks of its connections.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct ListenerSettings {
     pub underscores: Underscores,
     /// See the configuration.
     pub(super) redirect_https: Option<NonZeroU16>,
+    /// See the configuration.
+    pub(super) routes: ListenerRoutes,
     /// What is spoken below the protocols; `None`: nothing.
     pub(super) tls: Option<Arc<ListenerTls>>,
     /// The value of `Strict-Transport-Security` (RFC 6797).

@@ -18,6 +18,7 @@ use crate::access::WorkerAccess;
 use crate::config::{self, Target, UpstreamKind};
 use crate::files::Served;
 use crate::filter::Filter;
+use crate::guest::Guest;
 use crate::metrics::{
     CallMetrics, RouteMetrics, Side, TotalMetrics, UpstreamMetrics, WorkerMetrics,
 };
@@ -55,6 +56,7 @@ pub(super) enum RouteTarget {
     Servers(Rc<Pool>),
     Respond(config::Respond),
     Files(Served),
+    Guest(Arc<dyn Guest>),
 }
 
 /// What counts and names the exchanges of a route, which is all that a tunnel keeps of it.
@@ -129,6 +131,7 @@ impl Snapshot {
             timeouts: config.timeouts,
             underscores: config.underscores,
             redirect_https: config.redirect_https,
+            routes: config.routes,
             tls: self.gateway.tls[index].clone(),
             strict_transport_security: config
                 .tls
@@ -195,6 +198,7 @@ impl WorkerRoute {
             Target::Files(files) => RouteTarget::Files(Served::new(files, &config.path)),
             Target::Upstream(upstream) => match &gateway.config.upstreams[*upstream].kind {
                 UpstreamKind::Respond(respond) => RouteTarget::Respond(respond.clone()),
+                UpstreamKind::Guest(name) => RouteTarget::Guest(gateway.shared.guests.of(name)),
                 UpstreamKind::Servers(_) => {
                     let pool = pools.iter().find(|(of, _)| of == upstream);
                     RouteTarget::Servers(Rc::clone(&pool.expect("servers have a pool").1))
@@ -210,7 +214,7 @@ impl WorkerRoute {
                 .collect(),
             total: config.total.or(match &target {
                 RouteTarget::Servers(pool) => pool.settings().timeouts.total,
-                RouteTarget::Respond(_) | RouteTarget::Files(_) => None,
+                RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(_) => None,
             }),
             target,
         }
@@ -220,7 +224,7 @@ impl WorkerRoute {
     pub(super) fn pool(&self) -> Option<&Rc<Pool>> {
         match &self.target {
             RouteTarget::Servers(pool) => Some(pool),
-            RouteTarget::Respond(_) | RouteTarget::Files(_) => None,
+            RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(_) => None,
         }
     }
 }

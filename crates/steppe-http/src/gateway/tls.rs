@@ -59,7 +59,7 @@ impl Tls {
                 let tls = servers.tls.as_ref().map(ServerTls::load).transpose();
                 tls.map(|tls| tls.map(Arc::new))
             }
-            UpstreamKind::Respond(_) => Ok(None),
+            UpstreamKind::Respond(_) | UpstreamKind::Guest(_) => Ok(None),
         };
         let listeners: Result<_, _> = config.listeners.iter().map(listener).collect();
         let upstreams: Result<_, _> = config.upstreams.iter().map(upstream).collect();

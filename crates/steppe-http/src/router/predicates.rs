@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use steppe_net::ListenAddress;
 use steppe_net::tls::x509::Summary;
 
 use super::query::RouteQuery;
@@ -11,6 +12,8 @@ use crate::path::{compare_decoded, escaped_byte};
 /// The conditions of a route beside host and path.
 #[derive(Debug)]
 pub(super) struct Predicates {
+    /// Of a listener that has routes of its own.
+    listener: Option<ListenAddress>,
     methods: Vec<String>,
     headers: Vec<(String, String)>,
     query: Vec<(String, String)>,
@@ -31,6 +34,7 @@ pub(super) enum Verdict {
 impl Predicates {
     pub(super) fn new(route: &Route) -> Self {
         Self {
+            listener: route.listener.clone(),
             methods: route.methods.clone(),
             headers: route.headers.clone(),
             query: route.query.clone(),
@@ -45,6 +49,9 @@ impl Predicates {
     }
 
     pub(super) fn check(&self, request: &RouteQuery<'_>) -> Verdict {
+        if self.listener.as_ref() != request.listener {
+            return Verdict::Fails;
+        }
         let has_fields = || self.headers.iter().all(|header| has_field(request, header));
         let has_query = || {
             self.query

@@ -1,5 +1,6 @@
 //! The parts of a request that routing reads.
 
+use steppe_net::ListenAddress;
 use steppe_net::tls::x509::Summary;
 
 /// The parts of a request that routes are matched against.
@@ -15,6 +16,8 @@ pub struct RouteQuery<'a> {
     pub query: Option<&'a [u8]>,
     /// The request's fields.
     pub fields: &'a dyn FieldLookup,
+    /// The listener that it came to, where that has routes of its own.
+    pub listener: Option<&'a ListenAddress>,
     /// What the client's certificate says, where it showed one.
     pub client_cert: Option<&'a Summary>,
 }

@@ -50,6 +50,7 @@ impl InProcess {
             metrics: HttpMetrics::new(Labels::of(&config), 1),
             access,
             codecs: codecs.upstream,
+            guests: steppe_http::guest::Guests::default(),
         };
         let gateway = Gateway::new(config::Gateway::default(), context);
         let tls = gateway.load_tls(&config, Instant::now()).expect("valid");

@@ -15,8 +15,8 @@ use steppe_dns::config::Forwarder;
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
     Coding, FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
-    ListenerTimeouts, Respond, Route, Server, Servers, Target, Transform, Underscores, Upstream,
-    UpstreamKind, UpstreamTimeouts,
+    ListenerRoutes, ListenerTimeouts, Respond, Route, Server, Servers, Target, Transform,
+    Underscores, Upstream, UpstreamKind, UpstreamTimeouts,
 };
 use steppe_net::ServerAddress;
 use steppe_telemetry::Destination;
@@ -182,6 +182,7 @@ fn listener(listener: &Fields) -> Option<Listener> {
         tls: tls::listener(listener)?,
         redirect_https: tls::redirect_https(listener)?,
         proxy_protocol: listener.take("proxy_protocol")?,
+        routes: ListenerRoutes::Shared,
         underscores: Underscores::named(listener.take("underscores")?)?,
         limits: ListenerLimits {
             header_bytes: limits.take("header_bytes")?,
@@ -289,6 +290,7 @@ fn route(names: &Names<'_>, route: &Fields) -> Option<Route> {
         name: route.take("name")?,
         hosts: hosts.unwrap_or_default(),
         path: route.take("path")?,
+        listener: None,
         methods: methods.unwrap_or_default(),
         headers: route.take("headers")?,
         query: route.take("query")?,

@@ -16,6 +16,7 @@ use crate::filter::attached::{Filtered, Progress};
 use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
 use crate::gateway::snapshot::{RouteTarget, WorkerRoute};
+use crate::guest::Visit;
 use crate::local::Local;
 use crate::metrics::CloseReason;
 use crate::relay::{Relay, Relayed};
@@ -48,6 +49,12 @@ impl Exchange {
             RouteTarget::Files(served) => {
                 let head = self.core.head.take().expect("no attempt has begun");
                 self.start(Attempt::files(head, served, &route.lease)?, now)
+            }
+            RouteTarget::Guest(guest) => {
+                let head = self.core.head.take().expect("no attempt has begun");
+                let client = self.core.log.client.expect("it was routed");
+                let visit = Visit::new(guest, (head, client), &route.lease)?;
+                self.start(Attempt::Guest(Box::new(visit)), now)
             }
         }
     }
