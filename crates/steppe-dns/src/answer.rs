@@ -1,8 +1,9 @@
 //! What clients get, and how it is written.
 
 use crate::limits::LOCAL_TTL_SECONDS;
+use crate::manner::Manner;
 use crate::wire::{
-    Alias, Body, ClientQuery, ExtendedError, Flags, Full, Message, Name, Rcode, Reply, Transport,
+    Alias, Body, ClientQuery, ExtendedError, Flags, Full, Message, Name, Rcode, Reply,
 };
 
 /// Why an answer is what it is. RFC 8914.
@@ -73,10 +74,10 @@ impl AnswerBytes<'_> {
     pub(crate) fn write(
         &self,
         query: &ClientQuery<'_>,
-        transport: Transport,
+        manner: &Manner,
         out: &mut [u8],
     ) -> Result<usize, Full> {
-        let mut reply = Reply::new(query, transport);
+        let mut reply = manner.reply(query);
         match self.answer {
             Answer::Body(_, reason, audience) if self.name == AnswerName::Alias => {
                 reply.extended_error = reason;

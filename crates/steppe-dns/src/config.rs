@@ -3,9 +3,9 @@
 //! Every value here is within its range: the reader of a configuration file builds these types or
 //! reports a mistake, and nothing validates them again.
 
+mod listener;
 mod upstream;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::rules::{ListSet, NamePatterns, PlainScope};
 use crate::schedule::Schedule;
 use crate::wire::{Name, Rtype};
 
+pub use listener::{Introduction, Listener, Protocol};
 pub use upstream::{
     Addresses, CaseRandomization, ClientSubnet, Policy, Server, Transport, Truncated, Trust,
     Upstream,
@@ -29,6 +30,8 @@ pub struct Forwarder {
     pub listeners: Vec<Listener>,
     /// Networks whose clients are answered; others are refused.
     pub access: Vec<IpNet>,
+    /// Peers that are believed whom they connect for.
+    pub trusted_proxies: Vec<IpNet>,
     /// How responses are kept.
     pub cache: Cache,
     /// Groups of servers, referred to by rules.
@@ -41,15 +44,18 @@ pub struct Forwarder {
     pub rules: Vec<Rule>,
     /// What clients and servers may make grow.
     pub limits: Limits,
+    /// Who asks beside the clients of listeners.
+    pub in_process: InProcess,
 }
 
-/// One `[[dns.listener]]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listener {
-    /// The socket to bind, for each transport.
-    pub address: SocketAddr,
-    /// What is spoken on it, at least one.
-    pub transports: Vec<Transport>,
+/// Whether others within the process ask, by [`crate::DnsService::ask`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InProcess {
+    /// Nobody does.
+    #[default]
+    Silent,
+    /// A route of the gateway does.
+    Asks,
 }
 
 /// The `[dns.cache]` section.
@@ -193,6 +199,14 @@ pub enum Rebinding {
     Refuse,
     /// They are passed on.
     Allow,
+}
+
+impl Forwarder {
+    /// Whether anybody asks it.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        !self.listeners.is_empty() || self.in_process == InProcess::Asks
+    }
 }
 
 impl Default for Cache {

@@ -159,6 +159,12 @@ pub const COOKIE_FUTURE_SECONDS_MAX: i32 = 300;
 /// Seconds after which a client is given a new cookie. RFC 9018 §4.3: half an hour.
 pub const COOKIE_RENEW_SECONDS: i32 = 1800;
 
+/// Seconds after which the secret of cookies changes. RFC 9018 §5 leaves the time to the server; a day is
+/// long beside a cookie's hour, so that nearly all are of the current one.
+pub const COOKIE_SECRET_SECONDS: u32 = 86_400;
+
+const _: () = assert!(COOKIE_SECONDS_MAX as u32 <= COOKIE_SECRET_SECONDS);
+
 /// Bytes of a line of a domain list. The longest name has 255, and lines of hosts files some of them;
 /// AdBlock lists have cosmetic rules of more, which are not ours to read.
 pub const LIST_LINE_BYTES_MAX: usize = 4096;
@@ -265,6 +271,21 @@ pub const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// How long a probe waits: less than the time to the next one.
 pub const PROBE_TIME_MAX: Duration = Duration::from_millis(700);
 
+/// Encrypted listeners that a client is told of: one for each network and protocol is plenty.
+pub const DESIGNATIONS_MAX: usize = 8;
+
+/// Bytes of a designation's data: a name, and five short parameters.
+pub const DESIGNATION_BYTES_MAX: usize = NAME_BYTES_MAX + 96;
+
+/// Where requests of DNS over HTTPS go. RFC 8484 leaves it open; this is what everybody uses.
+pub const DOH_PATH: &str = "/dns-query";
+
+/// Bytes of a query that comes by HTTP: as many as on a connection of DNS.
+pub const DOH_QUERY_BYTES_MAX: usize = CLIENT_READ_BYTES - 2;
+
+/// Parameters of a target that are looked at: five have a meaning.
+pub const DOH_PARAMETERS_MAX: usize = 16;
+
 /// TTL of answers that are made here, of names that are blocked or of special use, in seconds: a change of
 /// the configuration is seen that soon.
 pub const LOCAL_TTL_SECONDS: u32 = 60;
@@ -345,7 +366,8 @@ pub const SERVER_ADDRESSES_MAX: usize = 16;
 
 const _: () = assert!(PROBE_TIME_MAX.as_millis() * 4 < PROBE_EVERY.as_millis() * 3);
 
-/// Clients' connections of a worker; the next is closed.
+/// Clients' connections of a worker; where another comes, the one that was idle for the longest time is
+/// closed.
 pub const CONNECTIONS_PER_WORKER_MAX: usize = 4096;
 
 /// Questions of a connection that wait for answers; it is not read meanwhile.
@@ -354,9 +376,18 @@ pub const QUERIES_PER_CONNECTION_MAX: u16 = 128;
 /// Bytes that are read of a connection at once, and the longest query there.
 pub const CLIENT_READ_BYTES: usize = 4096;
 
-/// Bytes that a connection is charged with before it has a response to write: what is read, its task, and
-/// the kernel's share.
-pub const CONNECTION_BYTES: usize = CLIENT_READ_BYTES + (4 << 10);
+/// Bytes that a connection is charged with for as long as it is open: its task, its deadline, its places
+/// in tables, and what it keeps for responses. What is read is charged beside, and TLS.
+pub const CONNECTION_BYTES: usize = (4 << 10) + 2 * OUT_BYTES_KEPT;
+
+/// Bytes for responses that a connection keeps in each of its two buffers when they are empty.
+pub const OUT_BYTES_KEPT: usize = 1 << 10;
+
+/// Handshakes of TLS that a listener has in progress on a worker; of more, one gives way.
+pub const HANDSHAKES_PER_WORKER_MAX: usize = 256;
+
+/// How long a handshake may take: a client on a bad line takes some seconds.
+pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes of responses that wait for a client to read them, before it is no longer read.
 pub const RESPONSE_BYTES_WAITING_MAX: usize = 64 << 10;

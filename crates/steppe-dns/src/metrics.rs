@@ -10,7 +10,7 @@ use std::sync::Arc;
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::{Collector, Counter, DescriptorEncoder, PerWorker, Writer};
 
-use crate::config::Transport;
+use crate::config::{Protocol, Transport};
 use crate::wire::Rcode;
 
 pub(crate) use lists::{ListHits, ListMetrics};
@@ -29,7 +29,7 @@ pub struct DnsCollector(Arc<DnsMetrics>);
 /// What one worker counts.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
-    pub(crate) queries: ByTransport,
+    pub(crate) queries: ByProtocol,
     /// By response code; the last one has all others.
     responses: [Counter; RCODES.len()],
     /// Queries that get no response.
@@ -54,7 +54,19 @@ pub(crate) struct Cells {
     pub(crate) rebinding: Counter,
     /// Datagrams to clients that were lost for want of room, or that the kernel refused.
     pub(crate) unsent: Counter,
+    /// Datagrams whose cookie shows that the client has its address.
+    pub(crate) cookies: Counter,
+    /// Connections of clients that found no room, or no memory.
+    pub(crate) connections_refused: Counter,
+    /// Idle ones that gave way to others.
+    pub(crate) connections_evicted: Counter,
+    /// Connections that never came to agree on TLS.
+    pub(crate) handshakes_failed: Counter,
 }
+
+/// One count a protocol of clients.
+#[derive(Debug, Default)]
+pub(crate) struct ByProtocol([Counter; Protocol::ALL.len()]);
 
 /// One count a transport.
 #[derive(Debug, Default)]
@@ -92,8 +104,24 @@ const UPSTREAM_TROUBLE: Family = Family::new(
 );
 const EVENTS: Family = Family::new(
     "steppe_dns_events",
-    "What became of queries otherwise: dropped, blocked, hosts, coalesced, refresh, unsent",
+    "What became of queries otherwise: dropped, blocked, hosts, coalesced, refresh, unsent, cookie",
 );
+const CONNECTIONS: Family = Family::new(
+    "steppe_dns_connection_events",
+    "Connections of clients that were not served or gave way: refused, evicted, handshake_failed",
+);
+
+impl ByProtocol {
+    pub(crate) fn of(&self, protocol: Protocol) -> &Counter {
+        let at = match protocol {
+            Protocol::Udp => 0,
+            Protocol::Tcp => 1,
+            Protocol::Tls => 2,
+            Protocol::Https => 3,
+        };
+        &self.0[at]
+    }
+}
 
 impl ByTransport {
     pub(crate) fn of(&self, transport: Transport) -> &Counter {
@@ -147,7 +175,12 @@ impl DnsMetrics {
                 ([("transport", name)], self.workers.sum(count))
             })
         };
-        QUERIES.counters(encoder, by(|cells| &cells.queries))?;
+        let queries = Protocol::ALL.map(|protocol| {
+            let count = |cells: &Cells| cells.queries.of(protocol).value();
+            let label = [("transport", protocol.as_str())];
+            (label, self.workers.sum(count))
+        });
+        QUERIES.counters(encoder, queries)?;
         let responses = RCODES.iter().enumerate().map(|(index, (_, name))| {
             let count = |cells: &Cells| cells.responses[index].value();
             ([("rcode", *name)], self.workers.sum(count))
@@ -183,8 +216,24 @@ impl DnsMetrics {
             ([("event", "coalesced")], sum(|cells| &cells.coalesced)),
             ([("event", "refresh")], sum(|cells| &cells.refreshes)),
             ([("event", "unsent")], sum(|cells| &cells.unsent)),
+            ([("event", "cookie")], sum(|cells| &cells.cookies)),
         ];
         EVENTS.counters(encoder, events)?;
+        let connections = [
+            (
+                [("event", "refused")],
+                sum(|cells| &cells.connections_refused),
+            ),
+            (
+                [("event", "evicted")],
+                sum(|cells| &cells.connections_evicted),
+            ),
+            (
+                [("event", "handshake_failed")],
+                sum(|cells| &cells.handshakes_failed),
+            ),
+        ];
+        CONNECTIONS.counters(encoder, connections)?;
         let hits = |place| self.workers.sum(|cells| cells.list_hits.at(place).value());
         self.lists.encode(hits, encoder)
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use steppe_mem::{Budget, Lease, OverBudget, Reservation};
+use steppe_net::tls::ListenerTls;
 use steppe_net::{
     BoundSockets, Changes, Drain, Drained, ListenAddress, LocalFuture, PrepareError, Prepared,
     Service, SocketBinder, SocketKey, Worker,
@@ -17,14 +18,16 @@ use steppe_net::{
 use tokio::task::JoinSet;
 
 use crate::cache::Cache;
-use crate::config::{Forwarder, Transport};
+use crate::client::Client;
+use crate::config::{Forwarder, Protocol};
+use crate::designation::Designation;
 use crate::files::{FilesError, HostsInForce, ListsInForce};
 use crate::metrics::DnsMetrics;
 use crate::rules::Program;
 use crate::shared::Shared;
-use crate::snapshot::{ChargedCache, Files, Snapshot};
+use crate::snapshot::{ChargedCache, Files, Snapshot, Tls};
 use crate::tls::Sessions;
-use crate::worker::{self, Intake, WorkerState};
+use crate::worker::{self, Asking, Intake, WorkerState};
 
 /// What the forwarder takes from its node.
 pub struct DnsContext<'a> {
@@ -64,6 +67,7 @@ struct PreparedForwarder {
     sessions: Vec<Sessions>,
     cache: Arc<ChargedCache>,
     tables: Arc<Reservation>,
+    tls: Tls,
     files: PreparedFiles,
 }
 
@@ -74,7 +78,7 @@ struct PreparedFiles {
     hosts: Option<HostsInForce>,
 }
 
-/// Bytes of a cache that no listener asks.
+/// Bytes of a cache that nobody asks.
 const CACHE_BYTES_IDLE: usize = 0;
 
 impl DnsService {
@@ -101,15 +105,22 @@ impl DnsService {
         &self.metrics
     }
 
+    /// Asks a question for `client`, on the thread of a worker. The response is as large as it has to be.
+    /// `None`: nothing is served there.
+    #[must_use]
+    pub fn ask(&self, query: &[u8], client: Client) -> Option<Asking> {
+        worker::ask(Arc::as_ptr(&self.shared).addr(), query, client)
+    }
+
     fn in_force(&self) -> MutexGuard<'_, Option<InForce>> {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The cache of a configuration: the one in force, unless its size is another.
     fn cache(&self, config: &Forwarder) -> Result<Arc<ChargedCache>, OverBudget> {
-        let bytes = match config.listeners.is_empty() {
-            true => CACHE_BYTES_IDLE,
-            false => config.cache.bytes,
+        let bytes = match config.is_asked() {
+            true => config.cache.bytes,
+            false => CACHE_BYTES_IDLE,
         };
         if let Some(in_force) = &*self.in_force()
             && in_force.snapshot.cache.bytes == bytes
@@ -127,11 +138,52 @@ impl DnsService {
         {
             return Ok(Arc::clone(&in_force.tables));
         }
-        let bytes = match config.listeners.is_empty() {
-            true => 0,
-            false => self.workers * WorkerState::BYTES + self.shared.coalescer().bytes(),
+        let bytes = match config.is_asked() {
+            true => self.workers * WorkerState::BYTES + self.shared.coalescer().bytes(),
+            false => 0,
         };
         Ok(Arc::new(self.lease.try_reserve(bytes)?))
+    }
+
+    /// TLS of the listeners. Those that stay keep their tickets.
+    fn load_tls(&self, config: &Forwarder) -> Result<Tls, PrepareError> {
+        let in_force = self.in_force();
+        let last = |address| {
+            let in_force = in_force.as_ref()?;
+            in_force.snapshot.tls_at(address)
+        };
+        let now = Instant::now();
+        let mut tls = Tls::default();
+        for listener in &config.listeners {
+            let Some(session) = &listener.tls else {
+                tls.listeners.push(None);
+                continue;
+            };
+            let address = listener.address.to_string();
+            let loaded = ListenerTls::load(session, &address, (last(listener.address), now));
+            let loaded = loaded.map_err(|cause| PrepareError::Other {
+                key: "dns.listener.tls",
+                cause: Box::new(cause),
+            })?;
+            let names = loaded.certificates().into_iter();
+            let names: Vec<String> = names.flat_map(|(_, summary)| summary.names).collect();
+            tls.designations.extend(Designation::of(listener, &names));
+            // The gateway has its own of a listener that it serves.
+            let is_served_here = listener.stream_protocol() == Some(Protocol::Tls);
+            let served = is_served_here.then(|| Arc::new(loaded));
+            tls.listeners.push(served);
+        }
+        Ok(tls)
+    }
+
+    /// TLS of the listeners that are served here, of the configuration in force.
+    #[must_use]
+    pub fn tls(&self) -> Vec<Arc<ListenerTls>> {
+        let in_force = self.in_force();
+        let in_force = in_force.iter();
+        in_force
+            .flat_map(|in_force| in_force.snapshot.tls.iter().flatten().cloned())
+            .collect()
     }
 
     /// Reads the files of a configuration that are not in force as they are.
@@ -167,8 +219,9 @@ impl DnsService {
         };
         let places = self.metrics.lists.replace(&files.lists);
         let program = Program::new(&prepared.config.rules, self.shared.names_key());
-        let told = (prepared.config, prepared.sessions);
-        let snapshot = Snapshot::new(told, prepared.cache, (files.clone(), program), last);
+        let told = (prepared.config, prepared.sessions, prepared.tls);
+        let parts = (prepared.cache, files.clone(), program);
+        let snapshot = Snapshot::new(told, parts, last);
         let snapshot = Arc::new(snapshot.with_files(files, places));
         if snapshot.has_times() {
             snapshot.look_at_the_clock();
@@ -190,21 +243,19 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
     ) -> Result<Box<dyn Prepared>, PrepareError> {
         let config = config.as_ref();
         for listener in &config.listeners {
-            for transport in &listener.transports {
-                let address = ListenAddress::Tcp(listener.address);
-                let key = match transport {
-                    Transport::Udp => SocketKey::datagram(listener.address),
-                    Transport::Tcp | Transport::Tls | Transport::Https => {
-                        SocketKey::stream(address)
-                    }
-                };
-                let bound = sockets.bind(&key);
+            let datagrams = listener.has_datagrams();
+            let datagrams = datagrams.then(|| SocketKey::datagram(listener.address));
+            let stream = listener.stream_protocol();
+            let stream = stream.map(|_| SocketKey::stream(ListenAddress::Tcp(listener.address)));
+            for key in datagrams.iter().chain(&stream) {
+                let bound = sockets.bind(key);
                 bound.map_err(|cause| PrepareError::Bind {
                     key: "dns.listener.listen",
                     cause,
                 })?;
             }
         }
+        let tls = self.load_tls(config)?;
         let refused = |key| {
             move |cause: OverBudget| PrepareError::Other {
                 key,
@@ -227,6 +278,7 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
                 })?,
             service: DnsService::clone(&self),
             config: config.clone(),
+            tls,
         }))
     }
 

@@ -17,8 +17,8 @@ pub(crate) struct Shared {
     /// Made with the first configuration that forwards anything: a node without a forwarder pays nothing.
     coalescer: OnceLock<Coalescer>,
     pub(crate) wakes: Wakes,
-    /// Of the cache, of the questions in flight, and of names of rules, lists and hosts.
-    hash_keys: [SipKey; 3],
+    /// Of the cache, of the questions in flight, of names of rules, lists and hosts, and the seed of cookies.
+    hash_keys: [SipKey; 4],
     workers: usize,
 }
 
@@ -30,7 +30,7 @@ impl Shared {
         Ok(Self {
             coalescer: OnceLock::new(),
             wakes: Wakes::new(workers),
-            hash_keys: [0; 3].map(|_: u8| SipKey([rng.next_u64(), rng.next_u64()])),
+            hash_keys: [0; 4].map(|_: u8| SipKey([rng.next_u64(), rng.next_u64()])),
             workers,
         })
     }
@@ -43,6 +43,11 @@ impl Shared {
     /// What hashes of names of the configuration are made with.
     pub(crate) fn names_key(&self) -> SipKey {
         self.hash_keys[2]
+    }
+
+    /// What secrets of cookies follow from.
+    pub(crate) fn cookie_seed(&self) -> SipKey {
+        self.hash_keys[3]
     }
 
     /// The questions in flight.

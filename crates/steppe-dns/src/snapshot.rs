@@ -4,14 +4,17 @@
 //! is another, and the same views of upstreams that stay as they are. Files that change make one too, with
 //! all else as it was.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_mem::Reservation;
+use steppe_net::tls::ListenerTls;
 
 use crate::cache::{Cache, ServePolicy};
 use crate::client::Client;
 use crate::config::{Forwarder, Stale, Upstream};
+use crate::designation::Designation;
 use crate::files::{HostsInForce, ListsInForce};
 use crate::hosts::Records;
 use crate::rules::{Asked, Decision, ListSet, Program};
@@ -27,6 +30,10 @@ pub(crate) struct Snapshot {
     pub(crate) plans: Vec<Plan>,
     /// By upstream too.
     pub(crate) sessions: Vec<Sessions>,
+    /// By listener; `None` where there is none, or the gateway has it.
+    pub(crate) tls: Vec<Option<Arc<ListenerTls>>>,
+    /// What clients are told of encrypted listeners.
+    pub(crate) designations: Vec<Designation>,
     views: Views,
     program: Arc<Program>,
     files: Files,
@@ -39,6 +46,14 @@ pub(crate) struct Snapshot {
 pub(crate) struct Files {
     pub(crate) lists: Arc<ListsInForce>,
     pub(crate) hosts: Arc<HostsInForce>,
+}
+
+/// TLS of a configuration's listeners.
+#[derive(Debug, Default)]
+pub(crate) struct Tls {
+    /// By listener; `None` where there is none, or the gateway has it.
+    pub(crate) listeners: Vec<Option<Arc<ListenerTls>>>,
+    pub(crate) designations: Vec<Designation>,
 }
 
 /// A cache whose bytes are those of the node's budget.
@@ -79,9 +94,8 @@ impl ChargedCache {
 impl Snapshot {
     /// The snapshot that follows `last`.
     pub(crate) fn new(
-        (config, sessions): (Forwarder, Vec<Sessions>),
-        cache: Arc<ChargedCache>,
-        (files, program): (Files, Program),
+        (config, sessions, tls): (Forwarder, Vec<Sessions>, Tls),
+        (cache, files, program): (Arc<ChargedCache>, Files, Program),
         last: Option<&Self>,
     ) -> Self {
         let mut views = last.map(|last| last.views.clone()).unwrap_or_default();
@@ -95,6 +109,8 @@ impl Snapshot {
             cache,
             plans,
             sessions,
+            tls: tls.listeners,
+            designations: tls.designations,
             views,
             program: Arc::new(program),
             files,
@@ -114,6 +130,19 @@ impl Snapshot {
     /// What was read of files.
     pub(crate) fn files(&self) -> &Files {
         &self.files
+    }
+
+    /// TLS of the listener at this address.
+    pub(crate) fn tls_at(&self, address: SocketAddr) -> Option<&ListenerTls> {
+        let mut listeners = self.config.listeners.iter().zip(&self.tls);
+        let found = listeners.find(|(listener, _)| listener.address == address);
+        found.and_then(|(_, tls)| tls.as_deref())
+    }
+
+    /// Whether a peer is believed whom it connects for.
+    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+        let mut proxies = self.config.trusted_proxies.iter();
+        proxies.any(|network| network.contains(&peer.to_canonical()))
     }
 
     /// Whether a client is answered.

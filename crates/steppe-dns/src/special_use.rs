@@ -93,6 +93,15 @@ pub fn special_use(qname: &Name, qtype: Rtype) -> Option<SpecialUse> {
     })
 }
 
+/// Whether no rule may have a name asked of a server. RFC 9462 §8: other resolvers' designations are not
+/// this one's, and clients that follow them leave without a word.
+#[must_use]
+pub fn is_never_forwarded(qname: &Name) -> bool {
+    qname
+        .suffixes()
+        .any(|suffix| is_text(suffix, "resolver.arpa"))
+}
+
 fn named(qname: &Name) -> Option<SpecialUse> {
     qname.suffixes().enumerate().find_map(|(depth, suffix)| {
         let is_it = |(text, scope, _): &&(&str, Scope, SpecialUse)| {
@@ -167,6 +176,24 @@ fn reverse_v6(qname: &Name, count: usize) -> Option<SpecialUse> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn designations_of_others_are_not_asked_for() {
+        for (name, expected) in [
+            ("_dns.resolver.arpa", true),
+            ("_DNS.Resolver.ARPA", true),
+            ("resolver.arpa", true),
+            ("arpa", false),
+            ("_dns.resolver.example", false),
+            (".", false),
+        ] {
+            assert_eq!(
+                is_never_forwarded(&name.parse().unwrap()),
+                expected,
+                "{name}"
+            );
+        }
+    }
 
     fn found(name: &str, qtype: Rtype) -> Option<SpecialUse> {
         special_use(&name.parse().unwrap(), qtype)

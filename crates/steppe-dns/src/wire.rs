@@ -15,6 +15,7 @@ mod rdata;
 mod record;
 mod reply;
 mod response;
+mod type_name;
 mod upstream_query;
 mod write;
 

@@ -2,19 +2,24 @@
 //!
 //! `state` is what all its tasks work on. `decide` answers a client's query or lets its client wait
 //! (`clients`); `asking` asks servers (`upstream`, `carriers`), `received` reads what they say, and
-//! `complete` answers who waits. `datagrams`, `streams`, `streams_upstream` and `timer` are the tasks.
+//! `complete` answers who waits. `datagrams`, `streams` (with `client_stream`), `streams_upstream` and
+//! `timer` are the tasks.
 
 mod addresses;
+mod askers;
 mod asking;
 mod carriers;
+mod client_stream;
 mod clients;
 mod complete;
 mod connecting;
 mod connection;
+mod connections;
 mod datagrams;
 mod decide;
 mod exchanges;
 mod https;
+mod in_process;
 mod intake;
 mod line;
 mod probes;
@@ -35,18 +40,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steppe_net::{BoundSockets, Drain, Drained, ListenAddress, Phase, Worker};
+use steppe_net::tls::Turns;
+use steppe_net::{BoundSockets, Drained, ListenAddress, Phase, SocketKind, Worker};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
 use tokio::time::{sleep, timeout};
 
-use crate::config::Transport;
 use crate::snapshot::Snapshot;
 use crate::wakes::Wake;
 use datagrams::{serve_datagrams, serve_rest};
 use state::{DatagramListener, Handle, turn};
-use streams::{StreamListener, accept, accept_rest};
+use streams::{StreamListener, StreamSettings, accept, accept_rest};
 
+pub use askers::Unanswered;
+pub(crate) use in_process::ask;
+pub use in_process::{Asked, Asking};
 pub(crate) use intake::Intake;
 pub(crate) use state::WorkerState;
 
@@ -59,7 +67,7 @@ struct Open {
 enum Socket {
     /// With its number.
     Udp(Rc<DatagramListener>, u32),
-    Tcp(Rc<StreamListener>),
+    Stream(Rc<StreamListener>),
 }
 
 /// How often it is looked whether clients still wait, while a worker or a listener ends.
@@ -77,7 +85,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut intake: Intake) -> Drained {
         tokio::select! {
             () = &mut draining => break,
             Some(change) = intake.changes.recv() => {
-                let is_needed = !change.next.config.listeners.is_empty();
+                let is_needed = change.next.config.is_asked();
                 if serving.is_none() && is_needed {
                     serving = Serving::begin(&worker, &change.next, &mut intake);
                 }
@@ -95,6 +103,12 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut intake: Intake) -> Drained {
     }
 }
 
+fn tell_of(opened: io::Result<()>, address: SocketAddr) {
+    if let Err(error) = opened {
+        tracing::error!(%error, %address, "cannot listen");
+    }
+}
+
 /// Answers clients whose questions other workers have asked.
 async fn receive_wakes(state: Handle, mut wakes: mpsc::Receiver<Wake>) {
     while let Some(wake) = wakes.recv().await {
@@ -107,63 +121,74 @@ struct Serving {
     open: Vec<Open>,
     /// Its timer, and who hears of other workers.
     tasks: [AbortHandle; 2],
-    drain: Drain,
+    worker: Rc<Worker>,
+    /// Whose turn it is among handshakes.
+    turns: Rc<Turns>,
+    /// Others of the process find it.
+    _here: in_process::Installed,
 }
 
+/// What a listener's socket is known by, whatever is spoken on it.
+type Key = (SocketAddr, SocketKind);
+
 impl Socket {
-    fn key(&self) -> (SocketAddr, Transport) {
+    fn key(&self) -> Key {
         match self {
-            Self::Udp(listener, _) => (listener.address, Transport::Udp),
-            Self::Tcp(listener) => (listener.address, Transport::Tcp),
+            Self::Udp(listener, _) => (listener.address, SocketKind::Datagram),
+            Self::Stream(listener) => (listener.address, SocketKind::Stream),
         }
     }
 }
 
 impl Serving {
     /// `None`: without random numbers nothing is served.
-    fn begin(worker: &Worker, snapshot: &Arc<Snapshot>, intake: &mut Intake) -> Option<Self> {
+    fn begin(worker: &Rc<Worker>, snapshot: &Arc<Snapshot>, intake: &mut Intake) -> Option<Self> {
         let state = WorkerState::new(worker.index, Arc::clone(snapshot), intake)?;
         let wakes = intake.wakes.take()?;
         let timer = spawn_local(timer::run(Rc::clone(&state)));
         let wakes = spawn_local(receive_wakes(Rc::clone(&state), wakes));
         Some(Self {
+            _here: in_process::install(&state),
             state,
             open: Vec::new(),
             tasks: [timer.abort_handle(), wakes.abort_handle()],
-            drain: worker.drain.clone(),
+            worker: Rc::clone(worker),
+            turns: Rc::default(),
         })
     }
 
     async fn change_over(&mut self, next: Arc<Snapshot>, mut sockets: BoundSockets) {
-        let listeners = next.config.listeners.iter();
-        let keys: Vec<(SocketAddr, Transport)> = listeners
-            .flat_map(|listener| {
-                listener
-                    .transports
-                    .iter()
-                    .map(|kind| (listener.address, *kind))
-            })
+        self.state.borrow_mut().set_snapshot(Arc::clone(&next));
+        let streams = next.stream_settings();
+        let datagrams = next.config.listeners.iter();
+        let datagrams: Vec<SocketAddr> = datagrams
+            .filter(|listener| listener.has_datagrams())
+            .map(|listener| listener.address)
             .collect();
-        self.state.borrow_mut().set_snapshot(next);
+        let stays = |open: &Open| match open.socket.key() {
+            (address, SocketKind::Datagram) => datagrams.contains(&address),
+            (address, SocketKind::Stream) => streams.iter().any(|(known, _)| *known == address),
+        };
         let open = std::mem::take(&mut self.open).into_iter();
-        let (stay, go): (Vec<_>, Vec<_>) = open.partition(|open| keys.contains(&open.socket.key()));
+        let (stay, go): (Vec<_>, Vec<_>) = open.partition(stays);
         self.open = stay;
-        for (address, transport) in keys {
-            let opened = match transport {
-                Transport::Udp => self.open_udp(address, &mut sockets),
-                Transport::Tcp | Transport::Tls | Transport::Https => {
-                    self.open_tcp(address, &mut sockets)
-                }
-            };
-            if let Err(error) = opened {
-                tracing::error!(%error, %address, "cannot listen");
-            }
+        for address in datagrams {
+            let opened = self.open_datagrams(address, &mut sockets);
+            tell_of(opened, address);
+        }
+        for (address, settings) in streams {
+            let opened = self.open_streams(address, settings, &mut sockets);
+            tell_of(opened, address);
         }
         self.close(go).await;
     }
 
     /// Opens a listener, if it is new.
-    fn open_udp(&mut self, address: SocketAddr, sockets: &mut BoundSockets) -> io::Result<()> {
+    fn open_datagrams(
+        &mut self,
+        address: SocketAddr,
+        sockets: &mut BoundSockets,
+    ) -> io::Result<()> {
         let Some(bound) = sockets.take_datagram(address) else {
             return Ok(());
         };
@@ -176,19 +201,29 @@ impl Serving {
         Ok(())
     }
 
-    fn open_tcp(&mut self, address: SocketAddr, sockets: &mut BoundSockets) -> io::Result<()> {
+    /// Opens a listener; one that is open already takes the settings over.
+    fn open_streams(
+        &mut self,
+        address: SocketAddr,
+        settings: StreamSettings,
+        sockets: &mut BoundSockets,
+    ) -> io::Result<()> {
+        for Open { socket, .. } in &self.open {
+            if let Socket::Stream(listener) = socket
+                && listener.address == address
+            {
+                listener.set_settings(settings);
+                return Ok(());
+            }
+        }
         let Some(bound) = sockets.take_listener(&ListenAddress::Tcp(address)) else {
             return Ok(());
         };
         let listener = bound.into_listener()?;
-        let listener = Rc::new(StreamListener { address, listener });
-        let accept = accept(
-            Rc::clone(&self.state),
-            Rc::clone(&listener),
-            self.drain.clone(),
-        );
-        let task = spawn_local(accept);
-        let socket = Socket::Tcp(listener);
+        let settings = (&self.turns, settings);
+        let listener = StreamListener::new(address, listener, &self.worker, settings);
+        let task = spawn_local(accept(Rc::clone(&self.state), Rc::clone(&listener)));
+        let socket = Socket::Stream(listener);
         self.open.push(Open { socket, task });
         Ok(())
     }
@@ -201,7 +236,7 @@ impl Serving {
             let _ = task.await;
             match socket {
                 Socket::Udp(listener, number) => serve_rest(&self.state, listener, *number),
-                Socket::Tcp(listener) => accept_rest(&self.state, listener, &self.drain),
+                Socket::Stream(listener) => accept_rest(&self.state, listener),
             }
         }
     }
@@ -211,7 +246,7 @@ impl Serving {
         self.stop(&mut go).await;
         let numbers = go.iter().filter_map(|open| match open.socket {
             Socket::Udp(_, number) => Some(number),
-            Socket::Tcp(_) => None,
+            Socket::Stream(_) => None,
         });
         let numbers: Vec<u32> = numbers.collect();
         let wait = |number: &u32| self.state.borrow().clients.wait_for(*number);
@@ -237,7 +272,7 @@ impl Serving {
             // Other workers' clients may wait for what this one asks.
             state.in_flight() == 0 && state.exchanges.len() == 0 && state.connections.is_empty()
         };
-        let stopped = self.drain.reached(Phase::Stopped);
+        let stopped = self.worker.drain.reached(Phase::Stopped);
         tokio::pin!(stopped);
         while !is_over() {
             tokio::select! {

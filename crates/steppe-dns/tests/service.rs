@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
 use node::Node;
 use server::{Server, answered};
-use steppe_dns::config::{Action, Block, Listener, Rule, Transport};
+use steppe_dns::config::{Action, Block, Listener, Protocol, Rule, Transport};
 use steppe_testkit::Port;
 
 const A: u16 = 1;
@@ -211,7 +211,9 @@ fn a_reload_loses_no_query_and_keeps_what_is_cached() {
     let mut more = config.clone();
     more.listeners.push(Listener {
         address: added,
-        transports: vec![Transport::Udp],
+        protocols: vec![Protocol::Udp],
+        tls: None,
+        introduction: steppe_dns::config::Introduction::None,
     });
     for _ in 0..10 {
         node.change(more.clone());

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod container;
 pub mod demo;
+mod doh;
 pub mod memory;
 pub mod node;
 pub mod notify;

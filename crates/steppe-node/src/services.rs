@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use steppe_dns::config::{Forwarder, Transport};
+use steppe_dns::config::{Forwarder, Protocol};
 use steppe_dns::{DnsContext, DnsService};
 use steppe_http::access::AccessLog;
 use steppe_http::certificates::Certificates;
-use steppe_http::config::UpstreamKind;
+use steppe_http::config::{ListenerRoutes, UpstreamKind};
 use steppe_http::guest::Guests;
 use steppe_http::upstream::Upstreams;
 use steppe_http::{HttpContext, HttpService};
@@ -26,6 +26,7 @@ use steppe_net::{
 use steppe_telemetry::{Destination, LineLog, Registry};
 
 use crate::config::{self, Config};
+use crate::doh::{self, Doh};
 use crate::memory;
 use crate::rlimits;
 
@@ -77,15 +78,17 @@ impl Services {
         let access = access.map(|access| open_access_log(access, workers));
         let (access, lines) = access.transpose()?.unzip();
         let resolver = SystemResolver::new().context("name resolution")?;
+        let dns = DnsService::new(&DnsContext { budget, workers }).context("random numbers")?;
         let http = HttpService::new(HttpContext {
             budget,
             names: &Names::new(Arc::new(resolver)),
             workers,
             access,
             codecs: steppe_http::codecs(),
-            guests: Guests::default(),
+            guests: Guests::default().with(doh::FORWARDER, Arc::new(Doh(dns.clone()))),
         });
-        let dns = DnsService::new(&DnsContext { budget, workers }).context("random numbers")?;
+        let of_dns = dns.clone();
+        http.certificates().add_source(move || of_dns.tls());
         Ok(Self {
             http: Arc::new(http),
             dns: Arc::new(dns),
@@ -155,11 +158,17 @@ pub fn fit(config: &mut Config) {
 /// Every address that `config` serves, the most important first.
 #[must_use]
 pub fn endpoints(config: &Config) -> Vec<Endpoint> {
-    let serves = match config.http.routes.as_slice() {
+    let routes = config.http.routes.iter();
+    let shared: Vec<_> = routes.filter(|route| route.listener.is_none()).collect();
+    let serves = match shared.as_slice() {
         [only] => format!("route {} {}", only.name, only.path),
         routes => format!("{} routes", routes.len()),
     };
-    let listeners = config.http.listeners.iter();
+    let is_shared = |listener: &&steppe_http::config::Listener| {
+        // The others are those of the forwarder, which is named below.
+        listener.routes == ListenerRoutes::Shared
+    };
+    let listeners = config.http.listeners.iter().filter(is_shared);
     let endpoint = |listener: &steppe_http::config::Listener| Endpoint {
         service: "gateway",
         address: listener.address.clone(),
@@ -173,22 +182,20 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
         service: "dns",
         address: ListenAddress::Tcp(listener.address),
         scheme: "dns",
-        serves: forwards(&config.dns, &listener.transports),
+        serves: forwards(&config.dns, &listener.protocols),
     });
     listeners.map(endpoint).chain(forwarder).collect()
 }
 
 /// What a listener of the forwarder does, in short.
-fn forwards(dns: &Forwarder, transports: &[Transport]) -> String {
-    let transports: Vec<_> = transports
-        .iter()
-        .map(|transport| transport.name())
-        .collect();
+fn forwards(dns: &Forwarder, protocols: &[Protocol]) -> String {
+    let names = protocols.iter().map(|protocol| protocol.as_str());
+    let names: Vec<_> = names.collect();
     let rules = match dns.rules.len() {
         1 => "1 rule".to_owned(),
         count => format!("{count} rules"),
     };
-    format!("{}, {rules}", transports.join(" "))
+    format!("{}, {rules}", names.join(" "))
 }
 
 /// The first server that has an IP address: where the embedded default expects its demo origin.

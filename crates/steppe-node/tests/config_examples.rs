@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use expect_test::expect;
+use steppe_dns::config::{Introduction, Protocol};
 use steppe_http::config::{
     ClientCertMatch, FilterKind, H1, H2, HealthRequest, ListenerLimits, ListenerTimeouts,
     ListenerTls, Outlier, Servers, Target, UpstreamKind,
@@ -220,7 +221,8 @@ fn every_key_of_tls_with_clients_arrives() {
     let config = valid("/etc/steppe/steppe.toml", FULL);
     let admin = config.admin.expect("admin").tls;
     assert_eq!(admin, Some(certificate("admin.crt", "admin.key", None)));
-    let [plain, tls, redirecting] = &config.http.listeners[..] else {
+    // The fourth is the forwarder's.
+    let [plain, tls, redirecting, _] = &config.http.listeners[..] else {
         panic!("three listeners");
     };
     let redirects = [plain, tls, redirecting].map(|each| each.redirect_https.map(u16::from));
@@ -254,9 +256,51 @@ fn every_key_of_tls_with_clients_arrives() {
         san: Some("spiffe://example/api".to_owned()),
         fingerprint: Some(*b"0123456789abcdefghijklmnopqrstuv"),
     };
-    let route = config.http.routes.last().expect("a route");
+    let mut routes = config.http.routes.iter().rev();
+    let route = routes.find(|route| route.listener.is_none());
+    let route = route.expect("a route");
     assert_eq!(route.client_cert, Some(client_cert));
     assert_eq!(config.http.routes[0].client_cert, None);
+}
+
+#[test]
+fn every_key_of_listeners_of_the_forwarder_arrives() {
+    let config = valid("/etc/steppe/steppe.toml", FULL);
+    let [plain, over_tls, over_https] = &config.dns.listeners[..] else {
+        panic!("three listeners");
+    };
+    assert_eq!(plain.address.to_string(), "127.0.0.1:5300");
+    assert_eq!(plain.protocols, [Protocol::Udp, Protocol::Tcp]);
+    assert_eq!(
+        (&plain.tls, plain.introduction),
+        (&None, Introduction::None)
+    );
+    assert_eq!(over_tls.protocols, [Protocol::Tls]);
+    assert_eq!(over_tls.introduction, Introduction::ByProxy);
+    assert_eq!(config.dns.trusted_proxies, config.http.trusted_proxies);
+    let session = ListenerConfig {
+        certificates: vec![certificate("a.crt", "a.key", Some("a.ocsp"))],
+        min_version: MinVersion::Tls13,
+        client: ClientAuth::Required(ClientTrust {
+            ca: "/etc/steppe/tls/clients.crt".into(),
+            crls: vec!["/etc/steppe/tls/clients.crl".into()],
+            expired_crl: Doubt::Accept,
+            unknown_status: Doubt::Accept,
+        }),
+        ticket_keys: Some("/etc/steppe/tls/tickets".into()),
+        alpn: vec![b"dot".to_vec()],
+    };
+    assert_eq!(over_tls.tls, Some(session));
+    assert_eq!(over_https.protocols, [Protocol::Https]);
+    // It is one of the gateway, which has two routes for it.
+    let listener = config.http.listeners.last().expect("a listener");
+    let tls = listener.tls.as_ref().expect("TLS");
+    assert_eq!(Some(&tls.session), over_https.tls.as_ref());
+    assert_eq!(tls.session.alpn, [b"h2".to_vec(), HTTP_1_1.to_vec()]);
+    let routes = config.http.routes.iter();
+    let own = routes.filter(|route| route.listener.as_ref() == Some(&listener.address));
+    let paths: Vec<_> = own.map(|route| route.path.to_string()).collect();
+    assert_eq!(paths, ["/dns-query", "/dns-query/{id}"]);
 }
 
 #[test]

@@ -57,6 +57,21 @@ const LISTED: &[Place] = &[
         reason: "a cache's time begins with it",
     },
     Place {
+        file: "steppe-dns/src/service.rs",
+        function: "load_tls",
+        reason: "secrets of tickets have a time from when they are made",
+    },
+    Place {
+        file: "steppe-dns/src/worker/streams.rs",
+        function: "agree",
+        reason: "the deadline of a header and a TLS handshake begins with it",
+    },
+    Place {
+        file: "steppe-dns/src/worker/client_stream.rs",
+        function: "read",
+        reason: "a connection begins to idle, and idles on while it waits for answers",
+    },
+    Place {
         file: "steppe-dns/src/worker/state.rs",
         function: "new",
         reason: "a worker's time begins",

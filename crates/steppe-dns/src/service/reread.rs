@@ -1,8 +1,9 @@
-//! What goes on beside the workers: files of lists and hosts are read again when they change, and rules
+//! What goes on beside the workers: files of lists, hosts and TLS are read again when they change, and rules
 //! count when it is their time.
 
 use std::sync::Arc;
 
+use steppe_net::tls::keep_current;
 use steppe_net::{BoundSockets, Watch};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
@@ -37,6 +38,9 @@ impl DnsService {
         }
         if in_force.snapshot.has_times() {
             rereads.spawn_local(keep_time(Arc::clone(&in_force.snapshot)));
+        }
+        for tls in in_force.snapshot.tls.iter().flatten() {
+            rereads.spawn_local(keep_current(Arc::clone(tls)));
         }
         in_force.rereads = rereads;
     }

@@ -6,9 +6,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::answer::AnswerName;
-use crate::config::Transport;
-use crate::limits::{CLIENT_QUERY_BYTES_MAX, UDP_PAYLOAD_BYTES};
-use crate::wire;
+use crate::config::Protocol;
+use crate::limits::CLIENT_QUERY_BYTES_MAX;
 
 const NONE: u32 = u32::MAX;
 
@@ -22,7 +21,9 @@ pub(super) enum Destination {
         local: Option<IpAddr>,
     },
     /// The connection of this number.
-    Stream { connection: u64 },
+    Stream { connection: u64, protocol: Protocol },
+    /// Who asked by this number within the process.
+    InProcess { asker: u64 },
 }
 
 /// Clients that wait.
@@ -55,19 +56,11 @@ pub(super) struct Waited<'a> {
 }
 
 impl Destination {
-    pub(super) fn transport(&self) -> wire::Transport {
+    pub(super) fn protocol(&self) -> Protocol {
         match self {
-            Self::Datagram { .. } => wire::Transport::Udp {
-                payload_max: UDP_PAYLOAD_BYTES,
-            },
-            Self::Stream { .. } => wire::Transport::Stream,
-        }
-    }
-
-    pub(super) fn kind(&self) -> Transport {
-        match self {
-            Self::Datagram { .. } => Transport::Udp,
-            Self::Stream { .. } => Transport::Tcp,
+            Self::Datagram { .. } => Protocol::Udp,
+            Self::Stream { protocol, .. } => *protocol,
+            Self::InProcess { .. } => Protocol::Https,
         }
     }
 }
@@ -168,7 +161,10 @@ mod tests {
     use super::*;
 
     fn to(connection: u64) -> Destination {
-        Destination::Stream { connection }
+        Destination::Stream {
+            connection,
+            protocol: Protocol::Tcp,
+        }
     }
 
     #[test]

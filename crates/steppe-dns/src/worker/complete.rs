@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use super::clients::Destination;
 use super::state::WorkerState;
 use crate::answer::{Answer, AnswerBytes, rcode_of};
 use crate::in_flight::Ticket;
+use crate::manner::Manner;
 use crate::wakes::{SharedAnswer, Wake};
 use crate::wire::ClientQuery;
 
@@ -55,11 +57,23 @@ impl WorkerState {
             name: waited.name,
             bytes: answer.bytes(&self.body),
         };
-        // It could be read before it was left waiting, and there is room for any answer.
-        let written = ClientQuery::parse(waited.query).ok().and_then(|query| {
-            answer
-                .write(&query, destination.transport(), &mut self.reply)
-                .ok()
+        let client = match destination {
+            Destination::Datagram { peer, .. } => Some(peer.ip().to_canonical()),
+            Destination::Stream { connection, .. } => {
+                let connection = self.connections.get(connection);
+                connection.map(|connection| connection.peer.client.address)
+            }
+            Destination::InProcess { asker } => {
+                self.askers.get(asker).map(|place| place.client().address)
+            }
+        };
+        // It could be read before it was left waiting, and there is room for any answer. One whose
+        // connection has ended needs none.
+        let query = ClientQuery::parse(waited.query).ok();
+        let written = query.zip(client).and_then(|(query, client)| {
+            let cookies = (&mut self.cookies, self.turn_at);
+            let manner = Manner::new(&query, destination.protocol(), client, cookies);
+            answer.write(&query, &manner, &mut self.reply).ok()
         });
         self.clients.leave(token);
         if let Some(len) = written {

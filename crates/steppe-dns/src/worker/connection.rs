@@ -1,20 +1,36 @@
 //! A client's connection, as those see it who answer.
 
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 
 use steppe_mem::Reservation;
 use tokio::sync::Notify;
 
+use crate::client::Client;
+use crate::config::Protocol;
 use crate::limits::{QUERIES_PER_CONNECTION_MAX, RESPONSE_BYTES_WAITING_MAX};
+
+/// Whose a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Peer {
+    pub(super) client: Client,
+    /// What is spoken.
+    pub(super) protocol: Protocol,
+    /// The address that it has connected to.
+    pub(super) local: Option<IpAddr>,
+}
 
 /// A client's connection, as those see it who answer.
 #[derive(Debug)]
 pub(super) struct Connection {
+    pub(super) peer: Peer,
     /// Responses that wait to be written.
     pub(super) out: RefCell<Vec<u8>>,
     pub(super) charge: RefCell<Reservation>,
     /// Questions that wait for their answer.
     pub(super) waiting: Cell<u16>,
+    /// How many it has had; the count wraps.
+    pub(super) asked: Cell<u32>,
     pub(super) stage: Cell<Stage>,
     /// There is something to write, or room to read.
     pub(super) changed: Notify,
@@ -31,11 +47,13 @@ pub(super) enum Stage {
 }
 
 impl Connection {
-    pub(super) fn new(charge: Reservation) -> Self {
+    pub(super) fn new(peer: Peer, charge: Reservation) -> Self {
         Self {
+            peer,
             out: RefCell::default(),
             charge: RefCell::new(charge),
             waiting: Cell::new(0),
+            asked: Cell::new(0),
             stage: Cell::new(Stage::Open),
             changed: Notify::new(),
         }
@@ -57,6 +75,12 @@ impl Connection {
             out.extend_from_slice(response);
         }
         self.changed.notify_waiters();
+    }
+
+    /// A question has come.
+    pub(super) fn begin_question(&self) {
+        self.waiting.set(self.waiting.get() + 1);
+        self.asked.set(self.asked.get().wrapping_add(1));
     }
 
     /// One of the questions that wait is answered.

@@ -1,5 +1,6 @@
 //! A client's query: answered at once, or left waiting.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -11,12 +12,15 @@ use super::upstream::Upstream;
 use crate::answer::{AnswerName, Audience, Reason, rcode_of, write_alias};
 use crate::cache::{Failure, Freshness, Hit, Key, Lookup, Refresh};
 use crate::client::Client;
-use crate::config::{Action, Block};
+use crate::config::{Action, Block, Protocol};
+use crate::cookie::Proof;
+use crate::designation::DesignationData;
 use crate::hosts::Records;
 use crate::in_flight::{Crowded, Join, Waiter};
-use crate::limits::LOCAL_TTL_SECONDS;
+use crate::limits::{DESIGNATIONS_MAX, LOCAL_TTL_SECONDS};
+use crate::manner::Manner;
 use crate::rules::{self, Rewriting, Why};
-use crate::special_use::{SpecialUse, special_use};
+use crate::special_use::{SpecialUse, is_never_forwarded, special_use};
 use crate::wire::{
     Alias, Class, ClientQuery, ExtendedError, Flags, Full, LocalRecord, Name, Question, Rcode,
     Rejection, Reply, Rtype, write_rejection,
@@ -48,6 +52,7 @@ struct From<'a> {
     query: &'a ClientQuery<'a>,
     destination: Destination,
     client: &'a Client,
+    manner: Manner,
     now: Instant,
 }
 
@@ -75,7 +80,7 @@ impl<'a> Sought<'a> {
 
     /// A reply, which says that the query's name is an alias of this one, if it is.
     fn reply(&self) -> Reply<'a> {
-        let mut reply = Reply::new(self.from.query, self.from.destination.transport());
+        let mut reply = self.from.reply();
         reply.alias = (self.is == AnswerName::Alias).then_some(Alias {
             target: self.name,
             ttl: LOCAL_TTL_SECONDS,
@@ -100,6 +105,13 @@ impl<'a> Sought<'a> {
 /// The records of an alias alone.
 const NO_RECORDS: [LocalRecord<'static>; 0] = [];
 
+impl<'a> From<'a> {
+    /// A reply to it.
+    fn reply(&self) -> Reply<'a> {
+        self.manner.reply(self.query)
+    }
+}
+
 /// Who waits for a refresh: nobody.
 const NOBODY: u64 = u64::MAX;
 
@@ -119,16 +131,22 @@ impl WorkerState {
         client: &Client,
         now: Instant,
     ) -> Answered {
-        self.metrics.queries.of(destination.kind()).increment();
+        self.metrics.queries.of(destination.protocol()).increment();
         let decided = match ClientQuery::parse(bytes) {
             Err(rejection) => self.reject(bytes, rejection, client),
             Ok(query) => {
+                let protocol = destination.protocol();
+                let cookies = (&mut self.cookies, now);
                 let from = From {
                     query: &query,
                     destination,
                     client,
+                    manner: Manner::new(&query, protocol, client.address, cookies),
                     now,
                 };
+                if protocol == Protocol::Udp && from.manner.proof == Proof::Address {
+                    self.metrics.cookies.increment();
+                }
                 let decided = self.decide(from);
                 decided.map(|len| (len, rcode_of(&self.reply)))
             }
@@ -199,9 +217,12 @@ impl WorkerState {
             },
         });
         let why = decision.map(|decision| decision.why);
-        if why != Some(Why::Name)
-            && let Some(special) = special_use(sought.name, qtype)
-        {
+        let forwards = |action: &Action| matches!(action, Action::Forward(_));
+        let is_overruled = decision.is_some_and(|decision| {
+            decision.why == Why::Name
+                && !(forwards(&decision.rule.action) && is_never_forwarded(sought.name))
+        });
+        if !is_overruled && let Some(special) = special_use(sought.name, qtype) {
             return self.special(sought, special);
         }
         if let Some(Why::Lists(lists)) = why {
@@ -252,14 +273,14 @@ impl WorkerState {
         rcode: Rcode,
         reason: Reason,
     ) -> Result<usize, Unanswered> {
-        let mut reply = Reply::new(from.query, from.destination.transport());
+        let mut reply = from.reply();
         reply.extended_error = reason;
         Ok(reply.rcode(rcode, &mut self.reply)?)
     }
 
     fn block(&mut self, from: From<'_>, block: Block) -> Result<usize, Unanswered> {
         self.metrics.blocked.increment();
-        let mut reply = Reply::new(from.query, from.destination.transport());
+        let mut reply = from.reply();
         reply.extended_error = Some((ExtendedError::BLOCKED, ""));
         let (ttl, out) = (LOCAL_TTL_SECONDS, &mut *self.reply);
         let record = |rdata| LocalRecord {
@@ -290,11 +311,37 @@ impl WorkerState {
             SpecialUse::Loopback => reply.records([record(&loopback_v6)], out),
             SpecialUse::LocalhostPtr => reply.records([record(b"\x09localhost\0")], out),
             SpecialUse::NameError => reply.negative(Rcode::NXDOMAIN, ttl, out),
-            // There is no encrypted listener to designate yet.
-            SpecialUse::NoData | SpecialUse::Designations => {
-                reply.negative(Rcode::NOERROR, ttl, out)
+            SpecialUse::NoData => reply.negative(Rcode::NOERROR, ttl, out),
+            SpecialUse::Designations => {
+                let local = self.asked_at(sought.from.destination);
+                let designations = &self.current.snapshot.designations;
+                let data = DesignationData::new(designations, local);
+                let mut records = [record(&[]); DESIGNATIONS_MAX];
+                let mut count = 0;
+                for (place, rdata) in records.iter_mut().zip(data.records()) {
+                    place.rdata = rdata;
+                    count += 1;
+                }
+                match count {
+                    0 => reply.negative(Rcode::NOERROR, ttl, &mut self.reply),
+                    _ => reply.records(records.into_iter().take(count), &mut self.reply),
+                }
             }
         }?)
+    }
+
+    /// The address that a client has asked at, as far as that is known.
+    fn asked_at(&self, destination: Destination) -> Option<IpAddr> {
+        match destination {
+            Destination::Datagram {
+                listener, local, ..
+            } => local.or_else(|| {
+                let listener = self.listeners.get(listener as usize)?.as_ref()?;
+                Some(listener.address.ip()).filter(|ip| !ip.is_unspecified())
+            }),
+            Destination::Stream { connection, .. } => self.connections.get(connection)?.peer.local,
+            Destination::InProcess { .. } => None,
+        }
     }
 
     fn forward(
@@ -342,7 +389,7 @@ impl WorkerState {
             let stale_at = Some(from.now + after);
             return self.wait(sought, (current, upstream), key, stale_at);
         }
-        let mut reply = Reply::new(from.query, from.destination.transport());
+        let mut reply = from.reply();
         reply.subnet_scope = audience.scope(from.query);
         if is_stale {
             self.metrics.cache_stale.increment();

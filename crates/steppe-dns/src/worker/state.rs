@@ -3,7 +3,6 @@
 //! Invariant: what a turn has written is sent by its end, and a timer runs while anything is in flight.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -16,9 +15,10 @@ use steppe_telemetry::Writer;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
+use super::askers::{Askers, Response, Unanswered};
 use super::carriers::Carriers;
 use super::clients::{Clients, Destination};
-use super::connection::Connection;
+use super::connections::Connections;
 use super::exchanges::{Current, Exchanges};
 use super::intake::Intake;
 use super::upstream::Upstream;
@@ -28,6 +28,7 @@ use crate::limits::{
     UDP_PAYLOAD_BYTES, UPSTREAM_DATAGRAM_BYTES, UPSTREAM_SOCKETS_PER_WORKER,
     WAITERS_PER_QUESTION_MAX, WAITING_PER_WORKER,
 };
+use crate::manner::Cookies;
 use crate::metrics::Cells;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
@@ -46,8 +47,9 @@ pub(crate) struct WorkerState {
     pub(super) exchanges: Exchanges,
     pub(super) attempts: Attempts,
     pub(super) carriers: Carriers,
-    pub(super) connections: HashMap<u64, Rc<Connection>>,
-    pub(super) next_connection: u64,
+    pub(super) connections: Connections,
+    pub(super) cookies: Cookies,
+    pub(super) askers: Askers,
     /// Places of listeners that were closed are used again.
     pub(super) listeners: Vec<Option<Rc<DatagramListener>>>,
     pub(super) rng: StdRng,
@@ -60,6 +62,8 @@ pub(crate) struct WorkerState {
     pub(super) woken: Vec<Waiter>,
     pub(super) timer: Rc<Timer>,
     pub(super) start: Instant,
+    /// When the turn began that goes on, or the last one.
+    pub(super) turn_at: Instant,
     pub(super) me: Weak<RefCell<WorkerState>>,
 }
 
@@ -117,8 +121,9 @@ impl WorkerState {
                 exchanges: Exchanges::new(EXCHANGES_PER_WORKER),
                 attempts: Attempts::new(sizes, now),
                 carriers: Carriers::new(UPSTREAM_SOCKETS_PER_WORKER),
-                connections: HashMap::new(),
-                next_connection: 0,
+                connections: Connections::default(),
+                askers: Askers::default(),
+                cookies: Cookies::new(intake.shared.cookie_seed(), now, unix_seconds()),
                 listeners: Vec::new(),
                 rng,
                 body: vec![0; MESSAGE_BYTES_MAX].into_boxed_slice(),
@@ -130,6 +135,7 @@ impl WorkerState {
                 woken: Vec::with_capacity(WAITERS_PER_QUESTION_MAX as usize),
                 timer: Rc::default(),
                 start: now,
+                turn_at: now,
                 me: me.clone(),
             })
         }))
@@ -173,12 +179,21 @@ impl WorkerState {
                     send(&self.metrics, &mut outgoing, &listener.socket);
                 }
             }
-            Destination::Stream { connection } => {
+            Destination::Stream { connection, .. } => {
                 // A client that went does not need it.
-                if let Some(connection) = self.connections.get(&connection) {
+                if let Some(connection) = self.connections.get(connection) {
                     connection.answered();
                     connection.push(response);
                 }
+            }
+            Destination::InProcess { asker } => {
+                let Some(place) = self.askers.get(asker) else {
+                    return;
+                };
+                place.respond(match self.lease.try_reserve(len) {
+                    Ok(charge) => Response::There(response.to_vec(), charge),
+                    Err(_) => Response::Never(Unanswered::Unavailable),
+                });
             }
         }
     }
@@ -214,6 +229,19 @@ impl WorkerState {
 const ATTEMPTS_EXCHANGE_BYTES: usize = 330;
 const ATTEMPT_BYTES: usize = 64;
 
+/// The time of day in seconds since 1970, the lower 32 bits.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cookies have the time of day in them, which servers of one address agree on"
+)]
+fn unix_seconds() -> u32 {
+    let now = std::time::SystemTime::now();
+    let since = now
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    u32::try_from(since.as_secs() & u64::from(u32::MAX)).unwrap_or_default()
+}
+
 fn send(metrics: &Cells, outgoing: &mut DatagramBatch, socket: &UdpSocket) {
     let sent = outgoing.send(socket);
     let lost = sent.refused + sent.dropped;
@@ -225,7 +253,9 @@ fn send(metrics: &Cells, outgoing: &mut DatagramBatch, socket: &UdpSocket) {
 /// Lets a task do something, and sends what comes of it.
 pub(super) fn turn<R>(state: &Handle, run: impl FnOnce(&mut WorkerState, Instant) -> R) -> R {
     let mut state = state.borrow_mut();
-    let result = run(&mut state, Instant::now());
+    state.turn_at = Instant::now();
+    let now = state.turn_at;
+    let result = run(&mut state, now);
     state.flush();
     result
 }

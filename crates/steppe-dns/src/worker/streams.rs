@@ -1,46 +1,107 @@
-//! Clients' connections: queries are pipelined and answered in any order. RFC 7766.
+//! Listeners of connections: accepting, hearing whom a proxy connects for, agreeing on TLS, counting in.
 //!
-//! Invariant: a connection holds a bounded number of questions, and what its client does not read stops
-//! it from being read; all of it is charged. One that neither asks nor reads is closed.
+//! Invariant: a connection is charged before anything is read of it, and who has yet to agree on TLS is
+//! bounded among its like.
 
-use std::io;
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
 
-use steppe_net::{Drain, Listener, PeerAddress, Phase, Stream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::time::timeout;
+use steppe_mem::{Buffer, Reservation};
+use steppe_net::limits::ACCEPT_PAUSE;
+use steppe_net::proxy_protocol::{NoHeader, ProxyHeader, poll_header};
+use steppe_net::tls::{Accepting, HandshakeError, Handshakes, ListenerTls, Turns};
+use steppe_net::{Deadline, Listener, PeerAddress, Stream, Transport, Worker};
 
-use super::clients::Destination;
-use super::connection::{Connection, Stage};
-use super::decide::Answered;
-use super::state::{Handle, turn};
-use crate::client::Client;
+use super::client_stream::ClientStream;
+use super::connection::{Connection, Peer};
+use super::connections::Added;
+use super::state::Handle;
+use crate::client::{Client, ClientId};
+use crate::config::{Introduction, Protocol};
 use crate::limits::{
-    CLIENT_IDLE_TIME, CLIENT_READ_BYTES, CLIENT_WRITE_STALL, CONNECTION_BYTES,
-    CONNECTIONS_PER_WORKER_MAX,
+    CLIENT_READ_BYTES, CONNECTION_BYTES, HANDSHAKE_TIME_MAX, HANDSHAKES_PER_WORKER_MAX,
 };
+use crate::snapshot::Snapshot;
 
 /// A TCP socket that clients connect to.
 #[derive(Debug)]
 pub(super) struct StreamListener {
     /// As the configuration has it.
     pub(super) address: SocketAddr,
-    pub(super) listener: Listener,
+    listener: Listener,
+    worker: Rc<Worker>,
+    handshakes: Handshakes,
+    settings: RefCell<StreamSettings>,
 }
 
-/// How long nothing is accepted when there are no descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What connections from now on are served with.
+#[derive(Debug, Clone)]
+pub(super) struct StreamSettings {
+    /// Of those that are served here, [`Protocol::Tcp`] or [`Protocol::Tls`].
+    pub(super) protocol: Protocol,
+    pub(super) tls: Option<Arc<ListenerTls>>,
+    pub(super) introduction: Introduction,
+}
+
+/// A connection that was accepted.
+struct Accepted {
+    handle: Handle,
+    listener: Rc<StreamListener>,
+    settings: StreamSettings,
+    peer: SocketAddr,
+    charge: Reservation,
+}
+
+/// A connection's bytes, and what of them was read already.
+type Begun = (Transport, Option<Buffer>);
+
+/// Why a connection is not served.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    #[error(transparent)]
+    Header(#[from] NoHeader),
+    #[error("no header of the PROXY protocol in time")]
+    HeaderTimeout,
+    #[error("whom a proxy connects for is not to be answered")]
+    NotAdmitted,
+    #[error("no room for another connection")]
+    NoRoom,
+}
+
+impl StreamListener {
+    pub(super) fn new(
+        address: SocketAddr,
+        listener: Listener,
+        worker: &Rc<Worker>,
+        (turns, settings): (&Rc<Turns>, StreamSettings),
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            address,
+            listener,
+            worker: Rc::clone(worker),
+            handshakes: Handshakes::new(Rc::clone(turns)),
+            settings: RefCell::new(settings),
+        })
+    }
+
+    /// Connections from now on are served as a new configuration says.
+    pub(super) fn set_settings(&self, settings: StreamSettings) {
+        *self.settings.borrow_mut() = settings;
+    }
+}
 
 /// Accepts connections, until it is aborted.
-pub(super) async fn accept(state: Handle, listener: Rc<StreamListener>, drain: Drain) {
+pub(super) async fn accept(state: Handle, listener: Rc<StreamListener>) {
     loop {
-        match std::future::poll_fn(|cx| listener.listener.poll_accept(cx)).await {
-            Ok((stream, peer)) => admit(&state, stream, &peer, &drain),
+        match poll_fn(|cx| listener.listener.poll_accept(cx)).await {
+            Ok((stream, peer)) => admit(&state, &listener, stream, &peer),
             Err(error) => {
                 tracing::warn!(%error, address = %listener.address, "cannot accept");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -50,164 +111,161 @@ pub(super) async fn accept(state: Handle, listener: Rc<StreamListener>, drain: D
 }
 
 /// Accepts what is queued at a listener that is about to close.
-pub(super) fn accept_rest(state: &Handle, listener: &StreamListener, drain: &Drain) {
+pub(super) fn accept_rest(state: &Handle, listener: &Rc<StreamListener>) {
     let mut cx = Context::from_waker(Waker::noop());
     while let Poll::Ready(Ok((stream, peer))) = listener.listener.poll_accept(&mut cx) {
-        admit(state, stream, &peer, drain);
+        admit(state, listener, stream, &peer);
     }
 }
 
-/// Serves a connection, if its client is to be answered and there is room.
-fn admit(handle: &Handle, stream: Stream, peer: &PeerAddress, drain: &Drain) {
-    let (Stream::Tcp(stream), PeerAddress::Ip(peer)) = (stream, *peer) else {
+/// Serves a connection, if its client is to be answered and there is memory.
+fn admit(handle: &Handle, listener: &Rc<StreamListener>, stream: Stream, peer: &PeerAddress) {
+    let PeerAddress::Ip(peer) = *peer else {
         return;
     };
-    let mut state = handle.borrow_mut();
-    let is_admitted = state.current.snapshot.admits(&Client::at(peer.ip()));
-    if !is_admitted || state.connections.len() >= CONNECTIONS_PER_WORKER_MAX {
+    let state = handle.borrow();
+    let settings = listener.settings.borrow().clone();
+    let snapshot = &state.current.snapshot;
+    let is_admitted = match settings.introduction {
+        Introduction::None => snapshot.admits(&Client::at(peer.ip())),
+        Introduction::ByProxy => snapshot.trusts(peer.ip()),
+    };
+    if !is_admitted {
         return;
     }
     let Ok(charge) = state.lease.try_reserve(CONNECTION_BYTES) else {
+        state.metrics.connections_refused.increment();
         return;
     };
-    let connection = Rc::new(Connection::new(charge));
-    let number = state.next_connection;
-    state.next_connection += 1;
-    state.connections.insert(number, Rc::clone(&connection));
-    let (handle, drain) = (Rc::clone(handle), drain.clone());
-    tokio::task::spawn_local(async move {
-        let served = serve(&handle, stream, (number, &connection), (peer, &drain)).await;
+    drop(state);
+    let accepted = Accepted {
+        handle: Rc::clone(handle),
+        listener: Rc::clone(listener),
+        settings,
+        peer,
+        charge,
+    };
+    tokio::task::spawn_local(accepted.run(Transport::new(stream)));
+}
+
+impl Accepted {
+    async fn run(self, transport: Transport) {
+        let peer = self.peer;
+        let handle = Rc::clone(&self.handle);
+        let deadline = self.listener.worker.deadlines.add();
+        let agreed = match self.agree(transport, &deadline).await {
+            Ok(agreed) => self.count_in(agreed, deadline),
+            Err(error) => Err(error),
+        };
+        let (stream, (transport, pending), worker) = match agreed {
+            Ok(served) => served,
+            Err(error) => {
+                let metrics = &handle.borrow().metrics;
+                match error {
+                    Refused::Handshake(_) => metrics.handshakes_failed.increment(),
+                    _ => metrics.connections_refused.increment(),
+                }
+                tracing::debug!(%peer, %error, "a client's connection was not served");
+                return;
+            }
+        };
+        let served = stream.serve(transport, pending, &worker.drain).await;
         if let Err(error) = served {
             tracing::debug!(%peer, %error, "a client's connection ended");
         }
-        handle.borrow_mut().connections.remove(&number);
-    });
-}
+        handle.borrow_mut().connections.remove(stream.number);
+    }
 
-async fn serve(
-    state: &Handle,
-    mut stream: TcpStream,
-    (number, connection): (u64, &Connection),
-    (peer, drain): (SocketAddr, &Drain),
-) -> io::Result<()> {
-    let (reader, writer) = stream.split();
-    let read = async {
-        let ended = tokio::select! {
-            ended = read(state, reader, (number, connection), peer) => ended,
-            () = drain.reached(Phase::Draining) => Ok(()),
-        };
-        connection.stage.set(Stage::Ends);
-        connection.changed.notify_waiters();
-        ended
-    };
-    tokio::try_join!(read, write(writer, connection))?;
-    Ok(())
-}
-
-/// Reads queries until the client ends, or is to.
-async fn read(
-    state: &Handle,
-    mut reader: ReadHalf<'_>,
-    (number, connection): (u64, &Connection),
-    peer: SocketAddr,
-) -> io::Result<()> {
-    let mut bytes = vec![0; CLIENT_READ_BYTES].into_boxed_slice();
-    let mut filled = 0;
-    loop {
-        let message = fill(&mut reader, &mut bytes, &mut filled);
-        match timeout(CLIENT_IDLE_TIME, message).await {
-            Ok(filled) => match filled? {
-                Filled::Message => {}
-                Filled::End => return Ok(()),
-            },
-            // It waits for answers, and may then ask more.
-            Err(_) if connection.waiting.get() > 0 => continue,
-            Err(_) => return Ok(()),
-        }
-        connection.until(Connection::can_ask).await;
-        let Some(message) = message_in(&bytes[..filled]) else {
-            continue;
-        };
-        let taken = 2 + message.len();
-        let destination = Destination::Stream { connection: number };
-        connection.waiting.set(connection.waiting.get() + 1);
-        let client = Client::at(peer.ip());
-        let answered = turn(state, |state, now| {
-            let answered = state.query(message, destination, &client, now);
-            if let Answered::Now(len) = answered {
-                connection.push(&state.reply[..len]);
+    /// What is below the protocol.
+    async fn agree(
+        &self,
+        mut transport: Transport,
+        deadline: &Deadline,
+    ) -> Result<(Begun, Client), Refused> {
+        deadline.set(Instant::now(), HANDSHAKE_TIME_MAX);
+        let lease = self.handle.borrow().lease.clone();
+        let (mut client, mut pending) = (Client::at(self.peer.ip()), None);
+        if self.settings.introduction == Introduction::ByProxy {
+            let room = (&lease, CLIENT_READ_BYTES);
+            let header = poll_fn(|cx| {
+                if let Poll::Ready(header) = poll_header(cx, &mut transport, room, &mut pending) {
+                    return Poll::Ready(header.map_err(Refused::Header));
+                }
+                ready!(deadline.poll_passed(cx));
+                Poll::Ready(Err(Refused::HeaderTimeout))
+            });
+            if let ProxyHeader::For(ends) = header.await? {
+                client = Client::at(ends.source.ip());
             }
-            answered
+            if !self.handle.borrow().current.snapshot.admits(&client) {
+                return Err(Refused::NotAdmitted);
+            }
+        }
+        let Some(tls) = &self.settings.tls else {
+            return Ok(((transport, pending), client));
+        };
+        let handshakes = &self.listener.handshakes;
+        let slot = handshakes.begin(HANDSHAKES_PER_WORKER_MAX, client.address);
+        let accepting = Accepting {
+            tls,
+            slot: &slot,
+            deadline,
+            lease: &lease,
+            // It speaks no protocol that is served here.
+            to_plain_http: &[],
+        };
+        // In a box: what is served after it has no need of its room.
+        let (transport, agreed) = Box::pin(accepting.accept(transport, pending)).await?;
+        let name = agreed.server_name.as_deref().unwrap_or_default();
+        let (label, _) = name.split_once('.').unwrap_or_default();
+        client.id = ClientId::from_bytes(label.as_bytes()).ok();
+        Ok(((transport, None), client))
+    }
+
+    /// Counts the connection among those that are served.
+    fn count_in(
+        self,
+        (begun, client): (Begun, Client),
+        deadline: Deadline,
+    ) -> Result<(ClientStream, Begun, Rc<Worker>), Refused> {
+        let peer = Peer {
+            client,
+            protocol: self.settings.protocol,
+            local: begun.0.local_address().map(|local| local.ip()),
+        };
+        let connection = Rc::new(Connection::new(peer, self.charge));
+        let mut state = self.handle.borrow_mut();
+        let Ok((number, added)) = state.connections.insert(&connection) else {
+            return Err(Refused::NoRoom);
+        };
+        if added == Added::InPlace {
+            state.metrics.connections_evicted.increment();
+        }
+        let lease = state.lease.clone();
+        drop(state);
+        let stream = ClientStream {
+            state: self.handle,
+            number,
+            connection,
+            deadline,
+            lease,
+        };
+        Ok((stream, begun, Rc::clone(&self.listener.worker)))
+    }
+}
+
+impl Snapshot {
+    /// The listeners of connections that are served here, and how.
+    pub(super) fn stream_settings(&self) -> Vec<(SocketAddr, StreamSettings)> {
+        let listeners = self.config.listeners.iter().zip(&self.tls);
+        let settings = listeners.filter_map(|(listener, tls)| {
+            let settings = StreamSettings {
+                protocol: listener.stream_protocol()?,
+                tls: tls.clone(),
+                introduction: listener.introduction,
+            };
+            Some((listener.address, settings))
         });
-        match answered {
-            Answered::Now(_) => connection.answered(),
-            Answered::Later => {}
-            Answered::Never => {
-                connection.answered();
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-        }
-        bytes.copy_within(taken..filled, 0);
-        filled -= taken;
-    }
-}
-
-/// What a read came to.
-enum Filled {
-    /// There is a whole message.
-    Message,
-    /// The client has closed its side.
-    End,
-}
-
-/// Reads until there is a message.
-///
-/// # Cancel safety
-/// Safe: what was read is in the buffer.
-async fn fill(
-    reader: &mut ReadHalf<'_>,
-    bytes: &mut [u8],
-    filled: &mut usize,
-) -> io::Result<Filled> {
-    while message_in(&bytes[..*filled]).is_none() {
-        if *filled == bytes.len() {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        match reader.read(&mut bytes[*filled..]).await? {
-            0 => return Ok(Filled::End),
-            count => *filled += count,
-        }
-    }
-    Ok(Filled::Message)
-}
-
-/// The first whole message.
-fn message_in(bytes: &[u8]) -> Option<&[u8]> {
-    let (len, rest) = bytes.split_first_chunk::<2>()?;
-    rest.get(..usize::from(u16::from_be_bytes(*len)))
-}
-
-/// Writes responses until there will be none any more.
-async fn write(mut writer: WriteHalf<'_>, connection: &Connection) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    loop {
-        let is_done = |connection: &Connection| {
-            let waits = connection.waiting.get() > 0 && connection.stage.get() != Stage::Broken;
-            connection.stage.get() != Stage::Open && !waits
-        };
-        connection
-            .until(|connection| !connection.out.borrow().is_empty() || is_done(connection))
-            .await;
-        if connection.stage.get() == Stage::Broken {
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
-        std::mem::swap(&mut bytes, &mut *connection.out.borrow_mut());
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        timeout(CLIENT_WRITE_STALL, writer.write_all(&bytes)).await??;
-        connection.charge.borrow_mut().shrink(bytes.len());
-        bytes.clear();
-        connection.changed.notify_waiters();
+        settings.collect()
     }
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use steppe_dns::config::{
-    Action, Addresses, Forwarder, Listener, Policy, Rule, Server, Transport, Upstream,
+    Action, Addresses, Forwarder, Listener, Policy, Protocol, Rule, Server, Transport, Upstream,
 };
 
 use crate::messages::{message, with_opt};
@@ -100,7 +100,9 @@ pub fn forwarder(listen: SocketAddr, servers: &[SocketAddr]) -> Forwarder {
     Forwarder {
         listeners: vec![Listener {
             address: listen,
-            transports: vec![Transport::Udp, Transport::Tcp],
+            protocols: vec![Protocol::Udp, Protocol::Tcp],
+            tls: None,
+            introduction: steppe_dns::config::Introduction::None,
         }],
         access: vec!["127.0.0.0/8".parse().expect("a network")],
         upstreams: vec![upstream],

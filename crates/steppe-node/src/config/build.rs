@@ -4,6 +4,7 @@
 //! the test at the end names one that is not.
 
 mod dns;
+mod over_https;
 mod tls;
 mod upstreams;
 
@@ -23,6 +24,7 @@ use steppe_telemetry::Destination;
 
 use super::typed::{Fields, FromNode, Named, Node as Read, Typed};
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, STDOUT, Workers};
+use crate::doh::FORWARDER;
 
 pub(super) fn config(file: Fields) -> Option<Config> {
     let Sections {
@@ -56,15 +58,17 @@ pub(super) fn sections(file: &Fields) -> Option<Sections> {
         None => None,
         Some(admin) => Some(self::admin(admin.fields()?)?),
     };
-    let dns = match file.node("dns") {
+    let mut dns = match file.node("dns") {
         None => Forwarder::default(),
         Some(dns) => dns::forwarder(dns.fields()?)?,
     };
+    let mut http = gateway(file.table("http")?)?;
+    over_https::join(&mut http, &mut dns);
     Some(Sections {
         node: node(file.table("node")?)?,
         admin,
         log: log(file.table("log")?)?,
-        http: gateway(file.table("http")?)?,
+        http,
         dns,
     })
 }
@@ -151,10 +155,13 @@ fn access(access: &Read) -> Option<Option<Access>> {
 }
 
 fn gateway(http: &Fields) -> Option<Gateway> {
-    let names = Names {
+    let mut names = Names {
         upstreams: indexes(http.map("upstream")),
         filters: indexes(http.map("filter")),
     };
+    // Behind all that are defined, one of which may be called the same.
+    let forwarder = http.map("upstream").len();
+    names.upstreams.entry(FORWARDER).or_insert(forwarder);
     Some(Gateway {
         trusted_proxies: http.take("trusted_proxies")?,
         listeners: all(http.list("listener").iter(), |each| {

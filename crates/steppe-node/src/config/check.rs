@@ -26,6 +26,11 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
     addresses(file, mistakes);
     if let Some(dns) = file.table("dns") {
         dns::check(dns, mistakes);
+        for listener in dns.list("listener").iter().filter_map(Node::fields) {
+            if let Some(http) = file.table("http") {
+                proxy_protocol(http, listener, mistakes);
+            }
+        }
     }
     if let Some(http) = file.table("http") {
         no_listener(root, file, http, mistakes);
@@ -131,19 +136,21 @@ fn addresses(file: &Fields, mistakes: &mut Mistakes) {
         .iter()
         .filter_map(|node| node.fields()?.node("listen"));
     let streams = of_admin.chain(of_listeners);
-    distinct(streams.chain(of_forwarder(file, "tcp")), mistakes);
-    distinct(of_forwarder(file, "udp"), mistakes);
+    let of_forwarder_streams = of_forwarder(file, &["tcp", "tls", "https"]);
+    distinct(streams.chain(of_forwarder_streams), mistakes);
+    distinct(of_forwarder(file, &["udp"]), mistakes);
 }
 
-/// Addresses of the DNS forwarder's listeners that speak this.
-fn of_forwarder<'a>(file: &'a Fields, protocol: &'a str) -> impl Iterator<Item = &'a Node> {
+/// Addresses of the DNS forwarder's listeners that speak one of these.
+fn of_forwarder<'a>(file: &'a Fields, spoken: &'static [&str]) -> impl Iterator<Item = &'a Node> {
     let listeners = file
         .table("dns")
         .map_or(&[][..], |dns| dns.list("listener"));
     listeners.iter().filter_map(move |node| {
         let listener = node.fields()?;
         let mut protocols = listener.list("protocols").iter();
-        let speaks = protocols.any(|node| <&str>::from_node(node) == Some(protocol));
+        let speaks = protocols
+            .any(|node| <&str>::from_node(node).is_some_and(|name| spoken.contains(&name)));
         listener.node("listen").filter(|_| speaks)
     })
 }

@@ -1,13 +1,11 @@
 //! The DNS forwarder out of a file that was read.
 
+mod listener;
 mod rules;
 mod upstream;
 
 use ipnet::IpNet;
-use steppe_dns::config::{
-    Cache, Forwarder, Limits, Listener, Rebinding, ServeStale, Stale, Transport,
-};
-use steppe_net::ListenAddress;
+use steppe_dns::config::{Cache, Forwarder, InProcess, Limits, Rebinding, ServeStale, Stale};
 
 use crate::config::grammar;
 use crate::config::typed::{Fields, Node as Read, Typed};
@@ -20,9 +18,11 @@ pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {
     let rules = dns.list("rule").iter();
     let forwarder = Forwarder {
         listeners: listeners
-            .map(|each| listener(each.fields()?))
+            .map(|each| listener::listener(each.fields()?))
             .collect::<Option<_>>()?,
         access: access(dns.table("access")?)?,
+        // The gateway's, which they are joined with.
+        trusted_proxies: Vec::new(),
         cache: cache(dns.table("cache")?)?,
         upstreams: entries.map(upstream).collect::<Option<_>>()?,
         lists: dns
@@ -35,26 +35,12 @@ pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {
             .map(|each| rules::rule(each.fields()?, &names))
             .collect::<Option<_>>()?,
         limits: limits(dns.table("limits")?)?,
+        // Whoever asks says so when all is put together.
+        in_process: InProcess::Silent,
     };
     // The table serves "off" alone.
     let _: &str = dns.table("log")?.take("queries")?;
     Some(forwarder)
-}
-
-fn listener(listener: &Fields) -> Option<Listener> {
-    let ListenAddress::Tcp(address) = listener.take("listen")? else {
-        return None;
-    };
-    let protocols: Vec<&str> = listener.take("protocols")?;
-    let transport = |name: &&str| match *name {
-        "udp" => Some(Transport::Udp),
-        "tcp" => Some(Transport::Tcp),
-        _ => None,
-    };
-    Some(Listener {
-        address,
-        transports: protocols.iter().map(transport).collect::<Option<_>>()?,
-    })
 }
 
 fn access(access: &Fields) -> Option<Vec<IpNet>> {

@@ -28,21 +28,24 @@ pub(super) fn listener(listener: &Fields) -> Option<Option<ListenerTls>> {
     };
     let tls = node.fields()?;
     let protocols: Vec<&str> = listener.take("protocols")?;
-    let session = ListenerConfig {
-        certificates: tls
-            .list("certificates")
-            .iter()
+    Some(Some(ListenerTls {
+        session: session(tls, alpn(&protocols))?,
+        strict_transport_security: tls.optional("strict_transport_security")?,
+    }))
+}
+
+/// TLS of a listener whose clients agree on one of `alpn`.
+pub(super) fn session(tls: &Fields, alpn: Vec<Vec<u8>>) -> Option<ListenerConfig> {
+    let certificates = tls.list("certificates").iter();
+    Some(ListenerConfig {
+        certificates: certificates
             .map(served_certificate)
             .collect::<Option<_>>()?,
         min_version: min_version(tls)?,
         client: client_auth(tls)?,
         ticket_keys: tls.optional("ticket_keys")?,
-        alpn: alpn(&protocols),
-    };
-    Some(Some(ListenerTls {
-        session,
-        strict_transport_security: tls.optional("strict_transport_security")?,
-    }))
+        alpn,
+    })
 }
 
 /// Protocols by their names in ALPN, the one first that is preferred where a client has both.

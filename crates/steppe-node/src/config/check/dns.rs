@@ -1,5 +1,6 @@
 //! What keys of the DNS forwarder say together.
 
+mod listener;
 mod rules;
 mod upstream;
 
@@ -12,6 +13,7 @@ use crate::config::typed::{Fields, FromNode, Node};
 pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
     for listener in dns.list("listener").iter().filter_map(Node::fields) {
         no_unix_socket(listener, mistakes);
+        listener::check(listener, mistakes);
     }
     for upstream in dns.map("upstream") {
         if let Some(fields) = upstream.value.fields() {

@@ -11,11 +11,15 @@ use crate::config::mistake::{Mistake, Span, shown};
 use crate::config::mistakes::Mistakes;
 use crate::config::read::closest;
 use crate::config::typed::{Fields, FromNode, Named, Node};
+use crate::doh::FORWARDER;
 
 pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
     let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();
     names(&routes, mistakes);
-    let upstreams = Defined::new("upstream", http);
+    let mut upstreams = Defined::new("upstream", http);
+    if file.table("dns").is_some() {
+        upstreams.names.insert(FORWARDER);
+    }
     let filters = Defined::new("filter", http);
     for route in &routes {
         if let Some(upstream) = route.node("upstream") {

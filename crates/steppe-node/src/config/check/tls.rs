@@ -11,10 +11,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for listener in listeners(http) {
         redirect(listener, mistakes);
         protocols(listener, mistakes);
-        if let Some(tls) = listener.table("tls") {
-            client_auth(tls, mistakes);
-            revocation(tls, mistakes);
-        }
+        clients(listener, mistakes);
     }
     for entry in http.map("upstream") {
         if let Some(upstream) = entry.value.fields() {
@@ -28,6 +25,14 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
 
 fn listeners(http: &Fields) -> impl Iterator<Item = &Fields> {
     http.list("listener").iter().filter_map(Node::fields)
+}
+
+/// What a listener's clients must show.
+pub(super) fn clients(listener: &Fields, mistakes: &mut Mistakes) {
+    if let Some(tls) = listener.table("tls") {
+        client_auth(tls, mistakes);
+        revocation(tls, mistakes);
+    }
 }
 
 /// HTTP/2 has one name with TLS, and one without.

@@ -29,37 +29,6 @@ const NAMED_NETWORKS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Types with a name, of IANA's registry: those that people write rules for.
-const TYPES: [(&str, u16); 27] = [
-    ("A", 1),
-    ("NS", 2),
-    ("CNAME", 5),
-    ("SOA", 6),
-    ("PTR", 12),
-    ("HINFO", 13),
-    ("MX", 15),
-    ("TXT", 16),
-    ("AAAA", 28),
-    ("LOC", 29),
-    ("SRV", 33),
-    ("NAPTR", 35),
-    ("DNAME", 39),
-    ("DS", 43),
-    ("SSHFP", 44),
-    ("RRSIG", 46),
-    ("NSEC", 47),
-    ("DNSKEY", 48),
-    ("NSEC3", 50),
-    ("TLSA", 52),
-    ("CDS", 59),
-    ("OPENPGPKEY", 61),
-    ("SVCB", 64),
-    ("HTTPS", 65),
-    ("ANY", 255),
-    ("URI", 256),
-    ("CAA", 257),
-];
-
 /// `loopback`, `private`, or a network. The networks that are meant.
 pub(in crate::config) fn clients(text: &str) -> Read<Vec<IpNet>> {
     let named = NAMED_NETWORKS.iter().find(|(name, _)| *name == text);
@@ -97,17 +66,11 @@ pub(in crate::config) fn dns_name(text: &str) -> Read<Name> {
 
 /// `AAAA`, `TYPE65`.
 pub(in crate::config) fn dns_type(text: &str) -> Read<Rtype> {
-    let named = TYPES.iter().find(|(name, _)| *name == text);
-    let numbered = text
-        .strip_prefix("TYPE")
-        .and_then(|number| number.parse().ok());
-    let number = named.map(|(_, number)| *number).or(numbered);
-    number.map(Rtype).ok_or_else(|| {
+    Rtype::named(text).ok_or_else(|| {
         let upper = text.to_ascii_uppercase();
-        let is_case = TYPES.iter().any(|(name, _)| *name == upper);
-        let help = match is_case {
-            true => format!("did you mean \"{upper}\"?"),
-            false => "write its name, such as \"AAAA\", or its number: \"TYPE65\"".to_owned(),
+        let help = match Rtype::named(&upper) {
+            Some(_) => format!("did you mean \"{upper}\"?"),
+            None => "write its name, such as \"AAAA\", or its number: \"TYPE65\"".to_owned(),
         };
         Refusal::new(format!("`{}` is no type of records", shown(text))).help(help)
     })
@@ -115,11 +78,9 @@ pub(in crate::config) fn dns_type(text: &str) -> Read<Rtype> {
 
 /// How a type is written.
 pub(in crate::config) fn dns_type_text(rtype: Rtype) -> String {
-    let named = TYPES.iter().find(|(_, number)| *number == rtype.0);
-    named.map_or_else(
-        || format!("TYPE{}", rtype.0),
-        |(name, _)| (*name).to_owned(),
-    )
+    rtype
+        .name()
+        .map_or_else(|| format!("TYPE{}", rtype.0), str::to_owned)
 }
 
 #[cfg(test)]

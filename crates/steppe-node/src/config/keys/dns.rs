@@ -2,11 +2,13 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+mod listener;
 mod rules;
 mod upstream;
 
 use std::time::Duration;
 
+use listener::LISTENER;
 use rules::{HOSTS, LIST, RULE};
 
 use crate::config::limits::{
@@ -39,37 +41,6 @@ pub(super) static DNS: Table = Table {
         Key::new("limits", Kind::Table(&LIMITS), LIMITS.doc).absent(Absent::Table),
         Key::new("log", Kind::Table(&LOG), LOG.doc).absent(Absent::Table),
         Key::new("rule", Kind::List(&Kind::Table(&RULE), 0), RULE.doc).absent(Absent::Texts(&[])),
-    ],
-    needs: Needs::Nothing,
-};
-
-static LISTENER: Table = Table {
-    name: "dns.listener",
-    doc: "Where clients ask.",
-    keys: &[
-        Key::new(
-            "listen",
-            Kind::Text(Form::Listen),
-            "IPv4 or IPv6 (\"[::]:53\" is dual stack).",
-        )
-        .required(),
-        Key::new(
-            "protocols",
-            Kind::Set(&Kind::Choice(&[
-                Choice::served("udp"),
-                Choice::served("tcp"),
-                Choice::later("tls"),
-                Choice::later("https"),
-                Choice::later("quic"),
-            ])),
-            "What is spoken: \"udp\", \"tcp\".",
-        )
-        .absent(Absent::Texts(&["udp", "tcp"])),
-        Key::later("tls", "What clients are shown by TLS."),
-        Key::later(
-            "proxy_protocol",
-            "Whether trusted proxies say first whom they ask for.",
-        ),
     ],
     needs: Needs::Nothing,
 };

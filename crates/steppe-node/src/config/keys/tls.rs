@@ -14,6 +14,57 @@ const DOUBT: Kind = Kind::Choice(&[Choice::served("refuse"), Choice::served("acc
 const CERT: &str = "PEM file with the certificate, and the intermediate ones after it.";
 const KEY: &str = "PEM file with its private key.";
 
+const CERTIFICATES: &str =
+    "Certificates, chosen by the name that a client asks for; the first serves all others.";
+
+const MIN_VERSION: Key = Key::new("min_version", VERSION, "The oldest version that is spoken.")
+    .absent(Absent::Text("1.2"));
+
+const CLIENT_CA: Key = Key::new(
+    "client_ca",
+    FILE,
+    "PEM file with the authorities whose client certificates are valid.",
+);
+
+const CLIENT_AUTH: Key = Key::new(
+    "client_auth",
+    Kind::Choice(&[
+        Choice::served("none"),
+        Choice::served("optional"),
+        Choice::served("required"),
+    ]),
+    "Whether clients are asked for a certificate; one that is shown must be valid.",
+)
+.absent(Absent::Text("none"));
+
+const CLIENT_CRL: Key = Key::new(
+    "client_crl",
+    Kind::List(&FILE, 0),
+    "Files with revocation lists, PEM or DER; without them no certificate is revoked.",
+)
+.absent(Absent::Texts(&[]));
+
+const CRL_EXPIRED: Key = Key::new(
+    "crl_expired",
+    DOUBT,
+    "What becomes of clients whose revocation list is past its next update.",
+)
+.absent(Absent::Text("refuse"));
+
+const CRL_UNKNOWN: Key = Key::new(
+    "crl_unknown",
+    DOUBT,
+    "What becomes of clients whose authority has no revocation list, where others have.",
+)
+.absent(Absent::Text("refuse"));
+
+const TICKET_KEYS: Key = Key::new(
+    "ticket_keys",
+    FILE,
+    "File with the secrets of session tickets, shared between nodes; without it they are \
+     made at start, and rotated.",
+);
+
 pub(super) static LISTENER_TLS: Table = Table {
     name: "http.listener.tls",
     doc: "TLS of a listener: its certificates, and what clients must show.",
@@ -21,50 +72,16 @@ pub(super) static LISTENER_TLS: Table = Table {
         Key::new(
             "certificates",
             Kind::List(&Kind::Table(&CERTIFICATE), 1),
-            "Certificates, chosen by the name that a client asks for; the first serves all others.",
+            CERTIFICATES,
         )
         .required(),
-        Key::new("min_version", VERSION, "The oldest version that is spoken.")
-            .absent(Absent::Text("1.2")),
-        Key::new(
-            "client_ca",
-            FILE,
-            "PEM file with the authorities whose client certificates are valid.",
-        ),
-        Key::new(
-            "client_auth",
-            Kind::Choice(&[
-                Choice::served("none"),
-                Choice::served("optional"),
-                Choice::served("required"),
-            ]),
-            "Whether clients are asked for a certificate; one that is shown must be valid.",
-        )
-        .absent(Absent::Text("none")),
-        Key::new(
-            "client_crl",
-            Kind::List(&FILE, 0),
-            "Files with revocation lists, PEM or DER; without them no certificate is revoked.",
-        )
-        .absent(Absent::Texts(&[])),
-        Key::new(
-            "crl_expired",
-            DOUBT,
-            "What becomes of clients whose revocation list is past its next update.",
-        )
-        .absent(Absent::Text("refuse")),
-        Key::new(
-            "crl_unknown",
-            DOUBT,
-            "What becomes of clients whose authority has no revocation list, where others have.",
-        )
-        .absent(Absent::Text("refuse")),
-        Key::new(
-            "ticket_keys",
-            FILE,
-            "File with the secrets of session tickets, shared between nodes; without it they are \
-             made at start, and rotated.",
-        ),
+        MIN_VERSION,
+        CLIENT_CA,
+        CLIENT_AUTH,
+        CLIENT_CRL,
+        CRL_EXPIRED,
+        CRL_UNKNOWN,
+        TICKET_KEYS,
         Key::new(
             "strict_transport_security",
             Kind::Text(Form::TransportSecurity),
@@ -76,20 +93,51 @@ pub(super) static LISTENER_TLS: Table = Table {
     needs: Needs::Nothing,
 };
 
-static CERTIFICATE: Table = Table {
-    name: "http.listener.tls.certificates",
-    doc: "A certificate and its key.",
+pub(super) static DNS_LISTENER_TLS: Table = Table {
+    name: "dns.listener.tls",
+    doc: LISTENER_TLS.doc,
     keys: &[
-        Key::new("cert", FILE, CERT).required(),
-        Key::new("key", FILE, KEY).required(),
         Key::new(
-            "ocsp",
-            FILE,
-            "DER file with an OCSP response that is stapled.",
-        ),
+            "certificates",
+            Kind::List(&Kind::Table(&DNS_CERTIFICATE), 1),
+            CERTIFICATES,
+        )
+        .required(),
+        MIN_VERSION,
+        CLIENT_CA,
+        CLIENT_AUTH,
+        CLIENT_CRL,
+        CRL_EXPIRED,
+        CRL_UNKNOWN,
+        TICKET_KEYS,
+        Key::later("acme", "Certificates from an ACME authority."),
     ],
     needs: Needs::Nothing,
 };
+
+static CERTIFICATE: Table = Table {
+    name: "http.listener.tls.certificates",
+    doc: "A certificate and its key.",
+    keys: CERTIFICATE_KEYS,
+    needs: Needs::Nothing,
+};
+
+static DNS_CERTIFICATE: Table = Table {
+    name: "dns.listener.tls.certificates",
+    doc: CERTIFICATE.doc,
+    keys: CERTIFICATE_KEYS,
+    needs: Needs::Nothing,
+};
+
+const CERTIFICATE_KEYS: &[Key] = &[
+    Key::new("cert", FILE, CERT).required(),
+    Key::new("key", FILE, KEY).required(),
+    Key::new(
+        "ocsp",
+        FILE,
+        "DER file with an OCSP response that is stapled.",
+    ),
+];
 
 pub(super) static UPSTREAM_TLS: Table = Table {
     name: "http.upstream.tls",

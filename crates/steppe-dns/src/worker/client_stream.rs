@@ -1,0 +1,217 @@
+//! What goes on on a client's connection: queries are pipelined and answered in any order. RFC 7766.
+//!
+//! Invariant: a connection holds a bounded number of questions, and what its client does not read stops
+//! it from being read; all of it is charged. One that neither asks nor reads is closed, and one that
+//! waits for a question holds no buffer.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use steppe_mem::{Buffer, Lease};
+use steppe_net::{Deadline, Drain, Phase, Transport};
+use tokio::time::timeout;
+
+use super::clients::Destination;
+use super::connection::{Connection, Stage};
+use super::decide::Answered;
+use super::state::{Handle, turn};
+use crate::limits::{CLIENT_IDLE_TIME, CLIENT_READ_BYTES, CLIENT_WRITE_STALL, OUT_BYTES_KEPT};
+
+/// A connection that is served.
+pub(super) struct ClientStream {
+    pub(super) state: Handle,
+    pub(super) number: u64,
+    pub(super) connection: Rc<Connection>,
+    pub(super) deadline: Deadline,
+    /// What is read is charged to it.
+    pub(super) lease: Lease,
+}
+
+/// What a read came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Filled {
+    /// There is a whole message.
+    Message,
+    /// The client has closed its side.
+    End,
+    /// Nothing came for too long, or too little.
+    Idle,
+}
+
+impl ClientStream {
+    /// Serves until the client or the node ends. `pending` was read already.
+    pub(super) async fn serve(
+        &self,
+        transport: Transport,
+        pending: Option<Buffer>,
+        drain: &Drain,
+    ) -> io::Result<()> {
+        let (connection, transport) = (&*self.connection, RefCell::new(transport));
+        let read = async {
+            let ended = tokio::select! {
+                ended = self.read(&transport, pending) => ended,
+                () = drain.reached(Phase::Draining) => Ok(()),
+                () = connection.until(|connection| connection.stage.get() != Stage::Open) => Ok(()),
+            };
+            if connection.stage.get() == Stage::Open {
+                connection.stage.set(Stage::Ends);
+            }
+            connection.changed.notify_waiters();
+            ended
+        };
+        tokio::try_join!(read, self.write(&transport))?;
+        // Over TLS an end that nobody announces looks like a cut.
+        let end = poll_fn(|cx| transport.borrow_mut().poll_shutdown(cx));
+        timeout(CLIENT_WRITE_STALL, end).await?
+    }
+
+    /// Reads queries until the client ends, or is to.
+    async fn read(
+        &self,
+        transport: &RefCell<Transport>,
+        mut bytes: Option<Buffer>,
+    ) -> io::Result<()> {
+        let connection = &*self.connection;
+        self.deadline.set(Instant::now(), CLIENT_IDLE_TIME);
+        loop {
+            let filled =
+                poll_fn(|cx| self.poll_message(cx, &mut transport.borrow_mut(), &mut bytes));
+            match filled.await? {
+                Filled::Message => {}
+                Filled::End => return Ok(()),
+                // It waits for answers, and may then ask more.
+                Filled::Idle if connection.waiting.get() > 0 => {
+                    self.deadline.set(Instant::now(), CLIENT_IDLE_TIME);
+                    continue;
+                }
+                Filled::Idle => return Ok(()),
+            }
+            connection.until(Connection::can_ask).await;
+            let Some(read) = &mut bytes else { continue };
+            let taken = match message_in(read.filled()) {
+                Some(message) => {
+                    self.answer(message)?;
+                    2 + message.len()
+                }
+                None => continue,
+            };
+            read.consume(taken);
+            if read.is_empty() {
+                bytes = None;
+            }
+        }
+    }
+
+    /// Answers a query, or lets it wait.
+    fn answer(&self, message: &[u8]) -> io::Result<()> {
+        let connection = &*self.connection;
+        let destination = Destination::Stream {
+            connection: self.number,
+            protocol: connection.peer.protocol,
+        };
+        connection.begin_question();
+        let (answered, now) = turn(&self.state, |state, now| {
+            let answered = state.query(message, destination, &connection.peer.client, now);
+            if let Answered::Now(len) = answered {
+                connection.push(&state.reply[..len]);
+            }
+            (answered, now)
+        });
+        self.deadline.set(now, CLIENT_IDLE_TIME);
+        match answered {
+            Answered::Now(_) => connection.answered(),
+            Answered::Later => {}
+            Answered::Never => {
+                connection.answered();
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads until there is a message.
+    fn poll_message(
+        &self,
+        cx: &mut Context<'_>,
+        transport: &mut Transport,
+        bytes: &mut Option<Buffer>,
+    ) -> Poll<io::Result<Filled>> {
+        const READ: (usize, usize) = (CLIENT_READ_BYTES, CLIENT_READ_BYTES);
+        loop {
+            let read = bytes.as_ref().map_or(&[][..], |bytes| bytes.filled());
+            if message_in(read).is_some() {
+                return Poll::Ready(Ok(Filled::Message));
+            }
+            let len = read.first_chunk().map_or(0, |len| u16::from_be_bytes(*len));
+            if 2 + usize::from(len) > CLIENT_READ_BYTES {
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
+            match transport.poll_fill(cx, &self.lease, bytes, READ) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Filled::End)),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    ready!(self.deadline.poll_passed(cx));
+                    return Poll::Ready(Ok(Filled::Idle));
+                }
+            }
+        }
+    }
+
+    /// Writes responses until there will be none any more.
+    async fn write(&self, transport: &RefCell<Transport>) -> io::Result<()> {
+        let connection = &*self.connection;
+        let mut bytes = Vec::new();
+        loop {
+            let is_done = |connection: &Connection| {
+                let waits = connection.waiting.get() > 0 && connection.stage.get() != Stage::Broken;
+                connection.stage.get() != Stage::Open && !waits
+            };
+            connection
+                .until(|connection| !connection.out.borrow().is_empty() || is_done(connection))
+                .await;
+            if connection.stage.get() == Stage::Broken {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+            std::mem::swap(&mut bytes, &mut *connection.out.borrow_mut());
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let mut written = 0;
+            let write =
+                poll_fn(|cx| poll_write_all(cx, &mut transport.borrow_mut(), &bytes, &mut written));
+            timeout(CLIENT_WRITE_STALL, write).await??;
+            connection.charge.borrow_mut().shrink(bytes.len());
+            bytes.clear();
+            // What is kept for the next response is what every connection is charged with.
+            bytes.shrink_to(OUT_BYTES_KEPT);
+            connection.changed.notify_waiters();
+        }
+    }
+}
+
+/// The first whole message.
+fn message_in(bytes: &[u8]) -> Option<&[u8]> {
+    let (len, rest) = bytes.split_first_chunk::<2>()?;
+    rest.get(..usize::from(u16::from_be_bytes(*len)))
+}
+
+fn poll_write_all(
+    cx: &mut Context<'_>,
+    transport: &mut Transport,
+    bytes: &[u8],
+    written: &mut usize,
+) -> Poll<io::Result<()>> {
+    while *written < bytes.len() {
+        let rest = IoSlice::new(&bytes[*written..]);
+        match ready!(transport.poll_write(cx, &[rest]))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            count => *written += count,
+        }
+    }
+    transport.poll_flush(cx)
+}

@@ -1,0 +1,63 @@
+//! What keys of a listener of the DNS forwarder say together.
+
+use crate::config::check::tls;
+use crate::config::mistake::Mistake;
+use crate::config::mistakes::Mistakes;
+use crate::config::typed::{Fields, FromNode, Node};
+
+/// Of these a TCP socket speaks one.
+const ON_STREAMS: [&str; 3] = ["tcp", "tls", "https"];
+
+/// Of these each needs TLS.
+const OVER_TLS: [&str; 2] = ["tls", "https"];
+
+pub(super) fn check(listener: &Fields, mistakes: &mut Mistakes) {
+    let of = |names: &'static [&str]| {
+        let protocols = listener.list("protocols").iter();
+        let is_of =
+            move |node: &&Node| <&str>::from_node(node).is_some_and(|name| names.contains(&name));
+        protocols.filter(is_of)
+    };
+    let mut on_streams = of(&ON_STREAMS);
+    if let (Some(first), Some(second)) = (on_streams.next(), on_streams.next()) {
+        mistakes.push(
+            Mistake::new(
+                second.span,
+                "one TCP socket speaks one of \"tcp\", \"tls\" and \"https\"",
+            )
+            .label("a second one")
+            .also(first.span, "the first one")
+            .help("add a `dns.listener` with another port for it"),
+        );
+    }
+    match (of(&OVER_TLS).next(), listener.node("tls")) {
+        (Some(protocol), None) => mistakes.push(
+            Mistake::new(protocol.span, "this protocol needs TLS")
+                .label("what are clients shown?")
+                .help("add `tls.certificates`, with the files of a certificate and its key"),
+        ),
+        (None, Some(tls)) => mistakes.push(
+            Mistake::new(
+                tls.span,
+                "`tls` has no effect: nothing here is spoken over TLS",
+            )
+            .label("for nothing")
+            .help("set `protocols` to \"tls\" or \"https\", or take it out"),
+        ),
+        _ => {}
+    }
+    let is_proxied = listener.take::<bool>("proxy_protocol") == Some(true);
+    if let (true, Some(node), Some(udp)) = (
+        is_proxied,
+        listener.node("proxy_protocol"),
+        of(&["udp"]).next(),
+    ) {
+        mistakes.push(
+            Mistake::new(node.span, "the PROXY protocol is for connections")
+                .label("datagrams have no header of it here")
+                .also(udp.span, "of this listener")
+                .help("add a `dns.listener` for \"udp\" without it"),
+        );
+    }
+    tls::clients(listener, mistakes);
+}

@@ -1,0 +1,330 @@
+//! Listeners of the forwarder as a configuration has them: over TLS and over HTTPS, with the clients
+//! that people have.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use steppe_testkit::{
+    Curl, CurlOutput, Issued, Peer, Port, Steppe, SteppeBuilder, TlsClient, eventually,
+};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+const CONFIG: &str = r#"
+[node]
+workers = 2
+memory_budget = "96MiB"
+[admin]
+listen = "{admin}"
+[log]
+level = "info"
+format = "text"
+[[http.listener]]
+listen = "{gateway}"
+[http.upstream.here]
+respond.body = "the gateway's"
+[[http.route]]
+name = "all"
+path = "/{rest*}"
+upstream = "here"
+[[http.route]]
+name = "resolver"
+path = "/resolve"
+upstream = "dns"
+[[dns.listener]]
+listen = "{plain}"
+[[dns.listener]]
+listen = "{dot}"
+protocols = ["tls"]
+tls.certificates = [{ cert = "{scratch}/dns.crt", key = "{scratch}/dns.key" }]
+[[dns.listener]]
+listen = "{doh}"
+protocols = ["https"]
+tls.certificates = [{ cert = "{scratch}/dns.crt", key = "{scratch}/dns.key" }]
+[dns.upstream.nobody]
+servers = ["udp://{nobody}"]
+[[dns.rule]]
+suffix = "zero.example"
+block = "zero"
+[[dns.rule]]
+forward = "nobody"
+"#;
+
+/// A node and where its forwarder listens.
+struct Forwarder {
+    node: Steppe,
+    plain: SocketAddr,
+    dot: SocketAddr,
+    doh: SocketAddr,
+}
+
+fn start(pair: &Issued) -> Forwarder {
+    let [plain, dot, doh, nobody] = [(); 4].map(|()| Port::free().keep());
+    let builder: SteppeBuilder<'_> = Steppe::builder(STEPPE)
+        .with("plain", plain)
+        .with("dot", dot)
+        .with("doh", doh)
+        .with("nobody", nobody)
+        .with_file("dns.crt", &pair.cert)
+        .with_file("dns.key", &pair.key);
+    let node = builder.start(CONFIG);
+    Forwarder {
+        node,
+        plain,
+        dot,
+        doh,
+    }
+}
+
+fn pair() -> Issued {
+    Issued::self_signed("127.0.0.1")
+}
+
+/// A query without EDNS, of id 0.
+fn query(name: &str, qtype: u8) -> Vec<u8> {
+    let mut query = vec![0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        query.push(u8::try_from(label.len()).expect("a label"));
+        query.extend(label.as_bytes());
+    }
+    query.extend([0, 0, qtype, 0, 1]);
+    query
+}
+
+/// www.zero.example, type A, as RFC 8484 §4.1 writes it.
+const IN_TARGET: &str = "AAABAAABAAAAAAAAA3d3dwR6ZXJvB2V4YW1wbGUAAAEAAQ";
+
+const MESSAGE: &str = "content-type: application/dns-message";
+
+/// Response code and number of answers.
+fn outcome(response: &[u8]) -> (u8, u8) {
+    (response[3] & 0x0f, response[7])
+}
+
+fn ask_dot(peer: &mut Peer, query: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(query.len()).expect("a message");
+    peer.send([&len.to_be_bytes()[..], query].concat());
+    let len = peer.bytes(2);
+    peer.bytes(usize::from(u16::from_be_bytes([len[0], len[1]])))
+}
+
+impl Forwarder {
+    fn get(&self, target: &str) -> CurlOutput {
+        self.run(Curl::new(&format!("https://{}{target}", self.doh)))
+    }
+
+    /// With content out of a file.
+    fn post(&self, content: &[u8], args: [&str; 2]) -> CurlOutput {
+        let path = self.node.scratch().write("content", content);
+        let data = format!("@{}", path.display());
+        let curl = Curl::new(&format!("https://{}/dns-query", self.doh));
+        self.run(curl.args(["--data-binary", &data]).args(args))
+    }
+
+    #[expect(clippy::unused_self, reason = "it is what is asked")]
+    fn run(&self, curl: Curl) -> CurlOutput {
+        let got = curl.args(["--insecure"]).run();
+        assert_eq!(got.exit, 0, "{}", got.errors);
+        got
+    }
+
+    fn queries(&self, transport: &str) -> f64 {
+        let labels = [("transport", transport)];
+        self.node.metrics().sum("steppe_dns_queries_total", &labels)
+    }
+}
+
+#[test]
+fn queries_come_over_tls() {
+    let first = pair();
+    let forwarder = start(&first);
+    let tls = TlsClient::new().alpn(&["dot"]);
+    let mut peer = tls.connect(forwarder.dot, "127.0.0.1");
+    assert_eq!(peer.server_certificate(), first.der);
+    let response = ask_dot(&mut peer, &query("www.zero.example", 1));
+    assert_eq!(outcome(&response), (0, 1));
+    assert!((forwarder.queries("tls") - 1.0).abs() < f64::EPSILON);
+    let listed = forwarder.node.admin_json("/certificates").to_string();
+    assert!(listed.contains(&forwarder.dot.to_string()), "{listed}");
+    // Files that change are read again; what stands goes on.
+    let second = pair();
+    let scratch = forwarder.node.scratch();
+    for (name, text) in [("dns.key", &second.key), ("dns.crt", &second.cert)] {
+        let new = scratch.write("new", text);
+        fs::rename(new, scratch.join(name)).expect("renames");
+    }
+    eventually("the new certificate is shown", || {
+        let peer = tls.try_connect(forwarder.dot, "127.0.0.1");
+        peer.is_ok_and(|peer| peer.server_certificate() == second.der)
+    });
+    let response = ask_dot(&mut peer, &query("www.zero.example", 1));
+    assert_eq!(outcome(&response), (0, 1));
+    assert!(forwarder.node.stop().success());
+}
+
+#[test]
+fn queries_come_by_get_and_post_over_https() {
+    let forwarder = start(&pair());
+    for version in ["--http1.1", "--http2"] {
+        let target = format!("https://{}/dns-query?dns={IN_TARGET}", forwarder.doh);
+        let got = forwarder.run(Curl::new(&target).args([version]));
+        assert_eq!(got.head.status(), 200, "{version}");
+        assert_eq!(
+            got.head.field("content-type"),
+            Some("application/dns-message")
+        );
+        assert_eq!(got.head.field("cache-control"), Some("max-age=60"));
+        assert_eq!(outcome(&got.body), (0, 1));
+        let posted = forwarder.post(&query("www.zero.example", 1), ["-H", MESSAGE]);
+        assert_eq!(posted.body, got.body);
+    }
+    let by_id = forwarder.get(&format!("/dns-query/kids?dns={IN_TARGET}"));
+    assert_eq!(outcome(&by_id.body), (0, 1));
+    assert!((forwarder.queries("https") - 5.0).abs() < f64::EPSILON);
+    // A name that nobody knows, and servers that are not there.
+    let denied = forwarder.post(&query("a.invalid", 1), ["-H", MESSAGE]);
+    assert_eq!(outcome(&denied.body), (3, 0));
+    assert_eq!(denied.head.field("cache-control"), Some("max-age=60"));
+    let failed = forwarder.post(&query("a.example", 1), ["-H", MESSAGE]);
+    assert_eq!(outcome(&failed.body), (2, 0));
+    assert_eq!(failed.head.field("cache-control"), Some("max-age=0"));
+    assert!(forwarder.node.stop().success());
+}
+
+#[test]
+fn queries_have_a_form_in_json() {
+    let forwarder = start(&pair());
+    let got = forwarder.get("/dns-query?name=www.zero.example&type=A");
+    assert_eq!(got.head.status(), 200);
+    assert_eq!(got.head.field("content-type"), Some("application/dns-json"));
+    assert_eq!(got.head.field("cache-control"), Some("max-age=60"));
+    let said: serde_json::Value = serde_json::from_slice(&got.body).expect("an object");
+    assert_eq!(said["Status"], 0);
+    assert_eq!(said["Question"][0]["name"], "www.zero.example.");
+    assert_eq!(said["Answer"][0]["data"], "0.0.0.0");
+    assert_eq!(said["Answer"][0]["TTL"], 60);
+    // It can be asked for.
+    let target = format!("https://{}/dns-query?dns={IN_TARGET}", forwarder.doh);
+    let accept = ["-H", "accept: application/dns-json"];
+    let asked_for = forwarder.run(Curl::new(&target).args(accept));
+    assert_eq!(asked_for.body, got.body);
+    assert!(forwarder.node.stop().success());
+}
+
+#[test]
+fn what_is_no_query_is_refused_as_http_says() {
+    let forwarder = start(&pair());
+    let status = |got: CurlOutput| got.head.status();
+    assert_eq!(status(forwarder.get("/dns-query")), 400);
+    assert_eq!(status(forwarder.get("/dns-query?dns=!")), 400);
+    // A response is no query: nobody is told anything.
+    assert_eq!(
+        status(forwarder.get("/dns-query?dns=AACAAAABAAAAAAAA")),
+        400
+    );
+    let long = "A".repeat(6000);
+    assert_eq!(
+        status(forwarder.get(&format!("/dns-query?dns={long}"))),
+        414
+    );
+    assert_eq!(status(forwarder.get("/")), 404, "it is the gateway's");
+    let asked = query("www.zero.example", 1);
+    let text = forwarder.post(&asked, ["-H", "content-type: text/plain"]);
+    assert_eq!(status(text), 415);
+    assert_eq!(status(forwarder.post(&[0; 5000], ["-H", MESSAGE])), 413);
+    let chunked = "transfer-encoding: chunked";
+    let target = format!("https://{}/dns-query", forwarder.doh);
+    let path = forwarder.node.scratch().write("content", [0; 5000]);
+    let data = format!("@{}", path.display());
+    let curl = Curl::new(&target).args(["--http1.1", "-H", chunked, "-H", MESSAGE]);
+    assert_eq!(
+        status(forwarder.run(curl.args(["--data-binary", &data]))),
+        413
+    );
+    let put = forwarder.run(Curl::new(&target).args(["-X", "PUT"]));
+    assert_eq!(put.head.field("allow"), Some("GET, HEAD, POST"));
+    assert_eq!(status(put), 405);
+    assert!(forwarder.node.stop().success());
+}
+
+#[test]
+fn a_route_of_the_gateway_leads_to_the_forwarder() {
+    let forwarder = start(&pair());
+    let url = |path: &str| forwarder.node.url(path);
+    let got = Curl::new(&url(&format!("/resolve?dns={IN_TARGET}"))).run();
+    assert_eq!(outcome(&got.body), (0, 1));
+    let path = forwarder.node.scratch().write("content", [0; 5000]);
+    let data = format!("@{}", path.display());
+    let large = Curl::new(&url("/resolve")).args(["--data-binary", &data, "-H", MESSAGE]);
+    assert_eq!(large.run().head.status(), 413);
+    // A listener of the forwarder's own has no part in it.
+    let other = Curl::new(&url(&format!("/dns-query?dns={IN_TARGET}"))).run();
+    assert_eq!(other.body, b"the gateway's");
+    assert_eq!(forwarder.get("/resolve").head.status(), 404);
+    // Without a listener too.
+    let text = forwarder.node.config();
+    let listeners = text.find("[[dns.listener]]").expect("there are some");
+    let rest = text.find("[dns.upstream").expect("it follows");
+    let without = [&text[..listeners], &text[rest..]].concat();
+    forwarder.node.set_config(&without);
+    assert_eq!(forwarder.node.admin_post("/reload").status(), 200);
+    let got = Curl::new(&url(&format!("/resolve?dns={IN_TARGET}"))).run();
+    assert_eq!(outcome(&got.body), (0, 1));
+    assert!(forwarder.node.stop().success());
+}
+
+#[test]
+fn curl_resolves_names_by_it() {
+    let forwarder = start(&pair());
+    let port = forwarder.node.gateway().port();
+    // 0.0.0.0 is this machine.
+    let got = Curl::new(&format!("http://www.zero.example:{port}/"))
+        .args(["--doh-insecure", "--ipv4", "--doh-url"])
+        .args([&format!("https://{}/dns-query", forwarder.doh)])
+        .run();
+    assert_eq!(
+        (got.exit, got.body.as_slice()),
+        (0, &b"the gateway's"[..]),
+        "{}",
+        got.errors
+    );
+    assert!(forwarder.node.stop().success());
+}
+
+/// What kdig says of an address, without what is not asked for. `None` where it is not installed.
+fn kdig(forwarder: &Forwarder, server: SocketAddr, args: &[&str]) -> Option<String> {
+    let mut command = Command::new("kdig");
+    command
+        .arg(format!("@{}", server.ip()))
+        .args(["-p", &server.port().to_string()])
+        .args(args)
+        .args(["+time=5", "+retry=0", "www.zero.example", "A"]);
+    let Ok(output) = command.output() else {
+        eprintln!("skipped: kdig is not installed");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said} {}", forwarder.node.said());
+    Some(said)
+}
+
+#[test]
+fn kdig_asks_over_every_transport() {
+    let forwarder = start(&pair());
+    for (server, args) in [
+        (forwarder.plain, &["+notcp"][..]),
+        (forwarder.plain, &["+tcp", "+keepopen"]),
+        (forwarder.dot, &["+tls"]),
+        (forwarder.dot, &["+tls", "+padding"]),
+        (forwarder.doh, &["+https"]),
+        (forwarder.doh, &["+https-get"]),
+    ] {
+        let Some(said) = kdig(&forwarder, server, args) else {
+            return;
+        };
+        assert!(said.contains("status: NOERROR"), "{args:?}: {said}");
+        assert!(said.contains("0.0.0.0"), "{args:?}: {said}");
+    }
+    assert!(forwarder.node.stop().success());
+}
