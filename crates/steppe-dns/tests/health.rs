@@ -86,9 +86,10 @@ fn a_server_that_was_down_is_asked_again_when_a_probe_finds_it_back() {
         assert_eq!((rcode(&response), answers(&response)), (0, 1));
     };
     first.switch_off();
-    while node.metric(PROBES) == 0 {
+    eventually("a probe is sent", || {
         ask();
-    }
+        node.metric(PROBES) > 0
+    });
     // No client waits for it any more.
     let before = second.server.asked().len();
     let asked_first = |is_wanted: fn(&Asked) -> bool| {
@@ -142,10 +143,13 @@ fn while_all_servers_are_dead_stale_answers_are_served_and_then_fresh_ones_witho
     ask_all();
     switched.switch_off();
     // Everything becomes stale, and nothing goes unanswered.
-    while ask_all().iter().any(Option::is_none) {}
-    while node.metric(PROBES) == 0 {
+    eventually("all answers are stale", || {
+        ask_all().iter().all(Option::is_some)
+    });
+    eventually("a probe is sent", || {
         ask_all();
-    }
+        node.metric(PROBES) > 0
+    });
     // Of each name servers are asked once in half a minute, and some more times for what was lost.
     let before = switched.server.asked().len();
     for _ in 0..20 {
