@@ -1,0 +1,106 @@
+//! A forwarder that asks another one over TLS and HTTPS: the listeners of one, the servers of the other.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use steppe_testkit::{Authority, Leaf, Port, Steppe};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const SERVER: &str = r#"
+[node]
+workers = 2
+memory_budget = "96MiB"
+[admin]
+listen = "{admin}"
+[[dns.listener]]
+listen = "{dot}"
+protocols = ["tls"]
+tls.certificates = [{ cert = "{scratch}/dns.crt", key = "{scratch}/dns.key" }]
+[[dns.listener]]
+listen = "{doh}"
+protocols = ["https"]
+tls.certificates = [{ cert = "{scratch}/dns.crt", key = "{scratch}/dns.key" }]
+[dns.hosts]
+records = { "www.dot.example" = "192.0.2.7", "www.doh.example" = "192.0.2.8" }
+[[dns.rule]]
+block = "nxdomain"
+"#;
+
+const CLIENT: &str = r#"
+[node]
+workers = 2
+memory_budget = "96MiB"
+[admin]
+listen = "{admin}"
+[[dns.listener]]
+listen = "{listen}"
+[dns.upstream.dot]
+servers = ["tls://dns.test@{dot}"]
+tls.ca = "ca.pem"
+[dns.upstream.doh]
+servers = ["https://dns.test@{doh}/dns-query"]
+tls.ca = "ca.pem"
+[dns.upstream.other]
+servers = ["tls://other.test@{dot}"]
+tls.ca = "ca.pem"
+[[dns.rule]]
+suffix = "dot.example"
+forward = "dot"
+[[dns.rule]]
+suffix = "doh.example"
+forward = "doh"
+[[dns.rule]]
+forward = "other"
+"#;
+
+/// Response code, and the last number of the address, for a name's IPv4 address.
+fn ask(server: SocketAddr, name: &str) -> (u8, Option<u8>) {
+    let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        query.push(u8::try_from(label.len()).expect("a label"));
+        query.extend(label.as_bytes());
+    }
+    query.extend([0, 0, 1, 0, 1]);
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+    socket.set_read_timeout(Some(PATIENCE)).expect("is set");
+    socket.send_to(&query, server).expect("is sent");
+    let mut response = [0; 1500];
+    let len = socket.recv(&mut response).expect("a response");
+    let last = (response[7] > 0).then(|| response[len - 1]);
+    (response[3] & 0x0f, last)
+}
+
+#[test]
+fn one_forwarder_asks_another_over_tls_and_https() {
+    let authority = Authority::new("chain");
+    let pair = authority.issue(&Leaf::named(&["dns.test"]));
+    let [dot, doh, listen] = [(); 3].map(|()| Port::free().keep());
+    let server = Steppe::builder(STEPPE)
+        .with("dot", dot)
+        .with("doh", doh)
+        .with_file("dns.crt", &pair.cert)
+        .with_file("dns.key", &pair.key)
+        .start(SERVER);
+    let client = Steppe::builder(STEPPE)
+        .with("listen", listen)
+        .with("dot", dot)
+        .with("doh", doh)
+        .with_file("ca.pem", &authority.pem())
+        .start(CLIENT);
+    assert_eq!(ask(listen, "www.dot.example"), (0, Some(7)));
+    assert_eq!(ask(listen, "www.doh.example"), (0, Some(8)));
+    assert_eq!(ask(listen, "no.dot.example"), (3, None));
+    assert_eq!(ask(listen, "no.doh.example"), (3, None));
+    assert_eq!(ask(listen, "www.example"), (2, None), "another name");
+    let metrics = client.metrics();
+    for transport in ["tls", "https"] {
+        let series = "steppe_dns_upstream_queries_total";
+        assert!(metrics.sum(series, &[("transport", transport)]) > 1.0);
+        let asked = server.metrics();
+        assert!(asked.sum("steppe_dns_queries_total", &[("transport", transport)]) > 1.0);
+    }
+    assert!(client.stop().success());
+    assert!(server.stop().success());
+}
