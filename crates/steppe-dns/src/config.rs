@@ -102,8 +102,21 @@ pub struct List {
     pub name: String,
     /// Where its lines are.
     pub files: Vec<PathBuf>,
+    /// Where more of its lines are fetched from.
+    pub fetched: Vec<FetchedFile>,
+    /// How old what was fetched may get.
+    pub refresh: Duration,
     /// What a line with nothing but a name is for.
     pub plain: PlainScope,
+}
+
+/// A file of a list that is fetched. It may not be there yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedFile {
+    /// Where it is fetched from, by http or https.
+    pub url: String,
+    /// Where it is kept.
+    pub file: PathBuf,
 }
 
 /// The `[dns.hosts]` section.

@@ -184,7 +184,10 @@ fn list_lines(lists: &[List], qname: &Name) -> Result<(Vec<ListLine>, Matches), 
     let (mut lines, mut matches) = (Vec::new(), Matches::default());
     for (number, list) in lists.iter().enumerate() {
         let bit = 1 << (number % 64);
-        for path in &list.files {
+        // What was not fetched yet has no lines.
+        let fetched = list.fetched.iter().map(|fetched| &fetched.file);
+        let fetched = fetched.filter(|file| file.exists());
+        for path in list.files.iter().chain(fetched) {
             let mut reader = Reader::new(list.plain);
             read(path, |at, line| {
                 reader.line(line, |rule| {
@@ -288,6 +291,8 @@ mod tests {
         let list = |name: &str, path: PathBuf| List {
             name: name.to_owned(),
             files: vec![path],
+            fetched: Vec::new(),
+            refresh: std::time::Duration::MAX,
             plain: PlainScope::Suffix,
         };
         let config = Forwarder {

@@ -17,6 +17,7 @@ pub mod cookie;
 mod designation;
 pub mod doh;
 pub mod explain;
+pub mod fetch;
 mod files;
 pub mod hosts;
 pub mod in_flight;

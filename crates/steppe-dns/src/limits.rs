@@ -178,6 +178,15 @@ pub const LIST_LINES_SHOWN_MAX: u64 = 3;
 /// Lines of lists that are shown for one name.
 pub const EXPLAINED_LINES_MAX: usize = 64;
 
+/// Bytes of a list that is fetched. The largest in use have some tens of MiB.
+pub const FETCHED_BYTES_MAX: u64 = 256 << 20;
+
+/// How soon a list is fetched again that could not be; twice as long each time that it fails again.
+pub const FETCH_RETRY_MIN: Duration = Duration::from_secs(10);
+
+/// Beyond this it gets no longer.
+pub const FETCH_RETRY_MAX: Duration = Duration::from_secs(3600);
+
 /// How soon files that could not be read are tried again: a disk that was full, a budget in use.
 pub const FILES_RETRY_EVERY: Duration = Duration::from_secs(30);
 

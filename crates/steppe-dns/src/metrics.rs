@@ -13,7 +13,7 @@ use steppe_telemetry::{Collector, Counter, DescriptorEncoder, PerWorker, Writer}
 use crate::config::{Protocol, Transport};
 use crate::wire::Rcode;
 
-pub(crate) use lists::{ListHits, ListMetrics};
+pub(crate) use lists::{FetchOutcome, ListHits, ListMetrics};
 
 /// The metrics of all workers.
 #[derive(Debug)]

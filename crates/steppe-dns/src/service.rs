@@ -3,6 +3,7 @@
 //! Invariant: there is one snapshot in force, and one cache and one table of questions in flight for all
 //! workers, which a reload does not change.
 
+mod fetching;
 mod reread;
 
 use std::rc::Rc;
@@ -21,6 +22,7 @@ use crate::cache::Cache;
 use crate::client::Client;
 use crate::config::{Forwarder, Protocol};
 use crate::designation::Designation;
+use crate::fetch::Fetch;
 use crate::files::{FilesError, HostsInForce, ListsInForce};
 use crate::metrics::DnsMetrics;
 use crate::rules::Program;
@@ -35,6 +37,8 @@ pub struct DnsContext<'a> {
     pub budget: &'a Budget,
     /// How many workers will serve.
     pub workers: usize,
+    /// What fetches lists by URL. `None`: they stay as they are.
+    pub fetch: Option<Arc<dyn Fetch>>,
 }
 
 /// The forwarder, whatever its configuration. Clones share it.
@@ -50,6 +54,7 @@ pub struct DnsService {
     lease: Lease,
     /// Of the workers, once they serve.
     drain: Arc<OnceLock<Drain>>,
+    fetch: Option<Arc<dyn Fetch>>,
 }
 
 struct InForce {
@@ -96,6 +101,7 @@ impl DnsService {
             workers: context.workers,
             lease: context.budget.root().child("dns", None).lease(),
             drain: Arc::default(),
+            fetch: context.fetch.clone(),
         })
     }
 

@@ -14,14 +14,19 @@ mod server;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use client::{Client, answers, extended_error, forwarder, query, rcode};
 use messages::name;
 use node::Node;
 use server::{Server, answered};
-use steppe_dns::config::{Action, Block, Forwarder, Hosts, List, Rule};
+use steppe_dns::config::{Action, Block, FetchedFile, Forwarder, Hosts, List, Rule};
+use steppe_dns::fetch::{Fetch, Fetched, Request, Validators};
 use steppe_dns::hosts::RecordSet;
 use steppe_dns::rules::{ListSet, PlainScope};
+use steppe_net::LocalFuture;
 use steppe_testkit::{Port, Scratch};
 
 const A: u16 = 1;
@@ -40,6 +45,8 @@ fn list(name: &str, files: Vec<PathBuf>) -> List {
     List {
         name: name.to_owned(),
         files,
+        fetched: Vec::new(),
+        refresh: Duration::from_secs(86_400),
         plain: PlainScope::Suffix,
     }
 }
@@ -218,7 +225,165 @@ fn a_reload_brings_lists_and_a_list_that_is_not_there_refuses_it() {
     assert_eq!(got(&client, "adult.example"), BLOCKED);
 }
 
-/// The records of a response's answer section, as type and the last bytes of their data.
+/// Writes a list of so many names, of which the last is `n{count}.example`.
+fn write_names(scratch: &Scratch, count: usize) {
+    let names = (1..=count).map(|number| format!("n{number}.example\n"));
+    // Replaced whole, as tools that fetch lists do.
+    let draft = scratch.write("big.new", names.collect::<String>());
+    std::fs::rename(draft, scratch.join("big.txt")).expect("it can be replaced");
+}
+
+/// Asks until it is told to stop. How many queries were answered, each as it is to be.
+fn ask_until(stop: &AtomicBool, listen: SocketAddr) -> usize {
+    let client = Client::of(listen);
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) {
+        assert_eq!(got(&client, "n1.example"), BLOCKED);
+        assert_eq!(got(&client, "x.n7.example"), BLOCKED);
+        assert_eq!(got(&client, "www.example"), FORWARDED);
+        count += 3;
+    }
+    count
+}
+
+#[test]
+fn a_large_list_is_read_again_under_load_and_no_query_is_lost() {
+    const NAMES: usize = 200_000;
+    const ROUNDS: usize = 5;
+    let (server, listen, scratch) = (
+        address_for_all(),
+        Port::free().keep(),
+        Scratch::new("large"),
+    );
+    write_names(&scratch, NAMES);
+    let mut config = forwarder(listen, &[server.address]);
+    config.lists = vec![list("big", vec![scratch.join("big.txt")])];
+    config.rules.insert(0, blocks(&[0], Block::NameError));
+    let node = Node::start(config, 2);
+    let is_read = |node: &Node, count: usize| {
+        let rules = node.metric("steppe_dns_list_rules{list=\"big\"}");
+        rules == u64::try_from(count).expect("small")
+    };
+    let probe = Client::of(listen);
+    let stop = AtomicBool::new(false);
+    let before = node.reserved_bytes();
+    let answered: usize = std::thread::scope(|threads| {
+        let clients: Vec<_> = (0..2)
+            .map(|_| threads.spawn(|| ask_until(&stop, listen)))
+            .collect();
+        for round in 1..=ROUNDS {
+            let count = NAMES + round % 2;
+            write_names(&scratch, count);
+            node.wait_until(|node| is_read(node, count));
+            // All workers decide by it.
+            let last = format!("n{}.example", NAMES + 1);
+            let expected = if round % 2 == 1 { BLOCKED } else { FORWARDED };
+            node.wait_until(|_| got(&probe, &last) == expected);
+        }
+        stop.store(true, Ordering::Relaxed);
+        let counts = clients
+            .into_iter()
+            .map(|client| client.join().expect("all were answered"));
+        counts.sum()
+    });
+    write_names(&scratch, NAMES);
+    node.wait_until(|node| is_read(node, NAMES));
+    let reads = u64::try_from(ROUNDS).expect("few") + 1;
+    assert_eq!(
+        node.metric("steppe_dns_list_reads_total{result=\"done\"}"),
+        reads
+    );
+    let after = node.reserved_bytes();
+    println!(
+        "{answered} answers during {ROUNDS} reads of {NAMES} names; {before} bytes before, {after} after"
+    );
+    assert!(answered > ROUNDS);
+    // Whatever is in flight keeps the last but one. Bytes are reserved some at a time.
+    node.wait_until(|node| node.reserved_bytes() <= before + (256 << 10));
+}
+
+/// A source of a list: what it has now, and how often it was asked for.
+struct Source {
+    has: Mutex<Result<String, String>>,
+    asked: AtomicUsize,
+}
+
+impl Fetch for Source {
+    fn fetch(&self, request: Request) -> LocalFuture<Result<Fetched, String>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let has = self.has.lock().expect("no test failed there").clone();
+        Box::pin(async move {
+            let text = has?;
+            let etag = Some(format!("\"{}\"", text.len()));
+            if etag == request.validators.etag {
+                return Ok(Fetched::Unchanged);
+            }
+            std::fs::write(&request.file, text).expect("writes");
+            Ok(Fetched::New(Validators {
+                etag,
+                last_modified: None,
+            }))
+        })
+    }
+}
+
+#[test]
+fn a_list_is_fetched_kept_and_the_last_good_one_used() {
+    let (server, listen, scratch) = (
+        address_for_all(),
+        Port::free().keep(),
+        Scratch::new("fetched"),
+    );
+    let source = Arc::new(Source {
+        has: Mutex::new(Err("it is away".to_owned())),
+        asked: AtomicUsize::new(0),
+    });
+    let now_has = |text: Result<&str, &str>| {
+        let text = text.map(str::to_owned).map_err(str::to_owned);
+        *source.has.lock().expect("no test failed there") = text;
+    };
+    let mut of_urls = list("ads", Vec::new());
+    of_urls.fetched = vec![FetchedFile {
+        url: "https://lists.example/ads.txt".to_owned(),
+        file: scratch.join("kept/ads.txt"),
+    }];
+    of_urls.refresh = Duration::from_millis(20);
+    let mut config = forwarder(listen, &[server.address]);
+    config.lists = vec![of_urls];
+    config.rules.insert(0, blocks(&[0], Block::NameError));
+    let start = |config: &Forwarder| {
+        let fetch: Arc<dyn Fetch> = Arc::clone(&source) as Arc<dyn Fetch>;
+        Node::start_with(config.clone(), 1, || (), Some(fetch))
+    };
+    let result = |node: &Node, result: &str| {
+        node.metric(&format!(
+            "steppe_dns_list_fetches_total{{result=\"{result}\"}}"
+        ))
+    };
+    let client = Client::of(listen);
+    let mut node = start(&config);
+    node.wait_until(|node| result(node, "failed") == 1);
+    assert_eq!(got(&client, "ads.example"), FORWARDED);
+    now_has(Ok("ads.example\n"));
+    config.limits.cname_depth = 7;
+    node.change(config.clone());
+    node.wait_until(|_| got(&client, "ads.example") == BLOCKED);
+    node.wait_until(|node| result(node, "unchanged") >= 1);
+    assert_eq!(result(&node, "new"), 1);
+    // What has no rules is no list.
+    now_has(Ok("<html>Not today</html>\n"));
+    node.wait_until(|node| result(node, "failed") == 2);
+    assert_eq!(got(&client, "ads.example"), BLOCKED);
+    drop(node);
+    // Over a restart too, while its source is away.
+    now_has(Err("it is away"));
+    let node = start(&config);
+    assert_eq!(got(&client, "ads.example"), BLOCKED);
+    node.wait_until(|node| result(node, "failed") == 1);
+    assert_eq!(got(&client, "ads.example"), BLOCKED);
+}
+
+/// Whether these bytes stand in a response.
 fn has_data(response: &[u8], data: &[u8]) -> bool {
     response.windows(data.len()).any(|bytes| bytes == data)
 }

@@ -10,6 +10,7 @@ pub mod config;
 pub mod container;
 pub mod demo;
 mod doh;
+mod list_client;
 pub mod memory;
 pub mod node;
 pub mod notify;

@@ -27,6 +27,7 @@ use steppe_telemetry::{Destination, LineLog, Registry};
 
 use crate::config::{self, Config};
 use crate::doh::{self, Doh};
+use crate::list_client::ListClient;
 use crate::memory;
 use crate::rlimits;
 
@@ -78,7 +79,12 @@ impl Services {
         let access = access.map(|access| open_access_log(access, workers));
         let (access, lines) = access.transpose()?.unzip();
         let resolver = SystemResolver::new().context("name resolution")?;
-        let dns = DnsService::new(&DnsContext { budget, workers }).context("random numbers")?;
+        let dns = DnsService::new(&DnsContext {
+            budget,
+            workers,
+            fetch: Some(Arc::new(ListClient)),
+        });
+        let dns = dns.context("random numbers")?;
         let http = HttpService::new(HttpContext {
             budget,
             names: &Names::new(Arc::new(resolver)),

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use expect_test::expect;
-use steppe_testkit::{Port, Process, Scratch, Steppe, eventually};
+use steppe_testkit::{Authority, Leaf, Port, Process, Scratch, Steppe, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -191,6 +191,76 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
     assert_eq!(ask(listen, "x.ads.example"), (0, 1));
     assert!(node.stop().success());
 }
+
+/// Where the gateway serves a list by https, and by http what leads there.
+#[test]
+fn a_list_is_fetched_by_https_and_kept() {
+    let authority = Authority::new("lists");
+    let certificate = authority.issue(&Leaf::named(&["localhost"]));
+    let listen = Port::free().keep();
+    let node = Steppe::builder(STEPPE)
+        .with("listen", listen)
+        .with("tls", Port::free().keep().port())
+        .with_file("bundle.pem", &authority.pem())
+        .with_file("a.crt", &certificate.cert)
+        .with_file("a.key", &certificate.key)
+        .with_env("SSL_CERT_FILE", "{scratch}/bundle.pem")
+        .with_env("SSL_CERT_DIR", "")
+        .start(FETCHES);
+    eventually("the list is fetched", || {
+        ask(listen, "x.ads.example") == (3, 0)
+    });
+    let kept = std::fs::read_dir(node.scratch().join("kept")).expect("is made");
+    let names: Vec<_> = kept
+        .map(|file| file.expect("is read").file_name())
+        .collect();
+    let is_list = |name: &&std::ffi::OsString| name.to_string_lossy().ends_with(".txt");
+    assert_eq!(names.iter().filter(is_list).count(), 1, "{names:?}");
+    assert!(node.stop().success());
+}
+
+const FETCHES: &str = r#"
+[node]
+workers = 1
+memory_budget = "64MiB"
+[admin]
+listen = "{admin}"
+[http]
+[[http.listener]]
+listen = "{gateway}"
+[[http.listener]]
+listen = "127.0.0.1:{tls}"
+tls.certificates = [{ cert = "a.crt", key = "a.key" }]
+[http.upstream.list]
+respond = { body = "||ads.example^\n" }
+[http.upstream.moved]
+respond = { status = 302, headers = { location = "https://localhost:{tls}/moved.txt" } }
+[http.upstream.moved-again]
+respond = { status = 301, headers = { location = "/ads.txt" } }
+[[http.route]]
+name = "list"
+path = "/ads.txt"
+upstream = "list"
+[[http.route]]
+name = "moved"
+path = "/list"
+upstream = "moved"
+[[http.route]]
+name = "moved-again"
+path = "/moved.txt"
+upstream = "moved-again"
+[[dns.listener]]
+listen = "{listen}"
+[dns.list.ads]
+urls = ["http://{gateway}/list"]
+refresh = "1m"
+store = "kept"
+[[dns.rule]]
+list = "ads"
+block = "nxdomain"
+[[dns.rule]]
+records = "192.0.2.80"
+"#;
 
 const DECIDES: &str = r#"
 [node]

@@ -1,7 +1,7 @@
 //! Lists of domains: their files, read into one index.
 
-use std::io;
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use steppe_mem::{Lease, OverBudget};
 use steppe_net::Watch;
@@ -46,7 +46,7 @@ impl ListsInForce {
     /// [`FilesError`].
     pub(crate) fn load(config: &[List], key: SipKey, lease: &Lease) -> Result<Self, FilesError> {
         // As they are before they are read: what changes meanwhile is seen to have changed.
-        let watch = Watch::new(config.iter().flat_map(|list| list.files.clone()));
+        let watch = Watch::new(config.iter().flat_map(files_of));
         let mut loading = Loading {
             builder: Builder::new(key),
             charge: Charge::new(lease),
@@ -57,6 +57,16 @@ impl ListsInForce {
             let mut of_list = ListFacts::default();
             for file in &list.files {
                 loading.file((number, list), file, &mut of_list)?;
+            }
+            for fetched in &list.fetched {
+                let read = loading.file((number, list), &fetched.file, &mut of_list);
+                match read {
+                    Err(FilesError::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
+                        let (list, url) = (&list.name, fetched.url.split('?').next());
+                        tracing::warn!(list, url, "a list was not fetched yet");
+                    }
+                    read => read?,
+                }
             }
             facts.push(of_list);
         }
@@ -91,6 +101,11 @@ impl ListsInForce {
     pub(crate) fn watch(&self) -> Watch {
         self.watch.clone()
     }
+}
+
+fn files_of(list: &List) -> Vec<PathBuf> {
+    let fetched = list.fetched.iter().map(|fetched| fetched.file.clone());
+    list.files.iter().cloned().chain(fetched).collect()
 }
 
 struct Loading {

@@ -22,6 +22,8 @@ struct Known {
     bytes: usize,
     failed: u64,
     read: u64,
+    /// New, unchanged, failed.
+    fetched: [u64; 3],
 }
 
 /// Queries that were decided by a list, by its place.
@@ -46,6 +48,19 @@ const READS: Family = Family::new(
     "steppe_dns_list_reads",
     "Times that lists were read anew: done, or failed, and the ones before stay",
 );
+
+const FETCHES: Family = Family::new(
+    "steppe_dns_list_fetches",
+    "Times that lists were asked for by URL: new, unchanged, or failed",
+);
+
+/// What came of fetching a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FetchOutcome {
+    New,
+    Unchanged,
+    Failed,
+}
 
 impl Default for ListHits {
     fn default() -> Self {
@@ -84,6 +99,11 @@ impl ListMetrics {
         self.known().read += 1;
     }
 
+    /// A list was asked for.
+    pub(crate) fn fetched(&self, outcome: FetchOutcome) {
+        self.known().fetched[outcome as usize] += 1;
+    }
+
     /// Lists could not be read.
     pub(crate) fn failed(&self) {
         self.known().failed += 1;
@@ -119,7 +139,14 @@ impl ListMetrics {
             ([("result", "done")], known.read),
             ([("result", "failed")], known.failed),
         ];
-        READS.counters(encoder, reads)
+        READS.counters(encoder, reads)?;
+        let [new, unchanged, failed] = known.fetched;
+        let fetches = [
+            ([("result", "new")], new),
+            ([("result", "unchanged")], unchanged),
+            ([("result", "failed")], failed),
+        ];
+        FETCHES.counters(encoder, fetches)
     }
 }
 

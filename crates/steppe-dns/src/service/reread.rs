@@ -9,6 +9,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 
 use super::DnsService;
+use super::fetching::Fetching;
 use crate::files::{FilesError, HostsInForce, ListsInForce};
 use crate::limits::{FILES_RETRY_EVERY, SCHEDULES_EVERY};
 use crate::snapshot::{Files, Snapshot};
@@ -30,11 +31,20 @@ impl DnsService {
         };
         let Files { lists, hosts } = in_force.snapshot.files();
         let mut rereads = JoinSet::new();
-        if !lists.config().iter().all(|list| list.files.is_empty()) {
+        if !lists.config().is_empty() {
             rereads.spawn_local(keep_lists(self.clone(), Kept::new(lists.watch())));
         }
         if !hosts.config().files.is_empty() {
             rereads.spawn_local(keep_hosts(self.clone(), Kept::new(hosts.watch())));
+        }
+        for list in lists.config() {
+            for file in &list.fetched {
+                let fetching = Fetching::new(list, file);
+                if let (Some(fetching), Some(fetch)) = (fetching, &self.fetch) {
+                    let (fetch, metrics) = (Arc::clone(fetch), Arc::clone(&self.metrics));
+                    rereads.spawn_local(fetching.keep_current(fetch, metrics));
+                }
+            }
         }
         if in_force.snapshot.has_times() {
             rereads.spawn_local(keep_time(Arc::clone(&in_force.snapshot)));

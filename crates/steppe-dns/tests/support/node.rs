@@ -5,6 +5,7 @@ use std::sync::mpsc as threads;
 use std::time::{Duration, Instant};
 
 use steppe_dns::config::Forwarder;
+use steppe_dns::fetch::Fetch;
 use steppe_dns::{DnsContext, DnsService};
 use steppe_mem::Budget;
 use steppe_mem::pool::Stock;
@@ -27,6 +28,7 @@ impl AsRef<Forwarder> for Config {
 pub struct Node {
     set: ServiceSet<Config>,
     service: DnsService,
+    budget: Budget,
     control: LocalRuntime,
     drain: Drain,
     workers: Vec<WorkerThread>,
@@ -40,6 +42,16 @@ impl Node {
 
     /// `housekeeping` is called on each worker's thread every second.
     pub fn start_beside(config: Forwarder, workers: usize, housekeeping: fn()) -> Self {
+        Self::start_with(config, workers, housekeeping, None)
+    }
+
+    /// `fetch` fetches lists.
+    pub fn start_with(
+        config: Forwarder,
+        workers: usize,
+        housekeeping: fn(),
+        fetch: Option<Arc<dyn Fetch>>,
+    ) -> Self {
         let control = Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default())
@@ -48,6 +60,7 @@ impl Node {
         let context = DnsContext {
             budget: &budget,
             workers,
+            fetch,
         };
         let service = DnsService::new(&context).expect("random numbers");
         let services: [Arc<dyn Service<Config>>; 1] = [Arc::new(service.clone())];
@@ -77,6 +90,7 @@ impl Node {
         Self {
             set,
             service,
+            budget,
             control,
             drain,
             workers: threads,
@@ -94,6 +108,11 @@ impl Node {
         let prepared = prepared.map_err(|error| error.to_string())?;
         self.control.block_on(self.set.change(prepared));
         Ok(())
+    }
+
+    /// Bytes that the forwarder has of the budget.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.budget.root().reserved_bytes()
     }
 
     /// Lets what goes on beside the workers go on, until something is so.

@@ -409,7 +409,7 @@ mod dns;
 mod tls;
 mod upstream;
 
-pub(super) use dns::records::{dns_client_id, dns_record, hours, name_patterns, time_zone};
+pub(super) use dns::records::{dns_client_id, dns_record, hours, name_patterns, time_zone, url};
 pub(super) use dns::{
     clients, dns_bootstrap, dns_name, dns_server, dns_type, dns_type_text, subnet_prefixes,
 };

@@ -103,6 +103,11 @@ pub const TTL_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The most of `dns.cache.serve_stale.up_to`.
 pub const STALE_TIME_MAX: Duration = Duration::from_secs(STALE_SECONDS_MAX as u64);
 
+/// The least of `dns.list.refresh`: who has lists for all asks for an hour at least.
+pub const LIST_REFRESH_MIN: Duration = Duration::from_secs(60);
+/// The most of it.
+pub const LIST_REFRESH_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// The least of every timeout that can't be off.
 pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// The most of every timeout.

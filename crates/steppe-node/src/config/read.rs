@@ -525,6 +525,7 @@ fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
         Form::DnsType => grammar::dns_type(text).map(Typed::DnsType),
         Form::DnsRecord => grammar::dns_record(text).map(|_| Typed::Text(text.to_owned())),
         Form::DnsClientId => grammar::dns_client_id(text).map(|_| Typed::Text(text.to_owned())),
+        Form::Url => grammar::url(text).map(Typed::Text),
         Form::Hours => grammar::hours(text).map(|_| Typed::Text(text.to_owned())),
         Form::TimeZone => grammar::time_zone(text).map(|_| Typed::Text(text.to_owned())),
         Form::TransportSecurity => grammar::transport_security(text).map(Typed::Text),

@@ -171,6 +171,7 @@ fn text(form: Form) -> Value {
         Form::DnsName => Some("^[!-~]+$"),
         Form::DnsType => Some("^[A-Z][0-9A-Z]*$"),
         Form::DnsRecord => Some("^([0-9a-fA-F.:]+|[A-Z][0-9A-Z]* .+)$"),
+        Form::Url => Some("^https?://[^ #]+$"),
         Form::Hours => Some("^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$"),
         Form::TimeZone => Some("^[A-Za-z][0-9A-Za-z_+/-]*$"),
         Form::DnsClientId => Some("^[0-9A-Za-z-]{1,63}$"),

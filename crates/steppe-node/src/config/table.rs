@@ -234,6 +234,8 @@ pub enum Form {
     DnsClientId,
     /// Hours of a day.
     Hours,
+    /// A URL of http or https.
+    Url,
     /// A time zone.
     TimeZone,
 }
@@ -427,6 +429,7 @@ impl Form {
             Self::DnsType => "a type such as \"AAAA\"",
             Self::DnsRecord => "an address, or a record such as \"MX 10 mail.example.org\"",
             Self::DnsClientId => "a client's id such as \"kids-tablet\"",
+            Self::Url => "a URL such as \"https://lists.example/ads.txt\"",
             Self::Hours => "hours such as \"08:00-17:30\"",
             Self::TimeZone => "a time zone such as \"Europe/Berlin\"",
             Self::TransportSecurity => "a value such as \"max-age=31536000\"",

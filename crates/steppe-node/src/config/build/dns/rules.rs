@@ -1,11 +1,14 @@
 //! What the DNS forwarder decides by: lists, hosts and rules.
 
+use std::path::PathBuf;
+
 use ipnet::IpNet;
 use steppe_dns::client::ClientId;
-use steppe_dns::config::{Action, Block, Hosts, List, Rule};
+use steppe_dns::config::{Action, Block, FetchedFile, Hosts, List, Rule};
 use steppe_dns::hosts::{RecordData, RecordSet};
 use steppe_dns::rules::{ListSet, NamePatterns, PlainScope};
 use steppe_dns::schedule::{Days, Schedule};
+use steppe_dns::siphash::{SipHash13, SipKey};
 use steppe_dns::wire::{Name, Rtype};
 
 use crate::config::grammar;
@@ -32,15 +35,36 @@ impl<'a> Names<'a> {
 
 pub(super) fn list(entry: &Named) -> Option<List> {
     let list = entry.value.fields()?;
+    let files: Option<Vec<PathBuf>> = list.optional("files")?;
     Some(List {
         name: entry.name.clone(),
-        files: list.take("files")?,
+        files: files.unwrap_or_default(),
+        fetched: fetched(&entry.name, list)?,
+        refresh: list.take("refresh")?,
         plain: match list.take("plain_names")? {
             "suffix" => PlainScope::Suffix,
             "exact" => PlainScope::Exact,
             _ => return None,
         },
     })
+}
+
+/// Each URL has a file of its own, whatever the order.
+fn fetched(name: &str, list: &Fields) -> Option<Vec<FetchedFile>> {
+    let urls: Option<Vec<String>> = list.optional("urls")?;
+    let Some(urls) = urls else {
+        return Some(Vec::new());
+    };
+    let store: PathBuf = list.take("store")?;
+    let files = urls.into_iter().map(|url| {
+        // The same over restarts: any key does, as long as it stays.
+        let hash = SipHash13::of(&SipKey([0, 0]), url.as_bytes());
+        FetchedFile {
+            file: store.join(format!("{name}-{hash:016x}.txt")),
+            url,
+        }
+    });
+    Some(files.collect())
 }
 
 pub(super) fn hosts(hosts: &Fields) -> Option<Hosts> {

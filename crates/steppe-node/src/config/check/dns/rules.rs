@@ -29,6 +29,11 @@ pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
         RULES_PER_PROGRAM_MAX,
         mistakes,
     );
+    for list in dns.map("list") {
+        if let Some(list) = list.value.fields() {
+            store(list, mistakes);
+        }
+    }
     for rule in dns.list("rule").iter().filter_map(Node::fields) {
         one_action(rule, mistakes);
         patterns(rule, mistakes);
@@ -37,6 +42,27 @@ pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
         }
         for list in items(rule.node("list")) {
             refers_to(dns, ("list", "list"), list, mistakes);
+        }
+    }
+}
+
+/// What is fetched is kept somewhere, and a list without URLs has nothing to fetch.
+fn store(list: &Fields, mistakes: &mut Mistakes) {
+    match list.given("urls") {
+        Some(urls) if list.given("store").is_none() => mistakes.push(
+            Mistake::new(urls, "`urls` needs `store`")
+                .label("kept where?")
+                .help("add the folder that keeps what was fetched: store = \"lists\""),
+        ),
+        Some(_) => {}
+        None => {
+            let useless = ["store", "refresh"].into_iter();
+            for (key, span) in useless.filter_map(|key| Some((key, list.given(key)?))) {
+                mistakes.push(
+                    Mistake::new(span, format!("`{key}` says nothing without `urls`"))
+                        .label("nothing is fetched"),
+                );
+            }
         }
     }
 }

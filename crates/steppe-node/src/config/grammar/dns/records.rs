@@ -51,3 +51,22 @@ pub(in crate::config) fn name_patterns(texts: &[String]) -> Read<NamePatterns> {
         Refusal::new(message).help(error.to_string())
     })
 }
+
+/// `https://lists.example/ads.txt`.
+pub(in crate::config) fn url(text: &str) -> Read<String> {
+    let uri: Option<hyper::Uri> = text.parse().ok();
+    let is_url = uri.is_some_and(|uri| {
+        let is_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
+        let authority = uri.authority().map_or("@", |authority| authority.as_str());
+        is_scheme && !authority.contains('@') && uri.host().is_some_and(|host| !host.is_empty())
+    });
+    match is_url {
+        true => Ok(text.to_owned()),
+        false => {
+            let message = format!("`{}` is no URL to fetch from", shown(text));
+            let help =
+                "write one such as \"https://lists.example/ads.txt\", without user and password";
+            Err(Refusal::new(message).help(help))
+        }
+    }
+}

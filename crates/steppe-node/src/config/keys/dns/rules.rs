@@ -1,5 +1,6 @@
 //! Tables of what the DNS forwarder decides by: lists, hosts and rules.
 
+use crate::config::limits::{LIST_REFRESH_MAX, LIST_REFRESH_MIN};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static LIST: Table = Table {
@@ -11,10 +12,23 @@ pub(super) static LIST: Table = Table {
             Kind::List(&Kind::Text(Form::File), 1),
             "Files with its lines, as hosts files, plain names, AdBlock and RPZ have them, told apart by \
              each line. They are read again when they change.",
+        ),
+        Key::new(
+            "urls",
+            Kind::List(&Kind::Text(Form::Url), 1),
+            "Where more of its lines are fetched from, by http or https.",
+        ),
+        Key::new(
+            "refresh",
+            Kind::Duration(LIST_REFRESH_MIN, LIST_REFRESH_MAX),
+            "How old what was fetched may get.",
         )
-        .required(),
-        Key::later("urls", "Where its lines are fetched from."),
-        Key::later("refresh", "How often they are fetched."),
+        .absent(Absent::Text("1d")),
+        Key::new(
+            "store",
+            Kind::Text(Form::Folder),
+            "The folder that keeps what was fetched, over a restart too; with `urls`.",
+        ),
         Key::new(
             "plain_names",
             Kind::Choice(&[Choice::served("suffix"), Choice::served("exact")]),
@@ -22,7 +36,7 @@ pub(super) static LIST: Table = Table {
         )
         .absent(Absent::Text("suffix")),
     ],
-    needs: Needs::Nothing,
+    needs: Needs::Any(&["files", "urls"]),
 };
 
 pub(super) static HOSTS: Table = Table {
