@@ -44,8 +44,8 @@ packages() {
       echo nodejs:node nghttp2-client:h2load
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
-      # A client of DNS that speaks TLS and HTTPS.
-      echo knot-dnsutils:kdig
+      # Clients of DNS; kdig speaks TLS and HTTPS.
+      echo bind9-dnsutils:dig knot-dnsutils:kdig
       # The lab finds a planted leak, and asks a runtime who holds what; the allocator runs where the
       # kernel is not in charge.
       echo valgrind:valgrind python3:/usr/bin/python3

@@ -114,6 +114,9 @@ struct Ports {
     /// Where the gateway listens for https, instead of 127.0.0.1:8443
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     listen_tls: Option<SocketAddr>,
+    /// Where the DNS forwarder listens, instead of 127.0.0.1:5300
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
+    listen_dns: Option<SocketAddr>,
     /// Where admin listens, instead of 127.0.0.1:9900
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     admin: Option<SocketAddr>,
@@ -129,6 +132,9 @@ impl Ports {
         }
         if let Some(address) = self.listen_tls {
             config.set_tls_listen_address(ListenAddress::Tcp(address));
+        }
+        if let Some(address) = self.listen_dns {
+            config.set_dns_listen_address(ListenAddress::Tcp(address));
         }
         if let Some(address) = self.admin {
             config.set_admin_address(ListenAddress::Tcp(address));
@@ -164,7 +170,8 @@ struct Top {
 
 const AFTER_HELP: &str = "\
 Examples:
-  steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443, admin on :9900
+  steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443, DNS on :5300,
+                                  admin on :9900
   steppe run -c steppe.toml       a configuration of your own
   steppe check steppe.toml        everything that is wrong with it, at once
   steppe top                      what a running node does, live

@@ -178,8 +178,9 @@ fn help_has_examples_and_exit_codes() {
           -V, --version  Print version
 
         Examples:
-          steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443, admin
-          on :9900
+          steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443, DNS on
+          :5300,
+                                          admin on :9900
           steppe run -c steppe.toml       a configuration of your own
           steppe check steppe.toml        everything that is wrong with it, at once
           steppe top                      what a running node does, live

@@ -119,3 +119,26 @@ fn what_is_absent_has_defaults_and_choices_arrive() {
         assert_eq!(upstreams(&text), [want]);
     }
 }
+
+#[test]
+fn name_servers_of_a_file_follow_those_that_are_listed() {
+    let scratch = steppe_testkit::Scratch::new("resolv-conf");
+    let file = scratch.write(
+        "resolv.conf",
+        "nameserver 192.0.2.7\nnameserver 127.0.0.1\n",
+    );
+    let file = file.display();
+    let text =
+        format!("[dns.upstream.both]\nservers = [\"tcp://192.0.2.1\"]\nresolv_conf = \"{file}\"\n");
+    let want = |others: &[&str]| {
+        let mut servers = vec![at(Transport::Tcp, "192.0.2.1:53")];
+        servers.extend(others.iter().map(|it| at(Transport::Udp, it)));
+        [Upstream::of("both", servers)]
+    };
+    let both = want(&["192.0.2.7:53", "127.0.0.1:53"]);
+    assert_eq!(upstreams(&text), both);
+    // It does not ask itself.
+    let all = "[[dns.listener]]\nlisten = \"0.0.0.0:53\"\nprotocols = [\"udp\"]\n";
+    let others = want(&["192.0.2.7:53"]);
+    assert_eq!(upstreams(&format!("{text}{all}")), others);
+}

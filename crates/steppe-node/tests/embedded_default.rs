@@ -9,12 +9,12 @@ use steppe_testkit::{PATIENCE, Port, Process, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
-/// Ports of gateway, gateway with TLS, admin and demo origin.
-struct Ports([Port; 4]);
+/// Ports of gateway, gateway with TLS, admin, demo origin and DNS forwarder.
+struct Ports([Port; 5]);
 
 impl Ports {
     fn free() -> Self {
-        Self([(); 4].map(|()| Port::free()))
+        Self([(); 5].map(|()| Port::free()))
     }
 
     fn command(&self) -> Command {
@@ -22,7 +22,7 @@ impl Ports {
     }
 
     fn command_with_tls_at(&self, tls: SocketAddr) -> Command {
-        let [http, _, admin, demo] = self.0.each_ref().map(Port::address);
+        let [http, _, admin, demo, dns] = self.0.each_ref().map(Port::address);
         let mut command = Command::new(STEPPE);
         command.arg("run");
         for (option, address) in [
@@ -30,6 +30,7 @@ impl Ports {
             ("--listen-tls", tls),
             ("--admin", admin),
             ("--demo", demo),
+            ("--listen-dns", dns),
         ] {
             command.arg(option).arg(address.to_string());
         }
@@ -74,6 +75,18 @@ fn the_banner_tells_what_works_https_included() {
     assert!(https.ends_with(&url), "{https}");
     let cert = https.split_whitespace().nth(2).expect("a file");
     assert!(Path::new(cert).exists(), "{https}");
+    let dns = ports.0[4].address();
+    let dig = format!("dig @{} -p {} demo.home.arpa", dns.ip(), dns.port());
+    assert!(commands.contains(&dig.as_str()), "{said}");
+    let (mut dig, options) = (Command::new("dig"), ["+short", "+tries=1"]);
+    let words = commands.iter().find(|line| line.starts_with("dig "));
+    let words = words.expect("it is there").split(' ').skip(1);
+    let answer = dig
+        .args(words)
+        .args(options)
+        .output()
+        .expect("dig is there");
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "127.0.0.1\n");
     node.signal(Signal::TERM);
     assert!(node.wait(PATIENCE).success());
     assert!(!Path::new(cert).exists(), "it is removed");

@@ -139,6 +139,8 @@ fn ports_are_those_of_the_embedded_default() {
     for listener in &default.http.listeners {
         addresses.insert(listener.address.to_string());
     }
+    let forwarders = default.dns.listeners.iter();
+    addresses.extend(forwarders.map(|listener| listener.address.to_string()));
     addresses.extend(default.admin.map(|admin| admin.listen.to_string()));
     for upstream in &default.http.upstreams {
         if let steppe_http::config::UpstreamKind::Servers(servers) = &upstream.kind {

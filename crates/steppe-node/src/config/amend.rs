@@ -33,6 +33,17 @@ impl Config {
         });
     }
 
+    /// Moves the DNS forwarder's first listener.
+    pub fn set_dns_listen_address(&mut self, address: ListenAddress) {
+        self.amend(|file| {
+            let dns = file.node_mut("dns").and_then(Node::fields_mut);
+            let listeners = list(dns.and_then(|dns| dns.node_mut("listener")));
+            if let Some(listener) = listeners.first_mut().and_then(Node::fields_mut) {
+                listener.set("listen", Typed::Listen(address));
+            }
+        });
+    }
+
     /// Puts these files in the place of each certificate of listeners.
     pub fn set_certificate(&mut self, cert: &Path, key: &Path) {
         self.amend(|file| {

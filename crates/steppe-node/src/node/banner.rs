@@ -65,7 +65,8 @@ fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
         .find(|each| each.scheme == "dns");
     for endpoint in endpoints.iter().take(tried).chain(forwarder) {
         if endpoint.scheme == "dns" {
-            commands.extend(dig(&endpoint.address));
+            let name = if is_demo { DEMO_NAME } else { "example.com" };
+            commands.extend(dig(&endpoint.address, name));
             continue;
         }
         let origin = Origin::of(endpoint, node.certificate.as_ref());
@@ -101,8 +102,11 @@ fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
     let _ = writeln!(text, "\nCtrl-C drains and stops.");
 }
 
+/// What the embedded default has an address for.
+const DEMO_NAME: &str = "demo.home.arpa";
+
 /// A question for the forwarder.
-fn dig(address: &ListenAddress) -> Option<String> {
+fn dig(address: &ListenAddress, name: &str) -> Option<String> {
     let ListenAddress::Tcp(tcp) = address else {
         return None;
     };
@@ -110,7 +114,7 @@ fn dig(address: &ListenAddress) -> Option<String> {
         ip if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
         ip => ip,
     };
-    Some(format!("dig @{ip} -p {} example.com", tcp.port()))
+    Some(format!("dig @{ip} -p {} {name}", tcp.port()))
 }
 
 /// What curl is to ask.

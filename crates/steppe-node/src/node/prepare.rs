@@ -116,8 +116,8 @@ fn make_certificate(config: &mut Config) -> Option<Certificate> {
 fn explain_port(error: &dyn Display, file: Option<&Path>) -> anyhow::Error {
     let help = match file {
         None => {
-            "stop what listens there, or choose other ports with --listen, --listen-tls, --admin and \
-             --demo, as in `steppe run --listen 127.0.0.1:8090` or `make run ARGS='--listen 127.0.0.1:8090'`"
+            "stop what listens there, or choose other ports with --listen, --listen-tls, \
+             --listen-dns, --admin and --demo, as in `steppe run --listen 127.0.0.1:8090` or `make run ARGS='--listen 127.0.0.1:8090'`"
         }
         Some(_) => "stop what listens there, or change the address in the configuration",
     };

@@ -1,6 +1,7 @@
 //! The DNS forwarder out of a file that was read.
 
 mod listener;
+mod resolv_conf;
 mod rules;
 mod upstream;
 
@@ -15,16 +16,19 @@ pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {
     let entries = dns.map("upstream").iter();
     let names = rules::Names::of(dns);
     let listeners = dns.list("listener").iter();
+    let listeners: Vec<_> = listeners
+        .map(|each| listener::listener(each.fields()?))
+        .collect::<Option<_>>()?;
     let rules = dns.list("rule").iter();
     let forwarder = Forwarder {
-        listeners: listeners
-            .map(|each| listener::listener(each.fields()?))
-            .collect::<Option<_>>()?,
         access: access(dns.table("access")?)?,
         // The gateway's, which they are joined with.
         trusted_proxies: Vec::new(),
         cache: cache(dns.table("cache")?)?,
-        upstreams: entries.map(upstream).collect::<Option<_>>()?,
+        upstreams: entries
+            .map(|entry| upstream(entry, &listeners))
+            .collect::<Option<_>>()?,
+        listeners,
         lists: dns
             .map("list")
             .iter()

@@ -3,16 +3,20 @@
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use steppe_dns::config::{
-    Addresses, CaseRandomization, ClientSubnet, Policy, Truncated, Trust, Upstream,
+    Addresses, CaseRandomization, ClientSubnet, Listener, Policy, Server, Truncated, Trust,
+    Upstream,
 };
 
+use super::resolv_conf;
 use crate::config::grammar;
 use crate::config::typed::{Fields, Named, Typed};
 
-pub(super) fn upstream(entry: &Named) -> Option<Upstream> {
+/// `listeners`: where the forwarder itself answers.
+pub(super) fn upstream(entry: &Named, listeners: &[Listener]) -> Option<Upstream> {
     let upstream = entry.value.fields()?;
     let policy = match upstream.take("policy")? {
         "hedge" => Policy::Hedge,
@@ -28,7 +32,7 @@ pub(super) fn upstream(entry: &Named) -> Option<Upstream> {
     };
     Some(Upstream {
         name: entry.name.clone(),
-        servers: upstream.take("servers")?,
+        servers: servers(upstream, listeners)?,
         policy,
         concurrent: u8::try_from(upstream.take::<u64>("concurrent")?).ok()?,
         timeout: upstream.take("timeout")?,
@@ -49,6 +53,21 @@ pub(super) fn upstream(entry: &Named) -> Option<Upstream> {
         bootstrap: bootstrap(upstream)?,
         client_subnet: client_subnet(upstream)?,
     })
+}
+
+fn servers(upstream: &Fields, listeners: &[Listener]) -> Option<Vec<Server>> {
+    let mut servers: Vec<Server> = upstream.optional("servers")?.unwrap_or_default();
+    if let Some(path) = upstream.optional::<PathBuf>("resolv_conf")? {
+        let is_own = |address: SocketAddr| {
+            listeners.iter().any(|listener| {
+                let own = listener.address;
+                let is_any = own.ip().is_unspecified() && address.ip().is_loopback();
+                own.port() == address.port() && (own.ip() == address.ip() || is_any)
+            })
+        };
+        servers.extend(resolv_conf::servers(&path, is_own));
+    }
+    Some(servers)
 }
 
 fn trust(tls: &Fields) -> Option<Trust> {

@@ -42,7 +42,8 @@ fn without_effect(upstream: &Fields, mistakes: &mut Mistakes) {
 /// Nobody is asked for an address who is known by name alone.
 fn unknown_address(upstream: &Fields, mistakes: &mut Mistakes) {
     let has_bootstrap = !upstream.list("bootstrap").is_empty();
-    let is_asked = read(upstream).any(|(_, server)| !server.is_secure());
+    let is_asked = upstream.given("resolv_conf").is_some()
+        || read(upstream).any(|(_, server)| !server.is_secure());
     let named = read(upstream).find(|(_, server)| server.socket_address().is_none());
     if let (Some((node, _)), false, false) = (named, has_bootstrap, is_asked) {
         let mistake = Mistake::new(node.span, "nobody is asked for the address of this server");

@@ -19,8 +19,13 @@ pub(super) static UPSTREAM: Table = Table {
             Kind::List(&Kind::Text(Form::DnsServer), 1),
             "Where they are: \"udp://ADDRESS\", \"tcp://ADDRESS\", \"tls://NAME@ADDRESS\", \
              \"https://NAME/PATH\", each with a port where it is not the usual one.",
-        )
-        .required(),
+        ),
+        Key::new(
+            "resolv_conf",
+            Kind::Text(Form::File),
+            "A file such as /etc/resolv.conf, whose name servers are asked too. It is read at the start \
+             and by a reload.",
+        ),
         Key::new(
             "tls",
             Kind::Table(&UPSTREAM_TLS),
@@ -89,7 +94,7 @@ pub(super) static UPSTREAM: Table = Table {
         .absent(Absent::No),
         Key::new("cache", Kind::Table(&UPSTREAM_CACHE), UPSTREAM_CACHE.doc),
     ],
-    needs: Needs::Nothing,
+    needs: Needs::Any(&["servers", "resolv_conf"]),
 };
 
 static UPSTREAM_TLS: Table = Table {

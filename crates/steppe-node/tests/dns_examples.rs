@@ -1,0 +1,119 @@
+//! The configurations of docs/dns.md, run as they stand there: only addresses and the folder of their
+//! files are a test's own.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use steppe_testkit::{Authority, Leaf, Port, Steppe, SteppeBuilder, page_example, page_examples};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const PATIENCE: Duration = Duration::from_secs(10);
+const NO_ERROR: u8 = 0;
+const NAME_ERROR: u8 = 3;
+
+/// A node with every file that the page names beside its configuration, where it answers, and the text.
+fn node(toml: &str) -> (SteppeBuilder<'static>, SocketAddr, String) {
+    let issued = Authority::new("ca").issue(&Leaf::named(&["dns.example.com"]));
+    let (listen, over_tls) = (Port::free().keep(), Port::free().keep());
+    let toml = toml
+        .replace("0.0.0.0:5300", &listen.to_string())
+        .replace("127.0.0.1:5300", &listen.to_string())
+        .replace("0.0.0.0:8853", &over_tls.to_string())
+        .replace("127.0.0.1:9900", "{admin}");
+    let toml = match toml.contains("[admin]") {
+        true => toml,
+        false => format!("[admin]\nlisten = \"{{admin}}\"\n{toml}"),
+    };
+    let builder = Steppe::builder(STEPPE)
+        .with_file("dns.pem", &issued.cert)
+        .with_file("dns.key", &issued.key)
+        .with_file("ads.txt", "tracker.example\n")
+        .with_file("malware.txt", "0.0.0.0 malware.example\n");
+    (builder, listen, toml)
+}
+
+/// Response code, and addresses of a name.
+fn ask(server: SocketAddr, name: &str) -> (u8, Vec<Ipv4Addr>) {
+    let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        query.push(u8::try_from(label.len()).expect("a label"));
+        query.extend(label.as_bytes());
+    }
+    query.extend([0, 0, 1, 0, 1]);
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+    socket.set_read_timeout(Some(PATIENCE)).expect("is set");
+    socket.send_to(&query, server).expect("is sent");
+    let mut response = [0; 1500];
+    let len = socket.recv(&mut response).expect("a response");
+    assert_eq!(response[..2], query[..2]);
+    let answers = &response[query.len()..len];
+    // Each is a pointer, type, class, TTL and length before its four bytes.
+    let records = answers.chunks_exact(16).take(usize::from(response[7]));
+    let address = |record: &[u8]| Ipv4Addr::new(record[12], record[13], record[14], record[15]);
+    (response[3] & 0x0f, records.map(address).collect())
+}
+
+#[test]
+fn every_configuration_of_the_page_is_valid() {
+    let examples = page_examples("dns");
+    assert!(examples.len() >= 3, "{examples:?}");
+    for (heading, toml) in examples {
+        let (builder, _, toml) = node(&toml);
+        let (status, said) = builder.run(&["check"], &toml);
+        assert!(status.success(), "{heading}: {said}");
+    }
+}
+
+#[test]
+fn a_home_has_names_and_blocks_what_its_list_has() {
+    let (builder, listen, toml) = node(&page_example("dns", "A home"));
+    let _node = builder.start(&toml);
+    let printer = Ipv4Addr::new(192, 168, 7, 9);
+    assert_eq!(ask(listen, "printer.home.arpa"), (NO_ERROR, vec![printer]));
+    assert_eq!(ask(listen, "other.home.arpa"), (NAME_ERROR, vec![]));
+    let nowhere = (NO_ERROR, vec![Ipv4Addr::UNSPECIFIED]);
+    assert_eq!(ask(listen, "tracker.example"), nowhere);
+    assert_eq!(ask(listen, "pixel.tracker.example"), nowhere);
+}
+
+#[test]
+fn an_office_blocks_what_its_list_has() {
+    let (builder, listen, toml) = node(&page_example("dns", "An office"));
+    let _node = builder.start(&toml);
+    assert_eq!(ask(listen, "malware.example"), (NAME_ERROR, vec![]));
+}
+
+#[test]
+fn a_node_of_kubernetes_asks_both_of_its_upstreams() {
+    let heading = "A cache on every node of Kubernetes";
+    let (builder, listen, toml) = node(&page_example("dns", heading));
+    let answers = |last: u8| {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+        let address = server.local_addr().expect("bound");
+        std::thread::spawn(move || {
+            let mut bytes = [0; 1500];
+            while let Ok((len, from)) = server.recv_from(&mut bytes) {
+                // Its name ends with a zero byte; type and class are four more.
+                let name = bytes[12..len].iter().position(|byte| *byte == 0);
+                let end = 12 + name.expect("a name") + 5;
+                let mut response = bytes[..end].to_vec();
+                response[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+                response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 10, 96, 0, last]);
+                server.send_to(&response, from).expect("is sent");
+            }
+        });
+        address
+    };
+    let cluster = answers(1);
+    let toml = toml.replace("tcp://10.96.0.10", &format!("udp://{cluster}"));
+    let toml = toml.replace("10.0.0.2", &answers(2).to_string());
+    let _node = builder.start(&toml);
+    let of_cluster = Ipv4Addr::new(10, 96, 0, 1);
+    assert_eq!(
+        ask(listen, "api.default.svc.cluster.local"),
+        (NO_ERROR, vec![of_cluster])
+    );
+    // A public name has no private address.
+    let (_, public) = ask(listen, "www.example.org");
+    assert_eq!(public, [Ipv4Addr::UNSPECIFIED; 0]);
+}
