@@ -270,7 +270,7 @@ impl Serving {
         let is_over = || {
             let state = self.state.borrow();
             // Other workers' clients may wait for what this one asks.
-            state.in_flight() == 0 && state.exchanges.len() == 0 && state.connections.is_empty()
+            state.in_flight() == 0 && !state.exchanges.are_awaited() && state.connections.is_empty()
         };
         let stopped = self.worker.drain.reached(Phase::Stopped);
         tokio::pin!(stopped);

@@ -12,6 +12,7 @@ mod node;
 #[expect(dead_code, reason = "other tests use the rest")]
 mod server;
 
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -111,6 +112,31 @@ fn a_server_that_was_down_is_asked_again_when_a_probe_finds_it_back() {
     let after = second.server.asked().len();
     (0..20).for_each(|_| ask());
     assert_eq!(second.server.asked().len(), after, "{before}");
+}
+
+#[test]
+fn probes_hold_up_no_drain() {
+    // Of as many servers as this, one or another is always being probed.
+    let servers: Vec<Switched> = (0..24).map(|_| Switched::start(1)).collect();
+    servers.iter().for_each(Switched::switch_off);
+    let listen = Port::free().keep();
+    let addresses: Vec<_> = servers.iter().map(|each| each.server.address).collect();
+    let mut config = forwarder(listen, &addresses);
+    config.upstreams[0].policy = Policy::Race;
+    config.upstreams[0].concurrent = 24;
+    config.upstreams[0].timeout = Duration::from_millis(300);
+    let node = Node::start(config, 1);
+    let client = Client::of(listen);
+    let mut number = 0;
+    eventually("all of them are probed", || {
+        number += 1;
+        client.ask_for(&format!("{number}.example.org"));
+        let is_probed = |each: &Switched| each.server.asked().iter().any(is_probe);
+        servers.iter().all(is_probed)
+    });
+    node.drain();
+    // Its socket is closed when the worker has ended.
+    eventually("the worker ends", || UdpSocket::bind(listen).is_ok());
 }
 
 #[test]

@@ -182,6 +182,12 @@ impl Exchanges {
         self.places.len() - self.free.len()
     }
 
+    /// Whether there are others than probes: somebody may wait for them, or the cache.
+    pub(super) fn are_awaited(&self) -> bool {
+        let mut exchanges = self.places.iter().flatten();
+        exchanges.any(|exchange| exchange.purpose != Purpose::Probe)
+    }
+
     /// The order in which the first `servers` are asked.
     pub(super) fn order_mut(&mut self, place: u32, servers: usize) -> &mut [u8] {
         let start = place as usize * SERVERS;
