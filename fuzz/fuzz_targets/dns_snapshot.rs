@@ -9,20 +9,23 @@
 use std::time::Instant;
 
 use libfuzzer_sys::fuzz_target;
-use steppe_dns::cache::snapshot::{self, Context};
+use steppe_dns::cache::snapshot::{self, Context, View};
 use steppe_dns::cache::{Cache, ServePolicy};
 use steppe_dns::siphash::{SipHash24, SipKey};
 use steppe_dns::wire::TtlPolicy;
 
-const TTL: TtlPolicy = TtlPolicy {
-    min: 0,
-    max: 86_400,
-    negative_max: 3600,
-};
-const SERVE: ServePolicy = ServePolicy {
-    stale_positive: 3600,
-    stale_negative: 3600,
-    prefetch_percent: 0,
+const VIEW: View = View {
+    number: 3,
+    ttl: TtlPolicy {
+        min: 0,
+        max: 86_400,
+        negative_max: 3600,
+    },
+    serve: ServePolicy {
+        stale_positive: 3600,
+        stale_negative: 3600,
+        prefetch_percent: 0,
+    },
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -31,18 +34,19 @@ fuzz_target!(|bytes: &[u8]| {
         now,
         unix_seconds: 1000,
         tag: 1,
+        views: &[VIEW; 4],
     };
     let cache = Cache::new(0, SipKey([1, 2]), now);
     // As it is, which ends at the header nearly always.
-    let _ = snapshot::read(&cache, &context, &TTL, &SERVE, &mut &bytes[..]);
+    let _ = snapshot::read(&cache, &context, &mut &bytes[..]);
     let file = file_of(bytes);
-    let restored = snapshot::read(&cache, &context, &TTL, &SERVE, &mut &file[..]);
+    let restored = snapshot::read(&cache, &context, &mut &file[..]);
     let restored = restored.expect("its header is right");
     let mut again = Vec::new();
     let written = snapshot::write(&cache, &context, &mut again).expect("memory");
     assert!(written <= restored.entries);
     let next = Cache::new(0, SipKey([3, 4]), now);
-    let restored = snapshot::read(&next, &context, &TTL, &SERVE, &mut &again[..]);
+    let restored = snapshot::read(&next, &context, &mut &again[..]);
     let restored = restored.expect("written here");
     assert!(restored.is_whole);
     assert_eq!((restored.entries, restored.skipped), (written, 0));

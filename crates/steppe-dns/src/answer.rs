@@ -2,6 +2,7 @@
 
 use crate::limits::LOCAL_TTL_SECONDS;
 use crate::manner::Manner;
+use crate::query_log::Decision;
 use crate::wire::{
     Alias, Body, ClientQuery, ExtendedError, Flags, Full, Message, Name, Rcode, Reply,
 };
@@ -57,6 +58,18 @@ pub(crate) struct AnswerBytes<'a> {
 }
 
 impl Answer {
+    /// What becomes of queries by it, if that is not what was thought.
+    pub(crate) fn decision(&self) -> Option<Decision> {
+        match self {
+            Self::Body(_, Some((code, _)), _)
+                if [ExtendedError::STALE_ANSWER, ExtendedError::STALE_NXDOMAIN].contains(code) =>
+            {
+                Some(Decision::Stale)
+            }
+            Self::Body(..) | Self::Rcode(..) | Self::Truncated => None,
+        }
+    }
+
     /// The bytes of a buffer that are its own.
     pub(crate) fn bytes<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
         match self {

@@ -6,10 +6,12 @@
 mod listener;
 mod upstream;
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use steppe_telemetry::Destination;
 
 use crate::client::ClientId;
 use crate::hosts::{RecordData, RecordSet};
@@ -46,6 +48,26 @@ pub struct Forwarder {
     pub limits: Limits,
     /// Who asks beside the clients of listeners.
     pub in_process: InProcess,
+    /// Where queries are logged. `None`: nowhere.
+    pub query_log: Option<QueryLog>,
+}
+
+/// The `[dns.log]` section's `queries`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryLog {
+    /// Where lines go.
+    pub destination: Destination,
+    /// How a line is written.
+    pub format: QueryLogFormat,
+}
+
+/// How a line of the query log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryLogFormat {
+    /// Values between spaces.
+    Text,
+    /// An object of JSON.
+    Json,
 }
 
 /// Whether others within the process ask, by [`crate::DnsService::ask`].
@@ -59,7 +81,7 @@ pub enum InProcess {
 }
 
 /// The `[dns.cache]` section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
     /// Bytes that it takes, of the node's budget.
     pub bytes: usize,
@@ -73,6 +95,8 @@ pub struct Cache {
     pub serve_stale: Option<ServeStale>,
     /// An answer in use is refreshed in this last part of its time, in percent; 0 for never.
     pub prefetch_percent: u8,
+    /// The file that keeps responses over a restart.
+    pub snapshot: Option<PathBuf>,
 }
 
 /// Answers past their time. RFC 8767.
@@ -199,6 +223,13 @@ pub enum Block {
 /// The `[dns.limits]` section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
+    /// Queries a second of a client's network (/24, /56). `None`: as many as come.
+    pub client_qps: Option<NonZeroU32>,
+    /// Bytes a second of responses on datagrams to a network (/24, /56) that has not shown that its
+    /// address is its own. `None`: as many as are asked for.
+    pub unproven_bytes_per_s: Option<NonZeroU32>,
+    /// Questions a second that servers are asked below a zone. `None`: as many as come.
+    pub zone_misses_per_s: Option<NonZeroU32>,
     /// Aliases that are followed in a response.
     pub cname_depth: usize,
     /// What becomes of private addresses for public names.
@@ -231,6 +262,7 @@ impl Default for Cache {
             negative_ttl_max: Duration::from_secs(3600),
             serve_stale: None,
             prefetch_percent: 0,
+            snapshot: None,
         }
     }
 }
@@ -238,6 +270,9 @@ impl Default for Cache {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            client_qps: None,
+            unproven_bytes_per_s: None,
+            zone_misses_per_s: None,
             cname_depth: 8,
             rebinding: Rebinding::Refuse,
         }

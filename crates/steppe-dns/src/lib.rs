@@ -11,6 +11,7 @@
 
 mod answer;
 pub mod cache;
+mod cache_file;
 pub mod client;
 pub mod config;
 pub mod cookie;
@@ -24,7 +25,10 @@ pub mod in_flight;
 pub mod limits;
 mod manner;
 mod metrics;
+mod query_log;
+pub mod rate_limit;
 pub mod rebinding;
+pub mod report;
 pub mod rules;
 pub mod schedule;
 mod service;

@@ -412,3 +412,43 @@ const _: () = assert!(CLIENT_READ_BYTES >= CLIENT_QUERY_BYTES_MAX + 2);
 /// One question of so many goes to any server first where the fastest is to: a slow one that has become
 /// fast is found by that, and one that has gone costs no more than this share of the questions.
 pub const EXPLORE_EVERY: u32 = 64;
+
+/// Buckets of a table of rates: as many networks, or zones, are told apart. One that lacks nothing has
+/// nothing to remember, so these are those of one second.
+pub const BUCKETS_PER_TABLE: usize = 8192;
+
+/// How long a network that has shown that its address is its own is not limited in bytes. A resolver asks
+/// by TCP now and then; RFC 9018 §4.3 has an hour for a cookie.
+pub const PROVEN_FOR: Duration = Duration::from_secs(600);
+
+/// One of so many responses beyond `unproven_bytes_per_s` is sent, truncated; the others are dropped. A
+/// client that did ask then has its way by TCP, and a victim gets less than was sent in its name.
+pub const SLIP: u32 = 2;
+
+/// Of the misses of a zone that are let pass, one of so many may look like data: whoever carries data in
+/// names needs hundreds of them in a second.
+pub const ENCODED_MISSES_SHARE: u32 = 10;
+
+/// How long the log is quiet about a zone that it has told of.
+pub const ZONE_REPORT_QUIET: Duration = Duration::from_secs(600);
+
+/// Zones that the log tells of in a second.
+pub const ZONE_REPORTS_PER_S_MAX: u32 = 5;
+
+/// Bytes below a zone from which on a name may be data: a tunnel has few bytes a name to carry anything in,
+/// so it fills them.
+pub const ENCODED_BYTES_MIN: usize = 32;
+
+/// One byte in so many of encoded data at least is neither a letter nor a hyphen: base32, which has
+/// fewest, has six digits of thirty-two.
+pub const ENCODED_DIGITS_SHARE: usize = 16;
+
+/// Pairs of bytes, in percent, that are the same at most in encoded data: six in hexadecimal digits, and
+/// more by chance.
+pub const ENCODED_COINCIDENCES_PER_100_MAX: usize = 8;
+
+/// How often the cache is written to its file. What came since is lost in a crash, and no more.
+pub const SNAPSHOT_EVERY: Duration = Duration::from_secs(600);
+
+/// Bytes that are read from the cache's file, or written to it, at once.
+pub const SNAPSHOT_BUFFER_BYTES: usize = 64 << 10;

@@ -5,12 +5,16 @@
 mod lists;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::{Collector, Counter, DescriptorEncoder, PerWorker, Writer};
 
+use crate::cache::ShardStats;
 use crate::config::{Protocol, Transport};
+use crate::query_log::QueryLog;
+use crate::report::{Count, Totals};
+use crate::snapshot::ChargedCache;
 use crate::wire::Rcode;
 
 pub(crate) use lists::{FetchOutcome, ListHits, ListMetrics};
@@ -20,6 +24,10 @@ pub(crate) use lists::{FetchOutcome, ListHits, ListMetrics};
 pub struct DnsMetrics {
     workers: PerWorker<Cells>,
     pub(crate) lists: ListMetrics,
+    /// The cache in force.
+    cache: Mutex<Weak<ChargedCache>>,
+    /// The query log in force.
+    query_log: Mutex<Weak<QueryLog>>,
 }
 
 /// Writes the forwarder's series into a scrape.
@@ -52,6 +60,9 @@ pub(crate) struct Cells {
     pub(crate) upstream_by_stream: Counter,
     pub(crate) upstream_probes: Counter,
     pub(crate) rebinding: Counter,
+    pub(crate) limited: ByLimit,
+    /// Questions whose names look like data.
+    pub(crate) encoded: Counter,
     /// Datagrams to clients that were lost for want of room, or that the kernel refused.
     pub(crate) unsent: Counter,
     /// Datagrams whose cookie shows that the client has its address.
@@ -67,6 +78,30 @@ pub(crate) struct Cells {
 /// One count a protocol of clients.
 #[derive(Debug, Default)]
 pub(crate) struct ByProtocol([Counter; Protocol::ALL.len()]);
+
+/// One count a limit.
+#[derive(Debug, Default)]
+pub(crate) struct ByLimit([Counter; LIMITS.len()]);
+
+/// What a query or a response was beyond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// `client_qps`.
+    Client,
+    /// `unproven_bytes_per_s`.
+    Unproven,
+    /// `zone_misses_per_s`.
+    Zone,
+    /// The share of it that may look like data.
+    Tunnel,
+}
+
+const LIMITS: [(Limit, &str); 4] = [
+    (Limit::Client, "client_qps"),
+    (Limit::Unproven, "unproven_bytes"),
+    (Limit::Zone, "zone_misses"),
+    (Limit::Tunnel, "tunnel"),
+];
 
 /// One count a transport.
 #[derive(Debug, Default)]
@@ -94,6 +129,15 @@ const CACHE: Family = Family::new(
     "steppe_dns_cache_lookups",
     "What the cache had for a query: hit, stale, failure or miss",
 );
+const CACHE_ENTRIES: Family = Family::new("steppe_dns_cache_entries", "Responses in the cache");
+const CACHE_USED: Family = Family::bytes(
+    "steppe_dns_cache_used",
+    "Bytes of the cache that responses have, of those that are replaced too",
+);
+const CACHE_CHANGES: Family = Family::new(
+    "steppe_dns_cache_changes",
+    "Responses that were inserted into the cache, and evicted to make room",
+);
 const UPSTREAM_QUERIES: Family = Family::new(
     "steppe_dns_upstream_queries",
     "Queries to servers, by transport",
@@ -102,9 +146,22 @@ const UPSTREAM_TROUBLE: Family = Family::new(
     "steppe_dns_upstream_trouble",
     "What went wrong with servers: failure, timeout, mismatch, by_stream, probe, rebinding",
 );
+const LIMITED: Family = Family::new(
+    "steppe_dns_limited",
+    "Queries and responses beyond a limit: client_qps, unproven_bytes, zone_misses, tunnel",
+);
+const LOG_LINES: Family = Family::new(
+    "steppe_dns_query_log_lines",
+    "Lines of the query log: written, or dropped as the file was too slow or a write failed",
+);
+const LOG_ERRORS: Family = Family::new(
+    "steppe_dns_query_log_write_errors",
+    "Failed writes of the query log",
+);
 const EVENTS: Family = Family::new(
     "steppe_dns_events",
-    "What became of queries otherwise: dropped, blocked, hosts, coalesced, refresh, unsent, cookie",
+    "What became of queries otherwise: dropped, blocked, hosts, coalesced, refresh, unsent, cookie, \
+     encoded",
 );
 const CONNECTIONS: Family = Family::new(
     "steppe_dns_connection_events",
@@ -134,6 +191,12 @@ impl ByTransport {
     }
 }
 
+impl ByLimit {
+    pub(crate) fn of(&self, limit: Limit) -> &Counter {
+        &self.0[limit as usize]
+    }
+}
+
 impl Cells {
     /// Counts a response of this code.
     pub(crate) fn response(&self, rcode: Rcode) {
@@ -149,7 +212,43 @@ impl DnsMetrics {
         Arc::new(Self {
             workers: PerWorker::new(workers, Cells::default),
             lists: ListMetrics::default(),
+            cache: Mutex::default(),
+            query_log: Mutex::default(),
         })
+    }
+
+    /// Another cache is in force.
+    pub(crate) fn set_cache(&self, cache: &Arc<ChargedCache>) {
+        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(cache);
+    }
+
+    /// Another query log is in force, or none.
+    pub(crate) fn set_query_log(&self, log: Option<&Arc<QueryLog>>) {
+        let log = log.map(Arc::downgrade).unwrap_or_default();
+        *self
+            .query_log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = log;
+    }
+
+    /// Lines of the query log in force: written, lost, and writes that failed.
+    fn query_log(&self) -> [u64; 3] {
+        let log = self
+            .query_log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let log = log.upgrade();
+        log.map_or([0; 3], |log| {
+            let lines = &log.lines;
+            [lines.written(), lines.dropped(), lines.write_errors()]
+        })
+    }
+
+    /// Counts of the cache in force.
+    pub(crate) fn cache_stats(&self) -> ShardStats {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = cache.upgrade();
+        cache.map_or_else(ShardStats::default, |cache| cache.cache.stats())
     }
 
     /// A collector of these metrics, for registration.
@@ -167,76 +266,96 @@ impl DnsMetrics {
         cells.expect("each worker takes its own cells, once")
     }
 
-    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Counts of all workers.
+    pub(crate) fn totals(&self) -> Totals {
         let sum = |of: fn(&Cells) -> &Counter| self.workers.sum(|cells| of(cells).value());
         let by = |of: fn(&Cells) -> &ByTransport| {
-            Transport::ALL.map(|(transport, name)| {
-                let count = |cells: &Cells| of(cells).of(transport).value();
-                ([("transport", name)], self.workers.sum(count))
-            })
+            let count = |transport| self.workers.sum(|cells| of(cells).of(transport).value());
+            Transport::ALL.map(|(transport, name)| (name, count(transport)))
         };
         let queries = Protocol::ALL.map(|protocol| {
             let count = |cells: &Cells| cells.queries.of(protocol).value();
-            let label = [("transport", protocol.as_str())];
-            (label, self.workers.sum(count))
+            (protocol.as_str(), self.workers.sum(count))
         });
-        QUERIES.counters(encoder, queries)?;
         let responses = RCODES.iter().enumerate().map(|(index, (_, name))| {
             let count = |cells: &Cells| cells.responses[index].value();
-            ([("rcode", *name)], self.workers.sum(count))
+            (*name, self.workers.sum(count))
         });
-        RESPONSES.counters(encoder, responses)?;
-        let lookups = [
-            ([("result", "hit")], sum(|cells| &cells.cache_hits)),
-            ([("result", "stale")], sum(|cells| &cells.cache_stale)),
-            ([("result", "failure")], sum(|cells| &cells.cache_failures)),
-            ([("result", "miss")], sum(|cells| &cells.cache_misses)),
+        let limited = LIMITS.map(|(limit, name)| {
+            let count = |cells: &Cells| cells.limited.of(limit).value();
+            (name, self.workers.sum(count))
+        });
+        Totals {
+            queries: queries.into(),
+            responses: responses.collect(),
+            lookups: vec![
+                ("hit", sum(|cells| &cells.cache_hits)),
+                ("stale", sum(|cells| &cells.cache_stale)),
+                ("failure", sum(|cells| &cells.cache_failures)),
+                ("miss", sum(|cells| &cells.cache_misses)),
+            ],
+            events: vec![
+                ("dropped", sum(|cells| &cells.dropped)),
+                ("blocked", sum(|cells| &cells.blocked)),
+                ("hosts", sum(|cells| &cells.hosts)),
+                ("coalesced", sum(|cells| &cells.coalesced)),
+                ("refresh", sum(|cells| &cells.refreshes)),
+                ("unsent", sum(|cells| &cells.unsent)),
+                ("cookie", sum(|cells| &cells.cookies)),
+                ("encoded", sum(|cells| &cells.encoded)),
+            ],
+            connections: vec![
+                ("refused", sum(|cells| &cells.connections_refused)),
+                ("evicted", sum(|cells| &cells.connections_evicted)),
+                ("handshake_failed", sum(|cells| &cells.handshakes_failed)),
+            ],
+            limited: limited.into(),
+            upstream_queries: by(|cells| &cells.upstream_queries).into(),
+            upstream_trouble: vec![
+                ("failure", sum(|cells| &cells.upstream_failures)),
+                ("timeout", sum(|cells| &cells.upstream_timeouts)),
+                ("mismatch", sum(|cells| &cells.upstream_mismatches)),
+                ("by_stream", sum(|cells| &cells.upstream_by_stream)),
+                ("probe", sum(|cells| &cells.upstream_probes)),
+                ("rebinding", sum(|cells| &cells.rebinding)),
+            ],
+            cache: self.cache_stats(),
+        }
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let totals = self.totals();
+        QUERIES.counters(encoder, labelled("transport", totals.queries))?;
+        RESPONSES.counters(encoder, labelled("rcode", totals.responses))?;
+        CACHE.counters(encoder, labelled("result", totals.lookups))?;
+        CACHE_ENTRIES.gauge(encoder, totals.cache.entries)?;
+        CACHE_USED.gauge(encoder, totals.cache.used_bytes)?;
+        let changes = vec![
+            ("inserted", totals.cache.insertions),
+            ("evicted", totals.cache.evictions),
         ];
-        CACHE.counters(encoder, lookups)?;
-        UPSTREAM_QUERIES.counters(encoder, by(|cells| &cells.upstream_queries))?;
-        let trouble = [
-            ([("kind", "failure")], sum(|cells| &cells.upstream_failures)),
-            ([("kind", "timeout")], sum(|cells| &cells.upstream_timeouts)),
-            (
-                [("kind", "mismatch")],
-                sum(|cells| &cells.upstream_mismatches),
-            ),
-            (
-                [("kind", "by_stream")],
-                sum(|cells| &cells.upstream_by_stream),
-            ),
-            ([("kind", "probe")], sum(|cells| &cells.upstream_probes)),
-            ([("kind", "rebinding")], sum(|cells| &cells.rebinding)),
-        ];
-        UPSTREAM_TROUBLE.counters(encoder, trouble)?;
-        let events = [
-            ([("event", "dropped")], sum(|cells| &cells.dropped)),
-            ([("event", "blocked")], sum(|cells| &cells.blocked)),
-            ([("event", "hosts")], sum(|cells| &cells.hosts)),
-            ([("event", "coalesced")], sum(|cells| &cells.coalesced)),
-            ([("event", "refresh")], sum(|cells| &cells.refreshes)),
-            ([("event", "unsent")], sum(|cells| &cells.unsent)),
-            ([("event", "cookie")], sum(|cells| &cells.cookies)),
-        ];
-        EVENTS.counters(encoder, events)?;
-        let connections = [
-            (
-                [("event", "refused")],
-                sum(|cells| &cells.connections_refused),
-            ),
-            (
-                [("event", "evicted")],
-                sum(|cells| &cells.connections_evicted),
-            ),
-            (
-                [("event", "handshake_failed")],
-                sum(|cells| &cells.handshakes_failed),
-            ),
-        ];
-        CONNECTIONS.counters(encoder, connections)?;
+        CACHE_CHANGES.counters(encoder, labelled("change", changes))?;
+        UPSTREAM_QUERIES.counters(encoder, labelled("transport", totals.upstream_queries))?;
+        UPSTREAM_TROUBLE.counters(encoder, labelled("kind", totals.upstream_trouble))?;
+        LIMITED.counters(encoder, labelled("limit", totals.limited))?;
+        let [written, dropped, write_errors] = self.query_log();
+        let lines = vec![("written", written), ("dropped", dropped)];
+        LOG_LINES.counters(encoder, labelled("result", lines))?;
+        LOG_ERRORS.counter(encoder, write_errors)?;
+        EVENTS.counters(encoder, labelled("event", totals.events))?;
+        CONNECTIONS.counters(encoder, labelled("event", totals.connections))?;
         let hits = |place| self.workers.sum(|cells| cells.list_hits.at(place).value());
         self.lists.encode(hits, encoder)
     }
+}
+
+/// Rows of a family with one label.
+fn labelled(
+    label: &'static str,
+    rows: Vec<Count>,
+) -> impl Iterator<Item = ([(&'static str, &'static str); 1], u64)> {
+    let row = move |(name, count)| ([(label, name)], count);
+    rows.into_iter().map(row)
 }
 
 impl Collector for DnsCollector {

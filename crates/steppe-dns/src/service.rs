@@ -6,9 +6,11 @@
 mod fetching;
 mod reread;
 
+use std::fmt;
+use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use steppe_mem::{Budget, Lease, OverBudget, Reservation};
 use steppe_net::tls::ListenerTls;
@@ -18,13 +20,17 @@ use steppe_net::{
 };
 use tokio::task::JoinSet;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Flush};
+use crate::cache_file::CacheFile;
 use crate::client::Client;
 use crate::config::{Forwarder, Protocol};
 use crate::designation::Designation;
 use crate::fetch::Fetch;
 use crate::files::{FilesError, HostsInForce, ListsInForce};
 use crate::metrics::DnsMetrics;
+use crate::query_log::QueryLog;
+use crate::rate_limit::RateLimiter;
+use crate::report::Report;
 use crate::rules::Program;
 use crate::shared::Shared;
 use crate::snapshot::{ChargedCache, Files, Snapshot, Tls};
@@ -50,6 +56,7 @@ pub struct DnsService {
     in_force: Arc<Mutex<Option<InForce>>>,
     /// Held by whoever tells workers of a snapshot: they hear of each in the order that they came into force.
     turn: Arc<tokio::sync::Mutex<()>>,
+    cache_file: Arc<CacheFile>,
     workers: usize,
     lease: Lease,
     /// Of the workers, once they serve.
@@ -71,6 +78,7 @@ struct PreparedForwarder {
     config: Forwarder,
     sessions: Vec<Sessions>,
     cache: Arc<ChargedCache>,
+    query_log: Option<Arc<QueryLog>>,
     tables: Arc<Reservation>,
     tls: Tls,
     files: PreparedFiles,
@@ -86,20 +94,28 @@ struct PreparedFiles {
 /// Bytes of a cache that nobody asks.
 const CACHE_BYTES_IDLE: usize = 0;
 
+impl fmt::Debug for DnsService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DnsService").finish_non_exhaustive()
+    }
+}
+
 impl DnsService {
     /// A forwarder without listeners, until the first configuration.
     ///
     /// # Errors
     /// When the system has no random numbers to give.
     pub fn new(context: &DnsContext<'_>) -> std::io::Result<Self> {
+        let lease = context.budget.root().child("dns", None).lease();
         Ok(Self {
             metrics: DnsMetrics::new(context.workers),
             changes: Arc::new(Changes::new(context.workers)),
             shared: Arc::new(Shared::new(context.workers)?),
             in_force: Arc::default(),
             turn: Arc::default(),
+            cache_file: Arc::new(CacheFile::new(lease.account().lease())),
             workers: context.workers,
-            lease: context.budget.root().child("dns", None).lease(),
+            lease,
             drain: Arc::default(),
             fetch: context.fetch.clone(),
         })
@@ -116,6 +132,46 @@ impl DnsService {
     #[must_use]
     pub fn ask(&self, query: &[u8], client: Client) -> Option<Asking> {
         worker::ask(Arc::as_ptr(&self.shared).addr(), query, client)
+    }
+
+    /// What it is, and what it has counted.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let in_force = self.in_force();
+        let snapshot = in_force.as_ref().map(|in_force| &*in_force.snapshot);
+        Report::new(self.metrics.totals(), snapshot)
+    }
+
+    /// Forgets responses of the cache. Returns how many. It goes through the whole cache, a shard at a
+    /// time, which workers that need that shard wait for: a millisecond for each MiB of it.
+    #[must_use]
+    pub fn flush(&self, flush: &Flush) -> u64 {
+        let cache = self
+            .in_force()
+            .as_ref()
+            .map(|in_force| Arc::clone(&in_force.snapshot.cache));
+        cache.map_or(0, |cache| cache.cache.flush(flush))
+    }
+
+    /// Opens the query log anew, where there is one: whoever moved it away asks for that.
+    pub fn reopen_log(&self) {
+        let in_force = self.in_force();
+        let log = in_force
+            .as_ref()
+            .and_then(|it| it.snapshot.query_log.as_ref());
+        log.into_iter().for_each(|log| log.lines.reopen());
+    }
+
+    /// Writes what is left of the query log, and the cache to its file, when no worker serves any more.
+    /// Returns whether that was done, each within `timeout`.
+    #[must_use]
+    pub fn close(&self, timeout: Duration) -> bool {
+        let log = self
+            .in_force()
+            .as_ref()
+            .and_then(|it| it.snapshot.query_log.clone());
+        let is_logged = log.is_none_or(|log| log.lines.close(timeout));
+        self.cache_file.close(timeout) && is_logged
     }
 
     fn in_force(&self) -> MutexGuard<'_, Option<InForce>> {
@@ -138,6 +194,20 @@ impl DnsService {
         Ok(Arc::new(ChargedCache::new(cache, bytes, reservation)))
     }
 
+    /// The query log of a configuration: the one in force, unless it is another one.
+    fn query_log(&self, config: &Forwarder) -> io::Result<Option<Arc<QueryLog>>> {
+        let Some(wanted) = &config.query_log else {
+            return Ok(None);
+        };
+        if let Some(in_force) = &*self.in_force()
+            && let Some(open) = &in_force.snapshot.query_log
+            && open.config == *wanted
+        {
+            return Ok(Some(Arc::clone(open)));
+        }
+        Ok(Some(Arc::new(QueryLog::open(wanted, self.workers)?)))
+    }
+
     fn tables(&self, config: &Forwarder) -> Result<Arc<Reservation>, OverBudget> {
         if let Some(in_force) = &*self.in_force()
             && in_force.tables.bytes() > 0
@@ -145,7 +215,11 @@ impl DnsService {
             return Ok(Arc::clone(&in_force.tables));
         }
         let bytes = match config.is_asked() {
-            true => self.workers * WorkerState::BYTES + self.shared.coalescer().bytes(),
+            true => {
+                self.workers * WorkerState::BYTES
+                    + self.shared.coalescer().bytes()
+                    + RateLimiter::BYTES
+            }
             false => 0,
         };
         Ok(Arc::new(self.lease.try_reserve(bytes)?))
@@ -226,12 +300,14 @@ impl DnsService {
         let places = self.metrics.lists.replace(&files.lists);
         let program = Program::new(&prepared.config.rules, self.shared.names_key());
         let told = (prepared.config, prepared.sessions, prepared.tls);
-        let parts = (prepared.cache, files.clone(), program);
-        let snapshot = Snapshot::new(told, parts, last);
+        let kept = (prepared.cache, prepared.query_log);
+        let snapshot = Snapshot::new(told, kept, (files.clone(), program), last);
         let snapshot = Arc::new(snapshot.with_files(files, places));
         if snapshot.has_times() {
             snapshot.look_at_the_clock();
         }
+        self.metrics.set_query_log(snapshot.query_log.as_ref());
+        self.metrics.set_cache(&snapshot.cache);
         *in_force = Some(InForce {
             snapshot: Arc::clone(&snapshot),
             tables: prepared.tables,
@@ -276,6 +352,12 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
             })?,
             cache: self.cache(config).map_err(refused("dns.cache.bytes"))?,
             tables: self.tables(config).map_err(refused("node.memory_budget"))?,
+            query_log: self
+                .query_log(config)
+                .map_err(|cause| PrepareError::Other {
+                    key: "dns.log.queries.file",
+                    cause: Box::new(cause),
+                })?,
             files: self
                 .files(config)
                 .map_err(|(key, error)| PrepareError::Other {
@@ -313,6 +395,7 @@ impl Prepared for PreparedForwarder {
             let Some(snapshot) = service.replace(*self) else {
                 return;
             };
+            service.cache_file.use_snapshot(&snapshot);
             service.changes.send(&snapshot, sockets).await;
             service.keep_files_current();
         })

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use rand::rngs::{StdRng, SysRng};
 use rand::{Rng, SeedableRng};
 
 use crate::in_flight::Coalescer;
 use crate::limits::{EXCHANGES_PER_WORKER, WAITING_PER_WORKER};
+use crate::rate_limit::RateLimiter;
 use crate::siphash::SipKey;
 use crate::wakes::Wakes;
 
@@ -16,9 +18,11 @@ use crate::wakes::Wakes;
 pub(crate) struct Shared {
     /// Made with the first configuration that forwards anything: a node without a forwarder pays nothing.
     coalescer: OnceLock<Coalescer>,
+    rate_limiter: OnceLock<RateLimiter>,
     pub(crate) wakes: Wakes,
-    /// Of the cache, of the questions in flight, of names of rules, lists and hosts, and the seed of cookies.
-    hash_keys: [SipKey; 4],
+    /// Of the cache, of the questions in flight, of names of rules, lists and hosts, the seed of cookies, and
+    /// of the buckets.
+    hash_keys: [SipKey; 5],
     workers: usize,
 }
 
@@ -29,8 +33,9 @@ impl Shared {
         let mut rng = rng()?;
         Ok(Self {
             coalescer: OnceLock::new(),
+            rate_limiter: OnceLock::new(),
             wakes: Wakes::new(workers),
-            hash_keys: [0; 4].map(|_: u8| SipKey([rng.next_u64(), rng.next_u64()])),
+            hash_keys: [0; 5].map(|_: u8| SipKey([rng.next_u64(), rng.next_u64()])),
             workers,
         })
     }
@@ -48,6 +53,12 @@ impl Shared {
     /// What secrets of cookies follow from.
     pub(crate) fn cookie_seed(&self) -> SipKey {
         self.hash_keys[3]
+    }
+
+    /// What clients and zones have had of this second.
+    pub(crate) fn rate_limiter(&self) -> &RateLimiter {
+        let make = || RateLimiter::new(self.hash_keys[4], Instant::now());
+        self.rate_limiter.get_or_init(make)
     }
 
     /// The questions in flight.

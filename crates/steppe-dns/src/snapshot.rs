@@ -11,12 +11,14 @@ use std::time::Duration;
 use steppe_mem::Reservation;
 use steppe_net::tls::ListenerTls;
 
+use crate::cache::snapshot::View;
 use crate::cache::{Cache, ServePolicy};
 use crate::client::Client;
 use crate::config::{Forwarder, Stale, Upstream};
 use crate::designation::Designation;
 use crate::files::{HostsInForce, ListsInForce};
 use crate::hosts::Records;
+use crate::query_log::QueryLog;
 use crate::rules::{Asked, Decision, ListSet, Program};
 use crate::tls::Sessions;
 use crate::wire::{Name, TtlPolicy};
@@ -26,6 +28,7 @@ use crate::wire::{Name, TtlPolicy};
 pub(crate) struct Snapshot {
     pub(crate) config: Arc<Forwarder>,
     pub(crate) cache: Arc<ChargedCache>,
+    pub(crate) query_log: Option<Arc<QueryLog>>,
     /// By upstream.
     pub(crate) plans: Vec<Plan>,
     /// By upstream too.
@@ -95,7 +98,8 @@ impl Snapshot {
     /// The snapshot that follows `last`.
     pub(crate) fn new(
         (config, sessions, tls): (Forwarder, Vec<Sessions>, Tls),
-        (cache, files, program): (Arc<ChargedCache>, Files, Program),
+        (cache, query_log): (Arc<ChargedCache>, Option<Arc<QueryLog>>),
+        (files, program): (Files, Program),
         last: Option<&Self>,
     ) -> Self {
         let mut views = last.map(|last| last.views.clone()).unwrap_or_default();
@@ -107,6 +111,7 @@ impl Snapshot {
         Self {
             config: Arc::new(config),
             cache,
+            query_log,
             plans,
             sessions,
             tls: tls.listeners,
@@ -143,6 +148,16 @@ impl Snapshot {
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         let mut proxies = self.config.trusted_proxies.iter();
         proxies.any(|network| network.contains(&peer.to_canonical()))
+    }
+
+    /// The views of its upstreams, in their order.
+    pub(crate) fn views(&self) -> Vec<View> {
+        let view = |plan: &Plan| View {
+            number: plan.view,
+            ttl: plan.ttl,
+            serve: plan.serve,
+        };
+        self.plans.iter().map(view).collect()
     }
 
     /// Whether a client is answered.

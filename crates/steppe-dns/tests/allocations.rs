@@ -15,7 +15,9 @@ use std::time::Instant;
 use messages::{message, with_opt};
 use questions::{key, made, nth};
 use steppe_dns::cache::{Admission, Cache, Key, Lookup, ServePolicy, admit};
+use steppe_dns::config::Limits;
 use steppe_dns::in_flight::{Attempts, Case, Coalescer, Join, Outgoing, Received, Sizes, Waiter};
+use steppe_dns::rate_limit::{RateLimiter, Verdict};
 use steppe_dns::siphash::SipKey;
 use steppe_dns::wire::{
     Asked, CaseBits, ClientQuery, Flags, Message, Padding, Reply, Response, Transport,
@@ -168,4 +170,34 @@ fn a_question_in_flight_allocates_nothing_however_many_servers_it_goes_to() {
         });
         assert_eq!(counted, 0, "{servers} servers");
     }
+}
+
+#[test]
+fn limits_allocate_nothing_however_many_networks_and_zones_there_are() {
+    let now = Instant::now();
+    let limiter = RateLimiter::new(SipKey([1, 2]), now);
+    let limits = Limits {
+        client_qps: std::num::NonZeroU32::new(5),
+        unproven_bytes_per_s: std::num::NonZeroU32::new(1000),
+        zone_misses_per_s: std::num::NonZeroU32::new(5),
+        ..Limits::default()
+    };
+    let mut beyond = [0; 3];
+    for number in 0..100_000_u32 {
+        let client = std::net::Ipv4Addr::from_bits(number / 10 * 256).into();
+        let name = format!("a{number}.zone{}.example", number / 10);
+        let name = name.parse().expect("a name");
+        let counted = allocations(|| {
+            let verdicts = [
+                limiter.query(client, &limits, now),
+                limiter.response(client, 200, &limits, now),
+            ];
+            beyond[0] += u32::from(verdicts[0] == Verdict::Beyond);
+            beyond[1] += u32::from(verdicts[1] == Verdict::Beyond);
+            let (miss, _) = limiter.miss(&name, &limits, now);
+            beyond[2] += u32::from(miss != steppe_dns::rate_limit::Miss::Within);
+        });
+        assert_eq!(counted, 0);
+    }
+    assert!(beyond.iter().all(|&count| count > 0), "{beyond:?}");
 }

@@ -9,7 +9,6 @@
 //! Non-goals: the file and its thread ([`LineLog`]), and exchanges dropped when a drain
 //! timed out. Spec: nginx's and Apache's `combined`; RFC 8259.
 
-mod clock;
 mod ended;
 mod escape;
 mod field;
@@ -19,10 +18,10 @@ mod record;
 use std::cell::RefCell;
 
 use steppe_mem::Lease;
+use steppe_telemetry::clock::Clock;
 use steppe_telemetry::{LineLog, LineWriter};
 
 use crate::head::RequestView;
-use clock::Clock;
 use record::Records;
 
 pub(crate) use ended::Ended;

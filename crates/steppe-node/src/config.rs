@@ -137,9 +137,6 @@ pub struct Log {
     pub access: Option<Access>,
 }
 
-/// The file that standard output is called as: opening it would fail where that is a socket.
-const STDOUT: &str = "/dev/stdout";
-
 /// `log.access`: a line for each exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
@@ -186,12 +183,6 @@ impl Config {
 /// What is wrong with it, and what would be right.
 pub fn dns_type(text: &str) -> Result<steppe_dns::wire::Rtype, String> {
     grammar::dns_type(text).map_err(refusal_text)
-}
-
-/// How the configuration writes a type of DNS records.
-#[must_use]
-pub fn dns_type_text(rtype: steppe_dns::wire::Rtype) -> String {
-    grammar::dns_type_text(rtype)
 }
 
 fn refusal_text(refusal: grammar::Refusal) -> String {

@@ -195,13 +195,13 @@ impl Node {
         reloaded
     }
 
-    /// Drains, and closes the logs; a further signal to stop ends the drain.
+    /// Drains, and closes logs and files; a further signal to stop ends the drain.
     async fn shut_down(self, signals: &mut Signals) -> Drained {
         self.readiness.set(State::Draining);
         let timeout = self.reloader.config().node.drain_timeout;
         self.manager.stopping(timeout);
         let drained = self.workers.shut_down(timeout, signals.stop()).await;
-        self.services.close_logs();
+        self.services.close_files();
         drained
     }
 }

@@ -55,6 +55,9 @@ pub struct Endpoint {
 /// At the end of a drain, how long the disk has to take what was logged.
 const LOG_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// And the DNS cache.
+const CACHE_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
 impl AsRef<steppe_http::config::Gateway> for Config {
     fn as_ref(&self) -> &steppe_http::config::Gateway {
         &self.http
@@ -136,19 +139,32 @@ impl Services {
         self.http.upstreams()
     }
 
+    /// What `/dns` reports, and `/dns/flush` works on.
+    #[must_use]
+    pub fn dns(&self) -> DnsService {
+        DnsService::clone(&self.dns)
+    }
+
     /// What `/certificates` reports.
     #[must_use]
     pub fn certificates(&self) -> Arc<Certificates> {
         Arc::clone(self.http.certificates())
     }
 
-    /// Opens the access log anew: whoever moved it away asks for that.
+    /// Opens the logs anew: whoever moved one away asks for that.
     pub fn reopen_logs(&self) {
         self.access.iter().for_each(LineLog::reopen);
+        self.dns.reopen_log();
     }
 
-    /// Waits for lines that workers have handed over, but not for a disk that hangs.
-    pub fn close_logs(&self) {
+    /// Waits for what is to be on the disk when workers have ended: lines that they have handed over, and
+    /// the DNS cache. A disk that hangs is not waited for.
+    pub fn close_files(&self) {
+        if !self.dns.close(CACHE_CLOSE_TIMEOUT) {
+            tracing::error!(
+                "the disk takes too long: the DNS cache's file, or the end of the query log, is lost"
+            );
+        }
         let access = self.access.as_ref();
         if access.is_some_and(|log| !log.close(LOG_CLOSE_TIMEOUT)) {
             tracing::error!("the access log takes no more lines: the last ones are lost");

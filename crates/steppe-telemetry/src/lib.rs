@@ -7,6 +7,7 @@
 //! Non-goals: which metrics exist (each crate defines its own), and serving them.
 
 mod cell;
+pub mod clock;
 pub mod encode;
 mod escape;
 mod histogram;

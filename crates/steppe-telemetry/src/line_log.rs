@@ -45,6 +45,8 @@ pub struct LineLog(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    /// What it is called in messages.
+    name: &'static str,
     to_thread: SyncSender<Command>,
     counts: Arc<Counts>,
     ended: Mutex<Receiver<()>>,
@@ -77,25 +79,38 @@ struct Filled {
 }
 
 impl LineLog {
-    /// Opens `destination` for `workers`, and starts the writer thread.
+    /// Opens the access log at `destination` for `workers`, and starts the writer thread.
     ///
     /// # Errors
     /// When the destination can't be opened or the thread can't be started.
     pub fn open(destination: Destination, workers: usize) -> io::Result<Self> {
-        let sink = Sink::open(destination)?;
+        Self::open_named("access log", destination, workers)
+    }
+
+    /// The same for a log of another name, such as `access log`, for messages and the thread.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_named(
+        name: &'static str,
+        destination: Destination,
+        workers: usize,
+    ) -> io::Result<Self> {
+        let sink = Sink::open(name, destination)?;
         let counts = Arc::new(Counts::default());
         // The channel holds every buffer that may exist, so sending one never fails.
         let (to_thread, commands) = sync_channel(workers * LINE_BUFFERS_MAX + LINE_COMMANDS_MAX);
         let (end, ended) = sync_channel(1);
         let of_thread = Arc::clone(&counts);
         std::thread::Builder::new()
-            .name("access-log".to_owned())
+            .name(name.replace(' ', "-"))
             .spawn(move || {
                 write(sink, &commands, &of_thread);
                 // The receiver may be gone.
                 let _ = end.try_send(());
             })?;
         Ok(Self(Arc::new(Shared {
+            name,
             to_thread,
             counts,
             ended: Mutex::new(ended),
@@ -105,7 +120,8 @@ impl LineLog {
     /// Reopens the file by its name before the next buffer, after it was rotated.
     pub fn reopen(&self) {
         if self.0.to_thread.try_send(Command::Reopen).is_err() {
-            tracing::error!("the access log is stuck, and was not opened again");
+            let name = self.0.name;
+            tracing::error!("the {name} is stuck, and was not opened again");
         }
     }
 

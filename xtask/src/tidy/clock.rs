@@ -87,6 +87,21 @@ const LISTED: &[Place] = &[
         reason: "when a connection is begun",
     },
     Place {
+        file: "steppe-dns/src/cache_file.rs",
+        function: "context",
+        reason: "how old responses are when the file is written or read",
+    },
+    Place {
+        file: "steppe-dns/src/shared.rs",
+        function: "rate_limiter",
+        reason: "the buckets' time begins with them",
+    },
+    Place {
+        file: "steppe-dns/src/worker/log.rs",
+        function: "write",
+        reason: "once a line: what the query took",
+    },
+    Place {
         file: "steppe-dns/src/worker/state.rs",
         function: "turn",
         reason: "once a turn: a batch of datagrams has one time",

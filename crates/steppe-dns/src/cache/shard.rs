@@ -218,6 +218,12 @@ impl Shard {
         }
     }
 
+    /// Whether there is a response for a key.
+    pub(super) fn has(&self, key: &Key<'_>, hash: u64) -> bool {
+        let found = self.find(key, hash);
+        found.is_some_and(|(_, facts)| facts.kind != Kind::Failure)
+    }
+
     /// Keeps a response.
     pub(super) fn insert(
         &mut self,
@@ -440,6 +446,9 @@ pub enum NotCached {
     /// Its question is not that of the key.
     #[error("response to another question")]
     OtherQuestion,
+    /// There is a newer one.
+    #[error("response older than the one that is cached")]
+    Newer,
 }
 
 fn number(len: usize) -> Result<u16, NotCached> {

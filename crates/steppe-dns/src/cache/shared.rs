@@ -80,6 +80,26 @@ impl Cache {
         self.shard(hash).insert(key, hash, new, moment, policy)
     }
 
+    /// Keeps a response where the key has none yet.
+    ///
+    /// # Errors
+    /// [`NotCached`].
+    pub(super) fn insert_absent(
+        &self,
+        key: &Key<'_>,
+        new: &NewEntry<'_>,
+        policy: &ServePolicy,
+        now: Instant,
+    ) -> Result<(), NotCached> {
+        let hash = key.hash(&self.hash_key);
+        let moment = self.moment(now);
+        let mut shard = self.shard(hash);
+        if shard.has(key, hash) {
+            return Err(NotCached::Newer);
+        }
+        shard.insert(key, hash, new, moment, policy)
+    }
+
     /// Notes that servers failed to answer. RFC 9520: the question is not asked again for a while. A
     /// response that may be served past its time stays: RFC 8767 §5.
     ///

@@ -3,7 +3,7 @@
 //! ```text
 //! "steppeDC", version (4 bytes), 0 (4), tag (8), seconds since 1970 (8), checksum of these (8)
 //! for each response: bytes of it (4, never 0), its checksum (8), then
-//!   kind, key's flags, view (2), lifetime (4), age (4), bytes of the subnet (1: 0 or 18), subnet, message
+//!   kind, key's flags, place of the view (2), lifetime (4), age (4), bytes of the subnet (1: 0 or 18), subnet, message
 //! 0 (4), responses (8)
 //! ```
 //! Numbers have their lowest byte first. Invariant: what is read goes through the same checks as a
@@ -35,13 +35,27 @@ const CHECKSUM_KEY: SipKey = SipKey([0, 0]);
 
 /// What a snapshot is taken and read for.
 #[derive(Debug, Clone, Copy)]
-pub struct Context {
+pub struct Context<'a> {
     /// The time, as the cache counts it.
     pub now: Instant,
     /// The time of day, in seconds since 1970.
     pub unix_seconds: u64,
-    /// Names what the numbers of views mean: a file of another tag is refused.
+    /// Names what the views are: a file of another tag is refused.
     pub tag: u64,
+    /// The views whose responses are written, and read. In the file a view has its place here, since its
+    /// number is another one after a restart.
+    pub views: &'a [View],
+}
+
+/// A view of the cache.
+#[derive(Debug, Clone, Copy)]
+pub struct View {
+    /// Its number in keys.
+    pub number: u16,
+    /// Bounds of the TTLs of what is read.
+    pub ttl: TtlPolicy,
+    /// How entries are served.
+    pub serve: ServePolicy,
 }
 
 /// What came of reading a snapshot.
@@ -72,12 +86,12 @@ pub enum SnapshotError {
     Tag,
 }
 
-/// Writes the responses of a cache. Returns how many. Each shard is locked while it is copied to memory,
+/// Writes the responses of a cache that are of these views. Returns how many. Each shard is locked while it is copied to memory,
 /// not while it is written.
 ///
 /// # Errors
 /// What `out` says.
-pub fn write(cache: &Cache, context: &Context, out: &mut impl Write) -> io::Result<u64> {
+pub fn write(cache: &Cache, context: &Context<'_>, out: &mut impl Write) -> io::Result<u64> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend(MAGIC);
     header.extend(VERSION.to_le_bytes());
@@ -90,8 +104,12 @@ pub fn write(cache: &Cache, context: &Context, out: &mut impl Write) -> io::Resu
     for shard in 0..cache.shards() {
         buffer.clear();
         cache.for_each(shard, context.now, |key, entry| {
-            append(&mut buffer, key, entry);
-            entries += 1;
+            let mut views = context.views.iter();
+            let view = views.position(|view| view.number == key.view);
+            if let Some(view) = view.and_then(|view| u16::try_from(view).ok()) {
+                append(&mut buffer, key, view, entry);
+                entries += 1;
+            }
         });
         out.write_all(&buffer)?;
     }
@@ -100,11 +118,11 @@ pub fn write(cache: &Cache, context: &Context, out: &mut impl Write) -> io::Resu
     Ok(entries)
 }
 
-fn append(out: &mut Vec<u8>, key: &Key<'_>, entry: &NewEntry<'_>) {
+fn append(out: &mut Vec<u8>, key: &Key<'_>, view: u16, entry: &NewEntry<'_>) {
     let start = out.len();
     out.extend([0; 12]);
     out.extend([entry.kind as u8, key.flags]);
-    out.extend(key.view.to_le_bytes());
+    out.extend(view.to_le_bytes());
     out.extend(entry.lifetime.to_le_bytes());
     out.extend(entry.age.to_le_bytes());
     match key.subnet {
@@ -121,16 +139,14 @@ fn append(out: &mut Vec<u8>, key: &Key<'_>, entry: &NewEntry<'_>) {
     out[start + 4..start + 12].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Reads responses into a cache. `policy` bounds their TTLs anew.
+/// Reads responses into a cache, each within its view's bounds. What the cache has is newer, and stays.
 ///
 /// # Errors
 /// [`SnapshotError`] for a file that is none; what is wrong further on ends the reading and is told by
 /// [`Restored::is_whole`].
 pub fn read(
     cache: &Cache,
-    context: &Context,
-    ttl: &TtlPolicy,
-    policy: &ServePolicy,
+    context: &Context<'_>,
     input: &mut impl Read,
 ) -> Result<Restored, SnapshotError> {
     let written = read_header(context, input)?;
@@ -149,7 +165,7 @@ pub fn read(
                 return Ok(restored);
             }
             Some(len) => {
-                let is_kept = restore(cache, context, elapsed, (ttl, policy), &mut payload[..len]);
+                let is_kept = restore(cache, context, elapsed, &mut payload[..len]);
                 match is_kept {
                     Some(()) => restored.entries += 1,
                     None => restored.skipped += 1,
@@ -161,7 +177,7 @@ pub fn read(
 }
 
 /// When a snapshot was written.
-fn read_header(context: &Context, input: &mut impl Read) -> Result<u64, SnapshotError> {
+fn read_header(context: &Context<'_>, input: &mut impl Read) -> Result<u64, SnapshotError> {
     let mut header = [0; HEADER_BYTES];
     input
         .read_exact(&mut header)
@@ -203,13 +219,7 @@ fn read_payload(input: &mut impl Read, payload: &mut [u8]) -> Option<usize> {
 }
 
 /// Caches a response that passes the checks. `elapsed`: seconds since the snapshot was written.
-fn restore(
-    cache: &Cache,
-    context: &Context,
-    elapsed: u32,
-    (ttl, policy): (&TtlPolicy, &ServePolicy),
-    payload: &mut [u8],
-) -> Option<()> {
+fn restore(cache: &Cache, context: &Context<'_>, elapsed: u32, payload: &mut [u8]) -> Option<()> {
     let (fixed, rest) = payload.split_first_chunk_mut::<FIXED_BYTES>()?;
     let number =
         |at: usize| u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
@@ -221,6 +231,8 @@ fn restore(
         }
         _ => return None,
     };
+    let view = u16::from_le_bytes([fixed[2], fixed[3]]);
+    let view = context.views.get(usize::from(view))?;
     let age = number(8).saturating_add(elapsed);
     let lifetime_max = number(4);
     if message.len() > CACHED_BODY_BYTES_MAX {
@@ -229,7 +241,7 @@ fn restore(
     let kind = checked_kind(message, fixed[0], fixed[1])?;
     let mut offsets = TtlOffsets::default();
     let negative_ttl = (kind == Kind::Negative).then_some(lifetime_max);
-    let lifetime = apply_policy(message, ttl, negative_ttl, &mut offsets).ok()??;
+    let lifetime = apply_policy(message, &view.ttl, negative_ttl, &mut offsets).ok()??;
     let lifetime = lifetime.seconds().min(lifetime_max);
     if age >= lifetime.saturating_add(STALE_SECONDS_MAX) {
         return None;
@@ -240,7 +252,7 @@ fn restore(
         qname: question.qname,
         qtype: question.qtype,
         qclass: question.qclass,
-        view: u16::from_le_bytes([fixed[2], fixed[3]]),
+        view: view.number,
         flags: fixed[1],
         subnet,
     };
@@ -252,7 +264,8 @@ fn restore(
         lifetime,
         age,
     };
-    cache.insert(&key, &entry, policy, context.now).ok()
+    let kept = cache.insert_absent(&key, &entry, &view.serve, context.now);
+    kept.ok()
 }
 
 fn read_subnet(bytes: &[u8]) -> Option<Subnet> {

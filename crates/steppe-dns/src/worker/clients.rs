@@ -151,7 +151,8 @@ impl Clients {
         })
     }
 
-    fn index(token: u64) -> usize {
+    /// The place of a number.
+    pub(super) fn index(token: u64) -> usize {
         usize::try_from(token & u64::from(u32::MAX)).unwrap_or(usize::MAX)
     }
 }

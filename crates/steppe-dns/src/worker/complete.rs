@@ -8,7 +8,7 @@ use crate::answer::{Answer, AnswerBytes, rcode_of};
 use crate::in_flight::Ticket;
 use crate::manner::Manner;
 use crate::wakes::{SharedAnswer, Wake};
-use crate::wire::ClientQuery;
+use crate::wire::{ClientQuery, Question};
 
 impl WorkerState {
     /// Answers who waits by a ticket. The answer's body, if it has one, lies in `body`.
@@ -75,6 +75,16 @@ impl WorkerState {
             let manner = Manner::new(&query, destination.protocol(), client, cookies);
             answer.write(&query, &manner, &mut self.reply).ok()
         });
+        if let (Some(log), Some(len)) = (&mut self.log, written)
+            && let Ok(question) = Question::read(waited.query)
+        {
+            let rcode = rcode_of(&self.reply[..len]);
+            log.waited(
+                (token, answer.answer.decision()),
+                (question, rcode),
+                destination,
+            );
+        }
         self.clients.leave(token);
         if let Some(len) = written {
             self.metrics.response(rcode_of(&self.reply[..len]));

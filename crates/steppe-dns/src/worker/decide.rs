@@ -19,6 +19,7 @@ use crate::hosts::Records;
 use crate::in_flight::{Crowded, Join, Waiter};
 use crate::limits::{DESIGNATIONS_MAX, LOCAL_TTL_SECONDS};
 use crate::manner::Manner;
+use crate::query_log::Decision;
 use crate::rules::{self, Rewriting, Why};
 use crate::special_use::{SpecialUse, is_never_forwarded, special_use};
 use crate::wire::{
@@ -132,6 +133,9 @@ impl WorkerState {
         now: Instant,
     ) -> Answered {
         self.metrics.queries.of(destination.protocol()).increment();
+        if let Some(answered) = self.beyond_rate(bytes, destination, client.address, now) {
+            return answered;
+        }
         let decided = match ClientQuery::parse(bytes) {
             Err(rejection) => self.reject(bytes, rejection, client),
             Ok(query) => {
@@ -146,8 +150,15 @@ impl WorkerState {
                 };
                 if protocol == Protocol::Udp && from.manner.proof == Proof::Address {
                     self.metrics.cookies.increment();
+                    self.prove(client.address, now);
+                }
+                if let Some(log) = &mut self.log {
+                    log.begin(*client, now);
                 }
                 let decided = self.decide(from);
+                if let (Some(log), Ok(_)) = (&mut self.log, &decided) {
+                    log.answered((query.question(), rcode_of(&self.reply)), destination);
+                }
                 decided.map(|len| (len, rcode_of(&self.reply)))
             }
         };
@@ -254,6 +265,7 @@ impl WorkerState {
 
     /// Answers with records that are known here: those of the type that is asked for, or NODATA.
     fn local(&mut self, sought: Sought<'_>, records: Records<'_>) -> Result<usize, Unanswered> {
+        self.log_decision(Decision::Local);
         let qtype = sought.from.query.question().qtype;
         let is_asked_for = |rtype: Rtype| qtype == rtype || qtype == Rtype::ANY;
         let mut found = records.filter(|(rtype, _)| is_asked_for(*rtype)).peekable();
@@ -280,6 +292,7 @@ impl WorkerState {
 
     fn block(&mut self, from: From<'_>, block: Block) -> Result<usize, Unanswered> {
         self.metrics.blocked.increment();
+        self.log_decision(Decision::Blocked);
         let mut reply = from.reply();
         reply.extended_error = Some((ExtendedError::BLOCKED, ""));
         let (ttl, out) = (LOCAL_TTL_SECONDS, &mut *self.reply);
@@ -299,6 +312,7 @@ impl WorkerState {
     }
 
     fn special(&mut self, sought: Sought<'_>, special: SpecialUse) -> Result<usize, Unanswered> {
+        self.log_decision(Decision::Local);
         let reply = sought.reply();
         let (ttl, out) = (LOCAL_TTL_SECONDS, &mut *self.reply);
         let rtype = sought.from.query.question().qtype;
@@ -352,6 +366,9 @@ impl WorkerState {
     ) -> Result<usize, Unanswered> {
         let upstream = &current.upstreams[upstream];
         let key = key(&sought, upstream);
+        if let Some(log) = &mut self.log {
+            log.forward(upstream);
+        }
         let (cache, serve) = (&current.snapshot.cache.cache, &upstream.plan.serve);
         // A body of another name is no response yet, and is made one from elsewhere.
         let out = match sought.is {
@@ -363,10 +380,16 @@ impl WorkerState {
             Lookup::Hit(hit) => self.hit(sought, (current, upstream), &key, (&hit, audience)),
             Lookup::Failure(failure) => {
                 self.metrics.cache_failures.increment();
+                self.log_decision(Decision::Failure);
                 self.remembered(sought.from, &failure)
             }
             Lookup::Miss => {
                 self.metrics.cache_misses.increment();
+                let from = sought.from;
+                if let Some(reason) = self.too_many_misses(sought.name, current, from.now) {
+                    self.log_decision(Decision::Limited);
+                    return self.refuse(from, Rcode::SERVFAIL, reason);
+                }
                 self.wait(sought, (current, upstream), &key, None)
             }
         }
@@ -393,6 +416,7 @@ impl WorkerState {
         reply.subnet_scope = audience.scope(from.query);
         if is_stale {
             self.metrics.cache_stale.increment();
+            self.log_decision(Decision::Stale);
             let body = match sought.is {
                 AnswerName::Asked => &self.reply,
                 AnswerName::Alias => &self.body,
@@ -400,6 +424,7 @@ impl WorkerState {
             reply.extended_error = stale_reason(rcode_of(body));
         } else {
             self.metrics.cache_hits.increment();
+            self.log_decision(Decision::Hit);
         }
         let len = match sought.is {
             AnswerName::Asked => reply.finish(&mut self.reply, hit.body)?,
@@ -420,6 +445,12 @@ impl WorkerState {
         self.refuse(from, failure.rcode, Some(reason))
     }
 
+    fn log_decision(&mut self, decision: Decision) {
+        if let Some(log) = &mut self.log {
+            log.decide(decision);
+        }
+    }
+
     /// Lets a client wait for the answer of servers.
     fn wait(
         &mut self,
@@ -434,10 +465,17 @@ impl WorkerState {
             let reason = Some((ExtendedError::NOT_READY, "too many clients wait"));
             return self.refuse(from, Rcode::SERVFAIL, reason);
         };
+        // Whoever asks may be answered at once, by a failure.
+        if let Some(log) = &mut self.log {
+            log.wait(token);
+        }
         if self.join(sought, asked, key, (token, stale_at)) {
             return Err(Unanswered::Waiting);
         }
         self.clients.leave(token);
+        if let Some(log) = &mut self.log {
+            log.wait_no_more(token);
+        }
         let reason = Some((ExtendedError::NOT_READY, "too many wait for it"));
         self.refuse(from, Rcode::SERVFAIL, reason)
     }

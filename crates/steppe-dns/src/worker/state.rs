@@ -21,6 +21,7 @@ use super::clients::{Clients, Destination};
 use super::connections::Connections;
 use super::exchanges::{Current, Exchanges};
 use super::intake::Intake;
+use super::log::WorkerLog;
 use super::upstream::Upstream;
 use crate::in_flight::{Attempts, Sizes, Waiter};
 use crate::limits::{
@@ -53,6 +54,8 @@ pub(crate) struct WorkerState {
     /// Places of listeners that were closed are used again.
     pub(super) listeners: Vec<Option<Rc<DatagramListener>>>,
     pub(super) rng: StdRng,
+    /// `None`: it is off.
+    pub(super) log: Option<WorkerLog>,
     /// A response as it is kept.
     pub(super) body: Box<[u8]>,
     /// A response as a client gets it.
@@ -110,6 +113,8 @@ impl WorkerState {
             .inspect_err(|error| tracing::error!(%error, "no random numbers"))
             .ok()?;
         let metrics = intake.metrics.take()?;
+        let log = current.snapshot.query_log.as_ref();
+        let log = log.and_then(|log| WorkerLog::new(log, &intake.lease));
         Some(Rc::new_cyclic(|me| {
             RefCell::new(Self {
                 index: u16::try_from(index).unwrap_or(u16::MAX),
@@ -126,6 +131,7 @@ impl WorkerState {
                 cookies: Cookies::new(intake.shared.cookie_seed(), now, unix_seconds()),
                 listeners: Vec::new(),
                 rng,
+                log,
                 body: vec![0; MESSAGE_BYTES_MAX].into_boxed_slice(),
                 reply: vec![0; MESSAGE_BYTES_MAX].into_boxed_slice(),
                 received: Some(DatagramBatch::new(
@@ -155,17 +161,29 @@ impl WorkerState {
     /// Serves another snapshot from now on; what is in flight goes on as it began.
     pub(super) fn set_snapshot(&mut self, snapshot: Arc<Snapshot>) {
         self.current = Rc::new(Current::new(snapshot, Some(&self.current)));
+        let log = self.current.snapshot.query_log.as_ref();
+        let is_same = match (&self.log, log) {
+            (None, None) => true,
+            (Some(open), Some(log)) => std::sync::Arc::ptr_eq(&open.log, log),
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        if !is_same {
+            self.log = log.and_then(|log| WorkerLog::new(log, &self.lease));
+        }
     }
 
     /// Gives a response that lies in `reply` to whom it is for.
     pub(super) fn deliver(&mut self, destination: Destination, len: usize) {
-        let response = &self.reply[..len];
         match destination {
             Destination::Datagram {
                 listener,
                 peer,
                 local,
             } => {
+                let Some(len) = self.restrain(peer.ip(), len) else {
+                    return;
+                };
+                let response = &self.reply[..len];
                 let listener = self.listeners.get(listener as usize);
                 let Some(listener) = listener.and_then(Option::as_ref) else {
                     return;
@@ -180,6 +198,7 @@ impl WorkerState {
                 }
             }
             Destination::Stream { connection, .. } => {
+                let response = &self.reply[..len];
                 // A client that went does not need it.
                 if let Some(connection) = self.connections.get(connection) {
                     connection.answered();
@@ -187,6 +206,7 @@ impl WorkerState {
                 }
             }
             Destination::InProcess { asker } => {
+                let response = &self.reply[..len];
                 let Some(place) = self.askers.get(asker) else {
                     return;
                 };
@@ -206,7 +226,8 @@ impl WorkerState {
                 send(&self.metrics, &mut outgoing, &listener.socket);
             }
         }
-        if self.timer.sleeps.get() && self.exchanges.len() > 0 {
+        let has_lines = self.log.as_ref().is_some_and(WorkerLog::has_lines);
+        if self.timer.sleeps.get() && (self.exchanges.len() > 0 || has_lines) {
             self.timer.sleeps.set(false);
             self.timer.needed.notify_one();
         }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use super::log::WorkerLog;
 use super::state::{Handle, WorkerState, turn};
 use crate::limits::{DEADLINE_TICK_MS, SWEEP_EVERY};
 
@@ -10,7 +11,7 @@ use crate::limits::{DEADLINE_TICK_MS, SWEEP_EVERY};
 enum Pending {
     /// Deadlines of exchanges.
     Deadlines,
-    /// Sockets that are closed some time.
+    /// Sockets that are closed some time, and lines of the log.
     Sockets,
     /// A probe.
     After(Duration),
@@ -27,6 +28,7 @@ pub(super) async fn run(state: Handle) {
             if now.saturating_duration_since(swept_at) >= SWEEP_EVERY {
                 swept_at = now;
                 state.sweep(now);
+                state.log.iter_mut().for_each(WorkerLog::flush);
             }
             let probe_at = state.probe(now);
             state.pending(probe_at, now)
@@ -56,7 +58,7 @@ impl WorkerState {
             Pending::Deadlines
         } else if let Some(at) = probe_at {
             Pending::After(at.saturating_duration_since(now))
-        } else if self.carriers.is_empty() {
+        } else if self.carriers.is_empty() && !self.log.as_ref().is_some_and(WorkerLog::has_lines) {
             Pending::Nothing
         } else {
             Pending::Sockets

@@ -24,6 +24,9 @@ impl AsRef<Forwarder> for Config {
     }
 }
 
+/// Longer than a disk takes.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(60);
+
 /// Runs until it is dropped.
 pub struct Node {
     set: ServiceSet<Config>,
@@ -139,16 +142,22 @@ impl Node {
         line.trim().parse().expect("a number")
     }
 
+    /// Opens the query log anew.
+    pub fn reopen_log(&self) {
+        self.service.reopen_log();
+    }
+
     /// Begins to drain; [`Node::stop`] ends it.
     pub fn drain(&self) {
         self.drain.enter(Phase::Draining);
     }
 
-    /// Waits until all workers have drained.
+    /// Waits until all workers have drained, and what is kept is on the disk.
     pub fn stop(mut self) -> Drained {
         self.drain.enter(Phase::Draining);
         let workers = std::mem::take(&mut self.workers);
         workers.into_iter().for_each(WorkerThread::join);
+        assert!(self.service.close(CLOSE_TIME_MAX), "the disk takes it");
         self.drained.try_iter().sum()
     }
 }

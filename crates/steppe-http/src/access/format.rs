@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use steppe_telemetry::Line;
+use steppe_telemetry::clock::{Now, digits};
 
-use super::clock::{Now, digits};
 use super::ended::Ended;
 use super::escape;
 use super::field::AccessField;

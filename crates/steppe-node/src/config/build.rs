@@ -4,13 +4,14 @@
 //! the test at the end names one that is not.
 
 mod dns;
+mod logs;
 mod over_https;
 mod tls;
 mod upstreams;
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use steppe_dns::config::Forwarder;
 use steppe_http::access::{AccessField, AccessFormat};
@@ -23,7 +24,7 @@ use steppe_net::ServerAddress;
 use steppe_telemetry::Destination;
 
 use super::typed::{Fields, FromNode, Named, Node as Read, Typed};
-use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, STDOUT, Workers};
+use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Workers};
 use crate::doh::FORWARDER;
 
 pub(super) fn config(file: Fields) -> Option<Config> {
@@ -145,11 +146,7 @@ fn access(access: &Read) -> Option<Option<Access>> {
     };
     let path: PathBuf = table.take("file")?;
     Some(Some(Access {
-        destination: if path == Path::new(STDOUT) {
-            Destination::Stdout
-        } else {
-            Destination::File(path)
-        },
+        destination: logs::destination(path),
         format,
     }))
 }

@@ -9,7 +9,7 @@ use steppe_http::config::HostPattern;
 use steppe_net::tls::x509;
 
 use super::Config;
-use super::grammar::{dns_type_text, duration_text, percent_text, pin_text, size_text};
+use super::grammar::{duration_text, percent_text, pin_text, size_text};
 use super::typed::{Fields, Named, Node, Typed};
 
 /// Stands for a value that must not be shown.
@@ -86,7 +86,7 @@ fn scalar(typed: &Typed) -> Value {
         Typed::Network(network) => json!(network.to_string()),
         Typed::DnsServer(server) => json!(server.to_string()),
         Typed::DnsName(name) => json!(name.to_string()),
-        Typed::DnsType(rtype) => json!(dns_type_text(*rtype)),
+        Typed::DnsType(rtype) => json!(rtype.to_string()),
         Typed::HashOn(on) => json!(on.to_string()),
         Typed::Statuses(statuses) => json!(statuses.to_string()),
         Typed::Pin(digest) => json!(pin_text(digest)),

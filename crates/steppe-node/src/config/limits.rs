@@ -98,6 +98,10 @@ pub const DNS_CONCURRENT: (u64, u64) = (1, SERVERS_PER_EXCHANGE_MAX as u64);
 pub const DNS_PATH_BYTES_MAX: usize = 1024;
 /// Bounds of `dns.limits.cname_depth`.
 pub const CNAME_DEPTH: (u64, u64) = (1, CNAME_CHAIN_MAX as u64 - 1);
+/// The most of `dns.limits` that counts queries: a bucket counts in microseconds, and ten are still exact.
+pub const DNS_PER_S_MAX: u64 = 100_000;
+/// The most of `dns.limits.unproven_bytes_per_s`.
+pub const DNS_BYTES_PER_S_MAX: u64 = 1 << 30;
 /// The most of a time that records are kept: RFC 2181 §8 has 31 bits of seconds, which nobody means.
 pub const TTL_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The most of `dns.cache.serve_stale.up_to`.

@@ -21,6 +21,8 @@ const MODE: u32 = 0o640;
 
 #[derive(Debug)]
 pub(super) struct Sink {
+    /// What the log is called in messages.
+    name: &'static str,
     destination: Destination,
     file: File,
     /// The last write ended within a line.
@@ -29,12 +31,13 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub(super) fn open(destination: Destination) -> io::Result<Self> {
+    pub(super) fn open(name: &'static str, destination: Destination) -> io::Result<Self> {
         let file = match &destination {
             Destination::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
             Destination::File(path) => open(path)?,
         };
         Ok(Self {
+            name,
             destination,
             file,
             is_within_line: false,
@@ -54,7 +57,8 @@ impl Sink {
             }
             Err(error) => {
                 counts.write_errors.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(path = %path.display(), %error, "cannot open the access log again");
+                let name = self.name;
+                tracing::error!(path = %path.display(), %error, "cannot open the {name} again");
             }
         }
     }
@@ -117,9 +121,10 @@ impl Sink {
                 Destination::Stdout => Path::new("standard output"),
                 Destination::File(path) => path,
             };
+            let name = self.name;
             tracing::error!(
                 destination = %destination.display(), %error, lost_lines = lost,
-                "cannot write the access log"
+                "cannot write the {name}"
             );
         }
     }

@@ -92,14 +92,14 @@ pub(super) fn run(options: &Options) -> ExitCode {
         let decisions: Vec<Value> = decisions.iter().map(|each| shown.json(each)).collect();
         let explained = json!({
             "name": options.name.to_string(),
-            "type": config::dns_type_text(options.qtype),
+            "type": options.qtype.to_string(),
             "client": client.address,
             "client_id": client.id.map(|id| id.to_string()),
             "decisions": decisions,
         });
         return print(&format!("{explained:#}\n"));
     }
-    let qtype = config::dns_type_text(options.qtype);
+    let qtype = options.qtype.to_string();
     let mut text = format!("{} {qtype}, asked for by {}", options.name, client.address);
     if let Some(id) = client.id {
         let _ = write!(text, " ({id})");
@@ -189,7 +189,7 @@ impl Shown<'_> {
             By::Hosts(lines) => {
                 let line = |line: &HostLine| {
                     json!({
-                        "type": config::dns_type_text(line.record.rtype()),
+                        "type": line.record.rtype().to_string(),
                         "file": line.place.as_ref().map(|(file, _)| file),
                         "line": line.place.as_ref().map(|(_, line)| line),
                     })
@@ -269,7 +269,7 @@ fn line_text(line: &ListLine) -> String {
 
 fn host_text(line: &HostLine) -> String {
     let record = &line.record;
-    let rtype = config::dns_type_text(record.rtype());
+    let rtype = record.rtype().to_string();
     let what = match record.as_address() {
         Some(address) => format!("{rtype} {address}"),
         None => rtype,

@@ -1,12 +1,14 @@
 //! The DNS forwarder out of a file that was read.
 
+mod limits;
 mod listener;
+mod log;
 mod resolv_conf;
 mod rules;
 mod upstream;
 
 use ipnet::IpNet;
-use steppe_dns::config::{Cache, Forwarder, InProcess, Limits, Rebinding, ServeStale, Stale};
+use steppe_dns::config::{Cache, Forwarder, InProcess, ServeStale, Stale};
 
 use crate::config::grammar;
 use crate::config::typed::{Fields, Node as Read, Typed};
@@ -38,12 +40,11 @@ pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {
         rules: rules
             .map(|each| rules::rule(each.fields()?, &names))
             .collect::<Option<_>>()?,
-        limits: limits(dns.table("limits")?)?,
+        limits: limits::limits(dns.table("limits")?)?,
+        query_log: log::queries(dns.table("log")?.node("queries")?)?,
         // Whoever asks says so when all is put together.
         in_process: InProcess::Silent,
     };
-    // The table serves "off" alone.
-    let _: &str = dns.table("log")?.take("queries")?;
     Some(forwarder)
 }
 
@@ -65,6 +66,7 @@ fn cache(cache: &Fields) -> Option<Cache> {
         negative_ttl_max: cache.take("negative_ttl_max")?,
         serve_stale,
         prefetch_percent: percent(cache.node("prefetch")?)?,
+        snapshot: cache.optional("snapshot")?,
     })
 }
 
@@ -88,17 +90,6 @@ fn serve_stale(stale: &Fields) -> Option<ServeStale> {
         only: match stale.take("only")? {
             "positive" => Stale::Positive,
             "all" => Stale::All,
-            _ => return None,
-        },
-    })
-}
-
-fn limits(limits: &Fields) -> Option<Limits> {
-    Some(Limits {
-        cname_depth: limits.take("cname_depth")?,
-        rebinding: match limits.take("rebinding")? {
-            "refuse" => Rebinding::Refuse,
-            "allow" => Rebinding::Allow,
             _ => return None,
         },
     })

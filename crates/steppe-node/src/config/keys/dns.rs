@@ -2,6 +2,7 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+mod limits;
 mod listener;
 mod rules;
 mod upstream;
@@ -11,10 +12,9 @@ use std::time::Duration;
 use listener::LISTENER;
 use rules::{HOSTS, LIST, RULE};
 
-use crate::config::limits::{
-    CNAME_DEPTH, DNS_CACHE_BYTES, MEMORY_BUDGET_MAX, STALE_TIME_MAX, TIMEOUT_MAX,
-};
+use crate::config::limits::{DNS_CACHE_BYTES, MEMORY_BUDGET_MAX, STALE_TIME_MAX, TIMEOUT_MAX};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use limits::LIMITS;
 use upstream::{TTL, UPSTREAM};
 
 pub(super) static DNS: Table = Table {
@@ -84,7 +84,11 @@ static CACHE: Table = Table {
             "An answer in use is refreshed in this last part of its time.",
         )
         .absent(Absent::Text("10%")),
-        Key::later("snapshot", "The file that keeps the cache over a restart."),
+        Key::new(
+            "snapshot",
+            Kind::Text(Form::File),
+            "The file that keeps responses over a restart.",
+        ),
     ],
     needs: Needs::Nothing,
 };
@@ -115,33 +119,6 @@ static SERVE_STALE: Table = Table {
     needs: Needs::Nothing,
 };
 
-static LIMITS: Table = Table {
-    name: "dns.limits",
-    doc: "What clients and servers may make grow.",
-    keys: &[
-        Key::later("client_qps", "Queries a second of a client's network."),
-        Key::later(
-            "unproven_bytes_per_s",
-            "Bytes a second to a network that has shown no cookie.",
-        ),
-        Key::later("zone_misses_per_s", "Questions a second below a name."),
-        Key::new(
-            "cname_depth",
-            Kind::Integer(CNAME_DEPTH.0, CNAME_DEPTH.1),
-            "Aliases that are followed in a response.",
-        )
-        .absent(Absent::Number(8)),
-        Key::new(
-            "rebinding",
-            Kind::Choice(&[Choice::served("refuse"), Choice::served("allow")]),
-            "What becomes of private addresses for public names, from upstreams that are not \
-             private.",
-        )
-        .absent(Absent::Text("refuse")),
-    ],
-    needs: Needs::Nothing,
-};
-
 static LOG: Table = Table {
     name: "dns.log",
     doc: "What is written of queries.",
@@ -161,8 +138,18 @@ static QUERY_LOG: Table = Table {
     name: "dns.log.queries",
     doc: "A log of queries.",
     keys: &[
-        Key::later("file", "Where lines go."),
-        Key::later("format", "How a line is written."),
+        Key::new(
+            "file",
+            Kind::Text(Form::File),
+            "Where lines go; \"/dev/stdout\" is standard output.",
+        )
+        .required(),
+        Key::new(
+            "format",
+            Kind::Choice(&[Choice::served("json"), Choice::served("text")]),
+            "How a line is written.",
+        )
+        .absent(Absent::Text("json")),
     ],
     needs: Needs::Nothing,
 };

@@ -1,4 +1,4 @@
-//! Timestamps of lines, formatted once a second. Always UTC, so that the lines of two
+//! Timestamps of lines of a log, formatted once a second. Always UTC, so that the lines of two
 //! nodes compare.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,8 +9,9 @@ const COMBINED_BYTES: usize = 26;
 /// `2026-11-21T09:40:21`.
 const RFC3339_BYTES: usize = 19;
 
+/// Formats the time of day.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub struct Clock {
     second: u64,
     combined: [u8; COMBINED_BYTES],
     rfc3339: [u8; RFC3339_BYTES],
@@ -18,13 +19,13 @@ pub(super) struct Clock {
 
 /// A point in time as text.
 #[derive(Debug)]
-pub(super) struct Now<'a> {
+pub struct Now<'a> {
     /// In the format of `combined`.
-    pub(super) combined: &'a [u8],
+    pub combined: &'a [u8],
     /// RFC 3339, up to the second.
-    pub(super) rfc3339: &'a [u8],
+    pub rfc3339: &'a [u8],
     /// Milliseconds of the second.
-    pub(super) millis: u32,
+    pub millis: u32,
 }
 
 impl Default for Clock {
@@ -39,13 +40,15 @@ impl Default for Clock {
 
 impl Clock {
     #[expect(clippy::disallowed_methods, reason = "told to people, decides nothing")]
-    pub(super) fn now(&mut self) -> Now<'_> {
+    /// The time.
+    pub fn now(&mut self) -> Now<'_> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let since = since.unwrap_or_default();
         self.at(since.as_secs(), since.subsec_millis())
     }
 
-    pub(super) fn at(&mut self, second: u64, millis: u32) -> Now<'_> {
+    /// A time in seconds since 1970, and milliseconds of it.
+    pub fn at(&mut self, second: u64, millis: u32) -> Now<'_> {
         if second != self.second {
             self.second = second;
             self.write(second);
@@ -102,7 +105,7 @@ fn date(days: u64) -> (u64, u64, u64) {
 }
 
 /// Writes the last digits of `number`, as many as fit, with leading zeros.
-pub(super) fn digits(room: &mut [u8], mut number: u64) {
+pub fn digits(room: &mut [u8], mut number: u64) {
     for digit in room.iter_mut().rev() {
         *digit = b'0' + u8::try_from(number % 10).expect("a digit");
         number /= 10;

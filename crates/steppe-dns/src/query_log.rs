@@ -1,0 +1,184 @@
+//! The query log: a line for each query that was read and answered.
+//!
+//! Invariant: a worker never waits for the disk, and a line is lost and counted instead; a peer's bytes end
+//! neither a line nor a value of it. While the log is off, none of this is there. Non-goals: the file and its
+//! thread ([`LineLog`]).
+
+use std::fmt::{self, Write as _};
+use std::io;
+use std::time::Duration;
+
+use steppe_telemetry::clock::{Now, digits};
+use steppe_telemetry::{Line, LineLog};
+
+use crate::client::Client;
+use crate::config;
+use crate::wire::{Name, Question, Rcode};
+
+/// A query log that is open.
+#[derive(Debug)]
+pub(crate) struct QueryLog {
+    pub(crate) config: config::QueryLog,
+    pub(crate) lines: LineLog,
+}
+
+/// What became of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Nothing that is said below, by then.
+    Refused,
+    /// It was answered here: a name of special use.
+    Local,
+    Blocked,
+    /// From the cache.
+    Hit,
+    /// From the cache, past its time.
+    Stale,
+    /// The cache knew that servers had failed.
+    Failure,
+    /// It is one too many of its zone.
+    Limited,
+    /// Servers were asked, or had been.
+    Forwarded,
+}
+
+/// What a line says.
+#[derive(Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) client: Client,
+    pub(crate) transport: &'static str,
+    pub(crate) question: Question<'a>,
+    pub(crate) rcode: Rcode,
+    pub(crate) decision: Decision,
+    pub(crate) upstream: Option<&'a str>,
+    pub(crate) took: Duration,
+}
+
+impl QueryLog {
+    /// Opens the file for so many workers.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub(crate) fn open(config: &config::QueryLog, workers: usize) -> io::Result<Self> {
+        let lines = LineLog::open_named("query log", config.destination.clone(), workers)?;
+        Ok(Self {
+            config: config.clone(),
+            lines,
+        })
+    }
+}
+
+impl Decision {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Local => "local",
+            Self::Blocked => "blocked",
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Failure => "failure",
+            Self::Limited => "limited",
+            Self::Forwarded => "forwarded",
+        }
+    }
+}
+
+impl Entry<'_> {
+    /// Writes the line.
+    pub(crate) fn write(
+        &self,
+        format: config::QueryLogFormat,
+        line: &mut Line<'_>,
+        clock: &Now<'_>,
+    ) {
+        let mut text = Text(line);
+        // A line without room says so itself.
+        let _ = match format {
+            config::QueryLogFormat::Text => self.text(&mut text, clock),
+            config::QueryLogFormat::Json => self.json(&mut text, clock),
+        };
+    }
+
+    /// Time, client, its id, transport, name, type, response code, decision, upstream, microseconds.
+    fn text(&self, out: &mut Text<'_, '_>, now: &Now<'_>) -> fmt::Result {
+        out.time(now);
+        write!(out, " {} ", self.client.address)?;
+        match self.client.id {
+            Some(id) => write!(out, "{id}")?,
+            None => out.0.put(b"-"),
+        }
+        write!(out, " {} ", self.transport)?;
+        self.name(out)?;
+        let (rtype, rcode) = (self.question.qtype, self.rcode);
+        let (decision, upstream) = (self.decision.as_str(), self.upstream.unwrap_or("-"));
+        let us = self.took.as_micros();
+        write!(out, " {rtype} {rcode} {decision} {upstream} {us}")
+    }
+
+    fn json(&self, out: &mut Text<'_, '_>, now: &Now<'_>) -> fmt::Result {
+        out.0.put(b"{\"time\":\"");
+        out.time(now);
+        write!(out, "\",\"client\":\"{}\"", self.client.address)?;
+        if let Some(id) = self.client.id {
+            write!(out, ",\"id\":\"{id}\"")?;
+        }
+        write!(out, ",\"transport\":\"{}\",\"name\":\"", self.transport)?;
+        self.name(&mut Quoted(out))?;
+        write!(out, "\",\"type\":\"{}\"", self.question.qtype)?;
+        write!(out, ",\"rcode\":\"{}\"", self.rcode)?;
+        write!(out, ",\"decision\":\"{}\"", self.decision.as_str())?;
+        if let Some(upstream) = self.upstream {
+            out.0.put(b",\"upstream\":\"");
+            Quoted(out).write_str(upstream)?;
+            out.0.put(b"\"");
+        }
+        write!(out, ",\"us\":{}}}", self.took.as_micros())
+    }
+
+    /// The name as zone files have it: whatever is not printable is written by its number.
+    fn name(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        match Name::from_wire(self.question.qname) {
+            Ok(name) => write!(out, "{name}"),
+            Err(_) => out.write_str("-"),
+        }
+    }
+}
+
+/// A line as formatting writes to it.
+struct Text<'a, 'b>(&'a mut Line<'b>);
+
+/// The inside of a string of JSON.
+struct Quoted<'a, 'b, 'c>(&'a mut Text<'b, 'c>);
+
+impl fmt::Write for Text<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.put(text.as_bytes());
+        Ok(())
+    }
+}
+
+impl fmt::Write for Quoted<'_, '_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive(['"', '\\']) {
+            match part.strip_suffix(['"', '\\']) {
+                None => self.0.write_str(part)?,
+                Some(plain) => {
+                    self.0.write_str(plain)?;
+                    self.0.write_str("\\")?;
+                    self.0.write_str(&part[plain.len()..])?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Text<'_, '_> {
+    /// RFC 3339, with milliseconds.
+    fn time(&mut self, now: &Now<'_>) {
+        let mut millis = *b".000Z";
+        digits(&mut millis[1..4], now.millis.into());
+        self.0.put(now.rfc3339);
+        self.0.put(&millis);
+    }
+}

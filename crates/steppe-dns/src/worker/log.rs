@@ -1,0 +1,160 @@
+//! The query log of one worker: it remembers what a query is about until it is answered.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use steppe_mem::{Lease, Reservation};
+use steppe_telemetry::LineWriter;
+use steppe_telemetry::clock::Clock;
+
+use super::clients::{Clients, Destination};
+use super::upstream::Upstream;
+use crate::client::Client;
+use crate::limits::WAITING_PER_WORKER;
+use crate::query_log::{Decision, Entry, QueryLog};
+use crate::wire::{Question, Rcode};
+
+/// The query log of one worker.
+#[derive(Debug)]
+pub(super) struct WorkerLog {
+    pub(super) log: Arc<QueryLog>,
+    writer: LineWriter,
+    clock: Clock,
+    /// Of the query that is being answered.
+    current: Option<Noted>,
+    /// Of clients that wait, by their places.
+    waiting: Box<[Option<Noted>]>,
+    /// Whether lines are in the writer's buffer.
+    has_lines: bool,
+    _charge: Reservation,
+}
+
+/// What is known of a query before its response.
+#[derive(Debug)]
+struct Noted {
+    client: Client,
+    at: Instant,
+    decision: Decision,
+    upstream: Option<Rc<Upstream>>,
+}
+
+impl WorkerLog {
+    /// `None`: there is no memory.
+    pub(super) fn new(log: &Arc<QueryLog>, lease: &Lease) -> Option<Self> {
+        let count = WAITING_PER_WORKER as usize;
+        let bytes = count * size_of::<Option<Noted>>();
+        let charge = lease.try_reserve(bytes);
+        let charge = charge
+            .inspect_err(|error| tracing::error!(%error, "no memory for the query log"))
+            .ok()?;
+        Some(Self {
+            log: Arc::clone(log),
+            writer: log.lines.writer(lease.account().lease()),
+            clock: Clock::default(),
+            current: None,
+            waiting: (0..count).map(|_| None).collect(),
+            has_lines: false,
+            _charge: charge,
+        })
+    }
+
+    /// A query was read.
+    pub(super) fn begin(&mut self, client: Client, at: Instant) {
+        self.current = Some(Noted {
+            client,
+            at,
+            decision: Decision::Refused,
+            upstream: None,
+        });
+    }
+
+    /// What becomes of it.
+    pub(super) fn decide(&mut self, decision: Decision) {
+        if let Some(noted) = &mut self.current {
+            noted.decision = decision;
+        }
+    }
+
+    /// Whose cache or servers it is about.
+    pub(super) fn forward(&mut self, upstream: &Rc<Upstream>) {
+        if let Some(noted) = &mut self.current {
+            noted.upstream = Some(Rc::clone(upstream));
+        }
+    }
+
+    /// Its client waits, by this number.
+    pub(super) fn wait(&mut self, token: u64) {
+        self.decide(Decision::Forwarded);
+        if let Some(place) = self.waiting.get_mut(Clients::index(token)) {
+            *place = self.current.take();
+        }
+    }
+
+    /// Its client does not wait after all.
+    pub(super) fn wait_no_more(&mut self, token: u64) {
+        let place = self.waiting.get_mut(Clients::index(token));
+        if let Some(noted) = place.and_then(Option::take) {
+            let decision = Decision::Refused;
+            self.current = Some(Noted { decision, ..noted });
+        }
+    }
+
+    /// It is answered.
+    pub(super) fn answered(
+        &mut self,
+        (question, rcode): (Question<'_>, Rcode),
+        destination: Destination,
+    ) {
+        if let Some(noted) = self.current.take() {
+            self.write(&noted, (question, rcode), destination);
+        }
+    }
+
+    /// A client that waited is answered; with `decision` if it is another one by now.
+    pub(super) fn waited(
+        &mut self,
+        (token, decision): (u64, Option<Decision>),
+        (question, rcode): (Question<'_>, Rcode),
+        destination: Destination,
+    ) {
+        let place = self.waiting.get_mut(Clients::index(token));
+        // It may have begun to wait before the log was on.
+        if let Some(mut noted) = place.and_then(Option::take) {
+            noted.decision = decision.unwrap_or(noted.decision);
+            self.write(&noted, (question, rcode), destination);
+        }
+    }
+
+    fn write(
+        &mut self,
+        noted: &Noted,
+        (question, rcode): (Question<'_>, Rcode),
+        destination: Destination,
+    ) {
+        let entry = Entry {
+            client: noted.client,
+            transport: destination.protocol().as_str(),
+            question,
+            rcode,
+            decision: noted.decision,
+            upstream: noted.upstream.as_ref().map(|it| it.config.name.as_str()),
+            took: noted.at.elapsed(),
+        };
+        let (now, format) = (self.clock.now(), self.log.config.format);
+        self.writer.line(|line| entry.write(format, line, &now));
+        self.has_lines = true;
+    }
+
+    /// Whether lines wait to be flushed.
+    pub(super) fn has_lines(&self) -> bool {
+        self.has_lines
+    }
+
+    /// Gives lines to the thread that writes them.
+    pub(super) fn flush(&mut self) {
+        if std::mem::take(&mut self.has_lines) {
+            self.writer.flush();
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Clients and zones that ask for too much, against the service on its sockets with two workers.
+
+#[path = "support/client.rs"]
+mod client;
+#[path = "support/messages.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod messages;
+#[path = "support/node.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod node;
+#[path = "support/server.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod server;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
+use node::Node;
+use server::{Server, answered};
+use steppe_dns::config::Limits;
+use steppe_dns::rate_limit::{Looks, Miss, RateLimiter, Report, Verdict};
+use steppe_dns::siphash::SipKey;
+use steppe_testkit::Port;
+
+const A: u16 = 1;
+const TXT: u16 = 16;
+const ANY: u16 = 255;
+const SERVFAIL: u8 = 2;
+const REFUSED: u8 = 5;
+const CACHED_ERROR: u16 = 13;
+
+fn per_second(rate: u32) -> Option<NonZeroU32> {
+    NonZeroU32::new(rate)
+}
+
+/// A flood from sockets of one address, so many that both workers get some.
+struct Flood {
+    sockets: Vec<UdpSocket>,
+    /// Since when.
+    start: Instant,
+    sent: u64,
+}
+
+impl Flood {
+    fn from(address: &str, server: SocketAddr) -> Self {
+        let socket = |_| {
+            let socket = UdpSocket::bind((address, 0)).expect("loopback");
+            socket.connect(server).expect("is set");
+            let patience = Some(Duration::from_millis(300));
+            socket.set_read_timeout(patience).expect("is set");
+            socket
+        };
+        Self {
+            sockets: (0..16).map(socket).collect(),
+            start: Instant::now(),
+            sent: 0,
+        }
+    }
+
+    /// Sends all, as fast as `node` reads, and waits until it has read them.
+    fn send(&mut self, node: &Node, queries: &[Vec<u8>]) {
+        let series = "steppe_dns_queries_total{transport=\"udp\"}";
+        let before = node.metric(series);
+        for ((number, query), socket) in (1_u64..).zip(queries).zip(self.sockets.iter().cycle()) {
+            socket.send(query).expect("is sent");
+            while number % 64 == 0 && node.metric(series) < before + number - 32 {
+                std::thread::yield_now();
+            }
+        }
+        self.sent += queries.len() as u64;
+        let end = Instant::now() + PATIENCE;
+        while node.metric(series) < before + queries.len() as u64 {
+            assert!(Instant::now() < end, "not all are read");
+            std::thread::yield_now();
+        }
+    }
+
+    /// What a rate lets pass until now, and what two workers may let pass that count at the same time.
+    fn allowed(&self, per_second: u32) -> u64 {
+        // The second that may come at once, and the one that has begun.
+        let seconds = 2 + self.start.elapsed().as_secs();
+        seconds * u64::from(per_second) + self.sent / 50
+    }
+
+    /// Responses, until none comes any more.
+    fn responses(&self) -> Vec<Vec<u8>> {
+        let mut room = [0; 4096];
+        let mut responses = Vec::new();
+        for socket in &self.sockets {
+            while let Ok(len) = socket.recv(&mut room) {
+                responses.push(room[..len].to_vec());
+            }
+        }
+        responses
+    }
+}
+
+/// The response to a query on a connection of its own.
+fn ask_by_tcp(server: SocketAddr, query: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(server).expect("listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("is set");
+    let len = u16::try_from(query.len()).expect("a message");
+    let framed = [&len.to_be_bytes()[..], query].concat();
+    stream.write_all(&framed).expect("is sent");
+    let mut len = [0; 2];
+    stream.read_exact(&mut len).expect("a response");
+    let mut response = vec![0; u16::from_be_bytes(len).into()];
+    stream.read_exact(&mut response).expect("a response");
+    response
+}
+
+fn limited(node: &Node, limit: &str) -> u64 {
+    node.metric(&format!("steppe_dns_limited_total{{limit=\"{limit}\"}}"))
+}
+
+#[test]
+fn a_network_that_asks_too_often_is_dropped_and_others_are_not() {
+    let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 60, &[7; 4])])]);
+    let listen = Port::free().keep();
+    let mut config = forwarder(listen, &[server.address]);
+    config.limits.client_qps = per_second(5);
+    let node = Node::start(config, 2);
+    let mut flood = Flood::from("127.0.0.1", listen);
+    let queries = vec![query("localhost", A); 1000];
+    flood.send(&node, &queries);
+    let allowed = flood.allowed(5);
+    let answered = flood.responses().len() as u64;
+    assert!((5..=allowed).contains(&answered), "{answered} of {allowed}");
+    assert_eq!(limited(&node, "client_qps"), 1000 - answered);
+    // The same network, but its client would wait on a connection.
+    flood.send(&node, &queries);
+    assert_eq!(rcode(&ask_by_tcp(listen, &queries[0])), REFUSED);
+    let mut other = Flood::from("127.0.1.1", listen);
+    other.send(&node, &queries[..5]);
+    assert_eq!(other.responses().len(), 5);
+}
+
+/// An answer of a kilobyte to everything.
+fn large() -> Server {
+    let text = [&[250; 251][..]; 4].concat();
+    Server::start(move |asked| vec![answered(&asked.bytes, 0, &[(TXT, 3600, &text)])])
+}
+
+#[test]
+fn a_network_that_may_not_have_asked_gets_few_bytes() {
+    let (server, listen) = (large(), Port::free().keep());
+    let mut config = forwarder(listen, &[server.address]);
+    config.limits.unproven_bytes_per_s = per_second(8 << 10);
+    let node = Node::start(config, 2);
+    let queries = [query("a.example.org", TXT), query("b.example.org", ANY)];
+    // From another network, so that the answers are there.
+    let mut other = Flood::from("127.0.3.1", listen);
+    other.send(&node, &queries);
+    assert_eq!(other.responses().len(), 2);
+    let mut flood = Flood::from("127.0.0.1", listen);
+    flood.send(&node, &vec![queries.clone(); 1000].concat());
+    let allowed = flood.allowed(8 << 10);
+    let responses = flood.responses();
+    let (short, whole): (Vec<_>, Vec<_>) = responses.iter().partition(|each| each[2] & 2 != 0);
+    let bytes: usize = whole.iter().map(|each| each.len()).sum();
+    assert!(whole.len() >= 7, "{} are whole", whole.len());
+    assert!(bytes as u64 <= allowed, "{bytes} of {allowed} bytes");
+    assert!(short.iter().all(|each| each.len() <= queries[0].len()));
+    assert!(short.iter().all(|each| answers(each) == 0 && each[11] == 1));
+    // Some slip through truncated, the others are dropped.
+    let beyond = limited(&node, "unproven_bytes");
+    assert_eq!(beyond, 2000 - whole.len() as u64);
+    let share = short.len() as u64 * 100 / beyond;
+    assert!((35..=65).contains(&share), "{share} % are truncated");
+    // Another network is served, and so is this one when it has shown that it is there.
+    other.send(&node, &queries);
+    assert!(other.responses().iter().all(|each| answers(each) == 1));
+    assert_eq!(answers(&ask_by_tcp(listen, &queries[0])), 1);
+    flood.send(&node, &vec![queries.clone(); 100].concat());
+    let responses = flood.responses();
+    assert_eq!(responses.len(), 200);
+    assert!(responses.iter().all(|each| answers(each) == 1));
+}
+
+#[test]
+fn a_flood_of_random_subdomains_is_asked_of_no_server_and_harms_no_other_zone() {
+    let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 3600, &[7; 4])])]);
+    let listen = Port::free().keep();
+    let mut config = forwarder(listen, &[server.address]);
+    config.limits.zone_misses_per_s = per_second(20);
+    let node = Node::start(config, 2);
+    let client = Client::of(listen);
+    assert_eq!(answers(&client.ask_for("known.flood.co.uk")), 1);
+    let mut flood = Flood::from("127.0.0.1", listen);
+    let name = |number: usize| format!("a{number:x}.b{}.flood.co.uk", number * 7);
+    let queries: Vec<_> = (0..2000).map(|number| query(&name(number), A)).collect();
+    flood.send(&node, &queries);
+    let allowed = flood.allowed(20);
+    let responses = flood.responses();
+    assert_eq!(responses.len(), 2000, "each has a response");
+    let failed = responses.iter().filter(|each| rcode(each) == SERVFAIL);
+    assert!(
+        failed
+            .clone()
+            .all(|each| extended_error(each) == Some(CACHED_ERROR))
+    );
+    let failed = failed.count() as u64;
+    assert!(
+        failed >= 2000 - allowed,
+        "{failed} failed, {allowed} allowed"
+    );
+    let asked = server.asked().len() as u64;
+    assert!((20..=allowed + 1).contains(&asked), "{asked} were asked");
+    assert_eq!(limited(&node, "zone_misses"), failed);
+    // What is cached is answered, and so are other zones, below the same registry too.
+    assert_eq!(answers(&client.ask_for("known.flood.co.uk")), 1);
+    assert_eq!(answers(&client.ask_for("www.other.co.uk")), 1);
+    assert_eq!(answers(&client.ask_for("flood.co")), 1);
+}
+
+#[test]
+fn data_in_names_is_counted_and_limited_and_plain_names_of_the_zone_are_not() {
+    let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 3600, &[7; 4])])]);
+    let listen = Port::free().keep();
+    let mut config = forwarder(listen, &[server.address]);
+    config.limits.zone_misses_per_s = per_second(50);
+    let node = Node::start(config, 2);
+    let mut tunnel = Flood::from("127.0.0.1", listen);
+    let name = |number: u64| {
+        let data = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let more = data.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        format!("{data:016x}{more:016x}{:016x}.t.example", data ^ more >> 3)
+    };
+    let queries: Vec<_> = (1..=500).map(|number| query(&name(number), A)).collect();
+    tunnel.send(&node, &queries);
+    let encoded = node.metric("steppe_dns_events_total{event=\"encoded\"}");
+    assert!(encoded > 450, "{encoded} look like data");
+    // One of ten of what the zone may have.
+    let allowed = tunnel.allowed(5) + (500 - encoded);
+    let beyond = limited(&node, "tunnel");
+    assert!(
+        beyond >= 500 - allowed,
+        "{beyond} beyond, {allowed} allowed"
+    );
+    assert_eq!(answers(&Client::of(listen).ask_for("www.t.example")), 1);
+}
+
+#[test]
+fn without_limits_nothing_is_limited() {
+    let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 3600, &[7; 4])])]);
+    let listen = Port::free().keep();
+    let node = Node::start(forwarder(listen, &[server.address]), 2);
+    let mut flood = Flood::from("127.0.0.1", listen);
+    let name = |number: usize| format!("a{number:x}.flood.example");
+    let queries: Vec<_> = (0..500).map(|number| query(&name(number), A)).collect();
+    flood.send(&node, &queries);
+    let responses = flood.responses();
+    assert_eq!(responses.len(), 500);
+    assert!(responses.iter().all(|each| answers(each) == 1));
+}
+
+#[test]
+fn a_zone_is_reported_once_and_others_few_at_a_time() {
+    let start = Instant::now();
+    let limiter = RateLimiter::new(SipKey([3, 5]), start);
+    let limits = Limits {
+        zone_misses_per_s: per_second(1),
+        ..Limits::default()
+    };
+    let miss = |name: &str, seconds: u64| {
+        let name = name.parse().expect("a name");
+        limiter
+            .miss(&name, &limits, start + Duration::from_secs(seconds))
+            .0
+    };
+    assert_eq!(miss("a.example.org", 0), Miss::Within);
+    assert_eq!(miss("b.EXAMPLE.org", 0), Miss::Flood(Report::Due));
+    assert_eq!(miss("c.example.org", 0), Miss::Flood(Report::NotDue));
+    assert_eq!(miss("a.example.org", 1), Miss::Within);
+    assert_eq!(miss("b.example.org", 1), Miss::Flood(Report::NotDue));
+    let due = (0..100).filter(|number| {
+        let name = format!("a.zone{number}.org");
+        miss(&name, 1);
+        miss(&name, 1) == Miss::Flood(Report::Due)
+    });
+    assert_eq!(due.count(), 5);
+}
+
+#[test]
+fn networks_are_24_and_56_bits_long() {
+    let start = Instant::now();
+    let limits = Limits {
+        client_qps: per_second(1),
+        ..Limits::default()
+    };
+    for (first, same, other) in [
+        ("192.0.2.1", "192.0.2.200", "192.0.3.1"),
+        ("2001:db8::1", "2001:db8:0:ff::1", "2001:db8:0:100::1"),
+    ] {
+        let limiter = RateLimiter::new(SipKey([3, 5]), start);
+        let ask = |client: &str| limiter.query(client.parse().expect("an address"), &limits, start);
+        assert_eq!(ask(first), Verdict::Within);
+        assert_eq!(ask(same), Verdict::Beyond);
+        assert_eq!(ask(other), Verdict::Within);
+    }
+    let name = "a.example".parse().expect("a name");
+    let limiter = RateLimiter::new(SipKey([3, 5]), start);
+    let unlimited = limiter.miss(&name, &Limits::default(), start);
+    assert_eq!(unlimited, (Miss::Within, Looks::Plain));
+}
