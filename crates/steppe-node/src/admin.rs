@@ -9,7 +9,7 @@
 //!
 //! Invariant: no request that a page of another site makes a browser send gets
 //! more than a refusal, and what changes the node is a POST or DELETE: servers
-//! taken out of service and back, and reloads.
+//! taken out of service and back, reloads, and DNS responses that are forgotten.
 //!
 //! Invariant: silent and slow peers delay nobody: when all places are taken, one
 //! of them loses its place.
@@ -19,6 +19,7 @@
 mod access;
 mod certificates;
 mod connections;
+mod dns;
 mod endpoints;
 mod heap_profile;
 pub mod limits;
@@ -37,6 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use steppe_dns::DnsService;
 use steppe_http::certificates::Certificates;
 use steppe_http::upstream::Upstreams;
 use steppe_net::tls::config::{CertificateFiles, ClientAuth, ListenerConfig, MinVersion};
@@ -76,6 +78,8 @@ pub struct Content {
     pub memory: memory::Sources,
     /// What `/upstreams` tells, and drains.
     pub upstreams: Arc<Upstreams>,
+    /// What `/dns/flush` works on.
+    pub dns: DnsService,
     /// What `/certificates` tells.
     pub certificates: Arc<Certificates>,
     /// The effective configuration, and how it came to be.

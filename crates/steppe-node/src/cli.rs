@@ -74,7 +74,7 @@ enum Command {
     /// Shows the certificates of a file or a server, and what is wrong with them
     #[command(after_help = cert::HELP)]
     Cert(cert::Cert),
-    /// Says what the DNS forwarder decides about a name
+    /// Asks DNS servers, and what a node decides about a name and is to forget
     #[command(after_help = dns::HELP)]
     Dns(dns::Dns),
     /// Prints the JSON Schema of the configuration, for editors
@@ -177,6 +177,7 @@ Examples:
   steppe top                      what a running node does, live
   steppe cert example.com         what certificates a server shows, and what is wrong with them
   steppe dns explain example.com  what the DNS forwarder decides about a name, and why
+  steppe dns query example.com    what a DNS server says, by UDP, TCP, TLS or HTTPS
   steppe schema > schema.json     for completion and hints in an editor
 
 Exit codes:

@@ -4,6 +4,7 @@
 //! A library so that tests and fuzz targets reach it; `main.rs` is a shell around it.
 
 pub mod admin;
+mod admin_client;
 pub mod allocator;
 pub mod cli;
 pub mod config;

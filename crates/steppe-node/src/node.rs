@@ -130,6 +130,7 @@ impl Node {
                 metrics: metrics(&services, &status, &budget),
                 memory: services.memory_sources(&budget),
                 upstreams: services.upstreams(),
+                dns: services.dns(),
                 certificates: services.certificates(),
                 config: status.clone(),
                 reload,

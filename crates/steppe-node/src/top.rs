@@ -18,6 +18,7 @@ use anyhow::Context;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use crate::admin_client::Target;
 use feed::{Feed, Update};
 use view::View;
 
@@ -42,7 +43,7 @@ pub struct Options {
 /// # Errors
 /// Nothing answers, it answers something else, or the terminal fails.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let target = feed::Target::new(
+    let target = Target::new(
         &options.admin,
         options.ca.as_deref(),
         options.token_file.as_deref(),

@@ -64,6 +64,7 @@ const LISTED: &[Listed] = &[
         files: &[
             "steppe-node/src/admin.rs",
             "steppe-node/src/admin/certificates.rs",
+            "steppe-node/src/admin/dns.rs",
             "steppe-node/src/admin/endpoints.rs",
             "steppe-node/src/admin/heap_profile.rs",
             "steppe-node/src/admin/live.rs",

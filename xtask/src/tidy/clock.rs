@@ -102,6 +102,11 @@ const LISTED: &[Place] = &[
         reason: "once a line: what the query took",
     },
     Place {
+        file: "steppe-node/src/cli/dns/query.rs",
+        function: "ask",
+        reason: "what people are told that a server took",
+    },
+    Place {
         file: "steppe-dns/src/worker/state.rs",
         function: "turn",
         reason: "once a turn: a batch of datagrams has one time",

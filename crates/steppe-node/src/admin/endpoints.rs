@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::access::{Access, guard, refuse_other_sites};
 use super::live::{self, Live};
-use super::{Content, certificates, heap_profile, page, readiness, upstreams};
+use super::{Content, certificates, dns, heap_profile, page, readiness, upstreams};
 use crate::memory;
 use crate::reload::Ask;
 
@@ -49,6 +49,10 @@ pub(super) fn router(live: Arc<Live>, access: Access, probes_apart: bool) -> Rou
             post(upstreams::undrain),
         )
         .route("/certificates", get(certificates::report))
+        .route("/dns", get(dns::report))
+        .route("/dns/flush", post(dns::flush_all))
+        .route("/dns/flush/name/{name}", post(dns::flush_name))
+        .route("/dns/flush/suffix/{name}", post(dns::flush_suffix))
         .route("/events", get(live::events).with_state(live))
         .fallback(not_found)
         .layer(from_fn_with_state(access.clone(), guard));
@@ -96,6 +100,9 @@ Steppe
            POST /upstreams/NAME/SERVER/drain takes a server out of service, DELETE back
 /certificates
            JSON: what listeners show to clients, and days until it expires
+/dns       JSON: what the DNS forwarder does, its cache, its upstreams
+/dns/flush POST: the DNS cache forgets everything
+           /dns/flush/name/NAME a name, /dns/flush/suffix/NAME it and those below it
 /events    server-sent events: the last ten minutes, then the node once a second
 ";
 

@@ -58,10 +58,17 @@ fn content(readiness: &Readiness) -> Content {
     let mut metrics = Registry::default();
     metrics.register_collector(http.collector());
     metrics.register_collector(MemoryCollector::new(budget.clone()));
+    let dns = steppe_dns::DnsContext {
+        budget: &budget,
+        workers: 1,
+        fetch: None,
+    };
+    let dns = DnsService::new(&dns).expect("random numbers");
     Content {
         metrics,
         memory: memory::Sources { budget, http },
         upstreams: Arc::default(),
+        dns,
         certificates: Arc::default(),
         config: Status::new(&config, None),
         reload: tokio::sync::mpsc::channel(1).0,

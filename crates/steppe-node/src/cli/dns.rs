@@ -1,6 +1,10 @@
 //! `steppe dns`: what people do with the DNS forwarder, and ask of any server.
 
 mod explain;
+mod flush;
+mod query;
+mod server;
+mod shown;
 
 use std::process::ExitCode;
 
@@ -17,14 +21,24 @@ enum Command {
     /// Says what decides about a name, why, and where that stands
     #[command(after_help = explain::HELP)]
     Explain(explain::Options),
+    /// Has a running node forget what its cache says of names
+    #[command(after_help = flush::HELP)]
+    Flush(Box<flush::Options>),
+    /// Asks a server, by UDP, TCP, TLS or HTTPS
+    #[command(after_help = query::HELP)]
+    Query(Box<query::Options>),
 }
 
 pub(super) const HELP: &str = "\
 Examples:
-  steppe dns explain ads.example.org";
+  steppe dns explain ads.example.org
+  steppe dns query example.org AAAA @127.0.0.1:5300
+  steppe dns flush --suffix example.org";
 
 pub(super) fn run(dns: Dns) -> ExitCode {
     match dns.command {
         Command::Explain(options) => explain::run(&options),
+        Command::Flush(options) => flush::run(&options),
+        Command::Query(options) => query::run(&options),
     }
 }

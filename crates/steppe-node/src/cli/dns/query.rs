@@ -1,0 +1,324 @@
+//! `steppe dns query`: one question to one server, over whatever it speaks.
+//!
+//! Invariant: it ends within the time that it is given, and reads a message of 64 KiB at most. What is no
+//! response to the question is not taken for one. Left out: QUIC. Spec: RFC 1035, 7766, 7858, 8484.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
+use clap::Args;
+use hickory_proto::op::{Edns, Message, MessageType, Query};
+use hickory_proto::rr::{Name, RecordType};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::server::{By, Server};
+use super::shown::shown;
+use crate::admin::trust;
+use crate::cli::code::Code;
+use crate::cli::console::{print, say};
+
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// The name to ask for
+    name: steppe_dns::wire::Name,
+    /// The type, such as AAAA or TYPE65, and @SERVER: an address, or tcp://, tls:// or https:// before it
+    #[arg(value_name = "[TYPE] @SERVER", num_args = 0..=2)]
+    rest: Vec<String>,
+    /// Asks for signatures (DNSSEC OK)
+    #[arg(long)]
+    dnssec: bool,
+    /// Authorities of the server's certificate, PEM, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+pub(super) const HELP: &str = "\
+Examples:
+  steppe dns query example.org @127.0.0.1:5300
+  steppe dns query example.org AAAA @tcp://9.9.9.9
+  steppe dns query example.org MX @tls://dns.quad9.net --dnssec
+  steppe dns query example.org HTTPS @https://dns.quad9.net/dns-query
+  steppe dns query example.org @tls://resolver.example@127.0.0.1:8853 --ca ca.crt
+
+Without @SERVER it asks 127.0.0.1. A truncated answer by UDP is asked for again by TCP.
+Exit codes: 0 where a server responded, whatever it said; 5 where none did.";
+
+/// How long a server may take, each time that it is asked.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Times that a datagram is sent.
+const DATAGRAMS_MAX: u32 = 3;
+
+/// A message on a stream. RFC 1035 §4.2.2.
+const MESSAGE_BYTES_MAX: usize = 65_535;
+
+/// RFC 9715 §3.1.
+const UDP_PAYLOAD: u16 = 1232;
+
+pub(super) fn run(options: &Options) -> ExitCode {
+    let (rtype, server) = match rest(&options.rest) {
+        Ok(rest) => rest,
+        Err(why) => {
+            say(&format!("steppe: {why}\n"));
+            return Code::Usage.into();
+        }
+    };
+    match ask(options, rtype, &server) {
+        Ok(text) => print(&text),
+        Err(error) => {
+            say(&format!("steppe: {server}: {error:#}\n"));
+            Code::NoAnswer.into()
+        }
+    }
+}
+
+/// Type and server, in any order.
+fn rest(rest: &[String]) -> Result<(RecordType, Server), String> {
+    let (mut rtype, mut server) = (None, None);
+    for word in rest {
+        let is_first = match word.strip_prefix('@') {
+            Some(text) => server.replace(text.parse()?).is_none(),
+            None => rtype.replace(self::rtype(word)?).is_none(),
+        };
+        if !is_first {
+            return Err(format!(
+                "`{word}`: one type and one server can be asked for"
+            ));
+        }
+    }
+    let local = || "127.0.0.1".parse().expect("a server");
+    Ok((rtype.unwrap_or(RecordType::A), server.unwrap_or_else(local)))
+}
+
+fn rtype(word: &str) -> Result<RecordType, String> {
+    let upper = word.to_ascii_uppercase();
+    let number = upper
+        .strip_prefix("TYPE")
+        .and_then(|it| it.parse::<u16>().ok());
+    match number {
+        Some(number) => Ok(number.into()),
+        None => upper
+            .parse()
+            .map_err(|_| format!("`{word}` is neither a type nor @SERVER")),
+    }
+}
+
+fn ask(options: &Options, rtype: RecordType, server: &Server) -> anyhow::Result<String> {
+    let name = Name::from_labels(options.name.labels()).context("the name")?;
+    let mut query = Message::query();
+    query.metadata.recursion_desired = true;
+    query.add_query(Query::query(name, rtype));
+    let mut edns = Edns::new();
+    edns.set_max_payload(UDP_PAYLOAD);
+    edns.set_dnssec_ok(options.dnssec);
+    query.set_edns(edns);
+    let start = Instant::now();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (response, server) = runtime.block_on(exchange(options, &query, server))?;
+    Ok(shown(&response, &server, start.elapsed()))
+}
+
+/// The response, and the server as it was asked in the end.
+async fn exchange(
+    options: &Options,
+    query: &Message,
+    server: &Server,
+) -> anyhow::Result<(Message, Server)> {
+    let addresses = tokio::net::lookup_host((server.host.as_str(), server.port)).await;
+    let address = addresses.context("the server's name")?.next();
+    let address = address.context("the server's name has no address")?;
+    let response = match server.by {
+        By::Udp => {
+            let response = by_udp(address, query).await?;
+            if response.metadata.truncation {
+                let by_tcp = Server {
+                    by: By::Tcp,
+                    ..server.clone()
+                };
+                return Box::pin(exchange(options, query, &by_tcp)).await;
+            }
+            response
+        }
+        By::Tcp => {
+            let stream = connect(address).await?;
+            in_time(on_stream(stream, query)).await?
+        }
+        By::Tls => {
+            let stream = tls(options, server, address, b"dot").await?;
+            in_time(on_stream(stream, query)).await?
+        }
+        By::Https => {
+            let stream = tls(options, server, address, b"h2").await?;
+            in_time(by_https(stream, query, server)).await?
+        }
+    };
+    Ok((response, server.clone()))
+}
+
+async fn in_time<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    timeout(TIMEOUT, work).await.context("no answer in time")?
+}
+
+async fn by_udp(server: SocketAddr, query: &Message) -> anyhow::Result<Message> {
+    let any: SocketAddr = match server {
+        SocketAddr::V4(_) => ([0; 4], 0).into(),
+        SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+    };
+    let socket = UdpSocket::bind(any).await?;
+    socket.connect(server).await?;
+    let bytes = query.to_vec()?;
+    let mut room = vec![0; MESSAGE_BYTES_MAX];
+    for _ in 0..DATAGRAMS_MAX {
+        socket.send(&bytes).await?;
+        let response = async {
+            loop {
+                let len = socket.recv(&mut room).await?;
+                // What is no response to it is somebody else's: RFC 5452 §9.1.
+                if let Ok(response) = accepted(&room[..len], query) {
+                    return io::Result::Ok(response);
+                }
+            }
+        };
+        if let Ok(response) = timeout(TIMEOUT / DATAGRAMS_MAX, response).await {
+            return Ok(response?);
+        }
+    }
+    bail!("no answer in time")
+}
+
+async fn connect(server: SocketAddr) -> anyhow::Result<TcpStream> {
+    let stream = timeout(TIMEOUT, TcpStream::connect(server)).await;
+    let stream = stream.context("no connection in time")??;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+async fn tls(
+    options: &Options,
+    server: &Server,
+    address: SocketAddr,
+    protocol: &[u8],
+) -> anyhow::Result<TlsStream<TcpStream>> {
+    let name = trust::name(&server.name);
+    let name = name.with_context(|| format!("{}: no name to verify", server.name))?;
+    let mut config = (*trust::by_authority(options.ca.as_deref())?).clone();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    let stream = connect(address).await?;
+    let connector = TlsConnector::from(Arc::new(config));
+    let session = timeout(TIMEOUT, connector.connect(name, stream)).await;
+    session.context("no TLS in time")?.context("TLS")
+}
+
+/// RFC 7766 §8: a message with its length before it.
+async fn on_stream(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    query: &Message,
+) -> anyhow::Result<Message> {
+    let bytes = query.to_vec()?;
+    let len = u16::try_from(bytes.len()).context("the query")?;
+    stream
+        .write_all(&[&len.to_be_bytes()[..], &bytes].concat())
+        .await?;
+    stream.flush().await?;
+    let len = stream.read_u16().await.context("no answer")?;
+    let mut bytes = vec![0; len.into()];
+    stream
+        .read_exact(&mut bytes)
+        .await
+        .context("half an answer")?;
+    accepted(&bytes, query)
+}
+
+/// RFC 8484 §4.1: a POST of the message, by HTTP/2.
+async fn by_https(
+    stream: TlsStream<TcpStream>,
+    query: &Message,
+    server: &Server,
+) -> anyhow::Result<Message> {
+    let (sender, connection) = h2::client::handshake(stream).await?;
+    let connection = tokio::spawn(connection);
+    let authority = match server.name == server.host {
+        true => server.authority(),
+        false => format!("{}:{}", server.name, server.port),
+    };
+    let request = hyper::Request::post(format!("https://{authority}{}", server.path))
+        .header("content-type", MEDIA_TYPE)
+        .header("accept", MEDIA_TYPE)
+        .body(())
+        .context("the request")?;
+    let (response, mut content) = sender.ready().await?.send_request(request, false)?;
+    content.send_data(Bytes::from(query.to_vec()?), true)?;
+    let response = response.await?;
+    let status = response.status();
+    ensure!(status == hyper::StatusCode::OK, "HTTP {status}");
+    let mut body = response.into_body();
+    let mut bytes = Vec::new();
+    while let Some(part) = body.data().await {
+        let part = part?;
+        ensure!(
+            bytes.len() + part.len() <= MESSAGE_BYTES_MAX,
+            "an answer too long"
+        );
+        body.flow_control().release_capacity(part.len())?;
+        bytes.extend_from_slice(&part);
+    }
+    connection.abort();
+    accepted(&bytes, query)
+}
+
+const MEDIA_TYPE: &str = "application/dns-message";
+
+/// A response to this query.
+fn accepted(bytes: &[u8], query: &Message) -> anyhow::Result<Message> {
+    let response = Message::from_vec(bytes).context("not a message")?;
+    let is_response = response.metadata.message_type == MessageType::Response
+        && response.metadata.id == query.metadata.id
+        // A server that could not read the question need not repeat it.
+        && (response.queries == query.queries || response.queries.is_empty());
+    ensure!(is_response, "not a response to the question");
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn type_and_server_come_in_any_order() {
+        let words =
+            |words: &[&str]| rest(&words.iter().map(|&it| it.to_owned()).collect::<Vec<_>>());
+        for (given, rtype, server) in [
+            (&["AAAA", "@::1"][..], RecordType::AAAA, "udp://[::1]:53"),
+            (
+                &["@tcp://1.1.1.1", "type65"],
+                RecordType::HTTPS,
+                "tcp://1.1.1.1:53",
+            ),
+            (&["mx"], RecordType::MX, "udp://127.0.0.1:53"),
+            (&[], RecordType::A, "udp://127.0.0.1:53"),
+        ] {
+            let (found, asked) = words(given).expect("valid");
+            assert_eq!((found, asked.to_string().as_str()), (rtype, server));
+        }
+        for wrong in [
+            &["B"][..],
+            &["A", "AAAA"],
+            &["@1.1.1.1", "@::1"],
+            &["@quic://a"],
+        ] {
+            words(wrong).expect_err("one of each");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! `steppe dns` against a running node.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use steppe_testkit::{Chromium, Port, Steppe, skip};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// A server that says 192.0.2.7 to everything, for an hour, and counts how often it is asked. Its thread
+/// ends with the program.
+fn server() -> (SocketAddr, Arc<AtomicU32>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let address = socket.local_addr().expect("is bound");
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        let mut query = [0; 1500];
+        while let Ok((_, peer)) = socket.recv_from(&mut query) {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut end = 12;
+            while query[end] != 0 {
+                end += 1 + usize::from(query[end]);
+            }
+            let mut response = query[..end + 5].to_vec();
+            response[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+            response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0x0e, 0x10, 0, 4, 192, 0, 2, 7]);
+            let _ = socket.send_to(&response, peer);
+        }
+    });
+    (address, asked)
+}
+
+fn node(server: SocketAddr, listen: SocketAddr) -> Steppe {
+    Steppe::builder(STEPPE)
+        .with("listen", listen)
+        .with("server", server)
+        .start(CONFIG)
+}
+
+fn steppe(arguments: &[&str]) -> Output {
+    let mut command = Command::new(STEPPE);
+    command.args(arguments).output().expect("it runs")
+}
+
+/// What a command printed, which succeeded.
+#[track_caller]
+fn printed(arguments: &[&str]) -> String {
+    let output = steppe(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn a_question_is_asked_over_udp_and_tcp() {
+    let ((server, _), listen) = (server(), Port::free().keep());
+    let _node = node(server, listen);
+    for by in ["udp", "tcp"] {
+        let at = format!("@{by}://{listen}");
+        let text = printed(&["dns", "query", "www.example.org", "a", &at]);
+        let head = format!(";; NOERROR from {by}://{listen} in ");
+        assert!(text.starts_with(&head), "{text}");
+        let line = "\nwww.example.org.\t3600\tIN\tA\t192.0.2.7\n";
+        assert!(text.contains(line), "{text}");
+    }
+    let at = format!("@{listen}");
+    let text = printed(&["dns", "query", "blocked.example.org", &at, "TXT"]);
+    assert!(text.starts_with(";; NXDOMAIN from udp://"), "{text}");
+    assert!(text.contains(";; extended error 15: "), "{text}");
+    assert!(text.contains("\tSOA\t"), "{text}");
+}
+
+#[test]
+fn a_server_that_is_not_there_and_a_wrong_command_have_codes_of_their_own() {
+    let port = Port::free();
+    let nobody = format!("@tcp://{}", port.address());
+    let output = steppe(&["dns", "query", "a.example.org", &nobody]);
+    assert_eq!(output.status.code(), Some(5));
+    for wrong in [
+        &["dns", "query", "a.example.org", "NONSENSE"][..],
+        &["dns", "query", "a.example.org", "@quic://9.9.9.9"],
+        &["dns", "flush"],
+        &["dns", "flush", "a.example.org", "--all"],
+    ] {
+        assert_eq!(steppe(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn names_are_forgotten_alone_with_those_below_and_all_together() {
+    let ((server, asked), listen) = (server(), Port::free().keep());
+    let node = node(server, listen);
+    let admin = format!("http://{}", node.admin());
+    let at = format!("@{listen}");
+    let names = ["a.example.org", "b.example.org", "example.net"];
+    let ask_all = || {
+        let before = asked.load(Ordering::SeqCst);
+        for name in names {
+            printed(&["dns", "query", name, &at]);
+        }
+        asked.load(Ordering::SeqCst) - before
+    };
+    assert_eq!(ask_all(), 3);
+    assert_eq!(ask_all(), 0, "they are cached");
+    let flush = |what: &[&str]| printed(&[&["dns", "flush", "--admin", &admin], what].concat());
+    assert_eq!(flush(&["A.example.org"]), "1\n");
+    assert_eq!(ask_all(), 1);
+    assert_eq!(flush(&["--suffix", "example.org"]), "2\n");
+    assert_eq!(ask_all(), 2);
+    assert_eq!(flush(&["example.org"]), "0\n", "the name, not those below");
+    assert_eq!(ask_all(), 0);
+    assert_eq!(flush(&["--suffix", "."]), "3\n");
+    assert_eq!(ask_all(), 3);
+    assert_eq!(flush(&["--all"]), "3\n");
+    assert_eq!(ask_all(), 3);
+}
+
+const CONFIG: &str = r#"
+[node]
+workers = 2
+memory_budget = "64MiB"
+[admin]
+listen = "{admin}"
+[http]
+[[http.listener]]
+listen = "{gateway}"
+[http.upstream.here]
+respond = {}
+[[http.route]]
+name = "all"
+upstream = "here"
+[[dns.listener]]
+listen = "{listen}"
+[dns.upstream.real]
+servers = ["udp://{server}"]
+[[dns.rule]]
+name = "blocked.example.org"
+block = "nxdomain"
+[[dns.rule]]
+forward = "real"
+"#;
+
+#[test]
+fn the_page_and_its_json_tell_what_the_forwarder_does() {
+    let ((server, _), listen) = (server(), Port::free().keep());
+    let node = node(server, listen);
+    let at = format!("@{listen}");
+    for name in ["a.example.org", "a.example.org", "blocked.example.org"] {
+        printed(&["dns", "query", name, &at]);
+    }
+    let dns = node.admin_json("/dns");
+    assert_eq!(dns["listeners"], serde_json::json!([listen.to_string()]));
+    assert_eq!(dns["queries"]["udp"], 3);
+    assert_eq!(
+        (&dns["lookups"]["hit"], &dns["lookups"]["miss"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(dns["responses"]["NXDOMAIN"], 1);
+    assert_eq!(dns["events"]["blocked"], 1);
+    assert_eq!(dns["cache"]["entries"], 1);
+    assert_eq!(dns["upstreams"][0]["name"], "real");
+    assert_eq!(dns["upstreams"][0]["policy"], "hedge");
+    let mut browser = match Chromium::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip("the_page_tells_what_the_forwarder_does", &reason),
+    };
+    browser.go(&format!("http://{}/", node.admin()));
+    browser.await_true("!byId('dns').hidden");
+    browser.await_true("byId('dns-responses').innerText.includes('NXDOMAIN')");
+    browser.await_true("byId('dns-events').innerText.includes('blocked by a rule')");
+    browser.await_true("byId('dns-upstreams').innerText.includes('hedge')");
+    browser.await_true("byId('dns-ratio').textContent === '50 %'");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
