@@ -157,7 +157,7 @@ impl Request<'_> {
 }
 
 impl Response {
-    /// The response of a message. `None`: it is none.
+    /// The response of a message. `None`: it is none, or takes too much text.
     #[must_use]
     pub fn new(form: Form, message: Vec<u8>) -> Option<Self> {
         let parsed = Message::parse(&message).ok()?;

@@ -292,6 +292,10 @@ pub const DOH_PATH: &str = "/dns-query";
 /// Bytes of a query that comes by HTTP: as many as on a connection of DNS.
 pub const DOH_QUERY_BYTES_MAX: usize = CLIENT_READ_BYTES - 2;
 
+/// Bytes of names and data in a response as JSON. Pointers let a message repeat a name of 255 bytes, of which
+/// each takes four to write, with every record of twelve.
+pub const DOH_JSON_BYTES_MAX: usize = 256 << 10;
+
 /// Parameters of a target that are looked at: five have a meaning.
 pub const DOH_PARAMETERS_MAX: usize = 16;
 

@@ -15,6 +15,10 @@ mod node;
 #[expect(dead_code, reason = "other tests use the rest")]
 mod server;
 
+#[path = "support/streams.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod streams;
+
 use std::alloc::System;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +26,8 @@ use client::{Client, answers, forwarder, query};
 use node::Node;
 use server::{Server, answered};
 use steppe_mem::alloc::{Counted, thread_allocations};
-use steppe_testkit::Port;
+use steppe_testkit::{Peer, Port};
+use streams::ask;
 
 #[global_allocator]
 static ALLOCATOR: Counted<System> = Counted(System);
@@ -64,4 +69,15 @@ fn a_hit_allocates_nothing() {
     let hits = counted() - missed;
     // What is counted beside them is the housekeeping of a few seconds.
     assert!(hits < HITS / 100, "{hits} allocations for {HITS} hits");
+    let mut peer = Peer::connect(listen);
+    assert_eq!(answers(&ask(&mut peer, &asked)), 1);
+    let connected = counted();
+    for _ in 0..HITS {
+        assert_eq!(answers(&ask(&mut peer, &asked)), 1);
+    }
+    let hits = counted() - connected;
+    assert!(
+        hits < HITS / 100,
+        "{hits} allocations for {HITS} hits by TCP"
+    );
 }

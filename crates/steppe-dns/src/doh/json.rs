@@ -4,8 +4,11 @@
 use serde_json::{Map, Value, json};
 
 use super::presentation::{name_at, rdata_text};
-use crate::limits::UDP_PAYLOAD_BYTES;
+use crate::limits::{DOH_JSON_BYTES_MAX, UDP_PAYLOAD_BYTES};
 use crate::wire::{Flags, Message, Name, Opt, Rtype, Section, Writer};
+
+/// Bytes of a record beside its name and data: names of members, numbers, and what a value takes.
+const RECORD_BYTES: usize = 64;
 
 /// Bytes of a query that is made here: header, name, type and class, OPT.
 const QUERY_BYTES_MAX: usize = 12 + 255 + 4 + 11;
@@ -62,7 +65,8 @@ fn decoded(value: &[u8]) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A response as an object. `None`: its names can't be read.
+/// A response as an object. `None`: its names can't be read, or it has more text than
+/// [`DOH_JSON_BYTES_MAX`].
 pub(super) fn response(message: &Message<'_>) -> Option<Vec<u8>> {
     let flags = message.header().flags;
     let question = message.question();
@@ -86,12 +90,13 @@ pub(super) fn response(message: &Message<'_>) -> Option<Vec<u8>> {
         object.insert(name.to_owned(), flags.has(flag).into());
     }
     object.insert("Question".to_owned(), Value::Array(vec![asked]));
+    let mut left = DOH_JSON_BYTES_MAX;
     for (name, section) in [
         ("Answer", Section::Answer),
         ("Authority", Section::Authority),
         ("Additional", Section::Additional),
     ] {
-        let records = records(message, section)?;
+        let records = records(message, section, &mut left)?;
         if !records.is_empty() {
             object.insert(name.to_owned(), Value::Array(records));
         }
@@ -99,7 +104,8 @@ pub(super) fn response(message: &Message<'_>) -> Option<Vec<u8>> {
     serde_json::to_vec(&object).ok()
 }
 
-fn records(message: &Message<'_>, section: Section) -> Option<Vec<Value>> {
+/// Records of a section, which together take no more than what is `left`.
+fn records(message: &Message<'_>, section: Section, left: &mut usize) -> Option<Vec<Value>> {
     let records = message.records(section);
     let records = records.filter(|record| record.rtype != Rtype::OPT);
     let text = |record| {
@@ -110,12 +116,9 @@ fn records(message: &Message<'_>, section: Section) -> Option<Vec<Value>> {
             ..
         } = record;
         let (owner, _) = name_at(message.bytes(), owner_at)?;
-        Some(json!({
-            "name": owner.to_string(),
-            "type": rtype.0,
-            "TTL": ttl,
-            "data": rdata_text(message.bytes(), &record),
-        }))
+        let (owner, data) = (owner.to_string(), rdata_text(message.bytes(), &record));
+        *left = left.checked_sub(RECORD_BYTES + owner.len() + data.len())?;
+        Some(json!({ "name": owner, "type": rtype.0, "TTL": ttl, "data": data }))
     };
     records.map(text).collect()
 }
@@ -144,6 +147,29 @@ mod tests {
         assert_eq!(query.question().qtype, Rtype::HTTPS);
         assert_eq!(query.question().qname, b"\x01a\x01b\0");
         assert!(!query.is_dnssec_ok() && query.flags().has(Flags::CD));
+    }
+
+    #[test]
+    fn a_response_that_repeats_long_names_is_not_written_out() {
+        let mut bytes = vec![0, 0, 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0];
+        for _ in 0..3 {
+            bytes.push(63);
+            bytes.extend([0xff; 63]);
+        }
+        bytes.extend([0, 0, 16, 0, 1]);
+        let mut written = |count: u16| {
+            let len = bytes.len();
+            bytes[6..8].copy_from_slice(&count.to_be_bytes());
+            for _ in 0..count {
+                bytes.extend([0xc0, 12, 0, 16, 0, 1, 0, 0, 0, 1, 0, 2, 1, 0xff]);
+            }
+            let text = response(&Message::parse(&bytes).expect("a message"));
+            bytes.truncate(len);
+            text.map(|text| text.len())
+        };
+        assert!(written(1).is_some_and(|len| len > 3 * 63 * 4));
+        assert!(written(200).is_some_and(|len| len < 2 * DOH_JSON_BYTES_MAX));
+        assert_eq!(written(4000), None);
     }
 
     #[test]
