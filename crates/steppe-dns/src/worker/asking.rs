@@ -18,7 +18,8 @@ use crate::cache::Key;
 use crate::config::{Policy, Transport};
 use crate::in_flight::{Case, Outgoing};
 use crate::limits::{
-    ATTEMPTS_PER_EXCHANGE_MAX, SOCKETS_PER_SERVER, UPSTREAM_QUERY_BYTES_MAX, UPSTREAM_RECEIVE_BYTES,
+    ATTEMPTS_PER_EXCHANGE_MAX, SOCKETS_PER_SERVER, UPSTREAM_QUERY_BYTES_MAX,
+    UPSTREAM_RECEIVE_BYTES, UPSTREAM_SOCKETS_PER_WORKER,
 };
 use crate::wire::{ExtendedError, Flags, Opt, Padding, Question, Rcode, UpstreamQuery};
 
@@ -258,8 +259,7 @@ impl WorkerState {
 
     /// Closes sockets that were open for long enough.
     pub(super) fn sweep(&mut self, now: Instant) {
-        let numbers: Vec<u32> = self.carriers.numbers().collect();
-        for number in numbers {
+        for number in 0..UPSTREAM_SOCKETS_PER_WORKER {
             let Some(carrier) = self.carriers.get(number) else {
                 continue;
             };

@@ -113,12 +113,6 @@ impl Carriers {
         Some(carrier)
     }
 
-    /// Numbers that stand for one.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + use<'_> {
-        let numbers = (0..).zip(&*self.places);
-        numbers.filter_map(|(number, place)| place.as_ref().map(|_| number))
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.free.len() == self.places.len()
     }
