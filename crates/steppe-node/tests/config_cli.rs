@@ -166,7 +166,7 @@ fn help_has_examples_and_exit_codes() {
           check        Says everything that is wrong with a configuration
           health       Asks a running node whether it is ready
           cert         Shows the certificates of a file or a server, and what is wrong with them
-          dns          Says what the DNS forwarder decides about a name
+          dns          Asks DNS servers, and what a node decides about a name and is to forget
           schema       Prints the JSON Schema of the configuration, for editors
           top          Shows what a running node does, live
           completions  Prints completions for a shell
@@ -186,6 +186,7 @@ fn help_has_examples_and_exit_codes() {
           steppe top                      what a running node does, live
           steppe cert example.com         what certificates a server shows, and what is wrong with them
           steppe dns explain example.com  what the DNS forwarder decides about a name, and why
+          steppe dns query example.com    what a DNS server says, by UDP, TCP, TLS or HTTPS
           steppe schema > schema.json     for completion and hints in an editor
 
         Exit codes:
