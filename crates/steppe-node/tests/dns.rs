@@ -1,11 +1,11 @@
 //! The forwarder of the node, with a real server behind it.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use expect_test::expect;
-use steppe_testkit::{Authority, Leaf, Port, Process, Scratch, Steppe, eventually};
+use steppe_testkit::{Authority, Leaf, Port, Process, Scratch, Steppe, ask_dns, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,21 +50,7 @@ fn dnsmasq(port: &Port) -> Option<(Process, Scratch)> {
 
 /// Response code and number of answers for a name's IPv4 address.
 fn ask(server: SocketAddr, name: &str) -> (u8, u8) {
-    let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    for label in name.split('.') {
-        query.push(u8::try_from(label.len()).expect("a label"));
-        query.extend(label.as_bytes());
-    }
-    query.extend([0, 0, 1, 0, 1]);
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    socket.set_read_timeout(Some(PATIENCE)).expect("is set");
-    socket.send_to(&query, server).expect("is sent");
-    let mut response = [0; 1500];
-    let len = socket.recv(&mut response).expect("a response");
-    assert!(
-        len >= query.len() && response[..2] == query[..2],
-        "a response to it"
-    );
+    let response = ask_dns(server, name);
     (response[3] & 0x0f, response[7])
 }
 

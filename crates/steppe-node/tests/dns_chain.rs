@@ -1,12 +1,10 @@
 //! A forwarder that asks another one over TLS and HTTPS: the listeners of one, the servers of the other.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::net::SocketAddr;
 
-use steppe_testkit::{Authority, Leaf, Port, Steppe};
+use steppe_testkit::{Authority, Leaf, Port, Steppe, ask_dns};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-const PATIENCE: Duration = Duration::from_secs(10);
 
 const SERVER: &str = r#"
 [node]
@@ -57,18 +55,8 @@ forward = "other"
 
 /// Response code, and the last number of the address, for a name's IPv4 address.
 fn ask(server: SocketAddr, name: &str) -> (u8, Option<u8>) {
-    let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    for label in name.split('.') {
-        query.push(u8::try_from(label.len()).expect("a label"));
-        query.extend(label.as_bytes());
-    }
-    query.extend([0, 0, 1, 0, 1]);
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    socket.set_read_timeout(Some(PATIENCE)).expect("is set");
-    socket.send_to(&query, server).expect("is sent");
-    let mut response = [0; 1500];
-    let len = socket.recv(&mut response).expect("a response");
-    let last = (response[7] > 0).then(|| response[len - 1]);
+    let response = ask_dns(server, name);
+    let last = (response[7] > 0).then(|| response[response.len() - 1]);
     (response[3] & 0x0f, last)
 }
 

@@ -2,12 +2,12 @@
 //! files are a test's own.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::time::Duration;
 
-use steppe_testkit::{Authority, Leaf, Port, Steppe, SteppeBuilder, page_example, page_examples};
+use steppe_testkit::{
+    Authority, Leaf, Port, Steppe, SteppeBuilder, ask_dns, dns_query, page_example, page_examples,
+};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-const PATIENCE: Duration = Duration::from_secs(10);
 const NO_ERROR: u8 = 0;
 const NAME_ERROR: u8 = 3;
 
@@ -34,19 +34,8 @@ fn node(toml: &str) -> (SteppeBuilder<'static>, SocketAddr, String) {
 
 /// Response code, and addresses of a name.
 fn ask(server: SocketAddr, name: &str) -> (u8, Vec<Ipv4Addr>) {
-    let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    for label in name.split('.') {
-        query.push(u8::try_from(label.len()).expect("a label"));
-        query.extend(label.as_bytes());
-    }
-    query.extend([0, 0, 1, 0, 1]);
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    socket.set_read_timeout(Some(PATIENCE)).expect("is set");
-    socket.send_to(&query, server).expect("is sent");
-    let mut response = [0; 1500];
-    let len = socket.recv(&mut response).expect("a response");
-    assert_eq!(response[..2], query[..2]);
-    let answers = &response[query.len()..len];
+    let response = ask_dns(server, name);
+    let answers = &response[dns_query(0, name, 1).len()..];
     // Each is a pointer, type, class, TTL and length before its four bytes.
     let records = answers.chunks_exact(16).take(usize::from(response[7]));
     let address = |record: &[u8]| Ipv4Addr::new(record[12], record[13], record[14], record[15]);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use steppe_testkit::{
-    Curl, CurlOutput, Issued, Peer, Port, Steppe, SteppeBuilder, TlsClient, eventually,
+    Curl, CurlOutput, Issued, Peer, Port, Steppe, SteppeBuilder, TlsClient, dns_query, eventually,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -81,15 +81,9 @@ fn pair() -> Issued {
     Issued::self_signed("127.0.0.1")
 }
 
-/// A query without EDNS, of id 0.
+/// A query of id 0, as RFC 8484 §4.1 would have it.
 fn query(name: &str, qtype: u8) -> Vec<u8> {
-    let mut query = vec![0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    for label in name.split('.') {
-        query.push(u8::try_from(label.len()).expect("a label"));
-        query.extend(label.as_bytes());
-    }
-    query.extend([0, 0, qtype, 0, 1]);
-    query
+    dns_query(0, name, qtype)
 }
 
 /// www.zero.example, type A, as RFC 8484 §4.1 writes it.
