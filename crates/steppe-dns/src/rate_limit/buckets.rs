@@ -43,6 +43,9 @@ const TIME_BITS: u32 = 40;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const SECOND_US: u64 = 1_000_000;
 
+/// How far the clocks of two workers may be apart: each reads its own once a turn.
+const SKEW_US: u64 = SECOND_US;
+
 /// Tries before what can't be counted is let pass: each means that another worker changed the word.
 const TRIES: usize = 4;
 
@@ -149,11 +152,12 @@ fn tag(hash: u64) -> u64 {
     hash & !TIME_MASK
 }
 
-/// Microseconds from now until the time of a word. More than `us_max` was never written: it is a time long
-/// ago, which the 40 bits no longer tell.
+/// Microseconds from now until the time of a word, which was at most `us_max` ahead of the clock that wrote
+/// it. What is further ahead than that clock can be of this one is a time long ago, which the 40 bits no
+/// longer tell.
 fn ahead(word: u64, now_us: u64, us_max: u64) -> u64 {
     let ahead = word.wrapping_sub(now_us) & TIME_MASK;
-    if ahead <= us_max { ahead } else { 0 }
+    if ahead <= us_max + SKEW_US { ahead } else { 0 }
 }
 
 #[cfg(test)]
@@ -195,7 +199,11 @@ mod tests {
     fn a_time_long_ago_is_no_time_to_come() {
         let buckets = Buckets::new();
         assert_eq!(taken(&buckets, 7, 100, 0), 10);
-        for later in [TIME_MASK - 1, TIME_MASK / 2, TIME_MASK + 2 * SECOND_US] {
+        for later in [
+            TIME_MASK - 2 * SECOND_US,
+            TIME_MASK / 2,
+            TIME_MASK + 3 * SECOND_US,
+        ] {
             assert_eq!(taken(&buckets, 7, 100, later), 10, "{later}");
         }
     }
@@ -207,6 +215,15 @@ mod tests {
         buckets.mark(7, 100, 50);
         assert!(buckets.is_marked(7, 100, 149) && !buckets.is_marked(7, 100, 150));
         assert!(!buckets.is_marked(7 | 1 << TIME_BITS, 100, 60));
+    }
+
+    #[test]
+    fn a_worker_whose_clock_is_behind_finds_no_full_bucket() {
+        let buckets = Buckets::new();
+        assert_eq!(taken(&buckets, 7, 100, 5_000), 10);
+        assert_eq!(taken(&buckets, 7, 100, 0), 0);
+        buckets.mark(8, 100, 5_000);
+        assert!(buckets.is_marked(8, 100, 0));
     }
 
     #[test]

@@ -1,0 +1,185 @@
+//! A flood of random subdomains beside clients whose names are cached, with the limits of `[dns.limits]`.
+
+use std::collections::HashSet;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use steppe_testkit::{Port, Steppe, is_long, resident_bytes, skip};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Each step has so many queries of the flood, and of clients.
+const FLOOD_PER_STEP: usize = 30;
+const KNOWN_PER_STEP: usize = 3;
+/// A millisecond each, or more where the machine has none to spare.
+const STEPS: usize = 3000;
+
+const NAMES: usize = 400;
+const BUDGET_MIB: u64 = 128;
+
+/// A server that says 192.0.2.7 to everything, and notes which names of the flood it is asked for: one
+/// that it answers late, it is asked for twice.
+fn server() -> (SocketAddr, Arc<Mutex<HashSet<Vec<u8>>>>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let address = socket.local_addr().expect("is bound");
+    let asked = Arc::new(Mutex::new(HashSet::new()));
+    let noted = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        let mut query = [0; 1500];
+        while let Ok((_, peer)) = socket.recv_from(&mut query) {
+            let mut end = 12;
+            while query[end] != 0 {
+                end += 1 + usize::from(query[end]);
+            }
+            let name = query[12..end].to_ascii_lowercase();
+            if name.windows(6).any(|part| part == b"\x05flood") {
+                noted.lock().expect("nobody panicked").insert(name);
+            }
+            let mut response = query[..end + 5].to_vec();
+            response[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+            response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0x0e, 0x10, 0, 4, 192, 0, 2, 7]);
+            let _ = socket.send_to(&response, peer);
+        }
+    });
+    (address, asked)
+}
+
+fn query(name: &str) -> Vec<u8> {
+    let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        query.push(u8::try_from(label.len()).expect("a label"));
+        query.extend(label.as_bytes());
+    }
+    query.extend([0, 0, 1, 0, 1]);
+    query
+}
+
+fn known(number: usize) -> Vec<u8> {
+    query(&format!("known{}.example.org", number % NAMES))
+}
+
+/// Sockets of as many networks: none of them is beyond `client_qps`.
+fn clients(second_byte: u8, count: u8, server: SocketAddr) -> Vec<UdpSocket> {
+    let socket = |third_byte| {
+        let address = Ipv4Addr::new(127, second_byte, third_byte, 1);
+        let socket = UdpSocket::bind((address, 0)).expect("loopback");
+        socket.connect(server).expect("is set");
+        socket.set_nonblocking(true).expect("is set");
+        socket
+    };
+    (0..count).map(socket).collect()
+}
+
+/// Responses with an answer, of those that are there.
+fn answered(sockets: &[UdpSocket]) -> usize {
+    let mut room = [0; 1500];
+    let mut count = 0;
+    for socket in sockets {
+        while let Ok(len) = socket.recv(&mut room) {
+            count += usize::from(len > 12 && room[3] & 0x0f == 0 && room[7] == 1);
+        }
+    }
+    count
+}
+
+#[test]
+fn cached_names_are_answered_beside_ten_times_as_many_random_subdomains() {
+    if !is_long() {
+        return skip(
+            "cached_names_are_answered_beside_ten_times_as_many_random_subdomains",
+            "needs a core of its own: STEPPE_LONG=1 runs it",
+        );
+    }
+    let ((server, asked), listen) = (server(), Port::free().keep());
+    let node = Steppe::builder(STEPPE)
+        .with("listen", listen)
+        .with("server", server)
+        .start(CONFIG);
+    let (others, flooding) = (clients(1, 40, listen), clients(2, 250, listen));
+    // One after the other, and below the zone's own limit: all of them are in the cache then.
+    for number in 0..NAMES {
+        let client = &others[number % others.len()..][..1];
+        client[0].send(&known(number)).expect("is sent");
+        assert_eq!(wait_for(client, 1), 1, "known{number}");
+    }
+    let start = Instant::now();
+    let (mut next, mut got, mut sent) = (0, 0, 0);
+    for step in 0..STEPS {
+        for number in 0..FLOOD_PER_STEP {
+            let name = format!("x{step:x}-{number:x}.y{number}.flood.example");
+            // What has no room is none of the flood: the next one comes.
+            let _ = flooding[next % flooding.len()].send(&query(&name));
+            next += 1;
+        }
+        for number in 0..KNOWN_PER_STEP {
+            let number = step * KNOWN_PER_STEP + number;
+            others[number % others.len()]
+                .send(&known(number))
+                .expect("is sent");
+            sent += 1;
+        }
+        got += answered(&others);
+        answered(&flooding);
+        let due = start + Duration::from_millis(step as u64);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    let seconds = start.elapsed().as_secs() + 2;
+    got += wait_for(&others, sent - got);
+    println!(
+        "{got} of {sent} answered beside {next} of the flood, in {:?}",
+        start.elapsed()
+    );
+    assert!(got * 1000 >= sent * 999, "{got} of {sent} are answered");
+    let asked = asked.lock().expect("nobody panicked").len() as u64;
+    assert!(
+        (500..500 * seconds + 500).contains(&asked),
+        "{asked} went to the server"
+    );
+    let [resident, _] = resident_bytes(node.id());
+    println!(
+        "{asked} went to the server; {} KiB resident",
+        resident >> 10
+    );
+    assert!(
+        resident < (BUDGET_MIB + 24) << 20,
+        "{resident} bytes resident"
+    );
+}
+
+/// Responses with an answer, until there are as many or no more come.
+fn wait_for(sockets: &[UdpSocket], count: usize) -> usize {
+    let (mut got, end) = (0, Instant::now() + PATIENCE);
+    while got < count && Instant::now() < end {
+        got += answered(sockets);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    got
+}
+
+const CONFIG: &str = r#"
+[node]
+workers = 2
+memory_budget = "128MiB"
+[admin]
+listen = "{admin}"
+[http]
+[[http.listener]]
+listen = "{gateway}"
+[http.upstream.here]
+respond = {}
+[[http.route]]
+name = "all"
+upstream = "here"
+[[dns.listener]]
+listen = "{listen}"
+[dns.upstream.real]
+servers = ["udp://{server}"]
+[dns.limits]
+client_qps = 200
+unproven_bytes_per_s = "64KiB"
+zone_misses_per_s = 500
+[[dns.rule]]
+forward = "real"
+"#;
