@@ -20,11 +20,13 @@ mod server;
 mod streams;
 
 use std::alloc::System;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use client::{Client, answers, forwarder, query};
 use node::Node;
 use server::{Server, answered};
+use steppe_dns::config::Policy;
 use steppe_mem::alloc::{Counted, thread_allocations};
 use steppe_testkit::{Peer, Port};
 use streams::ask;
@@ -34,6 +36,8 @@ static ALLOCATOR: Counted<System> = Counted(System);
 
 /// Allocations of the worker's thread, as of its last housekeeping.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
+/// One test at a time has a worker that tells.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// How often it was told.
 static TOLD: AtomicU64 = AtomicU64::new(0);
 
@@ -53,6 +57,7 @@ fn counted() -> u64 {
 
 #[test]
 fn a_hit_allocates_nothing() {
+    let _alone = ONE_AT_A_TIME.lock().expect("no test failed");
     let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(1, 3600, &[7; 4])])]);
     let listen = Port::free().keep();
     let _node = Node::start_beside(forwarder(listen, &[server.address]), 1, tell);
@@ -83,4 +88,61 @@ fn a_hit_allocates_nothing() {
         hits < HITS / 100,
         "{hits} allocations for {HITS} hits by TCP"
     );
+}
+
+/// Clients, each with a question at a time, and questions of each.
+const CLIENTS: usize = 100;
+const QUESTIONS: usize = 20;
+
+/// Allocations for so many questions that nobody asked before, each of which goes to all `servers` at once.
+fn allocations_with(servers: usize) -> u64 {
+    let servers: Vec<Server> = (0..servers)
+        .map(|_| Server::start(|asked| vec![answered(&asked.bytes, 0, &[(1, 3600, &[7; 4])])]))
+        .collect();
+    let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
+    let listen = Port::free().keep();
+    let mut config = forwarder(listen, &addresses);
+    config.upstreams[0].policy = Policy::Race;
+    config.upstreams[0].concurrent = u8::try_from(servers.len()).expect("few");
+    let _node = Node::start_beside(config, 1, tell);
+    let clients: Vec<Client> = (0..CLIENTS).map(|_| Client::of(listen)).collect();
+    let ask_all = |part: &str| {
+        for question in 0..QUESTIONS {
+            for (client, number) in clients.iter().zip(0..) {
+                client.send(&query(&format!("{part}{question}-{number}.example.org"), 1));
+            }
+            for client in &clients {
+                assert_eq!(answers(&client.receive()), 1);
+            }
+        }
+    };
+    ask_all("first");
+    let warm = counted();
+    ask_all("then");
+    let counted = counted() - warm;
+    let least = servers.iter().map(|server| server.asked().len()).min();
+    let all = Some(2 * CLIENTS * QUESTIONS);
+    assert_eq!(least, all, "every server is asked every question");
+    counted
+}
+
+/// The allocations of a forwarder that asks all of its servers, as a published one counted them: 29 a
+/// question with 4 servers, and 225 with 32; with one message that all of them share, 5 and 33.
+#[test]
+fn a_question_costs_no_more_allocations_with_more_servers() {
+    let _alone = ONE_AT_A_TIME.lock().expect("no test failed");
+    let questions = CLIENTS * QUESTIONS;
+    println!("servers  questions  allocations  a question");
+    for servers in [4, 8, 16, 32] {
+        let counted = allocations_with(servers);
+        #[expect(clippy::cast_precision_loss, reason = "it is printed")]
+        let each = counted as f64 / questions as f64;
+        println!("{servers:>7}  {questions:>9}  {counted:>11}  {each:>10.3}");
+        // Sockets are opened, each for hundreds of queries or some seconds: nothing else allocates.
+        let queries = (servers * questions) as u64;
+        assert!(
+            counted < queries / 8,
+            "{counted} allocations for {queries} queries"
+        );
+    }
 }
