@@ -84,6 +84,9 @@ pub const PAGE_BYTES: f64 = 4_096.0;
 pub const TIME_WAIT_MS: u64 = 60_000;
 /// A count may always change by so many over a run, however small its level is.
 pub const COUNT_DRIFT_FLOOR: f64 = 8.0;
+/// The same of sockets in TIME_WAIT: each ends by itself, so that they come and go with the connections of
+/// the last minute, and what they use up is ports. A hundredth of Linux's range (`ip_local_port_range`).
+pub const TIME_WAIT_DRIFT_FLOOR: f64 = 282.0;
 /// An alarm on a time counts only where the control changed by less than this share of it.
 pub const CONTROL_SHARE_MAX: f64 = 0.25;
 /// More CPU time that is stolen at the end than at the start, as a share of all: the machine changed.

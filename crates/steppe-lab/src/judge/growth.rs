@@ -7,7 +7,7 @@ use super::kept::number;
 use super::machine::MachineDrift;
 use super::series::{Allowed, Memory, Rule, Series};
 use super::{Evidence, Measured, figure, float, undecided};
-use crate::limits::{COLLECTIONS_MIN, COUNT_DRIFT_FLOOR, MISSING_SHARE_MAX};
+use crate::limits::{COLLECTIONS_MIN, MISSING_SHARE_MAX};
 use crate::record::{Epoch, Finding, Interval, Method, Outcome, RunKind};
 use crate::scenario::Budget;
 use crate::stats::{
@@ -159,10 +159,10 @@ impl Judge<'_> {
     fn scale(&self, series: &Series, points: &[Vec<f64>]) -> Option<Scale> {
         match series.rule {
             Rule::Memory(memory) => self.memory_scale(memory, points),
-            Rule::Count(unit) => {
+            Rule::Count { unit, floor } => {
                 let share = self.budget.drift.share(series.drift_name())?;
                 let per_hour = self.hours_a_step()?;
-                let allowed = (share * level(points)).max(COUNT_DRIFT_FLOOR) / span(points);
+                let allowed = (share * level(points)).max(floor) / span(points);
                 let by_headroom = self.allowed_by_headroom(series).unwrap_or(f64::INFINITY);
                 Some(Scale {
                     unit: format!("{unit}/hour"),

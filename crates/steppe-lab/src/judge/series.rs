@@ -6,7 +6,9 @@
 //! the run (`budget.drift`). Leaves out the statistics (`stats`) and the words (`growth`).
 
 use super::float;
-use crate::limits::{P99_OPERATIONS_MIN, PAGE_BYTES, TIME_WAIT_MS};
+use crate::limits::{
+    COUNT_DRIFT_FLOOR, P99_OPERATIONS_MIN, PAGE_BYTES, TIME_WAIT_DRIFT_FLOOR, TIME_WAIT_MS,
+};
 use crate::record::{Epoch, RunKind};
 use crate::scenario::{Budget, CYCLE_GROWTH_KIB, DAY_GROWTH_MIB};
 
@@ -38,8 +40,8 @@ pub(super) struct Headroom {
 pub(super) enum Rule {
     /// Bytes; see [`Allowed`].
     Memory(Memory),
-    /// A count of something, named by its unit.
-    Count(&'static str),
+    /// A count of something, which may always change by `floor` over a run.
+    Count { unit: &'static str, floor: f64 },
     /// A share of its level.
     Share,
 }
@@ -164,7 +166,7 @@ impl Series {
     pub(super) fn resolution(&self) -> f64 {
         match self.rule {
             Rule::Memory(_) => PAGE_BYTES,
-            Rule::Count(_) => 1.0,
+            Rule::Count { .. } => 1.0,
             Rule::Share => 0.0,
         }
     }
@@ -192,7 +194,10 @@ impl Series {
 
 fn handles() -> [Series; 5] {
     let tasks_left = |epoch: &Epoch| epoch.tasks_left;
-    let counted = |metric, called, unit, of| series(metric, called, of, Rule::Count(unit));
+    let counted = |metric, called, unit, of| {
+        let floor = COUNT_DRIFT_FLOOR;
+        series(metric, called, of, Rule::Count { unit, floor })
+    };
     [
         counted(
             "open_files_growth",
@@ -233,7 +238,11 @@ fn handles() -> [Series; 5] {
 }
 
 fn sockets() -> [Series; 4] {
-    let counted = |metric, called, of| series(metric, called, of, Rule::Count("sockets"));
+    let counted_from = |floor, metric, called, of| {
+        let unit = "sockets";
+        series(metric, called, of, Rule::Count { unit, floor })
+    };
+    let counted = |metric, called, of| counted_from(COUNT_DRIFT_FLOOR, metric, called, of);
     [
         counted(
             "established_growth",
@@ -246,7 +255,8 @@ fn sockets() -> [Series; 4] {
             |epoch| epoch.close_wait_max.map(float),
         ),
         // The kernel keeps each for so long: until then they can but grow.
-        counted(
+        counted_from(
+            TIME_WAIT_DRIFT_FLOOR,
             "time_wait_growth",
             "the number of TIME_WAIT sockets",
             |epoch| epoch.time_wait_max.map(float),

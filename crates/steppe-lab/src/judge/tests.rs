@@ -543,6 +543,21 @@ fn time_wait_is_judged_when_the_first_of_them_end() {
     assert_eq!(changed(fills).outcome, Outcome::Stable);
 }
 
+#[test]
+fn time_wait_comes_and_goes_with_connections_and_grows_only_with_their_rate() {
+    // Forty are closed at once now and then, and each is gone a minute later.
+    let wanders = |epoch: &mut Epoch, number: u64| {
+        epoch.time_wait_max = Some(4 + 40 * (number / 9 * 7 % 3 % 2));
+    };
+    assert_eq!(changed(wanders).outcome, Outcome::Stable);
+    let grows = |epoch: &mut Epoch, number: u64| {
+        epoch.time_wait_max = Some(100 * number.saturating_sub(50));
+    };
+    let verdict = changed(grows);
+    let growth = finding(&verdict, "time_wait_growth");
+    assert_eq!(growth.outcome, Outcome::Unbounded, "{growth:#?}");
+}
+
 /// A collector's memory: 3 MiB more each epoch and back every `period`, on a floor that grows.
 fn collected(count: u32, period: u32, floor: u64) -> VariantVerdict {
     let bytes = |epoch| 50 * MIB + 3 * MIB * u64::from(epoch % period) + floor * u64::from(epoch);
