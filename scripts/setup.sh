@@ -58,7 +58,7 @@ packages() {
       # Scanners of TLS: one of Debian's; the other is on PyPI.
       echo testssl.sh:testssl python3-venv:/usr/lib/python3.11/ensurepip
       ;;
-    soak) echo nginx:nginx valgrind:valgrind openssl:openssl ;;
+    soak) echo nginx:nginx valgrind:valgrind openssl:openssl unbound:unbound ;;
     # python3 and pip fetch the peers that only PyPI packages.
     bench)
       echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace

@@ -1,6 +1,7 @@
 //! `make soak`: the lab's scenarios, one after the other, each against the exit code that it is for.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -19,7 +20,7 @@ struct Soak {
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 18] = [
+const SOAKS: [Soak; 19] = [
     soak("gateway-baseline", 0),
     soak("gateway-tls-baseline", 0),
     soak("gateway-h2-baseline", 0),
@@ -37,6 +38,7 @@ const SOAKS: [Soak; 18] = [
     soak("gateway-stress", 0),
     soak("gateway-tls-stress", 0),
     soak("gateway-protocols-stress", 0),
+    soak("dns", 0),
     named("malloc-speed"),
     named("malloc-lean"),
     named("malloc-nginx"),
@@ -75,6 +77,9 @@ pub fn command(names: &[String]) -> Result<bool> {
     build(&wanted)?;
     if wanted.iter().any(|soak| needs_certificate(soak)) {
         make_certificate()?;
+    }
+    if wanted.iter().any(|soak| soak.name == "dns") {
+        make_list()?;
     }
     let mut ends = BTreeMap::new();
     for soak in &wanted {
@@ -162,6 +167,18 @@ fn make_certificate() -> Result<()> {
         .arg("-out")
         .arg(folder.join("localhost.crt"));
     process::run(&mut openssl)
+}
+
+/// A million names, which the forwarder's scenario blocks.
+fn make_list() -> Result<()> {
+    let path = process::target_directory().join("soak/million.txt");
+    std::fs::create_dir_all(path.parent().context("it is in a folder")?)?;
+    let mut list = std::io::BufWriter::new(std::fs::File::create(&path)?);
+    for number in 0..1_000_000 {
+        writeln!(list, "blocked{number}.test")?;
+    }
+    list.flush()
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn run(soak: &Soak) -> Result<(i32, PathBuf)> {
