@@ -44,7 +44,7 @@ packages() {
       echo nodejs:node nghttp2-client:h2load
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
-      # Clients of DNS; kdig speaks TLS and HTTPS.
+      # Clients of DNS, delv among them; kdig speaks TLS and HTTPS.
       echo bind9-dnsutils:dig knot-dnsutils:kdig
       # The lab finds a planted leak, and asks a runtime who holds what; the allocator runs where the
       # kernel is not in charge.
@@ -55,6 +55,8 @@ packages() {
       echo redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3 npm:npm
       echo libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
+      # An authority server with a signed zone, and a stub resolver that asks over TLS.
+      echo nsd:nsd ldnsutils:ldns-signzone stubby:stubby
       # Scanners of TLS: one of Debian's; the other is on PyPI.
       echo testssl.sh:testssl python3-venv:/usr/lib/python3.11/ensurepip
       ;;
@@ -115,7 +117,7 @@ install_packages() {
   apt_get "$as_root" install --yes --no-install-recommends "$@" >"$log" 2>&1 ||
     fail_with "$log" "apt-get install failed: $*"
   rm "$log"
-  for daemon in nginx haproxy redis-server unbound dnsdist; do
+  for daemon in nginx haproxy redis-server unbound dnsdist nsd stubby; do
     case " $* " in
       *" $daemon "*) $as_root update-rc.d "$daemon" disable >/dev/null 2>&1 || true ;;
     esac

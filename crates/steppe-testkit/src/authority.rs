@@ -1,5 +1,7 @@
 //! A certificate authority of a test's own.
 
+use std::process::{Command, Stdio};
+
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams,
     CertifiedIssuer, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -7,6 +9,8 @@ use rcgen::{
     SerialNumber, date_time_ymd,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::Scratch;
 
 /// An extension that nobody knows: of an arc for examples (RFC 5612).
 const PADDING_OID: [u64; 9] = [1, 3, 6, 1, 4, 1, 32473, 1, 1];
@@ -232,6 +236,26 @@ impl Issued {
         let key = leaf.new_key();
         let cert = leaf.params().self_signed(&key);
         leaf.issued(&cert.expect("its parameters are valid"), &key)
+    }
+
+    /// The SHA-256 digest of its public key in Base64, as pins have it. OpenSSL makes it: what is
+    /// compared with it is made otherwise.
+    ///
+    /// # Panics
+    /// Without OpenSSL.
+    pub fn key_digest(&self) -> String {
+        let files = Scratch::new("pin");
+        let cert = files.write("cert.pem", &self.cert);
+        let pipe = "openssl x509 -pubkey -noout -in \"$0\" | openssl pkey -pubin -outform der \
+                    | openssl dgst -sha256 -binary | openssl base64";
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", pipe])
+            .arg(cert)
+            .stderr(Stdio::inherit());
+        let output = command.output().expect("openssl is installed").stdout;
+        let digest = String::from_utf8(output).expect("base64");
+        digest.trim().to_owned()
     }
 
     /// As rustls takes it.

@@ -40,11 +40,32 @@ impl Chromium {
     /// # Panics
     /// When it does not start in time.
     pub fn start() -> Result<Self, String> {
+        Self::launch(Scratch::new("chromium"), &[])
+    }
+
+    /// Starts it with an empty page. It asks this server by HTTPS (RFC 8484) for names, and nobody else.
+    /// `template` is as RFC 6570 has it; the server's key is the one with this digest
+    /// ([`crate::Issued::key_digest`]), whoever certifies it.
+    ///
+    /// # Errors
+    /// It isn't installed.
+    ///
+    /// # Panics
+    /// When it does not start in time.
+    pub fn start_with_doh(template: &str, key_digest: &str) -> Result<Self, String> {
+        let scratch = Scratch::new("chromium");
+        let settings = json!({ "dns_over_https": { "mode": "secure", "templates": template } });
+        scratch.write("Local State", settings.to_string());
+        let believed = format!("--ignore-certificate-errors-spki-list={key_digest}");
+        Self::launch(scratch, &[&believed])
+    }
+
+    /// Starts it with its settings in `scratch`.
+    fn launch(scratch: Scratch, arguments: &[&str]) -> Result<Self, String> {
         let program = ["chromium", "chromium-browser", "google-chrome"]
             .into_iter()
             .find(|name| is_installed(name))
             .ok_or("no Chromium on this machine")?;
-        let scratch = Scratch::new("chromium");
         let mut command = Command::new(program);
         command
             .args(["--headless=new", "--disable-gpu", "--no-first-run"])
@@ -52,6 +73,7 @@ impl Chromium {
             // Tests run as root in containers; the page is our own.
             .args(["--no-sandbox", "--remote-debugging-port=0"])
             .arg(format!("--user-data-dir={}", scratch.path().display()))
+            .args(arguments)
             .arg("about:blank");
         let process = Process::start("chromium", command);
         let socket = connect(&scratch.join("DevToolsActivePort"));

@@ -1,0 +1,135 @@
+//! Clients of DNS that people have, against the forwarder: command lines, a validator, a stub resolver and
+//! browsers. Behind it nsd has a signed zone and one that is not. Long tier only.
+
+mod browsers;
+mod lookups;
+mod stubs;
+mod validators;
+mod zones;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use steppe_testkit::{Authority, Issued, Leaf, Port, Steppe, is_long, skip};
+use zones::Nsd;
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// What the certificate of the forwarder is for, beside its address.
+const HOST: &str = "dns.test";
+
+/// A name that the forwarder answers itself: where the gateway is.
+const PAGE_HOST: &str = "www.browser.example";
+
+/// What the gateway says there.
+const PAGE: &str = "a page of the gateway";
+
+const CONFIG: &str = r#"
+[node]
+workers = 2
+memory_budget = "96MiB"
+[admin]
+listen = "{admin}"
+[[http.listener]]
+listen = "{gateway}"
+[http.upstream.page]
+respond = { body = "a page of the gateway", headers = { content-type = "text/plain" } }
+[[http.route]]
+name = "all"
+path = "/{rest*}"
+upstream = "page"
+[[dns.listener]]
+listen = "{plain}"
+[[dns.listener]]
+listen = "{dot}"
+protocols = ["tls"]
+tls.certificates = [{ cert = "dns.crt", key = "dns.key" }]
+[[dns.listener]]
+listen = "{doh}"
+protocols = ["https"]
+tls.certificates = [{ cert = "dns.crt", key = "dns.key" }]
+[dns.hosts]
+records = { "www.browser.example" = "127.0.0.1" }
+[dns.upstream.nsd]
+servers = ["udp://{nsd}"]
+[[dns.rule]]
+forward = "nsd"
+"#;
+
+/// A forwarder with an authority server behind it.
+struct Site {
+    node: Steppe,
+    nsd: Nsd,
+    certificate: Issued,
+    plain: SocketAddr,
+    dot: SocketAddr,
+    doh: SocketAddr,
+}
+
+impl Site {
+    /// `None` where this is not the tier for it, or nsd is not there; `test` is said to be skipped then.
+    fn start(test: &str) -> Option<Self> {
+        if !is_long() {
+            skip(test, "it takes packages of the long tier");
+            return None;
+        }
+        let nsd = Nsd::start().inspect_err(|reason| skip(test, reason)).ok()?;
+        let authority = Authority::new("clients");
+        let certificate = authority.issue(&Leaf::named(&[HOST, "127.0.0.1"]));
+        let [plain, dot, doh] = [(); 3].map(|()| Port::free().keep());
+        let node = Steppe::builder(STEPPE)
+            .with("plain", plain)
+            .with("dot", dot)
+            .with("doh", doh)
+            .with("nsd", nsd.address())
+            .with_file("dns.crt", &certificate.cert)
+            .with_file("dns.key", &certificate.key)
+            .with_file("ca.pem", &authority.pem())
+            .with_file("other.pem", &Authority::new("other").pem())
+            .start(CONFIG);
+        Some(Self {
+            node,
+            nsd,
+            certificate,
+            plain,
+            dot,
+            doh,
+        })
+    }
+
+    /// The authority that certifies the forwarder.
+    fn ca(&self) -> PathBuf {
+        self.node.scratch().join("ca.pem")
+    }
+
+    /// One that does not.
+    fn other_ca(&self) -> PathBuf {
+        self.node.scratch().join("other.pem")
+    }
+
+    /// Queries that came over a transport.
+    fn queries(&self, transport: &str) -> f64 {
+        let labels = [("transport", transport)];
+        self.node.metrics().sum("steppe_dns_queries_total", &labels)
+    }
+
+    fn stop(self) {
+        assert!(self.node.stop().success());
+    }
+}
+
+/// Runs a command to its end. `None` where it is not installed; `test` is said to be skipped then.
+fn run(test: &str, mut command: Command) -> Option<Output> {
+    let output = command.output();
+    let program = command.get_program().to_string_lossy();
+    output
+        .inspect_err(|error| skip(test, &format!("{program}: {error}")))
+        .ok()
+}
+
+/// All that a command said.
+fn said(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
