@@ -237,6 +237,13 @@ pub const ATTEMPTS_PER_WORKER: u32 = 4096;
 /// on the way is asked again some times.
 pub const ATTEMPTS_PER_EXCHANGE_MAX: u16 = SERVERS_PER_EXCHANGE_MAX as u16 + 4;
 
+/// Queries for one question to one server over one transport at most. RFC 9520 §3.1.
+pub const QUERIES_PER_SERVER_MAX: usize = 3;
+
+/// How long servers have before one is asked the same again; twice as long the next time. A resolver that
+/// looks for a name takes this long, and a datagram that was lost costs no more.
+pub const ASKED_AGAIN_AFTER_MIN: Duration = Duration::from_millis(100);
+
 /// Datagrams that are read, or written, with one system call. Beyond this the call costs nothing any more
 /// beside what each datagram costs.
 pub const DATAGRAMS_PER_BATCH: usize = 64;

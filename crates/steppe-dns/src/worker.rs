@@ -34,6 +34,7 @@ mod streams;
 mod streams_upstream;
 mod subnets;
 mod timer;
+mod times_asked;
 mod upstream;
 
 use std::io;

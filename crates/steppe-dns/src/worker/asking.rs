@@ -85,9 +85,27 @@ impl WorkerState {
             if self.ask(place, server, now).is_ok() {
                 return;
             }
-            self.server_failed(place, server, now);
-            self.note_failure(place, server, (Rcode::SERVFAIL, NOT_REACHED));
+            self.query_lost((place, server), NOT_REACHED, now);
         }
+    }
+
+    /// A query to a server came to nothing. It has failed the exchange, unless another query to it is out.
+    pub(super) fn query_lost(
+        &mut self,
+        (place, server): (u32, usize),
+        reason: Reason,
+        now: Instant,
+    ) {
+        let Some(exchange) = self.exchanges.get_mut(place) else {
+            return;
+        };
+        let known = self.attempts.exchange(exchange.id);
+        if known.is_some_and(|known| known.pending & (1 << server) != 0) {
+            exchange.exhausted |= 1 << server;
+            return;
+        }
+        self.server_failed(place, server, now);
+        self.note_failure(place, server, (Rcode::SERVFAIL, reason));
     }
 
     /// The next server that has not failed the exchange, and the place in its order that follows.
@@ -99,8 +117,8 @@ impl WorkerState {
         }
         let pending = self.attempts.exchange(exchange.id)?.pending;
         let passed_over = match which {
-            Which::Another => exchange.failed | pending,
-            Which::Again => exchange.failed,
+            Which::Another => exchange.failed | exchange.exhausted | pending,
+            Which::Again => exchange.failed | exchange.exhausted,
         };
         (exchange.next..exchange.next + servers).find_map(|at| {
             let server = usize::from(order[at % servers]);
@@ -141,12 +159,9 @@ impl WorkerState {
             }
         };
         self.send_on(place, (server, carrier, case))?;
-        let rounds = u32::from(self.exchanges.get(place).ok_or(NotSent)?.sent)
-            / u32::try_from(upstream.servers.len()).unwrap_or(u32::MAX);
-        let patience = upstream.patience(server) * 2_u32.saturating_pow(rounds.min(4));
         let exchange = self.exchanges.get_mut(place).ok_or(NotSent)?;
-        exchange.sent += 1;
-        exchange.next_at = now + patience;
+        exchange.next_at = now + upstream.pause(server, exchange.sent);
+        exchange.was_asked(server, transport);
         self.attempts.set_due(exchange.id, exchange.due());
         *self.exchanges.sent_at_us(place, server) = self.elapsed_us(now);
         self.metrics.upstream_queries.of(transport).increment();

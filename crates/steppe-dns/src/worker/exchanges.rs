@@ -3,9 +3,11 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::times_asked::TimesAsked;
 use super::upstream::Upstream;
 use crate::answer::{Audience, Reason};
 use crate::cache::Key;
+use crate::config::Transport;
 use crate::in_flight::{ExchangeId, Ticket};
 use crate::limits::SERVERS_PER_EXCHANGE_MAX;
 use crate::snapshot::Snapshot;
@@ -37,6 +39,9 @@ pub(super) struct Exchange {
     pub(super) failed: u64,
     pub(super) by_stream: u64,
     pub(super) lost_case: u64,
+    pub(super) asked: TimesAsked,
+    /// Servers that are not asked again, though they may still answer.
+    pub(super) exhausted: u64,
     /// What clients get if nothing better comes.
     pub(super) worst: Option<(Rcode, Reason)>,
 }
@@ -103,6 +108,8 @@ impl Exchange {
             failed: 0,
             by_stream: 0,
             lost_case: 0,
+            asked: TimesAsked::default(),
+            exhausted: 0,
             worst: None,
         }
     }
@@ -128,6 +135,23 @@ impl Exchange {
                 subnet: None,
                 ..key
             },
+        }
+    }
+
+    /// A server was asked. One that stays silent over UDP is asked by TCP, which a path that loses datagrams
+    /// may let through.
+    pub(super) fn was_asked(&mut self, server: usize, transport: Transport) {
+        self.sent += 1;
+        self.asked.count(server);
+        if !self.asked.is_enough(server) {
+            return;
+        }
+        // A probe is to cost little.
+        if transport == Transport::Udp && self.purpose != Purpose::Probe {
+            self.by_stream |= 1 << server;
+            self.asked.begin_anew(server);
+        } else {
+            self.exhausted |= 1 << server;
         }
     }
 

@@ -125,8 +125,7 @@ impl WorkerState {
 
     /// A server has no answer for an exchange: the next one is asked.
     pub(super) fn lost(&mut self, place: u32, server: usize, now: Instant) {
-        self.server_failed(place, server, now);
-        self.note_failure(place, server, (Rcode::SERVFAIL, UNREACHABLE));
+        self.query_lost((place, server), UNREACHABLE, now);
         self.ask_next(place, Which::Another, now);
     }
 

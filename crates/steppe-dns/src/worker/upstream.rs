@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::server::Server;
 use crate::config::{self, CaseRandomization, Policy};
 use crate::in_flight::Case;
-use crate::limits::{EXPLORE_EVERY, HEDGE_AFTER_MIN, PATIENCE_MIN};
+use crate::limits::{ASKED_AGAIN_AFTER_MIN, EXPLORE_EVERY, HEDGE_AFTER_MIN, PATIENCE_MIN};
 use crate::snapshot::Plan;
 use crate::tls::Sessions;
 
@@ -83,6 +83,20 @@ impl Upstream {
             }
         };
         patience.min(half)
+    }
+
+    /// How long is waited after a server was asked, `sent` queries having gone to any before, until the next
+    /// one is. Once all were asked, the next one is asked again: what is only slow is to answer before.
+    pub(super) fn pause(&self, server: usize, sent: u16) -> Duration {
+        let (sent, servers) = (usize::from(sent), self.servers.len());
+        let longer: u32 = 1 << (sent / servers).min(4);
+        let patience = self.patience(server);
+        let are_all_asked = (sent + 1).is_multiple_of(servers);
+        let pause = match are_all_asked {
+            true => patience.max(ASKED_AGAIN_AFTER_MIN.min(self.config.timeout / 8)),
+            false => patience,
+        };
+        pause * longer
     }
 
     /// How a server's names are cased.
