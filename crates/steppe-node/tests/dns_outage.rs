@@ -1,0 +1,383 @@
+//! All servers of the forwarder are dead for a minute, under load, and then back. Long tier only: the same in
+//! seconds is among the tests of `steppe-dns`.
+//!
+//! What is promised is counted, not timed: queries that reach the servers' sockets, by name, and probes
+//! between their return and the first answer of theirs that a client has. Times are printed.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use steppe_testkit::{Port, Steppe, dns_query, eventually, is_long, skip};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const PATIENCE: Duration = Duration::from_secs(20);
+const OUTAGE: Duration = Duration::from_secs(60);
+
+/// Names that are cached before, and names that nobody has asked for.
+const KNOWN: usize = 40;
+const UNKNOWN: usize = 10;
+const CLIENTS: usize = 4;
+const WORKERS: usize = 2;
+const SERVERS: usize = 2;
+
+/// Seconds that answers are good for.
+const TTL: u8 = 5;
+
+/// RFC 8767 §4: the TTL of an answer past its time.
+const STALE_TTL: u32 = 30;
+
+/// RFC 9520 §3.1: queries for a question to one server over one transport.
+const QUERIES_PER_SERVER: usize = 3;
+
+/// Seconds between two attempts to refresh a stale answer, and of the first failure that is remembered;
+/// further ones are remembered twice as long each. RFC 8767 §5, RFC 9520 §3.2.
+const STALE_RECHECK: u64 = 30;
+const FIRST_FAILURE: u64 = 2;
+
+const CONFIG: &str = r#"
+[node]
+workers = 2
+memory_budget = "96MiB"
+[admin]
+listen = "{admin}"
+[[dns.listener]]
+listen = "{listen}"
+[dns.cache]
+serve_stale = { up_to = "1h", after = "100ms", only = "positive" }
+prefetch = "off"
+[dns.upstream.both]
+servers = ["udp://{one}", "udp://{other}"]
+timeout = "2s"
+[[dns.rule]]
+forward = "both"
+"#;
+
+const SERVFAIL: u8 = 2;
+/// What a probe asks for.
+const ROOT: &[u8] = &[0];
+
+const DEAD: u8 = 0;
+
+/// How often each server was asked for a name, as on the wire.
+type Counts = HashMap<(Vec<u8>, usize), usize>;
+
+/// Two servers that are dead and alive together. Alive, they say 192.0.2.`phase` to every question.
+#[derive(Default)]
+struct Servers {
+    phase: AtomicU8,
+    ends: AtomicBool,
+    /// The name that was asked for, as on the wire, and which server was.
+    asked: Mutex<Vec<(Vec<u8>, usize)>>,
+}
+
+impl Servers {
+    fn start(self: &Arc<Self>, index: usize) -> (SocketAddr, JoinHandle<()>) {
+        let socket = UdpSocket::bind(Port::free().keep()).expect("is free");
+        let every = Some(Duration::from_millis(20));
+        socket.set_read_timeout(every).expect("is set");
+        let address = socket.local_addr().expect("is bound");
+        let servers = Arc::clone(self);
+        (
+            address,
+            thread::spawn(move || servers.serve(index, &socket)),
+        )
+    }
+
+    fn serve(&self, index: usize, socket: &UdpSocket) {
+        let mut query = [0; 1500];
+        while !self.ends.load(Ordering::Acquire) {
+            let Ok((_, peer)) = socket.recv_from(&mut query) else {
+                continue;
+            };
+            let mut end = 12;
+            while query[end] != 0 {
+                end += 1 + usize::from(query[end]);
+            }
+            let name = query[12..=end].to_ascii_lowercase();
+            self.asked().push((name, index));
+            let phase = self.phase.load(Ordering::Acquire);
+            if phase == DEAD {
+                continue;
+            }
+            let mut response = query[..end + 5].to_vec();
+            response[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+            response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, TTL, 0, 4, 192, 0, 2, phase]);
+            let _ = socket.send_to(&response, peer);
+        }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Vec<(Vec<u8>, usize)>> {
+        self.asked.lock().expect("no server panics")
+    }
+
+    /// From now on they say this, or nothing.
+    fn set_phase(&self, phase: u8) {
+        self.phase.store(phase, Ordering::Release);
+    }
+
+    /// Takes what was asked since the last time: the queries by name and server, and the number of probes.
+    fn take(&self) -> (Counts, usize) {
+        let probes = self.probes();
+        let mut counts = Counts::new();
+        for (name, server) in self.asked().drain(..) {
+            if name != ROOT {
+                *counts.entry((name, server)).or_default() += 1;
+            }
+        }
+        (counts, probes)
+    }
+
+    /// Probes since then.
+    fn probes(&self) -> usize {
+        let asked = self.asked();
+        asked.iter().filter(|(name, _)| name == ROOT).count()
+    }
+}
+
+/// A client's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    rcode: u8,
+    /// The last byte of its address; 0 without.
+    phase: u8,
+    ttl: u32,
+}
+
+/// What clients have seen: the last answer to each name, and how many there were.
+#[derive(Default)]
+struct Diary {
+    last: HashMap<String, Seen>,
+    answers: usize,
+    stale: usize,
+    /// Answers to names that were cached that were none.
+    failed: Vec<(String, Seen)>,
+}
+
+fn known(number: usize) -> String {
+    format!("known{number}.example.org")
+}
+
+fn unknown(number: usize) -> String {
+    format!("unknown{number}.example.org")
+}
+
+fn ask(socket: &UdpSocket, id: u16, name: &str) -> Seen {
+    let query = dns_query(id, name, 1);
+    socket.send(&query).expect("is sent");
+    let mut response = [0; 1500];
+    loop {
+        let len = socket.recv(&mut response).expect("every query is answered");
+        if response[..2] == query[..2] {
+            let record = &response[query.len()..len];
+            let has_record = response[7] > 0;
+            return Seen {
+                rcode: response[3] & 0x0f,
+                phase: if has_record { record[15] } else { 0 },
+                ttl: match has_record {
+                    true => u32::from_be_bytes([record[6], record[7], record[8], record[9]]),
+                    false => 0,
+                },
+            };
+        }
+    }
+}
+
+fn client(listen: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+    socket.set_read_timeout(Some(PATIENCE)).expect("is set");
+    socket.connect(listen).expect("loopback");
+    socket
+}
+
+/// Asks for its share of all names, in turn, until it ends.
+fn load(scene: &Scene, number: usize) {
+    let socket = client(scene.listen);
+    let names = (0..KNOWN).map(known).chain((0..UNKNOWN).map(unknown));
+    let names: Vec<_> = names.skip(number).step_by(CLIENTS).collect();
+    let mut id = 0_u16;
+    while !scene.ends.load(Ordering::Acquire) {
+        for name in &names {
+            id = id.wrapping_add(1);
+            let seen = ask(&socket, id, name);
+            let mut diary = scene.diary();
+            diary.answers += 1;
+            diary.stale += usize::from(seen.ttl == STALE_TTL);
+            if name.starts_with("known") && seen.phase == 0 {
+                diary.failed.push((name.clone(), seen));
+            }
+            diary.last.insert(name.clone(), seen);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a name on the wire is one that was cached.
+fn is_known(name: &[u8]) -> bool {
+    name[1..].starts_with(b"known")
+}
+
+/// The most that a server may be asked for one name in `seconds` without an answer.
+fn bound(name: &[u8], seconds: u64) -> usize {
+    let times = match is_known(name) {
+        true => seconds / STALE_RECHECK + 2,
+        // So long as failures of 2 + 4 + 8 + … seconds fit.
+        false => u64::from((seconds / FIRST_FAILURE + 1).ilog2()) + 2,
+    };
+    QUERIES_PER_SERVER * usize::try_from(times).expect("a few")
+}
+
+/// What a test looks at.
+struct Scene {
+    servers: Arc<Servers>,
+    listen: SocketAddr,
+    diary: Mutex<Diary>,
+    ends: AtomicBool,
+}
+
+impl Scene {
+    fn diary(&self) -> MutexGuard<'_, Diary> {
+        self.diary.lock().expect("no client panics")
+    }
+
+    fn are_all_known(&self, is: impl Fn(Seen) -> bool) -> bool {
+        self.are_all((0..KNOWN).map(known), is)
+    }
+
+    fn are_all_unknown(&self, is: impl Fn(Seen) -> bool) -> bool {
+        self.are_all((0..UNKNOWN).map(unknown), is)
+    }
+
+    fn are_all(&self, mut names: impl Iterator<Item = String>, is: impl Fn(Seen) -> bool) -> bool {
+        let diary = self.diary();
+        names.all(|name| diary.last.get(&name).is_some_and(|seen| is(*seen)))
+    }
+
+    /// Lets servers be dead for a minute, and looks at what clients and servers see.
+    fn outage(&self) {
+        self.servers.set_phase(DEAD);
+        self.servers.take();
+        let died = Instant::now();
+        let is_stale = |seen: Seen| (seen.phase, seen.ttl) == (1, STALE_TTL);
+        eventually("every answer is a stale one", || {
+            self.are_all_known(is_stale)
+        });
+        while died.elapsed() < OUTAGE {
+            thread::sleep(Duration::from_millis(100));
+            assert!(self.are_all_known(is_stale));
+        }
+        assert!(self.are_all_unknown(|seen| seen.rcode == SERVFAIL));
+        let (counts, probes) = self.servers.take();
+        let dead_for = died.elapsed();
+        let diary = self.diary();
+        let most = |of: fn(&[u8]) -> bool| {
+            let counts = counts.iter().filter(|((name, _), _)| of(name));
+            counts.map(|(_, count)| *count).max().unwrap_or(0)
+        };
+        println!(
+            "dead for {dead_for:.1?}: {} answers, {} of them stale; each server had {} queries at most for a \
+             name that was cached, {} for another; {probes} probes",
+            diary.answers,
+            diary.stale,
+            most(is_known),
+            most(|name| !is_known(name)),
+        );
+        assert_eq!(diary.failed, [], "names that were cached");
+        assert!(diary.stale > diary.answers / 2);
+        assert_within(&counts, |name| bound(name, dead_for.as_secs() + 1));
+        // Every worker probes each server about once a second.
+        let in_turn = usize::try_from(dead_for.as_millis() / 750 + 1).expect("a minute");
+        assert!((1..=in_turn * WORKERS * SERVERS).contains(&probes));
+    }
+
+    /// Has servers back, and looks at what that takes.
+    fn recovery(&self) {
+        self.servers.set_phase(2);
+        let returned = Instant::now();
+        let is_fresh = |seen: Seen| seen.phase == 2;
+        eventually("a client has an answer of theirs", || {
+            !self.are_all_known(|seen| !is_fresh(seen))
+        });
+        let first = returned.elapsed();
+        let probes = self.servers.probes();
+        eventually("all names are fresh, those that had failed too", || {
+            self.are_all_known(is_fresh) && self.are_all_unknown(is_fresh)
+        });
+        let (all, (counts, _)) = (returned.elapsed(), self.servers.take());
+        println!(
+            "back: the first answer after {first:.1?} and {probes} probes, all after {all:.1?} and {} queries for \
+             {} names",
+            counts.values().sum::<usize>(),
+            KNOWN + UNKNOWN,
+        );
+        // A second's probes, and those that were under way.
+        assert!(probes <= 2 * WORKERS * SERVERS, "{probes} probes");
+        // Each name is asked for once, and again when its answer's own time has ended.
+        let seconds = usize::try_from(all.as_secs()).expect("seconds");
+        let bound = QUERIES_PER_SERVER * (1 + seconds / usize::from(TTL));
+        assert_within(&counts, |_| bound);
+    }
+}
+
+#[track_caller]
+fn assert_within(counts: &Counts, bound: impl Fn(&[u8]) -> usize) {
+    for ((name, server), count) in counts {
+        let (text, bound) = (String::from_utf8_lossy(name), bound(name));
+        assert!(*count <= bound, "{text} to {server}: {count} of {bound}");
+    }
+}
+
+/// Ends clients, whatever has failed: a scope that waits for them would hide it.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn a_minute_without_servers_costs_no_answer_and_ends_without_a_storm() {
+    if !is_long() {
+        return skip(
+            "a_minute_without_servers",
+            "takes long: STEPPE_LONG=1 runs it",
+        );
+    }
+    let servers = Arc::new(Servers::default());
+    let [one, other] = [servers.start(0), servers.start(1)];
+    let listen = Port::free().keep();
+    let node = Steppe::builder(STEPPE)
+        .with("listen", listen)
+        .with("one", one.0)
+        .with("other", other.0)
+        .start(CONFIG);
+    let scene = Scene {
+        servers: Arc::clone(&servers),
+        listen,
+        diary: Mutex::default(),
+        ends: AtomicBool::new(false),
+    };
+    servers.set_phase(1);
+    let socket = client(listen);
+    for number in 0..KNOWN {
+        assert_eq!(ask(&socket, 1, &known(number)).phase, 1);
+    }
+    thread::scope(|scope| {
+        let _ends = Ends(&scene.ends);
+        for client in 0..CLIENTS {
+            let scene = &scene;
+            scope.spawn(move || load(scene, client));
+        }
+        scene.outage();
+        scene.recovery();
+    });
+    servers.ends.store(true, Ordering::Release);
+    for (_, thread) in [one, other] {
+        thread.join().expect("a server");
+    }
+    assert!(node.stop().success());
+}
