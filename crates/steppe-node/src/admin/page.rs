@@ -1,4 +1,4 @@
-//! The admin page: three files that live in the program.
+//! The admin page: three files that live in the program; the script is one of several parts.
 //!
 //! They hold no data, so they are served without the token; the page asks for it, and shows it to
 //! `/events`. Whoever asks for `/` without wanting HTML, curl among them, gets the list of
@@ -19,7 +19,17 @@ use axum::routing::get;
 
 const HTML: &str = include_str!("page/page.html");
 const CSS: &str = include_str!("page/page.css");
-const JS: &str = include_str!("page/page.js");
+const JS: &str = concat!(
+    include_str!("page/script/base.js"),
+    include_str!("page/script/chart.js"),
+    include_str!("page/script/node.js"),
+    include_str!("page/script/memory.js"),
+    include_str!("page/script/upstreams.js"),
+    include_str!("page/script/dns.js"),
+    include_str!("page/script/certificates.js"),
+    // Begins to ask: what shows the answers stands before it.
+    include_str!("page/script/connection.js"),
+);
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; \
