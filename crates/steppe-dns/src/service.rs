@@ -16,7 +16,7 @@ use steppe_mem::{Budget, Lease, OverBudget, Reservation};
 use steppe_net::tls::ListenerTls;
 use steppe_net::{
     BoundSockets, Changes, Drain, Drained, ListenAddress, LocalFuture, PrepareError, Prepared,
-    Service, SocketBinder, SocketKey, Worker,
+    Service, SocketBinder, SocketKey, Watch, Worker,
 };
 use tokio::task::JoinSet;
 
@@ -68,6 +68,8 @@ struct InForce {
     snapshot: Arc<Snapshot>,
     /// Tables of the workers.
     tables: Arc<Reservation>,
+    /// Files of authorities that certify servers, as they were read.
+    authorities: Watch,
     /// Has files read again when they change, until it is dropped.
     rereads: JoinSet<()>,
 }
@@ -76,6 +78,7 @@ struct InForce {
 struct PreparedForwarder {
     service: DnsService,
     config: Forwarder,
+    authorities: Watch,
     sessions: Vec<Sessions>,
     cache: Arc<ChargedCache>,
     query_log: Option<Arc<QueryLog>>,
@@ -311,6 +314,7 @@ impl DnsService {
         *in_force = Some(InForce {
             snapshot: Arc::clone(&snapshot),
             tables: prepared.tables,
+            authorities: prepared.authorities,
             rereads: JoinSet::new(),
         });
         Some(snapshot)
@@ -344,8 +348,11 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
                 cause: Box::new(cause),
             }
         };
+        // As they are before they are read: what changes meanwhile is seen to have changed.
+        let authorities = Watch::new(Sessions::files(&config.upstreams));
         let sessions = Sessions::load(&config.upstreams);
         Ok(Box::new(PreparedForwarder {
+            authorities,
             sessions: sessions.map_err(|cause| PrepareError::Other {
                 key: "dns.upstream.tls",
                 cause: Box::new(cause),

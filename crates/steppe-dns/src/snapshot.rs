@@ -132,6 +132,14 @@ impl Snapshot {
         }
     }
 
+    /// The same with what servers are spoken with, by upstream.
+    pub(crate) fn with_sessions(&self, sessions: Vec<Sessions>) -> Self {
+        Self {
+            sessions,
+            ..self.clone()
+        }
+    }
+
     /// What was read of files.
     pub(crate) fn files(&self) -> &Files {
         &self.files

@@ -1,11 +1,12 @@
 //! TLS with servers, for all workers: they resume each other's sessions.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use steppe_net::tls::config::{MinVersion, ServerTrust};
 use steppe_net::tls::{LoadError, ServerTls};
 
-use crate::config::{Transport, Trust, Upstream};
+use crate::config::{Server, Transport, Trust, Upstream};
 
 /// The protocol below TLS as ALPN names it. RFC 7858 §3.2 (IANA's registry), RFC 9113 §3.1.
 const DOT: &[u8] = b"dot";
@@ -46,6 +47,16 @@ impl Sessions {
             })
         });
         upstreams.collect()
+    }
+
+    /// The files that they are made of.
+    pub(crate) fn files(upstreams: &[Upstream]) -> Vec<PathBuf> {
+        let secure = upstreams
+            .iter()
+            .filter(|upstream| upstream.servers.iter().any(Server::is_secure));
+        secure
+            .filter_map(|upstream| upstream.trust.ca.clone())
+            .collect()
     }
 
     /// What is spoken over a transport; `None` for those without TLS.

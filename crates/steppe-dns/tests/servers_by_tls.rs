@@ -278,3 +278,19 @@ fn answers_that_come_late_do_no_harm_to_a_connection() {
     }
     assert_eq!(origin.accepted(), 1);
 }
+
+#[test]
+fn authorities_that_change_are_read_again() {
+    let (site, other, listen) = (Site::new(), Site::new(), Port::free().keep());
+    let origin = start(&other.issue(NAME), answer_all);
+    let server = by_tls(Transport::Tls, origin.address());
+    let node = Node::start(site.forwarder(listen, server), 2);
+    let (client, mut number) = (Client::of(listen), 0);
+    let mut ask = || {
+        number += 1;
+        rcode(&client.ask_for(&format!("{number}.example.org")))
+    };
+    assert_eq!(ask(), SERVFAIL);
+    std::fs::copy(other.ca(), site.ca()).expect("can be replaced");
+    node.wait_until(|_| ask() == 0);
+}

@@ -55,6 +55,12 @@ impl Watch {
         Self(watched.collect())
     }
 
+    /// Whether there is nothing to watch.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Waits until a file is another one, and all have come to rest.
     ///
     /// # Cancel safety

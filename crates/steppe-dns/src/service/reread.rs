@@ -1,6 +1,7 @@
 //! What goes on beside the workers: files of lists, hosts and TLS are read again when they change, and rules
 //! count when it is their time.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use steppe_net::tls::keep_current;
@@ -10,9 +11,11 @@ use tokio::time::sleep;
 
 use super::DnsService;
 use super::fetching::Fetching;
-use crate::files::{FilesError, HostsInForce, ListsInForce};
+use crate::config::Upstream;
+use crate::files::{HostsInForce, ListsInForce};
 use crate::limits::{FILES_RETRY_EVERY, SCHEDULES_EVERY};
 use crate::snapshot::{Files, Snapshot};
+use crate::tls::Sessions;
 
 /// Files of one kind under watch.
 struct Kept {
@@ -52,6 +55,10 @@ impl DnsService {
         for tls in in_force.snapshot.tls.iter().flatten() {
             rereads.spawn_local(keep_current(Arc::clone(tls)));
         }
+        if !in_force.authorities.is_empty() {
+            let kept = Kept::new(in_force.authorities.clone());
+            rereads.spawn_local(keep_authorities(self.clone(), kept));
+        }
         in_force.rereads = rereads;
     }
 
@@ -63,29 +70,39 @@ impl DnsService {
 
     /// Brings files into force that were read, all else staying as it is.
     async fn replace_files(&self, change: impl FnOnce(&mut Files)) {
+        let next = |snapshot: &Snapshot| {
+            let mut files = snapshot.files().clone();
+            change(&mut files);
+            let places = self.metrics.lists.replace(&files.lists);
+            snapshot.with_files(files, places)
+        };
+        self.replace_snapshot(next).await;
+    }
+
+    /// Brings the snapshot into force that follows from the last one.
+    async fn replace_snapshot(&self, next: impl FnOnce(&Snapshot) -> Snapshot) {
         let _turn = self.turn.lock().await;
         // Workers that drain change no more.
         if self.drain.get().is_some_and(steppe_net::Drain::is_draining) {
             return;
         }
-        let Some(mut files) = self.files_in_force() else {
-            return;
-        };
-        change(&mut files);
-        let Some(snapshot) = self.next_snapshot(files) else {
+        let Some(snapshot) = self.next_snapshot(next) else {
             return;
         };
         let sockets = (0..self.workers).map(|_| BoundSockets::default());
         self.changes.send(&snapshot, sockets.collect()).await;
     }
 
-    fn next_snapshot(&self, files: Files) -> Option<Arc<Snapshot>> {
+    fn next_snapshot(&self, next: impl FnOnce(&Snapshot) -> Snapshot) -> Option<Arc<Snapshot>> {
         let mut in_force = self.in_force();
         let in_force = in_force.as_mut()?;
-        let places = self.metrics.lists.replace(&files.lists);
-        let snapshot = Arc::new(in_force.snapshot.with_files(files, places));
-        in_force.snapshot = Arc::clone(&snapshot);
-        Some(snapshot)
+        in_force.snapshot = Arc::new(next(&in_force.snapshot));
+        Some(Arc::clone(&in_force.snapshot))
+    }
+
+    fn upstreams_in_force(&self) -> Option<Vec<Upstream>> {
+        let in_force = self.in_force();
+        Some(in_force.as_ref()?.snapshot.config.upstreams.clone())
     }
 }
 
@@ -112,7 +129,7 @@ impl Kept {
     }
 
     /// What was read, if it can be used. What can't is told once, until it changes.
-    fn read<T>(&mut self, what: &str, read: Result<T, FilesError>) -> Option<T> {
+    fn read<T>(&mut self, what: &str, read: Result<T, impl Display>) -> Option<T> {
         match read {
             Ok(read) => {
                 self.has_failed = false;
@@ -182,6 +199,22 @@ async fn keep_hosts(service: DnsService, mut kept: Kept) {
             kept.watch = hosts.watch();
             let hosts = Arc::new(hosts);
             service.replace_files(|files| files.hosts = hosts).await;
+        }
+    }
+}
+
+/// Authorities that certify servers.
+async fn keep_authorities(service: DnsService, mut kept: Kept) {
+    loop {
+        kept.due().await;
+        let Some(upstreams) = service.upstreams_in_force() else {
+            return;
+        };
+        let read = spawn_blocking(move || Sessions::load(&upstreams));
+        let Ok(read) = read.await else { return };
+        if let Some(sessions) = kept.read("authorities of servers", read) {
+            let next = |snapshot: &Snapshot| snapshot.with_sessions(sessions);
+            service.replace_snapshot(next).await;
         }
     }
 }
