@@ -16,14 +16,15 @@ mod server;
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use client::{Client, PATIENCE, forwarder, query};
+use client::{Client, PATIENCE, forwarder, query, rcode};
 use node::Node;
 use server::{Server, answered};
 use steppe_dns::config::{Action, Block, Forwarder, QueryLog, QueryLogFormat, Rule};
 use steppe_telemetry::Destination;
-use steppe_testkit::{Port, Scratch};
+use steppe_testkit::{Port, Scratch, eventually};
 
 const A: u16 = 1;
 
@@ -180,4 +181,30 @@ fn lines_of_clients_that_wait_and_the_last_ones_are_written() {
         .iter()
         .filter(|line| line.contains(" forwarded test "));
     assert!(forwarded.count() >= 50);
+}
+
+/// A pipe that nobody empties: lines are dropped and counted, clients notice nothing.
+#[test]
+fn a_log_that_takes_nothing_costs_lines_and_no_answer() {
+    let scratch = Scratch::new("dns-log-pipe");
+    let (pipe, server, listen) = (scratch.join("pipe"), server(), Port::free().keep());
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo is there").success());
+    // Both ends, so that neither is waited for; nobody reads.
+    let held = fs::OpenOptions::new().read(true).write(true).open(&pipe);
+    let held = held.expect("a pipe");
+    let config = logged(listen, server.address, (pipe, QueryLogFormat::Text));
+    let node = Node::start(config, 1);
+    let client = Client::of(listen);
+    // Long lines fill the buffers sooner.
+    let name = ["a".repeat(60), "b".repeat(60), "c".repeat(60)].join(".");
+    let dropped = "steppe_dns_query_log_lines_total{result=\"dropped\"}";
+    eventually("lines are dropped", || {
+        for _ in 0..500 {
+            assert_eq!(rcode(&client.ask_for(&name)), 0);
+        }
+        node.metric(dropped) > 0
+    });
+    drop(held);
+    node.stop();
 }
