@@ -237,6 +237,13 @@ pub const ATTEMPTS_PER_WORKER: u32 = 4096;
 /// on the way is asked again some times.
 pub const ATTEMPTS_PER_EXCHANGE_MAX: u16 = SERVERS_PER_EXCHANGE_MAX as u16 + 4;
 
+/// Names whose queries a worker counts while there is a query log. A name with one query of so many is
+/// among them.
+pub const TOP_NAMES_MAX: usize = 128;
+
+/// Of these, how many are shown.
+pub const TOP_NAMES_SHOWN: usize = 20;
+
 /// Queries for one question to one server over one transport at most. RFC 9520 §3.1.
 pub const QUERIES_PER_SERVER_MAX: usize = 3;
 

@@ -13,7 +13,7 @@ use steppe_telemetry::{Collector, Counter, DescriptorEncoder, PerWorker, Writer}
 use crate::cache::ShardStats;
 use crate::config::{Protocol, Transport};
 use crate::query_log::QueryLog;
-use crate::report::{Count, Totals};
+use crate::report::{Count, ListsReport, Totals};
 use crate::snapshot::ChargedCache;
 use crate::wire::Rcode;
 
@@ -344,8 +344,16 @@ impl DnsMetrics {
         LOG_ERRORS.counter(encoder, write_errors)?;
         EVENTS.counters(encoder, labelled("event", totals.events))?;
         CONNECTIONS.counters(encoder, labelled("event", totals.connections))?;
-        let hits = |place| self.workers.sum(|cells| cells.list_hits.at(place).value());
-        self.lists.encode(hits, encoder)
+        self.lists.encode(|place| self.list_hits(place), encoder)
+    }
+
+    /// Lists in force.
+    pub(crate) fn lists_report(&self) -> ListsReport {
+        self.lists.report(|place| self.list_hits(place))
+    }
+
+    fn list_hits(&self, place: usize) -> u64 {
+        self.workers.sum(|cells| cells.list_hits.at(place).value())
     }
 }
 

@@ -13,6 +13,7 @@ use steppe_telemetry::{Line, LineLog};
 
 use crate::client::Client;
 use crate::config;
+use crate::top_names::ShownNames;
 use crate::wire::{Name, Question, Rcode};
 
 /// A query log that is open.
@@ -20,6 +21,7 @@ use crate::wire::{Name, Question, Rcode};
 pub(crate) struct QueryLog {
     pub(crate) config: config::QueryLog,
     pub(crate) lines: LineLog,
+    pub(crate) top: ShownNames,
 }
 
 /// What became of a query.
@@ -64,6 +66,7 @@ impl QueryLog {
         Ok(Self {
             config: config.clone(),
             lines,
+            top: ShownNames::default(),
         })
     }
 }

@@ -4,7 +4,11 @@ use std::fmt::Display;
 
 use crate::cache::ShardStats;
 use crate::config::{Policy, Upstream};
+use crate::servers::ServerBoard;
 use crate::snapshot::Snapshot;
+
+pub use crate::servers::{ServerReport, ServerState};
+pub use crate::top_names::TopName;
 
 /// A number and what it counts.
 pub type Count = (&'static str, u64);
@@ -18,6 +22,11 @@ pub struct Report {
     pub cache_bytes: usize,
     /// Groups of servers.
     pub upstreams: Vec<UpstreamReport>,
+    /// Domain lists.
+    pub lists: ListsReport,
+    /// The names that were asked for most since the query log was opened, the most first. `None`: there is no
+    /// query log, and nobody keeps what clients ask for.
+    pub top_names: Option<Vec<TopName>>,
     /// Since the start.
     pub totals: Totals,
 }
@@ -30,7 +39,37 @@ pub struct UpstreamReport {
     /// Which server is asked when, as the configuration says it.
     pub policy: &'static str,
     /// Its servers.
-    pub servers: Vec<String>,
+    pub servers: Vec<ServerReport>,
+}
+
+/// Domain lists in force.
+#[derive(Debug, Clone, Default)]
+pub struct ListsReport {
+    /// Each.
+    pub lists: Vec<ListReport>,
+    /// Bytes of their index.
+    pub bytes: usize,
+    /// Seconds since 1970 when their files were read: one changes, all are read.
+    pub read_at: u64,
+    /// Why the last try to read them since has failed.
+    pub error: Option<String>,
+}
+
+/// A domain list.
+#[derive(Debug, Clone)]
+pub struct ListReport {
+    /// Its name.
+    pub name: String,
+    /// Its rules.
+    pub rules: u64,
+    /// Lines with rules of a kind that is not supported.
+    pub unsupported: u64,
+    /// Lines that no syntax knows.
+    pub malformed: u64,
+    /// Queries whose rule matched by it.
+    pub hits: u64,
+    /// Why it could not be fetched the last time.
+    pub error: Option<String>,
 }
 
 /// Counts of all workers.
@@ -57,9 +96,14 @@ pub struct Totals {
 }
 
 impl Report {
-    pub(crate) fn new(totals: Totals, snapshot: Option<&Snapshot>) -> Self {
+    pub(crate) fn new(
+        (totals, lists): (Totals, ListsReport),
+        servers: &ServerBoard,
+        snapshot: Option<&Snapshot>,
+    ) -> Self {
         let upstreams = snapshot.map_or(&[][..], |snapshot| &snapshot.config.upstreams);
         let listeners = snapshot.map_or(&[][..], |snapshot| &snapshot.config.listeners);
+        let log = snapshot.and_then(|snapshot| snapshot.query_log.as_ref());
         let address = |address: &dyn Display| address.to_string();
         Self {
             listeners: listeners
@@ -67,14 +111,18 @@ impl Report {
                 .map(|each| address(&each.address))
                 .collect(),
             cache_bytes: snapshot.map_or(0, |snapshot| snapshot.cache.bytes),
-            upstreams: upstreams.iter().map(upstream).collect(),
+            upstreams: upstreams
+                .iter()
+                .map(|each| upstream(each, servers))
+                .collect(),
+            lists,
+            top_names: log.map(|log| log.top.top()),
             totals,
         }
     }
 }
 
-fn upstream(upstream: &Upstream) -> UpstreamReport {
-    let servers = upstream.servers.iter();
+fn upstream(upstream: &Upstream, servers: &ServerBoard) -> UpstreamReport {
     UpstreamReport {
         name: upstream.name.clone(),
         policy: match upstream.policy {
@@ -84,6 +132,6 @@ fn upstream(upstream: &Upstream) -> UpstreamReport {
             Policy::RoundRobin => "round-robin",
             Policy::Failover => "failover",
         },
-        servers: servers.map(ToString::to_string).collect(),
+        servers: servers.report(upstream),
     }
 }

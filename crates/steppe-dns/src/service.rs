@@ -142,7 +142,8 @@ impl DnsService {
     pub fn report(&self) -> Report {
         let in_force = self.in_force();
         let snapshot = in_force.as_ref().map(|in_force| &*in_force.snapshot);
-        Report::new(self.metrics.totals(), snapshot)
+        let told = (self.metrics.totals(), self.metrics.lists_report());
+        Report::new(told, &self.shared.servers, snapshot)
     }
 
     /// Forgets responses of the cache. Returns how many. It goes through the whole cache, a shard at a

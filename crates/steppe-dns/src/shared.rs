@@ -10,6 +10,7 @@ use rand::{Rng, SeedableRng};
 use crate::in_flight::Coalescer;
 use crate::limits::{EXCHANGES_PER_WORKER, WAITING_PER_WORKER};
 use crate::rate_limit::RateLimiter;
+use crate::servers::ServerBoard;
 use crate::siphash::SipKey;
 use crate::wakes::Wakes;
 
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     coalescer: OnceLock<Coalescer>,
     rate_limiter: OnceLock<RateLimiter>,
     pub(crate) wakes: Wakes,
+    pub(crate) servers: ServerBoard,
     /// Of the cache, of the questions in flight, of names of rules, lists and hosts, the seed of cookies, and
     /// of the buckets.
     hash_keys: [SipKey; 5],
@@ -35,6 +37,7 @@ impl Shared {
             coalescer: OnceLock::new(),
             rate_limiter: OnceLock::new(),
             wakes: Wakes::new(workers),
+            servers: ServerBoard::default(),
             hash_keys: [0; 5].map(|_: u8| SipKey([rng.next_u64(), rng.next_u64()])),
             workers,
         })

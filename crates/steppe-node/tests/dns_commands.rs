@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use steppe_testkit::{Chromium, Port, Steppe, skip};
+use steppe_testkit::{Chromium, Port, Steppe, ask_dns, eventually, skip};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
@@ -163,6 +163,18 @@ fn the_page_and_its_json_tell_what_the_forwarder_does() {
     assert_eq!(dns["cache"]["entries"], 1);
     assert_eq!(dns["upstreams"][0]["name"], "real");
     assert_eq!(dns["upstreams"][0]["policy"], "hedge");
+    let asked = &dns["upstreams"][0]["servers"][0];
+    assert_eq!(asked["server"], format!("udp://{server}"));
+    assert_eq!(
+        (&asked["state"], &asked["queries"]),
+        (&"up".into(), &1.into())
+    );
+    assert!(asked["latency_ms"].as_f64() > Some(0.0), "{asked}");
+    assert_eq!(
+        dns["top_names"],
+        serde_json::Value::Null,
+        "nothing is logged"
+    );
     let mut browser = match Chromium::start() {
         Ok(browser) => browser,
         Err(reason) => return skip("the_page_tells_what_the_forwarder_does", &reason),
@@ -173,5 +185,102 @@ fn the_page_and_its_json_tell_what_the_forwarder_does() {
     browser.await_true("byId('dns-events').innerText.includes('blocked by a rule')");
     browser.await_true("byId('dns-upstreams').innerText.includes('hedge')");
     browser.await_true("byId('dns-ratio').textContent === '50 %'");
+    browser
+        .await_true("byId('dns-upstreams').querySelector('.state .healthy').textContent === 'up'");
+    browser.await_true("byId('dns-names-note').textContent.includes('dns.log.queries')");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Lists, and servers that are silent, and names while a query log is kept.
+const TOLD: &str = r#"
+[node]
+workers = 1
+memory_budget = "64MiB"
+[admin]
+listen = "{admin}"
+[[dns.listener]]
+listen = "{listen}"
+[dns.log]
+queries = { file = "{scratch}/queries.log" }
+[dns.list.ads]
+files = ["ads.txt"]
+[dns.list.gone]
+urls = ["http://{nobody}/list?secret"]
+store = "kept"
+[dns.upstream.real]
+servers = ["udp://{server}"]
+[dns.upstream.silent]
+servers = ["udp://{nobody}"]
+[[dns.rule]]
+list = ["ads", "gone"]
+block = "nxdomain"
+[[dns.rule]]
+suffix = "silent.example"
+forward = "silent"
+[[dns.rule]]
+forward = "real"
+"#;
+
+#[test]
+fn it_is_told_which_servers_are_down_what_lists_have_and_what_is_asked_for() {
+    let ((server, _), listen) = (server(), Port::free().keep());
+    let nobody = Port::free();
+    let node = Steppe::builder(STEPPE)
+        .with("listen", listen)
+        .with("server", server)
+        .with("nobody", nobody.address())
+        .with_file("ads.txt", "||ads.example^\n||more.example^\n")
+        .start(TOLD);
+    for _ in 0..3 {
+        ask_dns(listen, "www.example.org");
+    }
+    ask_dns(listen, "x.ads.example");
+    let mut number = 0;
+    let dns = || node.admin_json("/dns");
+    eventually("the silent server is down", || {
+        number += 1;
+        ask_dns(listen, &format!("{number}.silent.example"));
+        dns()["upstreams"][1]["servers"][0]["state"] == "down"
+    });
+    eventually("the list can't be fetched", || {
+        dns()["lists"]["lists"][1]["error"].is_string()
+    });
+    eventually("names are shown", || {
+        ask_dns(listen, "www.example.org");
+        dns()["top_names"][0]["name"] == "www.example.org."
+    });
+    let told = dns();
+    assert_eq!(told["upstreams"][0]["servers"][0]["state"], "up");
+    let lists = &told["lists"];
+    assert_eq!(lists["lists"][0]["name"], "ads");
+    assert_eq!(lists["lists"][0]["rules"], 2);
+    assert_eq!(lists["lists"][0]["hits"], 1);
+    assert!(lists["read_at"].as_u64() > Some(1_700_000_000), "{lists}");
+    assert!(!lists.to_string().contains("secret"), "{lists}");
+    // What can't be read any more is said, and what was read stays.
+    let ads = node.scratch().join("ads.txt");
+    std::fs::remove_file(&ads).expect("is there");
+    std::fs::create_dir(&ads).expect("is gone");
+    eventually("the reason is told", || {
+        let lists = &dns()["lists"];
+        let error = lists["error"].as_str().unwrap_or_default();
+        error.contains("ads.txt") && lists["lists"][0]["rules"] == 2
+    });
+    std::fs::remove_dir(&ads).expect("is empty");
+    std::fs::write(&ads, "||ads.example^\n").expect("can be written");
+    eventually("it is over", || {
+        let lists = &dns()["lists"];
+        lists["error"].is_null() && lists["lists"][0]["rules"] == 1
+    });
+    let mut browser = match Chromium::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip("the_page_shows_lists_and_names", &reason),
+    };
+    browser.go(&format!("http://{}/", node.admin()));
+    browser.await_true("byId('dns-events').innerText.includes('a server failed')");
+    browser.await_true("byId('dns-names').innerText.includes('www.example.org.')");
+    browser.await_true("byId('dns-list-rows').innerText.includes('gone')");
+    browser.await_true("byId('dns-list-rows').querySelector('.trouble') !== null");
+    browser.await_true("byId('dns-upstreams').querySelector('.unhealthy').textContent === 'down'");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

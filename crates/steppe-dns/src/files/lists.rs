@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use steppe_mem::{Lease, OverBudget};
 use steppe_net::Watch;
@@ -20,6 +21,8 @@ pub(crate) struct ListsInForce {
     pub(crate) index: Index,
     /// By list.
     pub(crate) facts: Vec<ListFacts>,
+    /// Seconds since 1970 when they were read.
+    pub(crate) read_at: u64,
     config: Vec<List>,
     watch: Watch,
     _charge: Charge,
@@ -81,6 +84,7 @@ impl ListsInForce {
         Ok(Self {
             index,
             facts,
+            read_at: unix_seconds(),
             config: config.to_vec(),
             watch,
             _charge: charge,
@@ -101,6 +105,15 @@ impl ListsInForce {
     pub(crate) fn watch(&self) -> Watch {
         self.watch.clone()
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "people are told the time of the wall's clock"
+)]
+fn unix_seconds() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 fn files_of(list: &List) -> Vec<PathBuf> {

@@ -8,6 +8,7 @@ use steppe_telemetry::{Counter, DescriptorEncoder};
 
 use crate::files::ListsInForce;
 use crate::limits::LISTS_MAX;
+use crate::report::{ListReport, ListsReport};
 
 /// Where the hits of lists are counted, and what was found in the lists in force.
 #[derive(Debug, Default)]
@@ -20,6 +21,11 @@ struct Known {
     /// In force: name; rules; lines not supported; lines malformed.
     rows: Vec<(String, [u64; 3])>,
     bytes: usize,
+    /// Seconds since 1970 when those in force were read, and why the last try since has failed.
+    read_at: u64,
+    read_error: Option<String>,
+    /// List, source and reason of those that could not be fetched the last time.
+    fetch_errors: Vec<(String, String, String)>,
     failed: u64,
     read: u64,
     /// New, unchanged, failed.
@@ -59,8 +65,10 @@ const FETCHES: Family = Family::new(
 pub(crate) enum FetchOutcome {
     New,
     Unchanged,
-    Failed,
 }
+
+/// Where fetches that failed are counted, behind those that have an outcome.
+const FETCH_FAILED: usize = 2;
 
 impl Default for ListHits {
     fn default() -> Self {
@@ -90,6 +98,9 @@ impl ListMetrics {
         });
         known.rows = rows.collect();
         known.bytes = lists.index.bytes();
+        (known.read_at, known.read_error) = (lists.read_at, None);
+        let is_there = |name: &String| lists.config().iter().any(|list| list.name == *name);
+        known.fetch_errors.retain(|(list, ..)| is_there(list));
         let names = lists.config().iter();
         names.map(|list| known.place(&list.name)).collect()
     }
@@ -99,14 +110,60 @@ impl ListMetrics {
         self.known().read += 1;
     }
 
-    /// A list was asked for.
-    pub(crate) fn fetched(&self, outcome: FetchOutcome) {
-        self.known().fetched[outcome as usize] += 1;
+    /// A list was asked for at a source, which is said without what may be secret.
+    pub(crate) fn fetched(
+        &self,
+        (list, source): (&str, &str),
+        fetched: &Result<FetchOutcome, String>,
+    ) {
+        let mut known = self.known();
+        known
+            .fetch_errors
+            .retain(|(of, at, _)| (of.as_str(), at.as_str()) != (list, source));
+        let outcome = match fetched {
+            Ok(outcome) => *outcome as usize,
+            Err(error) => {
+                let error = (list.to_owned(), source.to_owned(), error.clone());
+                known.fetch_errors.push(error);
+                FETCH_FAILED
+            }
+        };
+        known.fetched[outcome] += 1;
     }
 
     /// Lists could not be read.
-    pub(crate) fn failed(&self) {
-        self.known().failed += 1;
+    pub(crate) fn failed(&self, error: String) {
+        let mut known = self.known();
+        known.failed += 1;
+        known.read_error = Some(error);
+    }
+
+    /// What there is to say of them; `hits` says what was counted at a place.
+    pub(super) fn report(&self, hits: impl Fn(usize) -> u64) -> ListsReport {
+        let known = self.known();
+        let lists = known
+            .rows
+            .iter()
+            .map(|(name, [rules, unsupported, malformed])| {
+                let place = known.names.iter().position(|known| known == name);
+                let mut errors = known.fetch_errors.iter().filter(|(list, ..)| list == name);
+                ListReport {
+                    name: name.clone(),
+                    rules: *rules,
+                    unsupported: *unsupported,
+                    malformed: *malformed,
+                    hits: place.map_or(0, &hits),
+                    error: errors
+                        .next()
+                        .map(|(_, source, error)| format!("{source}: {error}")),
+                }
+            });
+        ListsReport {
+            lists: lists.collect(),
+            bytes: known.bytes,
+            read_at: known.read_at,
+            error: known.read_error.clone(),
+        }
     }
 
     /// Writes them; `hits` says what was counted at a place.

@@ -51,12 +51,14 @@ impl Fetching {
             };
             sleep(due).await;
             // What stands behind a question mark may be a secret.
-            let (list, url) = (&self.list, self.source.url.split('?').next());
-            let outcome = match self.fetch_once(&*fetch).await {
+            let (list, url) = (&*self.list, &*self.source.url);
+            let url = url.split('?').next().unwrap_or_default();
+            let fetched = self.fetch_once(&*fetch).await;
+            metrics.lists.fetched((list, url), &fetched);
+            match fetched {
                 Ok(outcome) => {
                     tracing::info!(list, url, ?outcome, "a list was fetched");
                     failures = 0;
-                    outcome
                 }
                 Err(error) => {
                     if failures == 0 {
@@ -68,10 +70,8 @@ impl Fetching {
                         );
                     }
                     failures += 1;
-                    FetchOutcome::Failed
                 }
-            };
-            metrics.lists.fetched(outcome);
+            }
         }
     }
 

@@ -172,14 +172,14 @@ async fn keep_lists(service: DnsService, mut kept: Kept) {
         let read = spawn_blocking(move || ListsInForce::load(&config, key, &lease));
         // There is no outcome where the runtime ends.
         let Ok(read) = read.await else { return };
-        match kept.read("lists", read) {
-            Some(lists) => {
-                kept.watch = lists.watch();
-                service.metrics.lists.was_read();
-                let lists = Arc::new(lists);
-                service.replace_files(|files| files.lists = lists).await;
-            }
-            None => service.metrics.lists.failed(),
+        if let Err(error) = &read {
+            service.metrics.lists.failed(error.to_string());
+        }
+        if let Some(lists) = kept.read("lists", read) {
+            kept.watch = lists.watch();
+            service.metrics.lists.was_read();
+            let lists = Arc::new(lists);
+            service.replace_files(|files| files.lists = lists).await;
         }
     }
 }

@@ -162,6 +162,7 @@ impl WorkerState {
         let exchange = self.exchanges.get_mut(place).ok_or(NotSent)?;
         exchange.next_at = now + upstream.pause(server, exchange.sent);
         exchange.was_asked(server, transport);
+        asked.cells.queries.increment();
         self.attempts.set_due(exchange.id, exchange.due());
         *self.exchanges.sent_at_us(place, server) = self.elapsed_us(now);
         self.metrics.upstream_queries.of(transport).increment();

@@ -1,7 +1,7 @@
 //! The query log of one worker: it remembers what a query is about until it is answered.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use steppe_mem::{Lease, Reservation};
@@ -13,6 +13,7 @@ use super::upstream::Upstream;
 use crate::client::Client;
 use crate::limits::WAITING_PER_WORKER;
 use crate::query_log::{Decision, Entry, QueryLog};
+use crate::top_names::TopNames;
 use crate::wire::{Question, Rcode};
 
 /// The query log of one worker.
@@ -27,6 +28,9 @@ pub(super) struct WorkerLog {
     waiting: Box<[Option<Noted>]>,
     /// Whether lines are in the writer's buffer.
     has_lines: bool,
+    names: TopNames,
+    /// What others see of these.
+    shown: Arc<Mutex<TopNames>>,
     _charge: Reservation,
 }
 
@@ -43,7 +47,7 @@ impl WorkerLog {
     /// `None`: there is no memory.
     pub(super) fn new(log: &Arc<QueryLog>, lease: &Lease) -> Option<Self> {
         let count = WAITING_PER_WORKER as usize;
-        let bytes = count * size_of::<Option<Noted>>();
+        let bytes = count * size_of::<Option<Noted>>() + 2 * TopNames::BYTES;
         let charge = lease.try_reserve(bytes);
         let charge = charge
             .inspect_err(|error| tracing::error!(%error, "no memory for the query log"))
@@ -55,6 +59,8 @@ impl WorkerLog {
             current: None,
             waiting: (0..count).map(|_| None).collect(),
             has_lines: false,
+            names: TopNames::new(),
+            shown: log.top.add(),
             _charge: charge,
         })
     }
@@ -144,6 +150,7 @@ impl WorkerLog {
         let (now, format) = (self.clock.now(), self.log.config.format);
         self.writer.line(|line| entry.write(format, line, &now));
         self.has_lines = true;
+        self.names.count(question.qname);
     }
 
     /// Whether lines wait to be flushed.
@@ -155,6 +162,14 @@ impl WorkerLog {
     pub(super) fn flush(&mut self) {
         if std::mem::take(&mut self.has_lines) {
             self.writer.flush();
+            self.show_names();
+        }
+    }
+
+    /// Shows which names it has counted. Who looks at them is not waited for.
+    fn show_names(&mut self) {
+        if let Ok(mut shown) = self.shown.try_lock() {
+            shown.copy_from(&self.names);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::config;
 use crate::limits::{
     CONNECT_AGAIN_MAX, CONNECT_AGAIN_MIN, PROBE_EVERY, SERVER_FAILURES_MAX, SERVER_REST,
 };
+use crate::servers::{self, ServerBoard, ServerCells};
 
 /// A server, whatever the snapshot.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(super) struct Server {
     pub(super) sockets: RefCell<Vec<u32>>,
     /// The number of its connection.
     pub(super) stream: Cell<Option<u32>>,
+    /// What is told of it.
+    pub(super) cells: Arc<ServerCells>,
 }
 
 /// A server has failed too often.
@@ -93,8 +96,13 @@ impl Latency {
 }
 
 impl Server {
-    pub(super) fn new(config: config::Server, upstream: &config::Upstream) -> Self {
+    pub(super) fn new(
+        config: config::Server,
+        upstream: &config::Upstream,
+        board: &ServerBoard,
+    ) -> Self {
         Self {
+            cells: board.add(&config, &upstream.trust),
             config,
             trust: upstream.trust.clone(),
             bootstrap: bootstrap(upstream),
@@ -140,10 +148,13 @@ impl Server {
     /// It has answered.
     pub(super) fn succeeded(&self, took: Duration) -> Health {
         let took = took.max(Duration::from_micros(1));
-        self.latency.set(self.latency.get().add(took));
+        self.set_latency(self.latency.get().add(took));
         self.failures.set(0);
         match self.down.take() {
-            Some(_) => Health::Up,
+            Some(_) => {
+                self.cells.set_down(servers::Down::No);
+                Health::Up
+            }
             None => Health::Same,
         }
     }
@@ -152,14 +163,20 @@ impl Server {
     pub(super) fn takes_longer_than(&self, waited: Duration) {
         let latency = self.latency.get();
         if waited > latency.smoothed {
-            self.latency.set(latency.add(waited));
+            self.set_latency(latency.add(waited));
         }
+    }
+
+    fn set_latency(&self, latency: Latency) {
+        self.latency.set(latency);
+        self.cells.set_latency(latency.smoothed);
     }
 
     /// It has not, or with a failure. `random` spreads what workers do about it.
     pub(super) fn failed(&self, now: Instant, random: u32) -> Health {
         let failures = self.failures.get().saturating_add(1);
         self.failures.set(failures);
+        self.cells.failures.increment();
         if failures < SERVER_FAILURES_MAX {
             return Health::Same;
         }
@@ -170,7 +187,10 @@ impl Server {
         }));
         match before {
             Some(_) => Health::Same,
-            None => Health::Down,
+            None => {
+                self.cells.set_down(servers::Down::Yes);
+                Health::Down
+            }
         }
     }
 
@@ -248,7 +268,8 @@ mod tests {
 
     fn server() -> Server {
         let config = config::Server::at(Transport::Tcp, SocketAddr::from(([192, 0, 2, 1], 53)));
-        Server::new(config, &config::Upstream::of("test", Vec::new()))
+        let upstream = config::Upstream::of("test", Vec::new());
+        Server::new(config, &upstream, &ServerBoard::default())
     }
 
     #[test]

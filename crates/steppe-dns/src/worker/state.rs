@@ -31,6 +31,7 @@ use crate::limits::{
 };
 use crate::manner::Cookies;
 use crate::metrics::Cells;
+use crate::servers::ServerBoard;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 
@@ -108,7 +109,7 @@ impl WorkerState {
             attempts: ATTEMPTS_PER_WORKER,
             sockets: UPSTREAM_SOCKETS_PER_WORKER,
         };
-        let current = Current::new(snapshot, None);
+        let current = Current::new(snapshot, None, &intake.shared.servers);
         let rng = crate::shared::rng()
             .inspect_err(|error| tracing::error!(%error, "no random numbers"))
             .ok()?;
@@ -160,7 +161,11 @@ impl WorkerState {
 
     /// Serves another snapshot from now on; what is in flight goes on as it began.
     pub(super) fn set_snapshot(&mut self, snapshot: Arc<Snapshot>) {
-        self.current = Rc::new(Current::new(snapshot, Some(&self.current)));
+        self.current = Rc::new(Current::new(
+            snapshot,
+            Some(&self.current),
+            &self.shared.servers,
+        ));
         let log = self.current.snapshot.query_log.as_ref();
         let is_same = match (&self.log, log) {
             (None, None) => true,
@@ -292,7 +297,7 @@ impl DatagramListener {
 }
 
 impl Current {
-    fn new(snapshot: Arc<Snapshot>, last: Option<&Self>) -> Self {
+    fn new(snapshot: Arc<Snapshot>, last: Option<&Self>, board: &ServerBoard) -> Self {
         let upstreams = last.into_iter().flat_map(|last| &last.upstreams);
         let mut known: Vec<_> = upstreams
             .flat_map(|upstream| upstream.servers.iter().cloned())
@@ -301,7 +306,7 @@ impl Current {
         let configs = snapshot.config.upstreams.iter().zip(sessions);
         let mut upstreams = Vec::with_capacity(snapshot.plans.len());
         for (config, told) in configs {
-            let upstream = Upstream::new(config, told, &known);
+            let upstream = Upstream::new(config, told, (&known, board));
             // Two upstreams may name one server.
             known.extend(upstream.servers.iter().cloned());
             upstreams.push(Rc::new(upstream));

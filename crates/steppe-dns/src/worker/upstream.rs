@@ -8,6 +8,7 @@ use super::server::Server;
 use crate::config::{self, CaseRandomization, Policy};
 use crate::in_flight::Case;
 use crate::limits::{ASKED_AGAIN_AFTER_MIN, EXPLORE_EVERY, HEDGE_AFTER_MIN, PATIENCE_MIN};
+use crate::servers::ServerBoard;
 use crate::snapshot::Plan;
 use crate::tls::Sessions;
 
@@ -26,12 +27,12 @@ impl Upstream {
     pub(super) fn new(
         config: &config::Upstream,
         (plan, sessions): (Plan, &Sessions),
-        known: &[Rc<Server>],
+        (known, board): (&[Rc<Server>], &ServerBoard),
     ) -> Self {
         let server = |server: &config::Server| {
             let known = known.iter().find(|known| known.is(server, config));
-            let known =
-                known.map_or_else(|| Rc::new(Server::new(server.clone(), config)), Rc::clone);
+            let new = || Rc::new(Server::new(server.clone(), config, board));
+            let known = known.map_or_else(new, Rc::clone);
             known.set_tls(sessions.of(server.transport));
             known
         };

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use steppe_dns::cache::Flush;
-use steppe_dns::report::{Count, UpstreamReport};
+use steppe_dns::report::{Count, ListReport, ListsReport, ServerReport, TopName, UpstreamReport};
 use steppe_dns::wire::NameError;
 use tokio::task::spawn_blocking;
 
@@ -36,6 +36,8 @@ pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
         "upstream_queries": counts(&totals.upstream_queries),
         "upstream_trouble": counts(&totals.upstream_trouble),
         "upstreams": report.upstreams.iter().map(upstream).collect::<Vec<_>>(),
+        "lists": lists(&report.lists),
+        "top_names": report.top_names.as_ref().map(|names| names.iter().map(top_name).collect::<Vec<_>>()),
     }))
 }
 
@@ -50,8 +52,41 @@ fn upstream(upstream: &UpstreamReport) -> Value {
     json!({
         "name": upstream.name,
         "policy": upstream.policy,
-        "servers": upstream.servers,
+        "servers": upstream.servers.iter().map(server).collect::<Vec<_>>(),
     })
+}
+
+fn server(server: &ServerReport) -> Value {
+    json!({
+        "server": server.server,
+        "state": server.state.as_str(),
+        "queries": server.queries,
+        "failures": server.failures,
+        "latency_ms": server.latency.map(|latency| latency.as_secs_f64() * 1000.0),
+    })
+}
+
+fn lists(report: &ListsReport) -> Value {
+    let list = |list: &ListReport| {
+        json!({
+            "name": list.name,
+            "rules": list.rules,
+            "unsupported": list.unsupported,
+            "malformed": list.malformed,
+            "hits": list.hits,
+            "error": list.error,
+        })
+    };
+    json!({
+        "read_at": report.read_at,
+        "error": report.error,
+        "bytes": report.bytes,
+        "lists": report.lists.iter().map(list).collect::<Vec<_>>(),
+    })
+}
+
+fn top_name(top: &TopName) -> Value {
+    json!({ "name": top.name, "queries": top.queries, "over": top.over })
 }
 
 pub(super) async fn flush_all(content: State<Arc<Content>>) -> Response {

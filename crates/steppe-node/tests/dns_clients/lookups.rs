@@ -7,9 +7,9 @@ use super::zones::{LONG_RECORDS, SIGNED};
 use super::{HOST, Site, run, said};
 
 /// A way to ask: transport as metrics have it, where, and what the program is told.
-type Way<'a> = (&'a str, SocketAddr, Vec<String>);
+type Way = (&'static str, SocketAddr, Vec<String>);
 
-fn ways<'a>(site: &Site) -> [Way<'a>; 5] {
+fn ways(site: &Site) -> [Way; 5] {
     let verified = |by: &str| {
         let ca = format!("+tls-ca={}", site.ca().display());
         vec![by.to_owned(), ca, format!("+tls-hostname={HOST}")]
@@ -23,12 +23,7 @@ fn ways<'a>(site: &Site) -> [Way<'a>; 5] {
     ]
 }
 
-fn ask(
-    test: &str,
-    program: &str,
-    (_, server, args): &Way<'_>,
-    question: [&str; 2],
-) -> Option<Output> {
+fn ask(test: &str, program: &str, (_, server, args): &Way, question: [&str; 2]) -> Option<Output> {
     let mut command = Command::new(program);
     command
         .arg("@127.0.0.1")

@@ -7,14 +7,22 @@ const DNS_WORDS = {
   miss: "not in the cache",
   dropped: "dropped",
   blocked: "blocked by a rule",
+  hosts: "answered by hosts",
   coalesced: "waited for one in flight",
   refresh: "refreshed ahead of its end",
   unsent: "not sent for want of room",
+  cookie: "came with a good cookie",
   encoded: "looked like data in a name",
   client_qps: "beyond client_qps",
   unproven_bytes: "beyond unproven_bytes_per_s",
   zone_misses: "beyond zone_misses_per_s",
   tunnel: "data in names, limited",
+};
+
+// Some have names that mean something else above.
+const DNS_TROUBLE = {
+  failure: "a server failed",
+  probe: "a server that is down was probed",
   timeout: "a server did not answer in time",
   mismatch: "a datagram answered no query",
   by_stream: "asked again by TCP",
@@ -45,18 +53,67 @@ function showDns(dns) {
     const part = share(number, answered);
     return dataRow(rcode, [count(number), percent(part)], part);
   }));
-  const events = { ...dns.lookups, ...dns.events, ...dns.limited, ...dns.upstream_trouble };
-  const seen = Object.entries(events).filter(([, number]) => number > 0);
-  byId("dns-events").replaceChildren(...seen.map(([name, number]) =>
-    dataRow(DNS_WORDS[name] ?? name, [count(number)])));
-  byId("dns-upstreams").replaceChildren(...dns.upstreams.map(dnsUpstreamTable));
+  const happened = [
+    [DNS_WORDS, { ...dns.lookups, ...dns.events, ...dns.limited }],
+    [DNS_TROUBLE, dns.upstream_trouble],
+  ];
+  byId("dns-events").replaceChildren(...happened.flatMap(([words, rows]) =>
+    Object.entries(rows).filter(([, number]) => number > 0).map(([name, number]) =>
+      dataRow(words[name] ?? name, [count(number)]))));
+  byId("dns-upstreams").replaceChildren(...dns.upstreams.map(dnsUpstream));
+  showDnsLists(dns.lists);
+  showDnsNames(dns.top_names);
 }
 
-function dnsUpstreamTable(upstream) {
+const DNS_STATES = {
+  up: ["healthy", "up"],
+  partly_down: ["draining", "down for some workers"],
+  down: ["unhealthy", "down"],
+  unasked: ["quiet", "not asked yet"],
+};
+
+const DNS_SERVER_COLUMNS = [
+  ["Queries", (server) => count(server.queries)],
+  ["Failures", (server) => count(server.failures)],
+  ["Latency", (server) => milliseconds(server.latency_ms)],
+];
+
+function dnsUpstream(upstream) {
   const box = make("div", "upstream");
   const title = make("h3", "", upstream.name);
   title.append(make("span", "quiet", ` · ${upstream.policy}`));
-  const list = make("p", "quiet note", upstream.servers.join(", "));
-  box.append(title, list);
+  const rows = upstream.servers.map((server) => {
+    const [look, words] = DNS_STATES[server.state] ?? ["", server.state];
+    const cells = [make("th", "", server.server), make("span", look, words)];
+    return rowOfServer(cells, DNS_SERVER_COLUMNS, server);
+  });
+  box.append(title, serverTable(DNS_SERVER_COLUMNS, rows));
   return box;
+}
+
+function showDnsLists({ lists, bytes: size, read_at: readAt, error }) {
+  byId("dns-lists").hidden = lists.length === 0;
+  byId("dns-list-rows").replaceChildren(...lists.map((list) => {
+    const leftOut = list.unsupported + list.malformed;
+    const row = dataRow(list.name, [list.rules, leftOut, list.hits].map(count));
+    if (list.error) row.firstChild.append(make("div", "trouble", list.error));
+    return row;
+  }));
+  // Seconds since the Unix epoch.
+  const when = new Date(readAt * 1000).toLocaleString("en-GB");
+  setText(byId("dns-lists-note"), `Read ${when}; their index takes ${bytes(size)}.`);
+  byId("dns-lists-error").hidden = !error;
+  setText(byId("dns-lists-error"), error ? `Not read since: ${error}` : "");
+}
+
+/** Names are counted only where a log of queries is kept anyway. */
+function showDnsNames(names) {
+  const most = names?.length ? names[0].queries : 0;
+  byId("dns-names").replaceChildren(...(names ?? []).map((top) => {
+    const queries = top.over > 0 ? `≤ ${count(top.queries)}` : count(top.queries);
+    return dataRow(top.name, [queries], share(top.queries, most));
+  }));
+  setText(byId("dns-names-note"), names
+    ? "Since the query log was opened."
+    : "Not counted: the query log (dns.log.queries) is off.");
 }

@@ -26,10 +26,16 @@ function upstreamTable(upstream) {
   if (retries) more.push(`${count(retries.tried)} retries, ${count(retries.denied)} denied`);
   const title = make("h3", "", upstream.name);
   title.append(make("span", "quiet", ` · ${more.filter(Boolean).join(" · ")}`));
+  box.append(title, serverTable(SERVER_COLUMNS, upstream.servers.map(serverRow)));
+  return box;
+}
+
+/** A table of servers: each has a name and a state, and these columns. */
+function serverTable(columns, rows) {
   const table = make("table");
   // Stacked on a phone, by CSS that would take the table's meaning away from screen readers.
   table.setAttribute("role", "table");
-  const heads = ["Server", "State", ...SERVER_COLUMNS.map(([name]) => name)].map((name) => {
+  const heads = ["Server", "State", ...columns.map(([name]) => name)].map((name) => {
     const head = make("th", name === "State" ? "state" : "", name);
     head.scope = "col";
     head.setAttribute("role", "columnheader");
@@ -38,10 +44,9 @@ function upstreamTable(upstream) {
   const thead = make("thead");
   thead.append(tableRow(heads));
   const tbody = make("tbody");
-  tbody.append(...upstream.servers.map(serverRow));
+  tbody.append(...rows);
   table.append(thead, tbody);
-  box.append(title, table);
-  return box;
+  return table;
 }
 
 function tableRow(cells) {
@@ -55,23 +60,28 @@ const STATES = ["healthy", "unhealthy", "ejected", "draining", "unresolved"];
 
 function serverRow(server) {
   const head = make("th", "", server.server);
-  head.scope = "row";
-  head.setAttribute("role", "rowheader");
   if (server.address && server.address !== server.server) {
     head.append(make("span", "quiet", ` ${server.address}`));
   }
-  const state = make("td", "state");
-  state.dataset.label = "State";
   const since = server.since_s == null ? "" : ` for ${duration(server.since_s)}`;
   const why = server.reason ? `: ${server.reason}` : "";
-  const text = make("span", STATES.includes(server.state) ? server.state : "", server.state);
-  text.append(make("span", "quiet", `${since}${why}`));
-  state.append(text);
-  const cells = SERVER_COLUMNS.map(([name, value]) => {
+  const state = make("span", STATES.includes(server.state) ? server.state : "", server.state);
+  state.append(make("span", "quiet", `${since}${why}`));
+  return rowOfServer([head, state], SERVER_COLUMNS, server);
+}
+
+/** A row of a server's table. */
+function rowOfServer([head, state], columns, server) {
+  head.scope = "row";
+  head.setAttribute("role", "rowheader");
+  const second = make("td", "state");
+  second.dataset.label = "State";
+  second.append(state);
+  const cells = columns.map(([name, value]) => {
     const cell = make("td", "", value(server));
     cell.dataset.label = name;
     return cell;
   });
-  for (const cell of [state, ...cells]) cell.setAttribute("role", "cell");
-  return tableRow([head, state, ...cells]);
+  for (const cell of [second, ...cells]) cell.setAttribute("role", "cell");
+  return tableRow([head, second, ...cells]);
 }
