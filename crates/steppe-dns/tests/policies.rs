@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use client::{Client, answers, extended_error, forwarder, rcode};
 use node::Node;
-use server::{Asked, Server, answered};
+use server::{Asked, By, Server, answered};
 use steppe_dns::config::{Policy, ServeStale, Stale};
 use steppe_testkit::Port;
 
@@ -115,6 +115,22 @@ fn a_server_that_says_nothing_means_servfail_with_the_reason() {
     assert_eq!((rcode(&response), extended_error(&response)), (2, Some(22)));
     let series = "steppe_dns_upstream_trouble_total{kind=\"timeout\"}";
     assert!(node.metric(series) > 0);
+}
+
+/// RFC 9520 §3.1.
+#[test]
+fn a_silent_server_is_asked_three_times_by_udp_and_then_by_tcp() {
+    let (server, listen) = (silent(), Port::free().keep());
+    let mut config = forwarder(listen, &[server.address]);
+    config.upstreams[0].policy = Policy::Hedge;
+    config.upstreams[0].timeout = Duration::from_secs(2);
+    let node = Node::start(config, 1);
+    assert_eq!(rcode(&Client::of(listen).ask_for("a.example.org")), 2);
+    let asked = server.asked();
+    let by: Vec<_> = asked.iter().map(|asked| asked.by).collect();
+    assert_eq!(by, [By::Udp, By::Udp, By::Udp, By::Tcp]);
+    let series = "steppe_dns_upstream_trouble_total{kind=\"by_stream\"}";
+    assert_eq!(node.metric(series), 1);
 }
 
 #[test]

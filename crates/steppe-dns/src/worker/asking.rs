@@ -166,6 +166,9 @@ impl WorkerState {
         self.attempts.set_due(exchange.id, exchange.due());
         *self.exchanges.sent_at_us(place, server) = self.elapsed_us(now);
         self.metrics.upstream_queries.of(transport).increment();
+        if transport != asked.config.transport {
+            self.metrics.upstream_by_stream.increment();
+        }
         Ok(())
     }
 

@@ -71,7 +71,6 @@ impl WorkerState {
     fn ask_by_stream(&mut self, place: u32, server: usize, now: Instant) {
         if let Some(exchange) = self.exchanges.get_mut(place) {
             exchange.by_stream |= 1 << server;
-            self.metrics.upstream_by_stream.increment();
             if self.ask(place, server, now).is_err() {
                 self.lost(place, server, now);
             }
