@@ -43,7 +43,13 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
 ];
 
 /// The crates whose code the rules about circles, booleans and the clock judge.
-const CRATES: [&str; 4] = ["steppe-net", "steppe-http", "steppe-dns", "steppe-node"];
+const CRATES: [&str; 5] = [
+    "steppe-net",
+    "steppe-http",
+    "steppe-dns",
+    "steppe-plane",
+    "steppe-node",
+];
 
 /// Something that a rule has to say about a line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,306 @@
+//! What the shell has a connection do.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::event::StreamId;
+use super::machine::{Connection, Leaving};
+use super::streams::{End, Opener, Part, Phase, SendHalf};
+use crate::frame::{
+    Direction, FieldError, FrameHeader, FrameType, Head, Payment, Service, flag, write_services,
+};
+use crate::limits::{
+    CREDIT_BYTES_MAX, DEADLINE_MAX, EAGER_BYTES_MAX, HEADS_WAITING_BYTES_MAX, STREAM_ID_MAX,
+};
+use crate::status::{Reason, Status};
+
+/// Why no stream was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The peer has not said HELLO.
+    #[error("the peer has not said HELLO")]
+    NotConnected,
+    /// One of the sides goes away, or its numbers are used up: take another connection.
+    #[error("the connection goes away")]
+    GoingAway,
+    /// The peer takes no more streams now: take another connection, or wait for a stream to end.
+    #[error("the peer takes {0} streams")]
+    Streams(u32),
+    /// Too much waits to be written: write first.
+    #[error("frames wait to be written")]
+    Busy,
+    /// What it says can't be said.
+    #[error(transparent)]
+    Fields(#[from] FieldError),
+}
+
+/// Why nothing was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The stream is gone; an event said so, or will.
+    #[error("the stream is gone")]
+    Gone,
+    /// Messages wait: [`Event::Writable`](super::Event::Writable) follows.
+    #[error("messages of the stream wait to be written")]
+    Full,
+    /// Too much waits to be written: write first.
+    #[error("frames wait to be written")]
+    Busy,
+    /// The stream is not where this can be done: before the response's head, or after the end.
+    #[error("out of order")]
+    State,
+    /// On standing credit, a message that is no frame, or not whole.
+    #[error("a message of {0} bytes on standing credit, at most {EAGER_BYTES_MAX}")]
+    Standing(u64),
+    /// It contradicts what was said of the length of the message or of the body.
+    #[error("contradicts the length that was said before")]
+    Length,
+    /// What it says can't be said.
+    #[error(transparent)]
+    Fields(#[from] FieldError),
+}
+
+/// How far a request got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processing {
+    /// Nothing was done for it: the peer may send it again, whatever it is.
+    None,
+    /// Something may have been.
+    Begun,
+}
+
+impl Connection {
+    /// Opens a stream. Its deadline runs from `now`, here too.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(&mut self, head: &Head<'_>, now: Instant) -> Result<StreamId, OpenError> {
+        let Some(peer) = self.peer else {
+            return Err(OpenError::NotConnected);
+        };
+        let is_leaving = self.leaving != Leaving::No || self.is_peer_leaving;
+        if is_leaving || self.violation.is_some() || self.next_id > STREAM_ID_MAX {
+            return Err(OpenError::GoingAway);
+        }
+        if self.streams.ours >= peer.streams_max {
+            return Err(OpenError::Streams(peer.streams_max));
+        }
+        if self.output.waiting_bytes() > HEADS_WAITING_BYTES_MAX {
+            return Err(OpenError::Busy);
+        }
+        head.check(Direction::Request)?;
+        let id = StreamId(self.next_id);
+        self.next_id += 2;
+        self.push_head(id, head);
+        self.streams.open(id, Opener::Us).send.begin(head);
+        if let Some(deadline) = head.deadline {
+            self.deadlines.push(now + deadline.min(DEADLINE_MAX), id);
+        }
+        Ok(id)
+    }
+
+    /// Begins the response to a stream that the peer opened.
+    ///
+    /// # Errors
+    /// [`SendError`]; never `Full`.
+    pub fn respond(&mut self, id: StreamId, head: &Head<'_>) -> Result<(), SendError> {
+        head.check(Direction::Response)?;
+        if self.output.waiting_bytes() > HEADS_WAITING_BYTES_MAX {
+            return Err(SendError::Busy);
+        }
+        let stream = self.streams.find(id).ok_or(SendError::Gone)?;
+        let is_first = stream.send.phase == Phase::Idle && stream.send.end.is_none();
+        if stream.opener != Opener::Peer || !is_first {
+            return Err(SendError::State);
+        }
+        stream.send.begin(head);
+        self.push_head(id, head);
+        Ok(())
+    }
+
+    fn push_head(&mut self, id: StreamId, head: &Head<'_>) {
+        let mut header = FrameHeader::new(FrameType::HEADERS, id.0);
+        header.flags = head.flags();
+        let pushed = self.output.push_with(&header, |out| {
+            head.write(out);
+            Ok::<(), FieldError>(())
+        });
+        pushed.expect("a head that was checked is written");
+    }
+
+    /// Sends a message, or a part of one of which `rest` bytes follow in later parts. On error nothing
+    /// was taken.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub fn send(&mut self, id: StreamId, bytes: &Bytes, rest: u64) -> Result<(), SendError> {
+        let stream = self.streams.find(id).ok_or(SendError::Gone)?;
+        let send = &mut stream.send;
+        if send.phase != Phase::Open || send.end.is_some() {
+            return Err(SendError::State);
+        }
+        if send.is_full() {
+            send.is_wanted = true;
+            return Err(SendError::Full);
+        }
+        take_length(send, bytes.len() as u64, rest)?;
+        send.parts.push_back(Part {
+            bytes: bytes.clone(),
+            rest,
+        });
+        self.schedule(id);
+        Ok(())
+    }
+
+    /// Ends this side of a stream, once what was taken of it is sent.
+    ///
+    /// # Errors
+    /// [`SendError::Gone`]; [`SendError::State`] where it has ended; [`SendError::Length`] where the body
+    /// lacks something and the status does not say so.
+    pub fn end(&mut self, id: StreamId, reason: &Reason<'_>) -> Result<(), SendError> {
+        let stream = self.streams.find(id).ok_or(SendError::Gone)?;
+        let send = &mut stream.send;
+        if send.phase == Phase::Ended || send.end.is_some() {
+            return Err(SendError::State);
+        }
+        let is_whole = send.message_left == 0 && send.length_left.unwrap_or(0) == 0;
+        if reason.status == Status::Ok && !is_whole {
+            return Err(SendError::Length);
+        }
+        send.end = Some(End {
+            status: reason.status,
+            retry_micros: reason.retry_micros(),
+            detail: Bytes::copy_from_slice(reason.detail_sent().as_bytes()),
+        });
+        self.schedule(id);
+        Ok(())
+    }
+
+    /// Asks the peer to end a stream early. It goes on until the peer does.
+    ///
+    /// # Errors
+    /// [`SendError::Gone`].
+    pub fn stop(&mut self, id: StreamId, reason: &Reason<'_>) -> Result<(), SendError> {
+        if !self.streams.has(id) {
+            return Err(SendError::Gone);
+        }
+        self.push_reset(id, reason, flag::STOP);
+        Ok(())
+    }
+
+    /// Ends a stream at once, both ways, and drops what was to be sent. What was granted to it and will
+    /// not be used is returned; `None`: it was gone before.
+    pub fn reset(
+        &mut self,
+        id: StreamId,
+        reason: &Reason<'_>,
+        processing: Processing,
+    ) -> Option<u64> {
+        if !self.streams.has(id) {
+            return None;
+        }
+        let flags = match processing {
+            Processing::None => flag::UNPROCESSED,
+            Processing::Begun => 0,
+        };
+        self.push_reset(id, reason, flags);
+        Some(self.close(id))
+    }
+
+    pub(super) fn push_reset(&mut self, id: StreamId, reason: &Reason<'_>, flags: u8) {
+        let mut header = FrameHeader::new(FrameType::RESET, id.0);
+        header.flags = flags;
+        header.code = reason.status.code();
+        header.aux = reason.retry_micros();
+        self.output.push(&header, reason.detail_sent().as_bytes());
+    }
+
+    /// Lets the peer send `bytes` more of a body on granted credit: what is reserved for it. A response
+    /// that has not begun may be granted too; turns out to be on standing credit, its grant is unspent.
+    ///
+    /// A body of `n` bytes costs [`HEADER_BYTES`](crate::frame::HEADER_BYTES) more for each frame. A peer
+    /// need not send before it has [`SPLIT_BYTES_MIN`](crate::limits::SPLIT_BYTES_MIN) and a header, or
+    /// the rest.
+    ///
+    /// # Errors
+    /// Nothing was granted: [`SendError::Gone`] where the peer's side has ended, [`SendError::State`] where
+    /// its body is on standing credit.
+    pub fn grant(&mut self, id: StreamId, bytes: u64) -> Result<(), SendError> {
+        let stream = self.streams.find(id).ok_or(SendError::Gone)?;
+        match (stream.receive.phase, stream.receive.payment) {
+            (Phase::Ended, _) => return Err(SendError::Gone),
+            (_, Payment::Standing) => return Err(SendError::State),
+            _ => {}
+        }
+        stream.receive.grant(bytes.min(CREDIT_BYTES_MAX));
+        self.queue_credit(id);
+        Ok(())
+    }
+
+    /// Gives back what DATA on standing credit cost, once its bytes are used and forgotten, whether its
+    /// stream is there or not.
+    ///
+    /// # Panics
+    /// Where more is released than was received.
+    pub fn release(&mut self, id: StreamId, cost: u64) {
+        self.released += cost;
+        assert!(self.released <= self.received, "released twice");
+        let Some(stream) = self.streams.find(id) else {
+            return;
+        };
+        let is_standing = stream.receive.payment == Payment::Standing;
+        if is_standing && stream.receive.phase == Phase::Open {
+            stream.receive.grant(cost);
+            self.queue_credit(id);
+        }
+    }
+
+    fn queue_credit(&mut self, id: StreamId) {
+        let standing = u64::from(self.config.stream_credit);
+        let Some(stream) = self.streams.find(id) else {
+            return;
+        };
+        let receive = &mut stream.receive;
+        if !receive.is_queued && receive.is_worth_telling(standing) {
+            receive.is_queued = true;
+            self.untold.push(id);
+        }
+    }
+
+    /// Names what this side serves, in place of what it named before. None: nothing any more.
+    ///
+    /// # Errors
+    /// [`OpenError::Busy`], [`OpenError::Fields`].
+    pub fn register(&mut self, services: &[Service<'_>]) -> Result<(), OpenError> {
+        if self.output.waiting_bytes() > HEADS_WAITING_BYTES_MAX {
+            return Err(OpenError::Busy);
+        }
+        let header = FrameHeader::new(FrameType::SERVICES, 0);
+        self.output
+            .push_with(&header, |out| write_services(services, out))?;
+        Ok(())
+    }
+}
+
+/// Checks a part against what was said of its message and body, and counts it.
+fn take_length(send: &mut SendHalf, len: u64, rest: u64) -> Result<(), SendError> {
+    let message = len.checked_add(rest).ok_or(SendError::Length)?;
+    if send.payment == Payment::Standing && (rest > 0 || len > EAGER_BYTES_MAX as u64) {
+        return Err(SendError::Standing(message));
+    }
+    let is_next = send.message_left == 0 || send.message_left == message;
+    let is_part = rest > 0 || send.message_left > 0;
+    let is_possible = is_next && u32::try_from(message).is_ok() && !(is_part && len == 0);
+    if !is_possible {
+        return Err(SendError::Length);
+    }
+    if let Some(left) = send.length_left {
+        if message > left {
+            return Err(SendError::Length);
+        }
+        send.length_left = Some(left - len);
+    }
+    send.message_left = rest;
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Whether the peer is there: HELLO in time, and PING when it is silent.
+
+use std::time::{Duration, Instant};
+
+use super::violation::Violation;
+use crate::limits::HELLO_TIMEOUT;
+
+/// What is known of the peer's life.
+#[derive(Debug)]
+pub(super) struct Keepalive {
+    began: Instant,
+    heard: Instant,
+    /// When the peer was asked, while it has not been heard since.
+    asked: Option<Instant>,
+    is_connected: bool,
+    /// Silence before the peer is asked.
+    quiet: Duration,
+    /// How long the answer may take.
+    patience: Duration,
+}
+
+impl Keepalive {
+    pub(super) fn new(now: Instant, quiet: Duration, patience: Duration) -> Self {
+        Self {
+            began: now,
+            heard: now,
+            asked: None,
+            is_connected: false,
+            quiet,
+            patience,
+        }
+    }
+
+    /// The peer said HELLO.
+    pub(super) fn connected(&mut self) {
+        self.is_connected = true;
+    }
+
+    /// Bytes came.
+    pub(super) fn heard(&mut self, now: Instant) {
+        (self.heard, self.asked) = (now, None);
+    }
+
+    /// Whether the peer is to be asked now.
+    ///
+    /// # Errors
+    /// [`Violation::HelloTimeout`], [`Violation::Silent`].
+    pub(super) fn is_ping_due(&mut self, now: Instant) -> Result<bool, Violation> {
+        if now < self.next() {
+            return Ok(false);
+        }
+        if !self.is_connected {
+            return Err(Violation::HelloTimeout);
+        }
+        if self.asked.is_some() {
+            return Err(Violation::Silent);
+        }
+        self.asked = Some(now);
+        Ok(true)
+    }
+
+    /// When to look again.
+    pub(super) fn next(&self) -> Instant {
+        match self.asked {
+            _ if !self.is_connected => self.began + HELLO_TIMEOUT,
+            Some(asked) => asked + self.patience,
+            None => self.heard + self.quiet,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_peer_says_hello_in_time() {
+        let now = Instant::now();
+        let mut keepalive = Keepalive::new(now, 60 * SECOND, SECOND);
+        assert_eq!(keepalive.next(), now + HELLO_TIMEOUT);
+        keepalive.heard(now + SECOND);
+        let late = keepalive.is_ping_due(now + HELLO_TIMEOUT);
+        assert_eq!(
+            late,
+            Err(Violation::HelloTimeout),
+            "other bytes are no HELLO"
+        );
+    }
+
+    #[test]
+    fn a_silent_peer_is_asked_once() {
+        let now = Instant::now();
+        let mut keepalive = Keepalive::new(now, 5 * SECOND, 2 * SECOND);
+        keepalive.connected();
+        keepalive.heard(now + SECOND);
+        assert_eq!(keepalive.is_ping_due(now + 5 * SECOND), Ok(false));
+        assert_eq!(keepalive.is_ping_due(now + 6 * SECOND), Ok(true));
+        assert_eq!(keepalive.is_ping_due(now + 7 * SECOND), Ok(false));
+        assert_eq!(keepalive.next(), now + 8 * SECOND);
+        let lost = keepalive.is_ping_due(now + 8 * SECOND);
+        assert_eq!(lost, Err(Violation::Silent));
+        keepalive.heard(now + 8 * SECOND);
+        assert_eq!(keepalive.is_ping_due(now + 8 * SECOND), Ok(false));
+    }
+}

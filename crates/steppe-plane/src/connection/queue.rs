@@ -1,0 +1,137 @@
+//! Streams that wait for something, and deadlines of streams.
+//!
+//! A stream that ends is not looked for in them: its entry goes when it comes first, or in a sweep
+//! once those of ended streams outnumber the others. Numbers of streams are never used again.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Instant;
+
+use super::event::StreamId;
+use crate::limits::STALE_MAX;
+
+/// Streams in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Queue(VecDeque<StreamId>);
+
+/// When streams are over, the earliest first.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines(BinaryHeap<Reverse<(Instant, StreamId)>>);
+
+/// Whether a sweep is due where `count` streams are live.
+fn is_stale(len: usize, count: usize) -> bool {
+    len > 2 * count + STALE_MAX
+}
+
+/// Whether memory is to be given up: not what a few streams that come and go need again at once.
+fn is_wasteful(capacity: usize, len: usize) -> bool {
+    capacity > 4 * (2 * len + STALE_MAX)
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, stream: StreamId) {
+        self.0.push_back(stream);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<StreamId> {
+        self.0.pop_front()
+    }
+
+    pub(super) fn first(&self) -> Option<StreamId> {
+        self.0.front().copied()
+    }
+
+    /// Drops streams that have ended, where they are many; `count` are live.
+    pub(super) fn sweep(&mut self, count: usize, is_live: impl Fn(StreamId) -> bool) {
+        if is_stale(self.0.len(), count) {
+            self.0.retain(|&stream| is_live(stream));
+            if is_wasteful(self.0.capacity(), self.0.len()) {
+                self.0.shrink_to(self.0.len());
+            }
+        }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<StreamId>()
+    }
+}
+
+impl Deadlines {
+    pub(super) fn push(&mut self, deadline: Instant, stream: StreamId) {
+        self.0.push(Reverse((deadline, stream)));
+    }
+
+    /// The earliest deadline of a live stream.
+    pub(super) fn first(&mut self, is_live: impl Fn(StreamId) -> bool) -> Option<Instant> {
+        while let Some(&Reverse((deadline, stream))) = self.0.peek() {
+            if is_live(stream) {
+                return Some(deadline);
+            }
+            self.0.pop();
+        }
+        None
+    }
+
+    /// The next stream whose deadline has come, live or not.
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<StreamId> {
+        let &Reverse((deadline, stream)) = self.0.peek()?;
+        (deadline <= now).then(|| {
+            self.0.pop();
+            stream
+        })
+    }
+
+    /// As [`Queue::sweep`].
+    pub(super) fn sweep(&mut self, count: usize, is_live: impl Fn(StreamId) -> bool) {
+        if is_stale(self.0.len(), count) {
+            self.0.retain(|Reverse((_, stream))| is_live(*stream));
+            if is_wasteful(self.0.capacity(), self.0.len()) {
+                self.0.shrink_to(self.0.len());
+            }
+        }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(Instant, StreamId)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_earliest_live_deadline_comes_first() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut deadlines = Deadlines::default();
+        for (seconds, stream) in [(3, 1), (1, 3), (2, 5)] {
+            deadlines.push(at(seconds), StreamId(stream));
+        }
+        assert_eq!(deadlines.first(|stream| stream.0 != 3), Some(at(2)));
+        assert_eq!(deadlines.pop_due(at(1)), None);
+        assert_eq!(deadlines.pop_due(at(9)), Some(StreamId(5)));
+        assert_eq!(deadlines.pop_due(at(9)), Some(StreamId(1)));
+        assert_eq!(deadlines.pop_due(at(9)), None);
+    }
+
+    #[test]
+    fn what_has_ended_does_not_pile_up() {
+        let (mut queue, mut deadlines) = (Queue::default(), Deadlines::default());
+        let now = Instant::now();
+        let far = now + Duration::from_secs(3600);
+        for number in 0..100_000 {
+            queue.push(StreamId(number));
+            deadlines.push(far, StreamId(number));
+            queue.sweep(1, |stream| stream.0 == number);
+            deadlines.sweep(1, |stream| stream.0 == number);
+        }
+        assert!(queue.held_bytes() < 4096, "{}", queue.held_bytes());
+        assert!(deadlines.held_bytes() < 8192, "{}", deadlines.held_bytes());
+        while let Some(stream) = queue.pop() {
+            assert!(stream.0 > 99_900);
+        }
+    }
+}

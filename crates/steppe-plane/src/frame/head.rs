@@ -1,0 +1,354 @@
+//! HEADERS: what begins a request or a response. `docs/plane-protocol.md` §5.
+
+use std::time::Duration;
+
+use super::field::{FieldError, Fields, TextRule, put, text_of, u64_of, unknown};
+use super::header::flag;
+use crate::limits::{
+    CONTENT_TYPE_BYTES_MAX, DEADLINE_MAX, EAGER_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX,
+    SERVICE_BYTES_MAX,
+};
+
+const SERVICE: u8 = 1;
+const LENGTH: u8 = 2;
+const DEADLINE: u8 = 3;
+const CONTENT_TYPE: u8 = 4;
+const TRACE_PARENT: u8 = 5;
+const IDEMPOTENCY_KEY: u8 = 6;
+
+pub(super) const SERVICE_NAME: TextRule = TextRule {
+    max: SERVICE_BYTES_MAX,
+    byte: u8::is_ascii_graphic,
+};
+const MEDIA_TYPE: TextRule = TextRule {
+    max: CONTENT_TYPE_BYTES_MAX,
+    byte: |byte| byte.is_ascii_graphic() || *byte == b' ',
+};
+
+/// What HEADERS say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// What is asked for: 1 to [`SERVICE_BYTES_MAX`] visible ASCII characters. Empty in a response.
+    pub service: &'a str,
+    /// Bytes of all messages of the body together, where they are known.
+    pub length: Option<u64>,
+    /// How much time is left, to the microsecond. A request's only.
+    pub deadline: Option<Duration>,
+    /// The media type of messages.
+    pub content_type: Option<&'a str>,
+    /// The trace that a request belongs to.
+    pub trace_parent: Option<TraceParent>,
+    /// Permits to run a request more than once: 1 to [`IDEMPOTENCY_KEY_BYTES_MAX`] bytes. It does
+    /// not deduplicate.
+    pub idempotency_key: Option<&'a [u8]>,
+    /// Whether a request may wait for room.
+    pub queueing: Queueing,
+    /// What DATA of the body is paid with.
+    pub payment: Payment,
+}
+
+/// Whether a request may wait where there is no room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Queueing {
+    /// It may.
+    #[default]
+    Allowed,
+    /// It is refused at once then.
+    Never,
+}
+
+/// What DATA of a body is paid with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Payment {
+    /// Standing credit of the stream and of the connection: each message is one frame.
+    #[default]
+    Standing,
+    /// Credit that the receiver grants to the stream once it has room.
+    Granted,
+}
+
+/// Where in which trace a request stands.
+///
+/// W3C Trace Context §3.2, the fields of `traceparent` in binary: version, trace id, parent id, flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceParent(pub [u8; 26]);
+
+/// Which way HEADERS go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the side that opened the stream.
+    Request,
+    /// From the other.
+    Response,
+}
+
+impl<'a> Head<'a> {
+    /// A request to `service` with nothing else said.
+    #[must_use]
+    pub fn request(service: &'a str) -> Self {
+        Self {
+            service,
+            ..Self::response()
+        }
+    }
+
+    /// A response with nothing said.
+    #[must_use]
+    pub fn response() -> Self {
+        Self {
+            service: "",
+            length: None,
+            deadline: None,
+            content_type: None,
+            trace_parent: None,
+            idempotency_key: None,
+            queueing: Queueing::Allowed,
+            payment: Payment::Standing,
+        }
+    }
+
+    /// Reads a payload.
+    ///
+    /// # Errors
+    /// [`FieldError`]; of these [`FieldError::Unknown`] is the stream's alone.
+    pub fn read(direction: Direction, flags: u8, payload: &'a [u8]) -> Result<Self, FieldError> {
+        let mut head = Self::response();
+        if flags & flag::ANNOUNCED != 0 {
+            head.payment = Payment::Granted;
+        }
+        if flags & flag::DO_NOT_QUEUE != 0 {
+            head.queueing = Queueing::Never;
+        }
+        let mut unknown_field = Ok(());
+        for field in Fields::new(payload) {
+            let (number, value) = field?;
+            match number {
+                SERVICE => head.service = text_of(number, value, SERVICE_NAME)?,
+                LENGTH => head.length = Some(u64_of(number, value)?),
+                DEADLINE => head.deadline = Some(deadline_of(u64_of(number, value)?)),
+                CONTENT_TYPE => head.content_type = Some(text_of(number, value, MEDIA_TYPE)?),
+                TRACE_PARENT => head.trace_parent = Some(trace_parent_of(value)?),
+                IDEMPOTENCY_KEY => head.idempotency_key = Some(key_of(value)?),
+                // The rest is checked first: a malformed payload is the connection's end.
+                _ => unknown_field = unknown_field.and(unknown(number)),
+            }
+        }
+        head.check(direction)?;
+        unknown_field.map(|()| head)
+    }
+
+    /// Checks what [`Head::read`] checks, of a head that is to be written.
+    ///
+    /// # Errors
+    /// [`FieldError::Value`], [`FieldError::Missing`].
+    pub fn check(&self, direction: Direction) -> Result<(), FieldError> {
+        match direction {
+            Direction::Request if self.service.is_empty() => {
+                return Err(FieldError::Missing(SERVICE));
+            }
+            Direction::Request => _ = text_of(SERVICE, self.service.as_bytes(), SERVICE_NAME)?,
+            Direction::Response => self.check_response()?,
+        }
+        if let Some(content_type) = self.content_type {
+            text_of(CONTENT_TYPE, content_type.as_bytes(), MEDIA_TYPE)?;
+        }
+        if let Some(key) = self.idempotency_key {
+            key_of(key)?;
+        }
+        let is_too_long = |length| length > EAGER_BYTES_MAX as u64;
+        if self.payment == Payment::Standing && self.length.is_some_and(is_too_long) {
+            return Err(FieldError::Value(LENGTH));
+        }
+        Ok(())
+    }
+
+    fn check_response(&self) -> Result<(), FieldError> {
+        let of_requests = [
+            (SERVICE, !self.service.is_empty()),
+            (DEADLINE, self.deadline.is_some()),
+            (TRACE_PARENT, self.trace_parent.is_some()),
+            (IDEMPOTENCY_KEY, self.idempotency_key.is_some()),
+        ];
+        let found = of_requests.iter().find(|(_, is_there)| *is_there);
+        found.map_or(Ok(()), |&(number, _)| Err(FieldError::Value(number)))
+    }
+
+    /// Appends its fields.
+    ///
+    /// # Panics
+    /// Where a value is 64 KiB or longer; [`Head::check`] finds those.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        if !self.service.is_empty() {
+            put(out, SERVICE, self.service.as_bytes());
+        }
+        if let Some(length) = self.length {
+            put(out, LENGTH, &length.to_be_bytes());
+        }
+        if let Some(deadline) = self.deadline {
+            let micros = u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX);
+            put(out, DEADLINE, &micros.to_be_bytes());
+        }
+        if let Some(content_type) = self.content_type {
+            put(out, CONTENT_TYPE, content_type.as_bytes());
+        }
+        if let Some(TraceParent(bytes)) = &self.trace_parent {
+            put(out, TRACE_PARENT, bytes);
+        }
+        if let Some(key) = self.idempotency_key {
+            put(out, IDEMPOTENCY_KEY, key);
+        }
+    }
+
+    /// The flags of its frame.
+    #[must_use]
+    pub fn flags(&self) -> u8 {
+        let announced = match self.payment {
+            Payment::Standing => 0,
+            Payment::Granted => flag::ANNOUNCED,
+        };
+        let do_not_queue = match self.queueing {
+            Queueing::Allowed => 0,
+            Queueing::Never => flag::DO_NOT_QUEUE,
+        };
+        announced | do_not_queue
+    }
+}
+
+fn deadline_of(micros: u64) -> Duration {
+    Duration::from_micros(micros).min(DEADLINE_MAX)
+}
+
+/// W3C Trace Context §3.2.2: version 255 is invalid, and so are ids of zeros.
+fn trace_parent_of(value: &[u8]) -> Result<TraceParent, FieldError> {
+    let error = FieldError::Value(TRACE_PARENT);
+    let bytes: [u8; 26] = value.try_into().map_err(|_| error)?;
+    let is_valid = bytes[0] != 0xff && bytes[1..17] != [0; 16] && bytes[17..25] != [0; 8];
+    is_valid.then_some(TraceParent(bytes)).ok_or(error)
+}
+
+fn key_of(value: &[u8]) -> Result<&[u8], FieldError> {
+    let is_valid = (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&value.len());
+    is_valid
+        .then_some(value)
+        .ok_or(FieldError::Value(IDEMPOTENCY_KEY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Head<'static> {
+        Head {
+            length: Some(1_000_000),
+            deadline: Some(Duration::from_micros(2_500_001)),
+            content_type: Some("text/plain; charset=utf-8"),
+            trace_parent: Some(TraceParent([7; 26])),
+            idempotency_key: Some(b"\x00\xffkey"),
+            queueing: Queueing::Never,
+            payment: Payment::Granted,
+            ..Head::request("embed/v1")
+        }
+    }
+
+    fn written(head: &Head<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        head.write(&mut out);
+        out
+    }
+
+    #[test]
+    fn heads_round_trip() {
+        let request = full();
+        let bytes = written(&request);
+        let read = Head::read(Direction::Request, request.flags(), &bytes);
+        assert_eq!(read, Ok(request));
+        let response = Head {
+            length: Some(3),
+            content_type: Some("a/b"),
+            ..Head::response()
+        };
+        let bytes = written(&response);
+        let read = Head::read(Direction::Response, response.flags(), &bytes);
+        assert_eq!(read, Ok(response));
+    }
+
+    #[test]
+    fn unknown_fields_are_skipped_or_told_last() {
+        let mut bytes = written(&full());
+        put(&mut bytes, 0x80, b"anything");
+        assert!(Head::read(Direction::Request, full().flags(), &bytes).is_ok());
+        let mut bytes = written(&full());
+        put(&mut bytes, 100, b"must be known");
+        let read = Head::read(Direction::Request, full().flags(), &bytes);
+        assert_eq!(read, Err(FieldError::Unknown(100)));
+        put(&mut bytes, 99, b"");
+        let read = Head::read(Direction::Request, full().flags(), &bytes);
+        assert_eq!(read, Err(FieldError::Order(99)));
+    }
+
+    fn checked(change: impl Fn(&mut Head<'static>)) -> Result<(), FieldError> {
+        let mut head = full();
+        change(&mut head);
+        let before = head.check(Direction::Request);
+        let bytes = written(&head);
+        let read = Head::read(Direction::Request, head.flags(), &bytes).map(|_| ());
+        assert_eq!(before.is_ok(), read.is_ok(), "written as it is read");
+        read
+    }
+
+    #[test]
+    fn values_are_checked() {
+        assert_eq!(checked(|_| {}), Ok(()));
+        assert_eq!(
+            checked(|head| head.service = ""),
+            Err(FieldError::Missing(SERVICE))
+        );
+        assert_eq!(
+            checked(|head| head.service = "a b"),
+            Err(FieldError::Value(SERVICE))
+        );
+        assert_eq!(
+            checked(|head| head.content_type = Some("a\r\nb")),
+            Err(FieldError::Value(CONTENT_TYPE))
+        );
+        assert_eq!(
+            checked(|head| head.idempotency_key = Some(&[0; 65])),
+            Err(FieldError::Value(IDEMPOTENCY_KEY))
+        );
+        assert_eq!(
+            checked(|head| head.payment = Payment::Standing),
+            Err(FieldError::Value(LENGTH))
+        );
+    }
+
+    #[test]
+    fn a_trace_has_ids() {
+        let valid = [7; 26];
+        let mut no_trace = valid;
+        no_trace[1..17].fill(0);
+        let mut no_parent = valid;
+        no_parent[17..25].fill(0);
+        assert!(trace_parent_of(&valid).is_ok());
+        for bytes in [&[0xff; 26][..], &no_trace, &no_parent, &[7; 25]] {
+            assert_eq!(trace_parent_of(bytes), Err(FieldError::Value(TRACE_PARENT)));
+        }
+    }
+
+    #[test]
+    fn what_is_a_requests_is_refused_in_a_response() {
+        let bytes = written(&full());
+        let read = Head::read(Direction::Response, full().flags(), &bytes);
+        assert_eq!(read, Err(FieldError::Value(SERVICE)));
+    }
+
+    #[test]
+    fn long_deadlines_count_as_the_longest() {
+        let head = Head {
+            deadline: Some(Duration::MAX),
+            ..full()
+        };
+        let bytes = written(&head);
+        let read = Head::read(Direction::Request, head.flags(), &bytes).expect("valid");
+        assert_eq!(read.deadline, Some(DEADLINE_MAX));
+    }
+}

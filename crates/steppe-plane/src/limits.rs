@@ -1,0 +1,107 @@
+//! Every bound of this crate, each with its reason.
+
+use std::time::Duration;
+
+/// Bytes of the header of a frame.
+pub const HEADER_BYTES: usize = 24;
+
+/// Bytes of the payload of a DATA frame. What one stream sends delays the others by as much, and a
+/// frame of 64 KiB spends less than 0.04 % on its header.
+pub const DATA_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of the payload of every other frame that is understood: it is read whole before it is
+/// parsed, into memory that each connection has.
+pub const CONTROL_BYTES_MAX: usize = 4 << 10;
+
+/// Memory of a connection for what it reads, DATA aside: the largest control frame, and what comes
+/// with it in the same read.
+pub const INBOX_BYTES: usize = 8 << 10;
+
+/// Bytes of a message that is sent without asking, on standing credit: it fits one DATA frame, so no
+/// part of one waits at the receiver for credit that the other parts hold.
+pub const EAGER_BYTES_MAX: usize = DATA_BYTES_MAX;
+
+/// The least standing credit of a stream and of a connection. A receiver may owe a quarter of it
+/// without telling; the rest has to have room for the largest eager message.
+pub const STANDING_CREDIT_MIN: u32 = 128 << 10;
+
+/// The share of standing credit that is owed before it is told, as a divisor: a frame of CREDIT for
+/// each small message would double the frames.
+pub const CREDIT_OWED_DIVISOR: u64 = 4;
+
+/// Bytes that a message is split at, at least. A sender with less credit waits for more, lest a
+/// receiver that grants byte by byte make it send a header a byte.
+pub const SPLIT_BYTES_MIN: usize = 4 << 10;
+
+/// Credit that one stream or connection is granted over its life: sums of it never overflow.
+pub const CREDIT_BYTES_MAX: u64 = 1 << 62;
+
+/// Streams that a peer may have open on one connection, at most. A caller with more opens another.
+pub const STREAMS_MAX: u32 = 65_536;
+
+/// The last number of a stream; a connection that reaches it goes away.
+pub const STREAM_ID_MAX: u32 = (1 << 31) - 1;
+
+/// Bytes of the name of a service.
+pub const SERVICE_BYTES_MAX: usize = 128;
+
+/// Bytes of a content type. RFC 6838 §4.2 has 127 for each of its two names; those in use are short.
+pub const CONTENT_TYPE_BYTES_MAX: usize = 128;
+
+/// Bytes of an idempotency key: a UUID as text, or a digest as hex.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 64;
+
+/// Bytes of the text that says why a stream ended. Longer text is cut.
+pub const DETAIL_BYTES_MAX: usize = 512;
+
+/// Services that one worker registers at a time: their names fit one frame.
+pub const SERVICES_MAX: usize = 64;
+
+/// The longest time that a stream may have. What is sent as more counts as this.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// Messages, or parts of one, that a stream takes before they are written. More wait outside, where
+/// whoever made them sees that they wait.
+pub const PARTS_PER_STREAM_MAX: usize = 8;
+
+/// Bytes of HEADERS and SERVICES that wait to be written, at most: more streams are opened when
+/// these have left.
+pub const HEADS_WAITING_BYTES_MAX: usize = 64 << 10;
+
+/// RESET frames that wait to be written for each stream that the peer may have open, when it opens
+/// another. A peer that counts as it must has one at most: a stream is open to it until it reads the RESET.
+pub const RESETS_WAITING_PER_STREAM_MAX: usize = 2;
+
+/// RESET frames for streams of its own that a peer may send in a second. Each may have started a
+/// call, so they cost more than their bytes (CVE-2023-44487 in HTTP/2).
+pub const RESETS_PER_SECOND_MAX: u32 = 20_000;
+
+/// GOAWAY frames that are read of a connection: going away, drained, an error, and one to spare.
+/// Each costs a look at every stream.
+pub const GOAWAYS_MAX: u8 = 4;
+
+/// Slices that one vectored write gets.
+pub const SLICES_MAX: usize = 64;
+
+/// Bytes of frames that are decided on before they are written, about. Control frames wait for no
+/// more than these.
+pub const COMMITTED_BYTES_MAX: usize = 256 << 10;
+
+/// How long a new connection may take to say HELLO.
+pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Entries of queues that are over, beyond those of live streams, before they are swept.
+pub(crate) const STALE_MAX: usize = 64;
+
+const _: () = assert!(INBOX_BYTES >= HEADER_BYTES + CONTROL_BYTES_MAX);
+const _: () = assert!(
+    STANDING_CREDIT_MIN as u64 - STANDING_CREDIT_MIN as u64 / CREDIT_OWED_DIVISOR
+        >= (EAGER_BYTES_MAX + HEADER_BYTES) as u64
+);
+// Services with names of 32 bytes, each with its lengths and how many calls it takes.
+const _: () = assert!(SERVICES_MAX * (SERVICE_BYTES_MAX / 4 + 16) <= CONTROL_BYTES_MAX);
+const _: () = assert!(
+    SERVICE_BYTES_MAX + CONTENT_TYPE_BYTES_MAX + IDEMPOTENCY_KEY_BYTES_MAX + 128
+        <= CONTROL_BYTES_MAX
+);
+const _: () = assert!(DETAIL_BYTES_MAX <= CONTROL_BYTES_MAX);

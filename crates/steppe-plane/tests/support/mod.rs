@@ -1,0 +1,140 @@
+//! Two ends of a connection, without a socket: a shell that holds each to its budget, and what lies
+//! between them.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+mod endpoint;
+mod newer;
+
+pub use endpoint::{Endpoint, OPEN_CREDIT};
+pub use newer::Newer;
+
+use std::io::IoSlice;
+use std::time::{Duration, Instant};
+
+use steppe_plane::limits::SLICES_MAX;
+use steppe_plane::{Config, Connection, Side, Violation};
+
+/// A configuration whose peer is asked for no sign of life.
+pub fn config(side: Side) -> Config {
+    Config {
+        side,
+        streams_max: 100,
+        stream_credit: 128 << 10,
+        connection_credit: 256 << 10,
+        quiet: Duration::from_secs(3600),
+        patience: Duration::from_secs(5),
+    }
+}
+
+/// At most `max` bytes of what a connection has to write.
+pub fn written(connection: &mut Connection, max: usize) -> Vec<u8> {
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+    let count = connection.slices(&mut slices);
+    let mut bytes: Vec<u8> = slices[..count]
+        .iter()
+        .flat_map(|slice| slice.to_vec())
+        .collect();
+    bytes.truncate(max);
+    connection.sent(bytes.len());
+    bytes
+}
+
+/// Both ends, and the time.
+#[derive(Debug)]
+pub struct World {
+    pub ends: [Endpoint; 2],
+    /// What the first end's bytes go through, where it is newer than the other.
+    newer: Option<Newer>,
+    pub now: Instant,
+}
+
+impl World {
+    pub fn new(newer: Option<Newer>) -> Self {
+        let now = Instant::now();
+        let end = |side| Endpoint::new(config(side), now);
+        Self {
+            ends: [end(Side::Dialer), end(Side::Acceptor)],
+            newer,
+            now,
+        }
+    }
+
+    /// Both have said HELLO.
+    pub fn connected(newer: Option<Newer>) -> Self {
+        let mut world = Self::new(newer);
+        while world.carry(0, 4096) | world.carry(1, 4096) {}
+        world
+    }
+
+    /// Carries up to `max` bytes from one end to the other; whether there were any.
+    pub fn carry(&mut self, from: usize, max: usize) -> bool {
+        let bytes = written(&mut self.ends[from].connection, max);
+        let is_any = !bytes.is_empty();
+        let bytes = match &mut self.newer {
+            Some(newer) if from == 0 => newer.rewrite(&bytes),
+            _ => bytes,
+        };
+        self.ends[1 - from].read(&bytes, self.now);
+        is_any
+    }
+
+    /// Lets everything that was begun end, and says what is left of it: streams, held credit, and bytes
+    /// of the budget beyond those that stand.
+    pub fn settle(&mut self) {
+        for _ in 0..10_000 {
+            let mut is_moving = false;
+            for end in &mut self.ends {
+                is_moving |= end.finish(self.now);
+            }
+            is_moving |= self.carry(0, 1 << 20) | self.carry(1, 1 << 20);
+            if !is_moving {
+                break;
+            }
+        }
+        for end in &mut self.ends {
+            assert_eq!(end.connection.streams(), 0, "{end:?}");
+            assert_eq!(end.connection.standing_held(), 0);
+            assert_eq!(end.granted_bytes(), 0);
+            assert_eq!(end.reserved_bytes(), OPEN_CREDIT);
+        }
+    }
+
+    /// Compares what was sent with what came whole.
+    pub fn compare(&self) {
+        for (from, to) in [(0, 1), (1, 0)] {
+            for (stream, received) in self.ends[to].ended() {
+                let sent = self.ends[from].sent_bytes(stream);
+                assert_eq!(received, sent, "stream {stream} from {from}");
+            }
+        }
+    }
+}
+
+/// Has a connection read `bytes`, `size` at a time, and drop what it gets; whatever happens is counted.
+pub fn feed(
+    connection: &mut Connection,
+    mut bytes: &[u8],
+    size: usize,
+    now: Instant,
+) -> Result<usize, Violation> {
+    let mut events = 0;
+    loop {
+        while connection.next_event(now)?.is_some() {
+            connection.skip_body();
+            events += 1;
+        }
+        if bytes.is_empty() {
+            return Ok(events);
+        }
+        let mut count = 0;
+        for slice in &mut connection.room(&mut []) {
+            let len = slice.len().min(bytes.len()).min(size - count);
+            slice[..len].copy_from_slice(&bytes[..len]);
+            bytes = &bytes[len..];
+            count += len;
+        }
+        assert!(count > 0, "no room to read");
+        connection.filled(count, now);
+    }
+}
