@@ -18,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 use steppe_mem::Lease;
 
 use crate::cache::snapshot::{self, Context};
+use crate::config::Upstream;
 use crate::limits::{SNAPSHOT_BUFFER_BYTES, SNAPSHOT_EVERY};
 use crate::siphash::{SipHash24, SipKey};
 use crate::snapshot::Snapshot;
@@ -218,12 +219,12 @@ fn draft(path: &Path) -> PathBuf {
 }
 
 fn context<'a>(snapshot: &Snapshot, views: &'a [snapshot::View]) -> Context<'a> {
-    // What an upstream is asked, and how, is all that its responses depend on.
-    let upstreams = format!("{:?}", snapshot.config.upstreams);
+    let upstreams = snapshot.config.upstreams.iter().map(Upstream::source);
+    let sources = format!("{:?}", upstreams.collect::<Vec<_>>());
     Context {
         now: Instant::now(),
         unix_seconds: unix_seconds(),
-        tag: SipHash24::of(&SipKey([0, 0]), upstreams.as_bytes()),
+        tag: SipHash24::of(&SipKey([0, 0]), sources.as_bytes()),
         views,
     }
 }

@@ -19,6 +19,8 @@ use crate::rules::{ListSet, NamePatterns, PlainScope};
 use crate::schedule::Schedule;
 use crate::wire::{Name, Rtype};
 
+pub(crate) use upstream::Source;
+
 pub use listener::{Introduction, Listener, Protocol};
 pub use upstream::{
     Addresses, CaseRandomization, ClientSubnet, Policy, Server, Transport, Truncated, Trust,

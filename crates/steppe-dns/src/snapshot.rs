@@ -1,8 +1,10 @@
 //! A configuration as all workers have it, with the cache that it says.
 //!
 //! Invariant: it is never changed; a reload makes the next one, which has the same cache unless its size
-//! is another, and the same views of upstreams that stay as they are. Files that change make one too, with
-//! all else as it was.
+//! is another, and the same views of upstreams whose responses stay what they are. Files that change make
+//! one too, with all else as it was.
+
+mod views;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::query_log::QueryLog;
 use crate::rules::{Asked, Decision, ListSet, Program};
 use crate::tls::Sessions;
 use crate::wire::{Name, TtlPolicy};
+use views::Views;
 
 /// A configuration in force.
 #[derive(Debug, Clone)]
@@ -74,14 +77,6 @@ pub(crate) struct Plan {
     pub(crate) view: u16,
     pub(crate) serve: ServePolicy,
     pub(crate) ttl: TtlPolicy,
-}
-
-/// Which upstream has had which view: what an upstream said is not another one's answer, however
-/// often they change places.
-#[derive(Debug, Clone, Default)]
-struct Views {
-    known: Vec<(Upstream, u16)>,
-    next: u16,
 }
 
 impl ChargedCache {
@@ -223,30 +218,6 @@ impl Plan {
                 max: seconds(max),
                 negative_max: seconds(cache.negative_ttl_max),
             },
-        }
-    }
-}
-
-impl Views {
-    /// The views of these upstreams; others are forgotten, and their numbers not used again soon.
-    fn renew(&mut self, upstreams: &[Upstream]) -> Vec<u16> {
-        let known = std::mem::take(&mut self.known);
-        for upstream in upstreams {
-            let before = known.iter().find(|(known, _)| known == upstream);
-            let view = before.map_or_else(|| self.draw(&known), |(_, view)| *view);
-            self.known.push((upstream.clone(), view));
-        }
-        self.known.iter().map(|(_, view)| *view).collect()
-    }
-
-    fn draw(&mut self, known: &[(Upstream, u16)]) -> u16 {
-        loop {
-            let drawn = self.next;
-            self.next = self.next.wrapping_add(1);
-            let mut taken = known.iter().chain(&self.known);
-            if !taken.any(|(_, view)| *view == drawn) {
-                return drawn;
-            }
         }
     }
 }

@@ -120,11 +120,19 @@ fn a_file_that_is_foreign_torn_or_of_another_upstream_is_no_harm() {
     wait_for_entries(&node, 30);
     assert_eq!(answers(&client.ask_for("a.example.org")), 1);
     node.stop();
-    // Another upstream's answers are not this one's.
+    // How the upstream is asked does not matter; another upstream's answers are not this one's.
     fs::write(&file, &whole).expect("a folder");
     let mut other = config;
     other.upstreams[0].timeout += Duration::from_secs(1);
     let asked = server.asked().len();
+    let node = Node::start(other.clone(), 1);
+    // The hundred, and the one before them.
+    wait_for_entries(&node, 101);
+    client.ask_for("n7.example.org");
+    assert_eq!(server.asked().len(), asked);
+    node.stop();
+    fs::write(&file, &whole).expect("a folder");
+    other.upstreams[0].name = "other".to_owned();
     let node = Node::start(other, 1);
     client.ask_for("n7.example.org");
     assert_eq!(server.asked().len(), asked + 1);

@@ -240,6 +240,24 @@ fn another_server_of_an_upstream_answers_anew() {
 }
 
 #[test]
+fn an_upstream_that_is_asked_in_another_way_keeps_its_answers() {
+    let (server, listen) = (address_for_all(), Port::free().keep());
+    let mut config = forwarder(listen, &[server.address]);
+    let mut node = Node::start(config.clone(), 1);
+    let client = Client::of(listen);
+    client.ask_for("a.example.org");
+    config.upstreams[0].timeout *= 2;
+    config.upstreams[0].policy = steppe_dns::config::Policy::Race;
+    node.change(config.clone());
+    client.ask_for("a.example.org");
+    assert_eq!(server.asked().len(), 1);
+    config.upstreams[0].client_subnet = steppe_dns::config::ClientSubnet::Pass;
+    node.change(config);
+    client.ask_for("a.example.org");
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[test]
 fn a_drain_answers_who_waits_on_whatever_worker() {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().expect("a lock");

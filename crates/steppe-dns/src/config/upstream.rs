@@ -37,6 +37,18 @@ pub struct Upstream {
     pub client_subnet: ClientSubnet,
 }
 
+/// What the responses of an upstream depend on, of its configuration: who says them, and what of them is
+/// believed and kept. [`Upstream::source`] has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    name: String,
+    servers: Vec<Server>,
+    addresses: Addresses,
+    max_ttl: Option<Duration>,
+    trust: Trust,
+    client_subnet: ClientSubnet,
+}
+
 /// A server of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Server {
@@ -149,6 +161,33 @@ impl Upstream {
             trust: Trust::default(),
             bootstrap: Vec::new(),
             client_subnet: ClientSubnet::Strip,
+        }
+    }
+
+    /// What its responses depend on. Left out is how its servers are asked: that changes when an answer
+    /// comes, not what it says.
+    pub(crate) fn source(&self) -> Source {
+        let Self {
+            name,
+            servers,
+            policy: _,
+            concurrent: _,
+            timeout: _,
+            truncated: _,
+            case: _,
+            addresses,
+            max_ttl,
+            trust,
+            bootstrap: _,
+            client_subnet,
+        } = self;
+        Source {
+            name: name.clone(),
+            servers: servers.clone(),
+            addresses: *addresses,
+            max_ttl: *max_ttl,
+            trust: trust.clone(),
+            client_subnet: *client_subnet,
         }
     }
 }
