@@ -18,7 +18,6 @@ use std::time::{Duration, Instant, SystemTime};
 use steppe_mem::Lease;
 
 use crate::cache::snapshot::{self, Context};
-use crate::config::Upstream;
 use crate::limits::{SNAPSHOT_BUFFER_BYTES, SNAPSHOT_EVERY};
 use crate::siphash::{SipHash24, SipKey};
 use crate::snapshot::Snapshot;
@@ -219,12 +218,10 @@ fn draft(path: &Path) -> PathBuf {
 }
 
 fn context<'a>(snapshot: &Snapshot, views: &'a [snapshot::View]) -> Context<'a> {
-    let upstreams = snapshot.config.upstreams.iter().map(Upstream::source);
-    let sources = format!("{:?}", upstreams.collect::<Vec<_>>());
     Context {
         now: Instant::now(),
         unix_seconds: unix_seconds(),
-        tag: SipHash24::of(&SipKey([0, 0]), sources.as_bytes()),
+        tag: SipHash24::of(&SipKey([0, 0]), snapshot.origins().as_bytes()),
         views,
     }
 }

@@ -4,6 +4,7 @@
 //! reports a mistake, and nothing validates them again.
 
 mod listener;
+mod setting;
 mod upstream;
 
 use std::num::NonZeroU32;
@@ -22,6 +23,9 @@ use crate::wire::{Name, Rtype};
 pub(crate) use upstream::Source;
 
 pub use listener::{Introduction, Listener, Protocol};
+pub use setting::{
+    CacheBounds, CachePolicy, RateOf, RuleLog, RuleRate, ServeStale, Stale, StalePolicy,
+};
 pub use upstream::{
     Addresses, CaseRandomization, ClientSubnet, Policy, Server, Transport, Truncated, Trust,
     Upstream,
@@ -44,7 +48,8 @@ pub struct Forwarder {
     pub lists: Vec<List>,
     /// Names that are answered here, whatever rules say.
     pub hosts: Hosts,
-    /// Which queries are answered how, in the order of the file: the first that matches decides.
+    /// Which queries are answered how, in the order of the file: the first that matches and has an action
+    /// decides.
     pub rules: Vec<Rule>,
     /// What clients and servers may make grow.
     pub limits: Limits,
@@ -61,6 +66,17 @@ pub struct QueryLog {
     pub destination: Destination,
     /// How a line is written.
     pub format: QueryLogFormat,
+    /// Which queries have one, where no rule says it.
+    pub queries: LoggedQueries,
+}
+
+/// Which queries have a line in the query log, where no rule says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoggedQueries {
+    /// All.
+    All,
+    /// None.
+    OfRules,
 }
 
 /// How a line of the query log is written.
@@ -101,26 +117,6 @@ pub struct Cache {
     pub snapshot: Option<PathBuf>,
 }
 
-/// Answers past their time. RFC 8767.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServeStale {
-    /// How long past it.
-    pub up_to: Duration,
-    /// How long servers are waited for before.
-    pub after: Duration,
-    /// Which.
-    pub only: Stale,
-}
-
-/// Which responses are served past their time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stale {
-    /// Those with records.
-    Positive,
-    /// Negative ones too.
-    All,
-}
-
 /// One `[dns.list.NAME]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
@@ -154,7 +150,8 @@ pub struct Hosts {
     pub records: Vec<(Name, RecordData)>,
 }
 
-/// One `[[dns.rule]]`: what it matches, all of which has to hold, and what it does.
+/// One `[[dns.rule]]`: what it matches, all of which has to hold, what it says of the query, and what it
+/// does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// Clients by network.
@@ -173,8 +170,14 @@ pub struct Rule {
     pub types: Vec<Rtype>,
     /// When it counts; `None`: always.
     pub schedule: Option<Schedule>,
-    /// What becomes of the query.
-    pub action: Action,
+    /// How responses are kept. `None`: as a rule that follows says, or the upstream.
+    pub cache: Option<CachePolicy>,
+    /// Whether it is logged. `None`: as a rule that follows says, or the log.
+    pub log: Option<RuleLog>,
+    /// How many there may be. `None`: as many as a rule that follows says.
+    pub rate: Option<RuleRate>,
+    /// What becomes of the query. `None`: what a rule that follows says.
+    pub action: Option<Action>,
 }
 
 /// What a rule does.
@@ -196,6 +199,15 @@ impl Rule {
     #[must_use]
     pub fn new(action: Action) -> Self {
         Self {
+            action: Some(action),
+            ..Self::without_action()
+        }
+    }
+
+    /// A rule that every query matches, after which those that follow are gone through.
+    #[must_use]
+    pub fn without_action() -> Self {
+        Self {
             clients: Vec::new(),
             client_ids: Vec::new(),
             suffixes: Vec::new(),
@@ -204,7 +216,10 @@ impl Rule {
             lists: ListSet::default(),
             types: Vec::new(),
             schedule: None,
-            action,
+            cache: None,
+            log: None,
+            rate: None,
+            action: None,
         }
     }
 }

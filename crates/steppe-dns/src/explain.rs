@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::client::Client;
-use crate::config::{Action, Forwarder, List, Rule};
+use crate::config::{Action, Forwarder, List};
 use crate::files::{FilesError, for_each_line, open};
 use crate::hosts::{HostsBuilder, RecordData};
 use crate::limits::EXPLAINED_LINES_MAX;
 use crate::rules::{
-    Asked, ListSet, Matches, Program, Reader, Rewriting, Scope, Verdict, Why as RuleWhy,
+    Asked, ListSet, Matches, Program, Reader, Rewriting, Scope, Settings, Verdict, Why as RuleWhy,
 };
 use crate::siphash::SipKey;
 use crate::special_use::{SpecialUse, special_use};
@@ -33,6 +33,8 @@ pub struct Decision<'a> {
     pub name: Name,
     /// What decides.
     pub by: By<'a>,
+    /// Which rules say something beside. Those of a rewritten name are what was not said before.
+    pub settings: Settings,
     /// Lines of lists that are for the name, whether they decide or not.
     pub lines: Vec<ListLine>,
 }
@@ -50,8 +52,8 @@ pub enum By<'a> {
     Rule {
         /// Its number, from 0.
         number: usize,
-        /// The rule.
-        rule: &'a Rule,
+        /// What it does.
+        action: &'a Action,
         /// What of the name it matches.
         why: Why,
     },
@@ -110,6 +112,7 @@ pub fn explain<'a>(
         let refused = Decision {
             name: *qname,
             by: By::Access,
+            settings: Settings::default(),
             lines: Vec::new(),
         };
         return Ok(Explanation {
@@ -124,16 +127,19 @@ pub fn explain<'a>(
     };
     let first = decide(config, asked)?;
     let target = match &first.by {
-        By::Rule { rule, .. } => match &rule.action {
-            Action::Rewrite(target) if qtype != Rtype::CNAME => Some(target),
-            _ => None,
-        },
+        By::Rule {
+            action: Action::Rewrite(target),
+            ..
+        } if qtype != Rtype::CNAME => Some(target),
         _ => None,
     };
+    let said = first.settings;
     let mut decisions = vec![first];
     if let Some(target) = target {
         (asked.qname, asked.rewriting) = (target, Rewriting::Done);
-        decisions.push(decide(config, asked)?);
+        let mut second = decide(config, asked)?;
+        second.settings = second.settings.without(said);
+        decisions.push(second);
     }
     Ok(Explanation { decisions })
 }
@@ -142,27 +148,30 @@ pub fn explain<'a>(
 fn decide<'a>(config: &'a Forwarder, asked: Asked<'_>) -> Result<Decision<'a>, FilesError> {
     let hosts = host_lines(config, asked.qname)?;
     let (lines, matches) = list_lines(&config.lists, asked.qname)?;
-    let decision = |by| Decision {
+    let decision = |by, settings| Decision {
         name: *asked.qname,
         by,
+        settings,
         lines,
     };
+    let nothing = Settings::default();
     if !hosts.is_empty() {
-        return Ok(decision(By::Hosts(hosts)));
+        return Ok(decision(By::Hosts(hosts), nothing));
     }
     // Nobody chooses names to meet its hashes here.
     let program = Program::new(&config.rules, SipKey([0, 0]));
     program.set_time(&config.rules, jiff::Timestamp::now());
     let found = program.find(&config.rules, asked, || matches);
-    let is_by_name = found.is_some_and(|found| found.why == RuleWhy::Name);
+    let settings = found.settings;
+    let is_by_name = (found.decision).is_some_and(|found| found.why == RuleWhy::Name);
     if !is_by_name && let Some(special) = special_use(asked.qname, asked.qtype) {
-        return Ok(decision(By::SpecialUse(special)));
+        return Ok(decision(By::SpecialUse(special), nothing));
     }
-    Ok(decision(match found {
+    let by = match found.decision {
         None => By::Nothing,
         Some(found) => By::Rule {
             number: found.number,
-            rule: found.rule,
+            action: found.action,
             why: match found.why {
                 RuleWhy::Any => Why::Any,
                 RuleWhy::Name => Why::Name,
@@ -170,7 +179,8 @@ fn decide<'a>(config: &'a Forwarder, asked: Asked<'_>) -> Result<Decision<'a>, F
                 RuleWhy::Lists(lists) => Why::Lists(names(lists, &config.lists)),
             },
         },
-    }))
+    };
+    Ok(decision(by, settings))
 }
 
 fn names(set: ListSet, lists: &[List]) -> Vec<String> {
@@ -269,7 +279,7 @@ fn shown(line: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Block, Hosts};
+    use crate::config::{Block, Hosts, Rule};
     use crate::rules::PlainScope;
 
     fn name(text: &str) -> Name {

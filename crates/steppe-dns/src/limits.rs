@@ -219,6 +219,12 @@ pub const RECORDS_BYTES_MAX: usize = 16 << 10;
 /// rule, or a list.
 pub const RULES_PER_PROGRAM_MAX: usize = 1024;
 
+/// Views of the cache: one for each upstream, and once more for each of the cache policies that rules have.
+/// A view's number has 16 bits, and those of the configuration before are still in use.
+pub const VIEWS_MAX: usize = 16_384;
+
+const _: () = assert!(2 * VIEWS_MAX < u16::MAX as usize);
+
 /// Bytes of a client's query that waits for its answer: a name, and the options that clients send: a
 /// cookie, a subnet, padding up to a block. A longer one gets FORMERR.
 pub const CLIENT_QUERY_BYTES_MAX: usize = 512;

@@ -94,13 +94,16 @@ pub(crate) enum Limit {
     Zone,
     /// The share of it that may look like data.
     Tunnel,
+    /// A rule's `rate`.
+    Rule,
 }
 
-const LIMITS: [(Limit, &str); 4] = [
+const LIMITS: [(Limit, &str); 5] = [
     (Limit::Client, "client_qps"),
     (Limit::Unproven, "unproven_bytes"),
     (Limit::Zone, "zone_misses"),
     (Limit::Tunnel, "tunnel"),
+    (Limit::Rule, "rule"),
 ];
 
 /// One count a transport.
@@ -148,7 +151,7 @@ const UPSTREAM_TROUBLE: Family = Family::new(
 );
 const LIMITED: Family = Family::new(
     "steppe_dns_limited",
-    "Queries and responses beyond a limit: client_qps, unproven_bytes, zone_misses, tunnel",
+    "Queries and responses beyond a limit: client_qps, unproven_bytes, zone_misses, tunnel, rule",
 );
 const LOG_LINES: Family = Family::new(
     "steppe_dns_query_log_lines",

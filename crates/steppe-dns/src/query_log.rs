@@ -1,4 +1,4 @@
-//! The query log: a line for each query that was read and answered.
+//! The query log: a line for each query that was read and answered, and that rules do not leave out.
 //!
 //! Invariant: a worker never waits for the disk, and a line is lost and counted instead; a peer's bytes end
 //! neither a line nor a value of it. While the log is off, none of this is there. Non-goals: the file and its
@@ -53,6 +53,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) rcode: Rcode,
     pub(crate) decision: Decision,
     pub(crate) upstream: Option<&'a str>,
+    /// What a rule has it called.
+    pub(crate) tag: Option<&'a str>,
     pub(crate) took: Duration,
 }
 
@@ -102,7 +104,7 @@ impl Entry<'_> {
         };
     }
 
-    /// Time, client, its id, transport, name, type, response code, decision, upstream, microseconds.
+    /// Time, client, its id, transport, name, type, response code, decision, upstream, tag, microseconds.
     fn text(&self, out: &mut Text<'_, '_>, now: &Now<'_>) -> fmt::Result {
         out.time(now);
         write!(out, " {} ", self.client.address)?;
@@ -114,8 +116,8 @@ impl Entry<'_> {
         self.name(out)?;
         let (rtype, rcode) = (self.question.qtype, self.rcode);
         let (decision, upstream) = (self.decision.as_str(), self.upstream.unwrap_or("-"));
-        let us = self.took.as_micros();
-        write!(out, " {rtype} {rcode} {decision} {upstream} {us}")
+        let (tag, us) = (self.tag.unwrap_or("-"), self.took.as_micros());
+        write!(out, " {rtype} {rcode} {decision} {upstream} {tag} {us}")
     }
 
     fn json(&self, out: &mut Text<'_, '_>, now: &Now<'_>) -> fmt::Result {
@@ -133,6 +135,11 @@ impl Entry<'_> {
         if let Some(upstream) = self.upstream {
             out.0.put(b",\"upstream\":\"");
             Quoted(out).write_str(upstream)?;
+            out.0.put(b"\"");
+        }
+        if let Some(tag) = self.tag {
+            out.0.put(b",\"tag\":\"");
+            Quoted(out).write_str(tag)?;
             out.0.put(b"\"");
         }
         write!(out, ",\"us\":{}}}", self.took.as_micros())

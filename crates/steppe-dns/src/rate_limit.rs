@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Instant;
 
-use crate::config::Limits;
+use crate::config::{Limits, RateOf, RuleRate};
 use crate::limits::{ENCODED_MISSES_SHARE, PROVEN_FOR, ZONE_REPORT_QUIET, ZONE_REPORTS_PER_S_MAX};
 use crate::siphash::{SipHash13, SipKey};
 use crate::wire::Name;
@@ -36,6 +36,8 @@ pub struct RateLimiter {
     encoded: Buckets,
     /// Zones of which the log has told.
     reported: Buckets,
+    /// Queries that a rule is for, by rule, and by network where it says so.
+    rules: Buckets,
 }
 
 /// Whether a question may be asked of servers.
@@ -60,7 +62,7 @@ pub enum Report {
 
 impl RateLimiter {
     /// Bytes of the tables.
-    pub const BYTES: usize = 6 * Buckets::BYTES;
+    pub const BYTES: usize = 7 * Buckets::BYTES;
 
     /// Empty tables. `hash_key` is to be random and secret, so that nobody chooses whom they share a
     /// bucket with.
@@ -75,6 +77,7 @@ impl RateLimiter {
             misses: Buckets::new(),
             encoded: Buckets::new(),
             reported: Buckets::new(),
+            rules: Buckets::new(),
         }
     }
 
@@ -86,6 +89,20 @@ impl RateLimiter {
         let hash = self.network(client);
         self.clients
             .take(hash, Rate { per_second }, 1, self.us(now))
+    }
+
+    /// A client asks what a rule is for, of this number. [`Verdict::Beyond`] what the rule lets pass in this
+    /// second. Rules that have changed places by a reload go on with each other's second.
+    pub fn rule(&self, (number, rate): (usize, RuleRate), client: IpAddr, now: Instant) -> Verdict {
+        let mut hash = SipHash13::new(&self.hash_key);
+        hash.write(&number.to_le_bytes());
+        match rate.of {
+            RateOf::Client => hash_network(&mut hash, client),
+            RateOf::All => {}
+        }
+        let per_second = rate.queries_per_second.get();
+        self.rules
+            .take(hash.finish(), Rate { per_second }, 1, self.us(now))
     }
 
     /// A client's address is its own: it has repeated a cookie, or what came over a connection.
@@ -155,10 +172,7 @@ impl RateLimiter {
     /// of forged addresses finds others that are as good as one.
     fn network(&self, client: IpAddr) -> u64 {
         let mut hash = SipHash13::new(&self.hash_key);
-        match client {
-            IpAddr::V4(client) => hash.write(&client.octets()[..3]),
-            IpAddr::V6(client) => hash.write(&client.octets()[..7]),
-        }
+        hash_network(&mut hash, client);
         hash.finish()
     }
 
@@ -171,6 +185,13 @@ impl RateLimiter {
 
     fn us(&self, now: Instant) -> u64 {
         us(now.saturating_duration_since(self.start))
+    }
+}
+
+fn hash_network(hash: &mut SipHash13, client: IpAddr) {
+    match client {
+        IpAddr::V4(client) => hash.write(&client.octets()[..3]),
+        IpAddr::V6(client) => hash.write(&client.octets()[..7]),
     }
 }
 

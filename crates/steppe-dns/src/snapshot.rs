@@ -4,27 +4,30 @@
 //! is another, and the same views of upstreams whose responses stay what they are. Files that change make
 //! one too, with all else as it was.
 
+mod plan;
 mod views;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use steppe_mem::Reservation;
 use steppe_net::tls::ListenerTls;
 
+use crate::cache::Cache;
 use crate::cache::snapshot::View;
-use crate::cache::{Cache, ServePolicy};
 use crate::client::Client;
-use crate::config::{Forwarder, Stale, Upstream};
+use crate::config::{CachePolicy, Forwarder, Upstream};
 use crate::designation::Designation;
 use crate::files::{HostsInForce, ListsInForce};
 use crate::hosts::Records;
 use crate::query_log::QueryLog;
-use crate::rules::{Asked, Decision, ListSet, Program};
+use crate::rules::{Asked, Found, ListSet, Program};
 use crate::tls::Sessions;
-use crate::wire::{Name, TtlPolicy};
+use crate::wire::Name;
+use plan::Plans;
 use views::Views;
+
+pub(crate) use plan::{Keeps, Plan};
 
 /// A configuration in force.
 #[derive(Debug, Clone)]
@@ -32,9 +35,8 @@ pub(crate) struct Snapshot {
     pub(crate) config: Arc<Forwarder>,
     pub(crate) cache: Arc<ChargedCache>,
     pub(crate) query_log: Option<Arc<QueryLog>>,
+    pub(crate) plans: Plans,
     /// By upstream.
-    pub(crate) plans: Vec<Plan>,
-    /// By upstream too.
     pub(crate) sessions: Vec<Sessions>,
     /// By listener; `None` where there is none, or the gateway has it.
     pub(crate) tls: Vec<Option<Arc<ListenerTls>>>,
@@ -70,15 +72,6 @@ pub(crate) struct ChargedCache {
     _reservation: Reservation,
 }
 
-/// What an upstream's responses are kept and served by.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
-    /// Responses of two upstreams are never mixed: each has a view of its own.
-    pub(crate) view: u16,
-    pub(crate) serve: ServePolicy,
-    pub(crate) ttl: TtlPolicy,
-}
-
 impl ChargedCache {
     pub(crate) fn new(cache: Cache, bytes: usize, reservation: Reservation) -> Self {
         Self {
@@ -98,11 +91,7 @@ impl Snapshot {
         last: Option<&Self>,
     ) -> Self {
         let mut views = last.map(|last| last.views.clone()).unwrap_or_default();
-        let numbers = views.renew(&config.upstreams);
-        let plans = config.upstreams.iter().zip(numbers);
-        let plans = plans
-            .map(|(upstream, view)| Plan::new(&config, upstream, view))
-            .collect();
+        let plans = Plans::new(&config, &mut views);
         Self {
             config: Arc::new(config),
             cache,
@@ -153,14 +142,20 @@ impl Snapshot {
         proxies.any(|network| network.contains(&peer.to_canonical()))
     }
 
-    /// The views of its upstreams, in their order.
+    /// The views of all that may be kept, in an order that [`Self::origins`] tells.
     pub(crate) fn views(&self) -> Vec<View> {
-        let view = |plan: &Plan| View {
-            number: plan.view,
-            ttl: plan.ttl,
-            serve: plan.serve,
-        };
-        self.plans.iter().map(view).collect()
+        self.plans.views()
+    }
+
+    /// What [`Self::views`] are, in text: the same after a restart, as long as that has the same ones.
+    pub(crate) fn origins(&self) -> String {
+        let upstreams = self.config.upstreams.iter().map(Upstream::source);
+        let policies = CachePolicy::distinct(&self.config.rules);
+        let policies = policies.into_iter().map(CachePolicy::of_what_is_kept);
+        format!(
+            "{:?}",
+            (upstreams.collect::<Vec<_>>(), policies.collect::<Vec<_>>())
+        )
     }
 
     /// Whether a client is answered.
@@ -169,8 +164,8 @@ impl Snapshot {
         networks.any(|network| network.contains(&client.address))
     }
 
-    /// The first rule that a question matches.
-    pub(crate) fn rule(&self, asked: Asked<'_>) -> Option<Decision<'_>> {
+    /// What rules say of a question.
+    pub(crate) fn rule(&self, asked: Asked<'_>) -> Found<'_> {
         let lists = || self.files.lists.index.matches(asked.qname);
         self.program.find(&self.config.rules, asked, lists)
     }
@@ -196,32 +191,4 @@ impl Snapshot {
     pub(crate) fn host(&self, qname: &Name) -> Option<Records<'_>> {
         self.files.hosts.table.find(qname)
     }
-}
-
-impl Plan {
-    fn new(config: &Forwarder, upstream: &Upstream, view: u16) -> Self {
-        let cache = &config.cache;
-        let stale = cache.serve_stale.map_or(0, |stale| seconds(stale.up_to));
-        let negatives_too = cache
-            .serve_stale
-            .is_some_and(|stale| stale.only == Stale::All);
-        let max = upstream.max_ttl.unwrap_or(cache.max_ttl);
-        Self {
-            view,
-            serve: ServePolicy {
-                stale_positive: stale,
-                stale_negative: if negatives_too { stale } else { 0 },
-                prefetch_percent: cache.prefetch_percent,
-            },
-            ttl: TtlPolicy {
-                min: seconds(cache.min_ttl.min(max)),
-                max: seconds(max),
-                negative_max: seconds(cache.negative_ttl_max),
-            },
-        }
-    }
-}
-
-fn seconds(duration: Duration) -> u32 {
-    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }

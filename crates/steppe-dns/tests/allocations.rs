@@ -15,7 +15,7 @@ use std::time::Instant;
 use messages::{message, with_opt};
 use questions::{key, made, nth};
 use steppe_dns::cache::{Admission, Cache, Key, Lookup, ServePolicy, admit};
-use steppe_dns::config::Limits;
+use steppe_dns::config::{Limits, RateOf, RuleRate};
 use steppe_dns::in_flight::{Attempts, Case, Coalescer, Join, Outgoing, Received, Sizes, Waiter};
 use steppe_dns::rate_limit::{RateLimiter, Verdict};
 use steppe_dns::siphash::SipKey;
@@ -182,7 +182,11 @@ fn limits_allocate_nothing_however_many_networks_and_zones_there_are() {
         zone_misses_per_s: std::num::NonZeroU32::new(5),
         ..Limits::default()
     };
-    let mut beyond = [0; 3];
+    let rate = RuleRate {
+        queries_per_second: std::num::NonZeroU32::MIN,
+        of: RateOf::Client,
+    };
+    let mut beyond = [0; 4];
     for number in 0..100_000_u32 {
         let client = std::net::Ipv4Addr::from_bits(number / 10 * 256).into();
         let name = format!("a{number}.zone{}.example", number / 10);
@@ -194,6 +198,8 @@ fn limits_allocate_nothing_however_many_networks_and_zones_there_are() {
             ];
             beyond[0] += u32::from(verdicts[0] == Verdict::Beyond);
             beyond[1] += u32::from(verdicts[1] == Verdict::Beyond);
+            let of_rule = limiter.rule((number as usize / 10 % 1024, rate), client, now);
+            beyond[3] += u32::from(of_rule == Verdict::Beyond);
             let (miss, _) = limiter.miss(&name, &limits, now);
             beyond[2] += u32::from(miss != steppe_dns::rate_limit::Miss::Within);
         });

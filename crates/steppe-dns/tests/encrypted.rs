@@ -233,7 +233,7 @@ fn a_client_is_told_of_encrypted_listeners_and_nobody_is_asked() {
         0,
         Rule {
             suffixes: vec!["resolver.arpa".parse().expect("a name")],
-            action: Action::Block(Block::Refused),
+            action: Some(Action::Block(Block::Refused)),
             ..config.rules[0].clone()
         },
     );
@@ -249,7 +249,7 @@ fn a_client_calls_itself_by_the_name_that_it_asks_for() {
     let (mut config, _files) = both(plain, encrypted, &[server.address]);
     let blocked = Rule {
         client_ids: vec!["kids".parse().expect("an id")],
-        action: Action::Block(Block::NoData),
+        action: Some(Action::Block(Block::NoData)),
         ..config.rules[0].clone()
     };
     config.rules.insert(0, blocked);
@@ -280,7 +280,7 @@ fn a_trusted_proxy_says_whom_it_connects_for() {
     // A rule sees the client, not its proxy.
     let blocked = Rule {
         clients: vec!["10.1.2.3/32".parse().expect("a network")],
-        action: Action::Block(Block::NoData),
+        action: Some(Action::Block(Block::NoData)),
         ..config.rules[0].clone()
     };
     config.rules.insert(0, blocked);

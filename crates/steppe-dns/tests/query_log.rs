@@ -22,7 +22,9 @@ use std::time::{Duration, Instant};
 use client::{Client, PATIENCE, forwarder, query, rcode};
 use node::Node;
 use server::{Server, answered};
-use steppe_dns::config::{Action, Block, Forwarder, QueryLog, QueryLogFormat, Rule};
+use steppe_dns::config::{
+    Action, Block, Forwarder, LoggedQueries, QueryLog, QueryLogFormat, Rule, RuleLog,
+};
 use steppe_telemetry::Destination;
 use steppe_testkit::{Port, Scratch, eventually};
 
@@ -42,13 +44,14 @@ fn logged(
         0,
         Rule {
             names: vec!["ads.example.org".parse().expect("a name")],
-            action: Action::Block(Block::NameError),
+            action: Some(Action::Block(Block::NameError)),
             ..config.rules[0].clone()
         },
     );
     config.query_log = Some(QueryLog {
         destination: Destination::File(file),
         format,
+        queries: LoggedQueries::All,
     });
     config
 }
@@ -98,11 +101,11 @@ fn each_query_has_a_line_that_says_what_became_of_it() {
     assert_eq!(
         lines,
         [
-            "127.0.0.1 - udp www.Example.org. A NOERROR forwarded test",
-            "127.0.0.1 - udp www.example.org. A NOERROR hit test",
-            "127.0.0.1 - udp ads.example.org. A NXDOMAIN blocked -",
-            "127.0.0.1 - udp localhost. A NOERROR local -",
-            "127.0.0.1 - udp a.example.org. TYPE4711 NOERROR forwarded test",
+            "127.0.0.1 - udp www.Example.org. A NOERROR forwarded test -",
+            "127.0.0.1 - udp www.example.org. A NOERROR hit test -",
+            "127.0.0.1 - udp ads.example.org. A NXDOMAIN blocked - -",
+            "127.0.0.1 - udp localhost. A NOERROR local - -",
+            "127.0.0.1 - udp a.example.org. TYPE4711 NOERROR forwarded test -",
         ]
     );
     assert_eq!(
@@ -130,6 +133,63 @@ fn a_name_ends_no_value_of_a_line_in_json() {
     assert_eq!(line["decision"], "forwarded");
     assert_eq!(line["upstream"], "test");
     assert!(line["us"].is_u64() && line["time"].is_string() && line["id"].is_null());
+    assert!(line["tag"].is_null());
+}
+
+/// A rule for a name, which says this of its queries.
+fn rule(name: &str, log: RuleLog) -> Rule {
+    Rule {
+        names: vec![name.parse().expect("a name")],
+        log: Some(log),
+        ..Rule::without_action()
+    }
+}
+
+#[test]
+fn rules_say_which_queries_have_a_line_and_what_stands_in_it() {
+    let scratch = Scratch::new("dns-log-rules");
+    let (file, server, listen) = (scratch.join("queries.log"), server(), Port::free().keep());
+    let to_file = (file.clone(), QueryLogFormat::Text);
+    let mut config = logged(listen, server.address, to_file);
+    // The first that says it counts, and so does one beside an action.
+    config.rules[0].log = Some(RuleLog::Tagged("ad".into()));
+    let rules = [
+        rule("off.example.org", RuleLog::Off),
+        rule("on.example.org", RuleLog::On),
+        rule("off.example.org", RuleLog::On),
+    ];
+    config.rules.splice(..0, rules);
+    let mut node = Node::start(config.clone(), 1);
+    let names = ["off", "on", "ads", "www"].map(|name| format!("{name}.example.org"));
+    let client = Client::of(listen);
+    // Once each from the server, and once from the cache.
+    for name in names.iter().chain(&names) {
+        client.ask_for(name);
+    }
+    // The names of lines, and their tags.
+    let told = |count: usize| {
+        let lines = lines(&file, count);
+        let told = lines.iter().map(|line| {
+            let words: Vec<_> = line.split(' ').collect();
+            format!("{} {}", words[4], words[9])
+        });
+        told.collect::<Vec<_>>()
+    };
+    let of_all = [
+        "on.example.org. -",
+        "ads.example.org. ad",
+        "www.example.org. -",
+    ];
+    assert_eq!(told(6), [of_all, of_all].concat());
+    if let Some(log) = &mut config.query_log {
+        log.queries = LoggedQueries::OfRules;
+    }
+    node.change(config);
+    for name in &names {
+        client.ask_for(name);
+    }
+    node.stop();
+    assert_eq!(told(8)[6..], of_all[..2]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
 use node::Node;
 use server::{Server, answered};
-use steppe_dns::config::Limits;
+use steppe_dns::config::{Action, Block, Limits, RateOf, Rule, RuleRate};
 use steppe_dns::rate_limit::{Looks, Miss, RateLimiter, Report, Verdict};
 use steppe_dns::siphash::SipKey;
 use steppe_testkit::Port;
@@ -31,6 +31,7 @@ const ANY: u16 = 255;
 const SERVFAIL: u8 = 2;
 const REFUSED: u8 = 5;
 const CACHED_ERROR: u16 = 13;
+const PROHIBITED: u16 = 18;
 
 fn per_second(rate: u32) -> Option<NonZeroU32> {
     NonZeroU32::new(rate)
@@ -255,6 +256,64 @@ fn without_limits_nothing_is_limited() {
     let responses = flood.responses();
     assert_eq!(responses.len(), 500);
     assert!(responses.iter().all(|each| answers(each) == 1));
+}
+
+/// A rule that lets so many queries of a name pass.
+fn limiting(name: &str, queries_per_second: u32, of: RateOf) -> Rule {
+    let queries_per_second = per_second(queries_per_second).expect("not 0");
+    Rule {
+        suffixes: vec![name.parse().expect("a name")],
+        rate: Some(RuleRate {
+            queries_per_second,
+            of,
+        }),
+        ..Rule::without_action()
+    }
+}
+
+#[test]
+fn a_rule_limits_the_queries_that_it_is_for_and_no_others() {
+    let listen = Port::free().keep();
+    let mut config = forwarder(listen, &[]);
+    // No server has to be waited for.
+    config.upstreams.clear();
+    config.rules = vec![
+        limiting("each.example", 5, RateOf::Client),
+        limiting("all.example", 5, RateOf::All),
+        // The first that says it counts.
+        limiting("each.example", 1, RateOf::All),
+        Rule::new(Action::Block(Block::NoData)),
+    ];
+    let node = Node::start(config, 2);
+    let mut dropped = 0;
+    for (name, is_shared) in [("a.each.example", false), ("b.all.example", true)] {
+        let queries = vec![query(name, A); 500];
+        let mut flood = Flood::from("127.0.0.1", listen);
+        flood.send(&node, &queries);
+        let allowed = flood.allowed(5);
+        let answered = flood.responses().len() as u64;
+        assert!(
+            (5..=allowed).contains(&answered),
+            "{name}: {answered} of {allowed}"
+        );
+        dropped += 500 - answered;
+        assert_eq!(limited(&node, "rule"), dropped);
+        // Another network has its own share, or what is left of the only one.
+        flood.send(&node, &queries);
+        let mut other = Flood::from("127.0.1.1", listen);
+        other.send(&node, &queries[..5]);
+        let of_other = other.responses().len();
+        assert_eq!(of_other == 5, !is_shared, "{name}: {of_other}");
+        // A client on a connection would wait.
+        flood.send(&node, &queries);
+        let refused = ask_by_tcp(listen, &queries[0]);
+        let reason = extended_error(&refused);
+        assert_eq!((rcode(&refused), reason), (REFUSED, Some(PROHIBITED)));
+        dropped = limited(&node, "rule");
+    }
+    let mut others = Flood::from("127.0.0.1", listen);
+    others.send(&node, &vec![query("c.example", A); 500]);
+    assert_eq!(others.responses().len(), 500);
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn the_first_rule_that_matches_decides() {
     let last = config.rules.remove(0);
     let rule = |suffix: &str, action| Rule {
         suffixes: vec![suffix.parse().expect("a name")],
-        action,
+        action: Some(action),
         ..last.clone()
     };
     let block = |suffix, block| rule(suffix, Action::Block(block));

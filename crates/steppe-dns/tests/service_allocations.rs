@@ -20,13 +20,15 @@ mod server;
 mod streams;
 
 use std::alloc::System;
+use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use client::{Client, answers, forwarder, query};
 use node::Node;
 use server::{Server, answered};
-use steppe_dns::config::Policy;
+use steppe_dns::config::{CacheBounds, CachePolicy, Policy, RateOf, Rule, RuleLog, RuleRate};
 use steppe_mem::alloc::{Counted, thread_allocations};
 use steppe_testkit::{Peer, Port};
 use streams::ask;
@@ -55,12 +57,31 @@ fn counted() -> u64 {
     COUNTED.load(Ordering::SeqCst)
 }
 
+/// A rule that says all that can be said, and lets all pass.
+fn with_settings() -> Rule {
+    let bounds = CacheBounds {
+        min_ttl: Some(Duration::from_secs(60)),
+        ..CacheBounds::default()
+    };
+    Rule {
+        cache: Some(CachePolicy::Kept(bounds)),
+        log: Some(RuleLog::Tagged("all".into())),
+        rate: Some(RuleRate {
+            queries_per_second: NonZeroU32::MAX,
+            of: RateOf::Client,
+        }),
+        ..Rule::without_action()
+    }
+}
+
 #[test]
 fn a_hit_allocates_nothing() {
     let _alone = ONE_AT_A_TIME.lock().expect("no test failed");
     let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(1, 3600, &[7; 4])])]);
     let listen = Port::free().keep();
-    let _node = Node::start_beside(forwarder(listen, &[server.address]), 1, tell);
+    let mut config = forwarder(listen, &[server.address]);
+    config.rules.insert(0, with_settings());
+    let _node = Node::start_beside(config, 1, tell);
     let client = Client::of(listen);
     let start = counted();
     assert_eq!(answers(&client.ask_for("a.example.org")), 1);

@@ -43,6 +43,7 @@ use steppe_telemetry::Destination;
 use crate::container::memory_limit;
 
 pub use self::budget::BudgetError;
+pub(crate) use self::grammar::duration_text;
 use self::grammar::{percent_text, size_text};
 use self::limits::FILE_BYTES_MAX;
 pub use self::manual::manual;

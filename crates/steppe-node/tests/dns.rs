@@ -134,7 +134,7 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
     }
     expect![[r#"
         x.ads.example. A, asked for by 127.0.0.1
-          rule 1 (steppe.toml:27) decides: block = "nxdomain"
+          rule 3 (steppe.toml:34) decides: block = "nxdomain"
           because the name is on its list `ads`
           lists have for the name:
             ads.txt:2: ||ads.example^
@@ -150,19 +150,30 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
     ));
     expect![[r#"
         old.example. A, asked for by 127.0.0.1
-          rule 3 (steppe.toml:33) decides: rewrite to nas.home.arpa.
+          rule 5 (steppe.toml:40) decides: rewrite to nas.home.arpa.
           because it names the name, or a name above it
         nas.home.arpa. A
           answered here, by hosts:
             A 192.168.7.10 (dns.hosts.records)
     "#]]
     .assert_eq(&explain(&node, &["old.example"]));
+    expect![[r#"
+        a.dyn.example. A, asked for by 127.0.0.1
+          rule 10 (steppe.toml:56) decides: records
+          because it has no condition on names
+          rule 1 (steppe.toml:27) says: cache = { max_ttl = "10s" }
+          rule 2 (steppe.toml:31) says: log = false
+          rule 1 (steppe.toml:27) says: rate = { qps = 1000, of = "client" }
+    "#]]
+    .assert_eq(&explain(&node, &["a.dyn.example"]));
     let json = explain(
         &node,
         &["for-a-tablet.example", "--client-id", "tablet", "--json"],
     );
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!(json["decisions"][0]["decision"]["rule"], 4);
+    assert_eq!(json["decisions"][0]["decision"]["rule"], 6);
+    let log = &json["decisions"][0]["settings"]["log"];
+    assert_eq!((&log["rule"], &log["says"]), (&2.into(), &"false".into()));
     assert_eq!(
         json["decisions"][0]["decision"]["action"],
         "block = \"nodata\""
@@ -274,6 +285,13 @@ plain_names = "exact"
 [dns.hosts]
 files = ["hosts"]
 records = { "NAS.home.arpa" = "192.168.7.10" }
+[[dns.rule]]
+suffix = "dyn.example"
+cache.max_ttl = "10s"
+rate.qps = 1000
+[[dns.rule]]
+name = ["a.dyn.example", "for-a-tablet.example"]
+log = false
 [[dns.rule]]
 list = "ads"
 block = "nxdomain"

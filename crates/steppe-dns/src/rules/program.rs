@@ -1,4 +1,4 @@
-//! Rules of the configuration, compiled: which of them decides.
+//! Rules of the configuration, compiled: which of them decides, and what those before it say.
 //!
 //! Names of all rules are in one table, so that a rule with names costs nothing for a name that is not
 //! one of them. What is left is gone through in the order of the file: rules without names, and those
@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::index::{ListSet, Matches};
 use super::names::{RuleNames, RuleSet};
+use super::settings::Settings;
 use super::syntax::Scope;
 use crate::client::Client;
 use crate::config::{Action, Rule};
@@ -60,12 +61,21 @@ pub(crate) enum Rewriting {
     Done,
 }
 
+/// What rules say of a question.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'a> {
+    /// `None`: no rule decides.
+    pub(crate) decision: Option<Decision<'a>>,
+    /// What the rule that decides says beside, and those before it that match.
+    pub(crate) settings: Settings,
+}
+
 /// The rule that decides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decision<'a> {
     /// Its number, from 0.
     pub(crate) number: usize,
-    pub(crate) rule: &'a Rule,
+    pub(crate) action: &'a Action,
     pub(crate) why: Why,
 }
 
@@ -142,17 +152,17 @@ impl Program {
         }
     }
 
-    /// The first of `rules`, which it was compiled from, that a question matches. `lists` says which
-    /// lists its name is on.
+    /// The first of `rules`, which it was compiled from, that a question matches and that has an action,
+    /// and what is said by then. `lists` says which lists its name is on.
     pub(crate) fn find<'a>(
         &self,
         rules: &'a [Rule],
         asked: Asked<'_>,
         lists: impl Fn() -> Matches,
-    ) -> Option<Decision<'a>> {
+    ) -> Found<'a> {
         let named = self.names.matches(asked.qname);
-        let mut listed = None;
-        named.union(&self.others).iter().find_map(|number| {
+        let (mut listed, mut settings) = (None, Settings::default());
+        let decision = named.union(&self.others).iter().find_map(|number| {
             let rule = rules.get(number)?;
             let is_off = self.off.as_ref().is_some_and(|off| off.has(number));
             if is_off || !rule.is_for(asked) {
@@ -176,15 +186,22 @@ impl Program {
                 }
                 Why::Lists(of_rule)
             };
-            Some(Decision { number, rule, why })
-        })
+            settings.note(number, rule);
+            let action = rule.action.as_ref()?;
+            Some(Decision {
+                number,
+                action,
+                why,
+            })
+        });
+        Found { decision, settings }
     }
 }
 
 impl Rule {
     /// Whether it is for a question, its name left aside.
     fn is_for(&self, asked: Asked<'_>) -> bool {
-        let is_rewrite = matches!(self.action, Action::Rewrite(_));
+        let is_rewrite = matches!(self.action, Some(Action::Rewrite(_)));
         if is_rewrite && asked.rewriting == Rewriting::Done {
             return false;
         }
@@ -235,7 +252,7 @@ mod tests {
             blocked: ListSet(lists),
             allowed: ListSet::default(),
         };
-        let decision = program.find(rules, asked, matches)?;
+        let decision = program.find(rules, asked, matches).decision?;
         Some((decision.number, decision.why))
     }
 
@@ -324,7 +341,8 @@ mod tests {
                 blocked: ListSet(lists),
                 allowed: ListSet::default(),
             };
-            let found = program.find(&rules, asked, matches).expect("the last");
+            let found = program.find(&rules, asked, matches).decision;
+            let found = found.expect("the last");
             (found.number, found.why)
         };
         assert_eq!(find("ads.example", 0), (0, Why::Pattern));
@@ -351,12 +369,51 @@ mod tests {
             rewriting: Rewriting::Counts,
         };
         let number = |asked| {
-            let found = program.find(&rules, asked, Matches::default);
+            let found = program.find(&rules, asked, Matches::default).decision;
             found.map(|decision| decision.number)
         };
         assert_eq!(number(asked), Some(0));
         asked.rewriting = Rewriting::Done;
         assert_eq!(number(asked), Some(2));
+    }
+
+    #[test]
+    fn rules_without_an_action_say_what_they_have_and_the_next_ones_decide() {
+        let says = |change: fn(&mut Rule)| {
+            let mut rule = Rule {
+                cache: Some(crate::config::CachePolicy::Off),
+                ..Rule::without_action()
+            };
+            change(&mut rule);
+            rule
+        };
+        let rules = [
+            says(|rule| rule.names = vec![name("other.example")]),
+            says(|rule| rule.types = vec![Rtype::A]),
+            says(|rule| rule.suffixes = vec![name("example")]),
+            rule(|rule| rule.types = vec![Rtype::TXT]),
+            rule(|rule| rule.types = vec![Rtype::A]),
+            says(|_| ()),
+        ];
+        let program = Program::new(&rules, SipKey([1, 2]));
+        let client = Client::at([127, 0, 0, 1].into());
+        for (text, qtype, decides, cache) in [
+            ("a.example", Rtype::A, Some(4), Some(1)),
+            ("other.example", Rtype::A, Some(4), Some(0)),
+            ("a.example", Rtype::TXT, Some(3), Some(2)),
+            ("a.test", Rtype::TXT, Some(3), None),
+            ("a.test", Rtype::AAAA, None, Some(5)),
+        ] {
+            let asked = Asked {
+                client: &client,
+                qname: &name(text),
+                qtype,
+                rewriting: Rewriting::Counts,
+            };
+            let found = program.find(&rules, asked, Matches::default);
+            let number = found.decision.map(|decision| decision.number);
+            assert_eq!((number, found.settings.cache), (decides, cache), "{text}");
+        }
     }
 
     #[test]
@@ -375,10 +432,12 @@ mod tests {
             qtype: Rtype::A,
             rewriting: Rewriting::Counts,
         };
-        let found = Program::new(&rules, SipKey([1, 2])).find(&rules, asked, lists);
-        assert_eq!((found.expect("the last").number, looked.get()), (2, 1));
-        let found = Program::new(&rules[2..], SipKey([1, 2])).find(&rules[2..], asked, lists);
-        assert_eq!((found.expect("the only").number, looked.get()), (0, 1));
+        let number = |rules: &[Rule]| {
+            let found = Program::new(rules, SipKey([1, 2])).find(rules, asked, lists);
+            found.decision.expect("the last").number
+        };
+        assert_eq!((number(&rules), looked.get()), (2, 1));
+        assert_eq!((number(&rules[2..]), looked.get()), (0, 1));
     }
 
     #[test]

@@ -1,31 +1,43 @@
 //! Views of the cache: what is kept under one is never an answer under another.
 //!
-//! Invariant: two upstreams never have one view, and an upstream keeps its own over reloads as long as all
-//! that its responses depend on stays as it is.
+//! Invariant: two upstreams never have one view, and what is kept of an upstream in one way keeps its own
+//! over reloads as long as all that its responses depend on stays as it is.
 
-use crate::config::{Source, Upstream};
+use crate::config::{CachePolicy, Source};
 
-/// Which source of responses has had which view: what one said is not another one's answer, however often
+/// What a response that is kept depends on, beside the question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) source: Source,
+    /// What rules say of keeping it.
+    pub(super) kept: CachePolicy,
+}
+
+/// Which origin of responses has had which view: what one said is not another one's answer, however often
 /// they change places.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Views {
-    known: Vec<(Source, u16)>,
+    known: Vec<(Origin, u16)>,
     next: u16,
 }
 
 impl Views {
-    /// The views of these upstreams; others are forgotten, and their numbers not used again soon.
-    pub(super) fn renew(&mut self, upstreams: &[Upstream]) -> Vec<u16> {
+    /// The views of these; others are forgotten, and their numbers not used again soon.
+    pub(super) fn renew(&mut self, origins: impl Iterator<Item = Origin>) -> Vec<u16> {
         let known = std::mem::take(&mut self.known);
-        for source in upstreams.iter().map(Upstream::source) {
-            let before = known.iter().find(|(known, _)| *known == source);
-            let view = before.map_or_else(|| self.draw(&known), |(_, view)| *view);
-            self.known.push((source, view));
+        let mut views = Vec::new();
+        for origin in origins {
+            let mut drawn = self.known.iter().chain(&known);
+            let before = drawn.find(|(known, _)| *known == origin);
+            let before = before.map(|(_, view)| *view);
+            let view = before.unwrap_or_else(|| self.draw(&known));
+            views.push(view);
+            self.known.push((origin, view));
         }
-        self.known.iter().map(|(_, view)| *view).collect()
+        views
     }
 
-    fn draw(&mut self, known: &[(Source, u16)]) -> u16 {
+    fn draw(&mut self, known: &[(Origin, u16)]) -> u16 {
         loop {
             let drawn = self.next;
             self.next = self.next.wrapping_add(1);
@@ -43,7 +55,7 @@ mod tests {
 
     use super::*;
     use crate::config::{
-        Addresses, CaseRandomization, ClientSubnet, Policy, Server, Transport, Truncated,
+        Addresses, CaseRandomization, ClientSubnet, Policy, Server, Transport, Truncated, Upstream,
     };
 
     fn server(port: u16) -> Server {
@@ -56,11 +68,19 @@ mod tests {
         upstream
     }
 
+    fn renewed(views: &mut Views, upstreams: &[&Upstream]) -> Vec<u16> {
+        let origins = upstreams.iter().map(|upstream| Origin {
+            source: upstream.source(),
+            kept: CachePolicy::USUAL,
+        });
+        views.renew(origins)
+    }
+
     #[test]
     fn an_upstream_keeps_its_view_while_only_how_it_is_asked_changes() {
         let mut views = Views::default();
         let plain = upstream(|_| ());
-        let first = views.renew(std::slice::from_ref(&plain));
+        let first = renewed(&mut views, &[&plain]);
         for same in [
             upstream(|it| it.policy = Policy::Race),
             upstream(|it| it.concurrent = 3),
@@ -69,7 +89,7 @@ mod tests {
             upstream(|it| it.case = CaseRandomization::Off),
             upstream(|it| it.bootstrap = vec![([192, 0, 2, 53], 53).into()]),
         ] {
-            assert_eq!(views.renew(&[same]), first);
+            assert_eq!(renewed(&mut views, &[&same]), first);
         }
         for other in [
             upstream(|it| it.name = "b".to_owned()),
@@ -79,8 +99,8 @@ mod tests {
             upstream(|it| it.trust.verify = false),
             upstream(|it| it.client_subnet = ClientSubnet::Pass),
         ] {
-            let of_plain = views.renew(std::slice::from_ref(&plain));
-            assert_ne!(views.renew(&[other]), of_plain);
+            let of_plain = renewed(&mut views, &[&plain]);
+            assert_ne!(renewed(&mut views, &[&other]), of_plain);
         }
     }
 
@@ -88,8 +108,8 @@ mod tests {
     fn upstreams_that_change_places_keep_their_views() {
         let mut views = Views::default();
         let [a, b] = ["a", "b"].map(|name| Upstream::of(name, vec![server(53)]));
-        let first = views.renew(&[a.clone(), b.clone()]);
+        let first = renewed(&mut views, &[&a, &b]);
         assert_ne!(first[0], first[1]);
-        assert_eq!(views.renew(&[b, a]), [first[1], first[0]]);
+        assert_eq!(renewed(&mut views, &[&b, &a]), [first[1], first[0]]);
     }
 }

@@ -60,6 +60,7 @@ impl WorkerState {
             subnet: key.subnet,
             purpose: wanted.purpose,
             stale_at: wanted.stale_at,
+            plan: wanted.plan,
             ..Exchange::new(id, (current, upstream), deadline)
         };
         self.exchanges.insert(place, exchange);

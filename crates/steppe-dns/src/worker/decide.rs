@@ -12,7 +12,7 @@ use super::upstream::Upstream;
 use crate::answer::{AnswerName, Audience, Reason, rcode_of, write_alias};
 use crate::cache::{Failure, Freshness, Hit, Key, Lookup, Refresh};
 use crate::client::Client;
-use crate::config::{Action, Block, Protocol};
+use crate::config::{Action, Block, Protocol, Rule};
 use crate::cookie::Proof;
 use crate::designation::DesignationData;
 use crate::hosts::Records;
@@ -20,7 +20,9 @@ use crate::in_flight::{Crowded, Join, Waiter};
 use crate::limits::{DESIGNATIONS_MAX, LOCAL_TTL_SECONDS};
 use crate::manner::Manner;
 use crate::query_log::Decision;
-use crate::rules::{self, Rewriting, Why};
+use crate::rate_limit::Verdict;
+use crate::rules::{self, Found, Rewriting, Settings, Why};
+use crate::snapshot::Plan;
 use crate::special_use::{SpecialUse, is_never_forwarded, special_use};
 use crate::wire::{
     Alias, Class, ClientQuery, ExtendedError, Flags, Full, LocalRecord, Name, Question, Rcode,
@@ -64,6 +66,16 @@ struct Sought<'a> {
     name: &'a Name,
     /// Whether it is the query's own.
     is: AnswerName,
+    /// What rules have said of the query by now.
+    settings: Settings,
+}
+
+/// Whom a question goes to, and what its answer is kept by.
+#[derive(Debug, Clone, Copy)]
+struct Way<'a> {
+    current: &'a Rc<Current>,
+    upstream: &'a Rc<Upstream>,
+    plan: &'a Plan,
 }
 
 impl<'a> Sought<'a> {
@@ -206,11 +218,12 @@ impl WorkerState {
             from,
             name: &qname,
             is: AnswerName::Asked,
+            settings: Settings::default(),
         };
         self.seek(sought, &current)
     }
 
-    /// Answers a name by hosts, what is known of special use, or the first rule that matches it.
+    /// Answers a name by hosts, what is known of special use, or the first rule that decides about it.
     fn seek(&mut self, sought: Sought<'_>, current: &Rc<Current>) -> Result<usize, Unanswered> {
         let (from, snapshot) = (sought.from, &current.snapshot);
         let qtype = from.query.question().qtype;
@@ -218,7 +231,7 @@ impl WorkerState {
             self.metrics.hosts.increment();
             return self.local(sought, records);
         }
-        let decision = snapshot.rule(rules::Asked {
+        let Found { decision, settings } = snapshot.rule(rules::Asked {
             client: from.client,
             qname: sought.name,
             qtype,
@@ -231,17 +244,24 @@ impl WorkerState {
         let forwards = |action: &Action| matches!(action, Action::Forward(_));
         let is_overruled = decision.is_some_and(|decision| {
             decision.why == Why::Name
-                && !(forwards(&decision.rule.action) && is_never_forwarded(sought.name))
+                && !(forwards(decision.action) && is_never_forwarded(sought.name))
         });
         if !is_overruled && let Some(special) = special_use(sought.name, qtype) {
             return self.special(sought, special);
+        }
+        // What was said of the name that the client asked for goes before what is said of its alias.
+        let new = settings.without(sought.settings);
+        let settings = sought.settings.or(settings);
+        let sought = Sought { settings, ..sought };
+        if self.heed(from, new, &snapshot.config.rules) == Verdict::Beyond {
+            return self.too_often(from);
         }
         if let Some(Why::Lists(lists)) = why {
             for place in snapshot.list_places(lists) {
                 self.metrics.list_hits.at(place.into()).increment();
             }
         }
-        match decision.map(|decision| &decision.rule.action) {
+        match decision.map(|decision| decision.action) {
             None => {
                 let reason = Some((ExtendedError::PROHIBITED, "no rule for it"));
                 self.refuse(from, Rcode::REFUSED, reason)
@@ -250,9 +270,9 @@ impl WorkerState {
             Some(Action::Records(records)) => self.local(sought, records.iter()),
             Some(Action::Rewrite(target)) => {
                 let target = Sought {
-                    from,
                     name: target,
                     is: AnswerName::Alias,
+                    ..sought
                 };
                 match qtype {
                     Rtype::CNAME => Ok(target.reply().records(NO_RECORDS, &mut self.reply)?),
@@ -260,6 +280,33 @@ impl WorkerState {
                 }
             }
             Some(Action::Forward(index)) => self.forward(sought, current, *index),
+        }
+    }
+
+    /// Has a query logged as rules say, and counted where they limit how many there are.
+    fn heed(&mut self, from: From<'_>, settings: Settings, rules: &[Rule]) -> Verdict {
+        let rule = |number: usize| rules.get(number);
+        let said = settings.log.and_then(|number| rule(number)?.log.as_ref());
+        if let (Some(log), Some(said)) = (&mut self.log, said) {
+            log.follow(said);
+        }
+        let rate = settings
+            .rate
+            .and_then(|number| Some((number, rule(number)?.rate?)));
+        rate.map_or(Verdict::Within, |rate| {
+            self.of_rule(rate, from.client.address, from.now)
+        })
+    }
+
+    /// What becomes of a query beyond a rule's rate is what becomes of one beyond its client's.
+    fn too_often(&mut self, from: From<'_>) -> Result<usize, Unanswered> {
+        self.log_decision(Decision::Limited);
+        match from.destination {
+            Destination::Datagram { .. } => Err(Unanswered::Dropped),
+            Destination::Stream { .. } | Destination::InProcess { .. } => {
+                let reason = Some((ExtendedError::PROHIBITED, "asked too often"));
+                self.refuse(from, Rcode::REFUSED, reason)
+            }
         }
     }
 
@@ -364,12 +411,18 @@ impl WorkerState {
         current: &Rc<Current>,
         upstream: usize,
     ) -> Result<usize, Unanswered> {
+        let plan = current.snapshot.plans.of(upstream, sought.settings.cache);
         let upstream = &current.upstreams[upstream];
-        let key = key(&sought, upstream);
+        let way = Way {
+            current,
+            upstream,
+            plan: &plan.unwrap_or(upstream.plan),
+        };
+        let key = key(&sought, way);
         if let Some(log) = &mut self.log {
             log.forward(upstream);
         }
-        let (cache, serve) = (&current.snapshot.cache.cache, &upstream.plan.serve);
+        let (cache, serve) = (&current.snapshot.cache.cache, &way.plan.serve);
         // A body of another name is no response yet, and is made one from elsewhere.
         let out = match sought.is {
             AnswerName::Asked => &mut self.reply,
@@ -377,7 +430,7 @@ impl WorkerState {
         };
         let (found, audience) = look_up(cache, &key, (serve, sought.from.now), out);
         match found {
-            Lookup::Hit(hit) => self.hit(sought, (current, upstream), &key, (&hit, audience)),
+            Lookup::Hit(hit) => self.hit(sought, way, &key, (&hit, audience)),
             Lookup::Failure(failure) => {
                 self.metrics.cache_failures.increment();
                 self.log_decision(Decision::Failure);
@@ -390,7 +443,7 @@ impl WorkerState {
                     self.log_decision(Decision::Limited);
                     return self.refuse(from, Rcode::SERVFAIL, reason);
                 }
-                self.wait(sought, (current, upstream), &key, None)
+                self.wait(sought, way, &key, None)
             }
         }
     }
@@ -399,18 +452,17 @@ impl WorkerState {
     fn hit(
         &mut self,
         sought: Sought<'_>,
-        (current, upstream): (&Rc<Current>, &Rc<Upstream>),
+        way: Way<'_>,
         key: &Key<'_>,
         (hit, audience): (&Hit, Audience),
     ) -> Result<usize, Unanswered> {
         let from = sought.from;
-        let after = current.snapshot.config.cache.serve_stale;
-        let after = after.map(|stale| stale.after).unwrap_or_default();
+        let after = way.plan.stale_after;
         let is_stale = hit.freshness == Freshness::Stale;
         if is_stale && hit.refresh == Refresh::Due && !after.is_zero() {
             self.metrics.cache_misses.increment();
             let stale_at = Some(from.now + after);
-            return self.wait(sought, (current, upstream), key, stale_at);
+            return self.wait(sought, way, key, stale_at);
         }
         let mut reply = from.reply();
         reply.subnet_scope = audience.scope(from.query);
@@ -432,7 +484,7 @@ impl WorkerState {
         };
         if hit.refresh == Refresh::Due {
             self.metrics.refreshes.increment();
-            self.join(sought, (current, upstream), key, (NOBODY, None));
+            self.join(sought, way, key, (NOBODY, None));
         }
         Ok(len)
     }
@@ -455,7 +507,7 @@ impl WorkerState {
     fn wait(
         &mut self,
         sought: Sought<'_>,
-        asked: (&Rc<Current>, &Rc<Upstream>),
+        way: Way<'_>,
         key: &Key<'_>,
         stale_at: Option<Instant>,
     ) -> Result<usize, Unanswered> {
@@ -469,7 +521,7 @@ impl WorkerState {
         if let Some(log) = &mut self.log {
             log.wait(token);
         }
-        if self.join(sought, asked, key, (token, stale_at)) {
+        if self.join(sought, way, key, (token, stale_at)) {
             return Err(Unanswered::Waiting);
         }
         self.clients.leave(token);
@@ -484,7 +536,7 @@ impl WorkerState {
     fn join(
         &mut self,
         sought: Sought<'_>,
-        (current, upstream): (&Rc<Current>, &Rc<Upstream>),
+        way: Way<'_>,
         key: &Key<'_>,
         (token, stale_at): (u64, Option<Instant>),
     ) -> bool {
@@ -514,9 +566,10 @@ impl WorkerState {
                     ticket,
                     stale_at,
                     purpose,
+                    plan: *way.plan,
                 };
-                let asked = (&question, key);
-                self.begin(wanted, (current, upstream), asked, sought.from.now);
+                let (servers, asked) = ((way.current, way.upstream), (&question, key));
+                self.begin(wanted, servers, asked, sought.from.now);
             }
         }
         true
@@ -524,17 +577,17 @@ impl WorkerState {
 }
 
 /// What a query's answer is kept under.
-fn key<'a>(sought: &Sought<'a>, upstream: &Upstream) -> Key<'a> {
+fn key<'a>(sought: &Sought<'a>, way: Way<'_>) -> Key<'a> {
     let (query, question) = (sought.from.query, sought.question());
     let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
     Key {
         qname: question.qname,
         qtype: question.qtype,
         qclass: question.qclass,
-        view: upstream.plan.view,
+        view: way.plan.view,
         flags: bit(query.is_dnssec_ok(), Key::DNSSEC_OK)
             | bit(query.flags().has(Flags::CD), Key::CHECKING_DISABLED),
-        subnet: subnet_told(upstream.config.client_subnet, query, sought.from.client),
+        subnet: subnet_told(way.upstream.config.client_subnet, query, sought.from.client),
     }
 }
 

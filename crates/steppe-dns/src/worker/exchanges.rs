@@ -10,7 +10,7 @@ use crate::cache::Key;
 use crate::config::Transport;
 use crate::in_flight::{ExchangeId, Ticket};
 use crate::limits::SERVERS_PER_EXCHANGE_MAX;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Plan, Snapshot};
 use crate::wire::{Question, Rcode, Subnet};
 
 /// A question that is being asked.
@@ -22,6 +22,8 @@ pub(super) struct Exchange {
     pub(super) ticket: Option<Ticket>,
     pub(super) current: Rc<Current>,
     pub(super) upstream: Rc<Upstream>,
+    /// What its answer is kept by.
+    pub(super) plan: Plan,
     /// Of its key.
     pub(super) flags: u8,
     /// What servers are told.
@@ -65,6 +67,8 @@ pub(super) struct Wanted {
     /// When they get what the cache has, though its time is over.
     pub(super) stale_at: Option<Instant>,
     pub(super) purpose: Purpose,
+    /// What it is kept by.
+    pub(super) plan: Plan,
 }
 
 /// A snapshot as one worker has it.
@@ -98,6 +102,7 @@ impl Exchange {
             ticket: None,
             current: Rc::clone(current),
             upstream: Rc::clone(upstream),
+            plan: upstream.plan,
             flags: 0,
             subnet: None,
             next: 0,
@@ -120,7 +125,7 @@ impl Exchange {
             qname: question.qname,
             qtype: question.qtype,
             qclass: question.qclass,
-            view: self.upstream.plan.view,
+            view: self.plan.view,
             flags: self.flags,
             subnet: self.subnet,
         }

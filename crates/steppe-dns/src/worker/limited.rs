@@ -10,6 +10,7 @@ use super::decide::Answered;
 use super::exchanges::Current;
 use super::state::WorkerState;
 use crate::answer::Reason;
+use crate::config::RuleRate;
 use crate::limits::SLIP;
 use crate::metrics::Limit;
 use crate::rate_limit::{Looks, Miss, Report, Verdict, cut};
@@ -52,6 +53,20 @@ impl WorkerState {
                 Answered::Never
             }
         })
+    }
+
+    /// Counts a query of those that a rule is for, by its number, and limits.
+    pub(super) fn of_rule(
+        &self,
+        (number, rate): (usize, RuleRate),
+        client: IpAddr,
+        now: Instant,
+    ) -> Verdict {
+        let verdict = self.shared.rate_limiter().rule((number, rate), client, now);
+        if verdict == Verdict::Beyond {
+            self.metrics.limited.of(Limit::Rule).increment();
+        }
+        verdict
     }
 
     /// A client's address is its own.

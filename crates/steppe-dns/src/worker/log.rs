@@ -11,6 +11,7 @@ use steppe_telemetry::clock::Clock;
 use super::clients::{Clients, Destination};
 use super::upstream::Upstream;
 use crate::client::Client;
+use crate::config::{LoggedQueries, RuleLog};
 use crate::limits::WAITING_PER_WORKER;
 use crate::query_log::{Decision, Entry, QueryLog};
 use crate::top_names::TopNames;
@@ -41,6 +42,10 @@ struct Noted {
     at: Instant,
     decision: Decision,
     upstream: Option<Rc<Upstream>>,
+    /// Whether it has a line.
+    is_logged: bool,
+    /// What a rule has it called.
+    tag: Option<Arc<str>>,
 }
 
 impl WorkerLog {
@@ -72,7 +77,20 @@ impl WorkerLog {
             at,
             decision: Decision::Refused,
             upstream: None,
+            is_logged: self.log.config.queries == LoggedQueries::All,
+            tag: None,
         });
+    }
+
+    /// What a rule says of it.
+    pub(super) fn follow(&mut self, rule: &RuleLog) {
+        if let Some(noted) = &mut self.current {
+            noted.is_logged = *rule != RuleLog::Off;
+            noted.tag = match rule {
+                RuleLog::Off | RuleLog::On => None,
+                RuleLog::Tagged(tag) => Some(Arc::clone(tag)),
+            };
+        }
     }
 
     /// What becomes of it.
@@ -138,6 +156,9 @@ impl WorkerLog {
         (question, rcode): (Question<'_>, Rcode),
         destination: Destination,
     ) {
+        if !noted.is_logged {
+            return;
+        }
         let entry = Entry {
             client: noted.client,
             transport: destination.protocol().as_str(),
@@ -145,6 +166,7 @@ impl WorkerLog {
             rcode,
             decision: noted.decision,
             upstream: noted.upstream.as_ref().map(|it| it.config.name.as_str()),
+            tag: noted.tag.as_deref(),
             took: noted.at.elapsed(),
         };
         let (now, format) = (self.clock.now(), self.log.config.format);

@@ -14,6 +14,7 @@ use crate::config::{Addresses, CaseRandomization, Rebinding, Transport, Truncate
 use crate::in_flight::{AttemptId, Expired, Received};
 use crate::limits::PATIENCE_MIN;
 use crate::rebinding::private_address;
+use crate::snapshot::Keeps;
 use crate::wire::{Asked, ExtendedError, Message, Outcome, Rcode, Response, Subnet};
 
 impl WorkerState {
@@ -194,7 +195,7 @@ impl WorkerState {
             self.finish(place, Answer::Rcode(refusal.0, refusal.1), now);
             return;
         }
-        let plan = &exchange.upstream.plan;
+        let plan = &exchange.plan;
         let admission = Admission {
             ttl: &plan.ttl,
             serve: &plan.serve,
@@ -203,9 +204,11 @@ impl WorkerState {
         let cache = &exchange.current.snapshot.cache.cache;
         let audience = exchange.audience(response);
         let key = exchange.key_for(audience, &response.message().question());
-        let written = match exchange.purpose {
-            Purpose::AnyNetwork => pass_on(response, &plan.ttl, &mut self.body),
-            Purpose::Answer | Purpose::Probe => {
+        let written = match (exchange.purpose, plan.keeps) {
+            (Purpose::AnyNetwork, _) | (_, Keeps::Failures) => {
+                pass_on(response, &plan.ttl, &mut self.body)
+            }
+            (Purpose::Answer | Purpose::Probe, Keeps::Responses) => {
                 admit(cache, &key, response, &admission, &mut self.body)
             }
         };
@@ -260,10 +263,7 @@ impl WorkerState {
             return;
         };
         let failure = (rcode, reason.map_or(0, |(code, _)| code.0));
-        let (cache, serve) = (
-            &exchange.current.snapshot.cache.cache,
-            &exchange.upstream.plan.serve,
-        );
+        let (cache, serve) = (&exchange.current.snapshot.cache.cache, &exchange.plan.serve);
         // Without room for it, it is asked again.
         let key = exchange.key_for(Audience::All, &question);
         let _ = cache.insert_failure(&key, failure, serve, now);
@@ -274,7 +274,7 @@ impl WorkerState {
         let exchange = self.exchanges.get(place)?;
         let question = self.attempts.question(exchange.id)?;
         let cache = &exchange.current.snapshot.cache.cache;
-        let serve = &exchange.upstream.plan.serve;
+        let serve = &exchange.plan.serve;
         let key = exchange.key(&question);
         let (found, audience) = look_up(cache, &key, (serve, now), &mut self.body);
         match found {

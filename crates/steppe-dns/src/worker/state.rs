@@ -302,9 +302,9 @@ impl Current {
         let mut known: Vec<_> = upstreams
             .flat_map(|upstream| upstream.servers.iter().cloned())
             .collect();
-        let sessions = snapshot.plans.iter().copied().zip(&snapshot.sessions);
+        let sessions = snapshot.plans.usual().zip(&snapshot.sessions);
         let configs = snapshot.config.upstreams.iter().zip(sessions);
-        let mut upstreams = Vec::with_capacity(snapshot.plans.len());
+        let mut upstreams = Vec::with_capacity(snapshot.config.upstreams.len());
         for (config, told) in configs {
             let upstream = Upstream::new(config, told, (&known, board));
             // Two upstreams may name one server.

@@ -161,7 +161,7 @@ fn scaled(number: &str, scale: u64) -> Option<u64> {
 }
 
 /// The shortest text that [`duration`] reads as this.
-pub(super) fn duration_text(duration: Duration) -> String {
+pub(crate) fn duration_text(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     match DURATION_UNITS
         .iter()

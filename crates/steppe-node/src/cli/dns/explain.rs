@@ -3,6 +3,8 @@
 //! It reads the configuration and the files that it names, as a node that starts with them does, and asks
 //! no node.
 
+mod setting;
+
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -130,6 +132,15 @@ impl Shown<'_> {
         Some(before.bytes().filter(|byte| *byte == b'\n').count() + 1)
     }
 
+    /// A rule's number, from 1, and where it stands.
+    fn rule_text(&self, number: usize) -> String {
+        let place = match self.rule_line(number) {
+            Some(line) => format!(" ({}:{line})", self.file.display()),
+            None => String::new(),
+        };
+        format!("rule {}{place}", number + 1)
+    }
+
     /// What a rule does.
     fn action(&self, action: &Action) -> String {
         match action {
@@ -157,19 +168,21 @@ impl Shown<'_> {
                     .map(|line| format!("    {}\n", host_text(line)));
                 format!("  answered here, by hosts:\n{}", lines.collect::<String>())
             }
-            By::Rule { number, rule, why } => {
-                let place = match self.rule_line(*number) {
-                    Some(line) => format!(" ({}:{line})", self.file.display()),
-                    None => String::new(),
-                };
-                format!(
-                    "  rule {}{place} decides: {}\n  because {}\n",
-                    number + 1,
-                    self.action(&rule.action),
-                    why_text(why)
-                )
-            }
+            By::Rule {
+                number,
+                action,
+                why,
+            } => format!(
+                "  {} decides: {}\n  because {}\n",
+                self.rule_text(*number),
+                self.action(action),
+                why_text(why)
+            ),
         };
+        for setting in setting::of(&self.config.dns.rules, decision.settings) {
+            let rule = self.rule_text(setting.rule);
+            let _ = writeln!(text, "  {rule} says: {} = {}", setting.key, setting.says);
+        }
         if !decision.lines.is_empty() {
             text.push_str("  lists have for the name:\n");
             for line in &decision.lines {
@@ -196,11 +209,15 @@ impl Shown<'_> {
                 };
                 json!({ "by": "hosts", "records": lines.iter().map(line).collect::<Vec<_>>() })
             }
-            By::Rule { number, rule, why } => json!({
+            By::Rule {
+                number,
+                action,
+                why,
+            } => json!({
                 "by": "rule",
                 "rule": number + 1,
                 "line": self.rule_line(*number),
-                "action": self.action(&rule.action),
+                "action": self.action(action),
                 "matches": match why {
                     Why::Any => json!("any"),
                     Why::Name => json!("name"),
@@ -219,7 +236,21 @@ impl Shown<'_> {
             })
         };
         let lines: Vec<Value> = decision.lines.iter().map(line).collect();
-        json!({ "name": decision.name.to_string(), "decision": by, "list_lines": lines })
+        let settings = setting::of(&self.config.dns.rules, decision.settings);
+        let settings = settings.map(|setting| {
+            let said = json!({
+                "rule": setting.rule + 1,
+                "line": self.rule_line(setting.rule),
+                "says": setting.says,
+            });
+            (setting.key.to_owned(), said)
+        });
+        json!({
+            "name": decision.name.to_string(),
+            "decision": by,
+            "settings": settings.collect::<serde_json::Map<_, _>>(),
+            "list_lines": lines,
+        })
     }
 }
 

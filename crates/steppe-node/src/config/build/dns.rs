@@ -5,10 +5,11 @@ mod listener;
 mod log;
 mod resolv_conf;
 mod rules;
+mod setting;
 mod upstream;
 
 use ipnet::IpNet;
-use steppe_dns::config::{Cache, Forwarder, InProcess, ServeStale, Stale};
+use steppe_dns::config::{Cache, Forwarder, InProcess};
 
 use crate::config::grammar;
 use crate::config::typed::{Fields, Node as Read, Typed};
@@ -57,7 +58,7 @@ fn access(access: &Fields) -> Option<Vec<IpNet>> {
 fn cache(cache: &Fields) -> Option<Cache> {
     let serve_stale = match cache.node("serve_stale") {
         None => None,
-        Some(stale) => Some(serve_stale(stale.fields()?)?),
+        Some(stale) => Some(setting::serve_stale(stale.fields()?)?),
     };
     Some(Cache {
         bytes: cache.take("bytes")?,
@@ -81,16 +82,4 @@ fn percent(prefetch: &Read) -> Option<u8> {
         Typed::Share(share) => Some((share * 100.0).round() as u8),
         _ => None,
     }
-}
-
-fn serve_stale(stale: &Fields) -> Option<ServeStale> {
-    Some(ServeStale {
-        up_to: stale.take("up_to")?,
-        after: stale.take("after")?,
-        only: match stale.take("only")? {
-            "positive" => Stale::Positive,
-            "all" => Stale::All,
-            _ => return None,
-        },
-    })
 }

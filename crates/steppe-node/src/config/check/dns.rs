@@ -2,6 +2,7 @@
 
 mod listener;
 mod rules;
+mod setting;
 mod upstream;
 
 use steppe_net::ListenAddress;
@@ -22,6 +23,7 @@ pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
     }
     let has_listener = !dns.list("listener").is_empty();
     rules::check(dns, mistakes);
+    setting::check(dns, mistakes);
     if has_listener && dns.node("rule").is_some() && dns.list("rule").is_empty() {
         let mistake = Mistake::new(dns.span, "every query is refused: there is no `dns.rule`");
         let help = "add one that matches everything, with `forward` set to an upstream";

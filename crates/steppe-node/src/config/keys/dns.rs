@@ -2,20 +2,19 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+mod cache;
 mod limits;
 mod listener;
 mod rules;
 mod upstream;
 
-use std::time::Duration;
-
+use cache::CACHE;
 use listener::LISTENER;
 use rules::{HOSTS, LIST, RULE};
 
-use crate::config::limits::{DNS_CACHE_BYTES, MEMORY_BUDGET_MAX, STALE_TIME_MAX, TIMEOUT_MAX};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 use limits::LIMITS;
-use upstream::{TTL, UPSTREAM};
+use upstream::UPSTREAM;
 
 pub(super) static DNS: Table = Table {
     name: "dns",
@@ -57,68 +56,6 @@ static ACCESS: Table = Table {
     needs: Needs::Nothing,
 };
 
-static CACHE: Table = Table {
-    name: "dns.cache",
-    doc: "How responses are kept.",
-    keys: &[
-        Key::new(
-            "bytes",
-            Kind::Size(DNS_CACHE_BYTES, MEMORY_BUDGET_MAX),
-            "Bytes that it takes, of the node's budget.",
-        )
-        .absent(Absent::Text("16MiB")),
-        Key::new("min_ttl", TTL, "Responses are kept for at least this long.")
-            .absent(Absent::Text("0s")),
-        Key::new("max_ttl", TTL, "Responses are kept for at most this long.")
-            .absent(Absent::Text("1d")),
-        Key::new(
-            "negative_ttl_max",
-            TTL,
-            "Responses that there is no such name or type are kept for at most this long.",
-        )
-        .absent(Absent::Text("1h")),
-        Key::new("serve_stale", Kind::Table(&SERVE_STALE), SERVE_STALE.doc),
-        Key::new(
-            "prefetch",
-            Kind::Either(&[Kind::Share, Kind::Choice(&[Choice::served("off")])]),
-            "An answer in use is refreshed in this last part of its time.",
-        )
-        .absent(Absent::Text("10%")),
-        Key::new(
-            "snapshot",
-            Kind::Text(Form::File),
-            "The file that keeps responses over a restart.",
-        ),
-    ],
-    needs: Needs::Nothing,
-};
-
-static SERVE_STALE: Table = Table {
-    name: "dns.cache.serve_stale",
-    doc: "Answers are served past their time where servers do not answer. RFC 8767.",
-    keys: &[
-        Key::new(
-            "up_to",
-            Kind::Duration(Duration::from_secs(1), STALE_TIME_MAX),
-            "How long past it.",
-        )
-        .absent(Absent::Text("1d")),
-        Key::new(
-            "after",
-            Kind::Duration(Duration::ZERO, TIMEOUT_MAX),
-            "How long servers are waited for before.",
-        )
-        .absent(Absent::Text("1.8s")),
-        Key::new(
-            "only",
-            Kind::Choice(&[Choice::served("positive"), Choice::served("all")]),
-            "Which: those with records, or negative ones too.",
-        )
-        .absent(Absent::Text("positive")),
-    ],
-    needs: Needs::Nothing,
-};
-
 static LOG: Table = Table {
     name: "dns.log",
     doc: "What is written of queries.",
@@ -128,7 +65,7 @@ static LOG: Table = Table {
             Kind::Choice(&[Choice::served("off")]),
             Kind::Table(&QUERY_LOG),
         ]),
-        "A line for each.",
+        "A line for each, or for those of rules.",
     )
     .absent(Absent::Text("off"))],
     needs: Needs::Nothing,
@@ -150,6 +87,13 @@ static QUERY_LOG: Table = Table {
             "How a line is written.",
         )
         .absent(Absent::Text("json")),
+        Key::new(
+            "which",
+            Kind::Choice(&[Choice::served("all"), Choice::served("rules")]),
+            "Which queries have a line: all but those whose rule says `log = false`, or those alone whose \
+             rule says that they have one.",
+        )
+        .absent(Absent::Text("all")),
     ],
     needs: Needs::Nothing,
 };

@@ -16,6 +16,7 @@ const DNS_WORDS = {
   client_qps: "beyond client_qps",
   unproven_bytes: "beyond unproven_bytes_per_s",
   zone_misses: "beyond zone_misses_per_s",
+  rule: "beyond a rule's rate",
   tunnel: "data in names, limited",
 };
 

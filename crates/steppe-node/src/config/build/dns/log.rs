@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use steppe_dns::config::{QueryLog, QueryLogFormat};
+use steppe_dns::config::{LoggedQueries, QueryLog, QueryLogFormat};
 
 use crate::config::build::logs::destination;
 use crate::config::typed::{FromNode, Node as Read};
@@ -18,6 +18,11 @@ pub(super) fn queries(queries: &Read) -> Option<Option<QueryLog>> {
         format: match table.take("format")? {
             "json" => QueryLogFormat::Json,
             "text" => QueryLogFormat::Text,
+            _ => return None,
+        },
+        queries: match table.take("which")? {
+            "all" => LoggedQueries::All,
+            "rules" => LoggedQueries::OfRules,
             _ => return None,
         },
     }))

@@ -11,6 +11,7 @@ use steppe_dns::schedule::{Days, Schedule};
 use steppe_dns::siphash::{SipHash13, SipKey};
 use steppe_dns::wire::{Name, Rtype};
 
+use super::setting;
 use crate::config::grammar;
 use crate::config::typed::{Fields, FromNode, Named, Node as Read, Typed};
 
@@ -113,6 +114,12 @@ pub(super) fn rule(rule: &Fields, known: &Names<'_>) -> Option<Rule> {
             None => None,
             Some(time) => Some(schedule(time.fields()?)?),
         },
+        cache: setting::cache(rule)?,
+        log: setting::log(rule)?,
+        rate: match rule.node("rate") {
+            None => None,
+            Some(rate) => Some(setting::rate(rate.fields()?)?),
+        },
         action: action(rule, known)?,
     })
 }
@@ -145,8 +152,9 @@ fn lists(rule: &Fields, known: &Names<'_>) -> Option<ListSet> {
     lists.unwrap_or_default().iter().map(number).collect()
 }
 
-/// One of the keys that say what a rule does.
-fn action(rule: &Fields, known: &Names<'_>) -> Option<Action> {
+/// What the one of the keys says that a rule does something by.
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+fn action(rule: &Fields, known: &Names<'_>) -> Option<Option<Action>> {
     let forward: Option<String> = rule.optional("forward")?;
     let block: Option<&str> = rule.optional("block")?;
     let rewrite = match rule.node("rewrite") {
@@ -157,7 +165,8 @@ fn action(rule: &Fields, known: &Names<'_>) -> Option<Action> {
         None => None,
         Some(records) => Some(self::records(records)?),
     };
-    Some(match (forward, block, rewrite, records) {
+    Some(Some(match (forward, block, rewrite, records) {
+        (None, None, None, None) => return Some(None),
         (Some(name), None, None, None) => {
             let mut upstreams = known.upstreams.iter();
             Action::Forward(upstreams.position(|known| *known == name)?)
@@ -166,7 +175,7 @@ fn action(rule: &Fields, known: &Names<'_>) -> Option<Action> {
         (None, None, Some(target), None) => Action::Rewrite(Box::new(target)),
         (None, None, None, Some(records)) => Action::Records(RecordSet::new(&records)),
         _ => return None,
-    })
+    }))
 }
 
 fn block(name: &str) -> Option<Block> {

@@ -1,6 +1,8 @@
 //! Tables of what the DNS forwarder decides by: lists, hosts and rules.
 
-use crate::config::limits::{LIST_REFRESH_MAX, LIST_REFRESH_MIN};
+use super::cache::SERVE_STALE;
+use super::upstream::TTL;
+use crate::config::limits::{DNS_PER_S_MAX, LIST_REFRESH_MAX, LIST_REFRESH_MIN};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static LIST: Table = Table {
@@ -64,7 +66,7 @@ pub(super) static HOSTS: Table = Table {
 
 pub(super) static RULE: Table = Table {
     name: "dns.rule",
-    doc: "Which queries are answered how: the first rule that matches decides.",
+    doc: "Which queries are answered how: the first rule that matches and has an action decides.",
     keys: &[
         Key::new(
             "client",
@@ -125,8 +127,67 @@ pub(super) static RULE: Table = Table {
             Kind::OneOrMany(&Kind::Text(Form::DnsRecord)),
             "Addresses and other records that it is answered with.",
         ),
+        Key::new(
+            "cache",
+            Kind::Either(&[
+                Kind::Choice(&[Choice::served("off")]),
+                Kind::Table(&RULE_CACHE),
+            ]),
+            RULE_CACHE.doc,
+        ),
+        Key::new(
+            "log",
+            Kind::Either(&[Kind::Boolean, Kind::Text(Form::Name)]),
+            "Whether its queries have a line in the query log; a word is one, and stands in them as `tag`.",
+        ),
+        Key::new("rate", Kind::Table(&RATE), RATE.doc),
     ],
-    needs: Needs::One(&["forward", "block", "rewrite", "records"]),
+    needs: Needs::Any(&[
+        "forward", "block", "rewrite", "records", "cache", "log", "rate",
+    ]),
+};
+
+static RATE: Table = Table {
+    name: "dns.rule.rate",
+    doc: "How many of its queries are let pass; others are dropped, or refused on connections.",
+    keys: &[
+        Key::new(
+            "qps",
+            Kind::Integer(1, DNS_PER_S_MAX),
+            "So many a second, and as many at once.",
+        )
+        .required(),
+        Key::new(
+            "of",
+            Kind::Choice(&[Choice::served("client"), Choice::served("all")]),
+            "Whose are counted together: those of a client's network (/24, /56), or all.",
+        )
+        .absent(Absent::Text("client")),
+    ],
+    needs: Needs::Nothing,
+};
+
+static RULE_CACHE: Table = Table {
+    name: "dns.rule.cache",
+    doc: "How responses are kept, in place of what the upstream and `dns.cache` say; \"off\": they are not.",
+    keys: &[
+        Key::new("min_ttl", TTL, "For at least this long."),
+        Key::new("max_ttl", TTL, "For at most this long."),
+        Key::new(
+            "negative_ttl_max",
+            TTL,
+            "For at most this long where there is no such name or type.",
+        ),
+        Key::new(
+            "serve_stale",
+            Kind::Either(&[
+                Kind::Choice(&[Choice::served("off")]),
+                Kind::Table(&SERVE_STALE),
+            ]),
+            SERVE_STALE.doc,
+        ),
+    ],
+    needs: Needs::Any(&["min_ttl", "max_ttl", "negative_ttl_max", "serve_stale"]),
 };
 
 static REWRITE: Table = Table {
