@@ -137,8 +137,20 @@ fn addresses(file: &Fields, mistakes: &mut Mistakes) {
         .filter_map(|node| node.fields()?.node("listen"));
     let streams = of_admin.chain(of_listeners);
     let of_forwarder_streams = of_forwarder(file, &["tcp", "tls", "https"]);
-    distinct(streams.chain(of_forwarder_streams), mistakes);
-    distinct(of_forwarder(file, &["udp"]), mistakes);
+    let mut found = repeated(streams.chain(of_forwarder_streams));
+    for each in repeated(of_forwarder(file, &["udp"])) {
+        // Listeners that share both kinds of sockets are told of once.
+        if !found.contains(&each) {
+            found.push(each);
+        }
+    }
+    for (address, first, again) in found {
+        mistakes.push(
+            Mistake::new(again, format!("{address} is listened on twice"))
+                .label("again here")
+                .also(first, "first here"),
+        );
+    }
 }
 
 /// Addresses of the DNS forwarder's listeners that speak one of these.
@@ -155,8 +167,10 @@ fn of_forwarder<'a>(file: &'a Fields, spoken: &'static [&str]) -> impl Iterator<
     })
 }
 
-fn distinct<'a>(nodes: impl Iterator<Item = &'a Node>, mistakes: &mut Mistakes) {
+/// Addresses that stand a second time, with where they stand.
+fn repeated<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<(ListenAddress, Span, Span)> {
     let mut seen: HashMap<ListenAddress, Span> = HashMap::new();
+    let mut found = Vec::new();
     for node in nodes {
         let Some(address) = ListenAddress::from_node(node) else {
             continue;
@@ -172,14 +186,11 @@ fn distinct<'a>(nodes: impl Iterator<Item = &'a Node>, mistakes: &mut Mistakes) 
                     true => (first, node.span),
                     false => (node.span, first),
                 };
-                mistakes.push(
-                    Mistake::new(again, format!("{address} is listened on twice"))
-                        .label("again here")
-                        .also(first, "first here"),
-                );
+                found.push((address, first, again));
             }
         }
     }
+    found
 }
 
 /// A node that serves nothing is hardly meant, unless what it shall serve is not supported yet.
