@@ -64,6 +64,26 @@ pub struct Listener {
     pub limits: ListenerLimits,
     /// How long a client may take.
     pub timeouts: ListenerTimeouts,
+    /// What errors call it by.
+    pub keys: ListenerKeys,
+}
+
+/// Keys that a listener comes from: those of the gateway, unless it is one of another service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenerKeys {
+    /// Of its address.
+    pub listen: &'static str,
+    /// Of its TLS.
+    pub tls: &'static str,
+}
+
+impl Default for ListenerKeys {
+    fn default() -> Self {
+        Self {
+            listen: "http.listener.listen",
+            tls: "http.listener.tls",
+        }
+    }
 }
 
 impl Listener {
@@ -80,6 +100,7 @@ impl Listener {
             underscores: Underscores::default(),
             limits: ListenerLimits::default(),
             timeouts: ListenerTimeouts::default(),
+            keys: ListenerKeys::default(),
         }
     }
 }

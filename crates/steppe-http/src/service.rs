@@ -142,7 +142,7 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
         for listener in &config.listeners {
             let bound = sockets.bind(&SocketKey::stream(listener.address.clone()));
             bound.map_err(|cause| PrepareError::Bind {
-                key: "http.listener.listen",
+                key: listener.keys.listen,
                 cause,
             })?;
         }

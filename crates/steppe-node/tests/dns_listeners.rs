@@ -2,7 +2,7 @@
 //! that people have.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 
 use steppe_testkit::{
@@ -155,6 +155,24 @@ fn queries_come_over_tls() {
     let response = ask_dot(&mut peer, &query("www.zero.example", 1));
     assert_eq!(outcome(&response), (0, 1));
     assert!(forwarder.node.stop().success());
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_by_the_forwarders_key() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let pair = pair();
+    let [plain, dot, nobody] = [(); 3].map(|()| Port::free().keep());
+    let builder = Steppe::builder(STEPPE)
+        .with("plain", plain)
+        .with("dot", dot)
+        .with("doh", taken.local_addr().expect("is bound"))
+        .with("nobody", nobody)
+        .with_file("dns.crt", &pair.cert)
+        .with_file("dns.key", &pair.key);
+    let (status, said) = builder.run(&["run", "-c"], CONFIG);
+    assert!(!status.success());
+    assert!(said.contains("dns.listener.listen: "), "{said}");
+    assert!(!said.contains("http.listener"), "{said}");
 }
 
 #[test]

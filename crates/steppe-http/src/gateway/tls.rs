@@ -52,6 +52,8 @@ impl Tls {
             let last = last(&listener.address);
             let address = listener.address.to_string();
             let loaded = ListenerTls::load(&tls.session, &address, (last.as_deref(), now));
+            let key = listener.keys.tls;
+            let loaded = loaded.map_err(|cause| TlsError { key, cause });
             loaded.map(|tls| Some(Arc::new(tls)))
         };
         let upstream = |upstream: &config::Upstream| match &upstream.kind {
@@ -61,12 +63,12 @@ impl Tls {
             }
             UpstreamKind::Respond(_) | UpstreamKind::Guest(_) => Ok(None),
         };
-        let listeners: Result<_, _> = config.listeners.iter().map(listener).collect();
+        let listeners: Result<_, TlsError> = config.listeners.iter().map(listener).collect();
         let upstreams: Result<_, _> = config.upstreams.iter().map(upstream).collect();
-        let of_key = |key| move |cause| TlsError { key, cause };
+        let key = "http.upstream.tls";
         Ok(Self {
-            listeners: listeners.map_err(of_key("http.listener.tls"))?,
-            upstreams: upstreams.map_err(of_key("http.upstream.tls"))?,
+            listeners: listeners?,
+            upstreams: upstreams.map_err(|cause| TlsError { key, cause })?,
         })
     }
 }

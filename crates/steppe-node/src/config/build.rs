@@ -16,9 +16,9 @@ use std::path::PathBuf;
 use steppe_dns::config::Forwarder;
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
-    Coding, FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerLimits,
-    ListenerRoutes, ListenerTimeouts, Respond, Route, Server, Servers, Target, Transform,
-    Underscores, Upstream, UpstreamKind, UpstreamTimeouts,
+    Coding, FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerKeys,
+    ListenerLimits, ListenerRoutes, ListenerTimeouts, Respond, Route, Server, Servers, Target,
+    Transform, Underscores, Upstream, UpstreamKind, UpstreamTimeouts,
 };
 use steppe_net::ServerAddress;
 use steppe_telemetry::Destination;
@@ -202,6 +202,7 @@ fn listener(listener: &Fields) -> Option<Listener> {
             idle: timeouts.take("idle")?,
             write_stall: timeouts.take("write_stall")?,
         },
+        keys: ListenerKeys::default(),
     })
 }
 

@@ -3,8 +3,8 @@
 use steppe_dns::config::{Forwarder, InProcess, Introduction, Protocol};
 use steppe_dns::limits::{DOH_PATH, DOH_QUERY_BYTES_MAX};
 use steppe_http::config::{
-    Gateway, H1, H2, Listener, ListenerLimits, ListenerRoutes, ListenerTls, Route, Target,
-    Upstream, UpstreamKind,
+    Gateway, H1, H2, Listener, ListenerKeys, ListenerLimits, ListenerRoutes, ListenerTls, Route,
+    Target, Upstream, UpstreamKind,
 };
 use steppe_net::ListenAddress;
 
@@ -30,6 +30,10 @@ pub(super) fn join(http: &mut Gateway, dns: &mut Forwarder) {
             }),
             proxy_protocol: listener.introduction == Introduction::ByProxy,
             routes: ListenerRoutes::Own,
+            keys: ListenerKeys {
+                listen: "dns.listener.listen",
+                tls: "dns.listener.tls",
+            },
             limits: ListenerLimits {
                 body_bytes: DOH_QUERY_BYTES_MAX as u64,
                 ..ListenerLimits::default()
