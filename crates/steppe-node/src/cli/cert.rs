@@ -24,7 +24,8 @@ use self::findings::{Chain, Finding, Seen, judge, split};
 use self::handshake::{Shown, Target, observe};
 use self::show::Report;
 use self::source::KeyMatch;
-use self::trust::{Roots, has_name, reason};
+pub(super) use self::trust::reason;
+use self::trust::{Roots, has_name};
 use super::code::Code;
 use super::console::{print, say};
 

@@ -86,7 +86,7 @@ pub(super) fn has_name(leaf: &CertificateDer<'_>, name: &ServerName<'_>) -> Resu
 }
 
 /// Why clients refuse a chain, in words.
-pub(super) fn reason(error: &Error) -> String {
+pub(in crate::cli) fn reason(error: &Error) -> String {
     let Error::InvalidCertificate(error) = error else {
         return error.to_string();
     };

@@ -10,11 +10,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
 use clap::Args;
 use hickory_proto::op::{Edns, Message, MessageType, Query};
 use hickory_proto::rr::{Name, RecordType};
+use rustls::CertificateError;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
@@ -24,6 +25,7 @@ use tokio_rustls::client::TlsStream;
 use super::server::{By, Server};
 use super::shown::shown;
 use crate::admin::trust;
+use crate::cli::cert::reason;
 use crate::cli::code::Code;
 use crate::cli::console::{print, say};
 
@@ -218,7 +220,27 @@ async fn tls(
     let stream = connect(address).await?;
     let connector = TlsConnector::from(Arc::new(config));
     let session = timeout(TIMEOUT, connector.connect(name, stream)).await;
-    session.context("no TLS in time")?.context("TLS")
+    let session = session.context("no TLS in time")?;
+    session.map_err(|error| no_session(error, server))
+}
+
+/// Why TLS was not agreed on; of a certificate, what can be done about it.
+fn no_session(error: io::Error, server: &Server) -> anyhow::Error {
+    let refused = (error.get_ref()).and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let why = match refused {
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "its issuer is unknown; --ca FILE names authorities to trust".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => format!(
+            "it has another name than {}; NAME@ADDRESS says which to expect",
+            server.name
+        ),
+        Some(refused @ rustls::Error::InvalidCertificate(_)) => reason(refused),
+        _ => return anyhow::Error::new(error).context("TLS"),
+    };
+    anyhow!("the server's certificate is refused: {why}")
 }
 
 /// RFC 7766 §8: a message with its length before it.
