@@ -3,7 +3,9 @@
 //! Invariant: there is one snapshot in force, and one cache and one table of questions in flight for all
 //! workers, which a reload does not change.
 
+mod ahead;
 mod fetching;
+mod reading;
 mod reread;
 
 use std::fmt;
@@ -16,7 +18,7 @@ use steppe_mem::{Budget, Lease, OverBudget, Reservation};
 use steppe_net::tls::ListenerTls;
 use steppe_net::{
     BoundSockets, Changes, Drain, Drained, ListenAddress, LocalFuture, PrepareError, Prepared,
-    Service, SocketBinder, SocketKey, Watch, Worker,
+    ReadAhead, Service, SocketBinder, SocketKey, Watch, Worker,
 };
 use tokio::task::JoinSet;
 
@@ -26,7 +28,6 @@ use crate::client::Client;
 use crate::config::{Forwarder, Protocol};
 use crate::designation::Designation;
 use crate::fetch::Fetch;
-use crate::files::{FilesError, HostsInForce, ListsInForce};
 use crate::metrics::DnsMetrics;
 use crate::query_log::QueryLog;
 use crate::rate_limit::RateLimiter;
@@ -36,6 +37,7 @@ use crate::shared::Shared;
 use crate::snapshot::{ChargedCache, Files, Snapshot, Tls};
 use crate::tls::Sessions;
 use crate::worker::{self, Asking, Intake, WorkerState};
+use ahead::{Ahead, PreparedFiles};
 
 /// What the forwarder takes from its node.
 pub struct DnsContext<'a> {
@@ -62,6 +64,8 @@ pub struct DnsService {
     /// Of the workers, once they serve.
     drain: Arc<OnceLock<Drain>>,
     fetch: Option<Arc<dyn Fetch>>,
+    /// Files of the configuration that is about to be prepared.
+    ahead: Arc<Ahead>,
 }
 
 struct InForce {
@@ -85,13 +89,6 @@ struct PreparedForwarder {
     tables: Arc<Reservation>,
     tls: Tls,
     files: PreparedFiles,
-}
-
-/// Files that a configuration names: `None` for those that are in force and stay.
-#[derive(Default)]
-struct PreparedFiles {
-    lists: Option<ListsInForce>,
-    hosts: Option<HostsInForce>,
 }
 
 /// Bytes of a cache that nobody asks.
@@ -121,6 +118,7 @@ impl DnsService {
             lease,
             drain: Arc::default(),
             fetch: context.fetch.clone(),
+            ahead: Arc::default(),
         })
     }
 
@@ -270,23 +268,6 @@ impl DnsService {
             .collect()
     }
 
-    /// Reads the files of a configuration that are not in force as they are.
-    fn files(&self, config: &Forwarder) -> Result<PreparedFiles, (&'static str, FilesError)> {
-        let key = self.shared.names_key();
-        let in_force = self.in_force();
-        let files = in_force.as_ref().map(|in_force| in_force.snapshot.files());
-        let mut prepared = PreparedFiles::default();
-        if !files.is_some_and(|files| files.lists.is_of(&config.lists)) {
-            let lists = ListsInForce::load(&config.lists, key, &self.lease);
-            prepared.lists = Some(lists.map_err(|error| ("dns.list", error))?);
-        }
-        if !files.is_some_and(|files| files.hosts.is_of(&config.hosts)) {
-            let hosts = HostsInForce::load(&config.hosts, key, &self.lease);
-            prepared.hosts = Some(hosts.map_err(|error| ("dns.hosts", error))?);
-        }
-        Ok(prepared)
-    }
-
     /// Makes the snapshot of `config` the one in force.
     fn replace(&self, prepared: PreparedForwarder) -> Option<Arc<Snapshot>> {
         let mut in_force = self.in_force();
@@ -323,6 +304,12 @@ impl DnsService {
 }
 
 impl<C: AsRef<Forwarder>> Service<C> for DnsService {
+    fn read_ahead(self: Arc<Self>, config: &C) -> LocalFuture<ReadAhead> {
+        let config = config.as_ref();
+        let (lists, hosts) = (config.lists.clone(), config.hosts.clone());
+        Box::pin(DnsService::clone(&self).read_files_ahead(lists, hosts))
+    }
+
     fn prepare(
         self: Arc<Self>,
         config: &C,

@@ -38,8 +38,8 @@ pub use folder::{File, FileStatus, Folder, Opened, Reading, Root};
 pub use listener::{BindError, BoundListener, Listener, bind};
 pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
 pub use service::{
-    Change, Changes, Drained, LocalFuture, PrepareError, Prepared, PreparedServices, Service,
-    ServiceSet, WorkerServices,
+    Change, Changes, Drained, LocalFuture, PrepareError, Prepared, PreparedServices, ReadAhead,
+    Service, ServiceSet, WorkerServices,
 };
 pub use sockets::{BoundSockets, SocketBinder};
 pub use stream::{PeerAddress, Stream};

@@ -11,6 +11,7 @@
 mod changes;
 mod set;
 
+use std::any::Any;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ pub use set::{PreparedServices, ServiceSet, WorkerServices};
 
 /// A future of the thread that it was made on.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// What a service has read ahead, which it keeps for as long as this is there.
+pub type ReadAhead = Box<dyn Any>;
 
 /// A protocol that the node serves; `C` is the node's configuration.
 ///
@@ -47,6 +51,15 @@ pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 ///    `prepare` and no `change` follows.
 /// 5. The service is dropped when every `serve` has ended.
 pub trait Service<C>: Send + Sync {
+    /// Reads what takes long of a configuration that [`prepare`](Self::prepare) is given next, on threads
+    /// of its own, while the control thread goes on. The result is dropped when `prepare` has returned,
+    /// which does without it as well, and says what is wrong.
+    ///
+    /// Must be called and polled within the control thread's runtime.
+    fn read_ahead(self: Arc<Self>, _config: &C) -> LocalFuture<ReadAhead> {
+        Box::pin(async { Box::new(()) as ReadAhead })
+    }
+
     /// Does everything of a configuration that can fail for want of a port, a file
     /// or memory, and starts nothing.
     ///

@@ -8,15 +8,15 @@ use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc as threads};
+use std::sync::{Arc, Mutex, Weak, mpsc as threads};
 use std::time::Duration;
 
 use steppe_mem::Budget;
 use steppe_mem::pool::Stock;
 use steppe_net::{
     BoundListener, BoundSockets, Change, Changes, Drain, Drained, Inherited, ListenAddress,
-    LocalFuture, Phase, PrepareError, Prepared, Service, ServiceSet, SocketBinder, SocketKey,
-    Worker, WorkerPlan, WorkerThread, spawn_worker,
+    LocalFuture, Phase, PrepareError, Prepared, PreparedServices, ReadAhead, Service, ServiceSet,
+    SocketBinder, SocketKey, Worker, WorkerPlan, WorkerThread, spawn_worker,
 };
 use steppe_testkit::Port;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -452,5 +452,58 @@ fn one_address_serves_one_service_for_each_transport() {
         let twice = node.refusal(&config);
         assert!(twice.contains("listened on twice"), "{twice}");
         node.stop();
+    });
+}
+
+/// A service that reads ahead, and refuses every configuration by whether that is there.
+#[derive(Default)]
+struct Reader(Mutex<Weak<()>>);
+
+impl Service<Config> for Reader {
+    fn read_ahead(self: Arc<Self>, _config: &Config) -> LocalFuture<ReadAhead> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let read = Arc::new(());
+            *self.0.lock().expect("no test failed there") = Arc::downgrade(&read);
+            Box::new(read) as ReadAhead
+        })
+    }
+
+    fn prepare(
+        self: Arc<Self>,
+        _config: &Config,
+        _sockets: &mut SocketBinder<'_>,
+    ) -> Result<Box<dyn Prepared>, PrepareError> {
+        let read = self.0.lock().expect("no test failed there").upgrade();
+        let cause = match read {
+            Some(_) => "it was read",
+            None => "it was not read",
+        };
+        Err(PrepareError::Other {
+            key: "reader.file",
+            cause: cause.into(),
+        })
+    }
+
+    fn serve(self: Arc<Self>, _worker: Rc<Worker>) -> LocalFuture<Drained> {
+        Box::pin(async { Drained::default() })
+    }
+}
+
+#[test]
+fn what_was_read_ahead_is_there_until_a_configuration_is_prepared() {
+    run(async {
+        let services: [Arc<dyn Service<Config>>; 1] = [Arc::new(Reader::default())];
+        let set = ServiceSet::new(services, Inherited::default(), WORKERS);
+        let why = |prepared: Result<PreparedServices, PrepareError>| {
+            let refused = prepared.err().expect("it refuses all");
+            refused.to_string()
+        };
+        let config = Config::default();
+        assert_eq!(
+            why(set.prepare_beside(&config).await),
+            "reader.file: it was read"
+        );
+        assert_eq!(why(set.prepare(&config)), "reader.file: it was not read");
     });
 }

@@ -124,7 +124,7 @@ impl Reloader {
     /// # Errors
     /// Why everything stays as it was.
     pub async fn reload(&mut self, reason: &'static str) -> Result<u64, String> {
-        let reloaded = match self.prepare() {
+        let reloaded = match self.prepare().await {
             Ok((config, prepared)) => Ok(self.change(config, prepared).await),
             Err(why) => Err(why),
         };
@@ -139,7 +139,7 @@ impl Reloader {
     }
 
     /// Everything that can fail.
-    fn prepare(&self) -> Result<(Config, PreparedServices), String> {
+    async fn prepare(&self) -> Result<(Config, PreparedServices), String> {
         let Some(path) = self.status.known().file.clone() else {
             return Err("the node runs its embedded default: there is no file".to_owned());
         };
@@ -156,7 +156,7 @@ impl Reloader {
             ));
         }
         services::fit(&mut config);
-        let prepared = self.services.prepare(&config);
+        let prepared = self.services.prepare_beside(&config).await;
         Ok((config, prepared.map_err(|error| error.to_string())?))
     }
 

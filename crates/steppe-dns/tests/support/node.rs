@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc as threads;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use steppe_dns::config::Forwarder;
@@ -57,6 +58,7 @@ impl Node {
     ) -> Self {
         let control = Builder::new_current_thread()
             .enable_all()
+            .max_blocking_threads(1)
             .build_local(LocalOptions::default())
             .expect("a runtime");
         let budget = Budget::new(256 << 20);
@@ -107,7 +109,41 @@ impl Node {
 
     /// Why it stays as it is.
     pub fn try_change(&mut self, config: Forwarder) -> Result<(), String> {
-        let prepared = self.set.prepare(&Config(config));
+        let config = Config(config);
+        let prepared = self.control.block_on(self.set.prepare_beside(&config));
+        let prepared = prepared.map_err(|error| error.to_string())?;
+        self.control.block_on(self.set.change(prepared));
+        Ok(())
+    }
+
+    /// As [`Self::try_change`], while the disk is slow. `meanwhile` is called when files were read, and the
+    /// rest is not prepared yet.
+    ///
+    /// # Panics
+    /// When the control thread waits for the disk.
+    pub fn change_slowly(
+        &mut self,
+        config: Forwarder,
+        meanwhile: impl FnOnce(),
+    ) -> Result<(), String> {
+        let (config, service) = (Config(config), Arc::new(self.service.clone()));
+        let read = self.control.block_on(async {
+            // The only thread that waits for disks has something to do.
+            let (release, released) = threads::sync_channel::<()>(1);
+            let busy = tokio::task::spawn_blocking(move || {
+                // Nothing is sent.
+                let _ = released.recv();
+            });
+            let mut reading = Service::<Config>::read_ahead(service, &config);
+            let looked = std::future::poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx)));
+            assert!(looked.await.is_pending(), "the control thread goes on");
+            drop(release);
+            busy.await.expect("it does not panic");
+            reading.await
+        });
+        meanwhile();
+        let prepared = self.set.prepare(&config);
+        drop(read);
         let prepared = prepared.map_err(|error| error.to_string())?;
         self.control.block_on(self.set.change(prepared));
         Ok(())

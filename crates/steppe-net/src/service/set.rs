@@ -61,6 +61,24 @@ impl<C: 'static> ServiceSet<C> {
         Ok(PreparedServices { services, owners })
     }
 
+    /// As [`Self::prepare`], within the control thread's runtime, where other tasks go on while services
+    /// read what takes long.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    ///
+    /// # Cancel safety
+    /// Safe: nothing has changed.
+    pub async fn prepare_beside(&self, config: &C) -> Result<PreparedServices, PrepareError> {
+        let mut read = Vec::with_capacity(self.services.0.len());
+        for service in self.services.0.iter() {
+            read.push(Arc::clone(service).read_ahead(config).await);
+        }
+        let prepared = self.prepare(config);
+        drop(read);
+        prepared
+    }
+
     /// Lets every service serve what was prepared; ends when all workers do.
     pub async fn change(&mut self, next: PreparedServices) {
         for (prepared, sockets) in next.services {

@@ -1,0 +1,78 @@
+//! Lists and hosts of a configuration are read on a thread of their own before it is prepared: a second for a
+//! million names, in which the control thread goes on.
+//!
+//! Invariant: what was read ahead counts while its files are what was read; else they are read again, and
+//! nothing that came between is lost.
+
+use steppe_net::ReadAhead;
+use tokio::task::spawn_blocking;
+
+use super::DnsService;
+use super::ahead::{FilesAhead, PreparedFiles};
+use crate::config::{Forwarder, Hosts, List};
+use crate::files::{FilesError, HostsInForce, ListsInForce};
+
+impl DnsService {
+    /// Reads the files of a configuration beside the control thread; they are there for
+    /// [`Self::files`] as long as the result is.
+    pub(super) async fn read_files_ahead(self, lists: Vec<List>, hosts: Hosts) -> ReadAhead {
+        let service = self.clone();
+        let read = spawn_blocking(move || {
+            let nothing = PreparedFiles::default();
+            let read = service.read_files(nothing, (&lists, &hosts));
+            FilesAhead { lists, hosts, read }
+        });
+        match read.await {
+            Ok(files) => self.ahead.keep(files),
+            // The runtime ends.
+            Err(_) => Box::new(()),
+        }
+    }
+
+    /// Files of a configuration that are not in force as they are.
+    pub(super) fn files(
+        &self,
+        config: &Forwarder,
+    ) -> Result<PreparedFiles, (&'static str, FilesError)> {
+        let ahead = self.ahead.take(config).map(|ahead| ahead.read);
+        let mut known = ahead.transpose()?.unwrap_or_default();
+        known.lists = known.lists.filter(|lists| lists.is_of(&config.lists));
+        known.hosts = known.hosts.filter(|hosts| hosts.is_of(&config.hosts));
+        self.read_files(known, (&config.lists, &config.hosts))
+    }
+
+    /// Reads what is neither in force nor known.
+    fn read_files(
+        &self,
+        known: PreparedFiles,
+        (lists, hosts): (&[List], &Hosts),
+    ) -> Result<PreparedFiles, (&'static str, FilesError)> {
+        let key = self.shared.names_key();
+        // It is not held while files are read: others ask what is in force.
+        let (has_lists, has_hosts) = match self.in_force().as_ref() {
+            Some(in_force) => {
+                let files = in_force.snapshot.files();
+                (files.lists.is_of(lists), files.hosts.is_of(hosts))
+            }
+            None => (false, false),
+        };
+        Ok(PreparedFiles {
+            lists: match known.lists {
+                _ if has_lists => None,
+                Some(known) => Some(known),
+                None => {
+                    let read = ListsInForce::load(lists, key, &self.lease);
+                    Some(read.map_err(|error| ("dns.list", error))?)
+                }
+            },
+            hosts: match known.hosts {
+                _ if has_hosts => None,
+                Some(known) => Some(known),
+                None => {
+                    let read = HostsInForce::load(hosts, key, &self.lease);
+                    Some(read.map_err(|error| ("dns.hosts", error))?)
+                }
+            },
+        })
+    }
+}
