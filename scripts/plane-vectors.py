@@ -219,7 +219,7 @@ class Receiver:
 
     def data(self, frame, payload, side):
         check(not side["ended"] and side["announced"] == frame["flags"] & 1, 6)
-        cost = 24 + len(payload)
+        cost = len(payload) if side["announced"] and payload else 24 + len(payload)
         check(cost <= side["credit"], 7)
         side["credit"] -= cost
         if not side["announced"]:

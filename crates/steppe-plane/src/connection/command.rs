@@ -219,9 +219,8 @@ impl Connection {
     /// Lets the peer send `bytes` more of a body on granted credit: what is reserved for it. A response
     /// that has not begun may be granted too; turns out to be on standing credit, its grant is unspent.
     ///
-    /// A body of `n` bytes costs [`HEADER_BYTES`](crate::frame::HEADER_BYTES) more for each frame. A peer
-    /// need not send before it has [`SPLIT_BYTES_MIN`](crate::limits::SPLIT_BYTES_MIN) and a header, or
-    /// the rest.
+    /// A body costs its length, and [`HEADER_BYTES`](crate::frame::HEADER_BYTES) for each empty message. A peer
+    /// need not send before it has [`SPLIT_BYTES_MIN`](crate::limits::SPLIT_BYTES_MIN), or the rest.
     ///
     /// # Errors
     /// Nothing was granted: [`SendError::Gone`] where the peer's side has ended, [`SendError::State`] where

@@ -237,10 +237,10 @@ fn send_granted(output: &mut Output, id: StreamId, stream: &mut Stream) -> Turn 
         let is_ending = stream.send.end.is_some();
         return if is_ending { Turn::Taken } else { Turn::Leave };
     };
-    let Some(room) = credit.checked_sub(HEADER_BYTES as u64) else {
+    if part.bytes.is_empty() && credit < HEADER_BYTES as u64 {
         return Turn::Leave;
-    };
-    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    }
+    let room = usize::try_from(credit).unwrap_or(usize::MAX);
     let len = part.bytes.len().min(DATA_BYTES_MAX).min(room);
     if len < part.bytes.len().min(SPLIT_BYTES_MIN) {
         return Turn::Leave;

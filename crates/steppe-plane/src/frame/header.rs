@@ -222,10 +222,14 @@ impl FrameHeader {
         Ok(())
     }
 
-    /// What DATA costs of its credit: its payload and its header, so that empty messages are not free.
+    /// What DATA costs of its credit. On standing credit that is its payload and its header; on granted credit
+    /// the payload alone, so that a body costs what its length says however it is split. An empty message
+    /// costs a header on either: none is free.
     #[must_use]
     pub fn cost(&self) -> u64 {
-        u64::from(self.len) + HEADER_BYTES as u64
+        let is_granted = self.has(flag::ANNOUNCED) && self.len > 0;
+        let header = if is_granted { 0 } else { HEADER_BYTES };
+        u64::from(self.len) + header as u64
     }
 }
 
@@ -269,7 +273,11 @@ mod tests {
         };
         assert_eq!(FrameHeader::read(&header.to_bytes()), header);
         assert_eq!(header.check(), Ok(()));
-        assert_eq!(header.cost(), 0x0102 + 24);
+        assert_eq!(header.cost(), 0x0102);
+        let empty = FrameHeader { len: 0, ..header };
+        assert_eq!(empty.cost(), 24);
+        let standing = FrameHeader { flags: 0, ..header };
+        assert_eq!(standing.cost(), 0x0102 + 24);
     }
 
     #[test]
