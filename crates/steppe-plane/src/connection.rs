@@ -5,11 +5,13 @@
 //!                                  Streams
 //!  bytes ─ slices, sent ─ Output ─ transmit ─ open, respond, send, end, reset, grant, release
 //! ```
-//! `machine.rs` is the connection; `receive.rs` has what a peer's frames do to it, `command.rs` what
+//! `machine.rs` is the connection; `receive.rs` and `call.rs` have what a peer's frames do to it, `command.rs` what
 //! the shell does, `transmit.rs` which frame is next.
 
+mod call;
 mod command;
 mod event;
+mod half;
 mod keepalive;
 mod machine;
 mod output;

@@ -5,8 +5,9 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::event::StreamId;
+use super::half::{End, Part, Phase, SendHalf};
 use super::machine::{Connection, Leaving};
-use super::streams::{End, Opener, Part, Phase, SendHalf};
+use super::streams::Opener;
 use crate::frame::{
     Direction, FieldError, FrameHeader, FrameType, Head, Payment, Service, flag, write_services,
 };

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 
 use super::event::StreamId;
+use super::half::{End, Phase};
 use super::machine::Connection;
 use super::output::Output;
-use super::streams::{End, Phase, Stream};
+use super::streams::Stream;
 use crate::frame::{FrameHeader, FrameType, HEADER_BYTES, Payment, flag};
 use crate::limits::{
     CREDIT_OWED_DIVISOR, DATA_BYTES_MAX, HEADS_WAITING_BYTES_MAX, SPLIT_BYTES_MIN,
