@@ -15,9 +15,12 @@ const REST: &str = r#"
 listen = "127.0.0.1:5300"
 [dns.upstream.public]
 servers = ["udp://192.0.2.1"]
+[[dns.rule]]
+name = "a.example"
+block = "refused"
 "#;
 
-/// The only rule of a file.
+/// The last rule of a file.
 fn rule(text: &str) -> Rule {
     let outcome = config::read(
         "/etc/steppe/dns.toml",

@@ -29,6 +29,7 @@ pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
         RULES_PER_PROGRAM_MAX,
         mistakes,
     );
+    nothing_done(dns, mistakes);
     for list in dns.map("list") {
         if let Some(list) = list.value.fields() {
             store(list, mistakes);
@@ -72,6 +73,32 @@ fn too_many(dns: &Fields, (key, count): (&str, usize), most: usize, mistakes: &m
         let message = format!("`dns` has at most {most} of `{key}`, not {count}");
         let span = dns.given(key).unwrap_or(dns.span);
         mistakes.push(Mistake::new(span, message).label("too many"));
+    }
+}
+
+/// Rules that say something of queries leave what becomes of them to others.
+fn nothing_done(dns: &Fields, mistakes: &mut Mistakes) {
+    let is_action = |key: &str| ACTIONS.iter().any(|(action, _)| *action == key);
+    // One that has no key of either kind is told of by itself, and one that was mistyped may be an action.
+    let has_settings = |rule: &Fields| {
+        let mut keys = rule.given.iter().map(|field| field.key.name);
+        ["cache", "log", "rate"]
+            .iter()
+            .any(|key| rule.given(key).is_some())
+            && !keys.any(is_action)
+    };
+    let mut rules = dns.list("rule").iter().filter_map(Node::fields).peekable();
+    let Some(first) = rules.peek().map(|rule| rule.span) else {
+        return;
+    };
+    if rules.all(has_settings) {
+        let message = "every query is refused: no `dns.rule` says what becomes of it";
+        let help = "add one that matches everything, with `forward` set to an upstream";
+        mistakes.push(
+            Mistake::new(first, message)
+                .label("nor does this one")
+                .help(help),
+        );
     }
 }
 
