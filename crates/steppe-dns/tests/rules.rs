@@ -130,8 +130,8 @@ fn a_million_rules_take_less_than_ten_megabytes() {
     );
     assert_eq!(index.len() as u64, RULES);
     assert!(index.bytes() < 10_000_000 && kept < 10_000_000, "{kept}");
-    // Three masks, and what finds them, beside it.
-    assert!(kept <= index_max + 4096, "{kept} of {index_max}");
+    // Three masks, and what finds them, beside it; and whatever the harness of tests does meanwhile.
+    assert!(kept <= index_max + (64 << 10), "{kept} of {index_max}");
     // With an index of before, a reload takes less than 2.5 times twenty megabytes.
     assert!(collected + index_max + kept < 50_000_000, "{collected}");
     let allocations = thread_allocations();
