@@ -93,6 +93,46 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Entries of queues that are over, beyond those of live streams, before they are swept.
 pub(crate) const STALE_MAX: usize = 64;
 
+/// The part of the memory of calls that requests may not take, as a divisor: responses have it to
+/// themselves.
+pub const RESPONSE_SHARE_DIVISOR: u64 = 4;
+
+/// Bodies that wait for room at a time. Each is a task, and a request that waits longer than this many
+/// others is better refused.
+pub const WAITING_MAX: usize = 16_384;
+
+/// Streams that a peer may have open on a connection of this crate's callers and workers.
+pub const CONNECTION_STREAMS_MAX: u32 = 8_192;
+
+/// Standing credit of a connection of this crate's callers and workers: reserved as long as it lives.
+pub const CONNECTION_CREDIT: u32 = 256 << 10;
+
+/// What else a connection is charged: what it reads and writes through, and its task.
+pub const CONNECTION_BYTES: usize = 64 << 10;
+
+/// What a stream is charged: entries of tables, its task, its head.
+pub const STREAM_BYTES: usize = 2 << 10;
+
+/// What a small message is charged beyond its bytes: who owns it, and its place in a queue.
+pub const MESSAGE_BYTES: usize = 128;
+
+/// Credit that a body is given ahead, where it is taken as it comes.
+pub const WINDOW_BYTES: usize = 4 * DATA_BYTES_MAX;
+
+/// Times that a connection's task reads before it lets others run.
+pub const READS_PER_TURN: usize = 32;
+
+/// Silence before a peer is asked for a sign of life, and how long it may take to give one.
+pub const QUIET: Duration = Duration::from_secs(5);
+/// See [`QUIET`].
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a listener waits after it could not accept.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often a worker that drains looks whether it has.
+pub const DRAIN_POLL: Duration = Duration::from_millis(10);
+
 const _: () = assert!(INBOX_BYTES >= HEADER_BYTES + CONTROL_BYTES_MAX);
 const _: () = assert!(
     STANDING_CREDIT_MIN as u64 - STANDING_CREDIT_MIN as u64 / CREDIT_OWED_DIVISOR

@@ -20,7 +20,6 @@ const BELOW: [(&str, &[&str]); 16] = [
         "steppe-dns",
         &["steppe-mem", "steppe-telemetry", "steppe-net"],
     ),
-    // The core of the request plane, which has no socket yet. Its tests hold credit against a budget.
     ("steppe-plane", &["steppe-mem"]),
     (
         "steppe-node",

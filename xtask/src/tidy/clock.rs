@@ -12,6 +12,26 @@ const THIS_FILE: &str = "xtask/src/tidy/clock.rs";
 
 const LISTED: &[Place] = &[
     Place {
+        file: "steppe-plane/src/io/driver.rs",
+        function: "poll",
+        reason: "once a poll of a connection; everything below it is told",
+    },
+    Place {
+        file: "steppe-plane/src/caller.rs",
+        function: "connect",
+        reason: "a connection begins",
+    },
+    Place {
+        file: "steppe-plane/src/caller.rs",
+        function: "open",
+        reason: "the deadline of a call begins",
+    },
+    Place {
+        file: "steppe-plane/src/worker.rs",
+        function: "driver",
+        reason: "a connection begins",
+    },
+    Place {
         file: "steppe-http/src/gateway/exchange.rs",
         function: "poll",
         reason: "once a poll of an exchange; everything below it is told",

@@ -1,0 +1,160 @@
+//! Calls to a worker, or to a relay.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::net::{TcpStream, ToSocketAddrs};
+
+use crate::connection::Side;
+use crate::frame::{Head, Payment, Queueing};
+use crate::io::payment_of;
+use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, Receiver, Sender, Way};
+use crate::status::Status;
+
+/// A connection to call over. Clones share it; it closes once the last one and its calls are dropped.
+#[derive(Debug, Clone)]
+pub struct Caller(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    link: Arc<Link>,
+}
+
+/// What is asked, besides the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask<'a> {
+    /// The service.
+    pub service: &'a str,
+    /// How long it may take, over all hops; [`DEADLINE_MAX`](crate::limits::DEADLINE_MAX) at most.
+    pub deadline: Option<Duration>,
+    /// Whether it may wait for room.
+    pub queueing: Queueing,
+    /// The media type of its messages.
+    pub content_type: Option<&'a str>,
+    /// Permits to run it more than once.
+    pub idempotency_key: Option<&'a [u8]>,
+}
+
+/// A call that is open.
+#[derive(Debug)]
+pub struct Call {
+    /// The request's body.
+    pub request: Sender,
+    /// The response's body.
+    pub response: Receiver,
+}
+
+/// A caller serves nothing.
+struct Nothing;
+
+impl Endpoint for Nothing {
+    fn accept(&self, accepted: Accepted) {
+        let failure = Failure::unprocessed(Status::UnknownService, accepted.service);
+        accepted.handle.reset(&failure);
+    }
+}
+
+impl<'a> Ask<'a> {
+    /// A request to `service` with nothing else said.
+    #[must_use]
+    pub fn new(service: &'a str) -> Self {
+        Self {
+            service,
+            deadline: None,
+            queueing: Queueing::Allowed,
+            content_type: None,
+            idempotency_key: None,
+        }
+    }
+
+    fn head(&self, length: Option<u64>, payment: Payment) -> Head<'a> {
+        Head {
+            length,
+            payment,
+            deadline: self.deadline,
+            queueing: self.queueing,
+            content_type: self.content_type,
+            idempotency_key: self.idempotency_key,
+            ..Head::request(self.service)
+        }
+    }
+}
+
+impl Caller {
+    /// Dials `address`. The connection is driven by a task of the current runtime.
+    ///
+    /// # Errors
+    /// What the system says; [`io::ErrorKind::OutOfMemory`] where the budget has no room.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn connect(address: impl ToSocketAddrs, memory: &Arc<Memory>) -> io::Result<Self> {
+        let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
+        let now = Instant::now();
+        let link = Link::new(Side::Dialer, memory, now)
+            .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
+        tokio::spawn(Driver::new(Arc::clone(&link), socket, Nothing, now));
+        Ok(Self(Arc::new(Inner { link })))
+    }
+
+    /// Calls with one message, and takes one.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    ///
+    /// # Cancel safety
+    /// Where it is dropped, the call is cancelled on both sides.
+    pub async fn unary(&self, ask: &Ask<'_>, body: Bytes) -> Result<Bytes, Failure> {
+        let head = ask.head(Some(body.len() as u64), payment_of(body.len()));
+        let Call {
+            request,
+            mut response,
+        } = self.open(&head).await?;
+        let sent = request.send_whole(body).await;
+        // A worker may answer before it has read all; else nothing more comes.
+        if let Err(failure) = sent
+            && !response.has_ended()
+        {
+            return Err(failure);
+        }
+        response.whole().await
+    }
+
+    /// Begins a call whose messages are sent and taken one by one. `payment`: [`Payment::Granted`] where
+    /// one may be larger than [`EAGER_BYTES_MAX`](crate::limits::EAGER_BYTES_MAX), or where the body
+    /// may be larger than the worker's memory.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    ///
+    /// # Cancel safety
+    /// Where it is dropped, nothing was opened. A [`Call`] that is dropped is cancelled.
+    pub async fn call(&self, ask: &Ask<'_>, payment: Payment) -> Result<Call, Failure> {
+        self.open(&ask.head(None, payment)).await
+    }
+
+    async fn open(&self, head: &Head<'_>) -> Result<Call, Failure> {
+        let link = &self.0.link;
+        let handle = poll_fn(|cx| match link.open(head, cx.waker(), Instant::now()) {
+            Ok(Some(handle)) => Poll::Ready(Ok(handle)),
+            Ok(None) => Poll::Pending,
+            Err(failure) => Poll::Ready(Err(failure)),
+        })
+        .await?;
+        Ok(Call {
+            request: Sender::new(Arc::clone(&handle)),
+            response: Receiver::new(handle, Way::Response),
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.link.close_when_idle();
+    }
+}

@@ -1,0 +1,338 @@
+//! The task of a connection: it reads, writes, and keeps time.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::io::AsyncWrite;
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep_until};
+
+use super::failure::Failure;
+use super::link::{Accepted, Handle, Link, State, wake_stopped};
+use super::memory::Way;
+use super::reading::Reading;
+use super::stream::{BodyHead, Opener, Stream, wake};
+use crate::connection::{DataPart, Event, Processing, StreamId};
+use crate::frame::{Head, Payment};
+use crate::limits::{READS_PER_TURN, SLICES_MAX, STREAM_BYTES};
+use crate::status::Status;
+
+/// What a connection serves.
+pub(crate) trait Endpoint: Send + Sync + 'static {
+    /// A peer opened a stream. Called without a lock.
+    fn accept(&self, accepted: Accepted);
+}
+
+/// The task of a connection. It ends with the connection.
+pub(crate) struct Driver<E> {
+    link: Arc<Link>,
+    socket: TcpStream,
+    endpoint: E,
+    timer: Pin<Box<Sleep>>,
+    accepted: Vec<Accepted>,
+}
+
+impl<E: Endpoint> Driver<E> {
+    pub(crate) fn new(link: Arc<Link>, socket: TcpStream, endpoint: E, now: Instant) -> Self {
+        Self {
+            link,
+            socket,
+            endpoint,
+            timer: Box::pin(sleep_until(now.into())),
+            accepted: Vec::new(),
+        }
+    }
+
+    /// One turn; ready once the connection is over.
+    fn turn(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Failure> {
+        let link = Arc::clone(&self.link);
+        let mut state = link.lock();
+        let state = &mut *state;
+        link.returns.take(&mut state.connection, cx.waker());
+        let mut is_open = true;
+        for read in 0.. {
+            if let Err(failure) = self.events(state, now) {
+                // The peer is told why, where the socket has room for it.
+                let _ = self.write(state, cx);
+                return Poll::Ready(failure);
+            }
+            if read == READS_PER_TURN {
+                cx.waker().wake_by_ref();
+                break;
+            }
+            match self.read(state, cx, now) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(0)) => {
+                    is_open = false;
+                    break;
+                }
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(lost(&error)),
+            }
+        }
+        if !is_open {
+            return Poll::Ready(Failure::new(Status::Unavailable, "the peer closed"));
+        }
+        if let Err(error) = self.write(state, cx) {
+            return Poll::Ready(lost(&error));
+        }
+        state.wake_waiting();
+        let is_idle = state.streams.is_empty() && state.connection.streams() == 0;
+        if state.is_closing && is_idle {
+            return Poll::Ready(Failure::unprocessed(Status::Unavailable, "closed here"));
+        }
+        self.keep_time(state, cx);
+        Poll::Pending
+    }
+
+    /// Has the task run at the connection's next timeout.
+    fn keep_time(&mut self, state: &mut State, cx: &mut Context<'_>) {
+        let Some(timeout) = state.connection.next_timeout() else {
+            return;
+        };
+        // A timer that is early is set again when it fires: a timeout moves with every read.
+        if self.timer.is_elapsed() || timeout < self.timer.deadline().into_std() {
+            self.timer.as_mut().reset(timeout.into());
+        }
+        if self.timer.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    fn read(
+        &mut self,
+        state: &mut State,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.socket.poll_read_ready(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) => {}
+            }
+            let State {
+                connection,
+                reading,
+                ..
+            } = state;
+            let body = reading.as_mut().map_or(&mut [][..], Reading::room);
+            let mut slices = connection.room(body);
+            let count = match self.socket.try_read_vectored(&mut slices) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(0) => return Poll::Ready(Ok(0)),
+                Ok(count) => count,
+            };
+            let body = connection.filled(count, now);
+            if let Some(reading) = reading {
+                reading.filled(body);
+            }
+            self.finish_part(state);
+            return Poll::Ready(Ok(count));
+        }
+    }
+
+    fn write(&mut self, state: &mut State, cx: &mut Context<'_>) -> io::Result<()> {
+        loop {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let count = state.connection.slices(&mut slices);
+            if count == 0 {
+                return Ok(());
+            }
+            let socket = Pin::new(&mut self.socket);
+            match socket.poll_write_vectored(cx, &slices[..count]) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(count)) => state.connection.sent(count),
+                Poll::Ready(Err(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn events(&mut self, state: &mut State, now: Instant) -> Result<(), Failure> {
+        loop {
+            self.finish_part(state);
+            let State {
+                connection,
+                streams,
+                ..
+            } = state;
+            let event = connection.next_event(now);
+            let event = event
+                .map_err(|violation| Failure::new(Status::Unavailable, violation.to_string()))?;
+            let Some(event) = event else { return Ok(()) };
+            match event {
+                Event::Request { stream: id, head } => {
+                    let requests = self.link.memory.lease(Way::Request);
+                    if let Ok(table) = requests.try_reserve(STREAM_BYTES) {
+                        let mut stream = Stream::new(Opener::Peer, table);
+                        stream.head = Some(body_head(&head));
+                        streams.insert(id, stream);
+                        self.accepted.push(accepted_of(&self.link, id, &head, now));
+                    } else {
+                        connection.reset(id, &Status::Overloaded.into(), Processing::None);
+                    }
+                }
+                Event::Response { stream, head } => {
+                    let body = body_head(&head);
+                    if let Some(stream) = streams.get_mut(&stream) {
+                        stream.head = Some(body);
+                        wake(&mut stream.wakers.receive);
+                    }
+                }
+                Event::Data(part) => self.begin_part(state, &part),
+                Event::Ended { stream, reason, .. } => {
+                    let result = match reason.status {
+                        Status::Ok => Ok(()),
+                        _ => Err(Failure::of(&reason, Processing::Begun)),
+                    };
+                    if let Some(stream) = streams.get_mut(&stream) {
+                        stream.end(result);
+                        if stream.opener == Opener::Us {
+                            // Nobody takes the rest of its request.
+                            wake(&mut stream.wakers.send);
+                        }
+                    }
+                }
+                Event::Stopped { stream, .. } => {
+                    if let Some(stream) = streams.get_mut(&stream) {
+                        wake_stopped(stream);
+                    }
+                }
+                Event::Reset {
+                    stream,
+                    reason,
+                    is_unprocessed,
+                    ..
+                } => {
+                    let processing = if is_unprocessed {
+                        Processing::None
+                    } else {
+                        Processing::Begun
+                    };
+                    let failure = Failure::of(&reason, processing);
+                    self.kill(state, stream, failure);
+                }
+                Event::Expired { stream, .. } => {
+                    let failure = Failure::new(Status::DeadlineExceeded, "");
+                    self.kill(state, stream, failure);
+                }
+                Event::Writable(stream) => {
+                    if let Some(stream) = streams.get_mut(&stream) {
+                        wake(&mut stream.wakers.send);
+                    }
+                }
+                Event::Connected(_)
+                | Event::Granted { .. }
+                | Event::Services(_)
+                | Event::GoingAway { .. } => {}
+            }
+        }
+    }
+
+    fn kill(&mut self, state: &mut State, id: StreamId, failure: Failure) {
+        if let Some(stream) = state.streams.get_mut(&id) {
+            stream.kill(failure);
+        }
+        state.abandon(id);
+    }
+
+    /// Finds a place for a part of a message, and what came of it already.
+    fn begin_part(&mut self, state: &mut State, part: &DataPart) {
+        let State {
+            connection,
+            streams,
+            reading,
+            ..
+        } = state;
+        let placed = match streams.get_mut(&part.stream) {
+            Some(stream) => Reading::begin(&self.link.returns, &self.link.memory, stream, part),
+            None => Err(None),
+        };
+        match placed {
+            Ok(mut placed) => {
+                let count = connection.take_body(placed.room());
+                placed.filled(count);
+                *reading = Some(placed);
+            }
+            Err(failure) => {
+                connection.skip_body();
+                if part.payment == Payment::Standing {
+                    connection.release(part.stream, part.cost);
+                }
+                if let Some(failure) = failure {
+                    state.reset(part.stream, &failure);
+                }
+            }
+        }
+    }
+
+    /// Hands on what is read, once it is whole.
+    fn finish_part(&mut self, state: &mut State) {
+        let Some(reading) = &state.reading else {
+            return;
+        };
+        if reading.left > 0 {
+            let left = state.connection.body_left();
+            if left.is_none_or(|(id, _)| id != reading.id) {
+                // Its stream has gone meanwhile.
+                state.abandon(reading.id);
+            }
+            return;
+        }
+        let Some(reading) = state.reading.take() else {
+            return;
+        };
+        let stream = state.streams.get_mut(&reading.id);
+        reading.deliver(stream, &mut state.connection);
+    }
+}
+
+fn accepted_of(link: &Arc<Link>, id: StreamId, head: &Head<'_>, now: Instant) -> Accepted {
+    Accepted {
+        handle: Arc::new(Handle {
+            link: Arc::clone(link),
+            id,
+            queueing: head.queueing,
+        }),
+        service: head.service.to_owned(),
+        content_type: head.content_type.map(str::to_owned),
+        idempotency_key: head.idempotency_key.map(<[u8]>::to_vec),
+        deadline: head.deadline.map(|left| now + left),
+    }
+}
+
+fn body_head(head: &Head<'_>) -> BodyHead {
+    BodyHead {
+        length: head.length,
+        payment: head.payment,
+    }
+}
+
+fn lost(error: &io::Error) -> Failure {
+    Failure::new(Status::Unavailable, error.to_string())
+}
+
+impl<E: Endpoint + Unpin> Future for Driver<E> {
+    type Output = Failure;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Failure> {
+        let turn = self.turn(cx, Instant::now());
+        for accepted in std::mem::take(&mut self.accepted) {
+            self.endpoint.accept(accepted);
+        }
+        turn
+    }
+}
+
+impl<E> Drop for Driver<E> {
+    fn drop(&mut self) {
+        self.link
+            .close(&Failure::new(Status::Unavailable, "the connection is gone"));
+    }
+}

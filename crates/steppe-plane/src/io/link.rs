@@ -1,0 +1,305 @@
+//! A connection and its streams, shared by its driver and its calls.
+//!
+//! Its lock is held for a turn of the driver or for a command.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use steppe_mem::OverBudget;
+
+use super::failure::Failure;
+use super::memory::{Memory, Way};
+use super::reading::Reading;
+use super::returns::Returns;
+use super::stream::{Opener, Stream, wake};
+use crate::connection::{Config, Connection, OpenError, Processing, SendError, Side, StreamId};
+use crate::frame::{Head, Queueing};
+use crate::limits::{
+    CONNECTION_BYTES, CONNECTION_CREDIT, CONNECTION_STREAMS_MAX, PATIENCE, QUIET,
+    STANDING_CREDIT_MIN, STREAM_BYTES,
+};
+use crate::status::Status;
+
+/// A connection and its streams.
+#[derive(Debug)]
+pub(crate) struct Link {
+    state: Mutex<State>,
+    pub(super) returns: Arc<Returns>,
+    pub(crate) memory: Arc<Memory>,
+}
+
+/// What the lock of a link guards.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) connection: Connection,
+    pub(super) streams: HashMap<StreamId, Stream>,
+    pub(super) reading: Option<Reading>,
+    /// Tasks that wait for room to open a stream, or to begin a response. Local callers alone, each of
+    /// which holds what it wants to send.
+    pub(super) waiting: Vec<Waker>,
+    pub(super) closed: Option<Failure>,
+    /// Nobody opens streams any more.
+    pub(super) is_closing: bool,
+}
+
+/// A request that a peer opened.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) service: String,
+    pub(crate) content_type: Option<String>,
+    pub(crate) idempotency_key: Option<Vec<u8>>,
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// One stream of a link, which ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) link: Arc<Link>,
+    pub(crate) id: StreamId,
+    pub(crate) queueing: Queueing,
+}
+
+impl Link {
+    /// A connection that begins.
+    pub(crate) fn new(
+        side: Side,
+        memory: &Arc<Memory>,
+        now: Instant,
+    ) -> Result<Arc<Self>, OverBudget> {
+        let bytes = CONNECTION_CREDIT as usize + CONNECTION_BYTES;
+        let config = Config {
+            side,
+            streams_max: CONNECTION_STREAMS_MAX,
+            stream_credit: STANDING_CREDIT_MIN,
+            connection_credit: CONNECTION_CREDIT,
+            quiet: QUIET,
+            patience: PATIENCE,
+        };
+        Ok(Arc::new(Self {
+            returns: Arc::new(Returns::new(memory.connections.try_reserve(bytes)?)),
+            state: Mutex::new(State {
+                connection: Connection::new(config, now),
+                streams: HashMap::new(),
+                reading: None,
+                waiting: Vec::new(),
+                closed: None,
+                is_closing: false,
+            }),
+            memory: Arc::clone(memory),
+        }))
+    }
+
+    /// The state, as it is. Whatever it yields is dropped, or spawned, once this is unlocked.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the driver look at what is new.
+    pub(crate) fn wake(&self) {
+        self.returns.wake();
+    }
+
+    /// Opens a stream; `None`: there is no room now, and `waker` is woken when there may be.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        head: &Head<'_>,
+        waker: &Waker,
+        now: Instant,
+    ) -> Result<Option<Arc<Handle>>, Failure> {
+        let table = self.memory.lease(Way::Response).try_reserve(STREAM_BYTES);
+        let table =
+            table.map_err(|error| Failure::unprocessed(Status::Overloaded, error.to_string()))?;
+        let mut state = self.lock();
+        if let Some(failure) = &state.closed {
+            return Err(failure.clone());
+        }
+        let id = match state.connection.open(head, now) {
+            Ok(id) => id,
+            Err(OpenError::NotConnected | OpenError::Streams(_) | OpenError::Busy) => {
+                state.waiting.push(waker.clone());
+                return Ok(None);
+            }
+            Err(error @ OpenError::GoingAway) => {
+                return Err(Failure::unprocessed(Status::Unavailable, error.to_string()));
+            }
+            Err(error @ OpenError::Fields(_)) => {
+                return Err(Failure::unprocessed(Status::Invalid, error.to_string()));
+            }
+        };
+        state.streams.insert(id, Stream::new(Opener::Us, table));
+        drop(state);
+        self.wake();
+        Ok(Some(Arc::new(Handle {
+            link: Arc::clone(self),
+            id,
+            queueing: head.queueing,
+        })))
+    }
+
+    /// No stream is opened any more: the connection closes with the last one.
+    pub(crate) fn close_when_idle(&self) {
+        self.lock().is_closing = true;
+        self.wake();
+    }
+
+    /// Takes no further streams, and says so.
+    pub(crate) fn drain(&self) {
+        let mut state = self.lock();
+        // Where there is no room for it, GOAWAY says the same.
+        let _ = state.connection.register(&[]);
+        state.connection.drain();
+        drop(state);
+        self.wake();
+    }
+
+    /// Whether it was drained, or has closed.
+    pub(crate) fn is_drained(&self) -> bool {
+        let state = self.lock();
+        state.closed.is_some() || state.connection.is_drained()
+    }
+
+    /// The connection is gone, and with it every stream.
+    pub(super) fn close(&self, failure: &Failure) {
+        let mut state = self.lock();
+        state.closed.get_or_insert_with(|| failure.clone());
+        for stream in state.streams.values_mut() {
+            stream.kill(failure.clone());
+        }
+        state.wake_waiting();
+        let reading = state.reading.take();
+        drop(state);
+        drop(reading);
+    }
+}
+
+impl State {
+    /// Has those try again that waited for room.
+    pub(super) fn wake_waiting(&mut self) {
+        for waker in self.waiting.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+impl Handle {
+    /// Ends the stream both ways, at once.
+    pub(crate) fn reset(&self, failure: &Failure) {
+        let mut state = self.link.lock();
+        state.reset(self.id, failure);
+        drop(state);
+        self.link.wake();
+    }
+
+    /// Ends this side.
+    pub(crate) fn end(&self, failure: Option<&Failure>) -> Result<(), Failure> {
+        let mut state = self.link.lock();
+        let reason = failure.map_or(Status::Ok.into(), Failure::reason);
+        let ended = state.connection.end(self.id, &reason);
+        if let Some(stream) = state.streams.get_mut(&self.id) {
+            stream.has_ended = ended.is_ok() || stream.has_ended;
+            if stream.opener == Opener::Peer {
+                // Nobody wants the rest of a request that was answered.
+                stream.end(Ok(()));
+            }
+        }
+        let failure = state.failure_of(self.id);
+        drop(state);
+        self.link.wake();
+        match ended {
+            Ok(()) => Ok(()),
+            Err(error) => Err(failure.unwrap_or_else(|| internal(error))),
+        }
+    }
+
+    /// Asks the peer to end early.
+    pub(crate) fn stop(&self) {
+        let mut state = self.link.lock();
+        // Where it is gone, it has ended.
+        let _ = state.connection.stop(self.id, &Status::Cancelled.into());
+        drop(state);
+        self.link.wake();
+    }
+
+    /// Resolves once the stream is gone, with the reason.
+    pub(crate) async fn gone(&self) -> Failure {
+        std::future::poll_fn(|cx| {
+            let mut state = self.link.lock();
+            let Some(stream) = state.streams.get_mut(&self.id) else {
+                return std::task::Poll::Pending;
+            };
+            if let Some(failure) = &stream.gone {
+                return std::task::Poll::Ready(failure.clone());
+            }
+            super::stream::wait(&mut stream.wakers.gone, cx.waker());
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}
+
+impl State {
+    /// Resets a stream, and forgets what is being read of it.
+    pub(super) fn reset(&mut self, id: StreamId, failure: &Failure) {
+        let unspent = self
+            .connection
+            .reset(id, &failure.reason(), failure.processing);
+        if let Some(stream) = self.streams.get_mut(&id)
+            && unspent.is_some()
+        {
+            stream.kill(failure.clone());
+        }
+        self.abandon(id);
+    }
+
+    /// Drops the part of a message of `id` that is being read.
+    pub(super) fn abandon(&mut self, id: StreamId) {
+        if self.reading.as_ref().is_none_or(|reading| reading.id != id) {
+            return;
+        }
+        if self.connection.body_left().is_some_and(|(of, _)| of == id) {
+            self.connection.skip_body();
+        }
+        if let Some(reading) = self.reading.take() {
+            reading.abandon(&mut self.connection);
+        }
+    }
+
+    pub(super) fn failure_of(&self, id: StreamId) -> Option<Failure> {
+        self.streams.get(&id).and_then(|stream| stream.gone.clone())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.link.lock();
+        let stream = state.streams.remove(&self.id);
+        let is_unfinished = stream.as_ref().is_some_and(Stream::is_unfinished);
+        if is_unfinished {
+            let status = match stream.as_ref().map(|stream| stream.opener) {
+                Some(Opener::Peer) => Status::Internal,
+                _ => Status::Cancelled,
+            };
+            state
+                .connection
+                .reset(self.id, &status.into(), Processing::Begun);
+        }
+        state.abandon(self.id);
+        drop(state);
+        drop(stream);
+        self.link.wake();
+    }
+}
+
+/// A mistake of this crate's, or of who sends.
+pub(super) fn internal(error: SendError) -> Failure {
+    Failure::new(Status::Internal, error.to_string())
+}
+
+/// Wakes both tasks of a stream that the peer asks to end.
+pub(super) fn wake_stopped(stream: &mut Stream) {
+    stream.is_stopped = true;
+    wake(&mut stream.wakers.send);
+}

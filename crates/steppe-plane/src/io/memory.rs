@@ -1,0 +1,144 @@
+//! What calls may hold: accounts of the budget, and who waits for room.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use steppe_mem::limits::BUFFER_BYTES_MAX;
+use steppe_mem::{Account, Lease, Reservation, SizeClass, Waiter};
+
+use super::failure::Failure;
+use crate::frame::Queueing;
+use crate::limits::{RESPONSE_SHARE_DIVISOR, WAITING_MAX};
+use crate::status::Status;
+
+/// The memory of callers and workers: one for a process, or for as many as share a budget.
+///
+/// Requests may hold all of the account but a quarter, so that they can't starve responses.
+#[derive(Debug)]
+pub struct Memory {
+    pub(crate) connections: Lease,
+    requests: Lease,
+    responses: Lease,
+    waiting: AtomicUsize,
+}
+
+/// Which way a body goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Request,
+    Response,
+}
+
+/// One that waits, counted.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Memory {
+    /// Memory of `account`.
+    #[must_use]
+    pub fn new(account: &Account) -> Self {
+        let limit_bytes = account.limit_bytes();
+        let requests_bytes = limit_bytes - limit_bytes / RESPONSE_SHARE_DIVISOR;
+        Self {
+            connections: account.child("connections", None).lease(),
+            requests: account.child("requests", Some(requests_bytes)).lease(),
+            responses: account.child("responses", None).lease(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Bodies that wait for room now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Reserves `bytes` for what a handler makes of a request, from the share of responses; waits for
+    /// room.
+    ///
+    /// # Errors
+    /// [`Status::TooLarge`] where there is never so much, [`Status::Overloaded`] where too many wait.
+    ///
+    /// # Cancel safety
+    /// Nothing is held once it is dropped.
+    pub async fn reserve(&self, bytes: usize) -> Result<Reservation, Failure> {
+        self.reserve_for(Way::Response, bytes, Queueing::Allowed)
+            .await
+    }
+
+    /// Reserves the class of a buffer for a message of `len` bytes.
+    pub(crate) async fn reserve_message(
+        &self,
+        way: Way,
+        len: u64,
+        queueing: Queueing,
+    ) -> Result<Reservation, Failure> {
+        let limit_bytes = self.lease(way).account().limit_bytes();
+        let most = limit_bytes.min(BUFFER_BYTES_MAX as u64);
+        let class = usize::try_from(len).ok().filter(|_| len <= most);
+        let class = class.map(|len| SizeClass::holding(len).bytes());
+        match class.filter(|&class| class as u64 <= limit_bytes) {
+            Some(class) => self.reserve_for(way, class, queueing).await,
+            None => Err(too_large(len, most)),
+        }
+    }
+
+    pub(crate) async fn reserve_for(
+        &self,
+        way: Way,
+        bytes: usize,
+        queueing: Queueing,
+    ) -> Result<Reservation, Failure> {
+        let lease = self.lease(way);
+        let limit_bytes = lease.account().limit_bytes();
+        if bytes as u64 > limit_bytes {
+            return Err(too_large(bytes as u64, limit_bytes));
+        }
+        if queueing == Queueing::Never {
+            return lease
+                .try_reserve(bytes)
+                .map_err(|error| Failure::unprocessed(Status::Overloaded, error.to_string()));
+        }
+        let mut waiter = Waiter::default();
+        let mut waiting = None;
+        poll_fn(|cx| match lease.poll_reserve(cx, bytes, &mut waiter) {
+            Poll::Ready(charge) => Poll::Ready(Ok(charge)),
+            Poll::Pending if waiting.is_some() => Poll::Pending,
+            Poll::Pending => {
+                waiting = Some(self.wait()?);
+                // What this thread keeps for later is the first thing to go; it wakes the task.
+                steppe_mem::pool::drain();
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    pub(crate) fn lease(&self, way: Way) -> &Lease {
+        match way {
+            Way::Request => &self.requests,
+            Way::Response => &self.responses,
+        }
+    }
+
+    fn wait(&self) -> Result<Waiting<'_>, Failure> {
+        let waiting = Waiting(&self.waiting);
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        if before < WAITING_MAX {
+            return Ok(waiting);
+        }
+        let detail = format!("{WAITING_MAX} bodies wait for room");
+        Err(Failure::unprocessed(Status::Overloaded, detail))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn too_large(bytes: u64, limit_bytes: u64) -> Failure {
+    let detail = format!("{bytes} bytes, at most {limit_bytes} are taken");
+    Failure::unprocessed(Status::TooLarge, detail)
+}

@@ -1,0 +1,237 @@
+//! What comes of a call.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use steppe_mem::Reservation;
+
+use super::failure::Failure;
+use super::link::Handle;
+use super::memory::Way;
+use super::stream::{BodyHead, Part, Take, wait};
+use crate::frame::{HEADER_BYTES, Payment, Queueing};
+use crate::limits::WINDOW_BYTES;
+use crate::status::Status;
+
+/// The body that the peer sends.
+///
+/// Nothing of an announced one is sent before [`Receiver::whole`] or [`Receiver::next`] asks for it.
+#[derive(Debug)]
+pub struct Receiver {
+    handle: Arc<Handle>,
+    way: Way,
+    has_begun: bool,
+}
+
+impl Receiver {
+    pub(crate) fn new(handle: Arc<Handle>, way: Way) -> Self {
+        Self {
+            handle,
+            way,
+            has_begun: false,
+        }
+    }
+
+    /// The body of one message, whole, in one buffer; waits for room in the budget first. A body
+    /// without a message is empty.
+    ///
+    /// # Errors
+    /// [`Failure`]: [`Status::TooLarge`] where the budget never has room; [`Status::Overloaded`] where it
+    /// has none now and the request does not wait; [`Status::Invalid`] of a body of several
+    /// messages, or one whose length is not known: [`Receiver::next`] takes those.
+    ///
+    /// # Cancel safety
+    /// None: a body that was waited for is to be dropped.
+    pub async fn whole(&mut self) -> Result<Bytes, Failure> {
+        let head = poll_fn(|cx| self.poll_head(cx)).await?;
+        if let Some(head) = head
+            && head.payment == Payment::Granted
+            && let Err(failure) = self.make_room(head).await
+        {
+            self.handle.reset(&failure);
+            return Err(failure);
+        }
+        poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    /// The next part of the body; `None` at its end. Messages of an announced body come in parts of at
+    /// most [`DATA_BYTES_MAX`](crate::limits::DATA_BYTES_MAX) bytes, so it may be larger than the budget.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost where it is dropped.
+    pub async fn next(&mut self) -> Result<Option<Part>, Failure> {
+        let head = poll_fn(|cx| self.poll_head(cx)).await?;
+        if head.is_some_and(|head| head.payment == Payment::Granted) {
+            let missing = self.missing_window();
+            if missing > 0 {
+                let handle = Arc::clone(&self.handle);
+                let room = handle
+                    .link
+                    .memory
+                    .reserve_for(self.way, missing, self.queueing());
+                let mut room = pin!(room);
+                let first = poll_fn(|cx| match self.poll_part(cx) {
+                    Poll::Ready(part) => Poll::Ready(Ok(part)),
+                    Poll::Pending => room.as_mut().poll(cx).map(Err),
+                });
+                match first.await {
+                    Ok(part) => return part,
+                    Err(Ok(charge)) => self.grant(charge, WINDOW_BYTES as u64),
+                    Err(Err(failure)) => {
+                        self.handle.reset(&failure);
+                        return Err(failure);
+                    }
+                }
+            }
+        }
+        poll_fn(|cx| self.poll_part(cx)).await
+    }
+
+    /// Asks the peer to end early: what it has made so far is still received.
+    pub fn stop(&self) {
+        self.handle.stop();
+    }
+
+    /// Whether the peer has ended, or the stream is gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        let state = self.handle.link.lock();
+        let stream = state.streams.get(&self.handle.id);
+        stream.is_none_or(|stream| stream.peer_ended.is_some())
+    }
+
+    fn queueing(&self) -> Queueing {
+        match self.way {
+            Way::Request => self.handle.queueing,
+            Way::Response => Queueing::Allowed,
+        }
+    }
+
+    /// Reserves the buffer of an announced message, and grants it.
+    async fn make_room(&mut self, head: BodyHead) -> Result<(), Failure> {
+        let Some(len) = head.length else {
+            let detail = "a body whose length is not known, where one message is taken";
+            return Err(Failure::unprocessed(Status::Invalid, detail));
+        };
+        let handle = Arc::clone(&self.handle);
+        let memory = &handle.link.memory;
+        let room = memory.reserve_message(self.way, len, self.queueing());
+        let mut room = pin!(room);
+        // Whoever waits hears that the stream is gone.
+        let charge = poll_fn(|cx| match self.poll_gone(cx) {
+            Poll::Ready(failure) => Poll::Ready(Err(failure)),
+            Poll::Pending => room.as_mut().poll(cx),
+        })
+        .await?;
+        if let Some(stream) = handle.link.lock().streams.get_mut(&handle.id) {
+            stream.take = Take::Whole;
+        }
+        self.grant(charge, len);
+        Ok(())
+    }
+
+    fn grant(&mut self, charge: Reservation, payload: u64) {
+        // An empty message costs a header.
+        let bytes = payload + HEADER_BYTES as u64;
+        let mut state = self.handle.link.lock();
+        let state = &mut *state;
+        if state.connection.grant(self.handle.id, bytes).is_ok()
+            && let Some(stream) = state.streams.get_mut(&self.handle.id)
+        {
+            stream.credit += bytes;
+            match &mut stream.charge {
+                Some(before) => before.join(charge),
+                None => stream.charge = Some(charge),
+            }
+        }
+        self.handle.link.wake();
+    }
+
+    /// Bytes to reserve before more credit is granted; 0 while enough is left. A frame's buffer may be
+    /// twice its length.
+    fn missing_window(&self) -> usize {
+        let state = self.handle.link.lock();
+        let Some(stream) = state.streams.get(&self.handle.id) else {
+            return 0;
+        };
+        if stream.peer_ended.is_some() || stream.credit > (WINDOW_BYTES / 2) as u64 {
+            return 0;
+        }
+        let held = stream.charge.as_ref().map_or(0, Reservation::bytes);
+        let credit = usize::try_from(stream.credit).unwrap_or(WINDOW_BYTES);
+        (2 * (WINDOW_BYTES + credit)).saturating_sub(held)
+    }
+
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<Failure> {
+        let mut state = self.handle.link.lock();
+        let Some(stream) = state.streams.get_mut(&self.handle.id) else {
+            return Poll::Pending;
+        };
+        if let Some(failure) = &stream.gone {
+            return Poll::Ready(failure.clone());
+        }
+        wait(&mut stream.wakers.receive, cx.waker());
+        Poll::Pending
+    }
+
+    /// What the peer said of its body; `None` where it has none.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<BodyHead>, Failure>> {
+        let mut state = self.handle.link.lock();
+        let Some(stream) = state.streams.get_mut(&self.handle.id) else {
+            return Poll::Ready(Ok(None));
+        };
+        if let Some(head) = stream.head {
+            return Poll::Ready(Ok(Some(head)));
+        }
+        if let Some(ended) = &stream.peer_ended {
+            return Poll::Ready(ended.clone().map(|()| None));
+        }
+        wait(&mut stream.wakers.receive, cx.waker());
+        Poll::Pending
+    }
+
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
+        let mut state = self.handle.link.lock();
+        let Some(stream) = state.streams.get_mut(&self.handle.id) else {
+            return Poll::Ready(Ok(Bytes::new()));
+        };
+        let is_one = !self.has_begun && stream.parts.len() <= 1;
+        if is_one && stream.peer_ended.is_none() {
+            wait(&mut stream.wakers.receive, cx.waker());
+            return Poll::Pending;
+        }
+        if let Some(Err(failure)) = &stream.peer_ended {
+            return Poll::Ready(Err(failure.clone()));
+        }
+        if is_one {
+            let part = stream.parts.pop_front();
+            return Poll::Ready(Ok(part.map(|part| part.bytes).unwrap_or_default()));
+        }
+        let failure = Failure::new(Status::Invalid, "more than one message");
+        state.reset(self.handle.id, &failure);
+        drop(state);
+        self.handle.link.wake();
+        Poll::Ready(Err(failure))
+    }
+
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Part>, Failure>> {
+        let mut state = self.handle.link.lock();
+        let Some(stream) = state.streams.get_mut(&self.handle.id) else {
+            return Poll::Ready(Ok(None));
+        };
+        if let Some(part) = stream.parts.pop_front() {
+            self.has_begun = true;
+            return Poll::Ready(Ok(Some(part)));
+        }
+        if let Some(ended) = &stream.peer_ended {
+            return Poll::Ready(ended.clone().map(|()| None));
+        }
+        wait(&mut stream.wakers.receive, cx.waker());
+        Poll::Pending
+    }
+}

@@ -1,0 +1,143 @@
+//! What the shell knows of a stream.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use bytes::Bytes;
+use steppe_mem::{Buffer, Reservation};
+
+use super::failure::Failure;
+use crate::frame::Payment;
+
+/// One stream, until whoever holds its call drops it.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) opener: Opener,
+    /// Of the peer's HEADERS; none before they came.
+    pub(super) head: Option<BodyHead>,
+    pub(super) take: Take,
+    /// Granted, and not used.
+    pub(super) charge: Option<Reservation>,
+    /// Credit that was granted and not used.
+    pub(super) credit: u64,
+    /// The message that is being received.
+    pub(super) message: Option<Buffer>,
+    pub(super) parts: VecDeque<Part>,
+    /// How the peer's side ended.
+    pub(super) peer_ended: Option<Result<(), Failure>>,
+    /// Whether the stream is gone, and why.
+    pub(super) gone: Option<Failure>,
+    /// Whether this side has sent HEADERS, and its END.
+    pub(super) has_begun: bool,
+    pub(super) has_ended: bool,
+    pub(super) is_stopped: bool,
+    pub(super) wakers: Wakers,
+    /// What this entry takes, and the connection's.
+    pub(super) _table: Reservation,
+}
+
+/// A part of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its bytes, which are charged until the last view of them is dropped.
+    pub bytes: Bytes,
+    /// Bytes of the same message that follow in later parts.
+    pub rest: u64,
+}
+
+/// Who opened it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opener {
+    Us,
+    Peer,
+}
+
+/// How the call wants the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Take {
+    /// As one message, in one buffer.
+    Whole,
+    /// As it comes.
+    Parts,
+}
+
+/// What the peer said of its body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BodyHead {
+    pub(super) length: Option<u64>,
+    pub(super) payment: Payment,
+}
+
+/// Tasks that wait for something on the stream.
+#[derive(Debug, Default)]
+pub(super) struct Wakers {
+    pub(super) receive: Option<Waker>,
+    pub(super) send: Option<Waker>,
+    pub(super) gone: Option<Waker>,
+}
+
+impl Stream {
+    pub(super) fn new(opener: Opener, table: Reservation) -> Self {
+        Self {
+            opener,
+            head: None,
+            take: Take::Parts,
+            charge: None,
+            credit: 0,
+            message: None,
+            parts: VecDeque::new(),
+            peer_ended: None,
+            gone: None,
+            has_begun: opener == Opener::Us,
+            has_ended: false,
+            is_stopped: false,
+            wakers: Wakers::default(),
+            _table: table,
+        }
+    }
+
+    /// Takes what is received of it, whole.
+    pub(super) fn deliver(&mut self, bytes: Bytes, rest: u64) {
+        self.parts.push_back(Part { bytes, rest });
+        wake(&mut self.wakers.receive);
+    }
+
+    /// Nothing more comes; what was granted is free.
+    pub(super) fn end(&mut self, result: Result<(), Failure>) {
+        self.peer_ended.get_or_insert(result);
+        self.charge = None;
+        self.message = None;
+        wake(&mut self.wakers.receive);
+    }
+
+    /// The stream is gone.
+    pub(super) fn kill(&mut self, failure: Failure) {
+        self.end(Err(failure.clone()));
+        self.gone.get_or_insert(failure);
+        wake(&mut self.wakers.send);
+        wake(&mut self.wakers.gone);
+    }
+
+    /// Whether to reset it when its call is dropped.
+    pub(super) fn is_unfinished(&self) -> bool {
+        let is_finished = match self.opener {
+            Opener::Us => self.peer_ended.is_some(),
+            Opener::Peer => self.has_ended,
+        };
+        !is_finished && self.gone.is_none()
+    }
+}
+
+pub(super) fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+/// Has `slot` wake the task.
+pub(super) fn wait(slot: &mut Option<Waker>, waker: &Waker) {
+    match slot {
+        Some(slot) => slot.clone_from(waker),
+        None => *slot = Some(waker.clone()),
+    }
+}
