@@ -76,6 +76,8 @@ pub struct Interval {
     pub operations: u64,
     /// Operations that failed; they are in no histogram.
     pub errors: u64,
+    /// Operations that were refused as agreed; they are in no histogram either.
+    pub refused: u64,
     /// Errors by kind, most frequent first.
     pub error_kinds: Vec<(String, u64)>,
     /// Operations that an open loop owed, `dropped` included.
@@ -112,6 +114,7 @@ impl Interval {
             name: name.to_owned(),
             operations: sum.operations,
             errors: sum.errors,
+            refused: sum.refused,
             error_kinds,
             intended: sum.intended,
             dropped: sum.dropped,
@@ -241,6 +244,7 @@ impl fmt::Debug for Interval {
             .field("name", &self.name)
             .field("operations", &self.operations)
             .field("errors", &self.error_kinds)
+            .field("refused", &self.refused)
             .field("intended", &self.intended)
             .field("dropped", &self.dropped)
             .field("response_max_us", &self.response.max())

@@ -389,6 +389,8 @@ pub struct Budget {
     pub p99_ms: Option<f64>,
     pub p999_ms: Option<f64>,
     pub errors: Option<u64>,
+    /// Which share of all operations may be refused, 0 to 1.
+    pub refused_share: Option<f64>,
     pub close_wait_max: Option<u64>,
     pub open_files_max: Option<u64>,
     pub operations_per_s_min: Option<f64>,
@@ -462,6 +464,7 @@ impl Default for Budget {
             p99_ms: None,
             p999_ms: None,
             errors: None,
+            refused_share: None,
             close_wait_max: None,
             open_files_max: None,
             operations_per_s_min: None,

@@ -22,6 +22,7 @@ pub(super) fn findings(
     let cpu = per_operation(measured.sum(|epoch| epoch.cpu_us));
     let syscalls = per_operation(measured.sum(|epoch| epoch.syscalls));
     let errors = measured.sum(|epoch| epoch.errors).map(float);
+    let refused = refused_percent(measured);
     let close_wait = max(|epoch| epoch.close_wait_max);
     let files = max(|epoch| epoch.open_files);
     let mut findings = vec![
@@ -82,6 +83,13 @@ pub(super) fn findings(
             limit(budget.errors),
         ),
         most(
+            "refused",
+            "what was refused",
+            "% of operations",
+            refused,
+            budget.refused_share.map(|share| share * 100.0),
+        ),
+        most(
             "close_wait",
             "the most in CLOSE_WAIT",
             "sockets",
@@ -114,7 +122,13 @@ pub(super) fn findings(
             least_share,
         ));
     }
-    findings.retain(|finding| finding.value.is_some() || finding.limit.is_some());
+    let is_told = |finding: &Finding| {
+        let is_refused = finding.metric == "refused";
+        let is_seen = |value: f64| !is_refused || value > 0.0;
+        let value = finding.value.map(|value| value.estimate);
+        value.is_some_and(is_seen) || finding.limit.is_some()
+    };
+    findings.retain(is_told);
     findings
 }
 
@@ -228,6 +242,17 @@ fn kept_share(measured: &Measured<'_>) -> Option<f64> {
         .filter(|due| *due > 0)?;
     let done = measured.sum(|epoch| epoch.kept)?;
     Some(float(done) * 100.0 / float(due))
+}
+
+/// Where nothing was refused, there is something to tell only if a limit was set.
+fn refused_percent(measured: &Measured<'_>) -> Option<f64> {
+    let refused = measured.sum(|epoch| epoch.refused)?;
+    let others = [measured.operations(), measured.sum(|epoch| epoch.errors)];
+    let all = others
+        .into_iter()
+        .flatten()
+        .fold(refused, u64::saturating_add);
+    (all > 0).then(|| float(refused) * 100.0 / float(all))
 }
 
 fn throughput(measured: &Measured<'_>) -> Option<f64> {

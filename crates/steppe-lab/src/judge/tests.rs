@@ -234,6 +234,34 @@ fn a_broken_limit_is_no_go() {
 }
 
 #[test]
+fn refusals_are_no_errors_and_have_a_limit_of_their_own() {
+    let mut epochs = rows(0, 60, |_| 8 * MIB, None);
+    let silent = judge(&epochs, &budget());
+    assert!(silent.findings.iter().all(|it| it.metric != "refused"));
+    for epoch in &mut epochs {
+        epoch.refused = epoch.operations.map(|count| count / 3);
+    }
+    let with_limits = |refused_share| Budget {
+        errors: Some(0),
+        refused_share,
+        ..budget()
+    };
+    let verdict = judge(&epochs, &with_limits(None));
+    assert_eq!(finding(&verdict, "errors").outcome, Outcome::Go);
+    let refused = finding(&verdict, "refused");
+    assert_eq!(refused.text, "what was refused is 25 % of operations");
+    let verdict = judge(&epochs, &with_limits(Some(0.2)));
+    assert_eq!(verdict.outcome, Outcome::NoGo);
+    let refused = finding(&verdict, "refused");
+    assert_eq!(
+        refused.text,
+        "what was refused is 25 % of operations; allowed is at most 20"
+    );
+    let verdict = judge(&epochs, &with_limits(Some(0.3)));
+    assert_eq!(finding(&verdict, "refused").outcome, Outcome::Go);
+}
+
+#[test]
 fn growth_under_the_budget_is_told_with_the_time_that_is_left() {
     let slow = |epoch| 8 * MIB + u64::from(epoch) * 10_240;
     let verdict = judge(&rows(0, 60, slow, None), &budget());

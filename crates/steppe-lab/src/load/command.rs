@@ -481,6 +481,7 @@ fn count(tally: &mut tally::Tally, word: Message) {
             let kind = kind.map_or(ErrorKind::Known("unnamed"), ErrorKind::Said);
             tally.fail(kind, count);
         }
+        Message::Refused(count) => tally.refused = tally.refused.saturating_add(count),
         Message::Intended(count) => tally.intend(count),
     }
 }

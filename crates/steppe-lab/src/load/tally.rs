@@ -35,6 +35,8 @@ pub(super) struct Failure {
 pub(super) struct Tally {
     pub(super) operations: u64,
     pub(super) errors: u64,
+    /// Refused as agreed: neither a success nor an error.
+    pub(super) refused: u64,
     pub(super) kinds: BTreeMap<ErrorKind, u64>,
     /// Of bursts that are over: arrivals that were due.
     pub(super) intended: Option<u64>,
@@ -89,6 +91,7 @@ impl Tally {
         Self {
             operations: 0,
             errors: 0,
+            refused: 0,
             kinds: BTreeMap::new(),
             intended: None,
             dropped: 0,
@@ -127,6 +130,7 @@ impl Tally {
     /// Adds what another one counted.
     pub(super) fn add(&mut self, other: &Self) {
         self.operations = self.operations.saturating_add(other.operations);
+        self.refused = self.refused.saturating_add(other.refused);
         for (kind, count) in &other.kinds {
             self.fail(kind.clone(), *count);
         }
@@ -143,6 +147,7 @@ impl Tally {
     pub(super) fn clear(&mut self) {
         self.operations = 0;
         self.errors = 0;
+        self.refused = 0;
         self.kinds.clear();
         self.intended = None;
         self.dropped = 0;

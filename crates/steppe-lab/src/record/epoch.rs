@@ -25,6 +25,9 @@ pub struct Epoch {
     pub operations: Option<u64>,
     /// Operations that failed.
     pub errors: Option<u64>,
+    /// Operations that the target refused as agreed, such as for overload.
+    #[serde(default)]
+    pub refused: Option<u64>,
     /// Operations that the open loops owed; `None` when every load is a closed loop.
     pub intended: Option<u64>,
     /// Of those, how many were done, well or badly.

@@ -54,6 +54,7 @@ const METRICS: &[Metric] = &[
         |e| per_operation(e, e.instructions),
     ),
     metric("errors", "Errors", Quantity::Count, |e| count(e.errors)),
+    metric("refused", "Refused", Quantity::Count, |e| count(e.refused)),
     metric(
         "close_wait",
         "Sockets in CLOSE_WAIT",

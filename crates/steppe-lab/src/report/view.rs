@@ -486,14 +486,18 @@ fn measured(run: &LoadedRun) -> Vec<Fact> {
             false => "not measured: the lab drove nothing".to_owned(),
         }
     };
-    vec![
+    let mut facts = vec![
         fact(
             "Measured",
             format!("{counted} {unit} of about {length} of load, and {warmup} of warm-up"),
         ),
         fact("Operations", summed(|epoch| epoch.operations)),
         fact("Errors", summed(|epoch| epoch.errors)),
-    ]
+    ];
+    if run.epochs.iter().any(|epoch| epoch.refused > Some(0)) {
+        facts.push(fact("Refused", summed(|epoch| epoch.refused)));
+    }
+    facts
 }
 
 fn own_cost(manifest: &Manifest) -> Option<Fact> {

@@ -69,6 +69,8 @@ fn rows(so_far: &SoFar<'_>) -> [String; ROWS] {
     let memory: Vec<f64> = so_far.epochs.iter().map(at_rest).collect();
     let slope = mib_per_day(so_far.epochs, &points);
     let errors = sum(so_far.epochs, |epoch| epoch.errors);
+    let refused = sum(so_far.epochs, |epoch| epoch.refused).filter(|count| *count > 0);
+    let refused = refused.map_or_else(String::new, |count| format!(", {count} refused"));
     [
         format!(
             "memory   {} at rest  {}  highest {}",
@@ -78,7 +80,7 @@ fn rows(so_far: &SoFar<'_>) -> [String; ROWS] {
         ),
         format!("slope    {}", slope_text(slope, points.len(), so_far)),
         format!(
-            "errors   {} of {} operations; p99 {}; {} of CPU each",
+            "errors   {}{refused} of {} operations; p99 {}; {} of CPU each",
             units::count(errors),
             units::count(sum(so_far.epochs, |epoch| epoch.operations)),
             told(last.p99_us.map(|us| us / 1000.0), "ms"),

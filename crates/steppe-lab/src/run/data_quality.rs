@@ -78,11 +78,12 @@ impl DataQuality {
     pub(super) fn problems(self, epochs: &[Epoch], budget: &Budget) -> Vec<Problem> {
         let mut problems = Vec::new();
         let measured = epochs.iter().filter(|epoch| !epoch.warmup);
-        let (mut count, mut operations, mut errors) = (0, 0, 0);
+        let (mut count, mut operations, mut errors, mut refused) = (0, 0, 0, 0);
         for epoch in measured {
             count += 1;
             operations = total([operations, epoch.operations.unwrap_or(0)].into_iter());
             errors = total([errors, epoch.errors.unwrap_or(0)].into_iter());
+            refused = total([refused, epoch.refused.unwrap_or(0)].into_iter());
         }
         let is_driven = epochs.iter().any(|epoch| epoch.operations.is_some());
         if count > 0 && !is_driven {
@@ -91,6 +92,17 @@ impl DataQuality {
                 "the lab drove nothing: operations, errors, latency, throughput and costs an operation are not \
                  measured",
                 "what is judged is what the target held under whatever load it had; `--url` or a [[load]] drives it",
+            ));
+        } else if count > 0 && operations == 0 && refused > 0 {
+            problems.push(Problem::new(
+                ProblemKind::HelperFailed,
+                format!(
+                    "no operation succeeded, {refused} were refused{}",
+                    self.shown_errors()
+                ),
+                self.with_complaints(
+                    "a target that refuses everything has no figures: lower the load",
+                ),
             ));
         } else if count > 0 && operations == 0 {
             let kinds = self.shown_errors();
@@ -210,6 +222,24 @@ mod tests {
         assert!(slow[0].help.contains("raise `quiesce`"), "{slow:?}");
         // Nothing went wrong: its lines are its own.
         assert_eq!(problems(&["error: nothing much"], true), []);
+    }
+
+    #[test]
+    fn refusals_are_no_errors_but_all_of_them_say_nothing() {
+        let of = |operations, refused| {
+            let epoch = Epoch {
+                operations: Some(operations),
+                errors: Some(0),
+                refused: Some(refused),
+                ..Epoch::default()
+            };
+            DataQuality::default().problems(&[epoch], &Budget::default())
+        };
+        assert_eq!(of(1, 1000), []);
+        assert_eq!(
+            of(0, 1000)[0].text,
+            "no operation succeeded, 1000 were refused"
+        );
     }
 
     #[test]

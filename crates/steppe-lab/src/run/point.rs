@@ -51,9 +51,10 @@ fn of_loads(epoch: &mut Epoch, loads: &[Interval]) {
     }
     epoch.operations = Some(total(loads.iter().map(|load| load.operations)));
     epoch.errors = Some(total(loads.iter().map(|load| load.errors)));
+    epoch.refused = Some(total(loads.iter().map(|load| load.refused)));
     let open = || loads.iter().filter(|load| load.intended.is_some());
     let done = open().fold(0, |sum: u64, load| {
-        sum.saturating_add(load.operations + load.errors)
+        sum.saturating_add(load.operations + load.errors + load.refused)
     });
     epoch.kept = open().next().map(|_| done);
     let owed = loads.iter().filter_map(|load| load.intended);

@@ -68,10 +68,11 @@ fn wait_for(is_so: impl Fn() -> bool) {
 #[test]
 fn what_a_program_says_is_what_it_did() {
     let says = "echo '# a shell'; echo latency_us 1000 30; echo latency_us 2000.4; echo ops 4; \
-                echo errors 2 out of luck; echo errors 1; printf 'intended 40'";
+                echo errors 2 out of luck; echo errors 1; echo refused 5; printf 'intended 40'";
     let (interval, failures) = to_end(&shell(says));
     assert_eq!(failures, []);
     assert_eq!((interval.operations, interval.errors), (35, 3));
+    assert_eq!(interval.refused, 5);
     assert_eq!(interval.intended, Some(40));
     assert_eq!(interval.service.len(), 31);
     assert_eq!(interval.response, interval.service);

@@ -99,6 +99,7 @@ fn add(sum: &mut Option<Interval>, next: Interval) {
     };
     sum.operations += next.operations;
     sum.errors += next.errors;
+    sum.refused += next.refused;
     sum.dropped += next.dropped;
     sum.intended = match (sum.intended, next.intended) {
         (Some(one), Some(two)) => Some(one + two),

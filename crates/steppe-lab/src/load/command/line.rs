@@ -20,6 +20,8 @@ pub(super) enum Message {
         count: u64,
         kind: Option<String>,
     },
+    /// Operations that were refused as agreed.
+    Refused(u64),
     /// Operations that an open loop owed.
     Intended(u64),
 }
@@ -104,6 +106,7 @@ fn parse(line: &[u8]) -> Result<Option<Message>, Mistake> {
             count: fields.count_or(1)?,
         },
         Some("ops") => Message::Operations(fields.count()?),
+        Some("refused") => Message::Refused(fields.count()?),
         Some("intended") => Message::Intended(fields.count()?),
         Some("errors") => {
             let count = fields.count()?;
@@ -209,7 +212,7 @@ mod tests {
     fn each_line_says_what_it_says() {
         let said = words(
             b"# from wrk\nlatency_us 123.6 10\r\nlatency_us 7\n\nops 5\n errors 2  status 503 \n\
-              errors 1\nintended 40\nops 1",
+              errors 1\nrefused 6\nintended 40\nops 1",
         );
         let errors = |count, kind: Option<&str>| Message::Errors {
             count,
@@ -224,6 +227,7 @@ mod tests {
                 Message::Operations(5),
                 errors(2, Some("status 503")),
                 errors(1, None),
+                Message::Refused(6),
                 Message::Intended(40),
                 Message::Operations(1),
             ]
@@ -233,7 +237,7 @@ mod tests {
     #[test]
     fn mistakes_name_the_line_escaped_and_cut() {
         let long = [b'a'; 5000];
-        let cases: [&[u8]; 13] = [
+        let cases: [&[u8]; 14] = [
             b"Running 10s test @ http://127.0.0.1/\n",
             b"latency_us\n",
             b"latency_us nan\n",
@@ -244,6 +248,7 @@ mod tests {
             b"ops 18446744073709551616\n",
             b"ops\n",
             b"ops 1 2\n",
+            b"refused 3 overloaded\n",
             b"\x1b[31m\xff\xfe\n",
             b"OPS 1\n",
             &long,
@@ -264,6 +269,7 @@ mod tests {
                 "it wrote `ops 18446744073709551616`, where `18446744073709551616` is no count",
                 "it wrote `ops`, which lacks a count",
                 "it wrote `ops 1 2`, which goes on after its end",
+                "it wrote `refused 3 overloaded`, which goes on after its end",
                 "it wrote a line of the lab's protocol that nobody knows: `\\u{1b}[31m��`",
                 "it wrote a line of the lab's protocol that nobody knows: `OPS 1`",
                 "it wrote a line of more than 4096 bytes: `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`",
@@ -298,7 +304,7 @@ mod tests {
 
         #[test]
         fn pieces_say_what_the_whole_says(
-            text in "((latency_us [0-9]{1,4}(\\.5)? [1-9])|(ops [0-9])|(# x)|(errors 1 a b)|)\n{1,2}",
+            text in "((latency_us [0-9]{1,4}(\\.5)? [1-9])|(ops [0-9])|(refused [0-9])|(# x)|(errors 1 a b)|)\n{1,2}",
             at in 0_usize..40,
         ) {
             let at = at.min(text.len());

@@ -87,11 +87,19 @@ fn errors_in_words(variant: &VariantTracks<'_>) -> String {
         .filter(|epoch| epoch.errors > Some(0))
         .count();
     let total = total(variant.epochs().filter_map(|epoch| epoch.errors));
-    match with_errors {
+    let errors = match with_errors {
         0 => "No errors.".to_owned(),
         1 => format!("{} errors, all in one epoch.", figure::count(total)),
         _ => format!("{} errors in {with_errors} epochs.", figure::count(total)),
+    };
+    match refused(variant) {
+        0 => errors,
+        count => format!("{errors} {} refused.", figure::count(count)),
     }
+}
+
+fn refused(variant: &VariantTracks<'_>) -> u64 {
+    total(variant.epochs().filter_map(|epoch| epoch.refused))
 }
 
 /// Only where there are any: else the throughput's note says that there are none.

@@ -57,6 +57,7 @@ pub fn budget(table: Table<'_>) -> Budget {
         p99_ms: number("p99_ms"),
         p999_ms: number("p999_ms"),
         errors: integer("errors"),
+        refused_share: number("refused_share"),
         close_wait_max: integer("close_wait_max"),
         open_files_max: integer("open_files_max"),
         operations_per_s_min: number("operations_per_s_min"),
