@@ -10,6 +10,7 @@ mod console;
 mod dns;
 mod health;
 mod manual;
+mod plane;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -77,6 +78,9 @@ enum Command {
     /// Asks DNS servers, and what a node decides about a name and is to forget
     #[command(after_help = dns::HELP)]
     Dns(dns::Dns),
+    /// Calls services of the request plane, serves one, and measures them
+    #[command(after_help = plane::HELP)]
+    Plane(plane::Plane),
     /// Prints the JSON Schema of the configuration, for editors
     #[command(after_help = SCHEMA_HELP)]
     Schema,
@@ -178,6 +182,8 @@ Examples:
   steppe cert example.com         what certificates a server shows, and what is wrong with them
   steppe dns explain example.com  what the DNS forwarder decides about a name, and why
   steppe dns query example.com    what a DNS server says, by UDP, TCP, TLS or HTTPS
+  steppe plane call 127.0.0.1:7700 echo --text hello
+                                  what a service of the request plane answers
   steppe schema > schema.json     for completion and hints in an editor
 
 Exit codes:
@@ -187,7 +193,8 @@ Exit codes:
   2  the command line is wrong; for `cert`, there is no certificate to show
   3  the node could not start
   4  the node stopped, and connections that did not end in time were dropped
-  5  no node answers";
+  5  no node answers
+ 11  and above, for `plane call`: the call ended with another status than ok (see its help)";
 
 const TOP_HELP: &str = "\
 Examples:
@@ -246,6 +253,7 @@ pub fn main_with(
         Command::Health(options) => health::run(options),
         Command::Cert(options) => cert::run(&options),
         Command::Dns(dns) => self::dns::run(dns),
+        Command::Plane(plane) => self::plane::run(plane),
         Command::Schema => print(&format!("{:#}\n", config::schema())),
         Command::Top(options) => top(options),
         Command::Completions { shell } => completions(shell),

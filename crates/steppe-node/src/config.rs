@@ -53,6 +53,22 @@ pub use self::schema::schema;
 use self::tree::{Syntax, Value};
 use self::typed::Fields;
 
+/// Reads a duration as configurations write it, such as `250ms`.
+///
+/// # Errors
+/// What is wrong with it, and what would be right.
+pub(crate) fn read_duration(text: &str) -> Result<Duration, String> {
+    grammar::duration(text).map_err(grammar::Refusal::told)
+}
+
+/// Reads a number of bytes as configurations write it, such as `64MiB`.
+///
+/// # Errors
+/// As [`read_duration`].
+pub(crate) fn read_size(text: &str) -> Result<u64, String> {
+    grammar::size(text).map_err(grammar::Refusal::told)
+}
+
 /// What `steppe run` starts with when it is given no file.
 pub const DEFAULT: &str = include_str!("default.toml");
 

@@ -67,6 +67,25 @@ impl Status {
         self as u32
     }
 
+    /// Its name, as `docs/plane-protocol.md` §7 has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Cancelled => "cancelled",
+            Self::Invalid => "invalid",
+            Self::DeadlineExceeded => "deadline exceeded",
+            Self::UnknownService => "unknown service",
+            Self::Unavailable => "unavailable",
+            Self::Overloaded => "overloaded",
+            Self::TooLarge => "too large",
+            Self::Unsupported => "unsupported",
+            Self::Denied => "denied",
+            Self::Internal => "internal",
+            Self::Draining => "draining",
+        }
+    }
+
     /// The status of a number; one that a newer version has counts as [`Status::Internal`].
     #[must_use]
     pub fn of_code(code: u32) -> Self {

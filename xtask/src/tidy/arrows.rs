@@ -30,6 +30,7 @@ const BELOW: [(&str, &[&str]); 16] = [
             "steppe-net",
             "steppe-http",
             "steppe-dns",
+            "steppe-plane",
         ],
     ),
     // It watches any process, and is released alone.

@@ -122,6 +122,26 @@ const LISTED: &[Place] = &[
         reason: "once a line: what the query took",
     },
     Place {
+        file: "steppe-node/src/cli/plane/bench.rs",
+        function: "measure",
+        reason: "the run begins",
+    },
+    Place {
+        file: "steppe-node/src/cli/plane/bench/load.rs",
+        function: "one_by_one",
+        reason: "a call begins and ends: that is what is measured",
+    },
+    Place {
+        file: "steppe-node/src/cli/plane/call.rs",
+        function: "exchange",
+        reason: "what people are told that a call took",
+    },
+    Place {
+        file: "steppe-node/src/cli/plane/echo/handler.rs",
+        function: "tokens",
+        reason: "messages are spread over a time that begins here",
+    },
+    Place {
         file: "steppe-node/src/cli/dns/query.rs",
         function: "ask",
         reason: "what people are told that a server took",

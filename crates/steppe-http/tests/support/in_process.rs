@@ -8,7 +8,6 @@ use steppe_http::access::AccessLog;
 use steppe_http::codecs::Codecs;
 use steppe_http::config;
 use steppe_http::gateway::{self, GatewayContext, Intake};
-use steppe_http::guest::Guests;
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
 use steppe_mem::pool::Stock;
@@ -32,7 +31,6 @@ pub struct Setup<'a> {
     pub bound: Vec<BoundListener>,
     pub codecs: Codecs,
     pub access: Option<Arc<AccessLog>>,
-    pub guests: Guests,
 }
 
 impl InProcess {
@@ -44,7 +42,6 @@ impl InProcess {
             bound,
             codecs,
             access,
-            guests,
         } = setup;
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
         let context = GatewayContext {
@@ -53,7 +50,7 @@ impl InProcess {
             metrics: HttpMetrics::new(Labels::of(&config), 1),
             access,
             codecs: codecs.upstream,
-            guests,
+            guests: steppe_http::guest::Guests::default(),
         };
         let gateway = Gateway::new(config::Gateway::default(), context);
         let tls = gateway.load_tls(&config, Instant::now()).expect("valid");

@@ -43,6 +43,14 @@ impl Refusal {
         self.help = Some(help.into());
         self
     }
+
+    /// In one line, for a command line.
+    pub(super) fn told(self) -> String {
+        match self.help {
+            Some(help) => format!("{}: {help}", self.message),
+            None => self.message,
+        }
+    }
 }
 
 type Read<T> = Result<T, Refusal>;

@@ -62,21 +62,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let status = match self.status {
-            Status::Ok => "ok",
-            Status::Cancelled => "cancelled",
-            Status::Invalid => "invalid",
-            Status::DeadlineExceeded => "deadline exceeded",
-            Status::UnknownService => "unknown service",
-            Status::Unavailable => "unavailable",
-            Status::Overloaded => "overloaded",
-            Status::TooLarge => "too large",
-            Status::Unsupported => "unsupported",
-            Status::Denied => "denied",
-            Status::Internal => "internal",
-            Status::Draining => "draining",
-        };
-        f.write_str(status)?;
+        f.write_str(self.status.name())?;
         if !self.detail.is_empty() {
             // A peer's text: escaped.
             write!(f, ": {}", self.detail.escape_debug())?;

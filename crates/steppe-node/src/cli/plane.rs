@@ -1,0 +1,44 @@
+//! `steppe plane`: what people do with the request plane, as curl does with HTTP.
+
+mod bench;
+mod call;
+mod echo;
+mod memory;
+mod wishes;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub(super) struct Plane {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Calls a service, and prints what it answers
+    #[command(after_help = call::HELP)]
+    Call(Box<call::Options>),
+    /// Serves: answers each request with its body
+    #[command(after_help = echo::HELP)]
+    Echo(echo::Options),
+    /// Measures how fast a service answers, and what it refuses
+    #[command(after_help = bench::HELP)]
+    Bench(Box<bench::Options>),
+}
+
+pub(super) const HELP: &str = "\
+Examples:
+  steppe plane echo --listen 127.0.0.1:7701
+  steppe plane call 127.0.0.1:7701 echo --text hello
+  steppe plane bench 127.0.0.1:7701 echo --bytes 1000000 --concurrency 96 --requests 1000";
+
+pub(super) fn run(plane: Plane) -> ExitCode {
+    match plane.command {
+        Command::Call(options) => call::run(&options),
+        Command::Echo(options) => echo::run(&options),
+        Command::Bench(options) => bench::run(&options),
+    }
+}

@@ -1,0 +1,152 @@
+//! `steppe plane bench`: how fast a service answers, and what it refuses.
+//!
+//! Invariant: it holds one body that all requests share, and of answers what its budget has room for. What is
+//! refused for want of room is no failure, and neither counts as answered. Latencies of an open loop
+//! count from when a call was due.
+
+mod body;
+mod counts;
+mod load;
+mod report;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::memory::{Held, connect};
+use super::wishes::Wishes;
+use crate::cli::code::Code;
+use crate::cli::console::{print, say};
+use crate::config::{read_duration, read_size};
+use load::{Load, Plan};
+
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// A worker or a relay, HOST:PORT
+    address: String,
+    /// The service to call
+    service: String,
+    /// Bytes of each request
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    bytes: usize,
+    /// Sends JSON: a list of short messages
+    #[arg(long)]
+    json: bool,
+    /// Calls that are open at a time, at most
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=CALLS_MAX))]
+    concurrency: u32,
+    #[command(flatten)]
+    length: Length,
+    /// Calls that are due a second, evenly; without it, each begins when another ends
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// Connections that the calls share
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=CONNECTIONS_MAX))]
+    connections: u32,
+    #[command(flatten)]
+    wishes: Wishes,
+    /// Takes answers of many messages, as they come
+    #[arg(long)]
+    stream: bool,
+    /// What it holds of answers, at most
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = read_size)]
+    budget: u64,
+    /// Prints the lines that steppe-lab reads of a load
+    #[arg(long)]
+    lab: bool,
+}
+
+/// When it is over: after as many calls, or so long.
+#[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = true)]
+struct Length {
+    /// Calls to make
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+    /// How long calls begin; those that are open then end
+    #[arg(long, value_name = "DURATION", value_parser = read_duration)]
+    duration: Option<Duration>,
+}
+
+pub(super) const HELP: &str = "\
+Examples:
+  steppe plane bench 127.0.0.1:7701 echo --bytes 1000000 --concurrency 96 --requests 1000
+  steppe plane bench 127.0.0.1:7700 infer --bytes 220000 --concurrency 150 --duration 30s --stream
+  steppe plane bench 127.0.0.1:7700 echo --rate 500 --concurrency 2000 --duration 35s --no-queue
+
+What was refused for want of room (overloaded) is told apart from what failed. With --lab it is a load for
+steppe-lab, as kind = \"command\". Exit codes: 0 where it ran, whatever was answered; 2 where the command
+is wrong; 5 where nobody listens at ADDRESS.";
+
+/// Tasks of a process.
+const CALLS_MAX: i64 = 65_536;
+/// Each takes some hundred KiB of the budget.
+const CONNECTIONS_MAX: i64 = 1024;
+
+pub(super) fn run(options: &Options) -> ExitCode {
+    let plan = match options.plan() {
+        Ok(plan) => plan,
+        Err(error) => {
+            say(&format!("steppe: {error:#}\n"));
+            return Code::Usage.into();
+        }
+    };
+    match measure(options, plan) {
+        Ok(text) => print(&text),
+        Err(error) => {
+            say(&format!("steppe: {error:#}\n"));
+            Code::NoAnswer.into()
+        }
+    }
+}
+
+fn measure(options: &Options, plan: Plan) -> anyhow::Result<String> {
+    let held = Held::new(options.budget)?;
+    held.run(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut callers = Vec::new();
+        for _ in 0..options.connections {
+            let caller = connect(&options.address, held.memory()).await;
+            callers.push(caller.with_context(|| options.address.clone())?);
+        }
+        let load = Arc::new(Load::new(plan, Instant::now()));
+        tokio::select! {
+            () = load::run(&load, &callers) => {}
+            // What was counted by then is told.
+            _ = interrupt.recv() => {}
+        }
+        let counts = load.counts();
+        Ok(match options.lab {
+            true => report::lines(&counts),
+            false => report::text(&counts),
+        })
+    })
+}
+
+impl Options {
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let rate = self.rate.unwrap_or(1.0);
+        anyhow::ensure!(rate.is_finite() && rate > 0.0, "--rate: {rate} is no rate");
+        Ok(Plan {
+            service: self.service.clone(),
+            body: match self.json {
+                true => body::json(self.bytes)?,
+                false => body::bytes(self.bytes),
+            },
+            concurrency: self.concurrency,
+            requests: self.length.requests,
+            duration: self.length.duration,
+            rate: self.rate,
+            deadline: self.wishes.deadline,
+            queueing: self.wishes.queueing(),
+            taking: match self.stream {
+                true => load::Taking::Messages,
+                false => load::Taking::Whole,
+            },
+        })
+    }
+}

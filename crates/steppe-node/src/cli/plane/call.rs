@@ -1,0 +1,154 @@
+//! `steppe plane call`: one call, and its answer on standard output.
+//!
+//! Invariant: standard output gets the bytes of the answer and nothing else; what went wrong goes to standard
+//! error, with the status by its name.
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context;
+use bytes::Bytes;
+use clap::Args;
+use steppe_plane::{Ask, Caller, Failure};
+
+use super::memory::{Held, connect};
+use super::wishes::Wishes;
+use crate::cli::code::Code;
+use crate::cli::console::say;
+use crate::config::read_size;
+
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// A worker or a relay, HOST:PORT
+    address: String,
+    /// The service to call
+    service: String,
+    /// File with the body of the request; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
+    data: Option<PathBuf>,
+    /// The body of the request
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+    /// Media type of the request
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+    #[command(flatten)]
+    wishes: Wishes,
+    /// Permits to run it more than once; at most 64 bytes
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// What it holds of the answer, at most
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = read_size)]
+    budget: u64,
+    /// Says on standard error what was sent and what came
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+pub(super) const HELP: &str = "\
+Examples:
+  steppe plane call 127.0.0.1:7701 echo --text hello
+  steppe plane call 127.0.0.1:7700 infer --data prompt.json --content-type application/json --deadline 30s
+  tar c . | steppe plane call 127.0.0.1:7700 store --data - --no-queue
+
+Exit codes: 0 where it was answered; 2 where the command is wrong or its file can't be read; 5 where nobody
+listens at ADDRESS; else 10 and the number of the status: 11 cancelled, 12 invalid, 13 deadline exceeded,
+14 unknown service, 15 unavailable, 16 overloaded, 17 too large, 18 unsupported, 19 denied, 20 internal,
+21 draining.";
+
+/// Of a status that is not ok, beyond its number.
+const STATUS_CODE_BASE: u32 = 10;
+
+/// Why there is no answer.
+enum Trouble {
+    /// A file, or the address.
+    Here(Code, anyhow::Error),
+    Failed(Failure),
+    /// Nobody takes the answer any more.
+    Output(io::Error),
+}
+
+pub(super) fn run(options: &Options) -> ExitCode {
+    let trouble = match call(options) {
+        Ok(()) => return Code::Ok.into(),
+        Err(trouble) => trouble,
+    };
+    match trouble {
+        Trouble::Here(code, error) => {
+            say(&format!("steppe: {error:#}\n"));
+            code.into()
+        }
+        Trouble::Failed(failure) => {
+            say(&format!("steppe: {failure}\n"));
+            if let Some(after) = failure.retry_after {
+                say(&format!("steppe: try again in {after:?}\n"));
+            }
+            let code = STATUS_CODE_BASE + failure.status.code();
+            u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
+        Trouble::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Ok.into(),
+        Trouble::Output(error) => {
+            say(&format!("steppe: can't write: {error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn call(options: &Options) -> Result<(), Trouble> {
+    let usage = |error| Trouble::Here(Code::Usage, error);
+    let body = body(options).map_err(usage)?;
+    let held = Held::new(options.budget).map_err(usage)?;
+    held.run(async {
+        let caller = connect(&options.address, held.memory()).await;
+        let caller = caller.with_context(|| options.address.clone());
+        let caller = caller.map_err(|error| Trouble::Here(Code::NoAnswer, error))?;
+        exchange(options, &caller, body).await
+    })
+}
+
+async fn exchange(options: &Options, caller: &Caller, body: Bytes) -> Result<(), Trouble> {
+    let start = Instant::now();
+    let sent = body.len();
+    let answer = caller.unary(&options.ask(), body).await;
+    let answer = answer.map_err(Trouble::Failed)?;
+    if options.verbose {
+        let elapsed = start.elapsed();
+        say(&format!(
+            "> {}, {sent} bytes\n< ok, {} bytes in {elapsed:.1?}\n",
+            options.service,
+            answer.len()
+        ));
+    }
+    let mut output = io::stdout();
+    output.write_all(&answer).map_err(Trouble::Output)?;
+    output.flush().map_err(Trouble::Output)
+}
+
+fn body(options: &Options) -> anyhow::Result<Bytes> {
+    let Some(file) = &options.data else {
+        return Ok(options.text.clone().unwrap_or_default().into());
+    };
+    let mut bytes = Vec::new();
+    if file.as_os_str() == "-" {
+        io::stdin()
+            .read_to_end(&mut bytes)
+            .context("standard input")?;
+    } else {
+        bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+    }
+    Ok(bytes.into())
+}
+
+impl Options {
+    fn ask(&self) -> Ask<'_> {
+        Ask {
+            deadline: self.wishes.deadline,
+            queueing: self.wishes.queueing(),
+            content_type: self.content_type.as_deref(),
+            idempotency_key: self.idempotency_key.as_deref().map(str::as_bytes),
+            ..Ask::new(&self.service)
+        }
+    }
+}

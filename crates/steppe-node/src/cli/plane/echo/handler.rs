@@ -1,0 +1,109 @@
+//! What `steppe plane echo` does with a request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+use steppe_mem::Reservation;
+use steppe_plane::frame::Payment;
+use steppe_plane::{Failure, Memory, Request, Sender, Status};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// How requests are answered.
+pub(super) struct Manner {
+    /// Between a body and its answer.
+    pub(super) hold: Duration,
+    pub(super) is_json: bool,
+    /// Messages of an answer, instead of the body.
+    pub(super) tokens: Option<u32>,
+    pub(super) memory: Arc<Memory>,
+    /// Of what comes of one body that is read as JSON: as much as requests leave to responses. Bodies that
+    /// wait for more than that would wait for each other.
+    pub(super) parsed_bytes_max: u64,
+}
+
+/// What each message of a stream says.
+const TOKEN: &[u8] = b"token ";
+
+pub(super) async fn answer(manner: Arc<Manner>, mut request: Request) -> Result<(), Failure> {
+    let body = request.body.whole().await?;
+    if let Some(count) = manner.tokens {
+        drop(body);
+        return tokens(request.response, count, manner.hold).await;
+    }
+    let parsed = match manner.is_json {
+        true => Some(parse(&manner, &body).await),
+        false => None,
+    };
+    if let Some(Err(failure)) = &parsed {
+        request.response.fail(failure);
+        return Ok(());
+    }
+    if !manner.hold.is_zero() {
+        sleep(manner.hold).await;
+    }
+    drop(parsed);
+    request.response.send_whole(body).await
+}
+
+/// Small messages, evenly over the time that the answer takes.
+async fn tokens(mut response: Sender, count: u32, length: Duration) -> Result<(), Failure> {
+    let start = Instant::now();
+    response.begin(Payment::Standing).await?;
+    for at in 1..=count {
+        if !length.is_zero() {
+            sleep_until(start + length * at / count).await;
+        }
+        if response.is_stopped() {
+            break;
+        }
+        response.send(Bytes::from_static(TOKEN)).await?;
+    }
+    response.end()
+}
+
+/// The value, and what is reserved for it.
+async fn parse(manner: &Manner, body: &[u8]) -> Result<(Value, Reservation), Failure> {
+    let bytes = parsed_bytes(body);
+    if bytes as u64 > manner.parsed_bytes_max {
+        let limit = manner.parsed_bytes_max;
+        let detail = format!("it may take {bytes} bytes as JSON, at most {limit} are taken");
+        return Err(Failure::new(Status::TooLarge, detail));
+    }
+    let reserved = manner.memory.reserve(bytes).await?;
+    let value = serde_json::from_slice(body);
+    let value = value.map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
+    Ok((value, reserved))
+}
+
+/// What a body may take as a tree of values, at most: its text, and a value for each character that begins or
+/// parts values. A vector that grows has up to three times what it holds, and a member of an
+/// object is a key, a hash and its place beside its value.
+fn parsed_bytes(body: &[u8]) -> usize {
+    const VALUE_BYTES: usize =
+        3 * (size_of::<Value>() + size_of::<String>() + 3 * size_of::<usize>());
+    let parts = body
+        .iter()
+        .filter(|byte| matches!(byte, b'[' | b'{' | b',' | b':'));
+    body.len() + (1 + parts.count()) * VALUE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_reserved_for_json_than_it_takes() {
+        for count in [1, 2, 3, 4, 5, 8, 9, 100, 1025] {
+            let body = format!("[{}]", vec!["0"; count].join(","));
+            let value: Value = serde_json::from_str(&body).expect("JSON");
+            let Value::Array(list) = value else {
+                panic!("not a list: {body}");
+            };
+            // While it grew to that, there was what it had before too.
+            let held = list.capacity() * size_of::<Value>() * 3 / 2;
+            assert!(held <= parsed_bytes(body.as_bytes()), "{count}: {held}");
+        }
+    }
+}

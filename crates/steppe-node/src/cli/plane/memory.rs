@@ -1,0 +1,78 @@
+//! The memory of a command: a budget, and buffers that are used again.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use steppe_mem::pool::{self, Stock};
+use steppe_mem::{Account, Budget};
+use steppe_plane::{Caller, Memory};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::allocator;
+
+/// The share of a budget that idle buffers may have, as a divisor.
+const IDLE_DIVISOR: u64 = 8;
+
+/// How often buffers that nobody needed go back to the system.
+const TRIM_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a command may hold, and the thread that it runs on.
+pub(super) struct Held {
+    runtime: Runtime,
+    budget: Budget,
+    memory: Arc<Memory>,
+}
+
+impl Held {
+    /// A runtime on this thread, and a budget of so many bytes.
+    pub(super) fn new(budget_bytes: u64) -> anyhow::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let budget = Budget::new(budget_bytes);
+        let idle_bytes = budget_bytes / IDLE_DIVISOR;
+        pool::install(&Stock {
+            lease: budget.root().child("pool", Some(idle_bytes)).lease(),
+            idle_bytes_max: usize::try_from(idle_bytes).unwrap_or(usize::MAX),
+        });
+        Ok(Self {
+            runtime: runtime.context("no runtime")?,
+            memory: Arc::new(Memory::new(budget.root())),
+            budget,
+        })
+    }
+
+    pub(super) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    pub(super) fn account(&self) -> &Account {
+        self.budget.root()
+    }
+
+    /// Runs a command's work to its end.
+    pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(async {
+            let upkeep = tokio::spawn(async {
+                loop {
+                    tokio::time::sleep(TRIM_EVERY).await;
+                    pool::trim();
+                    allocator::rest();
+                }
+            });
+            let done = work.await;
+            upkeep.abort();
+            done
+        })
+    }
+}
+
+/// Dials a worker or a relay.
+pub(super) async fn connect(address: &str, memory: &Arc<Memory>) -> io::Result<Caller> {
+    let dialed = timeout(CONNECT_TIMEOUT, Caller::connect(address, memory)).await;
+    dialed.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")))
+}

@@ -1,0 +1,28 @@
+//! What people may want of a call, whichever command makes it.
+
+use std::time::Duration;
+
+use clap::Args;
+use steppe_plane::frame::Queueing;
+
+use crate::config::read_duration;
+
+/// What a call wants besides its answer.
+#[derive(Debug, Args)]
+pub(super) struct Wishes {
+    /// How long each call may take, over all hops
+    #[arg(long, value_name = "DURATION", value_parser = read_duration)]
+    pub(super) deadline: Option<Duration>,
+    /// Wants to be refused at once, rather than wait for room
+    #[arg(long)]
+    no_queue: bool,
+}
+
+impl Wishes {
+    pub(super) fn queueing(&self) -> Queueing {
+        match self.no_queue {
+            true => Queueing::Never,
+            false => Queueing::Allowed,
+        }
+    }
+}

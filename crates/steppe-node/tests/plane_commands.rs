@@ -1,0 +1,300 @@
+//! `steppe plane echo`, `call` and `bench`, as people run them.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::Signal;
+use steppe_testkit::{PATIENCE, Port, Process, Scratch, eventually};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// A worker that runs, and where it listens.
+struct Echo {
+    process: Process,
+    address: String,
+}
+
+impl Echo {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(STEPPE);
+        command.args(["plane", "echo", "--listen", "127.0.0.1:0"]);
+        command.args(arguments);
+        let process = Process::start("echo", command);
+        let listens = |said: &str| {
+            let (_, address) = said.lines().next()?.rsplit_once(" on ")?;
+            address.parse::<SocketAddr>().ok()
+        };
+        eventually("it listens", || listens(&process.said()).is_some());
+        let address = listens(&process.said()).expect("it listens").to_string();
+        Self { process, address }
+    }
+
+    fn call(&self, arguments: &[&str]) -> Output {
+        let command = [&["plane", "call", &self.address], arguments].concat();
+        steppe(&command)
+    }
+
+    /// Whether a call is refused for want of room.
+    fn is_busy(&self) -> bool {
+        let output = self.call(&["echo", "--no-queue", "--deadline", "1s"]);
+        output.status.code() == Some(16)
+    }
+
+    #[track_caller]
+    fn answer(&self, arguments: &[&str]) -> Vec<u8> {
+        let output = self.call(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        output.stdout
+    }
+
+    /// What `bench` printed.
+    #[track_caller]
+    fn bench(&self, arguments: &[&str]) -> String {
+        let command = [&["plane", "bench", &self.address], arguments].concat();
+        let output = steppe(&command);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+fn steppe(arguments: &[&str]) -> Output {
+    let mut command = Command::new(STEPPE);
+    command.args(arguments).output().expect("it runs")
+}
+
+/// The code, and what was said on standard error, of a call that got nothing.
+#[track_caller]
+fn refused(output: &Output) -> (i32, String) {
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().expect("it ended"), said)
+}
+
+#[test]
+fn an_answer_is_printed_byte_by_byte() {
+    let echo = Echo::start(&["--service", "mirror"]);
+    assert!(echo.process.said().starts_with("serves mirror on "));
+    assert_eq!(echo.answer(&["mirror", "--text", "hello"]), b"hello");
+    assert_eq!(echo.answer(&["mirror"]), b"");
+    let scratch = Scratch::new("plane");
+    let file = scratch.join("body");
+    let body: Vec<u8> = (0..1_000_000_u32)
+        .map(|at| (at % 251).to_le_bytes()[0])
+        .collect();
+    std::fs::write(&file, &body).expect("it is written");
+    let name = file.to_str().expect("text");
+    assert!(echo.answer(&["mirror", "--data", name]) == body);
+    let mut call = Command::new(STEPPE)
+        .args(["plane", "call", &echo.address, "mirror", "--data", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut input = call.stdin.take().expect("a pipe");
+    input.write_all(&body).expect("it reads");
+    drop(input);
+    assert!(call.wait_with_output().expect("it ends").stdout == body);
+    let output = echo.call(&["mirror", "--text", "hello", "--verbose"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.starts_with("> mirror, 5 bytes\n< ok, 5 bytes in "),
+        "{said}"
+    );
+}
+
+#[test]
+fn each_status_has_a_code_and_is_named() {
+    let echo = Echo::start(&["--budget", "4MiB", "--calls", "1", "--hold", "1h"]);
+    let (code, said) = refused(&echo.call(&["other"]));
+    assert_eq!(
+        (code, said.as_str()),
+        (14, "steppe: unknown service: other\n")
+    );
+    let (code, said) = refused(&echo.call(&["echo", "--deadline", "50ms"]));
+    assert_eq!(code, 13, "{said}");
+    assert!(said.starts_with("steppe: deadline exceeded"), "{said}");
+    let scratch = Scratch::new("plane");
+    let file = scratch.join("body");
+    std::fs::write(&file, vec![0; 5 << 20]).expect("it is written");
+    let (code, said) = refused(&echo.call(&["echo", "--data", file.to_str().expect("text")]));
+    assert_eq!(code, 17, "{said}");
+    let mut held = Command::new(STEPPE);
+    held.args(["plane", "bench", &echo.address, "echo", "--requests", "1"]);
+    let _held = Process::start("bench", held);
+    let mut said = String::new();
+    eventually("another is refused", || {
+        let ask = ["echo", "--no-queue", "--deadline", "1s"];
+        let (code, why) = refused(&echo.call(&ask));
+        said = why;
+        code == 16
+    });
+    assert!(
+        said.starts_with("steppe: overloaded: as many calls run"),
+        "{said}"
+    );
+    let nobody = Port::free();
+    let address = nobody.address().to_string();
+    let (code, said) = refused(&steppe(&["plane", "call", &address, "echo"]));
+    assert_eq!(code, 5, "{said}");
+    for wrong in [
+        &["plane", "call", "127.0.0.1:1"][..],
+        &["plane", "call", "127.0.0.1:1", "echo", "--data", "/nowhere"],
+        &[
+            "plane",
+            "call",
+            "127.0.0.1:1",
+            "echo",
+            "--data",
+            "a",
+            "--text",
+            "b",
+        ],
+        &["plane", "bench", "127.0.0.1:1", "echo"],
+        &[
+            "plane",
+            "bench",
+            "127.0.0.1:1",
+            "echo",
+            "--requests",
+            "1",
+            "--rate",
+            "0",
+        ],
+        &["plane", "echo"],
+        &["plane", "echo", "--listen", "127.0.0.1:0", "--budget", "64"],
+    ] {
+        assert_eq!(steppe(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_worker_drains_what_is_open_and_says_so() {
+    let mut echo = Echo::start(&["--hold", "1s", "--calls", "1"]);
+    let mut call = Command::new(STEPPE);
+    call.args(["plane", "call", &echo.address, "echo", "--text", "finished"]);
+    let mut call = Process::start("call", call);
+    eventually("it is held", || echo.is_busy());
+    echo.process.signal(Signal::TERM);
+    assert!(echo.process.wait(PATIENCE).success());
+    assert!(echo.process.said().ends_with("\ndrained\n"));
+    assert!(call.wait(PATIENCE).success());
+    assert_eq!(call.said(), "finished");
+}
+
+#[test]
+fn a_worker_that_can_not_finish_cuts_and_says_so() {
+    let mut echo = Echo::start(&["--hold", "1h", "--drain-timeout", "50ms", "--calls", "1"]);
+    let mut held = Command::new(STEPPE);
+    held.args(["plane", "call", &echo.address, "echo"]);
+    let mut held = Process::start("call", held);
+    eventually("it is held", || echo.is_busy());
+    echo.process.signal(Signal::TERM);
+    assert_eq!(echo.process.wait(PATIENCE).code(), Some(4));
+    assert!(!echo.process.said().contains("drained"));
+    assert_eq!(held.wait(PATIENCE).code(), Some(15), "{}", held.said());
+}
+
+#[test]
+fn bodies_are_read_as_json_where_that_is_wanted() {
+    let echo = Echo::start(&["--json"]);
+    let text = r#"{"a":[1,2,3]}"#;
+    assert_eq!(echo.answer(&["echo", "--text", text]), text.as_bytes());
+    let (code, said) = refused(&echo.call(&["echo", "--text", "{"]));
+    assert_eq!(code, 12);
+    assert!(
+        said.starts_with("steppe: invalid: EOF while parsing"),
+        "{said}"
+    );
+    let said = echo.bench(&["echo", "--json", "--bytes", "1000", "--requests", "10"]);
+    assert!(
+        said.starts_with("10 answered, 0 refused, 0 failed"),
+        "{said}"
+    );
+    // What it would take as values is more than there is room for.
+    let scratch = Scratch::new("plane");
+    let file = scratch.join("body");
+    std::fs::write(&file, format!("[{}0]", "0,".repeat(100_000))).expect("it is written");
+    let (code, said) = refused(&echo.call(&["echo", "--data", file.to_str().expect("text")]));
+    assert_eq!(code, 17, "{said}");
+}
+
+#[test]
+fn what_was_answered_refused_and_failed_is_counted() {
+    let echo = Echo::start(&[]);
+    let said = echo.bench(&[
+        "echo",
+        "--bytes",
+        "100000",
+        "--concurrency",
+        "8",
+        "--connections",
+        "2",
+        "--requests",
+        "200",
+    ]);
+    assert!(
+        said.starts_with("200 answered, 0 refused, 0 failed"),
+        "{said}"
+    );
+    let said = echo.bench(&["other", "--requests", "3"]);
+    assert!(
+        said.starts_with("0 answered, 0 refused, 3 failed"),
+        "{said}"
+    );
+    assert!(
+        said.contains("\nfailed      unknown service ×3\n"),
+        "{said}"
+    );
+    let said = echo.bench(&["echo", "--requests", "20", "--rate", "1000"]);
+    assert!(said.starts_with("20 answered"), "{said}");
+    assert!(said.contains("\ndue         20 calls\n"), "{said}");
+    let said = echo.bench(&["echo", "--duration", "200ms", "--bytes", "10"]);
+    assert!(said.contains(" answered, 0 refused, 0 failed"), "{said}");
+    let busy = Echo::start(&["--calls", "1", "--hold", "200ms"]);
+    let lines = busy.bench(&[
+        "echo",
+        "--requests",
+        "8",
+        "--concurrency",
+        "8",
+        "--no-queue",
+        "--lab",
+    ]);
+    let said = |word: &str| -> u64 {
+        let lines = lines.lines().filter(|line| line.starts_with(word));
+        let counts = lines.map(|line| line.rsplit_once(' ').expect("a count").1);
+        counts
+            .map(|count| count.parse::<u64>().expect("a count"))
+            .sum()
+    };
+    assert!(said("latency_us") >= 1, "{lines}");
+    assert!(said("refused") >= 1, "{lines}");
+    assert_eq!(said("latency_us") + said("refused"), 8, "{lines}");
+}
+
+#[test]
+fn answers_of_many_messages_are_taken_as_they_come() {
+    let echo = Echo::start(&["--tokens", "100", "--hold", "50ms"]);
+    let said = echo.bench(&["echo", "--requests", "5", "--stream"]);
+    assert!(
+        said.starts_with("5 answered, 0 refused, 0 failed"),
+        "{said}"
+    );
+    assert!(said.contains("; 500 messages\n"), "{said}");
+}
+
+#[test]
+fn a_bench_that_is_interrupted_tells_what_it_has_counted() {
+    let echo = Echo::start(&["--hold", "1h", "--calls", "1"]);
+    let mut bench = Command::new(STEPPE);
+    bench.args(["plane", "bench", &echo.address, "echo", "--no-queue"]);
+    bench.args(["--concurrency", "2", "--duration", "1h"]);
+    let mut bench = Process::start("bench", bench);
+    eventually("it is at work", || echo.is_busy());
+    bench.signal(Signal::INT);
+    assert!(bench.wait(PATIENCE).success());
+    let said = bench.said();
+    assert!(said.starts_with("0 answered, "), "{said}");
+    assert!(said.contains("\nrefused     overloaded ×"), "{said}");
+}
