@@ -7,9 +7,9 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::net::{TcpStream, ToSocketAddrs};
 
 use crate::connection::Side;
+use crate::dial::Target;
 use crate::frame::{Head, Payment, Queueing};
 use crate::io::payment_of;
 use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, Receiver, Sender, Way};
@@ -85,21 +85,31 @@ impl<'a> Ask<'a> {
 }
 
 impl Caller {
-    /// Dials `address`. The connection is driven by a task of the current runtime.
+    /// Calls over a connection that there is.
+    pub(crate) fn of(link: Arc<Link>) -> Self {
+        Self(Arc::new(Inner { link }))
+    }
+
+    /// Dials `target`, once. The connection is driven by a task of the current runtime.
     ///
     /// # Errors
     /// What the system says; [`io::ErrorKind::OutOfMemory`] where the budget has no room.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn connect(address: impl ToSocketAddrs, memory: &Arc<Memory>) -> io::Result<Self> {
-        let socket = TcpStream::connect(address).await?;
-        socket.set_nodelay(true)?;
+    pub async fn connect(target: impl Into<Target>, memory: &Arc<Memory>) -> io::Result<Self> {
+        let socket = target.into().dial().await?;
         let now = Instant::now();
         let link = Link::new(Side::Dialer, memory, now)
             .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
         tokio::spawn(Driver::new(Arc::clone(&link), socket, Nothing, now));
-        Ok(Self(Arc::new(Inner { link })))
+        Ok(Self::of(link))
+    }
+
+    /// Whether the peer says that it serves `service`; `None` where it has named nothing, as relays do.
+    #[must_use]
+    pub fn serves(&self, service: &str) -> Option<bool> {
+        self.0.link.serves(service)
     }
 
     /// Calls with one message, and takes one.

@@ -11,7 +11,7 @@
 //! Invariant: what comes from a peer is in memory that is reserved before it is granted, and charged
 //! until the last view of it is dropped.
 //!
-//! Leaves out: TLS, discovery, dialing again.
+//! Leaves out: TLS, discovery, whom to dial and when.
 
 mod driver;
 mod failure;
@@ -22,6 +22,7 @@ mod receiver;
 mod returns;
 mod sender;
 mod stream;
+mod wait;
 
 pub(crate) use driver::{Driver, Endpoint};
 pub use failure::Failure;

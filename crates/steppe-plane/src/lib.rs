@@ -14,9 +14,11 @@
 
 mod caller;
 mod connection;
+mod dial;
 pub mod frame;
 mod io;
 pub mod limits;
+mod random;
 mod status;
 mod worker;
 
@@ -25,6 +27,7 @@ pub use connection::{
     Config, Connection, DataPart, Event, HalfLeft, OpenError, Peer, Processing, SendError, Side,
     StreamId, Violation,
 };
+pub use dial::Target;
 pub use io::{Failure, Memory, Part, Receiver, Sender};
 pub use status::{Reason, Status};
-pub use worker::{Request, Worker, WorkerBuilder, WorkerServer};
+pub use worker::{Registered, Request, Worker, WorkerBuilder, WorkerServer, WorkerStatus};

@@ -130,8 +130,18 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a listener waits after it could not accept.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often a worker that drains looks whether it has.
-pub const DRAIN_POLL: Duration = Duration::from_millis(10);
+/// How long a worker whose time to drain is over waits for its peer to hear of it.
+pub const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How long it may take to reach a peer, TLS included.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long to wait before a peer is dialed again, at first. It doubles with each failure.
+pub const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+
+/// How long to wait before a peer is dialed again, at most: a peer that returns is found by then. A
+/// connection that lasted as long makes the next wait the first one.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 const _: () = assert!(INBOX_BYTES >= HEADER_BYTES + CONTROL_BYTES_MAX);
 const _: () = assert!(

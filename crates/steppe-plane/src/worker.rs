@@ -1,43 +1,41 @@
 //! Services, and who serves them.
 
-use std::collections::HashMap;
+mod connections;
+mod listen;
+mod register;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, JoinSet};
 
-use crate::connection::Side;
-use crate::frame::Queueing;
+use crate::connection::{OpenError, Side};
+use crate::frame::{self, Queueing, write_services};
 use crate::io::{Accepted, Driver, Endpoint, Failure, Handle, Link, Memory, Receiver, Sender, Way};
-use crate::limits::{ACCEPT_PAUSE, DRAIN_POLL};
 use crate::status::Status;
+
+pub use listen::WorkerServer;
+pub use register::{Registered, WorkerStatus};
 
 /// Services by their names. Clones share them.
 #[derive(Clone)]
 pub struct Worker {
-    services: Arc<HashMap<String, Service>>,
+    services: Arc<BTreeMap<String, Service>>,
     memory: Arc<Memory>,
 }
 
 /// What a worker is built from.
 pub struct WorkerBuilder {
-    services: HashMap<String, Service>,
+    services: BTreeMap<String, Service>,
     memory: Arc<Memory>,
-}
-
-/// A worker that listens. Where it is dropped, its connections are cut.
-#[derive(Debug)]
-pub struct WorkerServer {
-    address: SocketAddr,
-    links: Arc<Mutex<Vec<Weak<Link>>>>,
-    task: JoinHandle<()>,
 }
 
 /// A request, and what answers it.
@@ -63,6 +61,7 @@ type Running = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 struct Service {
     handler: Arc<dyn Fn(Request) -> Running + Send + Sync>,
     calls: Arc<Semaphore>,
+    calls_max: usize,
 }
 
 impl WorkerBuilder {
@@ -101,6 +100,7 @@ impl WorkerBuilder {
         let service_of = Service {
             handler: Arc::new(move |request| Box::pin(handler(request))),
             calls: Arc::new(Semaphore::new(calls_max.min(Semaphore::MAX_PERMITS))),
+            calls_max,
         };
         self.services.insert(service.to_owned(), service_of);
         self
@@ -121,84 +121,41 @@ impl Worker {
     #[must_use]
     pub fn builder(memory: &Arc<Memory>) -> WorkerBuilder {
         WorkerBuilder {
-            services: HashMap::new(),
+            services: BTreeMap::new(),
             memory: Arc::clone(memory),
         }
     }
 
-    /// Listens on `address`, and serves whoever connects.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub async fn listen(&self, address: impl ToSocketAddrs) -> io::Result<WorkerServer> {
-        let listener = TcpListener::bind(address).await?;
-        let links = Arc::new(Mutex::new(Vec::new()));
-        Ok(WorkerServer {
-            address: listener.local_addr()?,
-            task: tokio::spawn(accept(self.clone(), listener, Arc::clone(&links))),
-            links,
-        })
-    }
-
-    fn driver(&self, socket: TcpStream, side: Side) -> Option<(Arc<Link>, Driver<Self>)> {
+    /// A connection, which names the services to its peer.
+    fn driver(&self, socket: TcpStream, side: Side) -> io::Result<(Arc<Link>, Driver<Self>)> {
         // Without it answers are late, and right.
         let _ = socket.set_nodelay(true);
         let now = Instant::now();
-        let link = Link::new(side, &self.memory, now).ok()?;
+        let link = Link::new(side, &self.memory, now)
+            .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
+        link.register(&self.named()).map_err(invalid)?;
         let driver = Driver::new(Arc::clone(&link), socket, self.clone(), now);
-        Some((link, driver))
+        Ok((link, driver))
+    }
+
+    /// Checks whether the services can be named.
+    fn check(&self) -> io::Result<()> {
+        write_services(&self.named(), &mut Vec::new()).map_err(|error| invalid(error.into()))
+    }
+
+    fn named(&self) -> Vec<frame::Service<'_>> {
+        let services = self.services.iter();
+        services
+            .map(|(name, service)| frame::Service {
+                name,
+                calls_max: u32::try_from(service.calls_max).ok(),
+            })
+            .collect()
     }
 }
 
-impl WorkerServer {
-    /// Where it listens.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Takes no further calls, and finishes those that are open, for as long as `patience`; then cuts
-    /// what is left. Whether all were finished.
-    pub async fn drain(self, patience: Duration) -> bool {
-        let links: Vec<Arc<Link>> = {
-            let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-            links.iter().filter_map(Weak::upgrade).collect()
-        };
-        for link in &links {
-            link.drain();
-        }
-        let drained = async {
-            while !links.iter().all(|link| link.is_drained()) {
-                tokio::time::sleep(DRAIN_POLL).await;
-            }
-        };
-        tokio::time::timeout(patience, drained).await.is_ok()
-    }
-}
-
-impl Drop for WorkerServer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn accept(worker: Worker, listener: TcpListener, links: Arc<Mutex<Vec<Weak<Link>>>>) {
-    let mut drivers = JoinSet::new();
-    loop {
-        let Ok((socket, _)) = listener.accept().await else {
-            // Out of descriptors, most likely: one of them closes.
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        while drivers.try_join_next().is_some() {}
-        // Without room for it, a connection is closed.
-        if let Some((link, driver)) = worker.driver(socket, Side::Acceptor) {
-            drivers.spawn(driver);
-            let mut links = links.lock().unwrap_or_else(PoisonError::into_inner);
-            links.retain(|link| link.strong_count() > 0);
-            links.push(Arc::downgrade(&link));
-        }
-    }
+fn invalid(error: OpenError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error)
 }
 
 impl Endpoint for Worker {
@@ -231,6 +188,7 @@ async fn serve(service: Service, handle: Arc<Handle>, request: Request) {
             let detail = "as many calls run as the service takes";
             return Err(Failure::unprocessed(Status::Overloaded, detail));
         };
+        handle.run();
         (service.handler)(request).await
     };
     tokio::select! {

@@ -32,6 +32,21 @@ const LISTED: &[Place] = &[
         reason: "a connection begins",
     },
     Place {
+        file: "steppe-plane/src/worker/listen.rs",
+        function: "drain",
+        reason: "the time of a drain begins",
+    },
+    Place {
+        file: "steppe-plane/src/worker/register.rs",
+        function: "drain",
+        reason: "the time of a drain begins",
+    },
+    Place {
+        file: "steppe-plane/src/worker/register.rs",
+        function: "serve",
+        reason: "how long a connection lasts decides when it is dialed again",
+    },
+    Place {
         file: "steppe-http/src/gateway/exchange.rs",
         function: "poll",
         reason: "once a poll of an exchange; everything below it is told",

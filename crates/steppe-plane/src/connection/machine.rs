@@ -244,6 +244,12 @@ impl Connection {
         })
     }
 
+    /// Whether the peer has said that it takes no further streams.
+    #[must_use]
+    pub fn is_peer_leaving(&self) -> bool {
+        self.is_peer_leaving
+    }
+
     /// Streams that are open, of both sides.
     #[must_use]
     pub fn streams(&self) -> usize {

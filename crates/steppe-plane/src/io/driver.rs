@@ -81,6 +81,9 @@ impl<E: Endpoint> Driver<E> {
             return Poll::Ready(lost(&error));
         }
         state.wake_waiting();
+        if state.connection.is_drained() && !std::mem::replace(&mut state.has_drained, true) {
+            link.changed.notify_waiters();
+        }
         let is_idle = state.streams.is_empty() && state.connection.streams() == 0;
         if state.is_closing && is_idle {
             return Poll::Ready(Failure::unprocessed(Status::Unavailable, "closed here"));
@@ -160,6 +163,7 @@ impl<E: Endpoint> Driver<E> {
             let State {
                 connection,
                 streams,
+                services,
                 ..
             } = state;
             let event = connection.next_event(now);
@@ -227,10 +231,15 @@ impl<E: Endpoint> Driver<E> {
                         wake(&mut stream.wakers.send);
                     }
                 }
-                Event::Connected(_)
-                | Event::Granted { .. }
-                | Event::Services(_)
-                | Event::GoingAway { .. } => {}
+                Event::Connected(_) | Event::GoingAway { .. } => {
+                    self.link.changed.notify_waiters();
+                }
+                Event::Services(named) => {
+                    let names = named.iter().map(|service| service.name.into());
+                    *services = Some(names.collect());
+                    self.link.changed.notify_waiters();
+                }
+                Event::Granted { .. } => {}
             }
         }
     }

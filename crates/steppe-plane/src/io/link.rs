@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use steppe_mem::OverBudget;
+use tokio::sync::Notify;
 
 use super::failure::Failure;
 use super::memory::{Memory, Way};
@@ -28,6 +29,8 @@ pub(crate) struct Link {
     state: Mutex<State>,
     pub(super) returns: Arc<Returns>,
     pub(crate) memory: Arc<Memory>,
+    /// The peer said HELLO, named its services or goes away; the connection was drained, or is gone.
+    pub(super) changed: Notify,
 }
 
 /// What the lock of a link guards.
@@ -40,8 +43,12 @@ pub(super) struct State {
     /// which holds what it wants to send.
     pub(super) waiting: Vec<Waker>,
     pub(super) closed: Option<Failure>,
+    /// What the peer has named last.
+    pub(super) services: Option<Vec<Box<str>>>,
     /// Nobody opens streams any more.
     pub(super) is_closing: bool,
+    /// Whether those who wait for the end of a drain were told.
+    pub(super) has_drained: bool,
 }
 
 /// A request that a peer opened.
@@ -86,9 +93,12 @@ impl Link {
                 reading: None,
                 waiting: Vec::new(),
                 closed: None,
+                services: None,
                 is_closing: false,
+                has_drained: false,
             }),
             memory: Arc::clone(memory),
+            changed: Notify::new(),
         }))
     }
 
@@ -155,12 +165,6 @@ impl Link {
         self.wake();
     }
 
-    /// Whether it was drained, or has closed.
-    pub(crate) fn is_drained(&self) -> bool {
-        let state = self.lock();
-        state.closed.is_some() || state.connection.is_drained()
-    }
-
     /// The connection is gone, and with it every stream.
     pub(super) fn close(&self, failure: &Failure) {
         let mut state = self.lock();
@@ -172,6 +176,7 @@ impl Link {
         let reading = state.reading.take();
         drop(state);
         drop(reading);
+        self.changed.notify_waiters();
     }
 }
 
@@ -211,6 +216,14 @@ impl Handle {
         match ended {
             Ok(()) => Ok(()),
             Err(error) => Err(failure.unwrap_or_else(|| internal(error))),
+        }
+    }
+
+    /// A handler runs: from now on something may have been done for the request.
+    pub(crate) fn run(&self) {
+        let mut state = self.link.lock();
+        if let Some(stream) = state.streams.get_mut(&self.id) {
+            stream.processing = Processing::Begun;
         }
     }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use steppe_mem::{Buffer, Reservation};
 
 use super::failure::Failure;
+use crate::connection::Processing;
 use crate::frame::Payment;
 
 /// One stream, until whoever holds its call drops it.
@@ -31,6 +32,8 @@ pub(super) struct Stream {
     pub(super) has_begun: bool,
     pub(super) has_ended: bool,
     pub(super) is_stopped: bool,
+    /// Whether a handler has begun with it.
+    pub(super) processing: Processing,
     pub(super) wakers: Wakers,
     /// What this entry takes, and the connection's.
     pub(super) _table: Reservation,
@@ -91,6 +94,7 @@ impl Stream {
             has_begun: opener == Opener::Us,
             has_ended: false,
             is_stopped: false,
+            processing: Processing::None,
             wakers: Wakers::default(),
             _table: table,
         }

@@ -1,0 +1,90 @@
+//! The connections that a worker serves on.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{timeout, timeout_at};
+
+use super::Worker;
+use crate::connection::Side;
+use crate::io::Link;
+use crate::limits::FAREWELL;
+
+/// The connections that a worker serves on. Where this is dropped, they are cut.
+pub(super) struct Connections {
+    worker: Worker,
+    links: Vec<Weak<Link>>,
+    drivers: JoinSet<()>,
+}
+
+/// A drain that has begun, of several connections.
+pub(super) struct Draining(JoinSet<bool>);
+
+impl Connections {
+    pub(super) fn new(worker: Worker) -> Self {
+        Self {
+            worker,
+            links: Vec::new(),
+            drivers: JoinSet::new(),
+        }
+    }
+
+    /// Serves on one more, which names the services to its peer.
+    pub(super) fn serve(&mut self, socket: TcpStream, side: Side) -> io::Result<Arc<Link>> {
+        while self.drivers.try_join_next().is_some() {}
+        self.links.retain(|link| link.strong_count() > 0);
+        let (link, driver) = self.worker.driver(socket, side)?;
+        self.drivers.spawn(async move {
+            driver.await;
+        });
+        self.links.push(Arc::downgrade(&link));
+        Ok(link)
+    }
+
+    /// Takes no further calls, finishes what is open until `deadline`, and resets the rest.
+    pub(super) fn drain(&self, deadline: Instant) -> Draining {
+        let links = self.links.iter().filter_map(Weak::upgrade);
+        Draining(links.map(|link| finish(link, deadline)).collect())
+    }
+
+    /// Closes those that have been drained, and the others once they are.
+    pub(super) fn close(&self) {
+        for link in self.links.iter().filter_map(Weak::upgrade) {
+            link.close_when_idle();
+        }
+    }
+}
+
+impl Draining {
+    /// Waits for its end; whether all calls were finished.
+    ///
+    /// # Cancel safety
+    /// It may be called again.
+    pub(super) async fn ends(&mut self) -> bool {
+        let mut is_whole = true;
+        while let Some(finished) = self.0.join_next().await {
+            is_whole &= finished.unwrap_or(false);
+        }
+        is_whole
+    }
+
+    /// Lets it go on by itself.
+    pub(super) fn detach(mut self) {
+        self.0.detach_all();
+    }
+}
+
+/// Finishes what is open on a connection until `deadline`, and resets the rest. Whether there was none.
+async fn finish(link: Arc<Link>, deadline: Instant) -> bool {
+    link.drain();
+    if timeout_at(deadline.into(), link.drained()).await.is_ok() {
+        return true;
+    }
+    link.cut();
+    // A peer that reads is told.
+    let _ = timeout(FAREWELL, link.drained()).await;
+    false
+}

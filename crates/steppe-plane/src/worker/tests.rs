@@ -1,0 +1,259 @@
+//! Workers that dial, over real sockets. What they dial here accepts, and calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use steppe_mem::Budget;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::caller::{Ask, Caller};
+use crate::connection::Processing;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Whoever a worker dials.
+struct Relay {
+    listener: TcpListener,
+    memory: Arc<Memory>,
+}
+
+/// One connection of a relay's, to call over.
+struct Served {
+    link: Arc<Link>,
+    caller: Caller,
+    driver: JoinHandle<Failure>,
+}
+
+/// What a relay serves: nothing.
+struct Nothing;
+
+impl Endpoint for Nothing {
+    fn accept(&self, _: Accepted) {}
+}
+
+fn memory() -> Arc<Memory> {
+    Arc::new(Memory::new(Budget::new(16 << 20).root()))
+}
+
+/// A worker whose service answers at once, and whose other one when `release` has a permit.
+fn worker(release: &Arc<Semaphore>) -> Worker {
+    let release = Arc::clone(release);
+    Worker::builder(&memory())
+        .unary("echo", 10, |body| async { Ok(body) })
+        .unary("hold", 1, move |body| {
+            let release = Arc::clone(&release);
+            async move {
+                release.acquire().await.expect("never closed").forget();
+                Ok(body)
+            }
+        })
+        .build()
+}
+
+impl Relay {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        Self {
+            listener,
+            memory: memory(),
+        }
+    }
+
+    fn address(&self) -> std::net::SocketAddr {
+        self.listener.local_addr().expect("it listens")
+    }
+
+    /// The next worker that dials, once it has named its services.
+    async fn accept(&self) -> Served {
+        let (socket, _) = self.listener.accept().await.expect("a worker");
+        let now = Instant::now();
+        let link = Link::new(Side::Acceptor, &self.memory, now).expect("room");
+        let driver = tokio::spawn(Driver::new(Arc::clone(&link), socket, Nothing, now));
+        let served = Served {
+            caller: Caller::of(Arc::clone(&link)),
+            link,
+            driver,
+        };
+        until("its services", || served.link.serves("echo") == Some(true)).await;
+        served
+    }
+}
+
+impl Served {
+    async fn echo(&self) -> Result<Bytes, Failure> {
+        let body = Bytes::from_static(b"body");
+        self.caller.unary(&Ask::new("echo"), body).await
+    }
+
+    fn hold(&self) -> JoinHandle<Result<Bytes, Failure>> {
+        let caller = self.caller.clone();
+        tokio::spawn(async move { caller.unary(&Ask::new("hold"), Bytes::new()).await })
+    }
+}
+
+/// Waits on a condition, for as long as the test may run.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
+    assert!(waited.is_ok(), "never: {what}");
+}
+
+#[tokio::test]
+async fn a_worker_registers_serves_and_comes_back() {
+    let relay = Relay::new().await;
+    let registered = worker(&Arc::new(Semaphore::new(0))).register(relay.address());
+    let registered = registered.expect("valid names");
+    assert_eq!(registered.status(), WorkerStatus::Connecting);
+    for _ in 0..3 {
+        let served = relay.accept().await;
+        assert_eq!(served.link.serves("none"), Some(false));
+        assert_eq!(served.echo().await.expect("an answer"), "body");
+        registered.reaches(WorkerStatus::Serving).await;
+        served.driver.abort();
+        registered.reaches(WorkerStatus::Connecting).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_finds_a_relay_that_starts_later() {
+    let address = steppe_testkit::Port::free().keep();
+    let registered = worker(&Arc::new(Semaphore::new(0))).register(address);
+    let registered = registered.expect("valid names");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(registered.status(), WorkerStatus::Connecting);
+    let listener = TcpListener::bind(address).await.expect("it is free");
+    let relay = Relay {
+        listener,
+        memory: memory(),
+    };
+    let served = relay.accept().await;
+    assert_eq!(served.echo().await.expect("an answer"), "body");
+    registered.reaches(WorkerStatus::Serving).await;
+}
+
+#[tokio::test]
+async fn a_drain_takes_the_services_back_and_finishes_what_is_open() {
+    let (relay, release) = (Relay::new().await, Arc::new(Semaphore::new(0)));
+    let registered = worker(&release).register(relay.address());
+    let registered = Arc::new(registered.expect("valid names"));
+    let served = relay.accept().await;
+    let held = served.hold();
+    until("it runs", || served.link.serves("hold") == Some(true)).await;
+    assert_eq!(served.echo().await.expect("an answer"), "body");
+    let drain = {
+        let registered = Arc::clone(&registered);
+        tokio::spawn(async move { registered.drain(LONG).await })
+    };
+    until("its services are taken back", || {
+        served.link.serves("echo") == Some(false)
+    })
+    .await;
+    registered.reaches(WorkerStatus::Draining).await;
+    let refused = served.echo().await.expect_err("it takes no calls");
+    assert_eq!(refused.processing, Processing::None);
+    assert!(!registered.status().is_safe_to_stop());
+    release.add_permits(1);
+    assert!(held.await.expect("no panic").is_ok(), "it was finished");
+    assert!(drain.await.expect("no panic"));
+    assert!(registered.status().is_safe_to_stop());
+    // Whoever asks again is told again.
+    assert!(registered.drain(LONG).await);
+    registered.resume();
+    let served = relay.accept().await;
+    assert_eq!(served.echo().await.expect("an answer"), "body");
+    registered.reaches(WorkerStatus::Serving).await;
+}
+
+#[tokio::test]
+async fn when_the_time_to_drain_is_over_the_rest_is_reset_and_what_did_not_run_may_run_elsewhere() {
+    let (relay, release) = (Relay::new().await, Arc::new(Semaphore::new(0)));
+    let registered = worker(&release).register(relay.address());
+    let registered = registered.expect("valid names");
+    let served = relay.accept().await;
+    // One at a time: the second waits, and never runs.
+    let running = served.hold();
+    let body = Bytes::from_static(b"behind the first on the same connection");
+    let first = served.caller.unary(&Ask::new("echo"), body).await;
+    first.expect("what came before it has begun");
+    let waiting = served.hold();
+    assert_eq!(served.echo().await.expect("an answer"), "body");
+    assert!(!registered.drain(Duration::ZERO).await);
+    assert!(registered.status().is_safe_to_stop());
+    let cut = running.await.expect("no panic").expect_err("it was cut");
+    assert_eq!(
+        (cut.status, cut.processing),
+        (Status::Draining, Processing::Begun)
+    );
+    let cut = waiting.await.expect("no panic").expect_err("it was cut");
+    assert_eq!(
+        (cut.status, cut.processing),
+        (Status::Draining, Processing::None)
+    );
+}
+
+#[tokio::test]
+async fn a_drain_that_is_taken_back_finishes_on_the_old_connection() {
+    let (relay, release) = (Relay::new().await, Arc::new(Semaphore::new(0)));
+    let registered = worker(&release).register(relay.address());
+    let registered = Arc::new(registered.expect("valid names"));
+    let before = relay.accept().await;
+    let held = before.hold();
+    assert_eq!(before.echo().await.expect("an answer"), "body");
+    let drain = {
+        let registered = Arc::clone(&registered);
+        tokio::spawn(async move { registered.drain(LONG).await })
+    };
+    registered.reaches(WorkerStatus::Draining).await;
+    registered.resume();
+    let after = relay.accept().await;
+    assert!(!drain.await.expect("no panic"), "it serves again");
+    assert_eq!(after.echo().await.expect("an answer"), "body");
+    release.add_permits(1);
+    assert!(held.await.expect("no panic").is_ok(), "it was finished");
+    until("the old connection is closed", || {
+        before.driver.is_finished()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_listener_that_drains_accepts_nobody() {
+    let release = Arc::new(Semaphore::new(0));
+    let server = worker(&release).listen("127.0.0.1:0").await;
+    let server = server.expect("a port");
+    let address = server.address();
+    let caller = Caller::connect(address, &memory()).await;
+    let caller = caller.expect("it listens");
+    let held = {
+        let caller = caller.clone();
+        tokio::spawn(async move { caller.unary(&Ask::new("hold"), Bytes::new()).await })
+    };
+    let echo = caller.unary(&Ask::new("echo"), Bytes::new()).await;
+    echo.expect("an answer");
+    let drain = tokio::spawn(server.drain(LONG));
+    // Refused in the end; or reset, where it was in the queue of those to accept.
+    while TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    release.add_permits(1);
+    assert!(held.await.expect("no panic").is_ok(), "it was finished");
+    assert!(drain.await.expect("no panic"));
+}
+
+#[test]
+fn services_that_can_not_be_named_are_refused_early() {
+    for name in ["", "a b", &"x".repeat(129)] {
+        let worker = Worker::builder(&memory());
+        let worker = worker.unary(name, 1, |body| async { Ok(body) }).build();
+        let refused = worker.register("127.0.0.1:1").expect_err("no name");
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+}
