@@ -1,4 +1,4 @@
-//! The node's allocator, counted: live bytes, and allocations of a thread.
+//! The node's allocator, counted: live bytes of the process and of a thread, and allocations of a thread.
 //!
 //! Counting costs a locked add an allocation, and hot paths do not allocate.
 
@@ -23,6 +23,7 @@ thread_local! {
     // Constant and without a destructor: usable while a thread starts and ends.
     static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static THREAD_BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
 /// Bytes asked for and not freed, of the whole process. Zero where no
@@ -42,7 +43,14 @@ pub fn thread_allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }
 
+/// Bytes that the calling thread asked for, less those that it freed: negative where others asked for them.
+#[must_use]
+pub fn thread_live_bytes() -> i64 {
+    THREAD_BYTES.with(Cell::get)
+}
+
 fn count_live(change: i64) {
+    THREAD_BYTES.with(|bytes| bytes.set(bytes.get().wrapping_add(change)));
     let shard = SHARD.with(|shard| {
         if shard.get() == usize::MAX {
             shard.set(NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS);

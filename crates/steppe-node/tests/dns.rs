@@ -5,7 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use expect_test::expect;
-use steppe_testkit::{Authority, Leaf, Port, Process, Scratch, Steppe, ask_dns, eventually};
+use steppe_testkit::{
+    Authority, Forwarder, Leaf, Port, Process, Scratch, Steppe, ask_dns, eventually,
+};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -60,11 +62,13 @@ fn a_real_server_answers_through_it_and_a_reload_changes_its_rules() {
     let Some(_server) = dnsmasq(&port) else {
         return;
     };
-    let listen = Port::free().keep();
-    let node = Steppe::builder(STEPPE)
-        .with("listen", listen)
+    let forwarder = Steppe::builder(STEPPE)
         .with("server", port.address())
-        .start(CONFIG);
+        .start_forwarder(CONFIG);
+    let Forwarder {
+        node,
+        plain: listen,
+    } = forwarder;
     assert_eq!(ask(listen, "www.example.org"), (0, 1));
     assert_eq!(ask(listen, "no.example.org"), (3, 0));
     assert_eq!(ask(listen, "ads.example.org"), (3, 0));
@@ -108,14 +112,16 @@ fn far_days() -> String {
 /// Each key of lists, hosts and rules decides something here.
 #[test]
 fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
-    let listen = Port::free().keep();
-    let node = Steppe::builder(STEPPE)
-        .with("listen", listen)
+    let forwarder = Steppe::builder(STEPPE)
         .with("far", far_days())
         .with_file("ads.txt", "# ads\n||ads.example^\n@@||ok.ads.example^\n")
         .with_file("exact.txt", "exact.example\n")
         .with_file("hosts", "192.168.7.9 printer.home.arpa\n")
-        .start(DECIDES);
+        .start_forwarder(DECIDES);
+    let Forwarder {
+        node,
+        plain: listen,
+    } = forwarder;
     for (name, expected) in [
         ("x.ads.example", (3, 0)),
         ("ok.ads.example", (0, 1)),
@@ -134,7 +140,7 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
     }
     expect![[r#"
         x.ads.example. A, asked for by 127.0.0.1
-          rule 3 (steppe.toml:34) decides: block = "nxdomain"
+          rule 3 (steppe.toml:26) decides: block = "nxdomain"
           because the name is on its list `ads`
           lists have for the name:
             ads.txt:2: ||ads.example^
@@ -150,7 +156,7 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
     ));
     expect![[r#"
         old.example. A, asked for by 127.0.0.1
-          rule 5 (steppe.toml:40) decides: rewrite to nas.home.arpa.
+          rule 5 (steppe.toml:32) decides: rewrite to nas.home.arpa.
           because it names the name, or a name above it
         nas.home.arpa. A
           answered here, by hosts:
@@ -159,11 +165,11 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
     .assert_eq(&explain(&node, &["old.example"]));
     expect![[r#"
         a.dyn.example. A, asked for by 127.0.0.1
-          rule 10 (steppe.toml:56) decides: records
+          rule 10 (steppe.toml:48) decides: records
           because it has no condition on names
-          rule 1 (steppe.toml:27) says: cache = { max_ttl = "10s" }
-          rule 2 (steppe.toml:31) says: log = false
-          rule 1 (steppe.toml:27) says: rate = { qps = 1000, of = "client" }
+          rule 1 (steppe.toml:19) says: cache = { max_ttl = "10s" }
+          rule 2 (steppe.toml:23) says: log = false
+          rule 1 (steppe.toml:19) says: rate = { qps = 1000, of = "client" }
     "#]]
     .assert_eq(&explain(&node, &["a.dyn.example"]));
     let json = explain(
@@ -194,16 +200,18 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
 fn a_list_is_fetched_by_https_and_kept() {
     let authority = Authority::new("lists");
     let certificate = authority.issue(&Leaf::named(&["localhost"]));
-    let listen = Port::free().keep();
-    let node = Steppe::builder(STEPPE)
-        .with("listen", listen)
+    let forwarder = Steppe::builder(STEPPE)
         .with("tls", Port::free().keep().port())
         .with_file("bundle.pem", &authority.pem())
         .with_file("a.crt", &certificate.cert)
         .with_file("a.key", &certificate.key)
         .with_env("SSL_CERT_FILE", "{scratch}/bundle.pem")
         .with_env("SSL_CERT_DIR", "")
-        .start(FETCHES);
+        .start_forwarder(FETCHES);
+    let Forwarder {
+        node,
+        plain: listen,
+    } = forwarder;
     eventually("the list is fetched", || {
         ask(listen, "x.ads.example") == (3, 0)
     });
@@ -217,11 +225,6 @@ fn a_list_is_fetched_by_https_and_kept() {
 }
 
 const FETCHES: &str = r#"
-[node]
-workers = 1
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
 [http]
 [[http.listener]]
 listen = "{gateway}"
@@ -246,8 +249,6 @@ upstream = "moved"
 name = "moved-again"
 path = "/moved.txt"
 upstream = "moved-again"
-[[dns.listener]]
-listen = "{listen}"
 [dns.list.ads]
 urls = ["http://{gateway}/list"]
 refresh = "1m"
@@ -260,21 +261,6 @@ records = "192.0.2.80"
 "#;
 
 const DECIDES: &str = r#"
-[node]
-workers = 1
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
-[http]
-[[http.listener]]
-listen = "{gateway}"
-[http.upstream.here]
-respond = {}
-[[http.route]]
-name = "all"
-upstream = "here"
-[[dns.listener]]
-listen = "{listen}"
 [dns.access]
 allow = ["loopback"]
 [dns.list.ads]
@@ -319,21 +305,6 @@ records = "192.0.2.80"
 "#;
 
 const CONFIG: &str = r#"
-[node]
-workers = 2
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
-[http]
-[[http.listener]]
-listen = "{gateway}"
-[http.upstream.here]
-respond = {}
-[[http.route]]
-name = "all"
-upstream = "here"
-[[dns.listener]]
-listen = "{listen}"
 [dns.upstream.real]
 servers = ["udp://{server}"]
 [[dns.rule]]

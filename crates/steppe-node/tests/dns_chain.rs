@@ -2,24 +2,11 @@
 
 use std::net::SocketAddr;
 
-use steppe_testkit::{Authority, Leaf, Port, Steppe, ask_dns};
+use steppe_testkit::{Authority, Forwarder, Steppe, ask_dns};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
 const SERVER: &str = r#"
-[node]
-workers = 2
-memory_budget = "96MiB"
-[admin]
-listen = "{admin}"
-[[dns.listener]]
-listen = "{dot}"
-protocols = ["tls"]
-tls.certificates = [{ cert = "{scratch}/dns.crt", key = "{scratch}/dns.key" }]
-[[dns.listener]]
-listen = "{doh}"
-protocols = ["https"]
-tls.certificates = [{ cert = "{scratch}/dns.crt", key = "{scratch}/dns.key" }]
 [dns.hosts]
 records = { "www.dot.example" = "192.0.2.7", "www.doh.example" = "192.0.2.8" }
 [[dns.rule]]
@@ -27,13 +14,6 @@ block = "nxdomain"
 "#;
 
 const CLIENT: &str = r#"
-[node]
-workers = 2
-memory_budget = "96MiB"
-[admin]
-listen = "{admin}"
-[[dns.listener]]
-listen = "{listen}"
 [dns.upstream.dot]
 servers = ["tls://dns.test@{dot}"]
 tls.ca = "ca.pem"
@@ -63,20 +43,16 @@ fn ask(server: SocketAddr, name: &str) -> (u8, Option<u8>) {
 #[test]
 fn one_forwarder_asks_another_over_tls_and_https() {
     let authority = Authority::new("chain");
-    let pair = authority.issue(&Leaf::named(&["dns.test"]));
-    let [dot, doh, listen] = [(); 3].map(|()| Port::free().keep());
-    let server = Steppe::builder(STEPPE)
-        .with("dot", dot)
-        .with("doh", doh)
-        .with_file("dns.crt", &pair.cert)
-        .with_file("dns.key", &pair.key)
-        .start(SERVER);
+    let server = Steppe::builder(STEPPE).start_secure_forwarder(&authority, "dns.test", SERVER);
     let client = Steppe::builder(STEPPE)
-        .with("listen", listen)
-        .with("dot", dot)
-        .with("doh", doh)
+        .with("dot", server.dot)
+        .with("doh", server.doh)
         .with_file("ca.pem", &authority.pem())
-        .start(CLIENT);
+        .start_forwarder(CLIENT);
+    let Forwarder {
+        node: client,
+        plain: listen,
+    } = client;
     assert_eq!(ask(listen, "www.dot.example"), (0, Some(7)));
     assert_eq!(ask(listen, "www.doh.example"), (0, Some(8)));
     assert_eq!(ask(listen, "no.dot.example"), (3, None));
@@ -86,9 +62,8 @@ fn one_forwarder_asks_another_over_tls_and_https() {
     for transport in ["tls", "https"] {
         let series = "steppe_dns_upstream_queries_total";
         assert!(metrics.sum(series, &[("transport", transport)]) > 1.0);
-        let asked = server.metrics();
-        assert!(asked.sum("steppe_dns_queries_total", &[("transport", transport)]) > 1.0);
+        assert!(server.queries(transport) > 1.0);
     }
     assert!(client.stop().success());
-    assert!(server.stop().success());
+    assert!(server.node.stop().success());
 }

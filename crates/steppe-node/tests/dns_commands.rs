@@ -1,43 +1,29 @@
 //! `steppe dns` against a running node.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use steppe_testkit::{Chromium, Port, Steppe, ask_dns, eventually, skip};
+use steppe_testkit::{Chromium, DnsServer, Forwarder, Port, Steppe, ask_dns, eventually, skip};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
-/// A server that says 192.0.2.7 to everything, for an hour, and counts how often it is asked. Its thread
-/// ends with the program.
-fn server() -> (SocketAddr, Arc<AtomicU32>) {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-    let address = socket.local_addr().expect("is bound");
+/// A server that says 192.0.2.7 to everything, for an hour, and how often it was asked.
+fn server() -> (DnsServer, Arc<AtomicU32>) {
     let asked = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&asked);
-    std::thread::spawn(move || {
-        let mut query = [0; 1500];
-        while let Ok((_, peer)) = socket.recv_from(&mut query) {
-            counted.fetch_add(1, Ordering::SeqCst);
-            let mut end = 12;
-            while query[end] != 0 {
-                end += 1 + usize::from(query[end]);
-            }
-            let mut response = query[..end + 5].to_vec();
-            response[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
-            response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0x0e, 0x10, 0, 4, 192, 0, 2, 7]);
-            let _ = socket.send_to(&response, peer);
-        }
+    let server = DnsServer::start(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Some((Ipv4Addr::new(192, 0, 2, 7), 3600))
     });
-    (address, asked)
+    (server, asked)
 }
 
-fn node(server: SocketAddr, listen: SocketAddr) -> Steppe {
+fn start(server: &DnsServer) -> Forwarder {
     Steppe::builder(STEPPE)
-        .with("listen", listen)
-        .with("server", server)
-        .start(CONFIG)
+        .with("server", server.address())
+        .start_forwarder(CONFIG)
 }
 
 fn steppe(arguments: &[&str]) -> Output {
@@ -56,8 +42,9 @@ fn printed(arguments: &[&str]) -> String {
 
 #[test]
 fn a_question_is_asked_over_udp_and_tcp() {
-    let ((server, _), listen) = (server(), Port::free().keep());
-    let _node = node(server, listen);
+    let (server, _) = server();
+    let forwarder = start(&server);
+    let listen = forwarder.plain;
     for by in ["udp", "tcp"] {
         let at = format!("@{by}://{listen}");
         let text = printed(&["dns", "query", "www.example.org", "a", &at]);
@@ -91,8 +78,11 @@ fn a_server_that_is_not_there_and_a_wrong_command_have_codes_of_their_own() {
 
 #[test]
 fn names_are_forgotten_alone_with_those_below_and_all_together() {
-    let ((server, asked), listen) = (server(), Port::free().keep());
-    let node = node(server, listen);
+    let (server, asked) = server();
+    let Forwarder {
+        node,
+        plain: listen,
+    } = start(&server);
     let admin = format!("http://{}", node.admin());
     let at = format!("@{listen}");
     let names = ["a.example.org", "b.example.org", "example.net"];
@@ -119,21 +109,6 @@ fn names_are_forgotten_alone_with_those_below_and_all_together() {
 }
 
 const CONFIG: &str = r#"
-[node]
-workers = 2
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
-[http]
-[[http.listener]]
-listen = "{gateway}"
-[http.upstream.here]
-respond = {}
-[[http.route]]
-name = "all"
-upstream = "here"
-[[dns.listener]]
-listen = "{listen}"
 [dns.upstream.real]
 servers = ["udp://{server}"]
 [[dns.rule]]
@@ -145,8 +120,11 @@ forward = "real"
 
 #[test]
 fn the_page_and_its_json_tell_what_the_forwarder_does() {
-    let ((server, _), listen) = (server(), Port::free().keep());
-    let node = node(server, listen);
+    let (server, _) = server();
+    let Forwarder {
+        node,
+        plain: listen,
+    } = start(&server);
     let at = format!("@{listen}");
     for name in ["a.example.org", "a.example.org", "blocked.example.org"] {
         printed(&["dns", "query", name, &at]);
@@ -164,7 +142,7 @@ fn the_page_and_its_json_tell_what_the_forwarder_does() {
     assert_eq!(dns["upstreams"][0]["name"], "real");
     assert_eq!(dns["upstreams"][0]["policy"], "hedge");
     let asked = &dns["upstreams"][0]["servers"][0];
-    assert_eq!(asked["server"], format!("udp://{server}"));
+    assert_eq!(asked["server"], format!("udp://{}", server.address()));
     assert_eq!(
         (&asked["state"], &asked["queries"]),
         (&"up".into(), &1.into())
@@ -193,13 +171,6 @@ fn the_page_and_its_json_tell_what_the_forwarder_does() {
 
 /// Lists, and servers that are silent, and names while a query log is kept.
 const TOLD: &str = r#"
-[node]
-workers = 1
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
-[[dns.listener]]
-listen = "{listen}"
 [dns.log]
 queries = { file = "{scratch}/queries.log" }
 [dns.list.ads]
@@ -223,14 +194,16 @@ forward = "real"
 
 #[test]
 fn it_is_told_which_servers_are_down_what_lists_have_and_what_is_asked_for() {
-    let ((server, _), listen) = (server(), Port::free().keep());
-    let nobody = Port::free();
-    let node = Steppe::builder(STEPPE)
-        .with("listen", listen)
-        .with("server", server)
+    let ((server, _), nobody) = (server(), Port::free());
+    let forwarder = Steppe::builder(STEPPE)
+        .with("server", server.address())
         .with("nobody", nobody.address())
         .with_file("ads.txt", "||ads.example^\n||more.example^\n")
-        .start(TOLD);
+        .start_forwarder(TOLD);
+    let Forwarder {
+        node,
+        plain: listen,
+    } = forwarder;
     for _ in 0..3 {
         ask_dns(listen, "www.example.org");
     }

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use socket2::{Domain, Socket, Type};
 use steppe_dns::limits::{CONNECTION_BYTES, CONNECTIONS_PER_WORKER_MAX};
 use steppe_testkit::{
-    Port, Steppe, ask_dns, eventually, is_long, raise_file_limit, resident_bytes, skip,
+    Forwarder, Steppe, ask_dns, eventually, is_long, raise_file_limit, resident_bytes, skip,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -23,14 +23,6 @@ const PER_ADDRESS: usize = 2_000;
 const SLACK_BYTES: u64 = 8 << 20;
 
 const CONFIG: &str = r#"
-[node]
-workers = 3
-memory_budget = "256MiB"
-[admin]
-listen = "{admin}"
-[[dns.listener]]
-listen = "{listen}"
-protocols = ["udp", "tcp"]
 [dns.cache]
 bytes = "4MiB"
 [[dns.rule]]
@@ -77,8 +69,14 @@ fn idle_connections_are_charged_closed_and_leave_nothing() {
     if raise_file_limit() < count as u64 + 500 {
         return skip("idle_connections", "the limit on open files is too low");
     }
-    let listen = Port::free().keep();
-    let node = Steppe::builder(STEPPE).with("listen", listen).start(CONFIG);
+    let forwarder = Steppe::builder(STEPPE)
+        .with("workers", WORKERS)
+        .with("budget", "256MiB")
+        .start_forwarder(CONFIG);
+    let Forwarder {
+        node,
+        plain: listen,
+    } = forwarder;
     ask_dns(listen, "www.example.org");
     let (charged_before, resident_before) = (reserved(&node), anonymous(&node));
     let mut peaks = Vec::new();

@@ -1,10 +1,11 @@
 //! The configurations of docs/dns.md, run as they stand there: only addresses and the folder of their
 //! files are a test's own.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use steppe_testkit::{
-    Authority, Leaf, Port, Steppe, SteppeBuilder, ask_dns, dns_query, page_example, page_examples,
+    Authority, DnsServer, Leaf, Port, Steppe, SteppeBuilder, ask_dns, dns_query, page_example,
+    page_examples,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -76,26 +77,12 @@ fn an_office_blocks_what_its_list_has() {
 fn a_node_of_kubernetes_asks_both_of_its_upstreams() {
     let heading = "A cache on every node of Kubernetes";
     let (builder, listen, toml) = node(&page_example("dns", heading));
-    let answers = |last: u8| {
-        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-        let address = server.local_addr().expect("bound");
-        std::thread::spawn(move || {
-            let mut bytes = [0; 1500];
-            while let Ok((len, from)) = server.recv_from(&mut bytes) {
-                // Its name ends with a zero byte; type and class are four more.
-                let name = bytes[12..len].iter().position(|byte| *byte == 0);
-                let end = 12 + name.expect("a name") + 5;
-                let mut response = bytes[..end].to_vec();
-                response[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
-                response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 10, 96, 0, last]);
-                server.send_to(&response, from).expect("is sent");
-            }
-        });
-        address
-    };
-    let cluster = answers(1);
-    let toml = toml.replace("tcp://10.96.0.10", &format!("udp://{cluster}"));
-    let toml = toml.replace("10.0.0.2", &answers(2).to_string());
+    let [cluster, public] = [1, 2].map(|last| {
+        let address = Ipv4Addr::new(10, 96, 0, last);
+        DnsServer::start(move |_| Some((address, 60)))
+    });
+    let toml = toml.replace("tcp://10.96.0.10", &format!("udp://{}", cluster.address()));
+    let toml = toml.replace("10.0.0.2", &public.address().to_string());
     let _node = builder.start(&toml);
     let of_cluster = Ipv4Addr::new(10, 96, 0, 1);
     assert_eq!(

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{Port, Steppe, is_long, resident_bytes, skip};
+use steppe_testkit::{DnsServer, Forwarder, Steppe, dns_query, is_long, resident_bytes, skip};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,41 +19,25 @@ const STEPS: usize = 3000;
 const NAMES: usize = 400;
 const BUDGET_MIB: u64 = 128;
 
-/// A server that says 192.0.2.7 to everything, and notes which names of the flood it is asked for: one
-/// that it answers late, it is asked for twice.
-fn server() -> (SocketAddr, Arc<Mutex<HashSet<Vec<u8>>>>) {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-    let address = socket.local_addr().expect("is bound");
+/// A server that says 192.0.2.7 to everything, and the names of the flood that it was asked for: one that it
+/// answers late, it is asked for twice.
+fn server() -> (DnsServer, Arc<Mutex<HashSet<String>>>) {
     let asked = Arc::new(Mutex::new(HashSet::new()));
     let noted = Arc::clone(&asked);
-    std::thread::spawn(move || {
-        let mut query = [0; 1500];
-        while let Ok((_, peer)) = socket.recv_from(&mut query) {
-            let mut end = 12;
-            while query[end] != 0 {
-                end += 1 + usize::from(query[end]);
-            }
-            let name = query[12..end].to_ascii_lowercase();
-            if name.windows(6).any(|part| part == b"\x05flood") {
-                noted.lock().expect("nobody panicked").insert(name);
-            }
-            let mut response = query[..end + 5].to_vec();
-            response[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
-            response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0x0e, 0x10, 0, 4, 192, 0, 2, 7]);
-            let _ = socket.send_to(&response, peer);
+    let server = DnsServer::start(move |name| {
+        if name.ends_with(".flood.example") {
+            noted
+                .lock()
+                .expect("nobody panicked")
+                .insert(name.to_owned());
         }
+        Some((Ipv4Addr::new(192, 0, 2, 7), 3600))
     });
-    (address, asked)
+    (server, asked)
 }
 
 fn query(name: &str) -> Vec<u8> {
-    let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    for label in name.split('.') {
-        query.push(u8::try_from(label.len()).expect("a label"));
-        query.extend(label.as_bytes());
-    }
-    query.extend([0, 0, 1, 0, 1]);
-    query
+    dns_query(0x1234, name, 1)
 }
 
 fn known(number: usize) -> Vec<u8> {
@@ -92,11 +76,15 @@ fn cached_names_are_answered_beside_ten_times_as_many_random_subdomains() {
             "needs a core of its own: STEPPE_LONG=1 runs it",
         );
     }
-    let ((server, asked), listen) = (server(), Port::free().keep());
-    let node = Steppe::builder(STEPPE)
-        .with("listen", listen)
-        .with("server", server)
-        .start(CONFIG);
+    let (server, asked) = server();
+    let forwarder = Steppe::builder(STEPPE)
+        .with("budget", format!("{BUDGET_MIB}MiB"))
+        .with("server", server.address())
+        .start_forwarder(CONFIG);
+    let Forwarder {
+        node,
+        plain: listen,
+    } = forwarder;
     let (others, flooding) = (clients(1, 40, listen), clients(2, 250, listen));
     // One after the other, and below the zone's own limit: all of them are in the cache then.
     for number in 0..NAMES {
@@ -159,21 +147,6 @@ fn wait_for(sockets: &[UdpSocket], count: usize) -> usize {
 }
 
 const CONFIG: &str = r#"
-[node]
-workers = 2
-memory_budget = "128MiB"
-[admin]
-listen = "{admin}"
-[http]
-[[http.listener]]
-listen = "{gateway}"
-[http.upstream.here]
-respond = {}
-[[http.route]]
-name = "all"
-upstream = "here"
-[[dns.listener]]
-listen = "{listen}"
 [dns.upstream.real]
 servers = ["udp://{server}"]
 [dns.limits]

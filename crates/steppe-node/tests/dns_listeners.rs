@@ -6,20 +6,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 
 use steppe_testkit::{
-    Curl, CurlOutput, Issued, Peer, Port, Steppe, SteppeBuilder, TlsClient, dns_query, eventually,
+    Authority, Curl, CurlOutput, Issued, Peer, Port, SecureForwarder, Steppe, TlsClient, dns_query,
+    eventually,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
-const CONFIG: &str = r#"
-[node]
-workers = 2
-memory_budget = "96MiB"
-[admin]
-listen = "{admin}"
-[log]
-level = "info"
-format = "text"
+const TABLES: &str = r#"
 [[http.listener]]
 listen = "{gateway}"
 [http.upstream.here]
@@ -32,16 +25,6 @@ upstream = "here"
 name = "resolver"
 path = "/resolve"
 upstream = "dns"
-[[dns.listener]]
-listen = "{plain}"
-[[dns.listener]]
-listen = "{dot}"
-protocols = ["tls"]
-tls.certificates = [{ cert = "{scratch}/dns.crt", key = "{scratch}/dns.key" }]
-[[dns.listener]]
-listen = "{doh}"
-protocols = ["https"]
-tls.certificates = [{ cert = "{scratch}/dns.crt", key = "{scratch}/dns.key" }]
 [dns.upstream.nobody]
 servers = ["udp://{nobody}"]
 [[dns.rule]]
@@ -51,34 +34,10 @@ block = "zero"
 forward = "nobody"
 "#;
 
-/// A node and where its forwarder listens.
-struct Forwarder {
-    node: Steppe,
-    plain: SocketAddr,
-    dot: SocketAddr,
-    doh: SocketAddr,
-}
-
-fn start(pair: &Issued) -> Forwarder {
-    let [plain, dot, doh, nobody] = [(); 4].map(|()| Port::free().keep());
-    let builder: SteppeBuilder<'_> = Steppe::builder(STEPPE)
-        .with("plain", plain)
-        .with("dot", dot)
-        .with("doh", doh)
-        .with("nobody", nobody)
-        .with_file("dns.crt", &pair.cert)
-        .with_file("dns.key", &pair.key);
-    let node = builder.start(CONFIG);
-    Forwarder {
-        node,
-        plain,
-        dot,
-        doh,
-    }
-}
-
-fn pair() -> Issued {
-    Issued::self_signed("127.0.0.1")
+fn start() -> SecureForwarder {
+    Steppe::builder(STEPPE)
+        .with("nobody", Port::free().keep())
+        .start_secure_forwarder(&Authority::new("listeners"), "dns.test", TABLES)
 }
 
 /// A query of id 0, as RFC 8484 §4.1 would have it.
@@ -103,46 +62,37 @@ fn ask_dot(peer: &mut Peer, query: &[u8]) -> Vec<u8> {
     peer.bytes(usize::from(u16::from_be_bytes([len[0], len[1]])))
 }
 
-impl Forwarder {
-    fn get(&self, target: &str) -> CurlOutput {
-        self.run(Curl::new(&format!("https://{}{target}", self.doh)))
-    }
+fn get(forwarder: &SecureForwarder, target: &str) -> CurlOutput {
+    run(Curl::new(&format!("https://{}{target}", forwarder.doh)))
+}
 
-    /// With content out of a file.
-    fn post(&self, content: &[u8], args: [&str; 2]) -> CurlOutput {
-        let path = self.node.scratch().write("content", content);
-        let data = format!("@{}", path.display());
-        let curl = Curl::new(&format!("https://{}/dns-query", self.doh));
-        self.run(curl.args(["--data-binary", &data]).args(args))
-    }
+/// With content out of a file.
+fn post(forwarder: &SecureForwarder, content: &[u8], args: [&str; 2]) -> CurlOutput {
+    let path = forwarder.node.scratch().write("content", content);
+    let data = format!("@{}", path.display());
+    let curl = Curl::new(&format!("https://{}/dns-query", forwarder.doh));
+    run(curl.args(["--data-binary", &data]).args(args))
+}
 
-    #[expect(clippy::unused_self, reason = "it is what is asked")]
-    fn run(&self, curl: Curl) -> CurlOutput {
-        let got = curl.args(["--insecure"]).run();
-        assert_eq!(got.exit, 0, "{}", got.errors);
-        got
-    }
-
-    fn queries(&self, transport: &str) -> f64 {
-        let labels = [("transport", transport)];
-        self.node.metrics().sum("steppe_dns_queries_total", &labels)
-    }
+fn run(curl: Curl) -> CurlOutput {
+    let got = curl.args(["--insecure"]).run();
+    assert_eq!(got.exit, 0, "{}", got.errors);
+    got
 }
 
 #[test]
 fn queries_come_over_tls() {
-    let first = pair();
-    let forwarder = start(&first);
+    let forwarder = start();
     let tls = TlsClient::new().alpn(&["dot"]);
     let mut peer = tls.connect(forwarder.dot, "127.0.0.1");
-    assert_eq!(peer.server_certificate(), first.der);
+    assert_eq!(peer.server_certificate(), forwarder.certificate.der);
     let response = ask_dot(&mut peer, &query("www.zero.example", 1));
     assert_eq!(outcome(&response), (0, 1));
     assert!((forwarder.queries("tls") - 1.0).abs() < f64::EPSILON);
     let listed = forwarder.node.admin_json("/certificates").to_string();
     assert!(listed.contains(&forwarder.dot.to_string()), "{listed}");
     // Files that change are read again; what stands goes on.
-    let second = pair();
+    let second = Issued::self_signed("127.0.0.1");
     let scratch = forwarder.node.scratch();
     for (name, text) in [("dns.key", &second.key), ("dns.crt", &second.cert)] {
         let new = scratch.write("new", text);
@@ -157,19 +107,26 @@ fn queries_come_over_tls() {
     assert!(forwarder.node.stop().success());
 }
 
+const TAKEN: &str = r#"
+[admin]
+listen = "{admin}"
+[[dns.listener]]
+listen = "{taken}"
+protocols = ["https"]
+tls.certificates = [{ cert = "dns.crt", key = "dns.key" }]
+[[dns.rule]]
+block = "nxdomain"
+"#;
+
 #[test]
 fn a_port_that_is_taken_is_told_by_the_forwarders_key() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let pair = pair();
-    let [plain, dot, nobody] = [(); 3].map(|()| Port::free().keep());
+    let pair = Issued::self_signed("127.0.0.1");
     let builder = Steppe::builder(STEPPE)
-        .with("plain", plain)
-        .with("dot", dot)
-        .with("doh", taken.local_addr().expect("is bound"))
-        .with("nobody", nobody)
+        .with("taken", taken.local_addr().expect("is bound"))
         .with_file("dns.crt", &pair.cert)
         .with_file("dns.key", &pair.key);
-    let (status, said) = builder.run(&["run", "-c"], CONFIG);
+    let (status, said) = builder.run(&["run", "-c"], TAKEN);
     assert!(!status.success());
     assert!(said.contains("dns.listener.listen: "), "{said}");
     assert!(!said.contains("http.listener"), "{said}");
@@ -177,10 +134,10 @@ fn a_port_that_is_taken_is_told_by_the_forwarders_key() {
 
 #[test]
 fn queries_come_by_get_and_post_over_https() {
-    let forwarder = start(&pair());
+    let forwarder = start();
     for version in ["--http1.1", "--http2"] {
         let target = format!("https://{}/dns-query?dns={IN_TARGET}", forwarder.doh);
-        let got = forwarder.run(Curl::new(&target).args([version]));
+        let got = run(Curl::new(&target).args([version]));
         assert_eq!(got.head.status(), 200, "{version}");
         assert_eq!(
             got.head.field("content-type"),
@@ -188,17 +145,17 @@ fn queries_come_by_get_and_post_over_https() {
         );
         assert_eq!(got.head.field("cache-control"), Some("max-age=60"));
         assert_eq!(outcome(&got.body), (0, 1));
-        let posted = forwarder.post(&query("www.zero.example", 1), ["-H", MESSAGE]);
+        let posted = post(&forwarder, &query("www.zero.example", 1), ["-H", MESSAGE]);
         assert_eq!(posted.body, got.body);
     }
-    let by_id = forwarder.get(&format!("/dns-query/kids?dns={IN_TARGET}"));
+    let by_id = get(&forwarder, &format!("/dns-query/kids?dns={IN_TARGET}"));
     assert_eq!(outcome(&by_id.body), (0, 1));
     assert!((forwarder.queries("https") - 5.0).abs() < f64::EPSILON);
     // A name that nobody knows, and servers that are not there.
-    let denied = forwarder.post(&query("a.invalid", 1), ["-H", MESSAGE]);
+    let denied = post(&forwarder, &query("a.invalid", 1), ["-H", MESSAGE]);
     assert_eq!(outcome(&denied.body), (3, 0));
     assert_eq!(denied.head.field("cache-control"), Some("max-age=60"));
-    let failed = forwarder.post(&query("a.example", 1), ["-H", MESSAGE]);
+    let failed = post(&forwarder, &query("a.example", 1), ["-H", MESSAGE]);
     assert_eq!(outcome(&failed.body), (2, 0));
     assert_eq!(failed.head.field("cache-control"), Some("max-age=0"));
     assert!(forwarder.node.stop().success());
@@ -206,8 +163,8 @@ fn queries_come_by_get_and_post_over_https() {
 
 #[test]
 fn queries_have_a_form_in_json() {
-    let forwarder = start(&pair());
-    let got = forwarder.get("/dns-query?name=www.zero.example&type=A");
+    let forwarder = start();
+    let got = get(&forwarder, "/dns-query?name=www.zero.example&type=A");
     assert_eq!(got.head.status(), 200);
     assert_eq!(got.head.field("content-type"), Some("application/dns-json"));
     assert_eq!(got.head.field("cache-control"), Some("max-age=60"));
@@ -219,42 +176,39 @@ fn queries_have_a_form_in_json() {
     // It can be asked for.
     let target = format!("https://{}/dns-query?dns={IN_TARGET}", forwarder.doh);
     let accept = ["-H", "accept: application/dns-json"];
-    let asked_for = forwarder.run(Curl::new(&target).args(accept));
+    let asked_for = run(Curl::new(&target).args(accept));
     assert_eq!(asked_for.body, got.body);
     assert!(forwarder.node.stop().success());
 }
 
 #[test]
 fn what_is_no_query_is_refused_as_http_says() {
-    let forwarder = start(&pair());
+    let forwarder = start();
     let status = |got: CurlOutput| got.head.status();
-    assert_eq!(status(forwarder.get("/dns-query")), 400);
-    assert_eq!(status(forwarder.get("/dns-query?dns=!")), 400);
+    assert_eq!(status(get(&forwarder, "/dns-query")), 400);
+    assert_eq!(status(get(&forwarder, "/dns-query?dns=!")), 400);
     // A response is no query: nobody is told anything.
     assert_eq!(
-        status(forwarder.get("/dns-query?dns=AACAAAABAAAAAAAA")),
+        status(get(&forwarder, "/dns-query?dns=AACAAAABAAAAAAAA")),
         400
     );
     let long = "A".repeat(6000);
     assert_eq!(
-        status(forwarder.get(&format!("/dns-query?dns={long}"))),
+        status(get(&forwarder, &format!("/dns-query?dns={long}"))),
         414
     );
-    assert_eq!(status(forwarder.get("/")), 404, "it is the gateway's");
+    assert_eq!(status(get(&forwarder, "/")), 404, "it is the gateway's");
     let asked = query("www.zero.example", 1);
-    let text = forwarder.post(&asked, ["-H", "content-type: text/plain"]);
+    let text = post(&forwarder, &asked, ["-H", "content-type: text/plain"]);
     assert_eq!(status(text), 415);
-    assert_eq!(status(forwarder.post(&[0; 5000], ["-H", MESSAGE])), 413);
+    assert_eq!(status(post(&forwarder, &[0; 5000], ["-H", MESSAGE])), 413);
     let chunked = "transfer-encoding: chunked";
     let target = format!("https://{}/dns-query", forwarder.doh);
     let path = forwarder.node.scratch().write("content", [0; 5000]);
     let data = format!("@{}", path.display());
     let curl = Curl::new(&target).args(["--http1.1", "-H", chunked, "-H", MESSAGE]);
-    assert_eq!(
-        status(forwarder.run(curl.args(["--data-binary", &data]))),
-        413
-    );
-    let put = forwarder.run(Curl::new(&target).args(["-X", "PUT"]));
+    assert_eq!(status(run(curl.args(["--data-binary", &data]))), 413);
+    let put = run(Curl::new(&target).args(["-X", "PUT"]));
     assert_eq!(put.head.field("allow"), Some("GET, HEAD, POST"));
     assert_eq!(status(put), 405);
     assert!(forwarder.node.stop().success());
@@ -262,7 +216,7 @@ fn what_is_no_query_is_refused_as_http_says() {
 
 #[test]
 fn a_route_of_the_gateway_leads_to_the_forwarder() {
-    let forwarder = start(&pair());
+    let forwarder = start();
     let url = |path: &str| forwarder.node.url(path);
     let got = Curl::new(&url(&format!("/resolve?dns={IN_TARGET}"))).run();
     assert_eq!(outcome(&got.body), (0, 1));
@@ -273,11 +227,11 @@ fn a_route_of_the_gateway_leads_to_the_forwarder() {
     // A listener of the forwarder's own has no part in it.
     let other = Curl::new(&url(&format!("/dns-query?dns={IN_TARGET}"))).run();
     assert_eq!(other.body, b"the gateway's");
-    assert_eq!(forwarder.get("/resolve").head.status(), 404);
+    assert_eq!(get(&forwarder, "/resolve").head.status(), 404);
     // Without a listener too.
     let text = forwarder.node.config();
     let listeners = text.find("[[dns.listener]]").expect("there are some");
-    let rest = text.find("[dns.upstream").expect("it follows");
+    let rest = text.find("[[http.listener]]").expect("it follows");
     let without = [&text[..listeners], &text[rest..]].concat();
     forwarder.node.set_config(&without);
     assert_eq!(forwarder.node.admin_post("/reload").status(), 200);
@@ -288,7 +242,7 @@ fn a_route_of_the_gateway_leads_to_the_forwarder() {
 
 #[test]
 fn curl_resolves_names_by_it() {
-    let forwarder = start(&pair());
+    let forwarder = start();
     let port = forwarder.node.gateway().port();
     // 0.0.0.0 is this machine.
     let got = Curl::new(&format!("http://www.zero.example:{port}/"))
@@ -305,7 +259,7 @@ fn curl_resolves_names_by_it() {
 }
 
 /// What kdig says of an address, without what is not asked for. `None` where it is not installed.
-fn kdig(forwarder: &Forwarder, server: SocketAddr, args: &[&str]) -> Option<String> {
+fn kdig(forwarder: &SecureForwarder, server: SocketAddr, args: &[&str]) -> Option<String> {
     let mut command = Command::new("kdig");
     command
         .arg(format!("@{}", server.ip()))
@@ -323,7 +277,7 @@ fn kdig(forwarder: &Forwarder, server: SocketAddr, args: &[&str]) -> Option<Stri
 
 #[test]
 fn kdig_asks_over_every_transport() {
-    let forwarder = start(&pair());
+    let forwarder = start();
     for (server, args) in [
         (forwarder.plain, &["+notcp"][..]),
         (forwarder.plain, &["+tcp", "+keepopen"]),

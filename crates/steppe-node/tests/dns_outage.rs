@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{Port, Steppe, dns_query, eventually, is_long, skip};
+use steppe_testkit::{DnsServer, Forwarder, Steppe, dns_query, eventually, is_long, skip};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -25,7 +25,7 @@ const WORKERS: usize = 2;
 const SERVERS: usize = 2;
 
 /// Seconds that answers are good for.
-const TTL: u8 = 5;
+const TTL: u32 = 5;
 
 /// RFC 8767 §4: the TTL of an answer past its time.
 const STALE_TTL: u32 = 30;
@@ -39,13 +39,6 @@ const STALE_RECHECK: u64 = 30;
 const FIRST_FAILURE: u64 = 2;
 
 const CONFIG: &str = r#"
-[node]
-workers = 2
-memory_budget = "96MiB"
-[admin]
-listen = "{admin}"
-[[dns.listener]]
-listen = "{listen}"
 [dns.cache]
 serve_stale = { up_to = "1h", after = "100ms", only = "positive" }
 prefetch = "off"
@@ -58,59 +51,32 @@ forward = "both"
 
 const SERVFAIL: u8 = 2;
 /// What a probe asks for.
-const ROOT: &[u8] = &[0];
+const ROOT: &str = "";
 
 const DEAD: u8 = 0;
 
-/// How often each server was asked for a name, as on the wire.
-type Counts = HashMap<(Vec<u8>, usize), usize>;
+/// How often each server was asked for a name.
+type Counts = HashMap<(String, usize), usize>;
 
 /// Two servers that are dead and alive together. Alive, they say 192.0.2.`phase` to every question.
 #[derive(Default)]
 struct Servers {
     phase: AtomicU8,
-    ends: AtomicBool,
-    /// The name that was asked for, as on the wire, and which server was.
-    asked: Mutex<Vec<(Vec<u8>, usize)>>,
+    /// The name that was asked for, and which server was.
+    asked: Mutex<Vec<(String, usize)>>,
 }
 
 impl Servers {
-    fn start(self: &Arc<Self>, index: usize) -> (SocketAddr, JoinHandle<()>) {
-        let socket = UdpSocket::bind(Port::free().keep()).expect("is free");
-        let every = Some(Duration::from_millis(20));
-        socket.set_read_timeout(every).expect("is set");
-        let address = socket.local_addr().expect("is bound");
+    fn start(self: &Arc<Self>, index: usize) -> DnsServer {
         let servers = Arc::clone(self);
-        (
-            address,
-            thread::spawn(move || servers.serve(index, &socket)),
-        )
+        DnsServer::start(move |name| {
+            servers.asked().push((name.to_owned(), index));
+            let phase = servers.phase.load(Ordering::Acquire);
+            (phase != DEAD).then_some((Ipv4Addr::new(192, 0, 2, phase), TTL))
+        })
     }
 
-    fn serve(&self, index: usize, socket: &UdpSocket) {
-        let mut query = [0; 1500];
-        while !self.ends.load(Ordering::Acquire) {
-            let Ok((_, peer)) = socket.recv_from(&mut query) else {
-                continue;
-            };
-            let mut end = 12;
-            while query[end] != 0 {
-                end += 1 + usize::from(query[end]);
-            }
-            let name = query[12..=end].to_ascii_lowercase();
-            self.asked().push((name, index));
-            let phase = self.phase.load(Ordering::Acquire);
-            if phase == DEAD {
-                continue;
-            }
-            let mut response = query[..end + 5].to_vec();
-            response[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
-            response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, TTL, 0, 4, 192, 0, 2, phase]);
-            let _ = socket.send_to(&response, peer);
-        }
-    }
-
-    fn asked(&self) -> MutexGuard<'_, Vec<(Vec<u8>, usize)>> {
+    fn asked(&self) -> MutexGuard<'_, Vec<(String, usize)>> {
         self.asked.lock().expect("no server panics")
     }
 
@@ -215,13 +181,13 @@ fn load(scene: &Scene, number: usize) {
     }
 }
 
-/// Whether a name on the wire is one that was cached.
-fn is_known(name: &[u8]) -> bool {
-    name[1..].starts_with(b"known")
+/// Whether a name is one that was cached.
+fn is_known(name: &str) -> bool {
+    name.starts_with("known")
 }
 
 /// The most that a server may be asked for one name in `seconds` without an answer.
-fn bound(name: &[u8], seconds: u64) -> usize {
+fn bound(name: &str, seconds: u64) -> usize {
     let times = match is_known(name) {
         true => seconds / STALE_RECHECK + 2,
         // So long as failures of 2 + 4 + 8 + … seconds fit.
@@ -273,7 +239,7 @@ impl Scene {
         let (counts, probes) = self.servers.take();
         let dead_for = died.elapsed();
         let diary = self.diary();
-        let most = |of: fn(&[u8]) -> bool| {
+        let most = |of: fn(&str) -> bool| {
             let counts = counts.iter().filter(|((name, _), _)| of(name));
             counts.map(|(_, count)| *count).max().unwrap_or(0)
         };
@@ -316,17 +282,17 @@ impl Scene {
         // A second's probes, and those that were under way.
         assert!(probes <= 2 * WORKERS * SERVERS, "{probes} probes");
         // Each name is asked for once, and again when its answer's own time has ended.
-        let seconds = usize::try_from(all.as_secs()).expect("seconds");
-        let bound = QUERIES_PER_SERVER * (1 + seconds / usize::from(TTL));
+        let times = 1 + all.as_secs() / u64::from(TTL);
+        let bound = QUERIES_PER_SERVER * usize::try_from(times).expect("a few");
         assert_within(&counts, |_| bound);
     }
 }
 
 #[track_caller]
-fn assert_within(counts: &Counts, bound: impl Fn(&[u8]) -> usize) {
+fn assert_within(counts: &Counts, bound: impl Fn(&str) -> usize) {
     for ((name, server), count) in counts {
-        let (text, bound) = (String::from_utf8_lossy(name), bound(name));
-        assert!(*count <= bound, "{text} to {server}: {count} of {bound}");
+        let bound = bound(name);
+        assert!(*count <= bound, "{name} to {server}: {count} of {bound}");
     }
 }
 
@@ -349,12 +315,15 @@ fn a_minute_without_servers_costs_no_answer_and_ends_without_a_storm() {
     }
     let servers = Arc::new(Servers::default());
     let [one, other] = [servers.start(0), servers.start(1)];
-    let listen = Port::free().keep();
-    let node = Steppe::builder(STEPPE)
-        .with("listen", listen)
-        .with("one", one.0)
-        .with("other", other.0)
-        .start(CONFIG);
+    let forwarder = Steppe::builder(STEPPE)
+        .with("workers", WORKERS)
+        .with("one", one.address())
+        .with("other", other.address())
+        .start_forwarder(CONFIG);
+    let Forwarder {
+        node,
+        plain: listen,
+    } = forwarder;
     let scene = Scene {
         servers: Arc::clone(&servers),
         listen,
@@ -375,9 +344,5 @@ fn a_minute_without_servers_costs_no_answer_and_ends_without_a_storm() {
         scene.outage();
         scene.recovery();
     });
-    servers.ends.store(true, Ordering::Release);
-    for (_, thread) in [one, other] {
-        thread.join().expect("a server");
-    }
     assert!(node.stop().success());
 }

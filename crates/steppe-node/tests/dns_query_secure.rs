@@ -3,36 +3,13 @@
 use std::net::SocketAddr;
 use std::process::{Command, Output};
 
-use steppe_testkit::{Authority, Leaf, Port, Steppe, Validity};
+use steppe_testkit::{Authority, Leaf, Port, SecureForwarder, Steppe, Validity};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
 const NAME: &str = "resolver.test";
 
-const CONFIG: &str = r#"
-[node]
-workers = 1
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
-[http]
-[[http.listener]]
-listen = "{gateway}"
-[http.upstream.here]
-respond = {}
-[[http.route]]
-name = "all"
-upstream = "here"
-[[dns.listener]]
-listen = "{plain}"
-[[dns.listener]]
-listen = "{dot}"
-protocols = ["tls"]
-tls.certificates = [{ cert = "good.crt", key = "good.key" }]
-[[dns.listener]]
-listen = "{doh}"
-protocols = ["https"]
-tls.certificates = [{ cert = "good.crt", key = "good.key" }]
+const TABLES: &str = r#"
 [[dns.listener]]
 listen = "{old}"
 protocols = ["tls"]
@@ -42,40 +19,21 @@ suffix = "zero.example"
 block = "zero"
 "#;
 
-/// A node, where it listens, and whom it is certified by.
+/// A forwarder whose certificates are good, and where it shows one that has expired.
 struct Site {
-    node: Steppe,
-    plain: SocketAddr,
-    dot: SocketAddr,
-    doh: SocketAddr,
-    /// What it shows has expired.
+    forwarder: SecureForwarder,
     old: SocketAddr,
 }
 
 fn site() -> Site {
-    let [plain, dot, doh, old] = [(); 4].map(|()| Port::free().keep());
-    let authority = Authority::new("site");
-    let good = authority.issue(&Leaf::named(&[NAME, "127.0.0.1"]));
+    let (authority, old) = (Authority::new("site"), Port::free().keep());
     let expired = authority.issue(&Leaf::named(&[NAME]).valid(Validity::Expired));
-    let node = Steppe::builder(STEPPE)
-        .with("plain", plain)
-        .with("dot", dot)
-        .with("doh", doh)
+    let forwarder = Steppe::builder(STEPPE)
         .with("old", old)
-        .with_file("good.crt", &good.cert)
-        .with_file("good.key", &good.key)
         .with_file("old.crt", &expired.cert)
         .with_file("old.key", &expired.key)
-        .with_file("ca.pem", &authority.pem())
-        .with_file("stranger.pem", &Authority::new("stranger").pem())
-        .start(CONFIG);
-    Site {
-        node,
-        plain,
-        dot,
-        doh,
-        old,
-    }
+        .start_secure_forwarder(&authority, NAME, TABLES);
+    Site { forwarder, old }
 }
 
 impl Site {
@@ -83,7 +41,7 @@ impl Site {
     fn query(&self, server: &str, ca: &str) -> Output {
         let mut command = Command::new(STEPPE);
         command.args(["dns", "query", "www.zero.example", server, "--ca"]);
-        command.arg(self.node.scratch().join(ca));
+        command.arg(self.forwarder.node.scratch().join(ca));
         command.output().expect("it runs")
     }
 
@@ -95,17 +53,12 @@ impl Site {
         assert_eq!(output.stdout, b"", "{server}");
         said
     }
-
-    fn queries(&self, transport: &str) -> f64 {
-        let labels = [("transport", transport)];
-        self.node.metrics().sum("steppe_dns_queries_total", &labels)
-    }
 }
 
 #[test]
 fn servers_are_asked_over_tls_and_https_by_name_and_by_address() {
     let site = site();
-    let Site { dot, doh, .. } = &site;
+    let SecureForwarder { dot, doh, .. } = &site.forwarder;
     for (server, asked) in [
         (format!("@tls://{NAME}@{dot}"), format!("tls://{dot}")),
         (format!("@tls://{dot}"), format!("tls://{dot}")),
@@ -128,20 +81,21 @@ fn servers_are_asked_over_tls_and_https_by_name_and_by_address() {
         assert!(text.contains(line), "{text}");
     }
     for transport in ["tls", "https"] {
-        assert!((site.queries(transport) - 2.0).abs() < f64::EPSILON);
+        assert!((site.forwarder.queries(transport) - 2.0).abs() < f64::EPSILON);
     }
-    assert!(site.node.stop().success());
+    assert!(site.forwarder.node.stop().success());
 }
 
 #[test]
 fn a_certificate_that_is_refused_is_told_with_what_to_do() {
     let site = site();
-    let Site { dot, doh, old, .. } = &site;
+    let Site { forwarder, old } = &site;
+    let SecureForwarder { dot, doh, .. } = forwarder;
     for server in [
         format!("@tls://{NAME}@{dot}"),
         format!("@https://{NAME}@{doh}"),
     ] {
-        let said = site.refusal(&server, "stranger.pem");
+        let said = site.refusal(&server, "other.pem");
         assert!(
             said.contains("certificate is refused: its issuer is unknown; --ca"),
             "{said}"
@@ -164,9 +118,9 @@ fn a_certificate_that_is_refused_is_told_with_what_to_do() {
     );
     // Nothing was asked of a server that is somebody else.
     for transport in ["tls", "https"] {
-        assert!(site.queries(transport).abs() < f64::EPSILON);
+        assert!(site.forwarder.queries(transport).abs() < f64::EPSILON);
     }
-    let said = site.refusal(&format!("@tls://{NAME}@{}", site.plain), "ca.pem");
+    let said = site.refusal(&format!("@tls://{NAME}@{}", forwarder.plain), "ca.pem");
     assert!(said.contains(": TLS"), "{said}");
-    assert!(site.node.stop().success());
+    assert!(site.forwarder.node.stop().success());
 }

@@ -283,24 +283,28 @@ fn a_full_stream_says_when_it_is_not() {
     assert!(!sent.is_empty());
 }
 
+/// Two that know each other, and a stream whose body the dialer has announced, and sends once it is granted.
+fn announced(body: Vec<u8>, now: Instant) -> (Connection, Connection, StreamId) {
+    let (mut dialer, mut acceptor) = pair(now);
+    let head = Head {
+        length: Some(body.len() as u64),
+        payment: Payment::Granted,
+        ..Head::request("echo")
+    };
+    let stream = dialer.open(&head, now).expect("room");
+    dialer.send(stream, &Bytes::from(body), 0).expect("open");
+    dialer.end(stream, &Status::Ok.into()).expect("open");
+    exchange(&mut dialer, &mut acceptor, now);
+    (dialer, acceptor, stream)
+}
+
 /// Reads of one that sends a large body, as a socket would have them; says what was copied after.
 #[test]
 fn a_large_body_is_read_to_its_place() {
     const LEN: usize = 1_000_000;
     let now = Instant::now();
-    let (mut dialer, mut acceptor) = pair(now);
-    let head = Head {
-        length: Some(LEN as u64),
-        payment: Payment::Granted,
-        ..Head::request("echo")
-    };
-    let stream = dialer.open(&head, now).expect("room");
     let body: Vec<u8> = (0..LEN).map(|index| index.to_le_bytes()[0]).collect();
-    dialer
-        .send(stream, &Bytes::from(body.clone()), 0)
-        .expect("open");
-    dialer.end(stream, &Status::Ok.into()).expect("open");
-    exchange(&mut dialer, &mut acceptor, now);
+    let (mut dialer, mut acceptor, stream) = announced(body.clone(), now);
     acceptor.grant(stream, 2 * LEN as u64).expect("open");
     let credit = written(&mut acceptor, 4096);
     feed(&mut dialer, &credit, 4096, now).expect("valid");
@@ -341,16 +345,7 @@ fn a_large_body_is_read_to_its_place() {
 fn a_body_costs_its_length_however_it_is_split() {
     const LEN: usize = 300_000;
     let now = Instant::now();
-    let (mut dialer, mut acceptor) = pair(now);
-    let head = Head {
-        length: Some(LEN as u64),
-        payment: Payment::Granted,
-        ..Head::request("echo")
-    };
-    let stream = dialer.open(&head, now).expect("room");
-    let message = Bytes::from(vec![1; LEN]);
-    dialer.send(stream, &message, 0).expect("open");
-    dialer.end(stream, &Status::Ok.into()).expect("open");
+    let (mut dialer, mut acceptor, stream) = announced(vec![1; LEN], now);
     let (mut granted, mut delivered) = (0, 0);
     for grant in (1..).map(|index| 1000 * (index % 7) + 1) {
         exchange(&mut dialer, &mut acceptor, now);

@@ -7,12 +7,15 @@ use super::{PAGE, PAGE_HOST, Site};
 impl Site {
     /// Where requests of DNS over HTTPS go.
     fn doh_url(&self) -> String {
-        format!("https://{}/dns-query", self.doh)
+        format!("https://{}/dns-query", self.forwarder.doh)
     }
 
     /// A page of a name that only the forwarder knows.
     fn page_url(&self) -> String {
-        format!("http://{PAGE_HOST}:{}/", self.node.gateway().port())
+        format!(
+            "http://{PAGE_HOST}:{}/",
+            self.forwarder.node.gateway().port()
+        )
     }
 }
 
@@ -28,7 +31,7 @@ fn curl_finds_a_page_by_the_forwarder() {
     let got = fetch(&site.ca().to_string_lossy());
     assert_eq!(got.exit, 0, "{}", got.errors);
     assert_eq!(got.body, PAGE.as_bytes());
-    assert!(site.queries("https") >= 1.0);
+    assert!(site.forwarder.queries("https") >= 1.0);
     // 6: the host could not be resolved.
     assert_eq!(fetch(&site.other_ca().to_string_lossy()).exit, 6);
     site.stop();
@@ -41,14 +44,14 @@ fn chromium_finds_a_page_by_the_forwarder() {
         return;
     };
     let template = format!("{}{{?dns}}", site.doh_url());
-    let started = Chromium::start_with_doh(&template, &site.certificate.key_digest());
+    let started = Chromium::start_with_doh(&template, &site.forwarder.certificate.key_digest());
     let mut browser = match started {
         Ok(browser) => browser,
         Err(reason) => return skip(test, &reason),
     };
     browser.go(&site.page_url());
     browser.await_true(&format!("document.body.innerText.includes('{PAGE}')"));
-    assert!(site.queries("https") >= 1.0);
-    assert!(site.queries("udp") < 1.0, "by HTTPS alone");
+    assert!(site.forwarder.queries("https") >= 1.0);
+    assert!(site.forwarder.queries("udp") < 1.0, "by HTTPS alone");
     site.stop();
 }

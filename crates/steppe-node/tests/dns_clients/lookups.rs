@@ -15,11 +15,11 @@ fn ways(site: &Site) -> [Way; 5] {
         vec![by.to_owned(), ca, format!("+tls-hostname={HOST}")]
     };
     [
-        ("udp", site.plain, vec!["+notcp".to_owned()]),
-        ("tcp", site.plain, vec!["+tcp".to_owned()]),
-        ("tls", site.dot, verified("+tls")),
-        ("https", site.doh, verified("+https")),
-        ("https", site.doh, verified("+https-get")),
+        ("udp", site.forwarder.plain, vec!["+notcp".to_owned()]),
+        ("tcp", site.forwarder.plain, vec!["+tcp".to_owned()]),
+        ("tls", site.forwarder.dot, verified("+tls")),
+        ("https", site.forwarder.doh, verified("+https")),
+        ("https", site.forwarder.doh, verified("+https-get")),
     ]
 }
 
@@ -41,7 +41,7 @@ fn asks_over_every_transport(test: &str, program: &str) {
     };
     let (www, long) = (format!("www.{SIGNED}"), format!("long.{SIGNED}"));
     for way in ways(&site) {
-        let before = site.queries(way.0);
+        let before = site.forwarder.queries(way.0);
         let Some(output) = ask(test, program, &way, [&www, "A"]) else {
             return;
         };
@@ -50,21 +50,21 @@ fn asks_over_every_transport(test: &str, program: &str) {
         assert!(text.contains("status: NOERROR"), "{way:?}: {text}");
         assert!(text.contains("192.0.2.7"), "{way:?}: {text}");
         assert!(text.contains("RRSIG"), "{way:?}: {text}");
-        assert!(site.queries(way.0) > before, "{way:?}");
+        assert!(site.forwarder.queries(way.0) > before, "{way:?}");
     }
     // By UDP it is truncated, which is what leads there.
-    let way = ("tcp", site.plain, Vec::new());
-    let before = [site.queries("udp"), site.queries("tcp")];
+    let way = ("tcp", site.forwarder.plain, Vec::new());
+    let before = [site.forwarder.queries("udp"), site.forwarder.queries("tcp")];
     let Some(output) = ask(test, program, &way, [&long, "TXT"]) else {
         return;
     };
     let text = said(&output);
     let records = text.lines().filter(|line| line.contains("\tTXT\t"));
     assert_eq!(records.count(), LONG_RECORDS, "{text}");
-    assert!(site.queries("udp") > before[0] && site.queries("tcp") > before[1]);
+    assert!(site.forwarder.queries("udp") > before[0] && site.forwarder.queries("tcp") > before[1]);
     // Whoever verifies sees another server's certificate.
     let other = format!("+tls-ca={}", site.other_ca().display());
-    let way = ("tls", site.dot, vec!["+tls".to_owned(), other]);
+    let way = ("tls", site.forwarder.dot, vec!["+tls".to_owned(), other]);
     let Some(output) = ask(test, program, &way, [&www, "A"]) else {
         return;
     };

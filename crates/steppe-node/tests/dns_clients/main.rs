@@ -7,11 +7,10 @@ mod stubs;
 mod validators;
 mod zones;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use steppe_testkit::{Authority, Issued, Leaf, Port, Steppe, is_long, skip};
+use steppe_testkit::{Authority, SecureForwarder, Steppe, is_long, skip};
 use zones::Nsd;
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -25,12 +24,7 @@ const PAGE_HOST: &str = "www.browser.example";
 /// What the gateway says there.
 const PAGE: &str = "a page of the gateway";
 
-const CONFIG: &str = r#"
-[node]
-workers = 2
-memory_budget = "96MiB"
-[admin]
-listen = "{admin}"
+const TABLES: &str = r#"
 [[http.listener]]
 listen = "{gateway}"
 [http.upstream.page]
@@ -39,16 +33,6 @@ respond = { body = "a page of the gateway", headers = { content-type = "text/pla
 name = "all"
 path = "/{rest*}"
 upstream = "page"
-[[dns.listener]]
-listen = "{plain}"
-[[dns.listener]]
-listen = "{dot}"
-protocols = ["tls"]
-tls.certificates = [{ cert = "dns.crt", key = "dns.key" }]
-[[dns.listener]]
-listen = "{doh}"
-protocols = ["https"]
-tls.certificates = [{ cert = "dns.crt", key = "dns.key" }]
 [dns.hosts]
 records = { "www.browser.example" = "127.0.0.1" }
 [dns.upstream.nsd]
@@ -59,12 +43,8 @@ forward = "nsd"
 
 /// A forwarder with an authority server behind it.
 struct Site {
-    node: Steppe,
+    forwarder: SecureForwarder,
     nsd: Nsd,
-    certificate: Issued,
-    plain: SocketAddr,
-    dot: SocketAddr,
-    doh: SocketAddr,
 }
 
 impl Site {
@@ -75,47 +55,24 @@ impl Site {
             return None;
         }
         let nsd = Nsd::start().inspect_err(|reason| skip(test, reason)).ok()?;
-        let authority = Authority::new("clients");
-        let certificate = authority.issue(&Leaf::named(&[HOST, "127.0.0.1"]));
-        let [plain, dot, doh] = [(); 3].map(|()| Port::free().keep());
-        let node = Steppe::builder(STEPPE)
-            .with("plain", plain)
-            .with("dot", dot)
-            .with("doh", doh)
+        let forwarder = Steppe::builder(STEPPE)
             .with("nsd", nsd.address())
-            .with_file("dns.crt", &certificate.cert)
-            .with_file("dns.key", &certificate.key)
-            .with_file("ca.pem", &authority.pem())
-            .with_file("other.pem", &Authority::new("other").pem())
-            .start(CONFIG);
-        Some(Self {
-            node,
-            nsd,
-            certificate,
-            plain,
-            dot,
-            doh,
-        })
+            .start_secure_forwarder(&Authority::new("clients"), HOST, TABLES);
+        Some(Self { forwarder, nsd })
     }
 
     /// The authority that certifies the forwarder.
     fn ca(&self) -> PathBuf {
-        self.node.scratch().join("ca.pem")
+        self.forwarder.node.scratch().join("ca.pem")
     }
 
     /// One that does not.
     fn other_ca(&self) -> PathBuf {
-        self.node.scratch().join("other.pem")
-    }
-
-    /// Queries that came over a transport.
-    fn queries(&self, transport: &str) -> f64 {
-        let labels = [("transport", transport)];
-        self.node.metrics().sum("steppe_dns_queries_total", &labels)
+        self.forwarder.node.scratch().join("other.pem")
     }
 
     fn stop(self) {
-        assert!(self.node.stop().success());
+        assert!(self.forwarder.node.stop().success());
     }
 }
 

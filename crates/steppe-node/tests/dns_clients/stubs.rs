@@ -42,7 +42,7 @@ upstream_recursive_servers:
             ca = ca.display(),
             folder = folder.path().display(),
             port = port.number(),
-            dot = site.dot.port(),
+            dot = site.forwarder.dot.port(),
         );
         let mut command = Command::new("stubby");
         command.arg("-C").arg(folder.write("stubby.yml", text));
@@ -80,7 +80,7 @@ fn stubby_asks_over_tls_for_programs_that_know_none() {
         return;
     }
     let stubby = Stubby::start(&site, &site.ca());
-    let before = site.queries("tls");
+    let before = site.forwarder.queries("tls");
     let names: Vec<_> = (0..NUMBERED).map(|at| format!("n{at}.{SIGNED}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let Some(text) = stubby.dig(&[&["+noall", "+answer"], &names[..]].concat()) else {
@@ -91,7 +91,7 @@ fn stubby_asks_over_tls_for_programs_that_know_none() {
         let address = format!("\t192.0.2.{number}");
         assert!(line.is_some_and(|line| line.ends_with(&address)), "{text}");
     }
-    let asked = site.queries("tls") - before;
+    let asked = site.forwarder.queries("tls") - before;
     assert!(asked >= f64::from(NUMBERED), "{asked} queries over TLS");
     // What another authority has issued is not believed: nobody is told anything.
     let stubby = Stubby::start(&site, &site.other_ca());

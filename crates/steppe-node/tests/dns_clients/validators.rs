@@ -10,12 +10,18 @@ const TEST: &str = "delv_validates_what_it_gets_through_the_forwarder";
 /// What delv says of a name. `None` where it is not installed.
 fn delv(site: &Site, transport: &str, name: &str) -> Option<String> {
     let anchors = site
+        .forwarder
         .node
         .scratch()
         .write("anchors.conf", &site.nsd.trust_anchors);
     let mut command = Command::new("delv");
     command
-        .args(["@127.0.0.1", "-p", &site.plain.port().to_string(), "-a"])
+        .args([
+            "@127.0.0.1",
+            "-p",
+            &site.forwarder.plain.port().to_string(),
+            "-a",
+        ])
         .arg(anchors)
         .args([&format!("+root={SIGNED}"), transport, name, "A"]);
     Some(said(&run(TEST, command)?))
@@ -37,12 +43,15 @@ fn delv_validates_what_it_gets_through_the_forwarder() {
             // A record that was changed after it was signed: the forwarder passes it on, and delv sees it.
             (format!("forged.{SIGNED}"), "resolution failed"),
         ] {
-            let before = site.queries(counted);
+            let before = site.forwarder.queries(counted);
             let Some(said) = delv(&site, transport, &name) else {
                 return;
             };
             assert!(said.contains(wants), "{transport} {name}: {said}");
-            assert!(site.queries(counted) > before, "{transport} {name}");
+            assert!(
+                site.forwarder.queries(counted) > before,
+                "{transport} {name}"
+            );
         }
     }
     site.stop();
