@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::Signal;
@@ -101,6 +102,50 @@ fn an_answer_is_printed_byte_by_byte() {
         said.starts_with("> mirror, 5 bytes\n< ok, 5 bytes in "),
         "{said}"
     );
+}
+
+/// Lines of `sh` blocks of a text that are commands of the plane, without what is said of them.
+fn commands(text: &str) -> Vec<Vec<String>> {
+    let lines = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("steppe plane "));
+    let words = |line: &str| -> Vec<String> {
+        let command = line.split(" #").next().unwrap_or_default();
+        command.split_whitespace().map(str::to_owned).collect()
+    };
+    lines.map(words).collect()
+}
+
+#[test]
+fn what_the_readme_and_the_page_show_works_as_it_stands() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let scratch = Scratch::new("plane");
+    std::fs::write(scratch.join("request.json"), "{}").expect("it is written");
+    for (page, count) in [("README.md", 2), ("docs/plane.md", 4)] {
+        let text = std::fs::read_to_string(root.join(page)).expect("the page is there");
+        let shown = commands(&text);
+        assert_eq!(shown.len(), count, "{page}: {shown:?}");
+        let (first, others) = shown.split_first().expect("some");
+        assert_eq!(first.join(" "), "echo --listen 127.0.0.1:7701");
+        let echo = Echo::start(&[]);
+        for words in others {
+            let mut command = Command::new(STEPPE);
+            command.arg("plane").current_dir(scratch.path());
+            let its_own = |word: &String| word.replace("127.0.0.1:7701", &echo.address);
+            let output = command.args(words.iter().map(its_own)).output();
+            let output = output.expect("it runs");
+            assert!(output.status.success(), "{words:?}: {output:?}");
+            let said = String::from_utf8_lossy(&output.stdout);
+            match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                [.., "--text", text] => assert_eq!(said, text),
+                ["call", ..] => assert_eq!(said, "{}"),
+                _ => assert!(
+                    said.starts_with("1000 answered, 0 refused, 0 failed"),
+                    "{said}"
+                ),
+            }
+        }
+    }
 }
 
 #[test]
