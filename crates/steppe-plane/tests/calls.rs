@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use steppe_mem::Budget;
 use steppe_plane::frame::{Payment, Queueing};
-use steppe_plane::{Ask, Caller, Failure, Memory, Status, Worker, WorkerServer};
+use steppe_plane::{Ask, Caller, Failure, Memory, Processing, Status, Worker, WorkerServer};
 
 const MIB: usize = 1 << 20;
 
@@ -252,7 +252,12 @@ async fn the_budget_comes_back_when_a_worker_is_killed() {
     for call in calls {
         let failure = call.await.expect("no panic").expect_err("it was killed");
         assert_eq!(failure.status, Status::Unavailable);
+        assert_eq!(failure.processing, Processing::Begun, "it was sent");
     }
+    let late = caller.unary(&Ask::new("hold"), body(1)).await;
+    let late = late.expect_err("the connection is gone");
+    assert_eq!(late.status, Status::Unavailable);
+    assert_eq!(late.processing, Processing::None, "it was not sent");
     there.comes_to(0).await;
     drop(caller);
     here.comes_to(0).await;
@@ -322,4 +327,48 @@ async fn messages_go_both_ways_while_a_call_is_open() {
     drop(call.response);
     world.settle().await;
     world.end().await;
+}
+
+#[tokio::test]
+async fn as_many_calls_of_a_handler_run_as_it_takes() {
+    let (here, there) = (Side::new(16 * MIB), Side::new(16 * MIB));
+    let (running, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let seen = Arc::clone(&most);
+    let worker = Worker::builder(&there.memory).unary("few", 3, move |body| {
+        let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+        async move {
+            let now = running.fetch_add(1, Ordering::Relaxed) + 1;
+            most.fetch_max(now, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            running.fetch_sub(1, Ordering::Relaxed);
+            Ok(body)
+        }
+    });
+    let server = worker.build().listen("127.0.0.1:0").await.expect("a port");
+    let caller = Caller::connect(server.address(), &here.memory).await;
+    let caller = caller.expect("it listens");
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..30 {
+        let caller = caller.clone();
+        calls.spawn(async move { caller.unary(&Ask::new("few"), body(1)).await });
+    }
+    assert!(calls.join_all().await.iter().all(Result::is_ok));
+    assert_eq!(seen.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn what_a_handler_makes_of_a_payload_is_reserved_or_refused() {
+    let side = Side::new(8 * MIB);
+    let held = side.memory.reserve(6 * MIB).await.expect("there is room");
+    assert_eq!(side.reserved(), 6 * MIB as u64);
+    let memory = Arc::clone(&side.memory);
+    let waiting = tokio::spawn(async move { memory.reserve(4 * MIB).await });
+    until("it waits", || side.memory.waiting() == 1).await;
+    drop(held);
+    let next = waiting.await.expect("no panic").expect("there is room");
+    assert_eq!(side.reserved(), 4 * MIB as u64);
+    let never = side.memory.reserve(9 * MIB).await.expect_err("never");
+    assert_eq!(never.status, Status::TooLarge);
+    drop(next);
+    side.comes_to(0).await;
 }

@@ -124,7 +124,11 @@ impl Link {
             table.map_err(|error| Failure::unprocessed(Status::Overloaded, error.to_string()))?;
         let mut state = self.lock();
         if let Some(failure) = &state.closed {
-            return Err(failure.clone());
+            // Whatever became of the connection, nothing of this call was sent.
+            return Err(Failure {
+                processing: Processing::None,
+                ..failure.clone()
+            });
         }
         let id = match state.connection.open(head, now) {
             Ok(id) => id,
