@@ -93,9 +93,12 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Entries of queues that are over, beyond those of live streams, before they are swept.
 pub(crate) const STALE_MAX: usize = 64;
 
-/// The part of the memory of calls that requests may not take, as a divisor: responses have it to
-/// themselves.
-pub const RESPONSE_SHARE_DIVISOR: u64 = 4;
+/// Thousandths of the memory of calls that requests may not take, where nobody says otherwise: responses
+/// have them to themselves.
+pub const RESPONSE_SHARE_PERMILLE: u16 = 250;
+
+/// The most of them: requests have a tenth at least.
+pub const RESPONSE_SHARE_PERMILLE_MAX: u16 = 900;
 
 /// Bodies that wait for room at a time. Each is a task, and a request that waits longer than this many
 /// others is better refused.

@@ -9,12 +9,13 @@ use steppe_mem::{Account, Lease, Reservation, SizeClass, Waiter};
 
 use super::failure::Failure;
 use crate::frame::Queueing;
-use crate::limits::{RESPONSE_SHARE_DIVISOR, WAITING_MAX};
+use crate::limits::{RESPONSE_SHARE_PERMILLE, RESPONSE_SHARE_PERMILLE_MAX, WAITING_MAX};
 use crate::status::Status;
 
 /// The memory of callers and workers: one for a process, or for as many as share a budget.
 ///
-/// Requests may hold all of the account but a quarter, so that they can't starve responses.
+/// Requests may hold all of the account but a share, a quarter by default, so that they can't starve
+/// responses.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) connections: Lease,
@@ -34,11 +35,21 @@ pub(crate) enum Way {
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Memory {
-    /// Memory of `account`.
+    /// Memory of `account`, a quarter of it for responses alone.
     #[must_use]
     pub fn new(account: &Account) -> Self {
+        Self::with_share(account, RESPONSE_SHARE_PERMILLE)
+    }
+
+    /// Memory of `account`, of which requests may not take `response_permille` thousandths. More than
+    /// [`RESPONSE_SHARE_PERMILLE_MAX`] count as these: else no request would ever have room.
+    #[must_use]
+    pub fn with_share(account: &Account, response_permille: u16) -> Self {
+        let share = u64::from(response_permille.min(RESPONSE_SHARE_PERMILLE_MAX));
         let limit_bytes = account.limit_bytes();
-        let requests_bytes = limit_bytes - limit_bytes / RESPONSE_SHARE_DIVISOR;
+        // Apart, so that it does not overflow.
+        let share_bytes = limit_bytes / 1000 * share + limit_bytes % 1000 * share / 1000;
+        let requests_bytes = limit_bytes - share_bytes;
         Self {
             connections: account.child("connections", None).lease(),
             requests: account.child("requests", Some(requests_bytes)).lease(),
@@ -141,4 +152,37 @@ impl Drop for Waiting<'_> {
 fn too_large(bytes: u64, limit_bytes: u64) -> Failure {
     let detail = format!("{bytes} bytes, at most {limit_bytes} are taken");
     Failure::unprocessed(Status::TooLarge, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    /// Bytes that requests, then responses, get of 10 MiB.
+    fn room(response_permille: u16) -> [usize; 2] {
+        let budget = Budget::new(10 * MIB as u64);
+        let memory = Memory::with_share(budget.root(), response_permille);
+        let mut held = Vec::new();
+        [Way::Request, Way::Response].map(|way| {
+            let before = held.len();
+            held.extend(std::iter::from_fn(|| {
+                memory.lease(way).try_reserve(MIB / 16).ok()
+            }));
+            (held.len() - before) * MIB / 16
+        })
+    }
+
+    #[test]
+    fn requests_leave_a_share_to_responses() {
+        assert_eq!(room(0), [10 * MIB, 0]);
+        assert_eq!(room(250), [15 * MIB / 2, 5 * MIB / 2]);
+        assert_eq!(room(500), [5 * MIB, 5 * MIB]);
+        for most in [900, 1000, u16::MAX] {
+            assert_eq!(room(most), [MIB, 9 * MIB], "{most}");
+        }
+    }
 }
