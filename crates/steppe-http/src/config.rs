@@ -18,7 +18,7 @@ mod tls;
 mod upstream;
 
 pub use crate::field::Underscores;
-pub use crate::guest::GuestName;
+pub use crate::guest::{GuestAddress, GuestName};
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
 pub use protocol::{H1, H2, H2C, ProtocolName};
@@ -190,7 +190,7 @@ pub enum UpstreamKind {
     /// A response made here (`respond = { … }`).
     Respond(Respond),
     /// Another service of the process answers.
-    Guest(GuestName),
+    Guest(GuestAddress),
 }
 
 /// One `[http.filter.NAME]`.

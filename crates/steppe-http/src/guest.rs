@@ -1,52 +1,73 @@
 //! Requests that another service of the process answers: the `guest` upstream.
 //!
-//! Invariant: what a client sends is collected up to a bound of the guest's, and charged; 413 beyond it.
+//! A guest takes content as it comes and answers in the same way, through the traits of
+//! [`exchange`](crate::exchange) that a server's stream has too; [`Whole`] collects for those that take a
+//! request as a whole.
 //!
-//! Non-goals: what the answer is, and content of either side that is not there at once.
+//! Non-goals: what the answer is.
+
+mod whole;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
-use steppe_mem::{Buffer, Lease};
+use steppe_mem::Lease;
 
 use crate::error::GatewayError;
-use crate::exchange::{Outgoing, Part, Sink, Source, Upstream};
-use crate::head::{ContentLength, RequestHead, ResponseHead};
-use crate::local::Responder;
-use crate::metrics::CloseReason;
-use crate::respond::{Respond, Responding};
+use crate::exchange::Upstream;
+use crate::head::RequestHead;
+
+pub use whole::{Answering, Whole, WholeGuest, WholeRequest};
 
 /// A service of the process that answers requests. All workers share it.
 pub trait Guest: fmt::Debug + Send + Sync {
-    /// Bytes of content that a request may have.
-    fn content_bytes_max(&self) -> usize;
-
-    /// Begins to answer a request, on the thread of the worker that it came to.
+    /// Its side of an exchange, on the thread of the worker that the request came to. Content follows as
+    /// parts. [`Upstream::start`] may be called without having a meaning; no tunnel is begun.
     ///
-    /// # Cancel safety
-    /// A client may leave: then the answer is dropped.
-    fn answer(&self, request: &GuestRequest<'_>) -> Answering;
+    /// # Errors
+    /// Where it does not take the request.
+    fn receive(&self, request: GuestRequest<'_>) -> Result<Box<dyn Upstream>, GatewayError>;
 }
 
-/// An answer that is on its way.
-pub type Answering = Pin<Box<dyn Future<Output = Respond>>>;
-
-/// A request, all of which is there.
+/// A request whose content is still to come.
 #[derive(Debug)]
 pub struct GuestRequest<'a> {
+    /// What of the guest's is asked, as the configuration has it.
+    pub resource: &'a str,
     /// Its head, as the filters left it.
-    pub head: &'a RequestHead,
+    pub head: RequestHead,
     /// The client, as far as trusted proxies vouch for it.
     pub client: IpAddr,
-    /// Its content.
-    pub content: &'a [u8],
+    /// What the exchange's memory is charged to.
+    pub lease: &'a Lease,
+    /// When the exchange must be over. `None`: there is no bound.
+    pub ends_at: Option<Instant>,
 }
 
-/// The name of a guest, as a configuration has it.
+/// The name of a guest.
 pub type GuestName = &'static str;
+
+/// What an upstream leads to within the process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestAddress {
+    /// Who answers.
+    pub guest: GuestName,
+    /// What of it is asked; empty where a guest has one thing only.
+    pub resource: String,
+}
+
+impl GuestAddress {
+    /// A guest that has one thing only.
+    #[must_use]
+    pub fn whole(guest: GuestName) -> Self {
+        Self {
+            guest,
+            resource: String::new(),
+        }
+    }
+}
 
 /// The guests that there are, by name.
 #[derive(Debug, Clone, Default)]
@@ -68,135 +89,5 @@ impl Guests {
         let found = self.0.iter().find(|(known, _)| *known == name);
         let (_, guest) = found.expect("a route names a guest that there is");
         Arc::clone(guest)
-    }
-}
-
-/// A guest's side of one exchange.
-pub(crate) struct Visit {
-    guest: Arc<dyn Guest>,
-    head: RequestHead,
-    client: IpAddr,
-    lease: Lease,
-    state: State,
-}
-
-enum State {
-    /// The request is on its way; none of its content may have come.
-    Collecting(Option<Buffer>),
-    Answering(Answering),
-    Answered(Responding),
-}
-
-impl Visit {
-    /// The answer to `head`, charged to `lease`.
-    ///
-    /// # Errors
-    /// Where its content is larger than the guest takes.
-    pub(crate) fn new(
-        guest: &Arc<dyn Guest>,
-        (head, client): (RequestHead, IpAddr),
-        lease: &Lease,
-    ) -> Result<Self, GatewayError> {
-        let most = guest.content_bytes_max() as u64;
-        if matches!(head.length, ContentLength::Known(length) if length > most) {
-            return Err(too_large());
-        }
-        Ok(Self {
-            guest: Arc::clone(guest),
-            head,
-            client,
-            lease: lease.clone(),
-            state: State::Collecting(None),
-        })
-    }
-
-    fn answer(&mut self, content: Option<&Buffer>) {
-        let request = GuestRequest {
-            head: &self.head,
-            client: self.client,
-            content: content.map_or(&[], |content| content.filled()),
-        };
-        self.state = State::Answering(self.guest.answer(&request));
-    }
-}
-
-fn too_large() -> GatewayError {
-    GatewayError::downstream(CloseReason::BodyTooLarge, 413)
-}
-
-impl Sink for Visit {
-    fn can_put(&self) -> bool {
-        true
-    }
-
-    fn put(&mut self, part: Part) -> Result<(), GatewayError> {
-        let State::Collecting(content) = &mut self.state else {
-            return Ok(());
-        };
-        match part {
-            Part::Chunk(chunk) => {
-                let most = self.guest.content_bytes_max();
-                let content = match content {
-                    Some(content) => content,
-                    None => content.insert(Buffer::take(&self.lease, most)?),
-                };
-                // A buffer may have more room than was asked for.
-                if content.len() + chunk.len() > most {
-                    return Err(too_large());
-                }
-                content.put(chunk.filled()).map_err(|_| too_large())
-            }
-            Part::End(_) => {
-                let content = content.take();
-                self.answer(content.as_ref());
-                Ok(())
-            }
-        }
-    }
-
-    fn written(&self) -> u64 {
-        0
-    }
-
-    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl Source for Visit {
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
-        match &mut self.state {
-            State::Answered(responding) => responding.poll_part(cx),
-            State::Collecting(_) | State::Answering(_) => Poll::Pending,
-        }
-    }
-
-    fn is_starved(&self) -> bool {
-        false
-    }
-}
-
-impl Upstream for Visit {
-    fn start(&mut self, _: &Outgoing<'_>) -> Result<(), GatewayError> {
-        Ok(())
-    }
-
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
-        match &mut self.state {
-            // The end of the request is put before this is asked again.
-            State::Collecting(_) => Poll::Pending,
-            State::Answering(answering) => {
-                let respond = ready!(answering.as_mut().poll(cx));
-                let mut responding = Responding::new(&respond, self.head.method(), &self.lease)?;
-                let head = responding.poll_head(cx);
-                self.state = State::Answered(responding);
-                head
-            }
-            State::Answered(responding) => responding.poll_head(cx),
-        }
-    }
-
-    fn start_tunnel(&mut self) {
-        unreachable!("a guest's response is never 101");
     }
 }

@@ -20,6 +20,7 @@ use steppe_http::config::{
     RetryOn, Route, Servers, Sticky, Target, Transform, Upstream, UpstreamKind,
 };
 use steppe_http::grpc::Code;
+use steppe_http::guest::Guests;
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
@@ -287,6 +288,7 @@ impl Running {
             bound,
             codecs: steppe_http::codecs(),
             access: log.map(access_log),
+            guests: Guests::default(),
         };
         let gateway = InProcess::start(setup, || {
             tokio::task::spawn_local(async move {

@@ -12,7 +12,7 @@ use steppe_dns::limits::DOH_QUERY_BYTES_MAX;
 use steppe_dns::{DnsService, Unanswered};
 use steppe_http::config::{GuestName, Respond};
 use steppe_http::field::FieldId;
-use steppe_http::guest::{Answering, Guest, GuestRequest};
+use steppe_http::guest::{Answering, WholeGuest, WholeRequest};
 
 /// What a route names the forwarder by.
 pub const FORWARDER: GuestName = "dns";
@@ -20,12 +20,12 @@ pub const FORWARDER: GuestName = "dns";
 /// The forwarder as a guest of the gateway.
 pub struct Doh(pub DnsService);
 
-impl Guest for Doh {
+impl WholeGuest for Doh {
     fn content_bytes_max(&self) -> usize {
         DOH_QUERY_BYTES_MAX
     }
 
-    fn answer(&self, request: &GuestRequest<'_>) -> Answering {
+    fn answer(&self, request: &WholeRequest<'_>) -> Answering {
         let head = request.head;
         let asked = Request {
             method: head.method(),

@@ -16,7 +16,7 @@ use steppe_dns::{DnsContext, DnsService};
 use steppe_http::access::AccessLog;
 use steppe_http::certificates::Certificates;
 use steppe_http::config::{ListenerRoutes, UpstreamKind};
-use steppe_http::guest::Guests;
+use steppe_http::guest::{Guests, Whole};
 use steppe_http::upstream::Upstreams;
 use steppe_http::{HttpContext, HttpService};
 use steppe_mem::Budget;
@@ -94,7 +94,7 @@ impl Services {
             workers,
             access,
             codecs: steppe_http::codecs(),
-            guests: Guests::default().with(doh::FORWARDER, Arc::new(Doh(dns.clone()))),
+            guests: Guests::default().with(doh::FORWARDER, Arc::new(Whole::new(Doh(dns.clone())))),
         });
         let of_dns = dns.clone();
         http.certificates().add_source(move || of_dns.tls());

@@ -10,7 +10,6 @@ use steppe_net::proxy_protocol::Ends;
 use crate::error::GatewayError;
 use crate::exchange::Upstream;
 use crate::files::{FileResponder, Served};
-use crate::guest::Visit;
 use crate::head::RequestHead;
 use crate::local::Local;
 use crate::respond::Responding;
@@ -22,7 +21,7 @@ pub(super) enum Attempt {
     Respond(Local<Responding>),
     /// In a box: every exchange would have room for it, and most serve no files.
     Files(Box<Local<FileResponder>>),
-    Guest(Box<Visit>),
+    Guest(Box<dyn Upstream>),
 }
 
 /// A connection that is being established, in a box: most requests find one that is there.

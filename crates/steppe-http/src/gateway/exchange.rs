@@ -26,7 +26,7 @@ use super::client::ClientContext;
 use super::forwarding::Forwarded;
 use super::redirect;
 use super::replay::{Repeats, Replay};
-use super::snapshot::{RouteReport, Snapshot, WorkerRoute};
+use super::snapshot::{RouteReport, RouteTarget, Snapshot, WorkerRoute};
 use super::web::WebCall;
 use crate::config::ListenerRoutes;
 use crate::error::GatewayError;
@@ -646,6 +646,11 @@ impl Core {
     fn set_timeouts(&mut self, client: &ClientContext, route: &WorkerRoute, head: &RequestHead) {
         /// A local response is there at once.
         const LOCAL: Duration = Duration::from_secs(60);
+        let local = match &route.target {
+            // Its answer may take as long as the route lets it.
+            RouteTarget::Guest(..) => route.total.unwrap_or(LOCAL),
+            _ => LOCAL,
+        };
         let upstream = route.pool().map(|pool| pool.settings().timeouts);
         let timeouts = client.settings().timeouts;
         // A call lasts for as long as its client says: there may be no end to it.
@@ -659,8 +664,8 @@ impl Core {
         self.timeouts = Timeouts {
             request_content: timeouts.idle,
             write_stall: timeouts.write_stall,
-            first_byte: upstream.map_or(LOCAL, |timeouts| timeouts.first_byte),
-            upstream_idle: upstream.map_or(LOCAL, |timeouts| timeouts.idle),
+            first_byte: upstream.map_or(local, |timeouts| timeouts.first_byte),
+            upstream_idle: upstream.map_or(local, |timeouts| timeouts.idle),
             total_at,
         };
     }

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use super::Gateway;
 use super::listener::ListenerSettings;
 use crate::access::WorkerAccess;
+use crate::config::GuestAddress;
 use crate::config::{self, Target, UpstreamKind};
 use crate::files::Served;
 use crate::filter::Filter;
@@ -56,7 +57,8 @@ pub(super) enum RouteTarget {
     Servers(Rc<Pool>),
     Respond(config::Respond),
     Files(Served),
-    Guest(Arc<dyn Guest>),
+    /// With what of it is asked.
+    Guest(Arc<dyn Guest>, String),
 }
 
 /// What counts and names the exchanges of a route, which is all that a tunnel keeps of it.
@@ -198,7 +200,9 @@ impl WorkerRoute {
             Target::Files(files) => RouteTarget::Files(Served::new(files, &config.path)),
             Target::Upstream(upstream) => match &gateway.config.upstreams[*upstream].kind {
                 UpstreamKind::Respond(respond) => RouteTarget::Respond(respond.clone()),
-                UpstreamKind::Guest(name) => RouteTarget::Guest(gateway.shared.guests.of(name)),
+                UpstreamKind::Guest(GuestAddress { guest, resource }) => {
+                    RouteTarget::Guest(gateway.shared.guests.of(guest), resource.clone())
+                }
                 UpstreamKind::Servers(_) => {
                     let pool = pools.iter().find(|(of, _)| of == upstream);
                     RouteTarget::Servers(Rc::clone(&pool.expect("servers have a pool").1))
@@ -214,7 +218,7 @@ impl WorkerRoute {
                 .collect(),
             total: config.total.or(match &target {
                 RouteTarget::Servers(pool) => pool.settings().timeouts.total,
-                RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(_) => None,
+                RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(..) => None,
             }),
             target,
         }
@@ -224,7 +228,7 @@ impl WorkerRoute {
     pub(super) fn pool(&self) -> Option<&Rc<Pool>> {
         match &self.target {
             RouteTarget::Servers(pool) => Some(pool),
-            RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(_) => None,
+            RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(..) => None,
         }
     }
 }

@@ -10,6 +10,7 @@ use steppe_http::config::{
     UpstreamKind,
 };
 use steppe_http::filter::Filter;
+use steppe_http::guest::Guests;
 use steppe_mem::Budget;
 use steppe_net::{BoundListener, ListenAddress, ServerAddress, bind};
 
@@ -65,6 +66,7 @@ impl Running {
             bound,
             codecs,
             access: None,
+            guests: Guests::default(),
         };
         Self {
             addresses,

@@ -8,6 +8,7 @@ use steppe_http::access::AccessLog;
 use steppe_http::codecs::Codecs;
 use steppe_http::config;
 use steppe_http::gateway::{self, GatewayContext, Intake};
+use steppe_http::guest::Guests;
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
 use steppe_mem::pool::Stock;
@@ -31,6 +32,7 @@ pub struct Setup<'a> {
     pub bound: Vec<BoundListener>,
     pub codecs: Codecs,
     pub access: Option<Arc<AccessLog>>,
+    pub guests: Guests,
 }
 
 impl InProcess {
@@ -42,6 +44,7 @@ impl InProcess {
             bound,
             codecs,
             access,
+            guests,
         } = setup;
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
         let context = GatewayContext {
@@ -50,7 +53,7 @@ impl InProcess {
             metrics: HttpMetrics::new(Labels::of(&config), 1),
             access,
             codecs: codecs.upstream,
-            guests: steppe_http::guest::Guests::default(),
+            guests,
         };
         let gateway = Gateway::new(config::Gateway::default(), context);
         let tls = gateway.load_tls(&config, Instant::now()).expect("valid");

@@ -16,7 +16,7 @@ use crate::filter::attached::{Filtered, Progress};
 use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
 use crate::gateway::snapshot::{RouteTarget, WorkerRoute};
-use crate::guest::Visit;
+use crate::guest::GuestRequest;
 use crate::local::Local;
 use crate::metrics::CloseReason;
 use crate::relay::{Relay, Relayed};
@@ -50,11 +50,15 @@ impl Exchange {
                 let head = self.core.head.take().expect("no attempt has begun");
                 self.start(Attempt::files(head, served, &route.lease)?, now)
             }
-            RouteTarget::Guest(guest) => {
-                let head = self.core.head.take().expect("no attempt has begun");
-                let client = self.core.log.client.expect("it was routed");
-                let visit = Visit::new(guest, (head, client), &route.lease)?;
-                self.start(Attempt::Guest(Box::new(visit)), now)
+            RouteTarget::Guest(guest, resource) => {
+                let visit = guest.receive(GuestRequest {
+                    resource,
+                    head: self.core.head.take().expect("no attempt has begun"),
+                    client: self.core.log.client.expect("it was routed"),
+                    lease: &route.lease,
+                    ends_at: self.core.timeouts.total_at,
+                })?;
+                self.start(Attempt::Guest(visit), now)
             }
         }
     }

@@ -3,8 +3,8 @@
 use steppe_dns::config::{Forwarder, InProcess, Introduction, Protocol};
 use steppe_dns::limits::{DOH_PATH, DOH_QUERY_BYTES_MAX};
 use steppe_http::config::{
-    Gateway, H1, H2, Listener, ListenerKeys, ListenerLimits, ListenerRoutes, ListenerTls, Route,
-    Target, Upstream, UpstreamKind,
+    Gateway, GuestAddress, H1, H2, Listener, ListenerKeys, ListenerLimits, ListenerRoutes,
+    ListenerTls, Route, Target, Upstream, UpstreamKind,
 };
 use steppe_net::ListenAddress;
 
@@ -53,7 +53,7 @@ pub(super) fn join(http: &mut Gateway, dns: &mut Forwarder) {
         dns.in_process = InProcess::Asks;
         http.upstreams.push(Upstream {
             name: FORWARDER.to_owned(),
-            kind: UpstreamKind::Guest(FORWARDER),
+            kind: UpstreamKind::Guest(GuestAddress::whole(FORWARDER)),
         });
     }
 }
