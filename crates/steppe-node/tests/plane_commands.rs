@@ -1,11 +1,12 @@
 //! `steppe plane echo`, `call` and `bench`, as people run them.
 
-use std::io::Write as _;
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::Signal;
+use steppe_plane::frame::Hello;
 use steppe_testkit::{PATIENCE, Port, Process, Scratch, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -207,6 +208,14 @@ fn each_status_has_a_code_and_is_named() {
             "0",
         ],
         &["plane", "echo"],
+        &[
+            "plane",
+            "echo",
+            "--listen",
+            "127.0.0.1:0",
+            "--register",
+            "127.0.0.1:1",
+        ],
         &["plane", "echo", "--listen", "127.0.0.1:0", "--budget", "64"],
     ] {
         assert_eq!(steppe(wrong).status.code(), Some(2), "{wrong:?}");
@@ -228,6 +237,45 @@ fn a_worker_drains_what_is_open_and_says_so() {
 }
 
 #[test]
+fn a_worker_dials_a_relay_names_its_service_there_and_drains() {
+    let relay = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = relay.local_addr().expect("it is bound").to_string();
+    let mut command = Command::new(STEPPE);
+    command.args([
+        "plane",
+        "echo",
+        "--register",
+        &address,
+        "--service",
+        "mirror",
+    ]);
+    let mut echo = Process::start("echo", command);
+    let (mut socket, _) = relay.accept().expect("it dials");
+    let hello = Hello {
+        oldest: 1,
+        newest: 1,
+        streams_max: 10,
+        stream_credit: 131_072,
+        connection_credit: 131_072,
+    };
+    let mut bytes = Vec::new();
+    hello.write(&mut bytes);
+    socket.write_all(&bytes).expect("it reads");
+    let mut said = Vec::new();
+    let mut block = [0; 4096];
+    while !said.windows(6).any(|word| word == b"mirror") {
+        let count = socket.read(&mut block).expect("it writes");
+        assert!(count > 0, "it left: {}", echo.said());
+        said.extend_from_slice(&block[..count]);
+    }
+    let serves = format!("serves mirror by {address}\n");
+    eventually("it says so", || echo.said() == serves);
+    echo.signal(Signal::TERM);
+    assert!(echo.wait(PATIENCE).success());
+    assert_eq!(echo.said(), format!("{serves}drained\n"));
+}
+
+#[test]
 fn a_worker_that_can_not_finish_cuts_and_says_so() {
     let mut echo = Echo::start(&["--hold", "1h", "--drain-timeout", "50ms", "--calls", "1"]);
     let mut held = Command::new(STEPPE);
@@ -237,7 +285,7 @@ fn a_worker_that_can_not_finish_cuts_and_says_so() {
     echo.process.signal(Signal::TERM);
     assert_eq!(echo.process.wait(PATIENCE).code(), Some(4));
     assert!(!echo.process.said().contains("drained"));
-    assert_eq!(held.wait(PATIENCE).code(), Some(15), "{}", held.said());
+    assert_eq!(held.wait(PATIENCE).code(), Some(21), "{}", held.said());
 }
 
 #[test]

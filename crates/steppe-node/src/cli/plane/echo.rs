@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use steppe_plane::Worker;
+use steppe_plane::{Registered, Target, Worker, WorkerServer, WorkerStatus};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::memory::Held;
@@ -20,9 +20,8 @@ use handler::Manner;
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Where it listens for callers
-    #[arg(long, value_name = "ADDRESS")]
-    listen: SocketAddr,
+    #[command(flatten)]
+    place: Place,
     /// The service's name
     #[arg(long, value_name = "NAME", default_value = "echo")]
     service: String,
@@ -46,9 +45,28 @@ pub(super) struct Options {
     drain_timeout: Duration,
 }
 
+/// How callers come to it.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Place {
+    /// Where it listens for callers
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// The relay that it dials, and dials again, HOST:PORT; callers find it there
+    #[arg(long, value_name = "ADDRESS")]
+    register: Option<String>,
+}
+
+/// A worker that serves.
+enum Serving {
+    Listening(WorkerServer),
+    Registered(Registered),
+}
+
 pub(super) const HELP: &str = "\
 Examples:
   steppe plane echo --listen 127.0.0.1:7701
+  steppe plane echo --register 127.0.0.1:7700
   steppe plane echo --listen 127.0.0.1:7701 --budget 64MiB --hold 500ms
   steppe plane echo --listen 127.0.0.1:7701 --service infer --tokens 1000 --hold 2s
 
@@ -83,21 +101,58 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
         // Before anything else: a signal drains it from the start on.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let server = worker.listen(options.listen).await;
-        let server = server.with_context(|| options.listen.to_string())?;
-        print(&format!(
-            "serves {} on {}\n",
-            options.service,
-            server.address()
-        ));
+        let serving = options.place.serve(&worker).await?;
+        let is_told = async {
+            print(&format!(
+                "serves {} {}\n",
+                options.service,
+                serving.place(&options.place).await
+            ));
+            std::future::pending::<()>().await;
+        };
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            () = is_told => {}
         }
-        if server.drain(options.drain_timeout).await {
+        if serving.drain(options.drain_timeout).await {
             return Ok(print("drained\n"));
         }
         say("steppe: calls that did not end in time were cut\n");
         Ok(Code::Dropped.into())
     })
+}
+
+impl Place {
+    async fn serve(&self, worker: &Worker) -> anyhow::Result<Serving> {
+        if let Some(relay) = &self.register {
+            let registered = worker.register(Target::new(relay.as_str()));
+            return Ok(Serving::Registered(registered.context("--service")?));
+        }
+        let address = self.listen.context("no place to serve at")?;
+        let server = worker.listen(address).await;
+        Ok(Serving::Listening(
+            server.with_context(|| address.to_string())?,
+        ))
+    }
+}
+
+impl Serving {
+    /// Where callers find it, once they do.
+    async fn place(&self, place: &Place) -> String {
+        match self {
+            Self::Listening(server) => format!("on {}", server.address()),
+            Self::Registered(registered) => {
+                registered.reaches(WorkerStatus::Serving).await;
+                format!("by {}", place.register.as_deref().unwrap_or_default())
+            }
+        }
+    }
+
+    async fn drain(self, patience: Duration) -> bool {
+        match self {
+            Self::Listening(server) => server.drain(patience).await,
+            Self::Registered(registered) => registered.drain(patience).await,
+        }
+    }
 }
