@@ -263,6 +263,21 @@ fn whoever_goes_away_says_what_it_did_not_take() {
 }
 
 #[test]
+fn whoever_goes_away_with_no_stream_open_is_drained_at_once() {
+    let now = Instant::now();
+    let (mut dialer, mut acceptor) = pair(now);
+    acceptor.drain();
+    assert!(!acceptor.is_drained(), "nobody was told");
+    carry(&mut acceptor, &mut dialer, now);
+    assert!(acceptor.is_drained());
+    let mut told = || match dialer.next_event(now).expect("no violation") {
+        Some(Event::GoingAway { is_drained, .. }) => Some(is_drained),
+        _ => None,
+    };
+    assert_eq!([told(), told()], [Some(false), Some(true)]);
+}
+
+#[test]
 fn a_full_stream_says_when_it_is_not() {
     let now = Instant::now();
     let (mut dialer, mut acceptor) = pair(now);

@@ -287,6 +287,7 @@ impl Connection {
         if self.leaving == Leaving::No && self.violation.is_none() {
             self.leaving = Leaving::Draining;
             self.push_goaway(0, 0, b"");
+            self.note_drained();
         }
     }
 
