@@ -24,7 +24,7 @@ mod sender;
 mod stream;
 mod wait;
 
-pub(crate) use driver::{Driver, Endpoint};
+pub(crate) use driver::{Driver, Endpoint, NamedService};
 pub use failure::Failure;
 pub(crate) use link::{Accepted, Handle, Link};
 pub use memory::Memory;

@@ -8,7 +8,9 @@
 //! Invariant: nothing that a peer sends grows anything here past a bound of [`limits`], and no DATA is
 //! accepted that was not granted before.
 //!
-//! Leaves out: TLS, discovery, the relay.
+//! [`Relay`] passes calls on between them.
+//!
+//! Leaves out: TLS, discovery.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +21,7 @@ pub mod frame;
 mod io;
 pub mod limits;
 mod random;
+mod relay;
 mod status;
 mod worker;
 
@@ -29,5 +32,6 @@ pub use connection::{
 };
 pub use dial::Target;
 pub use io::{Failure, Memory, Part, Receiver, Sender};
+pub use relay::{QueueReport, Relay, RelayConfig, RelayReport, ServiceReport, WorkerReport};
 pub use status::{Reason, Status};
 pub use worker::{Registered, Request, Worker, WorkerBuilder, WorkerServer, WorkerStatus};

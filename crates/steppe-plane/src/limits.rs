@@ -104,6 +104,16 @@ pub const RESPONSE_SHARE_PERMILLE_MAX: u16 = 900;
 /// others is better refused.
 pub const WAITING_MAX: usize = 16_384;
 
+/// What a service that a worker names is charged in a relay: its name, and its places in tables.
+pub const SEAT_BYTES: usize = 512;
+
+/// Services that nobody serves any more, whose names a relay keeps: a worker that comes back finds the
+/// calls that waited for it.
+pub const FORGOTTEN_SERVICES_MAX: usize = 1_024;
+
+/// Workers that a relay tries for one call, while nothing was done for it.
+pub const RELAY_TRIES_MAX: usize = 8;
+
 /// Streams that a peer may have open on a connection of this crate's callers and workers.
 pub const CONNECTION_STREAMS_MAX: u32 = 8_192;
 

@@ -32,6 +32,26 @@ const LISTED: &[Place] = &[
         reason: "a connection begins",
     },
     Place {
+        file: "steppe-plane/src/relay.rs",
+        function: "serve",
+        reason: "a connection begins",
+    },
+    Place {
+        file: "steppe-plane/src/relay/forward.rs",
+        function: "pass",
+        reason: "the wait of a call begins, and what is left of its deadline is passed on",
+    },
+    Place {
+        file: "steppe-plane/src/relay/forward.rs",
+        function: "open",
+        reason: "the wait of a call begins",
+    },
+    Place {
+        file: "steppe-plane/src/relay/forward.rs",
+        function: "open_at",
+        reason: "the deadline of a call begins at a worker",
+    },
+    Place {
         file: "steppe-plane/src/worker/listen.rs",
         function: "drain",
         reason: "the time of a drain begins",

@@ -217,6 +217,13 @@ impl Connection {
         self.output.push(&header, reason.detail_sent().as_bytes());
     }
 
+    /// All that the peer has granted so far to an announced body that this side sends; `None`: the stream
+    /// is gone.
+    #[must_use]
+    pub fn granted_to_send(&mut self, id: StreamId) -> Option<u64> {
+        self.streams.find(id).map(|stream| stream.send.granted)
+    }
+
     /// Lets the peer send `bytes` more of a body on granted credit: what is reserved for it. A response
     /// that has not begun may be granted too; turns out to be on standing credit, its grant is unspent.
     ///

@@ -25,15 +25,27 @@ use crate::status::Status;
 pub(crate) trait Endpoint: Send + Sync + 'static {
     /// A peer opened a stream. Called without a lock.
     fn accept(&self, accepted: Accepted);
+
+    /// The peer names what it serves from now on, in place of what it named before.
+    fn named(&self, _link: &Arc<Link>, _services: &[NamedService]) {}
+
+    /// The peer takes no further streams, or the connection is gone.
+    fn lost(&self, _link: &Arc<Link>) {}
 }
 
+/// A service as a peer named it, with the calls that it takes at once; `None`: any number.
+pub(crate) type NamedService = (Box<str>, Option<u32>);
+
 /// The task of a connection. It ends with the connection.
-pub(crate) struct Driver<E> {
+pub(crate) struct Driver<E: Endpoint> {
     link: Arc<Link>,
     socket: TcpStream,
     endpoint: E,
     timer: Pin<Box<Sleep>>,
     accepted: Vec<Accepted>,
+    /// What the endpoint is to be told once the lock is free.
+    named: Option<Vec<NamedService>>,
+    is_lost: bool,
 }
 
 impl<E: Endpoint> Driver<E> {
@@ -44,6 +56,8 @@ impl<E: Endpoint> Driver<E> {
             endpoint,
             timer: Box::pin(sleep_until(now.into())),
             accepted: Vec::new(),
+            named: None,
+            is_lost: false,
         }
     }
 
@@ -186,6 +200,7 @@ impl<E: Endpoint> Driver<E> {
                     let body = body_head(&head);
                     if let Some(stream) = streams.get_mut(&stream) {
                         stream.head = Some(body);
+                        stream.content_type = head.content_type.map(Box::from);
                         wake(&mut stream.wakers.receive);
                     }
                 }
@@ -231,15 +246,24 @@ impl<E: Endpoint> Driver<E> {
                         wake(&mut stream.wakers.send);
                     }
                 }
-                Event::Connected(_) | Event::GoingAway { .. } => {
+                Event::Connected(_) => self.link.changed.notify_waiters(),
+                Event::GoingAway { .. } => {
+                    self.is_lost = true;
                     self.link.changed.notify_waiters();
                 }
                 Event::Services(named) => {
                     let names = named.iter().map(|service| service.name.into());
                     *services = Some(names.collect());
+                    let named = named.iter();
+                    let named = named.map(|service| (service.name.into(), service.calls_max));
+                    self.named = Some(named.collect());
                     self.link.changed.notify_waiters();
                 }
-                Event::Granted { .. } => {}
+                Event::Granted { stream, .. } => {
+                    if let Some(stream) = streams.get_mut(&stream) {
+                        wake(&mut stream.wakers.send);
+                    }
+                }
             }
         }
     }
@@ -308,10 +332,12 @@ fn accepted_of(link: &Arc<Link>, id: StreamId, head: &Head<'_>, now: Instant) ->
             link: Arc::clone(link),
             id,
             queueing: head.queueing,
+            kept: std::sync::OnceLock::new(),
         }),
         service: head.service.to_owned(),
         content_type: head.content_type.map(str::to_owned),
         idempotency_key: head.idempotency_key.map(<[u8]>::to_vec),
+        trace_parent: head.trace_parent,
         deadline: head.deadline.map(|left| now + left),
     }
 }
@@ -335,12 +361,19 @@ impl<E: Endpoint + Unpin> Future for Driver<E> {
         for accepted in std::mem::take(&mut self.accepted) {
             self.endpoint.accept(accepted);
         }
+        if let Some(named) = self.named.take() {
+            self.endpoint.named(&self.link, &named);
+        }
+        if std::mem::take(&mut self.is_lost) {
+            self.endpoint.lost(&self.link);
+        }
         turn
     }
 }
 
-impl<E> Drop for Driver<E> {
+impl<E: Endpoint> Drop for Driver<E> {
     fn drop(&mut self) {
+        self.endpoint.lost(&self.link);
         self.link
             .close(&Failure::new(Status::Unavailable, "the connection is gone"));
     }

@@ -3,7 +3,8 @@
 //! Its lock is held for a turn of the driver or for a command.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use super::reading::Reading;
 use super::returns::Returns;
 use super::stream::{Opener, Stream, wake};
 use crate::connection::{Config, Connection, OpenError, Processing, SendError, Side, StreamId};
-use crate::frame::{Head, Queueing};
+use crate::frame::{Head, Queueing, TraceParent};
 use crate::limits::{
     CONNECTION_BYTES, CONNECTION_CREDIT, CONNECTION_STREAMS_MAX, PATIENCE, QUIET,
     STANDING_CREDIT_MIN, STREAM_BYTES,
@@ -58,6 +59,7 @@ pub(crate) struct Accepted {
     pub(crate) service: String,
     pub(crate) content_type: Option<String>,
     pub(crate) idempotency_key: Option<Vec<u8>>,
+    pub(crate) trace_parent: Option<TraceParent>,
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -67,6 +69,8 @@ pub(crate) struct Handle {
     pub(crate) link: Arc<Link>,
     pub(crate) id: StreamId,
     pub(crate) queueing: Queueing,
+    /// What is dropped with it.
+    pub(crate) kept: OnceLock<Box<dyn Debug + Send + Sync>>,
 }
 
 impl Link {
@@ -150,6 +154,7 @@ impl Link {
             link: Arc::clone(self),
             id,
             queueing: head.queueing,
+            kept: OnceLock::new(),
         })))
     }
 
@@ -194,6 +199,12 @@ impl State {
 }
 
 impl Handle {
+    /// Keeps `what` for as long as the stream's call is there. Once.
+    pub(crate) fn keep(&self, what: Box<dyn Debug + Send + Sync>) {
+        let kept = self.kept.set(what);
+        debug_assert!(kept.is_ok(), "kept twice");
+    }
+
     /// Ends the stream both ways, at once.
     pub(crate) fn reset(&self, failure: &Failure) {
         let mut state = self.link.lock();
@@ -284,7 +295,7 @@ impl State {
         }
     }
 
-    pub(super) fn failure_of(&self, id: StreamId) -> Option<Failure> {
+    pub(crate) fn failure_of(&self, id: StreamId) -> Option<Failure> {
         self.streams.get(&id).and_then(|stream| stream.gone.clone())
     }
 }

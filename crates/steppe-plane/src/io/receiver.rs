@@ -105,6 +105,49 @@ impl Receiver {
         stream.is_none_or(|stream| stream.peer_ended.is_some())
     }
 
+    /// Whether the body could use more credit now: half of a window at most is left, and more is to come.
+    pub(crate) fn wants_credit(&self) -> bool {
+        let state = self.handle.link.lock();
+        let stream = state.streams.get(&self.handle.id);
+        stream.is_some_and(|stream| {
+            stream.peer_ended.is_none() && stream.credit <= (WINDOW_BYTES / 2) as u64
+        })
+    }
+
+    /// Waits for memory for `credit` bytes that are granted next.
+    pub(crate) async fn reserve(&self, credit: u64) -> Result<Reservation, Failure> {
+        let (held, left) = {
+            let state = self.handle.link.lock();
+            let stream = state.streams.get(&self.handle.id);
+            stream.map_or((0, 0), |stream| {
+                let held = stream.charge.as_ref().map_or(0, Reservation::bytes);
+                (held, stream.credit)
+            })
+        };
+        // A frame's buffer may be twice its length. What earlier frames left over is used first.
+        let credit = usize::try_from(credit + left).unwrap_or(WINDOW_BYTES);
+        let bytes = (2 * credit).saturating_sub(held);
+        let memory = &self.handle.link.memory;
+        memory.reserve_for(self.way, bytes, self.queueing()).await
+    }
+
+    /// Whether something of the body was taken.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// The media type of a response, once its head is there.
+    pub(crate) fn content_type(&self) -> Option<Box<str>> {
+        let state = self.handle.link.lock();
+        let stream = state.streams.get(&self.handle.id)?;
+        stream.content_type.clone()
+    }
+
+    /// Whether the whole stream is gone, and why.
+    pub(crate) fn gone(&self) -> Option<Failure> {
+        self.handle.link.lock().failure_of(self.handle.id)
+    }
+
     fn queueing(&self) -> Queueing {
         match self.way {
             Way::Request => self.handle.queueing,
@@ -135,7 +178,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn grant(&mut self, charge: Reservation, payload: u64) {
+    pub(crate) fn grant(&mut self, charge: Reservation, payload: u64) {
         // An empty message costs a header.
         let bytes = payload + HEADER_BYTES as u64;
         let mut state = self.handle.link.lock();
@@ -167,7 +210,7 @@ impl Receiver {
         (2 * (WINDOW_BYTES + credit)).saturating_sub(held)
     }
 
-    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<Failure> {
+    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<Failure> {
         let mut state = self.handle.link.lock();
         let Some(stream) = state.streams.get_mut(&self.handle.id) else {
             return Poll::Pending;
@@ -180,7 +223,10 @@ impl Receiver {
     }
 
     /// What the peer said of its body; `None` where it has none.
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<BodyHead>, Failure>> {
+    pub(crate) fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<BodyHead>, Failure>> {
         let mut state = self.handle.link.lock();
         let Some(stream) = state.streams.get_mut(&self.handle.id) else {
             return Poll::Ready(Ok(None));
@@ -219,7 +265,10 @@ impl Receiver {
         Poll::Ready(Err(failure))
     }
 
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Part>, Failure>> {
+    pub(crate) fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Part>, Failure>> {
         let mut state = self.handle.link.lock();
         let Some(stream) = state.streams.get_mut(&self.handle.id) else {
             return Poll::Ready(Ok(None));

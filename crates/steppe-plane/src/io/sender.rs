@@ -48,7 +48,26 @@ impl Sender {
         if !self.has_begun() {
             self.begin(payment_of(bytes.len())).await?;
         }
-        poll_fn(|cx| self.poll_send(cx, &bytes)).await
+        poll_fn(|cx| self.poll_send(cx, &bytes, 0)).await
+    }
+
+    /// Sends a part of a message of which `rest` bytes follow in later parts.
+    pub(crate) async fn send_part(&mut self, bytes: &Bytes, rest: u64) -> Result<(), Failure> {
+        poll_fn(|cx| self.poll_send(cx, bytes, rest)).await
+    }
+
+    /// Ready with all that the peer has granted to an announced body, once that is more than `known`.
+    pub(crate) fn poll_granted(&self, cx: &mut Context<'_>, known: u64) -> Poll<u64> {
+        let mut state = self.handle.link.lock();
+        let state = &mut *state;
+        let granted = state.connection.granted_to_send(self.handle.id);
+        if let Some(granted) = granted.filter(|&granted| granted > known) {
+            return Poll::Ready(granted);
+        }
+        if let Some(stream) = state.streams.get_mut(&self.handle.id) {
+            wait(&mut stream.wakers.send, cx.waker());
+        }
+        Poll::Pending
     }
 
     /// Sends a body of one message, and ends.
@@ -64,7 +83,7 @@ impl Sender {
             };
             self.respond(&head).await?;
         }
-        poll_fn(|cx| self.poll_send(cx, &bytes)).await?;
+        poll_fn(|cx| self.poll_send(cx, &bytes, 0)).await?;
         self.end()
     }
 
@@ -82,6 +101,11 @@ impl Sender {
         let _ = self.handle.end(Some(failure));
     }
 
+    /// Why the whole stream is gone, if it is.
+    pub(crate) fn gone(&self) -> Option<Failure> {
+        self.handle.link.lock().failure_of(self.handle.id)
+    }
+
     /// Whether the peer asked to end early.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -96,7 +120,8 @@ impl Sender {
         stream.is_none_or(|stream| stream.has_begun)
     }
 
-    async fn respond(&mut self, head: &Head<'_>) -> Result<(), Failure> {
+    /// Begins a response as `head` says.
+    pub(crate) async fn respond(&mut self, head: &Head<'_>) -> Result<(), Failure> {
         poll_fn(|cx| {
             let mut state = self.handle.link.lock();
             match state.connection.respond(self.handle.id, head) {
@@ -104,6 +129,9 @@ impl Sender {
                     if let Some(stream) = state.streams.get_mut(&self.handle.id) {
                         stream.has_begun = true;
                     }
+                    drop(state);
+                    // It may be long before a message follows.
+                    self.handle.link.wake();
                     Poll::Ready(Ok(()))
                 }
                 Err(SendError::Busy) => {
@@ -119,9 +147,14 @@ impl Sender {
         .await
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &Bytes) -> Poll<Result<(), Failure>> {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &Bytes,
+        rest: u64,
+    ) -> Poll<Result<(), Failure>> {
         let mut state = self.handle.link.lock();
-        let sent = state.connection.send(self.handle.id, bytes, 0);
+        let sent = state.connection.send(self.handle.id, bytes, rest);
         match sent {
             Ok(()) => {
                 drop(state);

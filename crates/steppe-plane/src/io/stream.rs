@@ -16,6 +16,8 @@ pub(super) struct Stream {
     pub(super) opener: Opener,
     /// Of the peer's HEADERS; none before they came.
     pub(super) head: Option<BodyHead>,
+    /// The media type that a response's HEADERS named.
+    pub(super) content_type: Option<Box<str>>,
     pub(super) take: Take,
     /// Granted, and not used.
     pub(super) charge: Option<Reservation>,
@@ -66,9 +68,9 @@ pub(super) enum Take {
 
 /// What the peer said of its body.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BodyHead {
-    pub(super) length: Option<u64>,
-    pub(super) payment: Payment,
+pub(crate) struct BodyHead {
+    pub(crate) length: Option<u64>,
+    pub(crate) payment: Payment,
 }
 
 /// Tasks that wait for something on the stream.
@@ -84,6 +86,7 @@ impl Stream {
         Self {
             opener,
             head: None,
+            content_type: None,
             take: Take::Parts,
             charge: None,
             credit: 0,

@@ -15,6 +15,12 @@ impl Link {
         registered
     }
 
+    /// Ends the connection, because there is no room for what the peer wants.
+    pub(crate) fn refuse(&self) {
+        self.drain();
+        self.close_when_idle();
+    }
+
     /// Waits for the peer's HELLO.
     ///
     /// # Errors

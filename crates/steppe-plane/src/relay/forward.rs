@@ -1,0 +1,299 @@
+//! One call on its way through a relay.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout_at;
+
+use super::pump::{Pump, Stuck};
+use super::queue::{Queue, RelayConfig};
+use super::registry::{Registry, lock};
+use crate::connection::Processing;
+use crate::frame::{Head, Payment, Queueing};
+use crate::io::{Accepted, Failure, Handle, Link, Receiver, Sender, Way};
+use crate::limits::{EAGER_BYTES_MAX, RELAY_TRIES_MAX};
+use crate::status::Status;
+
+/// What all calls that are passed on share.
+#[derive(Debug)]
+pub(super) struct Passage {
+    config: Mutex<RelayConfig>,
+    pub(super) registry: Registry,
+    pub(super) queue: Queue,
+}
+
+/// How a call went on.
+enum Passed {
+    /// The response has ended, as the worker said.
+    Ended,
+    /// Nothing was done for it, and nothing of its body is lost: another worker may take it.
+    Untouched,
+}
+
+/// Passes a call on, until it is over or its caller has left.
+pub(super) async fn forward(passage: Arc<Passage>, accepted: Accepted) {
+    let handle = Arc::clone(&accepted.handle);
+    tokio::select! {
+        // What was opened at a worker is dropped, and so cancelled.
+        _ = handle.gone() => {}
+        result = passage.pass(accepted) => if let Err(failure) = result {
+            handle.reset(&failure);
+        }
+    }
+}
+
+impl Passage {
+    pub(super) fn new(config: RelayConfig) -> Self {
+        Self {
+            config: Mutex::new(config),
+            registry: Registry::default(),
+            queue: Queue::default(),
+        }
+    }
+
+    /// Limits calls that come from now on.
+    pub(super) fn set_config(&self, config: RelayConfig) {
+        *lock(&self.config) = config;
+    }
+
+    async fn pass(&self, accepted: Accepted) -> Result<(), Failure> {
+        let config = *lock(&self.config);
+        let mut request = Receiver::new(Arc::clone(&accepted.handle), Way::Request);
+        let body = poll_fn(|cx| request.poll_head(cx)).await?;
+        let length = body.and_then(|body| body.length);
+        if length.is_some_and(|length| length > config.payload_bytes_max) {
+            return Err(Failure::unprocessed(
+                Status::TooLarge,
+                format!(
+                    "{} bytes, at most {} are taken",
+                    length.unwrap_or_default(),
+                    config.payload_bytes_max
+                ),
+            ));
+        }
+        let payment = body.map_or(Payment::Standing, |body| body.payment);
+        let until = Instant::now() + config.queue_wait;
+        for _ in 0..RELAY_TRIES_MAX {
+            let left = accepted
+                .deadline
+                .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let head = Head {
+                length,
+                payment,
+                deadline: left,
+                queueing: accepted.handle.queueing,
+                content_type: accepted.content_type.as_deref(),
+                trace_parent: accepted.trace_parent,
+                idempotency_key: accepted.idempotency_key.as_deref(),
+                ..Head::request(&accepted.service)
+            };
+            let handle = self.open(&head, Some(until)).await?;
+            let passed = exchange(
+                (&mut request, Sender::new(Arc::clone(&accepted.handle))),
+                handle,
+                (payment, until, config.payload_bytes_max),
+            );
+            match passed.await? {
+                Passed::Ended => return Ok(()),
+                Passed::Untouched => {}
+            }
+        }
+        Err(retry_later(Status::Unavailable, "no worker took it"))
+    }
+
+    /// Opens a stream at a worker of the service that `head` names, once one has room.
+    pub(super) async fn open(
+        &self,
+        head: &Head<'_>,
+        until: Option<Instant>,
+    ) -> Result<Arc<Handle>, Failure> {
+        let config = *lock(&self.config);
+        let until = until.unwrap_or_else(|| Instant::now() + config.queue_wait);
+        let Some(service) = self.registry.find(head.service) else {
+            return Err(Failure::unprocessed(Status::UnknownService, head.service));
+        };
+        let bytes = head.length.unwrap_or(0);
+        let mut tries = 0;
+        loop {
+            // Whoever comes while there is room takes it, before those who are only being woken for it.
+            let (link, taken) = match service.take(bytes) {
+                Some(taken) => taken,
+                None if head.queueing == Queueing::Never => {
+                    let detail = "no worker has room for it now";
+                    return Err(retry_later(Status::Overloaded, detail));
+                }
+                None => {
+                    let held = match head.payment {
+                        Payment::Granted => 0,
+                        Payment::Standing => head.length.unwrap_or(EAGER_BYTES_MAX as u64),
+                    };
+                    let _queued = self.queue.enter(held, config.queue_bytes)?;
+                    let _waiting = service.wait();
+                    let free = async {
+                        loop {
+                            if let Some(taken) = service.take(bytes) {
+                                return taken;
+                            }
+                            service.freed().await;
+                        }
+                    };
+                    match timeout_at(until.into(), free).await {
+                        Ok(taken) => taken,
+                        Err(_) if service.is_served() => {
+                            let detail = "no worker had room for it in time";
+                            return Err(retry_later(Status::Overloaded, detail));
+                        }
+                        Err(_) => {
+                            let detail = "its workers are gone";
+                            return Err(retry_later(Status::Unavailable, detail));
+                        }
+                    }
+                }
+            };
+            match timeout_at(until.into(), open_at(&link, head)).await {
+                Ok(Ok(handle)) => {
+                    handle.keep(Box::new(taken));
+                    return Ok(handle);
+                }
+                Ok(Err(failure)) if failure.status == Status::Unavailable => {
+                    // It goes away; the registry hears of that too.
+                    self.registry.remove(&link);
+                    tries += 1;
+                    if tries == RELAY_TRIES_MAX {
+                        return Err(failure);
+                    }
+                }
+                Ok(Err(failure)) => return Err(failure),
+                Err(_) => {
+                    let detail = "no worker took it in time";
+                    return Err(retry_later(Status::Overloaded, detail));
+                }
+            }
+        }
+    }
+}
+
+async fn open_at(link: &Arc<Link>, head: &Head<'_>) -> Result<Arc<Handle>, Failure> {
+    poll_fn(|cx| match link.open(head, cx.waker(), Instant::now()) {
+        Ok(Some(handle)) => Poll::Ready(Ok(handle)),
+        Ok(None) => Poll::Pending,
+        Err(failure) => Poll::Ready(Err(failure)),
+    })
+    .await
+}
+
+/// Moves both bodies, until the response has ended.
+async fn exchange(
+    (request, mut response): (&mut Receiver, Sender),
+    worker: Arc<Handle>,
+    (payment, until, bytes_max): (Payment, Instant, u64),
+) -> Result<Passed, Failure> {
+    let mut to_worker = Some(Sender::new(Arc::clone(&worker)));
+    let mut from_worker = Receiver::new(worker, Way::Response);
+    let mut has_answered = false;
+    let outcome = {
+        let mut up = pin!(upward(request, &mut to_worker, (payment, until, bytes_max)));
+        let mut down = pin!(downward(&mut from_worker, &mut response, &mut has_answered));
+        let mut is_up = true;
+        poll_fn(|cx| {
+            if is_up && let Poll::Ready(sent) = up.as_mut().poll(cx) {
+                is_up = false;
+                if let Err(failure) = sent {
+                    return Poll::Ready(Err(failure));
+                }
+            }
+            down.as_mut().poll(cx)
+        })
+        .await
+    };
+    match outcome {
+        Ok(ended) => {
+            match ended {
+                Ok(()) => response.end()?,
+                Err(failure) => {
+                    let goes_away =
+                        matches!(failure.status, Status::Unavailable | Status::Draining);
+                    let is_untouched =
+                        goes_away && failure.processing == Processing::None && !has_answered;
+                    if is_untouched && !request.has_begun() {
+                        return Ok(Passed::Untouched);
+                    }
+                    if from_worker.gone().is_some() {
+                        return Err(failure);
+                    }
+                    response.fail(&failure);
+                }
+            }
+            Ok(Passed::Ended)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+async fn upward(
+    request: &mut Receiver,
+    worker: &mut Option<Sender>,
+    (payment, until, bytes_max): (Payment, Instant, u64),
+) -> Result<(), Failure> {
+    let Some(mut to) = worker.take() else {
+        return Ok(());
+    };
+    let moved = Pump::new(request, &mut to, payment, Some(until), bytes_max)
+        .run()
+        .await;
+    match moved {
+        Ok(()) => {
+            // Where the worker has ended before, its response says how.
+            let _ = to.end();
+            Ok(())
+        }
+        // The caller gave up its request, and still wants to hear what comes of it.
+        Err(Stuck::Source(failure)) => {
+            to.fail(&failure);
+            Ok(())
+        }
+        Err(Stuck::Sink) => Ok(()),
+        Err(Stuck::Here(failure)) => Err(failure),
+    }
+}
+
+/// Moves the response; how it has ended, or why it could not be moved.
+async fn downward(
+    worker: &mut Receiver,
+    response: &mut Sender,
+    has_answered: &mut bool,
+) -> Result<Result<(), Failure>, Failure> {
+    let body = match poll_fn(|cx| worker.poll_head(cx)).await {
+        Ok(Some(body)) => body,
+        Ok(None) => return Ok(Ok(())),
+        Err(failure) => return Ok(Err(failure)),
+    };
+    *has_answered = true;
+    let content_type = worker.content_type();
+    let head = Head {
+        length: body.length,
+        payment: body.payment,
+        content_type: content_type.as_deref(),
+        ..Head::response()
+    };
+    response.respond(&head).await?;
+    let moved = Pump::new(worker, response, body.payment, None, u64::MAX)
+        .run()
+        .await;
+    match moved {
+        Ok(()) => Ok(Ok(())),
+        Err(Stuck::Source(failure)) => Ok(Err(failure)),
+        Err(Stuck::Sink) => Err(Failure::new(Status::Cancelled, "the caller has left")),
+        Err(Stuck::Here(failure)) => Err(failure),
+    }
+}
+
+fn retry_later(status: Status, detail: &str) -> Failure {
+    Failure {
+        retry_after: Some(Duration::from_secs(1)),
+        ..Failure::unprocessed(status, detail)
+    }
+}

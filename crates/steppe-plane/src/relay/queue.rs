@@ -1,0 +1,68 @@
+//! What waits in a relay for a worker: how many calls, and how many bytes of them were received.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::report::QueueReport;
+use crate::io::Failure;
+use crate::limits::WAITING_MAX;
+use crate::status::Status;
+
+/// What a relay lets wait and pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RelayConfig {
+    /// Bytes of bodies that were received and wait for a worker, in all.
+    pub queue_bytes: u64,
+    /// How long a call may wait for a worker, or for the first credit of its request.
+    pub queue_wait: Duration,
+    /// Bytes that the body of a request may have.
+    pub payload_bytes_max: u64,
+}
+
+/// Calls that wait, counted.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    calls: AtomicUsize,
+    bytes: AtomicU64,
+}
+
+/// A call that waits, counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct Queued<'a> {
+    queue: &'a Queue,
+    bytes: u64,
+}
+
+impl Queue {
+    /// Lets a call wait of which `bytes` may have been received.
+    ///
+    /// # Errors
+    /// Too many wait, or too many bytes.
+    pub(super) fn enter(&self, bytes: u64, bytes_max: u64) -> Result<Queued<'_>, Failure> {
+        let queued = Queued { queue: self, bytes };
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let detail = if calls >= WAITING_MAX {
+            format!("{WAITING_MAX} calls wait")
+        } else if before + bytes > bytes_max {
+            format!("bodies of {before} bytes wait, at most {bytes_max} may")
+        } else {
+            return Ok(queued);
+        };
+        Err(Failure::unprocessed(Status::Overloaded, detail))
+    }
+
+    pub(super) fn report(&self) -> QueueReport {
+        QueueReport {
+            calls: self.calls.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.queue.calls.fetch_sub(1, Ordering::Relaxed);
+        self.queue.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,226 @@
+//! Who serves what, and who is given a call.
+//!
+//! Invariant: what a peer names is charged to the budget before it is kept.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use steppe_mem::{OverBudget, Reservation};
+use tokio::sync::Notify;
+
+use super::report::{ServiceReport, WorkerReport};
+use crate::io::{Link, NamedService};
+use crate::limits::{FORGOTTEN_SERVICES_MAX, SEAT_BYTES};
+
+/// Services that were named, and who serves them now.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    services: Mutex<HashMap<Box<str>, Arc<Service>>>,
+}
+
+/// A service.
+#[derive(Debug, Default)]
+pub(super) struct Service {
+    seats: Mutex<Vec<Arc<Seat>>>,
+    /// Wakes who waits longest: a call has ended, or a worker has come.
+    freed: Notify,
+    waiting: AtomicUsize,
+    /// Where the choice between two begins.
+    turn: AtomicUsize,
+}
+
+/// A worker of a service.
+#[derive(Debug)]
+struct Seat {
+    link: Weak<Link>,
+    address: SocketAddr,
+    /// Calls at once; `None`: any number.
+    calls_max: Option<u32>,
+    calls: AtomicU32,
+    bytes: AtomicU64,
+    _charge: Reservation,
+}
+
+/// A call at a worker, counted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    service: Arc<Service>,
+    seat: Arc<Seat>,
+    bytes: u64,
+}
+
+/// One that waits for a worker.
+pub(super) struct Waiting<'a>(&'a Service);
+
+impl Registry {
+    /// What a peer names from now on, in place of what it named before.
+    pub(super) fn set(
+        &self,
+        link: &Arc<Link>,
+        address: SocketAddr,
+        named: &[NamedService],
+    ) -> Result<(), OverBudget> {
+        let lease = &link.memory.connections;
+        let charges = named.iter().map(|_| lease.try_reserve(SEAT_BYTES));
+        let charges: Vec<_> = charges.collect::<Result<_, _>>()?;
+        self.retain(|name, seat| {
+            // What stays as it was keeps count of its calls.
+            !seat.is_of(link)
+                || named
+                    .iter()
+                    .any(|it| *it.0 == *name && it.1 == seat.calls_max)
+        });
+        let mut services = lock(&self.services);
+        for ((name, calls_max), charge) in named.iter().zip(charges) {
+            let service = services.entry(name.clone()).or_default();
+            if lock(&service.seats).iter().any(|seat| seat.is_of(link)) {
+                continue;
+            }
+            lock(&service.seats).push(Arc::new(Seat {
+                link: Arc::downgrade(link),
+                address,
+                calls_max: *calls_max,
+                calls: AtomicU32::new(0),
+                bytes: AtomicU64::new(0),
+                _charge: charge,
+            }));
+            let waiting = service.waiting.load(Ordering::Relaxed);
+            let room = calls_max.map_or(waiting, |max| waiting.min(max as usize));
+            (0..room).for_each(|_| service.freed.notify_one());
+        }
+        Ok(())
+    }
+
+    /// Forgets what a peer named.
+    pub(super) fn remove(&self, link: &Arc<Link>) {
+        self.retain(|_, seat| !seat.is_of(link));
+    }
+
+    fn retain(&self, stays: impl Fn(&str, &Seat) -> bool) {
+        let mut services = lock(&self.services);
+        for (name, service) in services.iter() {
+            lock(&service.seats).retain(|seat| stays(name, seat));
+        }
+        // A worker that comes back soon finds those who waited for it; names alone must not pile up.
+        let is_idle = |service: &Service| lock(&service.seats).is_empty();
+        let idle = services.values().filter(|service| is_idle(service)).count();
+        if idle > FORGOTTEN_SERVICES_MAX {
+            services.retain(|_, service| {
+                !is_idle(service) || service.waiting.load(Ordering::Relaxed) > 0
+            });
+        }
+    }
+
+    /// A service that somebody serves, or has served.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Service>> {
+        lock(&self.services).get(name).cloned()
+    }
+
+    pub(super) fn report(&self) -> Vec<ServiceReport> {
+        let services = lock(&self.services);
+        let mut report: Vec<_> = services
+            .iter()
+            .map(|(name, service)| ServiceReport {
+                name: name.to_string(),
+                waiting: service.waiting.load(Ordering::Relaxed),
+                workers: lock(&service.seats).iter().map(|it| it.report()).collect(),
+            })
+            .collect();
+        report.sort_by(|a, b| a.name.cmp(&b.name));
+        report
+    }
+}
+
+impl Service {
+    /// A worker that takes a call of `bytes` now: of two that have room, the one with fewer bytes in flight.
+    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Option<(Arc<Link>, Taken)> {
+        let seats = lock(&self.seats);
+        let count = seats.len();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        // Two that stand next to each other, from another place each time, skipping those without room.
+        let from_turn = (0..count).map(|at| &seats[(turn + at) % count]);
+        let mut free = from_turn.filter(|seat| seat.has_room());
+        let first = free.next()?;
+        let seat = match free.next() {
+            Some(second) if second.load() < first.load() => second,
+            _ => first,
+        };
+        let link = seat.link.upgrade()?;
+        seat.calls.fetch_add(1, Ordering::Relaxed);
+        seat.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let taken = Taken {
+            service: Arc::clone(self),
+            seat: Arc::clone(seat),
+            bytes,
+        };
+        Some((link, taken))
+    }
+
+    /// Whether somebody serves it now.
+    pub(super) fn is_served(&self) -> bool {
+        !lock(&self.seats).is_empty()
+    }
+
+    /// Whether others wait for a worker.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(self)
+    }
+
+    /// Waits until there may be room. Each that is freed wakes one, who has waited longest.
+    pub(super) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+}
+
+impl Seat {
+    fn is_of(&self, link: &Arc<Link>) -> bool {
+        std::ptr::eq(self.link.as_ptr(), Arc::as_ptr(link))
+    }
+
+    fn has_room(&self) -> bool {
+        let calls = self.calls.load(Ordering::Relaxed);
+        self.calls_max.is_none_or(|max| calls < max)
+    }
+
+    fn load(&self) -> (u64, u32) {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        (bytes, self.calls.load(Ordering::Relaxed))
+    }
+
+    fn report(&self) -> WorkerReport {
+        let (bytes, calls) = self.load();
+        WorkerReport {
+            address: self.address,
+            calls,
+            calls_max: self.calls_max,
+            bytes,
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.seat.calls.fetch_sub(1, Ordering::Relaxed);
+        self.seat.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.service.has_waiting() {
+            self.service.freed.notify_one();
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,45 @@
+//! What a relay says of itself.
+
+use std::net::SocketAddr;
+
+/// What a relay serves, and what waits there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayReport {
+    /// By name.
+    pub services: Vec<ServiceReport>,
+    /// Calls that wait for a worker.
+    pub queue: QueueReport,
+}
+
+/// A service that somebody serves, or has served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceReport {
+    /// Its name.
+    pub name: String,
+    /// Calls that wait for a worker.
+    pub waiting: usize,
+    /// Who serves it now.
+    pub workers: Vec<WorkerReport>,
+}
+
+/// A worker of one service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerReport {
+    /// Where it connected from.
+    pub address: SocketAddr,
+    /// Calls that it has now.
+    pub calls: u32,
+    /// Calls that it takes at once; `None`: any number.
+    pub calls_max: Option<u32>,
+    /// Bytes of the bodies of these calls, where they are known.
+    pub bytes: u64,
+}
+
+/// Calls that wait for a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueReport {
+    /// How many.
+    pub calls: usize,
+    /// Bytes of their bodies that may have been received.
+    pub bytes: u64,
+}
