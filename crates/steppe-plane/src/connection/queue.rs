@@ -29,6 +29,11 @@ fn is_wasteful(capacity: usize, len: usize) -> bool {
 }
 
 impl Queue {
+    /// Whether nothing is in it, not even of streams that have gone.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn push(&mut self, stream: StreamId) {
         self.0.push_back(stream);
     }

@@ -76,6 +76,11 @@ impl Connection {
         self.take_granted_turn() || self.take_standing_turn()
     }
 
+    /// Whether there is an [`Event::Writable`](super::Event::Writable) to be told.
+    pub(crate) fn has_writable(&self) -> bool {
+        !self.writable.is_empty()
+    }
+
     fn take_granted_turn(&mut self) -> bool {
         while let Some(id) = self.granted_turns.pop() {
             let Some(stream) = self.streams.find(id) else {

@@ -94,6 +94,10 @@ impl<E: Endpoint> Driver<E> {
         if let Err(error) = self.write(state, cx) {
             return Poll::Ready(lost(&error));
         }
+        if state.connection.has_writable() {
+            // What was written made room: nothing that comes may ever have the next turn tell of it.
+            cx.waker().wake_by_ref();
+        }
         state.wake_waiting();
         if state.connection.is_drained() && !std::mem::replace(&mut state.has_drained, true) {
             link.changed.notify_waiters();
