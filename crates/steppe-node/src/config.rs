@@ -38,6 +38,7 @@ use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
 use steppe_net::ListenAddress;
 use steppe_net::tls::config::CertificateFiles;
+use steppe_plane::config::Plane;
 use steppe_telemetry::Destination;
 
 use crate::container::memory_limit;
@@ -88,6 +89,8 @@ pub struct Config {
     pub http: Gateway,
     /// `[dns]`.
     pub dns: Forwarder,
+    /// `[plane]` and `[discovery]`.
+    pub plane: Plane,
     /// What all of this was built from, and what `/config` prints.
     file: Fields,
 }

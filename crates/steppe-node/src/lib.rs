@@ -15,6 +15,7 @@ mod list_client;
 pub mod memory;
 pub mod node;
 pub mod notify;
+mod plane_upstream;
 pub mod reload;
 mod rlimits;
 pub mod services;

@@ -1,7 +1,7 @@
 //! The services of the node: which there are, and what each is told and asked.
 //!
 //! This is the only file of the node's life (`node.rs`, `reload.rs`) that names
-//! HTTP and DNS. A new service is made in [`Services::new`], gets its section of the
+//! HTTP, DNS and the request plane. A new service is made in [`Services::new`], gets its section of the
 //! configuration by an `AsRef`, and adds its metrics in [`Services::register`].
 //!
 //! Non-goals: the order of calls, which [`ServiceSet`] keeps.
@@ -23,18 +23,22 @@ use steppe_mem::Budget;
 use steppe_net::{
     Inherited, ListenAddress, Names, ServerAddress, Service, ServiceSet, SystemResolver,
 };
+use steppe_plane::config::Plane;
+use steppe_plane::{PlaneContext, PlaneService};
 use steppe_telemetry::{Destination, LineLog, Registry};
 
 use crate::config::{self, Config};
 use crate::doh::{self, Doh};
 use crate::list_client::ListClient;
 use crate::memory;
+use crate::plane_upstream::{PLANE, PlaneUpstream};
 use crate::rlimits;
 
 /// Every service of the node, by its own type.
 pub struct Services {
     http: Arc<HttpService>,
     dns: Arc<DnsService>,
+    plane: Arc<PlaneService>,
     /// Lines of the access log; `None`: off.
     access: Option<LineLog>,
 }
@@ -46,7 +50,7 @@ pub struct Endpoint {
     pub service: &'static str,
     /// Where.
     pub address: ListenAddress,
-    /// `http`, `https` or `dns`.
+    /// `http`, `https`, `dns` or `plane`.
     pub scheme: &'static str,
     /// What is behind it.
     pub serves: String,
@@ -70,6 +74,12 @@ impl AsRef<Forwarder> for Config {
     }
 }
 
+impl AsRef<Plane> for Config {
+    fn as_ref(&self) -> &Plane {
+        &self.plane
+    }
+}
+
 impl Services {
     /// Makes them, for so many workers; nothing is served yet.
     ///
@@ -88,19 +98,24 @@ impl Services {
             fetch: Some(Arc::new(ListClient)),
         });
         let dns = dns.context("random numbers")?;
+        let plane = PlaneService::new(&PlaneContext { budget, workers });
+        let guests = Guests::default()
+            .with(doh::FORWARDER, Arc::new(Whole::new(Doh(dns.clone()))))
+            .with(PLANE, Arc::new(PlaneUpstream(Arc::new(plane.clone()))));
         let http = HttpService::new(HttpContext {
             budget,
             names: &Names::new(Arc::new(resolver)),
             workers,
             access,
             codecs: steppe_http::codecs(),
-            guests: Guests::default().with(doh::FORWARDER, Arc::new(Whole::new(Doh(dns.clone())))),
+            guests,
         });
         let of_dns = dns.clone();
         http.certificates().add_source(move || of_dns.tls());
         Ok(Self {
             http: Arc::new(http),
             dns: Arc::new(dns),
+            plane: Arc::new(plane),
             access: lines,
         })
     }
@@ -110,7 +125,8 @@ impl Services {
     pub fn set(&self, inherited: Inherited, workers: usize) -> ServiceSet<Config> {
         let http: Arc<dyn Service<Config>> = self.http.clone();
         let dns: Arc<dyn Service<Config>> = self.dns.clone();
-        ServiceSet::new([http, dns], inherited, workers)
+        let plane: Arc<dyn Service<Config>> = self.plane.clone();
+        ServiceSet::new([http, dns, plane], inherited, workers)
     }
 
     /// Registers what they count.
@@ -206,7 +222,17 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
         scheme: "dns",
         serves: forwards(&config.dns, &listener.protocols),
     });
-    listeners.map(endpoint).chain(forwarder).collect()
+    let plane = config.plane.listeners.iter().map(|address| Endpoint {
+        service: "plane",
+        address: address.clone(),
+        scheme: "plane",
+        serves: "callers and workers".to_owned(),
+    });
+    listeners
+        .map(endpoint)
+        .chain(forwarder)
+        .chain(plane)
+        .collect()
 }
 
 /// What a listener of the forwarder does, in short.

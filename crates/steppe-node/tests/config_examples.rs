@@ -15,6 +15,7 @@ use steppe_net::tls::config::{
 };
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
+use steppe_plane::config::{Plane, Queue};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -458,4 +459,47 @@ fn content_of_a_response_is_bounded() {
     );
     // A line this long is not quoted.
     assert!(report.to_string().len() < 200, "{report}");
+}
+
+/// The request plane's part of [`FULL`].
+#[test]
+fn every_key_of_the_plane_arrives() {
+    let config = valid("/etc/steppe/steppe.toml", FULL);
+    let expected = Plane {
+        listeners: vec![ListenAddress::Tcp(([127, 0, 0, 1], 7700).into())],
+        budget: Some(64 << 20),
+        response_permille: 400,
+        max_payload: 1 << 30,
+        queue: Queue {
+            bytes: 2 << 20,
+            wait: Duration::from_millis(250),
+        },
+    };
+    assert_eq!(config.plane, expected);
+    let UpstreamKind::Guest(guest) = &config.http.upstreams[4].kind else {
+        panic!("a service of the plane");
+    };
+    assert_eq!((guest.guest, &*guest.resource), ("plane", "embed"));
+}
+
+/// The table of keys has the defaults as text, `steppe-plane` as values.
+#[test]
+fn the_plane_is_fine_and_its_defaults_are_those_of_its_crate() {
+    let config = valid("plane.toml", &text("plane.toml"));
+    let defaults = Plane::default();
+    assert_eq!(config.plane.budget, Some(64 << 20));
+    let listeners = config.plane.listeners.clone();
+    let expected = Plane {
+        listeners,
+        budget: Some(64 << 20),
+        ..defaults.clone()
+    };
+    assert_eq!(config.plane, expected);
+    let config = valid("a.toml", "[[plane.listener]]\nlisten = \"[::]:0\"\n");
+    let listeners = config.plane.listeners.clone();
+    let expected = Plane {
+        listeners,
+        ..defaults.clone()
+    };
+    assert_eq!(config.plane, expected);
 }

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod caller;
+pub mod config;
 mod connection;
 mod dial;
 pub mod frame;
@@ -22,6 +23,7 @@ mod io;
 pub mod limits;
 mod random;
 mod relay;
+mod service;
 mod status;
 mod worker;
 
@@ -33,5 +35,6 @@ pub use connection::{
 pub use dial::Target;
 pub use io::{Failure, Memory, Part, Receiver, Sender};
 pub use relay::{QueueReport, Relay, RelayConfig, RelayReport, ServiceReport, WorkerReport};
+pub use service::{PlaneContext, PlaneService};
 pub use status::{Reason, Status};
 pub use worker::{Registered, Request, Worker, WorkerBuilder, WorkerServer, WorkerStatus};

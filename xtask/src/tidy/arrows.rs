@@ -20,7 +20,10 @@ const BELOW: [(&str, &[&str]); 16] = [
         "steppe-dns",
         &["steppe-mem", "steppe-telemetry", "steppe-net"],
     ),
-    ("steppe-plane", &["steppe-mem"]),
+    (
+        "steppe-plane",
+        &["steppe-mem", "steppe-telemetry", "steppe-net"],
+    ),
     (
         "steppe-node",
         &[

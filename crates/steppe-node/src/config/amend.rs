@@ -133,9 +133,10 @@ impl Config {
             log,
             http,
             dns,
+            plane,
         } = sections;
         (self.node, self.admin, self.log) = (node, admin, log);
-        (self.http, self.dns) = (http, dns);
+        (self.http, self.dns, self.plane) = (http, dns, plane);
     }
 }
 

@@ -6,6 +6,7 @@
 mod dns;
 mod logs;
 mod over_https;
+mod plane;
 mod tls;
 mod upstreams;
 
@@ -16,16 +17,18 @@ use std::path::PathBuf;
 use steppe_dns::config::Forwarder;
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
-    Coding, FieldEdits, Files, Filter, FilterKind, Gateway, HostPattern, Listener, ListenerKeys,
-    ListenerLimits, ListenerRoutes, ListenerTimeouts, Respond, Route, Server, Servers, Target,
-    Transform, Underscores, Upstream, UpstreamKind, UpstreamTimeouts,
+    Coding, FieldEdits, Files, Filter, FilterKind, Gateway, GuestAddress, HostPattern, Listener,
+    ListenerKeys, ListenerLimits, ListenerRoutes, ListenerTimeouts, Respond, Route, Server,
+    Servers, Target, Transform, Underscores, Upstream, UpstreamKind, UpstreamTimeouts,
 };
 use steppe_net::ServerAddress;
+use steppe_plane::config::Plane;
 use steppe_telemetry::Destination;
 
 use super::typed::{Fields, FromNode, Named, Node as Read, Typed};
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Workers};
 use crate::doh::FORWARDER;
+use crate::plane_upstream::PLANE;
 
 pub(super) fn config(file: Fields) -> Option<Config> {
     let Sections {
@@ -34,6 +37,7 @@ pub(super) fn config(file: Fields) -> Option<Config> {
         log,
         http,
         dns,
+        plane,
     } = sections(&file)?;
     Some(Config {
         node,
@@ -41,6 +45,7 @@ pub(super) fn config(file: Fields) -> Option<Config> {
         log,
         http,
         dns,
+        plane,
         file,
     })
 }
@@ -52,6 +57,7 @@ pub(super) struct Sections {
     pub(super) log: Log,
     pub(super) http: Gateway,
     pub(super) dns: Forwarder,
+    pub(super) plane: Plane,
 }
 
 pub(super) fn sections(file: &Fields) -> Option<Sections> {
@@ -71,7 +77,17 @@ pub(super) fn sections(file: &Fields) -> Option<Sections> {
         log: log(file.table("log")?)?,
         http,
         dns,
+        plane: plane::plane(section(file, "plane")?, section(file, "discovery")?)?,
     })
+}
+
+/// A section that need not be there.
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+fn section<'a>(file: &'a Fields, name: &str) -> Option<Option<&'a Fields>> {
+    match file.node(name) {
+        None => Some(None),
+        Some(section) => section.fields().map(Some),
+    }
 }
 
 fn node(node: &Fields) -> Option<Node> {
@@ -208,9 +224,13 @@ fn listener(listener: &Fields) -> Option<Listener> {
 
 fn upstream(entry: &Named) -> Option<Upstream> {
     let upstream = entry.value.fields()?;
-    let kind = match upstream.node("respond") {
-        Some(respond) => UpstreamKind::Respond(self::respond(respond.fields()?)?),
-        None => UpstreamKind::Servers(servers(upstream)?),
+    let kind = match (upstream.node("respond"), upstream.optional("plane")?) {
+        (Some(respond), _) => UpstreamKind::Respond(self::respond(respond.fields()?)?),
+        (None, Some(service)) => UpstreamKind::Guest(GuestAddress {
+            guest: PLANE,
+            resource: service,
+        }),
+        (None, None) => UpstreamKind::Servers(servers(upstream)?),
     };
     Some(Upstream {
         name: entry.name.clone(),
@@ -401,7 +421,7 @@ mod tests {
     /// A key that is read and then used by nothing would be ignored without a word.
     #[test]
     fn every_key_that_is_given_is_taken() {
-        let examples = ["first", "gateway-bench-h1"];
+        let examples = ["first", "gateway-bench-h1", "plane"];
         let examples = examples.map(|name| file(&format!("../../examples/{name}.toml")));
         let full = file("tests/data/full.toml");
         for text in examples.iter().chain([&full, &DEFAULT.to_owned()]) {

@@ -5,6 +5,7 @@
 
 mod dns;
 mod fields;
+mod plane;
 mod routes;
 mod tls;
 
@@ -32,6 +33,7 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
             }
         }
     }
+    plane::check(file, mistakes);
     if let Some(http) = file.table("http") {
         no_listener(root, file, http, mistakes);
         for listener in http
@@ -135,7 +137,7 @@ fn addresses(file: &Fields, mistakes: &mut Mistakes) {
     let of_listeners = listeners
         .iter()
         .filter_map(|node| node.fields()?.node("listen"));
-    let streams = of_admin.chain(of_listeners);
+    let streams = of_admin.chain(of_listeners).chain(plane::addresses(file));
     let of_forwarder_streams = of_forwarder(file, &["tcp", "tls", "https"]);
     let mut found = repeated(streams.chain(of_forwarder_streams));
     for each in repeated(of_forwarder(file, &["udp"])) {
@@ -203,7 +205,7 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Mistak
     let forwards = file
         .table("dns")
         .is_some_and(|dns| !dns.list("listener").is_empty());
-    let serves_something_else = is_later || forwards;
+    let serves_something_else = is_later || forwards || plane::is_served(file);
     let listeners = http.node("listener").map(|node| &node.typed);
     let is_empty = matches!(listeners, Some(Typed::List(listeners)) if listeners.is_empty());
     if serves_something_else || !is_empty {

@@ -188,6 +188,6 @@ mod tests {
         let mut found = Vec::new();
         open_maps(&ROOT, &mut found);
         // Records are what every client may ask for.
-        assert_eq!(found, ["dns.hosts.records"]);
+        assert_eq!(found, ["dns.hosts.records", "discovery.services"]);
     }
 }

@@ -414,11 +414,13 @@ pub(super) fn is_ours(name: &str) -> bool {
 }
 
 mod dns;
+mod plane;
 mod tls;
 mod upstream;
 
 pub(super) use dns::records::{dns_client_id, dns_record, hours, name_patterns, time_zone, url};
 pub(super) use dns::{clients, dns_bootstrap, dns_name, dns_server, dns_type, subnet_prefixes};
+pub(super) use plane::service;
 pub(super) use tls::{
     alt_name, fingerprint, pin, pin_text, server_name, subject, transport_security,
 };

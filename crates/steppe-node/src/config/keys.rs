@@ -9,6 +9,7 @@ mod access;
 mod dns;
 mod files;
 mod listener;
+mod plane;
 mod tls;
 mod upstream;
 
@@ -21,6 +22,7 @@ use access::ACCESS;
 use dns::DNS;
 use files::FILES;
 use listener::LISTENER;
+use plane::{DISCOVERY, PLANE};
 use std::time::Duration;
 use tls::{ADMIN_TLS, CLIENT_CERT, UPSTREAM_TLS};
 use upstream::{HEALTH, OUTLIER, RETRY, STICKY};
@@ -36,8 +38,8 @@ pub static ROOT: Table = Table {
         Key::later("trace", "Traces, sent by OTLP."),
         Key::new("http", Kind::Table(&HTTP), HTTP.doc).absent(Absent::Table),
         Key::new("dns", Kind::Table(&DNS), DNS.doc),
-        Key::later("plane", "The request plane."),
-        Key::later("discovery", "Where the request plane finds its workers."),
+        Key::new("plane", Kind::Table(&PLANE), PLANE.doc),
+        Key::new("discovery", Kind::Table(&DISCOVERY), DISCOVERY.doc),
     ],
     needs: Needs::Nothing,
 };
@@ -186,7 +188,12 @@ static UPSTREAM: Table = Table {
             "Where its servers are; names are resolved again by their TTL.",
         ),
         Key::new("respond", Kind::Table(&RESPOND), RESPOND.doc).exclusive(),
-        Key::later("plane", "A service of the request plane."),
+        Key::new(
+            "plane",
+            Kind::Text(Form::Service),
+            "A service of the request plane answers, instead of servers.",
+        )
+        .exclusive(),
         Key::new(
             "protocol",
             Kind::Choice(&[

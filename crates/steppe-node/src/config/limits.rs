@@ -7,6 +7,7 @@ use steppe_dns::limits::{
 };
 use steppe_http::limits::{HEADER_BYTES_MAX, HEADER_COUNT_MAX, RESPOND_BYTES_MAX};
 use steppe_mem::limits::BUDGET_BYTES_MIN;
+use steppe_plane::limits::{CONNECTION_BYTES, CONNECTION_CREDIT, EAGER_BYTES_MAX, WINDOW_BYTES};
 
 /// Bytes of a configuration file. A route takes about 200 bytes: room for some 5,000.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
@@ -107,6 +108,14 @@ pub const TTL_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The most of `dns.cache.serve_stale.up_to`.
 pub const STALE_TIME_MAX: Duration = Duration::from_secs(STALE_SECONDS_MAX as u64);
 
+/// The least `plane.budget`: a dozen connections, each with its standing credit, and a window of a body beside them.
+pub const PLANE_BUDGET_MIN: u64 = 8 << 20;
+/// Bounds of `plane.max_payload`: the largest body that is sent without asking fits the least; bodies are
+/// streamed, so the most is only a typing mistake away.
+pub const PLANE_PAYLOAD: (u64, u64) = (EAGER_BYTES_MAX as u64, BODY_BYTES.1);
+/// The most of `plane.queue.bytes`: what a plane may hold bounds it anyway.
+pub const PLANE_QUEUE_BYTES_MAX: u64 = MEMORY_BUDGET_MAX;
+
 /// The least of `dns.list.refresh`: who has lists for all asks for an hour at least.
 pub const LIST_REFRESH_MIN: Duration = Duration::from_secs(60);
 /// The most of it.
@@ -120,6 +129,10 @@ pub const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub const DRAIN_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 
 const _: () = assert!(ROUTE_BUDGET_MIN <= MEMORY_BUDGET_MIN);
+const _: () = assert!(
+    12 * (CONNECTION_CREDIT as usize + CONNECTION_BYTES) + 4 * WINDOW_BYTES
+        <= PLANE_BUDGET_MIN as usize
+);
 const _: () = assert!(RESPOND_BYTES_MAX < FILE_BYTES_MAX);
 // `toml` refuses more by itself, with a message of its own.
 const _: () = assert!(NESTING_MAX < 80);

@@ -528,6 +528,7 @@ fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
         Form::Url => grammar::url(text).map(Typed::Text),
         Form::Hours => grammar::hours(text).map(|_| Typed::Text(text.to_owned())),
         Form::TimeZone => grammar::time_zone(text).map(|_| Typed::Text(text.to_owned())),
+        Form::Service => grammar::service(text).map(Typed::Text),
         Form::TransportSecurity => grammar::transport_security(text).map(Typed::Text),
         Form::Host => HostPattern::parse(text)
             .map(Typed::Host)

@@ -175,6 +175,7 @@ fn text(form: Form) -> Value {
         Form::Hours => Some("^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$"),
         Form::TimeZone => Some("^[A-Za-z][0-9A-Za-z_+/-]*$"),
         Form::DnsClientId => Some("^[0-9A-Za-z-]{1,63}$"),
+        Form::Service => Some("^[!-~]{1,128}$"),
         Form::Path => Some("^/"),
         Form::HashOn => Some("^(ip|path|(header|cookie):.+)$"),
         Form::Target => Some("^/[!-~]*$"),

@@ -238,6 +238,8 @@ pub enum Form {
     Url,
     /// A time zone.
     TimeZone,
+    /// A service of the request plane.
+    Service,
 }
 
 impl Table {
@@ -432,6 +434,7 @@ impl Form {
             Self::Url => "a URL such as \"https://lists.example/ads.txt\"",
             Self::Hours => "hours such as \"08:00-17:30\"",
             Self::TimeZone => "a time zone such as \"Europe/Berlin\"",
+            Self::Service => "a service such as \"embed\"",
             Self::TransportSecurity => "a value such as \"max-age=31536000\"",
         }
     }

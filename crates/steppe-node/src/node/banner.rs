@@ -69,10 +69,15 @@ fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
             commands.extend(dig(&endpoint.address, name));
             continue;
         }
+        if endpoint.scheme == "plane" {
+            continue;
+        }
         let origin = Origin::of(endpoint, node.certificate.as_ref());
         commands.push(origin.curl("/"));
     }
-    let web = endpoints.iter().find(|each| each.scheme != "dns");
+    let web = endpoints
+        .iter()
+        .find(|each| matches!(each.scheme, "http" | "https"));
     if let Some(first) = web.filter(|_| is_demo) {
         commands.push(
             Origin::of(first, None)

@@ -136,8 +136,9 @@ impl Receiver {
         self.has_begun
     }
 
-    /// The media type of a response, once its head is there.
-    pub(crate) fn content_type(&self) -> Option<Box<str>> {
+    /// The media type of a response, once something of it is there.
+    #[must_use]
+    pub fn content_type(&self) -> Option<Box<str>> {
         let state = self.handle.link.lock();
         let stream = state.streams.get(&self.handle.id)?;
         stream.content_type.clone()

@@ -51,9 +51,31 @@ impl Sender {
         poll_fn(|cx| self.poll_send(cx, &bytes, 0)).await
     }
 
-    /// Sends a part of a message of which `rest` bytes follow in later parts.
-    pub(crate) async fn send_part(&mut self, bytes: &Bytes, rest: u64) -> Result<(), Failure> {
+    /// Sends a part of a message of an announced body, of which `rest` bytes follow in later parts; waits
+    /// while earlier ones wait to be written.
+    ///
+    /// # Errors
+    /// As [`Sender::send`]; of parts that do not follow from each other.
+    ///
+    /// # Cancel safety
+    /// Where it is dropped, the part was not sent.
+    pub async fn send_part(&mut self, bytes: &Bytes, rest: u64) -> Result<(), Failure> {
         poll_fn(|cx| self.poll_send(cx, bytes, rest)).await
+    }
+
+    /// Waits until the peer has room for some of an announced body: what is sent before waits here.
+    ///
+    /// # Errors
+    /// [`Failure`] of a stream that is gone.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost where it is dropped.
+    pub async fn granted(&self) -> Result<(), Failure> {
+        poll_fn(|cx| match self.gone() {
+            Some(failure) => Poll::Ready(Err(failure)),
+            None => self.poll_granted(cx, 0).map(|_| Ok(())),
+        })
+        .await
     }
 
     /// Ready with all that the peer has granted to an announced body, once that is more than `known`.

@@ -1,4 +1,4 @@
-//! Fields that upstreams and filters write, and what stands beside `respond`.
+//! Fields that upstreams and filters write, and what stands beside `respond` and `plane`.
 
 use steppe_http::config::RetryOn;
 use steppe_http::limits::RESPOND_BYTES_MAX;
@@ -11,6 +11,7 @@ use crate::config::typed::{Fields, FromNode, Named, Node};
 pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for upstream in http.map("upstream") {
         if let Some(fields) = upstream.value.fields() {
+            exclusive(fields, mistakes);
             respond(fields, mistakes);
             hash_on(fields, mistakes);
             health(fields, mistakes);
@@ -99,21 +100,31 @@ fn no_grpc(at: Span, protocol: &str) -> Mistake {
     Mistake::new(at, message).label("needs HTTP/2")
 }
 
-fn respond(upstream: &Fields, mistakes: &mut Mistakes) {
-    let (Some(at), Some(respond)) = (upstream.given("respond"), upstream.table("respond")) else {
+/// Where something else answers, no server is asked.
+fn exclusive(upstream: &Fields, mistakes: &mut Mistakes) {
+    let Some(first) = upstream.given.iter().find(|each| each.key.is_exclusive) else {
         return;
     };
-    for field in upstream.given.iter().filter(|each| !each.key.is_exclusive) {
+    let name = first.key.name;
+    let why = match name {
+        "plane" => "a service of the request plane answers",
+        _ => "the response is made here",
+    };
+    for field in upstream.given.iter().filter(|each| each.key.name != name) {
+        let message = format!("`{}` says nothing beside `{name}`", field.key.name);
         mistakes.push(
-            Mistake::new(
-                field.span,
-                format!("`{}` says nothing beside `respond`", field.key.name),
-            )
-            .label("no server is asked")
-            .also(at, "the response is made here")
-            .help("take one of them out"),
+            Mistake::new(field.span, message)
+                .label("no server is asked")
+                .also(first.span, why)
+                .help("take one of them out"),
         );
     }
+}
+
+fn respond(upstream: &Fields, mistakes: &mut Mistakes) {
+    let Some(respond) = upstream.table("respond") else {
+        return;
+    };
     respond_body(respond, mistakes);
     for entry in respond.map("headers") {
         refuse_ours(&entry.name, entry.span, mistakes);

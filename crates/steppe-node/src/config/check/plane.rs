@@ -1,0 +1,130 @@
+//! What keys of the request plane say together, and beside those of the node and of upstreams.
+
+use steppe_net::ListenAddress;
+use steppe_plane::limits::RESPONSE_SHARE_PERMILLE_MAX;
+
+use crate::config::grammar::size_text;
+use crate::config::mistake::{Mistake, shown};
+use crate::config::mistakes::Mistakes;
+use crate::config::typed::{Fields, FromNode, Node, Typed};
+
+/// The most of `plane.response_share`.
+const RESPONSE_SHARE_MAX: f64 = RESPONSE_SHARE_PERMILLE_MAX as f64 / 1000.0;
+
+pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
+    if let Some(plane) = file.table("plane") {
+        for listener in plane.list("listener").iter().filter_map(Node::fields) {
+            no_unix_socket(listener, mistakes);
+        }
+        budget(file, plane, mistakes);
+        response_share(plane, mistakes);
+    }
+    if let Some(discovery) = file.table("discovery") {
+        services(discovery, mistakes);
+    }
+    unreachable(file, mistakes);
+}
+
+/// Whether the file says anything that is served by a plane.
+pub(super) fn is_served(file: &Fields) -> bool {
+    let plane = file.table("plane");
+    // What is invalid was meant to be there.
+    let listeners = plane.and_then(|plane| plane.node("listener"));
+    listeners.is_some_and(|node| match &node.typed {
+        Typed::List(items) => !items.is_empty(),
+        _ => true,
+    })
+}
+
+fn no_unix_socket(listener: &Fields, mistakes: &mut Mistakes) {
+    let Some(node) = listener.node("listen") else {
+        return;
+    };
+    if let Some(ListenAddress::Unix(_)) = ListenAddress::from_node(node) {
+        let mistake = Mistake::new(node.span, "the request plane listens on no Unix socket");
+        mistakes.push(
+            mistake
+                .label("not an address and a port")
+                .help("write one such as \"127.0.0.1:7700\""),
+        );
+    }
+}
+
+/// Workers connect; none is dialed.
+fn services(discovery: &Fields, mistakes: &mut Mistakes) {
+    for entry in discovery.map("services") {
+        let message = format!("workers of `{}` are not dialed yet", shown(&entry.name));
+        mistakes.push(
+            Mistake::new(entry.span, message)
+                .label("not supported yet")
+                .help("have them connect to a `plane.listener`"),
+        );
+    }
+}
+
+fn budget(file: &Fields, plane: &Fields, mistakes: &mut Mistakes) {
+    let node = file.table("node");
+    let whole = node.and_then(|node| node.take::<u64>("memory_budget"));
+    let (Some(whole), Some(part), Some(at)) =
+        (whole, plane.take::<u64>("budget"), plane.node("budget"))
+    else {
+        return;
+    };
+    if part <= whole {
+        return;
+    }
+    let (part, whole) = (size_text(part), size_text(whole));
+    let message = format!("the plane's budget of {part} is more than the node's {whole}");
+    mistakes.push(
+        Mistake::new(at.span, message)
+            .label("a share of the node's")
+            .help("give the node more, or the plane less"),
+    );
+}
+
+fn response_share(plane: &Fields, mistakes: &mut Mistakes) {
+    let Some(node) = plane.node("response_share") else {
+        return;
+    };
+    if matches!(node.typed, Typed::Share(share) if share > RESPONSE_SHARE_MAX) {
+        mistakes.push(
+            Mistake::new(node.span, "`response_share` leaves requests no room")
+                .label("more than 90%")
+                .help("write a share such as \"25%\""),
+        );
+    }
+}
+
+/// An upstream of a plane that nobody can serve.
+fn unreachable(file: &Fields, mistakes: &mut Mistakes) {
+    if is_served(file) {
+        return;
+    }
+    let upstreams = file
+        .table("http")
+        .map_or(&[][..], |http| http.map("upstream"));
+    for upstream in upstreams.iter().filter_map(|entry| entry.value.fields()) {
+        let Some(node) = upstream.node("plane") else {
+            continue;
+        };
+        let Typed::Text(service) = &node.typed else {
+            continue;
+        };
+        let message = format!("no worker can serve `{}`", shown(service));
+        mistakes.push(
+            Mistake::new(node.span, message)
+                .label("there is no request plane")
+                .help("add a `plane.listener`, where workers connect"),
+        );
+    }
+}
+
+/// Where callers and workers connect.
+pub(super) fn addresses(file: &Fields) -> impl Iterator<Item = &Node> {
+    let listeners = file
+        .table("plane")
+        .map_or(&[][..], |plane| plane.list("listener"));
+    listeners
+        .iter()
+        .filter_map(|node| node.fields()?.node("listen"))
+}

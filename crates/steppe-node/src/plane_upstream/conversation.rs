@@ -1,0 +1,128 @@
+//! One call, from the first piece of the request to the last of the response.
+
+use std::future::pending;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use steppe_http::config::Respond;
+use steppe_mem::{Buffer, Lease};
+use steppe_plane::{Call, Failure, Receiver, Sender, Status};
+
+use tokio::time::timeout;
+
+use super::Calling;
+use super::answer::{self, By};
+use super::asked::{Asked, too_large};
+use super::hall::Hall;
+
+/// Calls, and moves pieces both ways; the outcome is left in the hall.
+pub(super) async fn converse(calls: Arc<dyn Calling>, asked: Asked, hall: Rc<Hall>, lease: Lease) {
+    let outcome = call(&*calls, &asked, &hall, &lease).await;
+    hall.rooms().outcome = Some(outcome);
+}
+
+async fn call(
+    calls: &dyn Calling,
+    asked: &Asked,
+    hall: &Hall,
+    lease: &Lease,
+) -> Result<(), Respond> {
+    let of_node = |failure: Failure| answer::respond(&failure, By::Node);
+    // A small body is one message. Whoever is slow to send it keeps no worker waiting.
+    let small = match asked.is_small() {
+        true => Some(collect(hall, asked, lease).await.map_err(of_node)?),
+        false => None,
+    };
+    let Call { request, response } = calls
+        .call(asked.head(Instant::now()))
+        .await
+        .map_err(of_node)?;
+    let sending = async {
+        let sent = match small {
+            Some(message) => request.send_whole(message).await.map_err(Unsent::Worker),
+            None => send(request, asked, hall, calls).await,
+        };
+        match sent {
+            Err(Unsent::Refused(failure)) => of_node(failure),
+            // Who takes no more of the request may answer all the same, and says why if not.
+            Ok(()) | Err(Unsent::Worker(_)) => pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        received = receive(response, hall) => {
+            received.map_err(|failure| answer::respond(&failure, By::Worker))
+        }
+        refused = sending => Err(refused),
+    }
+}
+
+/// Why the rest of a request is not sent.
+enum Unsent {
+    /// There is no room for it.
+    Refused(Failure),
+    /// The worker takes no more.
+    Worker(#[expect(dead_code, reason = "its response tells the same")] Failure),
+}
+
+/// A body of one small message, in the memory that it came in where it came at once.
+async fn collect(hall: &Hall, asked: &Asked, lease: &Lease) -> Result<Bytes, Failure> {
+    let Some(first) = hall.next_of_request().await else {
+        return Ok(Bytes::new());
+    };
+    let length = asked.length.and_then(|length| usize::try_from(length).ok());
+    let length = length.unwrap_or(first.len());
+    if first.len() >= length {
+        return Ok(first);
+    }
+    let overloaded = |why: &dyn ToString| Failure::new(Status::Overloaded, why.to_string());
+    let mut message = Buffer::take(lease, length).map_err(|error| overloaded(&error))?;
+    let mut piece = Some(first);
+    while let Some(bytes) = piece {
+        let put = message.put(&bytes);
+        put.map_err(|_| Failure::new(Status::Invalid, "more content than was announced"))?;
+        piece = hall.next_of_request().await;
+    }
+    Ok(message.freeze())
+}
+
+/// Sends a body as it comes: one message where its length is known, else one a piece.
+async fn send(
+    mut request: Sender,
+    asked: &Asked,
+    hall: &Hall,
+    calls: &dyn Calling,
+) -> Result<(), Unsent> {
+    // Nothing is read of the client that could not go on.
+    match timeout(calls.queue_wait(), request.granted()).await {
+        Ok(granted) => granted.map_err(Unsent::Worker)?,
+        Err(_) => {
+            let failure = Failure::new(Status::Overloaded, "no worker has room for the body");
+            return Err(Unsent::Refused(failure));
+        }
+    }
+    let bytes_max = calls.payload_bytes_max();
+    let mut sent = 0;
+    while let Some(piece) = hall.next_of_request().await {
+        sent += piece.len() as u64;
+        if sent > bytes_max {
+            return Err(Unsent::Refused(too_large(bytes_max)));
+        }
+        let rest = asked.length.map_or(0, |length| length.saturating_sub(sent));
+        let sent = request.send_part(&piece, rest).await;
+        sent.map_err(Unsent::Worker)?;
+    }
+    request.end().map_err(Unsent::Worker)
+}
+
+async fn receive(mut response: Receiver, hall: &Hall) -> Result<(), Failure> {
+    while let Some(part) = response.next().await? {
+        if !part.bytes.is_empty() {
+            hall.rooms().content_type = response.content_type();
+            hall.put_response(part.bytes).await;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Where the gateway and a call hand pieces to each other: one each way at a time.
+//!
+//! Both are polled by one task, so that nobody has to be woken.
+
+use std::cell::{RefCell, RefMut};
+use std::future::poll_fn;
+use std::task::Poll;
+
+use bytes::Bytes;
+use steppe_http::config::Respond;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Hall(RefCell<Rooms>);
+
+#[derive(Debug, Default)]
+pub(super) struct Rooms {
+    /// Of the request, for the call.
+    pub(super) request: Option<Bytes>,
+    /// Nothing of the request follows.
+    pub(super) is_request_whole: bool,
+    /// The call wants more of the request.
+    pub(super) wants_request: bool,
+    /// Of the response, for the gateway.
+    pub(super) response: Option<Bytes>,
+    /// The media type of the response.
+    pub(super) content_type: Option<Box<str>>,
+    /// How the call ended.
+    pub(super) outcome: Option<Result<(), Respond>>,
+}
+
+impl Hall {
+    /// What there is. Not to be held while anything is polled.
+    pub(super) fn rooms(&self) -> RefMut<'_, Rooms> {
+        self.0.borrow_mut()
+    }
+
+    /// The next piece of the request; `None` at its end.
+    pub(super) async fn next_of_request(&self) -> Option<Bytes> {
+        self.rooms().wants_request = true;
+        poll_fn(|_| {
+            let mut rooms = self.rooms();
+            if let Some(piece) = rooms.request.take() {
+                rooms.wants_request = false;
+                return Poll::Ready(Some(piece));
+            }
+            if rooms.is_request_whole {
+                return Poll::Ready(None);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Hands a piece of the response on, once the one before it is gone.
+    pub(super) async fn put_response(&self, piece: Bytes) {
+        let mut piece = Some(piece);
+        poll_fn(|_| {
+            let mut rooms = self.rooms();
+            if rooms.response.is_some() {
+                return Poll::Pending;
+            }
+            rooms.response = piece.take();
+            Poll::Ready(())
+        })
+        .await;
+    }
+}

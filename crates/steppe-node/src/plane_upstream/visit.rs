@@ -1,0 +1,177 @@
+//! The server's side of an exchange whose server is a service of the plane.
+//!
+//! Invariant: the head of the answer is held back until something of it has come, or its end: what fails
+//! before that has a status of its own. What fails later breaks the answer off.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use steppe_http::config::Respond;
+use steppe_http::error::{GatewayError, Resend};
+use steppe_http::exchange::{Outgoing, Part, Sink, Source, Upstream};
+use steppe_http::head::{ContentLength, ResponseHead};
+use steppe_http::local::Responder;
+use steppe_http::respond::Responding;
+use steppe_mem::{Chunk, Lease};
+
+use super::Calling;
+use super::asked::Asked;
+use super::conversation::converse;
+use super::hall::Hall;
+
+/// See the module.
+pub(super) struct Visit {
+    hall: Rc<Hall>,
+    /// Dropped, the call is cancelled. `None`: it is over.
+    running: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    /// What the gateway answers itself.
+    refused: Option<Responding>,
+    lease: Lease,
+    written: u64,
+}
+
+/// What the upstream's media type is where the service says none.
+const MEDIA_TYPE: &[u8] = b"application/octet-stream";
+
+impl Visit {
+    /// # Errors
+    /// Where the budget has no room for a refusal.
+    pub(super) fn new(
+        calls: &Arc<dyn Calling>,
+        asked: Result<Asked, Respond>,
+        lease: &Lease,
+    ) -> Result<Self, GatewayError> {
+        let hall = Rc::new(Hall::default());
+        let (running, refused) = match asked {
+            Ok(asked) => {
+                let (calls, hall) = (Arc::clone(calls), Rc::clone(&hall));
+                let running: Pin<Box<dyn Future<Output = ()>>> =
+                    Box::pin(converse(calls, asked, hall, lease.clone()));
+                (Some(running), None)
+            }
+            Err(respond) => (None, Some(Responding::new(&respond, b"POST", lease)?)),
+        };
+        Ok(Self {
+            hall,
+            running,
+            refused,
+            lease: lease.clone(),
+            written: 0,
+        })
+    }
+
+    /// Lets the call go on.
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(running) = &mut self.running
+            && running.as_mut().poll(cx).is_ready()
+        {
+            self.running = None;
+        }
+    }
+
+    /// The same, where the other direction was polled already: it is polled again if it may go on.
+    fn drive_for_response(&mut self, cx: &mut Context<'_>) {
+        let could_put = self.can_put();
+        self.drive(cx);
+        if !could_put && self.can_put() {
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+impl Sink for Visit {
+    fn can_put(&self) -> bool {
+        // Nobody hears what follows a refusal or an answer.
+        let rooms = self.hall.rooms();
+        self.running.is_none() || (rooms.wants_request && rooms.request.is_none())
+    }
+
+    fn put(&mut self, part: Part) -> Result<(), GatewayError> {
+        let mut rooms = self.hall.rooms();
+        match part {
+            Part::Chunk(_) if self.running.is_none() => {}
+            Part::Chunk(chunk) => {
+                self.written += chunk.len() as u64;
+                rooms.request = Some(chunk.into_bytes());
+            }
+            Part::End(_) => rooms.is_request_whole = true,
+        }
+        Ok(())
+    }
+
+    fn written(&self) -> u64 {
+        self.written
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        self.drive(cx);
+        let rooms = self.hall.rooms();
+        let is_taken = rooms.request.is_none() && (rooms.wants_request || rooms.is_request_whole);
+        match self.running.is_none() || is_taken {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
+        }
+    }
+}
+
+impl Source for Visit {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        if let Some(refused) = &mut self.refused {
+            return refused.poll_part(cx);
+        }
+        self.drive_for_response(cx);
+        let mut rooms = self.hall.rooms();
+        if let Some(piece) = rooms.response.take() {
+            // The plane has charged it, to the same budget.
+            let charge = self.lease.try_reserve(0)?;
+            return Poll::Ready(Ok(Part::Chunk(Chunk::charged(piece, charge))));
+        }
+        match &rooms.outcome {
+            None => Poll::Pending,
+            Some(Ok(())) => Poll::Ready(Ok(Part::End(None))),
+            Some(Err(_)) => Poll::Ready(Err(GatewayError::cut(Resend::No))),
+        }
+    }
+
+    fn is_starved(&self) -> bool {
+        false
+    }
+}
+
+impl Upstream for Visit {
+    fn start(&mut self, _: &Outgoing<'_>) -> Result<(), GatewayError> {
+        Ok(())
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        if let Some(refused) = &mut self.refused {
+            return refused.poll_head(cx);
+        }
+        self.drive_for_response(cx);
+        let rooms = self.hall.rooms();
+        let refusal = match (&rooms.response, &rooms.outcome) {
+            (None, None) => return Poll::Pending,
+            (None, Some(Err(refusal))) => refusal.clone(),
+            (Some(_), _) | (None, Some(Ok(()))) => {
+                let length = match rooms.response {
+                    Some(_) => ContentLength::Unknown,
+                    None => ContentLength::Known(0),
+                };
+                let mut head = ResponseHead::new(200, length, &self.lease)?;
+                let said = rooms.content_type.as_deref().map(str::as_bytes);
+                let media_type = said.unwrap_or(MEDIA_TYPE);
+                head.fields.append(b"content-type", media_type)?;
+                return Poll::Ready(Ok(head));
+            }
+        };
+        drop(rooms);
+        let refused = Responding::new(&refusal, b"POST", &self.lease)?;
+        self.refused.insert(refused).poll_head(cx)
+    }
+
+    fn start_tunnel(&mut self) {
+        unreachable!("its answer is never 101");
+    }
+}

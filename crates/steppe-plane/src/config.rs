@@ -1,0 +1,65 @@
+//! What the plane of a node is told.
+//!
+//! Invariant: every value is within its range; nothing validates it again.
+//!
+//! Leaves out how it is written down.
+
+use std::time::Duration;
+
+use steppe_net::ListenAddress;
+
+use crate::limits::RESPONSE_SHARE_PERMILLE;
+
+/// Everything that one plane is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plane {
+    /// Where callers and workers connect.
+    pub listeners: Vec<ListenAddress>,
+    /// Bytes that it may hold, of its node's budget. `None`: as many as the node has.
+    pub budget: Option<u64>,
+    /// Thousandths of them that requests may not take; at most
+    /// [`RESPONSE_SHARE_PERMILLE_MAX`](crate::limits::RESPONSE_SHARE_PERMILLE_MAX).
+    pub response_permille: u16,
+    /// Bytes of a body.
+    pub max_payload: u64,
+    /// Requests that wait for a worker.
+    pub queue: Queue,
+}
+
+/// Requests that wait for a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queue {
+    /// Bytes of theirs that were received.
+    pub bytes: u64,
+    /// How long one waits, at most. Zero: none does.
+    pub wait: Duration,
+}
+
+impl Plane {
+    /// Whether anybody can be reached by it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+}
+
+impl Default for Plane {
+    fn default() -> Self {
+        Self {
+            listeners: Vec::new(),
+            budget: None,
+            response_permille: RESPONSE_SHARE_PERMILLE,
+            max_payload: 256 << 20,
+            queue: Queue::default(),
+        }
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            bytes: 16 << 20,
+            wait: Duration::from_secs(5),
+        }
+    }
+}
