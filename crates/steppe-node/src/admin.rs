@@ -25,6 +25,7 @@ mod heap_profile;
 pub mod limits;
 mod live;
 mod page;
+mod plane;
 mod readiness;
 mod server;
 mod stall;
@@ -44,6 +45,7 @@ use steppe_http::upstream::Upstreams;
 use steppe_net::tls::config::{CertificateFiles, ClientAuth, ListenerConfig, MinVersion};
 use steppe_net::tls::{ListenerTls, LoadError, keep_current};
 use steppe_net::{BindError, BoundListener, Inherited, ListenAddress};
+use steppe_plane::PlaneService;
 use steppe_telemetry::Registry;
 use steppe_telemetry::recent::Recent;
 use tokio::sync::mpsc;
@@ -80,6 +82,8 @@ pub struct Content {
     pub upstreams: Arc<Upstreams>,
     /// What `/dns/flush` works on.
     pub dns: DnsService,
+    /// What `/plane` tells.
+    pub plane: PlaneService,
     /// What `/certificates` tells.
     pub certificates: Arc<Certificates>,
     /// The effective configuration, and how it came to be.

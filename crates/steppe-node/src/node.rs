@@ -131,6 +131,7 @@ impl Node {
                 memory: services.memory_sources(&budget),
                 upstreams: services.upstreams(),
                 dns: services.dns(),
+                plane: services.plane(),
                 certificates: services.certificates(),
                 config: status.clone(),
                 reload,

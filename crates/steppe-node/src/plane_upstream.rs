@@ -7,69 +7,34 @@
 
 mod answer;
 mod asked;
+mod calling;
 mod conversation;
 mod hall;
 mod visit;
 
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use steppe_http::config::GuestName;
 use steppe_http::error::GatewayError;
 use steppe_http::exchange::Upstream;
 use steppe_http::guest::{Guest, GuestRequest};
-use steppe_plane::frame::Head;
-use steppe_plane::{Call, Failure, PlaneService, Status};
+use steppe_plane::PlaneService;
 
 use asked::Asked;
+use calling::Calling;
 use visit::Visit;
 
 /// What an upstream names the plane by.
 pub const PLANE: GuestName = "plane";
 
-/// Opens calls of services.
-pub trait Calling: fmt::Debug + Send + Sync {
-    /// Opens a call.
-    ///
-    /// # Errors
-    /// Why nobody takes it.
-    fn call<'a>(&'a self, head: Head<'a>) -> Opening<'a>;
-
-    /// How long a call may wait for room at a worker.
-    fn queue_wait(&self) -> Duration;
-
-    /// Bytes of a body.
-    fn payload_bytes_max(&self) -> u64;
-}
-
-/// A call that is being opened.
-pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Call, Failure>> + 'a>>;
-
 /// The request plane as a guest of the gateway.
 #[derive(Debug)]
-pub struct PlaneUpstream(pub Arc<dyn Calling>);
+pub struct PlaneUpstream(Arc<dyn Calling>);
 
-impl Calling for PlaneService {
-    fn call<'a>(&'a self, head: Head<'a>) -> Opening<'a> {
-        Box::pin(async move {
-            match self.relay() {
-                Some(relay) => relay.call(&head).await,
-                None => Err(Failure::new(
-                    Status::Unavailable,
-                    "there is no request plane",
-                )),
-            }
-        })
-    }
-
-    fn queue_wait(&self) -> Duration {
-        PlaneService::queue_wait(self)
-    }
-
-    fn payload_bytes_max(&self) -> u64 {
-        PlaneService::payload_bytes_max(self)
+impl PlaneUpstream {
+    /// Services that are reached by `plane`.
+    pub fn new(plane: PlaneService) -> Self {
+        Self(Arc::new(plane))
     }
 }
 

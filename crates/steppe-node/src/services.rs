@@ -101,7 +101,7 @@ impl Services {
         let plane = PlaneService::new(&PlaneContext { budget, workers });
         let guests = Guests::default()
             .with(doh::FORWARDER, Arc::new(Whole::new(Doh(dns.clone()))))
-            .with(PLANE, Arc::new(PlaneUpstream(Arc::new(plane.clone()))));
+            .with(PLANE, Arc::new(PlaneUpstream::new(plane.clone())));
         let http = HttpService::new(HttpContext {
             budget,
             names: &Names::new(Arc::new(resolver)),
@@ -135,6 +135,7 @@ impl Services {
         registry.register_collector(self.http.upstreams().collector());
         registry.register_collector(self.http.certificates().collector());
         registry.register_collector(self.dns.metrics().collector());
+        registry.register_collector(self.plane.collector());
         if let Some(access) = &self.access {
             registry.register_collector(access.collector());
         }
@@ -159,6 +160,12 @@ impl Services {
     #[must_use]
     pub fn dns(&self) -> DnsService {
         DnsService::clone(&self.dns)
+    }
+
+    /// What `/plane` reports.
+    #[must_use]
+    pub fn plane(&self) -> PlaneService {
+        PlaneService::clone(&self.plane)
     }
 
     /// What `/certificates` reports.

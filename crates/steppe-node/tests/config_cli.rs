@@ -167,6 +167,7 @@ fn help_has_examples_and_exit_codes() {
           health       Asks a running node whether it is ready
           cert         Shows the certificates of a file or a server, and what is wrong with them
           dns          Asks DNS servers, and what a node decides about a name and is to forget
+          plane        Calls services of the request plane, serves one, and measures them
           schema       Prints the JSON Schema of the configuration, for editors
           top          Shows what a running node does, live
           completions  Prints completions for a shell
@@ -187,6 +188,8 @@ fn help_has_examples_and_exit_codes() {
           steppe cert example.com         what certificates a server shows, and what is wrong with them
           steppe dns explain example.com  what the DNS forwarder decides about a name, and why
           steppe dns query example.com    what a DNS server says, by UDP, TCP, TLS or HTTPS
+          steppe plane call 127.0.0.1:7700 echo --text hello
+                                          what a service of the request plane answers
           steppe schema > schema.json     for completion and hints in an editor
 
         Exit codes:
@@ -197,5 +200,6 @@ fn help_has_examples_and_exit_codes() {
           3  the node could not start
           4  the node stopped, and connections that did not end in time were dropped
           5  no node answers
+         11  and above, for `plane call`: the call ended with another status than ok (see its help)
     "#]].assert_eq(text(&output.stdout));
 }

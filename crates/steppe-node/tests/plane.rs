@@ -68,7 +68,7 @@ impl Serving {
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         let (stop, stopped) = oneshot::channel();
-        let (ready, is_ready) = mpsc::channel();
+        let (ready, is_ready) = mpsc::sync_channel(1);
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = { runtime }.enable_all().build().expect("a runtime");

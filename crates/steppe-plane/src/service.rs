@@ -4,11 +4,13 @@
 //! outlive it. A connection is driven on the worker that accepted it.
 
 mod accept;
+mod metrics;
+mod running;
 
 use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use steppe_mem::{Account, Budget};
@@ -18,9 +20,10 @@ use steppe_net::{
 };
 
 use crate::config::Plane;
-use crate::io::Memory;
-use crate::relay::{Relay, RelayConfig};
+use crate::relay::Relay;
 use accept::Listening;
+pub use metrics::PlaneCollector;
+use running::Running;
 
 /// What the plane takes from its node.
 pub struct PlaneContext<'a> {
@@ -37,19 +40,10 @@ pub struct PlaneService(Arc<Inner>);
 struct Inner {
     node: Account,
     changes: Changes<Plane>,
-    /// Made for the first configuration that has a use for it: a node without a plane pays nothing.
-    running: OnceLock<Running>,
-    is_drain_told: AtomicBool,
+    running: Running,
     /// Of the configuration in force.
     payload_bytes_max: AtomicU64,
     queue_wait_ms: AtomicU64,
-}
-
-/// The relay, and what can't change any more.
-struct Running {
-    relay: Arc<Relay>,
-    budget: Option<u64>,
-    response_permille: u16,
 }
 
 /// A configuration whose sockets are bound.
@@ -76,8 +70,7 @@ impl PlaneService {
         Self(Arc::new(Inner {
             node: context.budget.root().clone(),
             changes: Changes::new(context.workers),
-            running: OnceLock::new(),
-            is_drain_told: AtomicBool::new(false),
+            running: Running::default(),
             payload_bytes_max: AtomicU64::new(0),
             queue_wait_ms: AtomicU64::new(0),
         }))
@@ -86,7 +79,7 @@ impl PlaneService {
     /// The relay; `None` until a configuration has a use for it.
     #[must_use]
     pub fn relay(&self) -> Option<&Arc<Relay>> {
-        self.0.running.get().map(|running| &running.relay)
+        self.0.running.relay()
     }
 
     /// Bytes that a body may have.
@@ -101,57 +94,13 @@ impl PlaneService {
         Duration::from_millis(self.0.queue_wait_ms.load(Ordering::Relaxed))
     }
 
-    /// Has the relay do as `config` says from now on.
+    /// Has everything be as `config` says from now on.
     fn apply(&self, config: &Plane) {
-        if !config.is_used() && self.0.running.get().is_none() {
-            return;
-        }
-        let limits = RelayConfig {
-            queue_bytes: config.queue.bytes,
-            queue_wait: config.queue.wait,
-            payload_bytes_max: config.max_payload,
-        };
-        let running = self.0.running.get_or_init(|| {
-            let account = self.0.node.child("plane", config.budget);
-            let memory = Arc::new(Memory::with_share(&account, config.response_permille));
-            Running {
-                relay: Relay::new(&memory, limits),
-                budget: config.budget,
-                response_permille: config.response_permille,
-            }
-        });
-        running.relay.set_config(limits);
-        let bytes_max = limits.payload_bytes_max;
-        let wait_ms = u64::try_from(limits.queue_wait.as_millis()).unwrap_or(u64::MAX);
-        self.0.queue_wait_ms.store(wait_ms, Ordering::Relaxed);
+        self.0.running.apply(config, &self.0.node);
+        let bytes_max = config.max_payload;
         self.0.payload_bytes_max.store(bytes_max, Ordering::Relaxed);
-    }
-
-    /// Finds a key that has changed and can't.
-    fn check(&self, config: &Plane) -> Result<(), PrepareError> {
-        let Some(running) = self.0.running.get().filter(|_| config.is_used()) else {
-            return Ok(());
-        };
-        let key = if running.budget != config.budget {
-            "plane.budget"
-        } else if running.response_permille != config.response_permille {
-            "plane.response_share"
-        } else {
-            return Ok(());
-        };
-        Err(PrepareError::Other {
-            key,
-            cause: Box::new(Fixed),
-        })
-    }
-
-    /// Tells callers and workers, once, that the node goes away.
-    fn drain(&self) {
-        if let Some(relay) = self.relay()
-            && !self.0.is_drain_told.swap(true, Ordering::AcqRel)
-        {
-            relay.drain();
-        }
+        let wait_ms = u64::try_from(config.queue.wait.as_millis()).unwrap_or(u64::MAX);
+        self.0.queue_wait_ms.store(wait_ms, Ordering::Relaxed);
     }
 }
 
@@ -162,7 +111,10 @@ impl<C: AsRef<Plane>> Service<C> for PlaneService {
         sockets: &mut SocketBinder<'_>,
     ) -> Result<Box<dyn Prepared>, PrepareError> {
         let config = config.as_ref();
-        self.check(config)?;
+        if let Some(key) = self.0.running.changed_key(config) {
+            let cause = Box::new(Fixed);
+            return Err(PrepareError::Other { key, cause });
+        }
         for address in &config.listeners {
             let bound = sockets.bind(&SocketKey::stream(address.clone()));
             bound.map_err(|cause| PrepareError::Bind {
@@ -178,7 +130,11 @@ impl<C: AsRef<Plane>> Service<C> for PlaneService {
 
     fn serve(self: Arc<Self>, worker: Rc<Worker>) -> LocalFuture<Drained> {
         let changes = self.0.changes.take_receiver(worker.index);
-        Box::pin(async move { Listening::new(&self).serve(&worker, changes).await })
+        Box::pin(async move {
+            Listening::new(&self.0.running)
+                .serve(&worker, changes)
+                .await
+        })
     }
 }
 

@@ -69,6 +69,7 @@ const LISTED: &[Listed] = &[
             "steppe-node/src/admin/heap_profile.rs",
             "steppe-node/src/admin/live.rs",
             "steppe-node/src/admin/live/snapshot.rs",
+            "steppe-node/src/admin/plane.rs",
             "steppe-node/src/admin/server.rs",
             "steppe-node/src/admin/upstreams.rs",
         ],

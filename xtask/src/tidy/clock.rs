@@ -32,6 +32,11 @@ const LISTED: &[Place] = &[
         reason: "a connection begins",
     },
     Place {
+        file: "steppe-node/src/plane_upstream/conversation.rs",
+        function: "call",
+        reason: "a call begins: its deadline is what is left",
+    },
+    Place {
         file: "steppe-plane/src/relay.rs",
         function: "serve",
         reason: "a connection begins",

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::access::{Access, guard, refuse_other_sites};
 use super::live::{self, Live};
-use super::{Content, certificates, dns, heap_profile, page, readiness, upstreams};
+use super::{Content, certificates, dns, heap_profile, page, plane, readiness, upstreams};
 use crate::memory;
 use crate::reload::Ask;
 
@@ -53,6 +53,7 @@ pub(super) fn router(live: Arc<Live>, access: Access, probes_apart: bool) -> Rou
         .route("/dns/flush", post(dns::flush_all))
         .route("/dns/flush/name/{name}", post(dns::flush_name))
         .route("/dns/flush/suffix/{name}", post(dns::flush_suffix))
+        .route("/plane", get(plane::report))
         .route("/events", get(live::events).with_state(live))
         .fallback(not_found)
         .layer(from_fn_with_state(access.clone(), guard));
@@ -103,6 +104,7 @@ Steppe
 /dns       JSON: what the DNS forwarder does, its cache, its upstreams
 /dns/flush POST: the DNS cache forgets everything
            /dns/flush/name/NAME a name, /dns/flush/suffix/NAME it and those below it
+/plane     JSON: services of the request plane, their workers, what waits
 /events    server-sent events: the last ten minutes, then the node once a second
 ";
 

@@ -10,6 +10,8 @@ use steppe_mem::Budget;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
+use steppe_plane::PlaneContext;
+
 use super::*;
 use crate::config;
 use crate::memory::MemoryCollector;
@@ -64,11 +66,16 @@ fn content(readiness: &Readiness) -> Content {
         fetch: None,
     };
     let dns = DnsService::new(&dns).expect("random numbers");
+    let plane = PlaneService::new(&PlaneContext {
+        budget: &budget,
+        workers: 1,
+    });
     Content {
         metrics,
         memory: memory::Sources { budget, http },
         upstreams: Arc::default(),
         dns,
+        plane,
         certificates: Arc::default(),
         config: Status::new(&config, None),
         reload: tokio::sync::mpsc::channel(1).0,

@@ -130,8 +130,8 @@ pub const DRAIN_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 
 const _: () = assert!(ROUTE_BUDGET_MIN <= MEMORY_BUDGET_MIN);
 const _: () = assert!(
-    12 * (CONNECTION_CREDIT as usize + CONNECTION_BYTES) + 4 * WINDOW_BYTES
-        <= PLANE_BUDGET_MIN as usize
+    (12 * (CONNECTION_CREDIT as usize + CONNECTION_BYTES) + 4 * WINDOW_BYTES) as u64
+        <= PLANE_BUDGET_MIN
 );
 const _: () = assert!(RESPOND_BYTES_MAX < FILE_BYTES_MAX);
 // `toml` refuses more by itself, with a message of its own.

@@ -12,9 +12,9 @@ use steppe_plane::{Call, Failure, Receiver, Sender, Status};
 
 use tokio::time::timeout;
 
-use super::Calling;
 use super::answer::{self, By};
 use super::asked::{Asked, too_large};
+use super::calling::Calling;
 use super::hall::Hall;
 
 /// Calls, and moves pieces both ways; the outcome is left in the hall.

@@ -16,8 +16,8 @@ use steppe_http::local::Responder;
 use steppe_http::respond::Responding;
 use steppe_mem::{Chunk, Lease};
 
-use super::Calling;
 use super::asked::Asked;
+use super::calling::Calling;
 use super::conversation::converse;
 use super::hall::Hall;
 

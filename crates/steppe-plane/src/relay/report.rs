@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 /// What a relay serves, and what waits there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RelayReport {
     /// By name.
     pub services: Vec<ServiceReport>,
@@ -36,7 +36,7 @@ pub struct WorkerReport {
 }
 
 /// Calls that wait for a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueReport {
     /// How many.
     pub calls: usize,

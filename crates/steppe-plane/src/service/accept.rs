@@ -13,13 +13,13 @@ use steppe_net::{
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
 
-use super::PlaneService;
+use super::running::Running;
 use crate::config::Plane;
 use crate::relay::Relay;
 
 /// Listeners of a worker that are open, and the connections that came to them.
 pub(super) struct Listening<'a> {
-    service: &'a PlaneService,
+    running: &'a Running,
     open: Vec<Open>,
     connections: Rc<RefCell<JoinSet<()>>>,
 }
@@ -32,9 +32,9 @@ struct Open {
 }
 
 impl<'a> Listening<'a> {
-    pub(super) fn new(service: &'a PlaneService) -> Self {
+    pub(super) fn new(running: &'a Running) -> Self {
         Self {
-            service,
+            running,
             open: Vec::new(),
             connections: Rc::default(),
         }
@@ -62,7 +62,7 @@ impl<'a> Listening<'a> {
     }
 
     async fn change_over(&mut self, next: &Plane, mut sockets: BoundSockets) {
-        let Some(relay) = self.service.relay() else {
+        let Some(relay) = self.running.relay() else {
             return;
         };
         let stays = |open: &Open| next.listeners.contains(&open.address);
@@ -111,10 +111,10 @@ impl<'a> Listening<'a> {
     }
 
     async fn shut_down(mut self, worker: &Worker) -> Drained {
-        let Some(relay) = self.service.relay() else {
+        let Some(relay) = self.running.relay() else {
             return Drained::default();
         };
-        self.service.drain();
+        self.running.drain();
         for open in std::mem::take(&mut self.open) {
             self.close(relay, open).await;
         }

@@ -1,0 +1,36 @@
+//! `/plane`: services of the request plane, who serves them, and what waits.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+use steppe_plane::{ServiceReport, WorkerReport};
+
+use super::Content;
+use super::endpoints::json as json_response;
+
+pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
+    let report = content.plane.report();
+    json_response(&json!({
+        "services": report.services.iter().map(service).collect::<Vec<_>>(),
+        "queue": { "calls": report.queue.calls, "bytes": report.queue.bytes },
+    }))
+}
+
+fn service(service: &ServiceReport) -> Value {
+    json!({
+        "name": service.name,
+        "waiting": service.waiting,
+        "workers": service.workers.iter().map(worker).collect::<Vec<_>>(),
+    })
+}
+
+fn worker(worker: &WorkerReport) -> Value {
+    json!({
+        "address": worker.address.to_string(),
+        "calls": worker.calls,
+        "calls_max": worker.calls_max,
+        "bytes": worker.bytes,
+    })
+}

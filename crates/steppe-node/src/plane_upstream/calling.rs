@@ -1,0 +1,48 @@
+//! What calls of the gateway are opened by.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use steppe_plane::frame::Head;
+use steppe_plane::{Call, Failure, PlaneService, Status};
+
+/// Opens calls of services.
+pub(super) trait Calling: fmt::Debug + Send + Sync {
+    /// Opens a call.
+    ///
+    /// # Errors
+    /// Why nobody takes it.
+    fn call<'a>(&'a self, head: Head<'a>) -> Opening<'a>;
+
+    /// How long a call may wait for room at a worker.
+    fn queue_wait(&self) -> Duration;
+
+    /// Bytes of a body.
+    fn payload_bytes_max(&self) -> u64;
+}
+
+/// A call that is being opened.
+pub(super) type Opening<'a> = Pin<Box<dyn Future<Output = Result<Call, Failure>> + 'a>>;
+
+impl Calling for PlaneService {
+    fn call<'a>(&'a self, head: Head<'a>) -> Opening<'a> {
+        Box::pin(async move {
+            match self.relay() {
+                Some(relay) => relay.call(&head).await,
+                None => Err(Failure::new(
+                    Status::Unavailable,
+                    "there is no request plane",
+                )),
+            }
+        })
+    }
+
+    fn queue_wait(&self) -> Duration {
+        PlaneService::queue_wait(self)
+    }
+
+    fn payload_bytes_max(&self) -> u64 {
+        PlaneService::payload_bytes_max(self)
+    }
+}

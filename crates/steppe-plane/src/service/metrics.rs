@@ -1,0 +1,65 @@
+//! What a scrape tells of the relay, as it is at that moment.
+//!
+//! Invariant: no data of a peer becomes a label: workers name services.
+
+use std::fmt;
+
+use steppe_telemetry::encode::Family;
+use steppe_telemetry::{Collector, DescriptorEncoder};
+
+use super::PlaneService;
+use crate::relay::{RelayReport, WorkerReport};
+
+/// Writes the plane's series into a scrape.
+#[derive(Debug)]
+pub struct PlaneCollector(pub(super) PlaneService);
+
+const SERVICES: Family = Family::new(
+    "steppe_plane_services",
+    "Services that workers have registered for",
+);
+const WORKERS: Family = Family::new(
+    "steppe_plane_workers",
+    "Workers that are connected, once for each service",
+);
+const CALLS: Family = Family::new("steppe_plane_calls", "Calls that workers have now");
+const CALL_BYTES: Family = Family::bytes(
+    "steppe_plane_call",
+    "Bytes of the bodies of calls that workers have now, where they are known",
+);
+const QUEUE_CALLS: Family = Family::new("steppe_plane_queue_calls", "Calls that wait for a worker");
+const QUEUE_BYTES: Family = Family::bytes(
+    "steppe_plane_queue",
+    "Bytes of the bodies of calls that wait for a worker",
+);
+
+impl Collector for PlaneCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let report = self.0.report();
+        let encoder = &mut encoder;
+        let workers = || report.services.iter().flat_map(|service| &service.workers);
+        let calls = |worker: &WorkerReport| u64::from(worker.calls);
+        SERVICES.gauge(encoder, report.services.len() as u64)?;
+        WORKERS.gauge(encoder, workers().count() as u64)?;
+        CALLS.gauge(encoder, workers().map(calls).sum::<u64>())?;
+        let bytes = workers().map(|worker| worker.bytes);
+        CALL_BYTES.gauge(encoder, bytes.sum::<u64>())?;
+        QUEUE_CALLS.gauge(encoder, report.queue.calls as u64)?;
+        QUEUE_BYTES.gauge(encoder, report.queue.bytes)
+    }
+}
+
+impl PlaneService {
+    /// What it serves, and what waits.
+    #[must_use]
+    pub fn report(&self) -> RelayReport {
+        self.relay()
+            .map_or_else(RelayReport::default, |relay| relay.report())
+    }
+
+    /// A collector of its metrics, for registration.
+    #[must_use]
+    pub fn collector(&self) -> Box<PlaneCollector> {
+        Box::new(PlaneCollector(self.clone()))
+    }
+}
