@@ -30,12 +30,12 @@ listen = "{admin}"
 [[http.listener]]
 listen = "{gateway}"
 protocols = ["h1", "h2c"]
-limits.body_bytes = "2MiB"
+limits.body_bytes = "977KiB"
 [[http.listener]]
 listen = "127.0.0.1:{tls}"
 protocols = ["h1", "h2"]
 tls.certificates = [{ cert = "{scratch}/cert.pem", key = "{scratch}/key.pem" }]
-limits.body_bytes = "2MiB"
+limits.body_bytes = "977KiB"
 [[http.route]]
 name = "read-only"
 host = "get.example"
