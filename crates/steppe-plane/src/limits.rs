@@ -93,7 +93,14 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Entries of queues that are over, beyond those of live streams, before they are swept.
 pub(crate) const STALE_MAX: usize = 64;
 
-/// Thousandths of the memory of calls that requests may not take, where nobody says otherwise: responses
+/// Streams that were answered before their requests had ended, and may be over, before they are swept.
+pub(crate) const ANSWERED_SWEPT_MIN: usize = 64;
+
+/// Thousandths of the memory of calls that bodies may not take: connections and streams have them to
+/// themselves, so that a call that comes while bodies fill the rest can wait for its turn.
+pub const TABLES_PERMILLE: u16 = 125;
+
+/// Thousandths of the memory of bodies that requests may not take, where nobody says otherwise: responses
 /// have them to themselves.
 pub const RESPONSE_SHARE_PERMILLE: u16 = 250;
 

@@ -17,7 +17,6 @@ mod report;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
@@ -29,6 +28,7 @@ use crate::frame::Head;
 use crate::io::{
     Accepted, Driver, Endpoint, Failure, Link, Memory, NamedService, Receiver, Sender, Way,
 };
+use crate::status::Status;
 use forward::{Passage, forward};
 pub use queue::RelayConfig;
 use registry::lock;
@@ -40,7 +40,6 @@ pub struct Relay {
     memory: Arc<Memory>,
     passage: Arc<Passage>,
     links: Mutex<Vec<Weak<Link>>>,
-    is_draining: AtomicBool,
 }
 
 /// One connection's side of a relay.
@@ -57,7 +56,6 @@ impl Relay {
             memory: Arc::clone(memory),
             passage: Arc::new(Passage::new(config)),
             links: Mutex::default(),
-            is_draining: AtomicBool::new(false),
         })
     }
 
@@ -85,7 +83,7 @@ impl Relay {
         links.retain(|link| link.strong_count() > 0);
         links.push(Arc::downgrade(&link));
         drop(links);
-        if self.is_draining.load(Ordering::Acquire) {
+        if self.passage.is_draining() {
             link.drain();
         }
         let peer = Peer {
@@ -122,25 +120,43 @@ impl Relay {
         }
     }
 
-    /// Takes no further calls, and finishes those that are open.
+    /// Takes no further calls from callers, and finishes those that are open: workers are told once these
+    /// are over, since calls that wait still need them.
     pub fn drain(&self) {
-        self.is_draining.store(true, Ordering::Release);
-        for link in lock(&self.links).iter().filter_map(Weak::upgrade) {
+        self.passage.drain();
+        for link in self.links().iter().filter(|link| !link.serves_any()) {
             link.drain();
         }
     }
 
     /// Waits until no call is open after [`Relay::drain`].
     pub async fn drained(&self) {
-        let links: Vec<_> = lock(&self.links).iter().filter_map(Weak::upgrade).collect();
+        let links = self.links();
+        for link in links.iter().filter(|link| !link.serves_any()) {
+            link.drained().await;
+        }
+        for link in &links {
+            link.drain();
+        }
         for link in links {
             link.drained().await;
         }
+    }
+
+    fn links(&self) -> Vec<Arc<Link>> {
+        lock(&self.links).iter().filter_map(Weak::upgrade).collect()
     }
 }
 
 impl Endpoint for Peer {
     fn accept(&self, accepted: Accepted) {
+        if self.passage.is_draining() {
+            // A worker that calls others: its connection is not told yet.
+            accepted
+                .handle
+                .reset(&Failure::unprocessed(Status::Draining, ""));
+            return;
+        }
         tokio::spawn(forward(Arc::clone(&self.passage), accepted));
     }
 

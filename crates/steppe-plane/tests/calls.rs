@@ -154,6 +154,29 @@ async fn many_large_calls_share_a_small_budget() {
     world.end().await;
 }
 
+/// Handlers that hold small messages don't keep others of the same connection from theirs: the budget does.
+#[tokio::test]
+async fn small_messages_are_held_beyond_the_credit_of_their_connection() {
+    let world = World::new(64 * MIB, 64 * MIB).await;
+    let idle = world.there.reserved();
+    let len = 60_000;
+    let calls: Vec<_> = (0..100)
+        .map(|_| {
+            let caller = world.caller.clone();
+            tokio::spawn(async move { caller.unary(&Ask::new("hold"), body(len)).await })
+        })
+        .collect();
+    until("all of them are held", || {
+        world.there.reserved() >= idle + 100 * len as u64
+    })
+    .await;
+    for call in calls {
+        call.abort();
+    }
+    world.settle().await;
+    world.end().await;
+}
+
 #[tokio::test]
 async fn failures_are_typed() {
     let world = World::new(16 * MIB, 8 * MIB).await;
@@ -175,7 +198,8 @@ async fn failures_are_typed() {
     assert_eq!(failure.status, Status::UnknownService);
     let failure = call("echo", 7 * MIB).await.expect_err("too large");
     assert_eq!(failure.status, Status::TooLarge);
-    assert!(failure.detail.contains("6291456"), "{failure}");
+    // Of 8 MiB, an eighth is for connections and streams, and a quarter of the rest for responses.
+    assert!(failure.detail.contains("5505024"), "{failure}");
     world.settle().await;
     world.end().await;
 }

@@ -1,12 +1,13 @@
 //! Peers that lie, over real sockets: each is told by its code why it is dismissed, and leaves nothing.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_mem::Budget;
 use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Head, Hello, Payment, flag};
+use steppe_plane::limits::STREAM_BYTES;
 use steppe_plane::{Memory, Worker, WorkerServer};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -83,6 +84,11 @@ async fn worker(memory: &Arc<Memory>) -> WorkerServer {
             while request.body.next().await?.is_some() {}
             std::future::pending().await
         })
+        .stream(
+            "early",
+            1000,
+            |request| async move { request.response.end() },
+        )
         .build();
     worker.listen("127.0.0.1:0").await.expect("a port")
 }
@@ -171,6 +177,38 @@ async fn whoever_lies_is_dismissed_by_its_code_and_leaves_nothing() {
     let told =
         tokio::task::spawn_blocking(move || dismissal(address, &control(FrameType::PING, 0, 0)));
     assert_eq!(told.await.expect("no panic"), Some(3), "no HELLO");
+    nothing_is_held(&budget).await;
+}
+
+/// A worker has forgotten their handlers; the entries that the connection keeps are still charged.
+#[tokio::test]
+async fn streams_that_are_answered_and_not_ended_stay_charged() {
+    const STREAMS: u32 = 1_000;
+    let budget = Budget::new(16 << 20);
+    let memory = Arc::new(Memory::new(budget.root()));
+    let server = worker(&memory).await;
+    let address = server.address();
+    let opened = tokio::task::spawn_blocking(move || {
+        let mut socket = TcpStream::connect(address).expect("it listens");
+        socket.set_read_timeout(Some(PATIENCE)).expect("is set");
+        let requests = (0..STREAMS).flat_map(|at| request(2 * at + 1, &Head::request("early")));
+        let sent: Vec<u8> = hello().into_iter().chain(requests).collect();
+        socket.write_all(&sent).expect("it reads");
+        let (mut ended, mut reader) = (0, BufReader::new(&socket));
+        while ended < STREAMS {
+            let mut header = [0; HEADER_BYTES];
+            reader.read_exact(&mut header).expect("it answers");
+            let header = FrameHeader::read(&header);
+            let mut payload = vec![0; header.len as usize];
+            reader.read_exact(&mut payload).expect("it is whole");
+            ended += u32::from(header.frame_type == FrameType::END);
+        }
+        socket
+    });
+    let socket = opened.await.expect("no panic");
+    let held = budget.root().reserved_bytes();
+    assert!(held >= u64::from(STREAMS) * STREAM_BYTES as u64, "{held}");
+    drop(socket);
     nothing_is_held(&budget).await;
 }
 

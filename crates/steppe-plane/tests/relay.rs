@@ -421,6 +421,39 @@ async fn a_caller_that_leaves_cancels_the_handler() {
 }
 
 #[tokio::test]
+async fn a_drain_finishes_what_waits() {
+    let site = site(64 * MIB, config()).await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let (_worker, _) = site
+        .worker(64 * MIB, |builder| {
+            let gate = Arc::clone(&gate);
+            builder.unary("one", 1, move |body| {
+                let gate = Arc::clone(&gate);
+                async move {
+                    gate.acquire().await.expect("never closed").forget();
+                    Ok(body)
+                }
+            })
+        })
+        .await;
+    site.has("one", 1).await;
+    let (caller, _) = site.caller(64 * MIB).await;
+    let calls: Vec<_> = (0..3)
+        .map(|_| {
+            let caller = caller.clone();
+            tokio::spawn(async move { caller.unary(&Ask::new("one"), payload(100_000)).await })
+        })
+        .collect();
+    until(|| site.relay.report().queue.calls == 2).await;
+    site.relay.drain();
+    gate.add_permits(3);
+    for call in calls {
+        assert!(call.await.expect("it ends").is_ok());
+    }
+    site.relay.drained().await;
+}
+
+#[tokio::test]
 async fn a_drain_finishes_what_is_open() {
     let site = site(64 * MIB, config()).await;
     let (_worker, _) = site

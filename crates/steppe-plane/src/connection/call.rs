@@ -84,7 +84,8 @@ impl Connection {
     /// Dismisses a peer that opens streams, reads nothing, and opens on when they are reset.
     fn check_waiting(&self) -> Result<(), Violation> {
         let resets = (self.config.streams_max as usize + 1) * RESETS_WAITING_PER_STREAM_MAX;
-        let resets_bytes = resets * (HEADER_BYTES + DETAIL_BYTES_MAX);
+        // The one that passes the bound may have its detail.
+        let resets_bytes = resets * HEADER_BYTES + DETAIL_BYTES_MAX;
         let is_flood = self.output.waiting_bytes() > HEADS_WAITING_BYTES_MAX + resets_bytes;
         (!is_flood)
             .then_some(())

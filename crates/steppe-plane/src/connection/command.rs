@@ -214,7 +214,10 @@ impl Connection {
         header.flags = flags;
         header.code = reason.status.code();
         header.aux = reason.retry_micros();
-        self.output.push(&header, reason.detail_sent().as_bytes());
+        // A peer that opens streams and reads nothing has the status of each alone kept for it.
+        let has_room = self.output.waiting_bytes() < HEADS_WAITING_BYTES_MAX;
+        let detail = if has_room { reason.detail_sent() } else { "" };
+        self.output.push(&header, detail.as_bytes());
     }
 
     /// All that the peer has granted so far to an announced body that this side sends; `None`: the stream
@@ -251,8 +254,22 @@ impl Connection {
     /// # Panics
     /// Where more is released than was received.
     pub fn release(&mut self, id: StreamId, cost: u64) {
+        self.release_connection(cost);
+        self.release_stream(id, cost);
+    }
+
+    /// Gives back the connection's part of what [`Connection::release`] does: the bytes are charged to
+    /// something else from now on.
+    ///
+    /// # Panics
+    /// Where more is released than was received.
+    pub fn release_connection(&mut self, cost: u64) {
         self.released += cost;
         assert!(self.released <= self.received, "released twice");
+    }
+
+    /// Gives back the stream's part of what [`Connection::release`] does.
+    pub fn release_stream(&mut self, id: StreamId, cost: u64) {
         let Some(stream) = self.streams.find(id) else {
             return;
         };

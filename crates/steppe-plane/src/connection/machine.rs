@@ -262,6 +262,11 @@ impl Connection {
         self.received - self.released
     }
 
+    /// Whether the peer may still send on a stream.
+    pub(crate) fn is_receiving(&self, id: StreamId) -> bool {
+        self.streams.is_receiving(id)
+    }
+
     /// Memory of the connection itself, for the shell to reserve: tables, queues and frames that wait.
     /// Payloads are not in it: they carry their own reservations.
     #[must_use]

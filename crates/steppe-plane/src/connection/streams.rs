@@ -66,6 +66,11 @@ impl Streams {
         self.slots.get_mut(place)
     }
 
+    pub(super) fn is_receiving(&self, id: StreamId) -> bool {
+        let stream = self.places.get(&id).map(|&place| &self.slots[place]);
+        stream.is_some_and(|stream| stream.receive.phase != Phase::Ended)
+    }
+
     /// Opens a stream, both sides idle.
     pub(super) fn open(&mut self, id: StreamId, opener: Opener) -> &mut Stream {
         match opener {

@@ -13,7 +13,6 @@ use tokio::time::{Sleep, sleep_until};
 
 use super::failure::Failure;
 use super::link::{Accepted, Handle, Link, State, wake_stopped};
-use super::memory::Way;
 use super::reading::Reading;
 use super::stream::{BodyHead, Opener, Stream, wake};
 use crate::connection::{DataPart, Event, Processing, StreamId};
@@ -190,8 +189,7 @@ impl<E: Endpoint> Driver<E> {
             let Some(event) = event else { return Ok(()) };
             match event {
                 Event::Request { stream: id, head } => {
-                    let requests = self.link.memory.lease(Way::Request);
-                    if let Ok(table) = requests.try_reserve(STREAM_BYTES) {
+                    if let Ok(table) = self.link.memory.tables.try_reserve(STREAM_BYTES) {
                         let mut stream = Stream::new(Opener::Peer, table);
                         stream.head = Some(body_head(&head));
                         streams.insert(id, stream);
@@ -288,7 +286,12 @@ impl<E: Endpoint> Driver<E> {
             ..
         } = state;
         let placed = match streams.get_mut(&part.stream) {
-            Some(stream) => Reading::begin(&self.link.returns, &self.link.memory, stream, part),
+            Some(stream) => Reading::begin(
+                (&self.link.returns, &self.link.memory),
+                connection,
+                stream,
+                part,
+            ),
             None => Err(None),
         };
         match placed {

@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use steppe_mem::OverBudget;
+use steppe_mem::{OverBudget, Reservation};
 use tokio::sync::Notify;
 
 use super::failure::Failure;
-use super::memory::{Memory, Way};
+use super::memory::Memory;
 use super::reading::Reading;
 use super::returns::Returns;
 use super::stream::{Opener, Stream, wake};
 use crate::connection::{Config, Connection, OpenError, Processing, SendError, Side, StreamId};
 use crate::frame::{Head, Queueing, TraceParent};
 use crate::limits::{
-    CONNECTION_BYTES, CONNECTION_CREDIT, CONNECTION_STREAMS_MAX, PATIENCE, QUIET,
-    STANDING_CREDIT_MIN, STREAM_BYTES,
+    ANSWERED_SWEPT_MIN, CONNECTION_BYTES, CONNECTION_CREDIT, CONNECTION_STREAMS_MAX, PATIENCE,
+    QUIET, STANDING_CREDIT_MIN, STREAM_BYTES,
 };
 use crate::status::Status;
 
@@ -40,6 +40,8 @@ pub(super) struct State {
     pub(super) connection: Connection,
     pub(super) streams: HashMap<StreamId, Stream>,
     pub(super) reading: Option<Reading>,
+    /// What streams take that were answered before their peer had ended them, until it does.
+    answered: Vec<(StreamId, Reservation)>,
     /// Tasks that wait for room to open a stream, or to begin a response. Local callers alone, each of
     /// which holds what it wants to send.
     pub(super) waiting: Vec<Waker>,
@@ -90,11 +92,12 @@ impl Link {
             patience: PATIENCE,
         };
         Ok(Arc::new(Self {
-            returns: Arc::new(Returns::new(memory.connections.try_reserve(bytes)?)),
+            returns: Arc::new(Returns::new(memory.tables.try_reserve(bytes)?)),
             state: Mutex::new(State {
                 connection: Connection::new(config, now),
                 streams: HashMap::new(),
                 reading: None,
+                answered: Vec::new(),
                 waiting: Vec::new(),
                 closed: None,
                 services: None,
@@ -123,7 +126,7 @@ impl Link {
         waker: &Waker,
         now: Instant,
     ) -> Result<Option<Arc<Handle>>, Failure> {
-        let table = self.memory.lease(Way::Response).try_reserve(STREAM_BYTES);
+        let table = self.memory.tables.try_reserve(STREAM_BYTES);
         let table =
             table.map_err(|error| Failure::unprocessed(Status::Overloaded, error.to_string()))?;
         let mut state = self.lock();
@@ -282,6 +285,21 @@ impl State {
         self.abandon(id);
     }
 
+    /// Keeps the charge of a stream whose call is over and whose peer has not ended it: its entry in the
+    /// connection stays as long. The rest of it is returned.
+    fn keep_answered(&mut self, id: StreamId, stream: Stream) -> Option<Stream> {
+        if !self.connection.is_receiving(id) {
+            return Some(stream);
+        }
+        // Swept where half of them may be over: each is looked at twice, on average.
+        if self.answered.len() >= ANSWERED_SWEPT_MIN.max(2 * self.connection.streams()) {
+            let connection = &self.connection;
+            self.answered.retain(|&(id, _)| connection.is_receiving(id));
+        }
+        self.answered.push((id, stream.table));
+        None
+    }
+
     /// Drops the part of a message of `id` that is being read.
     pub(super) fn abandon(&mut self, id: StreamId) {
         if self.reading.as_ref().is_none_or(|reading| reading.id != id) {
@@ -315,8 +333,9 @@ impl Drop for Handle {
                 .reset(self.id, &status.into(), Processing::Begun);
         }
         state.abandon(self.id);
+        let rest = stream.and_then(|stream| state.keep_answered(self.id, stream));
         drop(state);
-        drop(stream);
+        drop(rest);
         self.link.wake();
     }
 }

@@ -9,7 +9,9 @@ use steppe_mem::{Account, Lease, Reservation, SizeClass, Waiter};
 
 use super::failure::Failure;
 use crate::frame::Queueing;
-use crate::limits::{RESPONSE_SHARE_PERMILLE, RESPONSE_SHARE_PERMILLE_MAX, WAITING_MAX};
+use crate::limits::{
+    RESPONSE_SHARE_PERMILLE, RESPONSE_SHARE_PERMILLE_MAX, TABLES_PERMILLE, WAITING_MAX,
+};
 use crate::status::Status;
 
 /// The memory of callers and workers: one for a process, or for as many as share a budget.
@@ -18,7 +20,8 @@ use crate::status::Status;
 /// responses.
 #[derive(Debug)]
 pub struct Memory {
-    pub(crate) connections: Lease,
+    /// For connections and streams.
+    pub(crate) tables: Lease,
     requests: Lease,
     responses: Lease,
     waiting: AtomicUsize,
@@ -42,18 +45,19 @@ impl Memory {
     }
 
     /// Memory of `account`, of which requests may not take `response_permille` thousandths. More than
-    /// [`RESPONSE_SHARE_PERMILLE_MAX`] count as these: else no request would ever have room.
+    /// [`RESPONSE_SHARE_PERMILLE_MAX`] count as these: else no request would ever have room. The share is
+    /// one of what bodies may take: [`TABLES_PERMILLE`] of the account are for connections and streams alone.
     #[must_use]
     pub fn with_share(account: &Account, response_permille: u16) -> Self {
-        let share = u64::from(response_permille.min(RESPONSE_SHARE_PERMILLE_MAX));
+        let response_permille = response_permille.min(RESPONSE_SHARE_PERMILLE_MAX);
         let limit_bytes = account.limit_bytes();
-        // Apart, so that it does not overflow.
-        let share_bytes = limit_bytes / 1000 * share + limit_bytes % 1000 * share / 1000;
-        let requests_bytes = limit_bytes - share_bytes;
+        let bodies_bytes = limit_bytes - permille_of(limit_bytes, TABLES_PERMILLE);
+        let requests_bytes = bodies_bytes - permille_of(bodies_bytes, response_permille);
+        let bodies = account.child("bodies", Some(bodies_bytes));
         Self {
-            connections: account.child("connections", None).lease(),
-            requests: account.child("requests", Some(requests_bytes)).lease(),
-            responses: account.child("responses", None).lease(),
+            tables: account.child("connections", None).lease(),
+            requests: bodies.child("requests", Some(requests_bytes)).lease(),
+            responses: bodies.child("responses", None).lease(),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -149,6 +153,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
+fn permille_of(bytes: u64, permille: u16) -> u64 {
+    // Apart, so that it does not overflow.
+    bytes / 1000 * u64::from(permille) + bytes % 1000 * u64::from(permille) / 1000
+}
+
 fn too_large(bytes: u64, limit_bytes: u64) -> Failure {
     let detail = format!("{bytes} bytes, at most {limit_bytes} are taken");
     Failure::unprocessed(Status::TooLarge, detail)
@@ -162,9 +171,9 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Bytes that requests, then responses, get of 10 MiB.
+    /// Bytes that requests, then responses, get of 8 MiB, of which bodies may have 7.
     fn room(response_permille: u16) -> [usize; 2] {
-        let budget = Budget::new(10 * MIB as u64);
+        let budget = Budget::new(8 * MIB as u64);
         let memory = Memory::with_share(budget.root(), response_permille);
         let mut held = Vec::new();
         [Way::Request, Way::Response].map(|way| {
@@ -178,11 +187,18 @@ mod tests {
 
     #[test]
     fn requests_leave_a_share_to_responses() {
-        assert_eq!(room(0), [10 * MIB, 0]);
-        assert_eq!(room(250), [15 * MIB / 2, 5 * MIB / 2]);
-        assert_eq!(room(500), [5 * MIB, 5 * MIB]);
+        assert_eq!(room(0), [7 * MIB, 0]);
+        assert_eq!(room(250), [21 * MIB / 4, 7 * MIB / 4]);
+        assert_eq!(room(500), [7 * MIB / 2, 7 * MIB / 2]);
         for most in [900, 1000, u16::MAX] {
-            assert_eq!(room(most), [MIB, 9 * MIB], "{most}");
+            assert_eq!(
+                room(most),
+                [
+                    7 * MIB / 10 / 65_536 * 65_536,
+                    7 * MIB * 9 / 10 / 65_536 * 65_536 + 65_536
+                ],
+                "{most}"
+            );
         }
     }
 }

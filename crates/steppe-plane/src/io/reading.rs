@@ -6,9 +6,9 @@ use bytes::Bytes;
 use steppe_mem::{Buffer, Reservation};
 
 use super::failure::Failure;
-use super::memory::{Memory, Way};
-use super::returns::Returns;
-use super::stream::{Opener, Stream, Take};
+use super::memory::Memory;
+use super::returns::{Owed, Returns};
+use super::stream::{Stream, Take};
 use crate::connection::{Connection, DataPart, StreamId};
 use crate::frame::Payment;
 use crate::limits::MESSAGE_BYTES;
@@ -33,15 +33,15 @@ enum Room {
     Pooled(Buffer),
 }
 
-/// A message on standing credit, which is given back with it.
+/// A message on standing credit. Where the budget has room, it is charged there from its first byte, and
+/// the connection's credit is free for others; else it holds that until it is dropped.
 #[derive(Debug)]
 struct Small {
     bytes: Box<[u8]>,
-    id: StreamId,
-    cost: u64,
-    /// `None` while it is read.
+    owed: Owed,
+    /// `None` while it is read, and where nothing is owed.
     returns: Option<Arc<Returns>>,
-    _overhead: Reservation,
+    _charge: Reservation,
 }
 
 impl AsRef<[u8]> for Small {
@@ -53,7 +53,7 @@ impl AsRef<[u8]> for Small {
 impl Drop for Small {
     fn drop(&mut self) {
         if let Some(returns) = &self.returns {
-            returns.give_back(self.id, self.cost);
+            returns.give_back(self.owed);
         }
     }
 }
@@ -61,8 +61,8 @@ impl Drop for Small {
 impl Reading {
     /// Where a part goes; else why the stream is reset.
     pub(super) fn begin(
-        returns: &Arc<Returns>,
-        memory: &Memory,
+        (returns, memory): (&Arc<Returns>, &Memory),
+        connection: &mut Connection,
         stream: &mut Stream,
         part: &DataPart,
     ) -> Result<Self, Option<Failure>> {
@@ -70,7 +70,10 @@ impl Reading {
             return Err(None);
         }
         let room = match part.payment {
-            Payment::Standing => Room::Small(small(memory, part).map_err(Some)?, 0),
+            Payment::Standing => {
+                let small = small(memory, connection, stream, part);
+                Room::Small(small.map_err(Some)?, 0)
+            }
             Payment::Granted => Room::Pooled(pooled(memory, stream, part).map_err(Some)?),
         };
         Ok(Self {
@@ -101,19 +104,19 @@ impl Reading {
     /// Nobody wants it: what it cost is given back.
     pub(super) fn abandon(self, connection: &mut Connection) {
         if let Room::Small(small, _) = self.room {
-            connection.release(small.id, small.cost);
+            small.owed.release(connection);
         }
     }
 
     /// Hands on what is whole.
     pub(super) fn deliver(self, stream: Option<&mut Stream>, connection: &mut Connection) {
-        let (id, rest) = (self.id, self.rest);
+        let rest = self.rest;
         match (self.room, stream) {
             (Room::Small(mut small, _), Some(stream)) => {
-                small.returns = Some(self.returns);
+                small.returns = small.owed.is_some().then_some(self.returns);
                 stream.deliver(Bytes::from_owner(small), rest);
             }
-            (Room::Small(small, _), None) => connection.release(id, small.cost),
+            (Room::Small(small, _), None) => small.owed.release(connection),
             (Room::Pooled(buffer), Some(stream)) => {
                 if stream.take == Take::Whole && rest > 0 {
                     stream.message = Some(buffer);
@@ -126,15 +129,36 @@ impl Reading {
     }
 }
 
-fn small(memory: &Memory, part: &DataPart) -> Result<Small, Failure> {
-    let overhead = memory.connections.try_reserve(MESSAGE_BYTES);
-    let overhead = overhead.map_err(|error| Failure::new(Status::Overloaded, error.to_string()))?;
+fn small(
+    memory: &Memory,
+    connection: &mut Connection,
+    stream: &Stream,
+    part: &DataPart,
+) -> Result<Small, Failure> {
+    let mut owed = Owed {
+        stream: part.stream,
+        of_stream: part.cost,
+        of_connection: part.cost,
+    };
+    let length = stream.head.and_then(|head| head.length);
+    if length == Some(part.message_len) {
+        // Nothing follows that the stream's credit would be for.
+        owed.of_stream = 0;
+    }
+    let bytes = part.len + MESSAGE_BYTES;
+    let charge = if let Ok(charge) = memory.lease(stream.way()).try_reserve(bytes) {
+        connection.release_connection(owed.of_connection);
+        owed.of_connection = 0;
+        charge
+    } else {
+        let overhead = memory.tables.try_reserve(MESSAGE_BYTES);
+        overhead.map_err(|error| Failure::new(Status::Overloaded, error.to_string()))?
+    };
     Ok(Small {
         bytes: vec![0; part.len].into_boxed_slice(),
-        id: part.stream,
-        cost: part.cost,
+        owed,
         returns: None,
-        _overhead: overhead,
+        _charge: charge,
     })
 }
 
@@ -154,13 +178,9 @@ fn pooled(memory: &Memory, stream: &mut Stream, part: &DataPart) -> Result<Buffe
         }
         Take::Parts => part.len,
     };
-    let way = match stream.opener {
-        Opener::Us => Way::Response,
-        Opener::Peer => Way::Request,
-    };
     let taken = match &mut stream.charge {
         Some(charge) => Buffer::take_of(charge, len),
-        None => Buffer::take(memory.lease(way), len),
+        None => Buffer::take(memory.lease(stream.way()), len),
     };
     taken.map_err(|error| Failure::new(Status::Overloaded, error.to_string()))
 }

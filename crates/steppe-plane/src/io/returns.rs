@@ -17,11 +17,33 @@ pub(crate) struct Returns {
     _standing: Reservation,
 }
 
+/// What a message that is held owes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owed {
+    pub(super) stream: StreamId,
+    /// Standing credit of the stream.
+    pub(super) of_stream: u64,
+    /// Standing credit of the connection; 0 where the message is charged to the budget.
+    pub(super) of_connection: u64,
+}
+
 #[derive(Debug, Default)]
 struct Told {
     /// Of messages that were dropped: an entry costs no more than they did.
-    costs: Vec<(StreamId, u64)>,
+    owed: Vec<Owed>,
     driver: Option<Waker>,
+}
+
+impl Owed {
+    /// Whether there is anything to give back.
+    pub(super) fn is_some(self) -> bool {
+        self.of_stream + self.of_connection > 0
+    }
+
+    pub(super) fn release(self, connection: &mut Connection) {
+        connection.release_connection(self.of_connection);
+        connection.release_stream(self.stream, self.of_stream);
+    }
 }
 
 impl Returns {
@@ -45,11 +67,14 @@ impl Returns {
     }
 
     /// A message was dropped.
-    pub(super) fn give_back(&self, stream: StreamId, cost: u64) {
+    pub(super) fn give_back(&self, owed: Owed) {
         let mut told = self.lock();
-        match told.costs.last_mut() {
-            Some((last, sum)) if *last == stream => *sum += cost,
-            _ => told.costs.push((stream, cost)),
+        match told.owed.last_mut() {
+            Some(last) if last.stream == owed.stream => {
+                last.of_stream += owed.of_stream;
+                last.of_connection += owed.of_connection;
+            }
+            _ => told.owed.push(owed),
         }
         drop(told);
         self.wake();
@@ -58,8 +83,8 @@ impl Returns {
     /// Releases what was given back, and has `driver` woken for more.
     pub(super) fn take(&self, connection: &mut Connection, driver: &Waker) {
         let mut told = self.lock();
-        for (stream, cost) in told.costs.drain(..) {
-            connection.release(stream, cost);
+        for owed in told.owed.drain(..) {
+            owed.release(connection);
         }
         wait(&mut told.driver, driver);
     }

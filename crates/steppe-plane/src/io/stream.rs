@@ -7,6 +7,7 @@ use bytes::Bytes;
 use steppe_mem::{Buffer, Reservation};
 
 use super::failure::Failure;
+use super::memory::Way;
 use crate::connection::Processing;
 use crate::frame::Payment;
 
@@ -38,7 +39,7 @@ pub(super) struct Stream {
     pub(super) processing: Processing,
     pub(super) wakers: Wakers,
     /// What this entry takes, and the connection's.
-    pub(super) _table: Reservation,
+    pub(super) table: Reservation,
 }
 
 /// A part of a body.
@@ -99,7 +100,15 @@ impl Stream {
             is_stopped: false,
             processing: Processing::None,
             wakers: Wakers::default(),
-            _table: table,
+            table,
+        }
+    }
+
+    /// Which way the body goes that is received of it.
+    pub(super) fn way(&self) -> Way {
+        match self.opener {
+            Opener::Us => Way::Response,
+            Opener::Peer => Way::Request,
         }
     }
 

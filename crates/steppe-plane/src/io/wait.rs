@@ -40,6 +40,13 @@ impl Link {
         Some(named.iter().any(|name| **name == *service))
     }
 
+    /// Whether the peer serves anything.
+    pub(crate) fn serves_any(&self) -> bool {
+        let state = self.lock();
+        let named = state.services.as_ref();
+        named.is_some_and(|named| !named.is_empty())
+    }
+
     /// Waits until the peer takes no further streams, or the connection is gone.
     pub(crate) async fn lost(&self) {
         self.until(|state| {

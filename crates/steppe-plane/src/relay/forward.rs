@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use crate::status::Status;
 #[derive(Debug)]
 pub(super) struct Passage {
     config: Mutex<RelayConfig>,
+    is_draining: AtomicBool,
     pub(super) registry: Registry,
     pub(super) queue: Queue,
 }
@@ -49,9 +51,19 @@ impl Passage {
     pub(super) fn new(config: RelayConfig) -> Self {
         Self {
             config: Mutex::new(config),
+            is_draining: AtomicBool::new(false),
             registry: Registry::default(),
             queue: Queue::default(),
         }
+    }
+
+    /// Takes no calls from now on.
+    pub(super) fn drain(&self) {
+        self.is_draining.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
     }
 
     /// Limits calls that come from now on.

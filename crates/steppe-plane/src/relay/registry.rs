@@ -62,7 +62,7 @@ impl Registry {
         address: SocketAddr,
         named: &[NamedService],
     ) -> Result<(), OverBudget> {
-        let lease = &link.memory.connections;
+        let lease = &link.memory.tables;
         let charges = named.iter().map(|_| lease.try_reserve(SEAT_BYTES));
         let charges: Vec<_> = charges.collect::<Result<_, _>>()?;
         self.retain(|name, seat| {
