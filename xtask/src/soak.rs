@@ -20,7 +20,7 @@ struct Soak {
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 19] = [
+const SOAKS: [Soak; 25] = [
     soak("gateway-baseline", 0),
     soak("gateway-tls-baseline", 0),
     soak("gateway-h2-baseline", 0),
@@ -39,6 +39,12 @@ const SOAKS: [Soak; 19] = [
     soak("gateway-tls-stress", 0),
     soak("gateway-protocols-stress", 0),
     soak("dns", 0),
+    cycle("plane-memory"),
+    cycle("plane-thousand"),
+    cycle("plane-held"),
+    cycle("plane-crowd"),
+    cycle("plane-json"),
+    cycle("plane-inference"),
     named("malloc-speed"),
     named("malloc-lean"),
     named("malloc-nginx"),
@@ -53,6 +59,14 @@ const fn soak(name: &'static str, exit_code: i32) -> Soak {
         command: "soak",
         exit_code,
         only_named: false,
+    }
+}
+
+/// Too long to run unless it is named.
+const fn cycle(name: &'static str) -> Soak {
+    Soak {
+        command: "cycle",
+        ..named(name)
     }
 }
 

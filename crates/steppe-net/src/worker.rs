@@ -35,7 +35,7 @@ pub struct WorkerPlan {
     pub drain: Drain,
     /// What its pool may keep.
     pub stock: Stock,
-    /// Called on its thread every second, after its pool was trimmed.
+    /// Called on its thread every half second, after its pool was trimmed.
     pub housekeeping: fn(),
 }
 
@@ -53,8 +53,9 @@ pub struct Heartbeat(Arc<AtomicU64>);
 /// The count of a worker that has ended by itself.
 const ENDED: u64 = u64::MAX;
 
-/// How often pool stocks are trimmed and the other housekeeping is done.
-const TRIM_EVERY: Duration = Duration::from_secs(1);
+/// How often pool stocks are trimmed and the other housekeeping is done. What a load leaves goes in the
+/// second turn after it, and the allocator gives it back a second later.
+const TRIM_EVERY: Duration = Duration::from_millis(500);
 
 /// Starts a worker, whose tasks `serve` spawns; it ends when `serve` does.
 ///
@@ -102,7 +103,7 @@ where
     })
 }
 
-/// Trims the pool, and does what else is due every second.
+/// Trims the pool, and does what else is due.
 async fn housekeeping(other: fn(), heartbeat: Heartbeat) {
     loop {
         tokio::time::sleep(TRIM_EVERY).await;
@@ -134,7 +135,7 @@ impl WorkerThread {
 }
 
 impl Heartbeat {
-    /// How often it has beaten: at least once a second while the worker polls its tasks.
+    /// How often it has beaten: at least once a second, while the worker polls its tasks.
     #[must_use]
     pub fn beats(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

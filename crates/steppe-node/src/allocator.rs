@@ -42,7 +42,7 @@ pub use figures::Figures;
 static ALLOCATOR: steppe_mem::alloc::Counted<chosen::Allocator> =
     steppe_mem::alloc::Counted(chosen::ALLOCATOR);
 
-/// A thread with no more allocations than this in a second counts as idle.
+/// A thread with no more allocations than this between two calls of [`rest`] counts as idle.
 const ALLOCATIONS_AT_REST: u64 = 64;
 
 const REST_EVERY: Duration = Duration::from_secs(1);
@@ -76,7 +76,7 @@ pub fn heap_profile() -> Option<String> {
     chosen::heap_profile()
 }
 
-/// To be called every second by long-lived threads: an idle thread flushes its caches in
+/// To be called once or twice a second by long-lived threads: an idle thread flushes its caches in
 /// the allocator, so that their memory can be purged.
 pub fn rest() {
     thread_local! {

@@ -24,6 +24,7 @@ pub struct Memory {
     pub(crate) tables: Lease,
     requests: Lease,
     responses: Lease,
+    response_share_bytes: u64,
     waiting: AtomicUsize,
 }
 
@@ -58,8 +59,16 @@ impl Memory {
             tables: account.child("connections", None).lease(),
             requests: bodies.child("requests", Some(requests_bytes)).lease(),
             responses: bodies.child("responses", None).lease(),
+            response_share_bytes: bodies_bytes - requests_bytes,
             waiting: AtomicUsize::new(0),
         }
+    }
+
+    /// What responses have to themselves, in bytes: whoever reserves more waits for requests to end, which may
+    /// wait for that in turn.
+    #[must_use]
+    pub fn response_share_bytes(&self) -> u64 {
+        self.response_share_bytes
     }
 
     /// Bodies that wait for room now.

@@ -90,7 +90,6 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
         is_json: options.json,
         tokens: options.tokens,
         memory: Arc::clone(held.memory()),
-        parsed_bytes_max: held.account().limit_bytes() / 4,
     });
     let worker = Worker::builder(held.memory())
         .stream(&options.service, options.calls, move |request| {

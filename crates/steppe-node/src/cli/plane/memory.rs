@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use steppe_mem::Budget;
 use steppe_mem::pool::{self, Stock};
-use steppe_mem::{Account, Budget};
 use steppe_plane::{Caller, Memory};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -17,7 +17,7 @@ use crate::allocator;
 const IDLE_DIVISOR: u64 = 8;
 
 /// How often buffers that nobody needed go back to the system.
-const TRIM_EVERY: Duration = Duration::from_secs(1);
+const TRIM_EVERY: Duration = Duration::from_millis(500);
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,7 +25,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a command may hold, and the thread that it runs on.
 pub(super) struct Held {
     runtime: Runtime,
-    budget: Budget,
     memory: Arc<Memory>,
 }
 
@@ -42,16 +41,11 @@ impl Held {
         Ok(Self {
             runtime: runtime.context("no runtime")?,
             memory: Arc::new(Memory::new(budget.root())),
-            budget,
         })
     }
 
     pub(super) fn memory(&self) -> &Arc<Memory> {
         &self.memory
-    }
-
-    pub(super) fn account(&self) -> &Account {
-        self.budget.root()
     }
 
     /// Runs a command's work to its end.

@@ -18,9 +18,6 @@ pub(super) struct Manner {
     /// Messages of an answer, instead of the body.
     pub(super) tokens: Option<u32>,
     pub(super) memory: Arc<Memory>,
-    /// Of what comes of one body that is read as JSON: as much as requests leave to responses. Bodies that
-    /// wait for more than that would wait for each other.
-    pub(super) parsed_bytes_max: u64,
 }
 
 /// What each message of a stream says.
@@ -66,8 +63,9 @@ async fn tokens(mut response: Sender, count: u32, length: Duration) -> Result<()
 /// The value, and what is reserved for it.
 async fn parse(manner: &Manner, body: &[u8]) -> Result<(Value, Reservation), Failure> {
     let bytes = parsed_bytes(body);
-    if bytes as u64 > manner.parsed_bytes_max {
-        let limit = manner.parsed_bytes_max;
+    // Bodies that wait for more than requests leave to responses would wait for each other.
+    let limit = manner.memory.response_share_bytes();
+    if bytes as u64 > limit {
         let detail = format!("it may take {bytes} bytes as JSON, at most {limit} are taken");
         return Err(Failure::new(Status::TooLarge, detail));
     }
@@ -83,15 +81,38 @@ async fn parse(manner: &Manner, body: &[u8]) -> Result<(Value, Reservation), Fai
 fn parsed_bytes(body: &[u8]) -> usize {
     const VALUE_BYTES: usize =
         3 * (size_of::<Value>() + size_of::<String>() + 3 * size_of::<usize>());
-    let parts = body
-        .iter()
-        .filter(|byte| matches!(byte, b'[' | b'{' | b',' | b':'));
-    body.len() + (1 + parts.count()) * VALUE_BYTES
+    let (mut parts, mut bytes) = (0, body.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' | b',' | b':' => parts += 1,
+            // What a string says is text.
+            b'"' => {
+                while let Some(byte) = bytes.next()
+                    && *byte != b'"'
+                {
+                    if *byte == b'\\' {
+                        bytes.next();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    body.len() + (1 + parts) * VALUE_BYTES
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_no_value() {
+        for text in ["a", ",[{:", r#"\",["#, r"\\", r#"\\\","#] {
+            let body = format!(r#"["{text}"]"#);
+            let expected = body.len() + parsed_bytes(b"[1]") - 3;
+            assert_eq!(parsed_bytes(body.as_bytes()), expected, "{body}");
+        }
+    }
 
     #[test]
     fn more_is_reserved_for_json_than_it_takes() {
