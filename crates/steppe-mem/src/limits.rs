@@ -12,6 +12,9 @@ pub const LEASE_FREE_BYTES_MAX: u64 = 4 * DRAW_BYTES;
 /// What a thread's pool may be charged beyond what lies idle in it.
 pub const CHARGE_SLACK_BYTES: usize = 256 << 10;
 
+/// How often a pool is trimmed that is tended: what lies idle for so long goes.
+pub const TEND_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// Tasks woken with one lock of the queues: their wakers are held on the stack.
 pub const WAKES_MAX: usize = 16;
 

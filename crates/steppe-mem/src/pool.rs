@@ -7,12 +7,13 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
 
 use memmap2::MmapMut;
 
 use crate::account::{Lease, Reservation};
 use crate::buffer::Block;
-use crate::limits::CHARGE_SLACK_BYTES;
+use crate::limits::{CHARGE_SLACK_BYTES, TEND_EVERY};
 use crate::size_class::SizeClass;
 
 /// What a thread's pool may keep idle.
@@ -65,6 +66,8 @@ struct LocalPool {
     /// At least `idle_bytes`, at most [`CHARGE_SLACK_BYTES`] more, so that a buffer
     /// that comes and goes charges nothing. `None` on threads that keep none.
     charge: Option<Reservation>,
+    /// When it was trimmed last, where [`tend`] does that.
+    tended: Option<Instant>,
     counts: Arc<Counts>,
 }
 
@@ -90,7 +93,43 @@ pub fn install(stock: &Stock) {
     LOCAL.with_borrow_mut(|local| {
         local.drain();
         local.charge = Some(charge);
+        local.tended = None;
         local.idle_bytes_max = stock.idle_bytes_max;
+    });
+}
+
+/// [`install`] and [`trim`] for threads that nobody looks after otherwise: to be called at each turn of whoever
+/// works there. When to call it again at the latest; `None`: nothing lies idle, or somebody else sees to
+/// the thread's pool.
+pub fn tend(stock: &Stock, now: Instant) -> Option<Instant> {
+    LOCAL.with_borrow_mut(|local| {
+        if local.charge.is_none() {
+            local.charge = stock.lease.try_reserve(0).ok();
+            local.idle_bytes_max = stock.idle_bytes_max;
+            local.tended = Some(now);
+        }
+        let mut next = local.tended? + TEND_EVERY;
+        if next <= now {
+            local.trim();
+            if local.idle_bytes == 0 {
+                // What the next buffers would be charged ahead.
+                local.drain();
+            }
+            local.tended = Some(now);
+            next = now + TEND_EVERY;
+        }
+        local.charge.as_ref().filter(|charge| charge.bytes() > 0)?;
+        Some(next)
+    })
+}
+
+/// Ends what [`tend`] began on the calling thread: it keeps nothing, until that is called again.
+pub fn untend() {
+    LOCAL.with_borrow_mut(|local| {
+        if local.tended.take().is_some() {
+            local.drain();
+            local.charge = None;
+        }
     });
 }
 
@@ -187,6 +226,7 @@ impl LocalPool {
             idle_bytes: 0,
             idle_bytes_max: 0,
             charge: None,
+            tended: None,
             counts,
         }
     }

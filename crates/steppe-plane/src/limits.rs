@@ -97,8 +97,12 @@ pub(crate) const STALE_MAX: usize = 64;
 pub(crate) const ANSWERED_SWEPT_MIN: usize = 64;
 
 /// Thousandths of the memory of calls that bodies may not take: connections and streams have them to
-/// themselves, so that a call that comes while bodies fill the rest can wait for its turn.
+/// themselves and idle buffers, so that a call that comes while bodies fill the rest can wait for its turn.
 pub const TABLES_PERMILLE: u16 = 125;
+
+/// Thousandths of the memory of calls that idle buffers of threads may have, of those that bodies may not take:
+/// they make room for connections and streams.
+pub const IDLE_PERMILLE: u16 = 125;
 
 /// Thousandths of the memory of bodies that requests may not take, where nobody says otherwise: responses
 /// have them to themselves.
@@ -135,6 +139,10 @@ pub const STREAM_BYTES: usize = 2 << 10;
 
 /// What a small message is charged beyond its bytes: who owns it, and its place in a queue.
 pub const MESSAGE_BYTES: usize = 128;
+
+/// Bytes from which on a message on standing credit is worth a buffer of the pool: classes double, so less
+/// than half of one is unused, and no bytes are cleared for it.
+pub const POOLED_BYTES_MIN: usize = 8 << 10;
 
 /// Credit that a body is given ahead, where it is taken as it comes.
 pub const WINDOW_BYTES: usize = 4 * DATA_BYTES_MAX;

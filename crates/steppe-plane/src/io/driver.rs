@@ -105,15 +105,18 @@ impl<E: Endpoint> Driver<E> {
         if state.is_closing && is_idle {
             return Poll::Ready(Failure::unprocessed(Status::Unavailable, "closed here"));
         }
-        self.keep_time(state, cx);
+        self.keep_time(state, cx, now);
         Poll::Pending
     }
 
     /// Has the task run at the connection's next timeout.
-    fn keep_time(&mut self, state: &mut State, cx: &mut Context<'_>) {
-        let Some(timeout) = state.connection.next_timeout() else {
+    fn keep_time(&mut self, state: &mut State, cx: &mut Context<'_>, now: Instant) {
+        let Some(mut timeout) = state.connection.next_timeout() else {
             return;
         };
+        if let Some(tended) = self.link.memory.tend(now) {
+            timeout = timeout.min(tended);
+        }
         // A timer that is early is set again when it fires: a timeout moves with every read.
         if self.timer.is_elapsed() || timeout < self.timer.deadline().into_std() {
             self.timer.as_mut().reset(timeout.into());
@@ -189,7 +192,7 @@ impl<E: Endpoint> Driver<E> {
             let Some(event) = event else { return Ok(()) };
             match event {
                 Event::Request { stream: id, head } => {
-                    if let Ok(table) = self.link.memory.tables.try_reserve(STREAM_BYTES) {
+                    if let Ok(table) = self.link.memory.reserve_entry(STREAM_BYTES) {
                         let mut stream = Stream::new(Opener::Peer, table);
                         stream.head = Some(body_head(&head));
                         streams.insert(id, stream);
@@ -380,6 +383,8 @@ impl<E: Endpoint + Unpin> Future for Driver<E> {
 
 impl<E: Endpoint> Drop for Driver<E> {
     fn drop(&mut self) {
+        // Others of this thread tend it again.
+        steppe_mem::pool::untend();
         self.endpoint.lost(&self.link);
         self.link
             .close(&Failure::new(Status::Unavailable, "the connection is gone"));

@@ -92,7 +92,7 @@ impl Link {
             patience: PATIENCE,
         };
         Ok(Arc::new(Self {
-            returns: Arc::new(Returns::new(memory.tables.try_reserve(bytes)?)),
+            returns: Arc::new(Returns::new(memory.reserve_entry(bytes)?)),
             state: Mutex::new(State {
                 connection: Connection::new(config, now),
                 streams: HashMap::new(),
@@ -126,7 +126,7 @@ impl Link {
         waker: &Waker,
         now: Instant,
     ) -> Result<Option<Arc<Handle>>, Failure> {
-        let table = self.memory.tables.try_reserve(STREAM_BYTES);
+        let table = self.memory.reserve_entry(STREAM_BYTES);
         let table =
             table.map_err(|error| Failure::unprocessed(Status::Overloaded, error.to_string()))?;
         let mut state = self.lock();

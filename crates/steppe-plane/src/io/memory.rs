@@ -3,14 +3,17 @@
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
+use std::time::Instant;
 
 use steppe_mem::limits::BUFFER_BYTES_MAX;
-use steppe_mem::{Account, Lease, Reservation, SizeClass, Waiter};
+use steppe_mem::pool::{self, Stock};
+use steppe_mem::{Account, Lease, OverBudget, Reservation, SizeClass, Waiter};
 
 use super::failure::Failure;
 use crate::frame::Queueing;
 use crate::limits::{
-    RESPONSE_SHARE_PERMILLE, RESPONSE_SHARE_PERMILLE_MAX, TABLES_PERMILLE, WAITING_MAX,
+    IDLE_PERMILLE, RESPONSE_SHARE_PERMILLE, RESPONSE_SHARE_PERMILLE_MAX, TABLES_PERMILLE,
+    WAITING_MAX,
 };
 use crate::status::Status;
 
@@ -21,10 +24,12 @@ use crate::status::Status;
 #[derive(Debug)]
 pub struct Memory {
     /// For connections and streams.
-    pub(crate) tables: Lease,
+    tables: Lease,
     requests: Lease,
     responses: Lease,
     response_share_bytes: u64,
+    /// What threads keep idle that drive connections, where nothing else sees to their pools.
+    stock: Stock,
     waiting: AtomicUsize,
 }
 
@@ -54,14 +59,32 @@ impl Memory {
         let limit_bytes = account.limit_bytes();
         let bodies_bytes = limit_bytes - permille_of(limit_bytes, TABLES_PERMILLE);
         let requests_bytes = bodies_bytes - permille_of(bodies_bytes, response_permille);
+        let idle_bytes = permille_of(limit_bytes, IDLE_PERMILLE);
         let bodies = account.child("bodies", Some(bodies_bytes));
         Self {
             tables: account.child("connections", None).lease(),
             requests: bodies.child("requests", Some(requests_bytes)).lease(),
             responses: bodies.child("responses", None).lease(),
             response_share_bytes: bodies_bytes - requests_bytes,
+            stock: Stock {
+                lease: account.child("pool", Some(idle_bytes)).lease(),
+                idle_bytes_max: usize::try_from(idle_bytes).unwrap_or(usize::MAX),
+            },
             waiting: AtomicUsize::new(0),
         }
+    }
+
+    /// Reserves for an entry of a table; idle buffers of this thread go first.
+    pub(crate) fn reserve_entry(&self, bytes: usize) -> Result<Reservation, OverBudget> {
+        self.tables.try_reserve(bytes).or_else(|_| {
+            pool::drain();
+            self.tables.try_reserve(bytes)
+        })
+    }
+
+    /// Has the calling thread keep buffers for the next bodies; when to call it again.
+    pub(crate) fn tend(&self, now: Instant) -> Option<Instant> {
+        pool::tend(&self.stock, now)
     }
 
     /// What responses have to themselves, in bytes: whoever reserves more waits for requests to end, which may
@@ -131,7 +154,7 @@ impl Memory {
             Poll::Pending => {
                 waiting = Some(self.wait()?);
                 // What this thread keeps for later is the first thing to go; it wakes the task.
-                steppe_mem::pool::drain();
+                pool::drain();
                 Poll::Pending
             }
         })

@@ -11,7 +11,7 @@ use super::returns::{Owed, Returns};
 use super::stream::{Stream, Take};
 use crate::connection::{Connection, DataPart, StreamId};
 use crate::frame::Payment;
-use crate::limits::MESSAGE_BYTES;
+use crate::limits::{MESSAGE_BYTES, POOLED_BYTES_MIN};
 use crate::status::Status;
 
 /// The part of a message that is being read, and where it goes.
@@ -70,10 +70,16 @@ impl Reading {
             return Err(None);
         }
         let room = match part.payment {
-            Payment::Standing => {
-                let small = small(memory, connection, stream, part);
-                Room::Small(small.map_err(Some)?, 0)
-            }
+            Payment::Standing => match lone(memory, stream, part) {
+                Some(buffer) => {
+                    connection.release_connection(part.cost);
+                    Room::Pooled(buffer)
+                }
+                None => {
+                    let small = small(memory, connection, stream, part);
+                    Room::Small(small.map_err(Some)?, 0)
+                }
+            },
             Payment::Granted => Room::Pooled(pooled(memory, stream, part).map_err(Some)?),
         };
         Ok(Self {
@@ -129,6 +135,16 @@ impl Reading {
     }
 }
 
+/// A buffer of the pool for a message on standing credit that is worth one, where it is all of its body and
+/// the budget has room: nothing is owed for it.
+fn lone(memory: &Memory, stream: &Stream, part: &DataPart) -> Option<Buffer> {
+    let length = stream.head.and_then(|head| head.length);
+    if part.len < POOLED_BYTES_MIN || length != Some(part.message_len) {
+        return None;
+    }
+    Buffer::take(memory.lease(stream.way()), part.len).ok()
+}
+
 fn small(
     memory: &Memory,
     connection: &mut Connection,
@@ -151,7 +167,7 @@ fn small(
         owed.of_connection = 0;
         charge
     } else {
-        let overhead = memory.tables.try_reserve(MESSAGE_BYTES);
+        let overhead = memory.reserve_entry(MESSAGE_BYTES);
         overhead.map_err(|error| Failure::new(Status::Overloaded, error.to_string()))?
     };
     Ok(Small {

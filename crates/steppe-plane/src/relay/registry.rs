@@ -62,8 +62,8 @@ impl Registry {
         address: SocketAddr,
         named: &[NamedService],
     ) -> Result<(), OverBudget> {
-        let lease = &link.memory.tables;
-        let charges = named.iter().map(|_| lease.try_reserve(SEAT_BYTES));
+        let memory = &link.memory;
+        let charges = named.iter().map(|_| memory.reserve_entry(SEAT_BYTES));
         let charges: Vec<_> = charges.collect::<Result<_, _>>()?;
         self.retain(|name, seat| {
             // What stays as it was keeps count of its calls.
