@@ -15,7 +15,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all soak bench-http bench-malloc bench-dns man deb image lab lab-image install fmt
+.PHONY: help run test test-all soak bench-http bench-malloc bench-dns bench-plane man deb image lab lab-image install fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -50,6 +50,10 @@ bench-malloc: ## the allocator beside glibc, mimalloc, jemalloc and others on th
 bench-dns: ## the DNS forwarder beside unbound, dnsdist, Knot Resolver and dnsmasq
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- dns $(ARGS)
+
+bench-plane: ## the request plane beside tonic, tarpc and NATS
+	@scripts/setup.sh bench
+	@cargo run --locked --release --package steppe-bench -- plane $(ARGS)
 
 man: ## write the manual pages to target/packaging/man
 	@scripts/setup.sh run

@@ -67,6 +67,8 @@ packages() {
       echo nghttp2-client:h2load
       # The forwarder's bench.
       echo dnsperf:dnsperf unbound:unbound dnsdist:dnsdist knot-resolver:kresd dnsmasq-base:dnsmasq
+      # The plane's bench.
+      echo nats-server:nats-server
       # The allocators' bench counts instructions, and builds peers that no package has.
       echo valgrind:valgrind g++:c++
       local library folder

@@ -13,6 +13,7 @@ mod load;
 mod machine;
 mod malloc;
 mod peer;
+mod plane;
 mod process;
 mod server;
 mod stats;
@@ -40,6 +41,8 @@ enum Bench {
     Malloc(malloc::Options),
     /// The DNS forwarder against unbound, dnsdist, Knot Resolver and dnsmasq.
     Dns(dns::Options),
+    /// The request plane against tonic, tarpc and NATS.
+    Plane(plane::Options),
     /// The least proxy that forwards, which `http` starts as the floor.
     FloorProxy(floor::Options),
     /// The same of HTTP/2 with clients.
@@ -74,6 +77,7 @@ async fn run(bench: &Bench) -> anyhow::Result<bool> {
         Bench::Http(options) => http::run(options).await,
         Bench::Malloc(options) => malloc::run(options).await,
         Bench::Dns(options) => dns::run(options).await,
+        Bench::Plane(options) => plane::run(options).await,
         Bench::FloorDns(options) => floor::dns::run(options).await,
         Bench::FloorProxy(options) => floor::run(options).await,
         Bench::FloorH2Proxy(options) => floor::h2::run(options).await,

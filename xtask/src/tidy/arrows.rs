@@ -42,6 +42,7 @@ const BELOW: [(&str, &[&str]); 16] = [
     ("steppe-bench", &["steppe-testkit", "steppe-net"]),
     // The allocator under them is preloaded.
     ("steppe-malloc-load", &[]),
+    ("plane-peers", &["steppe-mem", "steppe-plane"]),
     ("steppe-malloc-peers", &[]),
     (
         "steppe-fuzz",
