@@ -1,5 +1,6 @@
 //! Calls to a worker, or to a relay.
 
+use std::fmt::Debug;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -106,6 +107,16 @@ impl Caller {
         Ok(Self::of(link))
     }
 
+    /// Waits for the peer's HELLO.
+    pub(crate) async fn connected(&self) -> Result<(), Failure> {
+        self.0.link.connected().await
+    }
+
+    /// Waits until the peer takes no further calls, or the connection is gone.
+    pub(crate) async fn lost(&self) {
+        self.0.link.lost().await;
+    }
+
     /// Whether the peer says that it serves `service`; `None` where it has named nothing, as relays do.
     #[must_use]
     pub fn serves(&self, service: &str) -> Option<bool> {
@@ -160,6 +171,13 @@ impl Caller {
             request: Sender::new(Arc::clone(&handle)),
             response: Receiver::new(handle, Way::Response),
         })
+    }
+}
+
+impl Call {
+    /// Keeps `what` for as long as the call is there. Once.
+    pub(crate) fn keep(&self, what: Box<dyn Debug + Send + Sync>) {
+        self.response.keep(what);
     }
 }
 

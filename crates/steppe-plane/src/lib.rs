@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod balance;
 mod caller;
 pub mod config;
 mod connection;
@@ -27,6 +28,7 @@ mod service;
 mod status;
 mod worker;
 
+pub use balance::{Balancer, Choice};
 pub use caller::{Ask, Call, Caller};
 pub use connection::{
     Config, Connection, DataPart, Event, HalfLeft, OpenError, Peer, Processing, SendError, Side,

@@ -125,6 +125,15 @@ pub const FORGOTTEN_SERVICES_MAX: usize = 1_024;
 /// Workers that a relay tries for one call, while nothing was done for it.
 pub const RELAY_TRIES_MAX: usize = 8;
 
+/// Times that a call is sent in all, by a caller of several workers.
+pub const CALL_TRIES_MAX: usize = 4;
+
+/// Calls that may be sent again, at a time when none succeeds: as many as a worker that dies may have had.
+pub const RETRIES_SAVED_MAX: u32 = 1_000;
+
+/// The share of calls that may be sent again for a while, as a divisor.
+pub const RETRY_SHARE_DIVISOR: u32 = 5;
+
 /// Streams that a peer may have open on a connection of this crate's callers and workers.
 pub const CONNECTION_STREAMS_MAX: u32 = 8_192;
 

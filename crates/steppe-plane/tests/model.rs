@@ -1,4 +1,4 @@
-//! Two ends against each other, whatever they do and however their bytes are split: neither is
+//! Two ends against each other, whatever they do, however their bytes are split and late: neither is
 //! dismissed, bodies arrive as they were sent, and all credit comes back.
 
 mod support;
@@ -22,6 +22,8 @@ enum Step {
     Grant(usize, usize),
     Release,
     Carry(usize),
+    Depart(usize),
+    Arrive(usize),
     Wait(u64),
     Register,
     Drain,
@@ -51,6 +53,8 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (any::<usize>(), grant).prop_map(|(a, b)| Step::Grant(a, b)),
         4 => Just(Step::Release),
         20 => prop_oneof![1..100_usize, 1..100_000_usize].prop_map(Step::Carry),
+        8 => prop_oneof![1..100_usize, 1..100_000_usize].prop_map(Step::Depart),
+        8 => prop_oneof![1..100_usize, 1..100_000_usize].prop_map(Step::Arrive),
         1 => (0..10_u64).prop_map(Step::Wait),
         1 => Just(Step::Register),
     ]
@@ -98,6 +102,8 @@ fn run(steps: &[(usize, Step)], newer: Option<Newer>) {
             }
             Step::Release => _ = side.release(),
             Step::Carry(max) => _ = world.carry(*end, *max),
+            Step::Depart(max) => _ = world.depart(*end, *max),
+            Step::Arrive(max) => _ = world.arrive(*end, *max),
             Step::Wait(millis) => world.now += Duration::from_millis(*millis),
             Step::Register => {
                 let service = Service {

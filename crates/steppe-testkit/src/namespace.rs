@@ -143,6 +143,20 @@ impl Namespace {
         number(&text).unwrap_or_else(|| panic!("no count of lost packets: {text}"))
     }
 
+    /// Cuts the line for good: nobody hears of it.
+    ///
+    /// # Panics
+    /// When the kernel doesn't take it.
+    pub fn cut(&self) {
+        let cut = try_ip(&format!("-n {} link set {DEVICE} down", self.name));
+        cut.expect("a line can be cut");
+    }
+
+    /// This side's address at the end of the line.
+    pub fn gateway(&self) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.address) - 1)
+    }
+
     /// Makes the line good again.
     ///
     /// # Panics

@@ -72,6 +72,31 @@ const LISTED: &[Place] = &[
         reason: "how long a connection lasts decides when it is dialed again",
     },
     Place {
+        file: "steppe-plane/src/balance.rs",
+        function: "unary",
+        reason: "the deadline of all tries begins",
+    },
+    Place {
+        file: "steppe-plane/src/balance.rs",
+        function: "call",
+        reason: "the deadline of all tries begins",
+    },
+    Place {
+        file: "steppe-plane/src/balance.rs",
+        function: "choose",
+        reason: "whoever waits for a connection does so for a while",
+    },
+    Place {
+        file: "steppe-plane/src/balance.rs",
+        function: "left",
+        reason: "what is left of a deadline is sent with each try",
+    },
+    Place {
+        file: "steppe-plane/src/balance/seat.rs",
+        function: "keep",
+        reason: "how long a connection lasts decides when it is dialed again",
+    },
+    Place {
         file: "steppe-http/src/gateway/exchange.rs",
         function: "poll",
         reason: "once a poll of an exchange; everything below it is told",

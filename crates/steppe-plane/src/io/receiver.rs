@@ -1,5 +1,6 @@
 //! What comes of a call.
 
+use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -91,6 +92,11 @@ impl Receiver {
             }
         }
         poll_fn(|cx| self.poll_part(cx)).await
+    }
+
+    /// Keeps `what` for as long as the stream's call is there. Once.
+    pub(crate) fn keep(&self, what: Box<dyn Debug + Send + Sync>) {
+        self.handle.keep(what);
     }
 
     /// Asks the peer to end early: what it has made so far is still received.

@@ -9,6 +9,7 @@ mod newer;
 pub use endpoint::{Endpoint, OPEN_CREDIT};
 pub use newer::Newer;
 
+use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,8 @@ pub struct World {
     pub ends: [Endpoint; 2],
     /// What the first end's bytes go through, where it is newer than the other.
     newer: Option<Newer>,
+    /// What each end has sent, and the other has not got yet.
+    wire: [VecDeque<u8>; 2],
     pub now: Instant,
 }
 
@@ -56,6 +59,7 @@ impl World {
         Self {
             ends: [end(Side::Dialer), end(Side::Acceptor)],
             newer,
+            wire: Default::default(),
             now,
         }
     }
@@ -67,16 +71,31 @@ impl World {
         world
     }
 
-    /// Carries up to `max` bytes from one end to the other; whether there were any.
+    /// Carries up to `max` bytes from one end to the other, and all that was under way; whether there were
+    /// any.
     pub fn carry(&mut self, from: usize, max: usize) -> bool {
+        let is_any = self.depart(from, max);
+        self.arrive(from, usize::MAX) || is_any
+    }
+
+    /// Has up to `max` bytes leave one end; whether there were any.
+    pub fn depart(&mut self, from: usize, max: usize) -> bool {
         let bytes = written(&mut self.ends[from].connection, max);
         let is_any = !bytes.is_empty();
         let bytes = match &mut self.newer {
             Some(newer) if from == 0 => newer.rewrite(&bytes),
             _ => bytes,
         };
-        self.ends[1 - from].read(&bytes, self.now);
+        self.wire[from].extend(bytes);
         is_any
+    }
+
+    /// Has up to `max` bytes that left one end come to the other; whether there were any.
+    pub fn arrive(&mut self, from: usize, max: usize) -> bool {
+        let wire = &mut self.wire[from];
+        let bytes: Vec<u8> = wire.drain(..wire.len().min(max)).collect();
+        self.ends[1 - from].read(&bytes, self.now);
+        !bytes.is_empty()
     }
 
     /// Lets everything that was begun end, and says what is left of it: streams, held credit, and bytes

@@ -1,0 +1,302 @@
+//! Calls over several workers, or relays: whom to ask, and when to ask another.
+//!
+//! Invariant: a call is sent again only where nothing was done for it, or where its idempotency key permits
+//! another run; and never once its response was handed on.
+
+mod retries;
+mod seat;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout_at};
+
+use crate::caller::{Ask, Call, Caller};
+use crate::connection::Processing;
+use crate::dial::{Backoff, Target};
+use crate::frame::Payment;
+use crate::io::{Failure, Memory, Way};
+use crate::limits::{CALL_TRIES_MAX, CONNECT_TIMEOUT};
+use crate::random::{Random, mix};
+use crate::status::Status;
+use retries::Retries;
+use seat::Seat;
+
+/// Calls over several workers, or relays, to each of which it keeps a connection. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Balancer(Arc<Shared>);
+
+/// Who is asked, of those that are connected and serve it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice<'a> {
+    /// Of two at random, the one with fewer bytes in flight (Mitzenmacher, "The power of two choices in
+    /// randomized load balancing", 2001).
+    Least,
+    /// The same one for the same key, as long as it is there (rendezvous hashing, Thaler and Ravishankar,
+    /// 1998).
+    Key(&'a [u8]),
+}
+
+#[derive(Debug)]
+struct Shared {
+    memory: Arc<Memory>,
+    seats: Mutex<Vec<Arc<Seat>>>,
+    /// Somebody has connected.
+    changed: Arc<Notify>,
+    random: Random,
+    retries: Retries,
+}
+
+impl Balancer {
+    /// Dials `targets`, each again whenever its connection is lost, with a back-off.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn new(memory: &Arc<Memory>, targets: impl IntoIterator<Item = Target>) -> Self {
+        let balancer = Self(Arc::new(Shared {
+            memory: Arc::clone(memory),
+            seats: Mutex::default(),
+            changed: Arc::new(Notify::new()),
+            random: Random::new(),
+            retries: Retries::new(),
+        }));
+        balancer.set_targets(targets);
+        balancer
+    }
+
+    /// Dials those that are new, and leaves those that are not among `targets`: calls that are open there
+    /// go on.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn set_targets(&self, targets: impl IntoIterator<Item = Target>) {
+        let mut seats = self.seats();
+        let mut wanted: Vec<Arc<Seat>> = Vec::new();
+        for target in targets {
+            let is_it = |seat: &&Arc<Seat>| seat.address() == target.address();
+            if wanted.iter().any(|seat| is_it(&seat)) {
+                continue;
+            }
+            let seat = seats.iter().find(is_it).cloned();
+            wanted.push(seat.unwrap_or_else(|| Seat::new(target, &self.0.memory, &self.0.changed)));
+        }
+        *seats = wanted;
+    }
+
+    /// How many are connected now.
+    #[must_use]
+    pub fn connected(&self) -> usize {
+        self.seats()
+            .iter()
+            .filter(|seat| seat.caller().is_some())
+            .count()
+    }
+
+    /// Calls with one message, and takes one. While nobody is connected it waits, until the deadline, or
+    /// [`CONNECT_TIMEOUT`] where there is none.
+    ///
+    /// What one could not do is asked of another, [`CALL_TRIES_MAX`] times in all: where nothing was done for
+    /// it, whatever it is; else where the request has an idempotency key, which permits another run and
+    /// does not prevent one. `body` is charged to the memory meanwhile.
+    ///
+    /// # Errors
+    /// [`Failure`], of the last try.
+    ///
+    /// # Cancel safety
+    /// Where it is dropped, the call is cancelled on both sides.
+    pub async fn unary(
+        &self,
+        ask: &Ask<'_>,
+        choice: Choice<'_>,
+        body: Bytes,
+    ) -> Result<Bytes, Failure> {
+        let until = ask.deadline.map(|deadline| Instant::now() + deadline);
+        let room = self
+            .0
+            .memory
+            .reserve_for(Way::Request, body.len(), ask.queueing);
+        let _kept = before(until, room).await??;
+        let mut tried: Vec<Arc<Seat>> = Vec::new();
+        let mut backoff = Backoff::new();
+        loop {
+            let (seat, caller) = self.choose(ask.service, choice, &tried, until).await?;
+            let ask = Ask {
+                deadline: until.map(left),
+                ..*ask
+            };
+            let taken = seat.take(body.len());
+            let failure = match caller.unary(&ask, body.clone()).await {
+                Ok(answer) => {
+                    self.0.retries.earn();
+                    return Ok(answer);
+                }
+                Err(failure) => failure,
+            };
+            drop(taken);
+            let is_other = self.has_other(ask.service, &tried, &seat);
+            tried.push(seat);
+            let may_try = tried.len() < CALL_TRIES_MAX && may_retry(&failure, &ask, is_other);
+            if !may_try || !self.0.retries.spend() {
+                return Err(failure);
+            }
+            if !is_other {
+                before(until, sleep(backoff.next())).await?;
+            }
+        }
+    }
+
+    /// Begins a call whose messages are sent and taken one by one, as [`Caller::call`] does. It is begun
+    /// elsewhere where it could not be opened; what was sent is not sent again.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    ///
+    /// # Cancel safety
+    /// Where it is dropped, nothing was opened. A [`Call`] that is dropped is cancelled.
+    pub async fn call(
+        &self,
+        ask: &Ask<'_>,
+        choice: Choice<'_>,
+        payment: Payment,
+    ) -> Result<Call, Failure> {
+        let until = ask.deadline.map(|deadline| Instant::now() + deadline);
+        let mut tried = Vec::new();
+        loop {
+            let (seat, caller) = self.choose(ask.service, choice, &tried, until).await?;
+            let ask = Ask {
+                deadline: until.map(left),
+                ..*ask
+            };
+            let taken = seat.take(0);
+            match before(until, caller.call(&ask, payment)).await? {
+                Ok(call) => {
+                    call.keep(Box::new(taken));
+                    return Ok(call);
+                }
+                Err(failure) => {
+                    let is_other = self.has_other(ask.service, &tried, &seat);
+                    tried.push(seat);
+                    let may_try = tried.len() < CALL_TRIES_MAX && is_other;
+                    if !may_try || !may_retry(&failure, &ask, is_other) {
+                        return Err(failure);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until somebody is connected who serves `service`.
+    async fn choose(
+        &self,
+        service: &str,
+        choice: Choice<'_>,
+        tried: &[Arc<Seat>],
+        until: Option<Instant>,
+    ) -> Result<(Arc<Seat>, Caller), Failure> {
+        let patience = until.unwrap_or_else(|| Instant::now() + CONNECT_TIMEOUT);
+        loop {
+            // Who connects after this is seen, even before it is awaited.
+            let changed = self.0.changed.notified();
+            if until.is_some_and(|until| left(until).is_zero()) {
+                return Err(Failure::unprocessed(Status::DeadlineExceeded, ""));
+            }
+            if let Some(chosen) = self.pick(service, choice, tried) {
+                return Ok(chosen);
+            }
+            if timeout_at(patience.into(), changed).await.is_err() {
+                let detail = "nobody who serves it is connected";
+                return Err(Failure::unprocessed(Status::Unavailable, detail));
+            }
+        }
+    }
+
+    fn pick(
+        &self,
+        service: &str,
+        choice: Choice<'_>,
+        tried: &[Arc<Seat>],
+    ) -> Option<(Arc<Seat>, Caller)> {
+        let mut there = self.who_serves(service);
+        let was_tried = |seat: &Arc<Seat>| tried.iter().any(|it| Arc::ptr_eq(it, seat));
+        if there.iter().any(|(seat, _)| !was_tried(seat)) {
+            there.retain(|(seat, _)| !was_tried(seat));
+        }
+        let at = match choice {
+            Choice::Key(key) => {
+                let key = seat::hash(key);
+                (0..there.len()).max_by_key(|&at| mix(key ^ there[at].0.hash()))?
+            }
+            Choice::Least => {
+                let count = there.len();
+                let first = self.random_below(count)?;
+                // Another than the first, where there is one.
+                let step = self.random_below(count - 1).map_or(0, |step| step + 1);
+                let second = (first + step) % count;
+                match there[second].0.load() < there[first].0.load() {
+                    true => second,
+                    false => first,
+                }
+            }
+        };
+        Some(there.swap_remove(at))
+    }
+
+    /// Those that are connected, and serve it as far as they say.
+    fn who_serves(&self, service: &str) -> Vec<(Arc<Seat>, Caller)> {
+        let seats = self.seats();
+        let there = seats.iter().filter_map(|seat| {
+            let caller = seat.caller()?;
+            // A relay names nothing.
+            let may_serve = caller.serves(service).unwrap_or(true);
+            may_serve.then(|| (Arc::clone(seat), caller))
+        });
+        there.collect()
+    }
+
+    fn has_other(&self, service: &str, tried: &[Arc<Seat>], last: &Arc<Seat>) -> bool {
+        let there = self.who_serves(service);
+        let mut there = there.iter().map(|(seat, _)| seat);
+        there.any(|seat| {
+            let was_tried = tried.iter().any(|it| Arc::ptr_eq(it, seat));
+            !was_tried && !Arc::ptr_eq(last, seat)
+        })
+    }
+
+    fn random_below(&self, count: usize) -> Option<usize> {
+        let bound = u64::try_from(count).ok().filter(|&count| count > 0)?;
+        usize::try_from(self.0.random.below(bound)).ok()
+    }
+
+    fn seats(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Seat>>> {
+        self.0.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether to ask again, and of another.
+fn may_retry(failure: &Failure, ask: &Ask<'_>, is_other: bool) -> bool {
+    match (failure.status, failure.processing) {
+        (Status::Unavailable | Status::Draining, Processing::None) => true,
+        (Status::Unavailable | Status::Draining, Processing::Begun) => {
+            ask.idempotency_key.is_some()
+        }
+        // Somebody else may have room; to ask the same one again is the caller's to decide.
+        (Status::Overloaded, Processing::None) => is_other,
+        _ => false,
+    }
+}
+
+/// What `work` comes to before the deadline.
+async fn before<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Result<T, Failure> {
+    match until {
+        None => Ok(work.await),
+        Some(until) => timeout_at(until.into(), work)
+            .await
+            .map_err(|_| Failure::unprocessed(Status::DeadlineExceeded, "")),
+    }
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}

@@ -1,0 +1,138 @@
+//! One of those that are asked: its connection, and what is in flight there.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+use crate::caller::Caller;
+use crate::dial::{Backoff, Target};
+use crate::io::Memory;
+use crate::random::mix;
+
+/// One of those that are asked.
+#[derive(Debug)]
+pub(super) struct Seat {
+    target: Target,
+    hash: u64,
+    /// While it is connected.
+    caller: Mutex<Option<Caller>>,
+    bytes: AtomicU64,
+    calls: AtomicU32,
+    keeper: Mutex<Option<AbortHandle>>,
+}
+
+/// A call that is open there, counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct Taken {
+    seat: Arc<Seat>,
+    bytes: u64,
+}
+
+impl Seat {
+    /// Dials `target`, and again for as long as this lives; `changed` is told of each connection.
+    pub(super) fn new(target: Target, memory: &Arc<Memory>, changed: &Arc<Notify>) -> Arc<Self> {
+        let seat = Arc::new(Self {
+            hash: hash(target.address().as_bytes()),
+            target: target.clone(),
+            caller: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            calls: AtomicU32::new(0),
+            keeper: Mutex::default(),
+        });
+        let keeper = keep(
+            Arc::downgrade(&seat),
+            target,
+            Arc::clone(memory),
+            Arc::clone(changed),
+        );
+        let keeper = tokio::spawn(keeper).abort_handle();
+        *lock(&seat.keeper) = Some(keeper);
+        seat
+    }
+
+    pub(super) fn address(&self) -> &str {
+        self.target.address()
+    }
+
+    /// Of its address.
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// While it is connected.
+    pub(super) fn caller(&self) -> Option<Caller> {
+        lock(&self.caller).clone()
+    }
+
+    /// Bytes in flight, then calls.
+    pub(super) fn load(&self) -> (u64, u32) {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        (bytes, self.calls.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Taken {
+        let bytes = bytes as u64;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Taken {
+            seat: Arc::clone(self),
+            bytes,
+        }
+    }
+}
+
+/// Keeps a connection, until the seat is gone.
+async fn keep(seat: Weak<Seat>, target: Target, memory: Arc<Memory>, changed: Arc<Notify>) {
+    let set = |caller| {
+        if let Some(seat) = seat.upgrade() {
+            *lock(&seat.caller) = caller;
+        }
+    };
+    let mut backoff = Backoff::new();
+    loop {
+        let began = Instant::now();
+        if let Ok(caller) = Caller::connect(target.clone(), &memory).await
+            && caller.connected().await.is_ok()
+        {
+            set(Some(caller.clone()));
+            changed.notify_waiters();
+            caller.lost().await;
+            set(None);
+        }
+        backoff.lasted(began.elapsed());
+        sleep(backoff.next()).await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(keeper) = lock(&self.keeper).take() {
+            keeper.abort();
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.seat.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.seat.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The same for the same bytes, in every process: callers that share no memory choose alike.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    words.fold(bytes.len() as u64, |hash, word| mix(hash ^ word))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
