@@ -15,6 +15,7 @@ use steppe_net::tls::config::{
 };
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
+use steppe_plane::DialedWorker;
 use steppe_plane::config::{Plane, Queue};
 
 fn example(name: &str) -> PathBuf {
@@ -474,6 +475,12 @@ fn every_key_of_the_plane_arrives() {
             bytes: 2 << 20,
             wait: Duration::from_millis(250),
         },
+        workers: ["10.0.0.7:7701", "workers.example:7701"]
+            .map(|address| DialedWorker {
+                address: address.to_owned(),
+                services: vec!["embed".to_owned()],
+            })
+            .to_vec(),
     };
     assert_eq!(config.plane, expected);
     let UpstreamKind::Guest(guest) = &config.http.upstreams[4].kind else {

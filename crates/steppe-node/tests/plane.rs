@@ -54,6 +54,33 @@ fn post(node: &Steppe, scratch: &Scratch, content: &[u8]) -> Curl {
     Curl::new(&node.url("/infer/x")).args(["--data-binary", &data])
 }
 
+/// Of what a worker serves, what the configuration names is taken.
+#[test]
+fn workers_of_the_configuration_are_dialed() {
+    let port = Port::free().keep();
+    let start = || {
+        let mut command = Command::new(STEPPE);
+        command.args(["plane", "echo", "--listen", &port.to_string()]);
+        let process = Process::start("echo", command);
+        eventually("it listens", || process.said().contains("serves "));
+        process
+    };
+    let first = start();
+    let services = format!("services = {{ echo = [\"{port}\"] }}");
+    let (node, plane) = node(|toml| toml.replace("services = {}", &services));
+    let is_there = || {
+        let report = node.admin_json("/plane").to_string();
+        report.contains(&port.to_string())
+    };
+    eventually("it is dialed", is_there);
+    let called = call(plane, &["echo", "--text", "hello"]);
+    assert_eq!(String::from_utf8_lossy(&called.stdout), "hello");
+    drop(first);
+    eventually("it is gone", || !is_there());
+    let _second = start();
+    eventually("it is dialed again", is_there);
+}
+
 /// A worker of this process, on a thread of its own; it ends when this is dropped.
 struct Serving {
     stop: Option<oneshot::Sender<()>>,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use steppe_net::ListenAddress;
 
 use crate::limits::RESPONSE_SHARE_PERMILLE;
+use crate::relay::DialedWorker;
 
 /// Everything that one plane is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Plane {
     pub max_payload: u64,
     /// Requests that wait for a worker.
     pub queue: Queue,
+    /// Workers that are dialed, each address once.
+    pub workers: Vec<DialedWorker>,
 }
 
 /// Requests that wait for a worker.
@@ -39,7 +42,7 @@ impl Plane {
     /// Whether anybody can be reached by it.
     #[must_use]
     pub fn is_used(&self) -> bool {
-        !self.listeners.is_empty()
+        !self.listeners.is_empty() || !self.workers.is_empty()
     }
 }
 
@@ -51,6 +54,7 @@ impl Default for Plane {
             response_permille: RESPONSE_SHARE_PERMILLE,
             max_payload: 256 << 20,
             queue: Queue::default(),
+            workers: Vec::new(),
         }
     }
 }

@@ -36,7 +36,9 @@ pub use connection::{
 };
 pub use dial::Target;
 pub use io::{Failure, Memory, Part, Receiver, Sender};
-pub use relay::{QueueReport, Relay, RelayConfig, RelayReport, ServiceReport, WorkerReport};
+pub use relay::{
+    DialedWorker, QueueReport, Relay, RelayConfig, RelayReport, ServiceReport, WorkerReport,
+};
 pub use service::{PlaneCollector, PlaneContext, PlaneService};
 pub use status::{Reason, Status};
 pub use worker::{Registered, Request, Worker, WorkerBuilder, WorkerServer, WorkerStatus};

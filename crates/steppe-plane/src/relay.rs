@@ -8,6 +8,7 @@
 //!
 //! Leaves out: who listens, and on which threads connections are driven.
 
+mod dialed;
 mod forward;
 mod pump;
 mod queue;
@@ -29,6 +30,8 @@ use crate::io::{
     Accepted, Driver, Endpoint, Failure, Link, Memory, NamedService, Receiver, Sender, Way,
 };
 use crate::status::Status;
+use dialed::Dialed;
+pub use dialed::DialedWorker;
 use forward::{Passage, forward};
 pub use queue::RelayConfig;
 use registry::lock;
@@ -40,12 +43,15 @@ pub struct Relay {
     memory: Arc<Memory>,
     passage: Arc<Passage>,
     links: Mutex<Vec<Weak<Link>>>,
+    dialed: Dialed,
 }
 
 /// One connection's side of a relay.
 struct Peer {
     passage: Arc<Passage>,
     address: SocketAddr,
+    /// What it may serve; `None`: whatever it names.
+    services: Option<Arc<[Box<str>]>>,
 }
 
 impl Relay {
@@ -56,6 +62,7 @@ impl Relay {
             memory: Arc::clone(memory),
             passage: Arc::new(Passage::new(config)),
             links: Mutex::default(),
+            dialed: Dialed::default(),
         })
     }
 
@@ -73,11 +80,29 @@ impl Relay {
         self: &Arc<Self>,
         socket: TcpStream,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
+        Ok(self.drive(socket, Side::Acceptor, None)?.1)
+    }
+
+    /// Serves a worker that was dialed, of which `services` alone are taken.
+    fn serve_dialed(
+        self: &Arc<Self>,
+        socket: TcpStream,
+        services: &Arc<[Box<str>]>,
+    ) -> io::Result<(Weak<Link>, impl Future<Output = ()> + Send + use<>)> {
+        self.drive(socket, Side::Dialer, Some(Arc::clone(services)))
+    }
+
+    fn drive(
+        self: &Arc<Self>,
+        socket: TcpStream,
+        side: Side,
+        services: Option<Arc<[Box<str>]>>,
+    ) -> io::Result<(Weak<Link>, impl Future<Output = ()> + Send + use<>)> {
         let address = socket.peer_addr()?;
         // Without it answers are late, and right.
         let _ = socket.set_nodelay(true);
         let now = Instant::now();
-        let link = Link::new(Side::Acceptor, &self.memory, now)
+        let link = Link::new(side, &self.memory, now)
             .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
         let mut links = lock(&self.links);
         links.retain(|link| link.strong_count() > 0);
@@ -89,11 +114,23 @@ impl Relay {
         let peer = Peer {
             passage: Arc::clone(&self.passage),
             address,
+            services,
         };
+        let weak = Arc::downgrade(&link);
         let driver = Driver::new(link, socket, peer, now);
-        Ok(async move {
+        let driven = async move {
             driver.await;
-        })
+        };
+        Ok((weak, driven))
+    }
+
+    /// Keeps a connection to each of `workers`, and to no others that were dialed before: what is open there goes
+    /// on.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, which has to go on for as long as they are dialed.
+    pub fn set_workers(self: &Arc<Self>, workers: &[DialedWorker]) {
+        self.dialed.set(self, workers);
     }
 
     /// Opens a call to a service from inside of the process. What `head` says must hold.
@@ -161,7 +198,13 @@ impl Endpoint for Peer {
     }
 
     fn named(&self, link: &Arc<Link>, services: &[NamedService]) {
-        let registered = self.passage.registry.set(link, self.address, services);
+        let may_serve = |name: &str| match &self.services {
+            Some(services) => services.iter().any(|service| **service == *name),
+            None => true,
+        };
+        let mut services = services.to_vec();
+        services.retain(|(name, _)| may_serve(name));
+        let registered = self.passage.registry.set(link, self.address, &services);
         if registered.is_err() {
             link.refuse();
         }

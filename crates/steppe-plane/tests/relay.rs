@@ -9,8 +9,8 @@ use bytes::Bytes;
 use steppe_mem::Budget;
 use steppe_plane::frame::{Payment, Queueing};
 use steppe_plane::{
-    Ask, Caller, Failure, Memory, Registered, Relay, RelayConfig, Status, Worker, WorkerBuilder,
-    WorkerStatus,
+    Ask, Caller, DialedWorker, Failure, Memory, Registered, Relay, RelayConfig, Status, Worker,
+    WorkerBuilder, WorkerStatus,
 };
 use tokio::net::TcpListener;
 
@@ -418,6 +418,64 @@ async fn a_caller_that_leaves_cancels_the_handler() {
     assert_eq!(failure.status, Status::DeadlineExceeded);
     until(|| dropped.load(Ordering::SeqCst) == 21).await;
     until(|| bodies(&site.budget) == 0).await;
+}
+
+/// Workers that listen, of which the relay was told what they may serve.
+#[tokio::test]
+async fn workers_are_dialed_and_left() {
+    let site = site(64 * MIB, config()).await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let opens = Arc::clone(&gate);
+    let worker = echo(Worker::builder(&memory(&Budget::new(64 * MIB))))
+        .unary("gated", 10, move |body| {
+            let gate = Arc::clone(&opens);
+            async move {
+                gate.acquire().await.expect("never closed").forget();
+                Ok(body)
+            }
+        })
+        .unary("other", 10, |body| async move { Ok(body) })
+        .build();
+    let server = worker.listen("127.0.0.1:0").await.expect("a port");
+    let dialed = DialedWorker {
+        address: server.address().to_string(),
+        services: vec!["echo".to_owned(), "gated".to_owned()],
+    };
+    site.relay.set_workers(std::slice::from_ref(&dialed));
+    site.has("gated", 1).await;
+    let (caller, _) = site.caller(64 * MIB).await;
+    let answer = caller.unary(&Ask::new("echo"), payload(100_000)).await;
+    assert!(answer.expect("an answer") == payload(100_000));
+    let failure = caller.unary(&Ask::new("other"), payload(1)).await;
+    let failure = failure.expect_err("it is not for this relay");
+    assert_eq!(failure.status, Status::UnknownService);
+    // What is open is finished, and nothing follows.
+    let open = {
+        let caller = caller.clone();
+        tokio::spawn(async move { caller.unary(&Ask::new("gated"), payload(9)).await })
+    };
+    until(|| {
+        let report = site.relay.report();
+        let mut workers = report.services.iter().flat_map(|it| &it.workers);
+        workers.any(|it| it.calls == 1)
+    })
+    .await;
+    site.relay.set_workers(&[]);
+    site.has("gated", 0).await;
+    gate.add_permits(1);
+    assert!(open.await.expect("it ends").is_ok());
+    // It is found again, and again once it was lost.
+    site.relay.set_workers(std::slice::from_ref(&dialed));
+    site.has("echo", 1).await;
+    let address = server.address();
+    server.drain(Duration::from_secs(5)).await;
+    site.has("echo", 0).await;
+    let server = worker
+        .listen(address)
+        .await
+        .expect("its port is free again");
+    site.has("echo", 1).await;
+    drop(server);
 }
 
 #[tokio::test]

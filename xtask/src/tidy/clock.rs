@@ -38,7 +38,7 @@ const LISTED: &[Place] = &[
     },
     Place {
         file: "steppe-plane/src/relay.rs",
-        function: "serve",
+        function: "drive",
         reason: "a connection begins",
     },
     Place {
@@ -93,6 +93,11 @@ const LISTED: &[Place] = &[
     },
     Place {
         file: "steppe-plane/src/balance/seat.rs",
+        function: "keep",
+        reason: "how long a connection lasts decides when it is dialed again",
+    },
+    Place {
+        file: "steppe-plane/src/relay/dialed.rs",
         function: "keep",
         reason: "how long a connection lasts decides when it is dialed again",
     },

@@ -53,6 +53,10 @@ impl<'a> Listening<'a> {
                 () = &mut draining => break,
                 Some(change) = changes.recv() => {
                     self.change_over(&change.next, change.sockets).await;
+                    // One worker of the node has them all: its peers may be on any.
+                    if worker.index == 0 && let Some(relay) = self.running.relay() {
+                        relay.set_workers(&change.next.workers);
+                    }
                     // Who asked may have stopped waiting.
                     let _ = change.done.send(());
                 }

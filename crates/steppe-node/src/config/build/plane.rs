@@ -2,21 +2,24 @@
 //!
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
-use steppe_net::ListenAddress;
+use steppe_net::{ListenAddress, ServerAddress};
 use steppe_plane::config::{Plane, Queue};
 
-use crate::config::typed::{Fields, Node};
+use steppe_plane::DialedWorker;
 
-/// `plane`, where the file has it. `discovery` names no workers, which `check` has seen to.
+use crate::config::typed::{Fields, FromNode, Node, Typed};
+
+/// `plane`, where the file has it, and the workers of `discovery`.
 pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Fields>) -> Option<Plane> {
-    if let Some(discovery) = discovery {
-        let is_static = discovery.take::<&str>("kind")? == "static";
-        if !is_static || !discovery.map("services").is_empty() {
-            return None;
-        }
-    }
+    let workers = match discovery {
+        Some(discovery) => workers(discovery)?,
+        None => Vec::new(),
+    };
     let Some(plane) = plane else {
-        return Some(Plane::default());
+        return Some(Plane {
+            workers,
+            ..Plane::default()
+        });
     };
     let queue = plane.table("queue")?;
     let listeners = plane.list("listener").iter();
@@ -29,7 +32,35 @@ pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Fields>) -> Optio
             bytes: queue.take("bytes")?,
             wait: queue.take("wait")?,
         },
+        workers,
     })
+}
+
+/// Those that are dialed: each once, with all that it is to serve.
+fn workers(discovery: &Fields) -> Option<Vec<DialedWorker>> {
+    // The one kind that is served: `check` has seen to that.
+    if discovery.take::<&str>("kind")? != "static" {
+        return None;
+    }
+    let mut workers: Vec<DialedWorker> = Vec::new();
+    for entry in discovery.map("services") {
+        let Typed::List(addresses) = &entry.value.typed else {
+            return None;
+        };
+        for address in addresses {
+            let address: ServerAddress = FromNode::from_node(address)?;
+            let address = address.to_string();
+            let known = workers.iter_mut().find(|worker| worker.address == address);
+            match known {
+                Some(worker) => worker.services.push(entry.name.clone()),
+                None => workers.push(DialedWorker {
+                    address,
+                    services: vec![entry.name.clone()],
+                }),
+            }
+        }
+    }
+    Some(workers)
 }
 
 fn listener(node: &Node) -> Option<ListenAddress> {

@@ -1,6 +1,6 @@
 //! What keys of the request plane say together, and beside those of the node and of upstreams.
 
-use steppe_net::ListenAddress;
+use steppe_net::{ListenAddress, ServerAddress};
 use steppe_plane::limits::RESPONSE_SHARE_PERMILLE_MAX;
 
 use crate::config::grammar::size_text;
@@ -20,13 +20,19 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
         response_share(plane, mistakes);
     }
     if let Some(discovery) = file.table("discovery") {
-        services(discovery, mistakes);
+        for entry in discovery.map("services") {
+            no_unix_worker(&entry.value, mistakes);
+        }
     }
     unreachable(file, mistakes);
 }
 
 /// Whether the file says anything that is served by a plane.
 pub(super) fn is_served(file: &Fields) -> bool {
+    let discovery = file.table("discovery");
+    if discovery.is_some_and(|discovery| !discovery.map("services").is_empty()) {
+        return true;
+    }
     let plane = file.table("plane");
     // What is invalid was meant to be there.
     let listeners = plane.and_then(|plane| plane.node("listener"));
@@ -50,15 +56,19 @@ fn no_unix_socket(listener: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// Workers connect; none is dialed.
-fn services(discovery: &Fields, mistakes: &mut Mistakes) {
-    for entry in discovery.map("services") {
-        let message = format!("workers of `{}` are not dialed yet", shown(&entry.name));
-        mistakes.push(
-            Mistake::new(entry.span, message)
-                .label("not supported yet")
-                .help("have them connect to a `plane.listener`"),
-        );
+fn no_unix_worker(addresses: &Node, mistakes: &mut Mistakes) {
+    let Typed::List(addresses) = &addresses.typed else {
+        return;
+    };
+    for node in addresses {
+        if let Some(ServerAddress::Unix(_)) = ServerAddress::from_node(node) {
+            let mistake = Mistake::new(node.span, "workers are dialed over no Unix socket");
+            mistakes.push(
+                mistake
+                    .label("not an address and a port")
+                    .help("write one such as \"10.0.0.7:7701\""),
+            );
+        }
     }
 }
 
@@ -114,7 +124,7 @@ fn unreachable(file: &Fields, mistakes: &mut Mistakes) {
         mistakes.push(
             Mistake::new(node.span, message)
                 .label("there is no request plane")
-                .help("add a `plane.listener`, where workers connect"),
+                .help("add a `plane.listener`, where workers connect, or name them in `discovery.services`"),
         );
     }
 }

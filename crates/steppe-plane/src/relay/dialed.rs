@@ -1,0 +1,124 @@
+//! Workers that a relay dials, rather than waiting for them to connect.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
+
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+use super::Relay;
+use super::registry::lock;
+use crate::dial::{Backoff, Target};
+use crate::io::Link;
+
+/// A worker that is dialed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DialedWorker {
+    /// Where it listens: a name or an IP address, and a port.
+    pub address: String,
+    /// What it may serve: whatever else it names is left out.
+    pub services: Vec<String>,
+}
+
+/// Those that are dialed now.
+#[derive(Debug, Default)]
+pub(super) struct Dialed(Mutex<Vec<Kept>>);
+
+/// One of them, and the task that dials it.
+#[derive(Debug)]
+struct Kept {
+    worker: DialedWorker,
+    kept: Arc<Connection>,
+    task: AbortHandle,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    link: Mutex<Weak<Link>>,
+    is_over: AtomicBool,
+}
+
+impl Dialed {
+    /// Dials those of `workers` that are new, and takes leave of those that are not among them: what is
+    /// open there goes on.
+    pub(super) fn set(&self, relay: &Arc<Relay>, workers: &[DialedWorker]) {
+        let mut all = lock(&self.0);
+        let (stay, go): (Vec<_>, Vec<_>) = std::mem::take(&mut *all)
+            .into_iter()
+            .partition(|one| workers.contains(&one.worker));
+        for one in &go {
+            one.leave(relay);
+        }
+        *all = stay;
+        for worker in workers {
+            if !all.iter().any(|one| one.worker == *worker) {
+                all.push(Kept::new(relay, worker.clone()));
+            }
+        }
+    }
+}
+
+impl Kept {
+    fn new(relay: &Arc<Relay>, worker: DialedWorker) -> Self {
+        let kept = Arc::new(Connection::default());
+        let task = tokio::spawn(keep(
+            Arc::downgrade(relay),
+            worker.clone(),
+            Arc::clone(&kept),
+        ));
+        Self {
+            worker,
+            kept,
+            task: task.abort_handle(),
+        }
+    }
+
+    fn leave(&self, relay: &Relay) {
+        self.kept.is_over.store(true, Ordering::Release);
+        match lock(&self.kept.link).upgrade() {
+            Some(link) => {
+                relay.passage.registry.remove(&link);
+                link.close_when_idle();
+            }
+            None => self.task.abort(),
+        }
+    }
+}
+
+/// Dials a worker whenever it is not connected.
+async fn keep(relay: Weak<Relay>, worker: DialedWorker, kept: Arc<Connection>) {
+    let target = Target::new(worker.address.as_str());
+    let services: Arc<[Box<str>]> = worker.services.iter().map(|name| (**name).into()).collect();
+    let mut backoff = Backoff::new();
+    let mut was_told = false;
+    loop {
+        let began = Instant::now();
+        match target.dial().await {
+            Ok(socket) => {
+                was_told = false;
+                let Some(relay) = relay.upgrade() else { return };
+                match relay.serve_dialed(socket, &services) {
+                    Ok((link, serving)) => {
+                        drop(relay);
+                        *lock(&kept.link) = link;
+                        serving.await;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, worker = %target, "a worker was not connected");
+                    }
+                }
+            }
+            // Once, for as long as it is not there.
+            Err(error) if !std::mem::replace(&mut was_told, true) => {
+                tracing::warn!(%error, worker = %target, "a worker of the plane can't be reached");
+            }
+            Err(_) => {}
+        }
+        if kept.is_over.load(Ordering::Acquire) {
+            return;
+        }
+        backoff.lasted(began.elapsed());
+        sleep(backoff.next()).await;
+    }
+}
