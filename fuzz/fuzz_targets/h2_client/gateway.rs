@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use steppe_http::config::{self, Listener, Route, Servers, Target, Upstream, UpstreamKind};
+use steppe_http::guest::Guests;
 use steppe_mem::{AccountReport, Budget};
 use steppe_net::{ListenAddress, ServerAddress, bind};
 
@@ -31,6 +32,7 @@ impl Running {
             config: configuration(address, origin(&folder)),
             codecs: steppe_http::codecs(),
             access: None,
+            guests: Guests::default(),
         };
         let gateway = InProcess::start(setup, || ());
         Self {
