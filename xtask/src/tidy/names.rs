@@ -133,7 +133,10 @@ fn mentions(code: &str) -> Mentions {
     let mut found = Mentions::default();
     let mut at = 0;
     while at < tokens.len() {
-        if tokens[at] == "use" {
+        if tokens[at] == "use" && tokens.get(at + 1) == Some(&"<") {
+            // Precise capturing, as in `impl Future + use<'a>`: a bound, no declaration.
+            at += 1;
+        } else if tokens[at] == "use" {
             let end = tokens[at..].iter().position(|token| *token == ";");
             let end = end.map_or(tokens.len(), |end| at + end);
             let is_reexport = is_visible(&tokens[..at]);
@@ -274,6 +277,12 @@ mod tests {
                 "pub h = crate::h",
             ]
         );
+    }
+
+    #[test]
+    fn precise_capturing_declares_nothing() {
+        let code = "use a::b; fn f() -> impl C + use<> { { d } } fn g() -> impl C + use<T> {}";
+        assert_eq!(imports(code), ["b = a::b"]);
     }
 
     #[test]
