@@ -10,6 +10,7 @@
 
 mod dialed;
 mod forward;
+mod peers;
 mod pump;
 mod queue;
 mod registry;
@@ -17,51 +18,37 @@ mod report;
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, Weak};
-use std::time::Instant;
+use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
 use crate::caller::Call;
 use crate::connection::Side;
 use crate::frame::Head;
-use crate::io::{
-    Accepted, Driver, Endpoint, Failure, Link, Memory, NamedService, Receiver, Sender, Way,
-};
-use crate::status::Status;
+use crate::io::{Failure, Memory, Receiver, Sender, Way};
 use dialed::Dialed;
 pub use dialed::DialedWorker;
-use forward::{Passage, forward};
+use forward::Passage;
+use peers::Peers;
 pub use queue::RelayConfig;
-use registry::lock;
 pub use report::{QueueReport, RelayReport, ServiceReport, WorkerReport};
 
 /// A relay between callers and workers, which may be driven on any number of threads.
 #[derive(Debug)]
 pub struct Relay {
-    memory: Arc<Memory>,
     passage: Arc<Passage>,
-    links: Mutex<Vec<Weak<Link>>>,
+    peers: Arc<Peers>,
     dialed: Dialed,
-}
-
-/// One connection's side of a relay.
-struct Peer {
-    passage: Arc<Passage>,
-    address: SocketAddr,
-    /// What it may serve; `None`: whatever it names.
-    services: Option<Arc<[Box<str>]>>,
 }
 
 impl Relay {
     /// A relay without connections.
     #[must_use]
     pub fn new(memory: &Arc<Memory>, config: RelayConfig) -> Arc<Self> {
+        let passage = Arc::new(Passage::new(config));
         Arc::new(Self {
-            memory: Arc::clone(memory),
-            passage: Arc::new(Passage::new(config)),
-            links: Mutex::default(),
+            peers: Arc::new(Peers::new(memory, &passage)),
+            passage,
             dialed: Dialed::default(),
         })
     }
@@ -80,48 +67,7 @@ impl Relay {
         self: &Arc<Self>,
         socket: TcpStream,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
-        Ok(self.drive(socket, Side::Acceptor, None)?.1)
-    }
-
-    /// Serves a worker that was dialed, of which `services` alone are taken.
-    fn serve_dialed(
-        self: &Arc<Self>,
-        socket: TcpStream,
-        services: &Arc<[Box<str>]>,
-    ) -> io::Result<(Weak<Link>, impl Future<Output = ()> + Send + use<>)> {
-        self.drive(socket, Side::Dialer, Some(Arc::clone(services)))
-    }
-
-    fn drive(
-        self: &Arc<Self>,
-        socket: TcpStream,
-        side: Side,
-        services: Option<Arc<[Box<str>]>>,
-    ) -> io::Result<(Weak<Link>, impl Future<Output = ()> + Send + use<>)> {
-        let address = socket.peer_addr()?;
-        // Without it answers are late, and right.
-        let _ = socket.set_nodelay(true);
-        let now = Instant::now();
-        let link = Link::new(side, &self.memory, now)
-            .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
-        let mut links = lock(&self.links);
-        links.retain(|link| link.strong_count() > 0);
-        links.push(Arc::downgrade(&link));
-        drop(links);
-        if self.passage.is_draining() {
-            link.drain();
-        }
-        let peer = Peer {
-            passage: Arc::clone(&self.passage),
-            address,
-            services,
-        };
-        let weak = Arc::downgrade(&link);
-        let driver = Driver::new(link, socket, peer, now);
-        let driven = async move {
-            driver.await;
-        };
-        Ok((weak, driven))
+        Ok(self.peers.serve(socket, Side::Acceptor, None)?.1)
     }
 
     /// Keeps a connection to each of `workers`, and to no others that were dialed before: what is open there goes
@@ -130,7 +76,7 @@ impl Relay {
     /// # Panics
     /// Outside of a tokio runtime, which has to go on for as long as they are dialed.
     pub fn set_workers(self: &Arc<Self>, workers: &[DialedWorker]) {
-        self.dialed.set(self, workers);
+        self.dialed.set(&self.peers, workers);
     }
 
     /// Opens a call to a service from inside of the process. What `head` says must hold.
@@ -161,14 +107,14 @@ impl Relay {
     /// are over, since calls that wait still need them.
     pub fn drain(&self) {
         self.passage.drain();
-        for link in self.links().iter().filter(|link| !link.serves_any()) {
+        for link in self.peers.links().iter().filter(|link| !link.serves_any()) {
             link.drain();
         }
     }
 
     /// Waits until no call is open after [`Relay::drain`].
     pub async fn drained(&self) {
-        let links = self.links();
+        let links = self.peers.links();
         for link in links.iter().filter(|link| !link.serves_any()) {
             link.drained().await;
         }
@@ -178,39 +124,5 @@ impl Relay {
         for link in links {
             link.drained().await;
         }
-    }
-
-    fn links(&self) -> Vec<Arc<Link>> {
-        lock(&self.links).iter().filter_map(Weak::upgrade).collect()
-    }
-}
-
-impl Endpoint for Peer {
-    fn accept(&self, accepted: Accepted) {
-        if self.passage.is_draining() {
-            // A worker that calls others: its connection is not told yet.
-            accepted
-                .handle
-                .reset(&Failure::unprocessed(Status::Draining, ""));
-            return;
-        }
-        tokio::spawn(forward(Arc::clone(&self.passage), accepted));
-    }
-
-    fn named(&self, link: &Arc<Link>, services: &[NamedService]) {
-        let may_serve = |name: &str| match &self.services {
-            Some(services) => services.iter().any(|service| **service == *name),
-            None => true,
-        };
-        let mut services = services.to_vec();
-        services.retain(|(name, _)| may_serve(name));
-        let registered = self.passage.registry.set(link, self.address, &services);
-        if registered.is_err() {
-            link.refuse();
-        }
-    }
-
-    fn lost(&self, link: &Arc<Link>) {
-        self.passage.registry.remove(link);
     }
 }

@@ -37,8 +37,8 @@ const LISTED: &[Place] = &[
         reason: "a call begins: its deadline is what is left",
     },
     Place {
-        file: "steppe-plane/src/relay.rs",
-        function: "drive",
+        file: "steppe-plane/src/relay/peers.rs",
+        function: "serve",
         reason: "a connection begins",
     },
     Place {

@@ -7,8 +7,9 @@ use std::time::Instant;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-use super::Relay;
+use super::peers::Peers;
 use super::registry::lock;
+use crate::connection::Side;
 use crate::dial::{Backoff, Target};
 use crate::io::Link;
 
@@ -42,28 +43,28 @@ struct Connection {
 impl Dialed {
     /// Dials those of `workers` that are new, and takes leave of those that are not among them: what is
     /// open there goes on.
-    pub(super) fn set(&self, relay: &Arc<Relay>, workers: &[DialedWorker]) {
+    pub(super) fn set(&self, peers: &Arc<Peers>, workers: &[DialedWorker]) {
         let mut all = lock(&self.0);
         let (stay, go): (Vec<_>, Vec<_>) = std::mem::take(&mut *all)
             .into_iter()
             .partition(|one| workers.contains(&one.worker));
         for one in &go {
-            one.leave(relay);
+            one.leave(peers);
         }
         *all = stay;
         for worker in workers {
             if !all.iter().any(|one| one.worker == *worker) {
-                all.push(Kept::new(relay, worker.clone()));
+                all.push(Kept::new(peers, worker.clone()));
             }
         }
     }
 }
 
 impl Kept {
-    fn new(relay: &Arc<Relay>, worker: DialedWorker) -> Self {
+    fn new(peers: &Arc<Peers>, worker: DialedWorker) -> Self {
         let kept = Arc::new(Connection::default());
         let task = tokio::spawn(keep(
-            Arc::downgrade(relay),
+            Arc::downgrade(peers),
             worker.clone(),
             Arc::clone(&kept),
         ));
@@ -74,20 +75,17 @@ impl Kept {
         }
     }
 
-    fn leave(&self, relay: &Relay) {
+    fn leave(&self, peers: &Peers) {
         self.kept.is_over.store(true, Ordering::Release);
         match lock(&self.kept.link).upgrade() {
-            Some(link) => {
-                relay.passage.registry.remove(&link);
-                link.close_when_idle();
-            }
+            Some(link) => peers.leave(&link),
             None => self.task.abort(),
         }
     }
 }
 
 /// Dials a worker whenever it is not connected.
-async fn keep(relay: Weak<Relay>, worker: DialedWorker, kept: Arc<Connection>) {
+async fn keep(peers: Weak<Peers>, worker: DialedWorker, kept: Arc<Connection>) {
     let target = Target::new(worker.address.as_str());
     let services: Arc<[Box<str>]> = worker.services.iter().map(|name| (**name).into()).collect();
     let mut backoff = Backoff::new();
@@ -97,10 +95,10 @@ async fn keep(relay: Weak<Relay>, worker: DialedWorker, kept: Arc<Connection>) {
         match target.dial().await {
             Ok(socket) => {
                 was_told = false;
-                let Some(relay) = relay.upgrade() else { return };
-                match relay.serve_dialed(socket, &services) {
+                let Some(peers) = peers.upgrade() else { return };
+                match peers.serve(socket, Side::Dialer, Some(Arc::clone(&services))) {
                     Ok((link, serving)) => {
-                        drop(relay);
+                        drop(peers);
                         *lock(&kept.link) = link;
                         serving.await;
                     }
