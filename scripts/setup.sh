@@ -44,6 +44,8 @@ packages() {
       echo nodejs:node nghttp2-client:h2load
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
+      # Workers of the plane are found in it.
+      echo etcd-server:etcd etcd-client:etcdctl
       # Clients of DNS, delv among them; kdig speaks TLS and HTTPS.
       echo bind9-dnsutils:dig knot-dnsutils:kdig
       # The lab finds a planted leak, and asks a runtime who holds what; the allocator runs where the
@@ -119,7 +121,7 @@ install_packages() {
   apt_get "$as_root" install --yes --no-install-recommends "$@" >"$log" 2>&1 ||
     fail_with "$log" "apt-get install failed: $*"
   rm "$log"
-  for daemon in nginx haproxy redis-server unbound dnsdist nsd stubby; do
+  for daemon in nginx haproxy redis-server unbound dnsdist nsd stubby etcd; do
     case " $* " in
       *" $daemon "*) $as_root update-rc.d "$daemon" disable >/dev/null 2>&1 || true ;;
     esac

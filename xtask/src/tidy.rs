@@ -43,10 +43,11 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
 ];
 
 /// The crates whose code the rules about circles, booleans and the clock judge.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "steppe-net",
     "steppe-http",
     "steppe-dns",
+    "steppe-etcd",
     "steppe-plane",
     "steppe-node",
 ];

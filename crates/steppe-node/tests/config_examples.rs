@@ -15,8 +15,8 @@ use steppe_net::tls::config::{
 };
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
-use steppe_plane::DialedWorker;
-use steppe_plane::config::{Plane, Queue};
+use steppe_plane::config::{Plane, Queue, Workers as PlaneWorkers};
+use steppe_plane::{DialedWorker, Directory};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -475,18 +475,43 @@ fn every_key_of_the_plane_arrives() {
             bytes: 2 << 20,
             wait: Duration::from_millis(250),
         },
-        workers: ["10.0.0.7:7701", "workers.example:7701"]
-            .map(|address| DialedWorker {
-                address: address.to_owned(),
-                services: vec!["embed".to_owned()],
-            })
-            .to_vec(),
+        workers: PlaneWorkers::Static(
+            ["10.0.0.7:7701", "workers.example:7701"]
+                .map(|address| DialedWorker {
+                    address: address.to_owned(),
+                    services: vec!["embed".to_owned()],
+                })
+                .to_vec(),
+        ),
     };
     assert_eq!(config.plane, expected);
     let UpstreamKind::Guest(guest) = &config.http.upstreams[4].kind else {
         panic!("a service of the plane");
     };
     assert_eq!((guest.guest, &*guest.resource), ("plane", "embed"));
+}
+
+/// Workers that are found in etcd, with and without the defaults.
+#[test]
+fn every_key_of_etcd_arrives() {
+    let config = valid("a.toml", include_str!("data/full_etcd.toml"));
+    let endpoint = |text: &str| text.parse().expect("a URL");
+    let expected = Directory {
+        endpoints: vec![
+            endpoint("http://10.0.0.1:2379"),
+            endpoint("https://etcd.example:2379"),
+        ],
+        prefix: "/edge".to_owned(),
+        lease: Duration::from_secs(30),
+    };
+    assert_eq!(config.plane.workers, PlaneWorkers::Found(expected));
+    let config = valid("a.toml", "[discovery]\nkind = \"etcd\"\n");
+    let expected = Directory {
+        endpoints: vec![endpoint("http://127.0.0.1:2379")],
+        prefix: "/steppe".to_owned(),
+        lease: Duration::from_secs(10),
+    };
+    assert_eq!(config.plane.workers, PlaneWorkers::Found(expected));
 }
 
 /// The table of keys has the defaults as text, `steppe-plane` as values.

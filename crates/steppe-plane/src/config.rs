@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use steppe_net::ListenAddress;
 
+use crate::discovery::Directory;
 use crate::limits::RESPONSE_SHARE_PERMILLE;
 use crate::relay::DialedWorker;
 
@@ -25,8 +26,17 @@ pub struct Plane {
     pub max_payload: u64,
     /// Requests that wait for a worker.
     pub queue: Queue,
-    /// Workers that are dialed, each address once.
-    pub workers: Vec<DialedWorker>,
+    /// Workers that are dialed.
+    pub workers: Workers,
+}
+
+/// Who says which workers are dialed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Workers {
+    /// These are, each address once.
+    Static(Vec<DialedWorker>),
+    /// Those that are found there.
+    Found(Directory),
 }
 
 /// Requests that wait for a worker.
@@ -42,7 +52,11 @@ impl Plane {
     /// Whether anybody can be reached by it.
     #[must_use]
     pub fn is_used(&self) -> bool {
-        !self.listeners.is_empty() || !self.workers.is_empty()
+        let are_dialed = match &self.workers {
+            Workers::Static(workers) => !workers.is_empty(),
+            Workers::Found(_) => true,
+        };
+        are_dialed || !self.listeners.is_empty()
     }
 }
 
@@ -54,8 +68,14 @@ impl Default for Plane {
             response_permille: RESPONSE_SHARE_PERMILLE,
             max_payload: 256 << 20,
             queue: Queue::default(),
-            workers: Vec::new(),
+            workers: Workers::default(),
         }
+    }
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self::Static(Vec::new())
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! [`Relay`] passes calls on between them.
 //!
-//! Leaves out: TLS, discovery.
+//! Leaves out: TLS.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod caller;
 pub mod config;
 mod connection;
 mod dial;
+mod discovery;
 pub mod frame;
 mod io;
 pub mod limits;
@@ -35,6 +36,7 @@ pub use connection::{
     StreamId, Violation,
 };
 pub use dial::Target;
+pub use discovery::Directory;
 pub use io::{Failure, Memory, Part, Receiver, Sender};
 pub use relay::{
     DialedWorker, QueueReport, Relay, RelayConfig, RelayReport, ServiceReport, WorkerReport,

@@ -125,6 +125,13 @@ pub const FORGOTTEN_SERVICES_MAX: usize = 1_024;
 /// Workers that a relay tries for one call, while nothing was done for it.
 pub const RELAY_TRIES_MAX: usize = 8;
 
+/// Workers that are found in etcd, a service of one address each. As many connections would take a third of
+/// a GiB of the budget.
+pub const FOUND_WORKERS_MAX: usize = 1_024;
+
+/// Bytes of the host of a worker that is found: of a name (RFC 1035 §2.3.4), or an IP address.
+pub const ADDRESS_BYTES_MAX: usize = 255;
+
 /// Times that a call is sent in all, by a caller of several workers.
 pub const CALL_TRIES_MAX: usize = 4;
 

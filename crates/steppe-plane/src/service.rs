@@ -4,6 +4,7 @@
 //! outlive it. A connection is driven on the worker that accepted it.
 
 mod accept;
+mod dialing;
 mod metrics;
 mod running;
 

@@ -5,7 +5,7 @@ use super::tree::{SourceFile, Tree};
 
 /// What each crate may link of ours. A crate that is missing here may link none of them, which is
 /// said too: a new crate gets its line.
-const BELOW: [(&str, &[&str]); 17] = [
+const BELOW: [(&str, &[&str]); 18] = [
     // The ground: an allocator of ours knows nothing of ours.
     ("steppe-malloc", &[]),
     ("steppe-malloc-abi", &["steppe-malloc"]),
@@ -20,9 +20,15 @@ const BELOW: [(&str, &[&str]); 17] = [
         "steppe-dns",
         &["steppe-mem", "steppe-telemetry", "steppe-net"],
     ),
+    ("steppe-etcd", &["steppe-net"]),
     (
         "steppe-plane",
-        &["steppe-mem", "steppe-telemetry", "steppe-net"],
+        &[
+            "steppe-mem",
+            "steppe-telemetry",
+            "steppe-net",
+            "steppe-etcd",
+        ],
     ),
     (
         "steppe-node",
@@ -33,6 +39,7 @@ const BELOW: [(&str, &[&str]); 17] = [
             "steppe-net",
             "steppe-http",
             "steppe-dns",
+            "steppe-etcd",
             "steppe-plane",
         ],
     ),

@@ -97,6 +97,11 @@ const LISTED: &[Place] = &[
         reason: "how long a connection lasts decides when it is dialed again",
     },
     Place {
+        file: "steppe-plane/src/discovery.rs",
+        function: "follow",
+        reason: "etcd says who is there",
+    },
+    Place {
         file: "steppe-plane/src/relay/dialed.rs",
         function: "keep",
         reason: "how long a connection lasts decides when it is dialed again",
@@ -203,7 +208,7 @@ const LISTED: &[Place] = &[
     },
     Place {
         file: "steppe-node/src/cli/plane/call.rs",
-        function: "exchange",
+        function: "call",
         reason: "what people are told that a call took",
     },
     Place {

@@ -3,8 +3,10 @@
 mod bench;
 mod call;
 mod echo;
+mod etcd;
 mod memory;
 mod wishes;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -27,18 +29,23 @@ enum Command {
     /// Measures how fast a service answers, and what it refuses
     #[command(after_help = bench::HELP)]
     Bench(Box<bench::Options>),
+    /// Lists workers: those of a running node, or those that named themselves in etcd
+    #[command(after_help = workers::HELP)]
+    Workers(workers::Options),
 }
 
 pub(super) const HELP: &str = "\
 Examples:
   steppe plane echo --listen 127.0.0.1:7701
   steppe plane call 127.0.0.1:7701 echo --text hello
-  steppe plane bench 127.0.0.1:7701 echo --bytes 1000000 --concurrency 96 --requests 1000";
+  steppe plane bench 127.0.0.1:7701 echo --bytes 1000000 --concurrency 96 --requests 1000
+  steppe plane workers";
 
 pub(super) fn run(plane: Plane) -> ExitCode {
     match plane.command {
         Command::Call(options) => call::run(&options),
         Command::Echo(options) => echo::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Workers(options) => workers::run(&options),
     }
 }

@@ -85,6 +85,7 @@ fn scalar(typed: &Typed) -> Value {
         Typed::Server(address) => json!(address.to_string()),
         Typed::Network(network) => json!(network.to_string()),
         Typed::DnsServer(server) => json!(server.to_string()),
+        Typed::EtcdEndpoint(endpoint) => json!(endpoint.to_string()),
         Typed::DnsName(name) => json!(name.to_string()),
         Typed::DnsType(rtype) => json!(rtype.to_string()),
         Typed::HashOn(on) => json!(on.to_string()),

@@ -39,7 +39,7 @@ pub static ROOT: Table = Table {
         Key::new("http", Kind::Table(&HTTP), HTTP.doc).absent(Absent::Table),
         Key::new("dns", Kind::Table(&DNS), DNS.doc),
         Key::new("plane", Kind::Table(&PLANE), PLANE.doc),
-        Key::new("discovery", Kind::Table(&DISCOVERY), DISCOVERY.doc),
+        Key::new("discovery", Kind::Tagged(&DISCOVERY), DISCOVERY.doc),
     ],
     needs: Needs::Nothing,
 };

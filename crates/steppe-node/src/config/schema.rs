@@ -176,6 +176,8 @@ fn text(form: Form) -> Value {
         Form::TimeZone => Some("^[A-Za-z][0-9A-Za-z_+/-]*$"),
         Form::DnsClientId => Some("^[0-9A-Za-z-]{1,63}$"),
         Form::Service => Some("^[!-~]{1,128}$"),
+        Form::EtcdEndpoint => Some("^https?://[^ /?#@]+/?$"),
+        Form::EtcdPrefix => Some("^/[!-~]{0,254}$"),
         Form::Path => Some("^/"),
         Form::HashOn => Some("^(ip|path|(header|cookie):.+)$"),
         Form::Target => Some("^/[!-~]*$"),

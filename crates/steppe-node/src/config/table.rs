@@ -240,6 +240,10 @@ pub enum Form {
     TimeZone,
     /// A service of the request plane.
     Service,
+    /// The URL of a member of etcd.
+    EtcdEndpoint,
+    /// What keys in etcd begin with.
+    EtcdPrefix,
 }
 
 impl Table {
@@ -434,6 +438,8 @@ impl Form {
             Self::Url => "a URL such as \"https://lists.example/ads.txt\"",
             Self::Hours => "hours such as \"08:00-17:30\"",
             Self::TimeZone => "a time zone such as \"Europe/Berlin\"",
+            Self::EtcdEndpoint => "a URL such as \"http://127.0.0.1:2379\"",
+            Self::EtcdPrefix => "what keys begin with, such as \"/steppe\"",
             Self::Service => "a service such as \"embed\"",
             Self::TransportSecurity => "a value such as \"max-age=31536000\"",
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use steppe_dns::config::Server as DnsServer;
 use steppe_dns::wire::{Name, Rtype};
+use steppe_etcd::Endpoint;
 use steppe_http::config::{ClientCertMatch, HashOn, HostPattern, Statuses};
 use steppe_http::path::PathPattern;
 use steppe_net::{ListenAddress, ServerAddress};
@@ -42,6 +43,7 @@ pub(super) enum Typed {
     Server(ServerAddress),
     Network(IpNet),
     DnsServer(DnsServer),
+    EtcdEndpoint(Endpoint),
     /// On the heap: the bytes of the longest name would be every value's size.
     DnsName(Box<Name>),
     DnsType(Rtype),
@@ -274,6 +276,7 @@ from_node! {
     ServerAddress: Server;
     IpNet: Network;
     DnsServer: DnsServer;
+    Endpoint: EtcdEndpoint;
     Rtype: DnsType;
     HashOn: HashOn;
     Statuses: Statuses;

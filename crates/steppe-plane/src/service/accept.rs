@@ -13,6 +13,7 @@ use steppe_net::{
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
 
+use super::dialing::Dialing;
 use super::running::Running;
 use crate::config::Plane;
 use crate::relay::Relay;
@@ -22,6 +23,7 @@ pub(super) struct Listening<'a> {
     running: &'a Running,
     open: Vec<Open>,
     connections: Rc<RefCell<JoinSet<()>>>,
+    dialing: Dialing,
 }
 
 /// A listener, and the task that accepts its connections.
@@ -37,6 +39,7 @@ impl<'a> Listening<'a> {
             running,
             open: Vec::new(),
             connections: Rc::default(),
+            dialing: Dialing::default(),
         }
     }
 
@@ -55,7 +58,7 @@ impl<'a> Listening<'a> {
                     self.change_over(&change.next, change.sockets).await;
                     // One worker of the node has them all: its peers may be on any.
                     if worker.index == 0 && let Some(relay) = self.running.relay() {
-                        relay.set_workers(&change.next.workers);
+                        self.dialing.change_over(relay, &change.next.workers);
                     }
                     // Who asked may have stopped waiting.
                     let _ = change.done.send(());

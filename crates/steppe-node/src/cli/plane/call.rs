@@ -11,8 +11,9 @@ use std::time::Instant;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
-use steppe_plane::{Ask, Caller, Failure};
+use steppe_plane::{Ask, Balancer, Choice, DialedWorker, Failure, Target};
 
+use super::etcd::EtcdAddress;
 use super::memory::{Held, connect};
 use super::wishes::Wishes;
 use crate::cli::code::Code;
@@ -21,8 +22,9 @@ use crate::config::read_size;
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// A worker or a relay, HOST:PORT
-    address: String,
+    /// A worker or a relay, HOST:PORT; or where workers are found, etcd://HOST:PORT/PREFIX
+    #[arg(value_parser = callee)]
+    address: Callee,
     /// The service to call
     service: String,
     /// File with the body of the request; - for standard input
@@ -51,6 +53,7 @@ pub(super) const HELP: &str = "\
 Examples:
   steppe plane call 127.0.0.1:7701 echo --text hello
   steppe plane call 127.0.0.1:7700 infer --data prompt.json --content-type application/json --deadline 30s
+  steppe plane call etcd://127.0.0.1:2379/steppe echo --text hello
   tar c . | steppe plane call 127.0.0.1:7700 store --data - --no-queue
 
 Exit codes: 0 where it was answered; 2 where the command is wrong or its file can't be read; 5 where nobody
@@ -60,6 +63,21 @@ listens at ADDRESS; else 10 and the number of the status: 11 cancelled, 12 inval
 
 /// Of a status that is not ok, beyond its number.
 const STATUS_CODE_BASE: u32 = 10;
+
+/// Who is called.
+#[derive(Debug, Clone)]
+enum Callee {
+    /// `HOST:PORT`.
+    One(String),
+    Found(EtcdAddress),
+}
+
+fn callee(text: &str) -> Result<Callee, String> {
+    match EtcdAddress::is_meant(text) {
+        true => text.parse().map(Callee::Found),
+        false => Ok(Callee::One(text.to_owned())),
+    }
+}
 
 /// Why there is no answer.
 enum Trouble {
@@ -101,29 +119,51 @@ fn call(options: &Options) -> Result<(), Trouble> {
     let body = body(options).map_err(usage)?;
     let held = Held::new(options.budget).map_err(usage)?;
     held.run(async {
-        let caller = connect(&options.address, held.memory()).await;
-        let caller = caller.with_context(|| options.address.clone());
-        let caller = caller.map_err(|error| Trouble::Here(Code::NoAnswer, error))?;
-        exchange(options, &caller, body).await
+        let start = Instant::now();
+        let sent = body.len();
+        let answer = match &options.address {
+            Callee::One(address) => {
+                let caller = connect(address, held.memory()).await;
+                let caller = caller.with_context(|| address.clone());
+                let caller = caller.map_err(|error| Trouble::Here(Code::NoAnswer, error))?;
+                caller.unary(&options.ask(), body).await
+            }
+            Callee::Found(etcd) => find(options, etcd, &held, body).await,
+        };
+        let answer = answer.map_err(Trouble::Failed)?;
+        if options.verbose {
+            let elapsed = start.elapsed();
+            say(&format!(
+                "> {}, {sent} bytes\n< ok, {} bytes in {elapsed:.1?}\n",
+                options.service,
+                answer.len()
+            ));
+        }
+        let mut output = io::stdout();
+        output.write_all(&answer).map_err(Trouble::Output)?;
+        output.flush().map_err(Trouble::Output)
     })
 }
 
-async fn exchange(options: &Options, caller: &Caller, body: Bytes) -> Result<(), Trouble> {
-    let start = Instant::now();
-    let sent = body.len();
-    let answer = caller.unary(&options.ask(), body).await;
-    let answer = answer.map_err(Trouble::Failed)?;
-    if options.verbose {
-        let elapsed = start.elapsed();
-        say(&format!(
-            "> {}, {sent} bytes\n< ok, {} bytes in {elapsed:.1?}\n",
-            options.service,
-            answer.len()
-        ));
+/// Calls one of those that serve it, by what etcd says.
+async fn find(
+    options: &Options,
+    etcd: &EtcdAddress,
+    held: &Held,
+    body: Bytes,
+) -> Result<Bytes, Failure> {
+    let balancer = Balancer::new(held.memory(), []);
+    let directory = etcd.directory(None);
+    let follow = directory.follow(|workers| {
+        let serves = |worker: &&DialedWorker| worker.services.contains(&options.service);
+        let addresses = workers.iter().filter(serves).map(|worker| &*worker.address);
+        balancer.set_targets(addresses.map(Target::from));
+    });
+    let ask = options.ask();
+    tokio::select! {
+        answer = balancer.unary(&ask, Choice::Least, body) => answer,
+        never = follow => match never {},
     }
-    let mut output = io::stdout();
-    output.write_all(&answer).map_err(Trouble::Output)?;
-    output.flush().map_err(Trouble::Output)
 }
 
 fn body(options: &Options) -> anyhow::Result<Bytes> {

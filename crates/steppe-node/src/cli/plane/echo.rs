@@ -7,11 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
+use steppe_etcd::Lease;
 use steppe_plane::{Registered, Target, Worker, WorkerServer, WorkerStatus};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::etcd::EtcdAddress;
 use super::memory::Held;
 use crate::cli::code::Code;
 use crate::cli::console::{print, say};
@@ -22,6 +24,8 @@ use handler::Manner;
 pub(super) struct Options {
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    announced: Announced,
     /// The service's name
     #[arg(long, value_name = "NAME", default_value = "echo")]
     service: String,
@@ -57,6 +61,20 @@ struct Place {
     register: Option<String>,
 }
 
+/// Where it is named for callers to find it.
+#[derive(Debug, Args)]
+struct Announced {
+    /// Names it in etcd for as long as it lives, etcd://HOST:PORT/PREFIX
+    #[arg(long, value_name = "URL", requires = "listen")]
+    announce: Option<EtcdAddress>,
+    /// The address it is named with, where callers come by another than that of --listen
+    #[arg(long, value_name = "HOST:PORT", requires = "announce")]
+    advertise: Option<String>,
+    /// How long it stays in etcd once it is silent, 2s at least [default: 10s]
+    #[arg(long, value_name = "DURATION", requires = "announce", value_parser = read_duration)]
+    lease: Option<Duration>,
+}
+
 /// A worker that serves.
 enum Serving {
     Listening(WorkerServer),
@@ -67,6 +85,7 @@ pub(super) const HELP: &str = "\
 Examples:
   steppe plane echo --listen 127.0.0.1:7701
   steppe plane echo --register 127.0.0.1:7700
+  steppe plane echo --listen 127.0.0.1:7701 --announce etcd://127.0.0.1:2379/steppe
   steppe plane echo --listen 127.0.0.1:7701 --budget 64MiB --hold 500ms
   steppe plane echo --listen 127.0.0.1:7701 --service infer --tokens 1000 --hold 2s
 
@@ -101,6 +120,7 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let serving = options.place.serve(&worker).await?;
+        let lease = options.announced.lease(&options.service, &serving)?;
         let is_told = async {
             print(&format!(
                 "serves {} {}\n",
@@ -113,6 +133,12 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
             () = is_told => {}
+        }
+        // Callers that find it no more open no calls here.
+        if let Some(lease) = lease
+            && let Err(error) = lease.withdraw().await
+        {
+            say(&format!("steppe: etcd names it for a while yet: {error}\n"));
         }
         if serving.drain(options.drain_timeout).await {
             return Ok(print("drained\n"));
@@ -133,6 +159,28 @@ impl Place {
         Ok(Serving::Listening(
             server.with_context(|| address.to_string())?,
         ))
+    }
+}
+
+impl Announced {
+    fn lease(&self, service: &str, serving: &Serving) -> anyhow::Result<Option<Lease>> {
+        let (Some(address), Serving::Listening(server)) = (&self.announce, serving) else {
+            return Ok(None);
+        };
+        let listens = server.address();
+        let advertised = match &self.advertise {
+            Some(advertised) => advertised.clone(),
+            None => {
+                let is_one = !listens.ip().is_unspecified();
+                ensure!(
+                    is_one,
+                    "--advertise: {listens} is every address of this machine"
+                );
+                listens.to_string()
+            }
+        };
+        let directory = address.directory(self.lease);
+        Ok(Some(directory.announce([service], &advertised)))
     }
 }
 

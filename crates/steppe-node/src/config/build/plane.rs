@@ -3,17 +3,16 @@
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
 use steppe_net::{ListenAddress, ServerAddress};
-use steppe_plane::config::{Plane, Queue};
-
-use steppe_plane::DialedWorker;
+use steppe_plane::config::{Plane, Queue, Workers};
+use steppe_plane::{DialedWorker, Directory};
 
 use crate::config::typed::{Fields, FromNode, Node, Typed};
 
 /// `plane`, where the file has it, and the workers of `discovery`.
-pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Fields>) -> Option<Plane> {
+pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Node>) -> Option<Plane> {
     let workers = match discovery {
         Some(discovery) => workers(discovery)?,
-        None => Vec::new(),
+        None => Workers::default(),
     };
     let Some(plane) = plane else {
         return Some(Plane {
@@ -36,12 +35,33 @@ pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Fields>) -> Optio
     })
 }
 
-/// Those that are dialed: each once, with all that it is to serve.
-fn workers(discovery: &Fields) -> Option<Vec<DialedWorker>> {
-    // The one kind that is served: `check` has seen to that.
-    if discovery.take::<&str>("kind")? != "static" {
-        return None;
+/// Who says which workers are dialed.
+fn workers(discovery: &Node) -> Option<Workers> {
+    match &discovery.typed {
+        Typed::Variant {
+            name: "static",
+            fields,
+            ..
+        } => named(fields).map(Workers::Static),
+        Typed::Variant {
+            name: "etcd",
+            fields,
+            ..
+        } => directory(fields).map(Workers::Found),
+        _ => None,
     }
+}
+
+fn directory(etcd: &Fields) -> Option<Directory> {
+    Some(Directory {
+        endpoints: etcd.take("endpoints")?,
+        prefix: etcd.take("prefix")?,
+        lease: etcd.take("lease")?,
+    })
+}
+
+/// Those that the file names: each once, with all that it is to serve.
+fn named(discovery: &Fields) -> Option<Vec<DialedWorker>> {
     let mut workers: Vec<DialedWorker> = Vec::new();
     for entry in discovery.map("services") {
         let Typed::List(addresses) = &entry.value.typed else {

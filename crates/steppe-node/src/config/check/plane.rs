@@ -1,5 +1,6 @@
 //! What keys of the request plane say together, and beside those of the node and of upstreams.
 
+use steppe_etcd::limits::ENDPOINTS_MAX;
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_plane::limits::RESPONSE_SHARE_PERMILLE_MAX;
 
@@ -19,18 +20,35 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
         budget(file, plane, mistakes);
         response_share(plane, mistakes);
     }
-    if let Some(discovery) = file.table("discovery") {
-        for entry in discovery.map("services") {
-            no_unix_worker(&entry.value, mistakes);
+    match file.node("discovery").map(|node| &node.typed) {
+        Some(Typed::Variant {
+            name: "static",
+            fields,
+            ..
+        }) => {
+            for entry in fields.map("services") {
+                no_unix_worker(&entry.value, mistakes);
+            }
         }
+        Some(Typed::Variant { fields, .. }) => few_endpoints(fields, mistakes),
+        _ => {}
     }
     unreachable(file, mistakes);
 }
 
 /// Whether the file says anything that is served by a plane.
 pub(super) fn is_served(file: &Fields) -> bool {
-    let discovery = file.table("discovery");
-    if discovery.is_some_and(|discovery| !discovery.map("services").is_empty()) {
+    let are_dialed = match file.node("discovery").map(|node| &node.typed) {
+        Some(Typed::Variant {
+            name: "static",
+            fields,
+            ..
+        }) => !fields.map("services").is_empty(),
+        // What is invalid was meant to be there.
+        Some(_) => true,
+        None => false,
+    };
+    if are_dialed {
         return true;
     }
     let plane = file.table("plane");
@@ -53,6 +71,15 @@ fn no_unix_socket(listener: &Fields, mistakes: &mut Mistakes) {
                 .label("not an address and a port")
                 .help("write one such as \"127.0.0.1:7700\""),
         );
+    }
+}
+
+fn few_endpoints(etcd: &Fields, mistakes: &mut Mistakes) {
+    let endpoints = etcd.list("endpoints");
+    if let Some(extra) = endpoints.get(ENDPOINTS_MAX) {
+        let message = format!("more than {ENDPOINTS_MAX} endpoints of etcd");
+        let mistake = Mistake::new(extra.span, message).label("one too many");
+        mistakes.push(mistake.help("a cluster has seven members at most"));
     }
 }
 
@@ -124,7 +151,7 @@ fn unreachable(file: &Fields, mistakes: &mut Mistakes) {
         mistakes.push(
             Mistake::new(node.span, message)
                 .label("there is no request plane")
-                .help("add a `plane.listener`, where workers connect, or name them in `discovery.services`"),
+                .help("add a `plane.listener`, where workers connect, or say in `discovery` where they are"),
         );
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Spec: `docs/plane-protocol.md` §5.
 
+use steppe_etcd::{Endpoint, EndpointError};
 use steppe_plane::limits::SERVICE_BYTES_MAX;
 
 use super::{Read, Refusal};
@@ -19,6 +20,33 @@ pub(in crate::config) fn service(text: &str) -> Read<String> {
     )))
 }
 
+/// The URL of a member of etcd.
+pub(in crate::config) fn etcd_endpoint(text: &str) -> Read<Endpoint> {
+    text.parse().map_err(|error: EndpointError| {
+        // What stands before an @ may be a secret.
+        let refusal = match error {
+            EndpointError::User => Refusal::new("an endpoint of etcd with a user".to_owned()),
+            _ => Refusal::new(format!("`{}` is not an endpoint of etcd", shown(text))),
+        };
+        refusal.help(error.to_string())
+    })
+}
+
+/// Bytes of what keys in etcd begin with.
+const ETCD_PREFIX_BYTES_MAX: usize = 255;
+
+/// What keys in etcd begin with.
+pub(in crate::config) fn etcd_prefix(text: &str) -> Read<String> {
+    let is_text = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if text.starts_with('/') && is_text && text.len() <= ETCD_PREFIX_BYTES_MAX {
+        return Ok(text.to_owned());
+    }
+    let refusal = Refusal::new(format!("`{}` is not what keys begin with", shown(text)));
+    Err(refusal.help(format!(
+        "write a slash and visible ASCII characters, such as \"/steppe\", at most {ETCD_PREFIX_BYTES_MAX}"
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,5 +59,26 @@ mod tests {
         for text in ["", "two words", "größe", &"x".repeat(SERVICE_BYTES_MAX + 1)] {
             assert!(service(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn prefixes_of_keys_begin_with_a_slash() {
+        for text in ["/", "/steppe", "/a/b/"] {
+            assert_eq!(etcd_prefix(text), Ok(text.to_owned()));
+        }
+        for text in [
+            "",
+            "steppe",
+            "/two words",
+            &"/".repeat(ETCD_PREFIX_BYTES_MAX + 1),
+        ] {
+            assert!(etcd_prefix(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_password_of_etcd_is_refused_and_not_shown() {
+        let refused = etcd_endpoint("http://root:secret@etcd:2379").expect_err("users");
+        assert!(!format!("{refused:?}").contains("secret"), "{refused:?}");
     }
 }

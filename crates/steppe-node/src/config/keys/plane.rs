@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::config::limits::{
     MEMORY_BUDGET_MAX, PLANE_BUDGET_MIN, PLANE_PAYLOAD, PLANE_QUEUE_BYTES_MAX, TIMEOUT_MAX,
 };
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use crate::config::table::{Absent, Form, Key, Kind, Needs, Table, Tagged, Variant};
 
 pub(super) static PLANE: Table = Table {
     name: "plane",
@@ -77,25 +77,60 @@ static QUEUE: Table = Table {
     needs: Needs::Nothing,
 };
 
-pub(super) static DISCOVERY: Table = Table {
+pub(super) static DISCOVERY: Tagged = Tagged {
     name: "discovery",
     doc: "Workers of the request plane that are dialed instead of connecting.",
+    tag: "kind",
+    tag_doc: "Who says where they are.",
+    variants: &[
+        Variant {
+            name: "static",
+            doc: STATIC.doc,
+            table: Some(&STATIC),
+        },
+        Variant {
+            name: "etcd",
+            doc: ETCD.doc,
+            table: Some(&ETCD),
+        },
+    ],
+};
+
+static STATIC: Table = Table {
+    name: "discovery",
+    doc: "This file says where workers are.",
+    keys: &[Key::new(
+        "services",
+        Kind::Map(Form::Service, &Kind::List(&Kind::Text(Form::Server), 1)),
+        "By service, where its workers listen.",
+    )
+    .absent(Absent::Table)],
+    needs: Needs::Nothing,
+};
+
+static ETCD: Table = Table {
+    name: "discovery",
+    doc: "Workers write where they are into etcd.",
     keys: &[
         Key::new(
-            "kind",
-            Kind::Choice(&[Choice::served("static"), Choice::later("etcd")]),
-            "Who says where they are: this file.",
+            "endpoints",
+            Kind::List(&Kind::Text(Form::EtcdEndpoint), 1),
+            "URLs of the cluster's members; another is asked where one does not answer.",
         )
-        .absent(Absent::Text("static")),
+        .absent(Absent::Texts(&["http://127.0.0.1:2379"])),
         Key::new(
-            "services",
-            Kind::Map(Form::Service, &Kind::List(&Kind::Text(Form::Server), 1)),
-            "By service, where its workers listen.",
+            "prefix",
+            Kind::Text(Form::EtcdPrefix),
+            "What keys begin with: those of workers are PREFIX/workers/SERVICE/HOST:PORT.",
         )
-        .absent(Absent::Table),
-        Key::later("endpoints", "Where etcd is."),
-        Key::later("prefix", "What keys of workers begin with in etcd."),
-        Key::later("lease", "How long etcd keeps a worker that is silent."),
+        .absent(Absent::Text("/steppe")),
+        Key::new(
+            "lease",
+            Kind::Duration(steppe_etcd::limits::LEASE.0, steppe_etcd::limits::LEASE.1),
+            "How long workers stay in etcd without a sign of life; for as long, one that is missing from \
+             the list after an outage of etcd is kept.",
+        )
+        .absent(Absent::Text("10s")),
     ],
     needs: Needs::Nothing,
 };

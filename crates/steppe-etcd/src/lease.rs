@@ -1,0 +1,123 @@
+//! Keys that are there for as long as whoever wrote them is.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::client::{Error, Etcd};
+use crate::limits::{BEATS_PER_LEASE, LEASE, TIMEOUT};
+use crate::message::{Done, GrantRequest, LeaseRequest, Leased, PutRequest, base64};
+
+/// Keys that are kept in etcd by a lease. Where it is dropped, they lapse with the lease.
+#[derive(Debug)]
+pub struct Lease {
+    etcd: Etcd,
+    /// The number of the lease, while the keys are there.
+    held: watch::Receiver<Option<i64>>,
+    task: JoinHandle<()>,
+}
+
+impl Lease {
+    /// Writes `keys`, with empty values, and keeps them there: they go away `time` after the last sign of
+    /// life, and come back when etcd does. `time` is brought within [`LEASE`], and to whole seconds.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn new(etcd: &Etcd, keys: Vec<String>, time: Duration) -> Self {
+        let time = Duration::from_secs(time.clamp(LEASE.0, LEASE.1).as_secs());
+        let (tell, held) = watch::channel(None);
+        Self {
+            etcd: etcd.clone(),
+            held,
+            task: tokio::spawn(keep(etcd.clone(), keys, time, tell)),
+        }
+    }
+
+    /// Waits until the keys are there.
+    ///
+    /// # Cancel safety
+    /// It may be dropped.
+    pub async fn kept(&self) {
+        // It fails where the task has ended, and then this is over too.
+        let _ = self.held.clone().wait_for(Option::is_some).await;
+    }
+
+    /// Takes the keys away at once; where etcd can't be reached, they lapse with the lease.
+    ///
+    /// # Errors
+    /// Why they may still be there.
+    pub async fn withdraw(self) -> Result<(), Error> {
+        self.task.abort();
+        let held = *self.held.borrow();
+        let Some(id) = held else { return Ok(()) };
+        let request = LeaseRequest { id: id.to_string() };
+        let Done {} = self.etcd.ask("/v3/lease/revoke", &request).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Keeps them, until it is aborted.
+async fn keep(etcd: Etcd, keys: Vec<String>, time: Duration, tell: watch::Sender<Option<i64>>) {
+    let mut beats = interval(time / BEATS_PER_LEASE);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut was_told = false;
+    loop {
+        beats.tick().await;
+        let held = *tell.borrow();
+        let kept = match held {
+            Some(id) => is_alive(&etcd, id).await.map(|alive| alive.then_some(id)),
+            None => Ok(None),
+        };
+        let kept = match kept {
+            Ok(None) => write(&etcd, &keys, time).await.map(Some),
+            kept => kept,
+        };
+        match kept {
+            Ok(id) => {
+                was_told = false;
+                tell.send_replace(id);
+            }
+            // Once, for as long as it lasts. What is held may outlive it.
+            Err(error) if !std::mem::replace(&mut was_told, true) => {
+                tracing::warn!(%error, "etcd can't be told that this worker is there");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Whether there is such a lease, which lasts longer for having been asked.
+async fn is_alive(etcd: &Etcd, id: i64) -> Result<bool, Error> {
+    let request = LeaseRequest { id: id.to_string() };
+    let asked = async {
+        let mut answers = etcd.stream("/v3/lease/keepalive", &request).await?;
+        let leased: Leased = answers.next().await?.ok_or(Error::Ended)?;
+        Ok(leased.seconds > 0)
+    };
+    let asked = timeout(TIMEOUT, asked).await;
+    asked.unwrap_or(Err(Error::Timeout))
+}
+
+/// Writes the keys under a new lease.
+async fn write(etcd: &Etcd, keys: &[String], time: Duration) -> Result<i64, Error> {
+    let request = GrantRequest {
+        seconds: time.as_secs().to_string(),
+    };
+    let leased: Leased = etcd.ask("/v3/lease/grant", &request).await?;
+    for key in keys {
+        let request = PutRequest {
+            key: base64(key),
+            lease: leased.id.to_string(),
+        };
+        let Done {} = etcd.ask("/v3/kv/put", &request).await?;
+    }
+    Ok(leased.id)
+}

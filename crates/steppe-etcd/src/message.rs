@@ -1,0 +1,209 @@
+//! Messages of etcd's v3 API as JSON.
+//!
+//! Spec: etcd's `api/etcdserverpb/rpc.proto`, by the JSON mapping of protocol buffers: bytes are base64, 64-bit
+//! integers are strings, and a field that has its default is left out.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Keys from `key` on, up to and without `range_end`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Range {
+    key: String,
+    range_end: String,
+}
+
+/// `RangeRequest`.
+#[derive(Debug, Serialize)]
+pub(crate) struct ListRequest<'a> {
+    #[serde(flatten)]
+    pub(crate) range: &'a Range,
+    /// As a string, as all 64-bit integers.
+    pub(crate) limit: String,
+    pub(crate) keys_only: bool,
+}
+
+/// `RangeResponse`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Listed {
+    pub(crate) header: Header,
+    #[serde(default)]
+    pub(crate) kvs: Vec<KeyValue>,
+}
+
+/// `ResponseHeader`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Header {
+    #[serde(default, deserialize_with = "integer")]
+    pub(crate) revision: i64,
+}
+
+/// `mvccpb.KeyValue`, whose value is not looked at.
+#[derive(Debug, Deserialize)]
+pub(crate) struct KeyValue {
+    #[serde(default, deserialize_with = "text")]
+    pub(crate) key: String,
+}
+
+/// `WatchRequest` with a `WatchCreateRequest`.
+#[derive(Debug, Serialize)]
+pub(crate) struct WatchRequest<'a> {
+    pub(crate) create_request: WatchCreate<'a>,
+}
+
+/// `WatchCreateRequest`.
+#[derive(Debug, Serialize)]
+pub(crate) struct WatchCreate<'a> {
+    #[serde(flatten)]
+    pub(crate) range: &'a Range,
+    pub(crate) start_revision: String,
+}
+
+/// A message of a stream.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Streamed<T> {
+    Result(T),
+    Error(StreamError),
+}
+
+/// Why a stream ended.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StreamError {
+    #[serde(default)]
+    pub(crate) message: String,
+}
+
+/// `WatchResponse`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Watched {
+    #[serde(default)]
+    pub(crate) header: Header,
+    #[serde(default)]
+    pub(crate) canceled: bool,
+    #[serde(default)]
+    pub(crate) cancel_reason: String,
+    #[serde(default)]
+    pub(crate) events: Vec<Event>,
+}
+
+/// `mvccpb.Event`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Event {
+    #[serde(default, rename = "type")]
+    pub(crate) kind: EventKind,
+    pub(crate) kv: KeyValue,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum EventKind {
+    #[default]
+    Put,
+    Delete,
+}
+
+/// `LeaseGrantRequest`.
+#[derive(Debug, Serialize)]
+pub(crate) struct GrantRequest {
+    #[serde(rename = "TTL")]
+    pub(crate) seconds: String,
+}
+
+/// `LeaseKeepAliveRequest`, and `LeaseRevokeRequest`.
+#[derive(Debug, Serialize)]
+pub(crate) struct LeaseRequest {
+    #[serde(rename = "ID")]
+    pub(crate) id: String,
+}
+
+/// `LeaseGrantResponse`, and `LeaseKeepAliveResponse`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Leased {
+    #[serde(default, rename = "ID", deserialize_with = "integer")]
+    pub(crate) id: i64,
+    /// Zero: there is no such lease any more.
+    #[serde(default, rename = "TTL", deserialize_with = "integer")]
+    pub(crate) seconds: i64,
+}
+
+/// `PutRequest` with an empty value.
+#[derive(Debug, Serialize)]
+pub(crate) struct PutRequest {
+    pub(crate) key: String,
+    pub(crate) lease: String,
+}
+
+/// An answer of which nothing is wanted.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Done {}
+
+impl Range {
+    /// Every key that begins with `prefix`.
+    pub(crate) fn prefixed(prefix: &str) -> Self {
+        let mut end = prefix.as_bytes().to_vec();
+        // The first that does not begin with it. No byte of UTF-8 is 255.
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        Self {
+            key: base64(prefix),
+            range_end: STANDARD.encode(end),
+        }
+    }
+}
+
+pub(crate) fn base64(text: &str) -> String {
+    STANDARD.encode(text)
+}
+
+/// A 64-bit integer.
+fn integer<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse().map_err(serde::de::Error::custom)
+}
+
+/// Bytes that are text; others become what no key of ours is.
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    let bytes = STANDARD.decode(text).map_err(serde::de::Error::custom)?;
+    Ok(String::from_utf8(bytes).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_where_the_next_begins() {
+        let range = Range::prefixed("/steppe/");
+        assert_eq!(range.key, base64("/steppe/"));
+        assert_eq!(range.range_end, base64("/steppe0"));
+    }
+
+    #[test]
+    fn fields_that_are_left_out_have_their_defaults() {
+        let put = r#"{"result":{"header":{"revision":"7"},"events":[{"kv":{"key":"L2E="}},{"type":"DELETE","kv":{"key":"/w=="}}]}}"#;
+        let Ok(Streamed::Result(watched)) = serde_json::from_str::<Streamed<Watched>>(put) else {
+            panic!("a message of a watch");
+        };
+        assert_eq!(watched.header.revision, 7);
+        assert!(!watched.canceled);
+        let events = watched.events.iter();
+        let events: Vec<_> = events
+            .map(|event| (event.kind, event.kv.key.as_str()))
+            .collect();
+        assert_eq!(events, [(EventKind::Put, "/a"), (EventKind::Delete, "")]);
+        let lapsed: Streamed<Leased> =
+            serde_json::from_str(r#"{"result":{"ID":"12"}}"#).expect("a lease that lapsed");
+        assert!(matches!(
+            lapsed,
+            Streamed::Result(Leased { id: 12, seconds: 0 })
+        ));
+        let error: Streamed<Leased> =
+            serde_json::from_str(r#"{"error":{"message":"no leader","grpc_code":14}}"#)
+                .expect("an error");
+        assert!(matches!(error, Streamed::Error(error) if error.message == "no leader"));
+    }
+}

@@ -1,0 +1,103 @@
+//! Workers that commands find in etcd, or that name themselves there.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use steppe_etcd::limits::ENDPOINTS_MAX;
+use steppe_plane::Directory;
+
+/// Where workers are found in etcd: `etcd://HOST:PORT/PREFIX`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EtcdAddress(Directory);
+
+/// What an address in etcd begins with, and the scheme of its members.
+const SCHEMES: [(&str, &str); 2] = [("etcd://", "http"), ("etcds://", "https")];
+
+/// Of workers that say nothing else.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// Where no prefix stands.
+const PREFIX: &str = "/steppe";
+
+impl EtcdAddress {
+    /// Whether `text` is meant to be one.
+    pub(super) fn is_meant(text: &str) -> bool {
+        SCHEMES.iter().any(|(scheme, _)| text.starts_with(scheme))
+    }
+
+    /// The directory, whose workers have such a lease.
+    pub(super) fn directory(&self, lease: Option<Duration>) -> Directory {
+        Directory {
+            lease: lease.unwrap_or(LEASE),
+            ..self.0.clone()
+        }
+    }
+}
+
+impl FromStr for EtcdAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = SCHEMES
+            .iter()
+            .find_map(|(scheme, members)| text.strip_prefix(scheme).map(|rest| (rest, *members)));
+        let Some((rest, scheme)) = found else {
+            return Err("expected etcd://HOST:PORT/PREFIX".to_owned());
+        };
+        let (members, prefix) = match rest.find('/') {
+            Some(at) if at + 1 < rest.len() => rest.split_at(at),
+            at => (&rest[..at.unwrap_or(rest.len())], PREFIX),
+        };
+        let endpoints = members.split(',').map(|member| {
+            let endpoint = format!("{scheme}://{member}").parse();
+            endpoint.map_err(|error| format!("{error}"))
+        });
+        let endpoints: Vec<_> = endpoints.collect::<Result<_, _>>()?;
+        if endpoints.len() > ENDPOINTS_MAX {
+            return Err(format!("more than {ENDPOINTS_MAX} endpoints"));
+        }
+        Ok(Self(Directory {
+            endpoints,
+            prefix: prefix.to_owned(),
+            lease: LEASE,
+        }))
+    }
+}
+
+impl fmt::Display for EtcdAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members: Vec<_> = self.0.endpoints.iter().map(ToString::to_string).collect();
+        write!(f, "etcd at {}, below {}", members.join(", "), self.0.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_and_the_prefix_are_read() {
+        let shown = |text: &str| text.parse().map(|address: EtcdAddress| address.to_string());
+        for (text, expected) in [
+            ("etcd://a:2379/edge", "etcd at http://a:2379, below /edge"),
+            ("etcd://a", "etcd at http://a:2379, below /steppe"),
+            ("etcd://a/", "etcd at http://a:2379, below /steppe"),
+            (
+                "etcds://a,b:1/x/y",
+                "etcd at https://a:2379, https://b:1, below /x/y",
+            ),
+        ] {
+            assert_eq!(shown(text).as_deref(), Ok(expected));
+        }
+        for text in [
+            "127.0.0.1:7700",
+            "etcd://",
+            "etcd://a,,b",
+            "etcd://root:secret@a",
+        ] {
+            let refused = shown(text).expect_err(text);
+            assert!(!refused.contains("secret"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Workers that are found in etcd: a real one, which is stopped and started again under load.
+
+use std::net::SocketAddr;
+use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use steppe_testkit::{EtcdServer, PATIENCE, Port, Process, Steppe, eventually};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+/// Of workers, and what the node knows of it.
+const LEASE: &str = "3s";
+
+fn steppe(arguments: &[&str]) -> Output {
+    let mut command = Command::new(STEPPE);
+    command.args(arguments).output().expect("it runs")
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = steppe(arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// As `steppe plane` takes it.
+fn address(etcd: &EtcdServer) -> String {
+    format!("{}/edge", etcd.url().replace("http://", "etcd://"))
+}
+
+/// A worker that listens, and names itself in etcd.
+fn worker(etcd: &EtcdServer) -> (Process, SocketAddr) {
+    let listen = Port::free().keep();
+    let mut command = Command::new(STEPPE);
+    command.args(["plane", "echo", "--listen", &listen.to_string()]);
+    command.args(["--announce", &address(etcd), "--lease", LEASE]);
+    let process = Process::start("echo", command);
+    eventually("it serves", || process.said().contains("serves "));
+    (process, listen)
+}
+
+/// A node that finds workers there, and where its plane listens.
+fn node(etcd: &EtcdServer) -> (Steppe, SocketAddr) {
+    let plane = Port::free().keep();
+    let toml = format!(
+        "[node]\nworkers = 2\nmemory_budget = \"64MiB\"\n[admin]\nlisten = \"{{admin}}\"\n\
+         [[plane.listener]]\nlisten = \"{plane}\"\n[discovery]\nkind = \"etcd\"\n\
+         endpoints = [\"{}\"]\nprefix = \"/edge\"\nlease = \"{LEASE}\"\n",
+        etcd.url()
+    );
+    (Steppe::builder(STEPPE).start(&toml), plane)
+}
+
+fn serves(node: &Steppe, worker: SocketAddr) -> bool {
+    let report = node.admin_json("/plane").to_string();
+    report.contains(&worker.to_string())
+}
+
+#[test]
+fn workers_come_and_go() {
+    let etcd = EtcdServer::start();
+    let at = address(&etcd);
+    let (node, plane) = node(&etcd);
+    let (mut first, first_at) = worker(&etcd);
+    let (mut second, second_at) = worker(&etcd);
+    eventually("both are dialed", || {
+        serves(&node, first_at) && serves(&node, second_at)
+    });
+    let plane = plane.to_string();
+    assert_eq!(
+        printed(&["plane", "call", &plane, "echo", "--text", "a"]),
+        "a"
+    );
+    assert_eq!(printed(&["plane", "call", &at, "echo", "--text", "b"]), "b");
+    let listed = printed(&["plane", "workers", &at]);
+    let mut expected = [first_at, second_at].map(|worker| format!("{worker}  echo\n"));
+    expected.sort();
+    assert_eq!(listed, expected.concat());
+    let admin = node.admin().to_string();
+    let seen = printed(&["plane", "workers", &admin]);
+    assert!(seen.starts_with("SERVICE  WORKER"), "{seen}");
+    assert!(seen.contains(&first_at.to_string()), "{seen}");
+    // One that is told to end takes its key away, one that dies loses it with its lease.
+    first.signal(Signal::TERM);
+    assert!(first.wait(PATIENCE).success());
+    assert_eq!(
+        printed(&["plane", "workers", &at]),
+        format!("{second_at}  echo\n")
+    );
+    eventually("it is left", || !serves(&node, first_at));
+    second.signal(Signal::KILL);
+    second.wait(PATIENCE);
+    eventually("it lapsed", || {
+        printed(&["plane", "workers", &at]).starts_with("no worker has named itself")
+    });
+}
+
+#[test]
+fn calls_do_not_fail_for_an_outage_of_etcd() {
+    let mut etcd = EtcdServer::start();
+    let (node, plane) = node(&etcd);
+    let (_first, first_at) = worker(&etcd);
+    let (_second, second_at) = worker(&etcd);
+    eventually("both are dialed", || {
+        serves(&node, first_at) && serves(&node, second_at)
+    });
+    let mut bench = Command::new(STEPPE);
+    bench.args([
+        "plane",
+        "bench",
+        &plane.to_string(),
+        "echo",
+        "--bytes",
+        "1000",
+    ]);
+    bench.args(["--rate", "200", "--concurrency", "50", "--duration", "20s"]);
+    let mut bench = Process::start("bench", bench);
+    etcd.kill();
+    // Twice as long as leases last.
+    sleep(Duration::from_secs(6));
+    assert!(serves(&node, first_at) && serves(&node, second_at));
+    etcd.restart();
+    // And longer than who is missing is kept.
+    sleep(Duration::from_secs(6));
+    let at = address(&etcd);
+    eventually("they are named again", || {
+        printed(&["plane", "workers", &at]).lines().count() == 2
+    });
+    assert!(serves(&node, first_at) && serves(&node, second_at));
+    assert!(bench.wait(Duration::from_secs(60)).success());
+    let said = bench.said();
+    let counts = "4000 answered, 0 refused, 0 failed";
+    assert!(said.starts_with(counts), "{said}");
+    // It is watched again.
+    let (_third, third_at) = worker(&etcd);
+    eventually("one that came later", || serves(&node, third_at));
+}
+
+/// etcd that lost what it had: its workers are there all the same.
+#[test]
+fn calls_do_not_fail_for_an_etcd_that_forgot() {
+    let mut etcd = EtcdServer::start();
+    let (node, plane) = node(&etcd);
+    let (_worker, worker_at) = worker(&etcd);
+    eventually("it is dialed", || serves(&node, worker_at));
+    etcd.kill();
+    etcd.forget();
+    etcd.restart();
+    let plane = plane.to_string();
+    let at = address(&etcd);
+    eventually("it is named again", || {
+        assert_eq!(
+            printed(&["plane", "call", &plane, "echo", "--text", "a"]),
+            "a"
+        );
+        printed(&["plane", "workers", &at]).contains(&worker_at.to_string())
+    });
+}
+
+#[test]
+fn what_is_wrong_with_an_address_is_said() {
+    let refused = |arguments: &[&str]| {
+        let output = steppe(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = refused(&["plane", "call", "etcd://root:secret@a", "echo"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("users of etcd are not supported"), "{said}");
+    let nobody = "etcd://127.0.0.1:1/edge";
+    let (code, said) = refused(&["plane", "workers", nobody]);
+    assert_eq!(code, Some(5));
+    assert!(said.contains("no answer in time"), "{said}");
+    let everywhere = [
+        "plane",
+        "echo",
+        "--listen",
+        "0.0.0.0:0",
+        "--announce",
+        nobody,
+    ];
+    let (code, said) = refused(&everywhere);
+    assert_eq!(code, Some(3));
+    assert!(said.contains("--advertise"), "{said}");
+}

@@ -1,0 +1,55 @@
+//! Has the relay dial the workers that the configuration names, or that are found where it says.
+
+use std::sync::Arc;
+
+use tokio::task::{AbortHandle, spawn_local};
+
+use crate::config::Workers;
+use crate::discovery::Directory;
+use crate::relay::Relay;
+
+/// Who is dialed, by the configuration in force.
+#[derive(Debug, Default)]
+pub(super) struct Dialing(Option<Following>);
+
+/// A directory, and the task that follows it.
+#[derive(Debug)]
+struct Following {
+    directory: Directory,
+    task: AbortHandle,
+}
+
+impl Dialing {
+    /// Where another directory is named, those of the one before stay until its list is there.
+    pub(super) fn change_over(&mut self, relay: &Arc<Relay>, next: &Workers) {
+        match next {
+            Workers::Static(workers) => {
+                self.0 = None;
+                relay.set_workers(workers);
+            }
+            Workers::Found(directory) => {
+                let same = |following: &Following| following.directory == *directory;
+                if !self.0.as_ref().is_some_and(same) {
+                    self.0 = Some(Following::new(relay, directory));
+                }
+            }
+        }
+    }
+}
+
+impl Following {
+    fn new(relay: &Arc<Relay>, directory: &Directory) -> Self {
+        let (relay, source) = (Arc::clone(relay), directory.clone());
+        let follow = async move { source.follow(|workers| relay.set_workers(workers)).await };
+        Self {
+            directory: directory.clone(),
+            task: spawn_local(follow).abort_handle(),
+        }
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
