@@ -391,3 +391,24 @@ fn a_bench_that_is_interrupted_tells_what_it_has_counted() {
     assert!(said.starts_with("0 answered, "), "{said}");
     assert!(said.contains("\nrefused     overloaded ×"), "{said}");
 }
+
+/// A request that is larger than one frame, and an answer of many messages.
+#[test]
+fn an_answer_of_many_messages_is_printed_as_it_comes() {
+    let echo = Echo::start(&["--tokens", "3", "--hold", "30ms"]);
+    let scratch = Scratch::new("plane");
+    let body = scratch.write("body", "x".repeat(220_000));
+    let data = body.to_str().expect("text");
+    let arguments = ["echo", "--data", data, "--stream"];
+    assert_eq!(echo.answer(&arguments), b"token token token ");
+    let (code, said) = refused(&echo.call(&["echo", "--data", data]));
+    assert_eq!(code, 12);
+    assert!(said.contains("more than one message"), "{said}");
+    let bench = ["echo", "--bytes", "220000", "--requests", "2", "--stream"];
+    let said = echo.bench(&bench);
+    assert!(
+        said.starts_with("2 answered, 0 refused, 0 failed"),
+        "{said}"
+    );
+    assert!(said.contains("6 messages"), "{said}");
+}

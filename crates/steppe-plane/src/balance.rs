@@ -17,12 +17,12 @@ use crate::caller::{Ask, Call, Caller};
 use crate::connection::Processing;
 use crate::dial::{Backoff, Target};
 use crate::frame::Payment;
-use crate::io::{Failure, Memory, Way};
+use crate::io::{Failure, Memory, Receiver, Way};
 use crate::limits::{CALL_TRIES_MAX, CONNECT_TIMEOUT};
 use crate::random::{Random, mix};
 use crate::status::Status;
 use retries::Retries;
-use seat::Seat;
+use seat::{Seat, Taken};
 
 /// Calls over several workers, or relays, to each of which it keeps a connection. Clones share them.
 #[derive(Debug, Clone)]
@@ -161,6 +161,43 @@ impl Balancer {
         choice: Choice<'_>,
         payment: Payment,
     ) -> Result<Call, Failure> {
+        let call = self.begin(ask, choice, async |caller, ask| {
+            caller.call(ask, payment).await
+        });
+        let (call, taken) = call.await?;
+        call.response.keep(Box::new(taken));
+        Ok(call)
+    }
+
+    /// Calls with one message, and takes the answer message by message, as [`Caller::stream`] does; it is begun
+    /// elsewhere where it could not be opened.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    ///
+    /// # Cancel safety
+    /// Where it is dropped, nothing was opened. A [`Receiver`] that is dropped cancels the call.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn stream(
+        &self,
+        ask: &Ask<'_>,
+        choice: Choice<'_>,
+        body: Bytes,
+    ) -> Result<Receiver, Failure> {
+        let begin = async |caller: Caller, ask: &Ask<'_>| caller.stream(ask, body.clone()).await;
+        let (response, taken) = self.begin(ask, choice, begin).await?;
+        response.keep(Box::new(taken));
+        Ok(response)
+    }
+
+    async fn begin<T>(
+        &self,
+        ask: &Ask<'_>,
+        choice: Choice<'_>,
+        begin: impl AsyncFn(Caller, &Ask<'_>) -> Result<T, Failure>,
+    ) -> Result<(T, Taken), Failure> {
         let until = ask.deadline.map(|deadline| Instant::now() + deadline);
         let mut tried = Vec::new();
         loop {
@@ -170,11 +207,8 @@ impl Balancer {
                 ..*ask
             };
             let taken = seat.take(0);
-            match before(until, caller.call(&ask, payment)).await? {
-                Ok(call) => {
-                    call.keep(Box::new(taken));
-                    return Ok(call);
-                }
+            match before(until, begin(caller, &ask)).await? {
+                Ok(call) => return Ok((call, taken)),
                 Err(failure) => {
                     let is_other = self.has_other(ask.service, &tried, &seat);
                     tried.push(seat);

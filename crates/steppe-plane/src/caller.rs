@@ -1,6 +1,5 @@
 //! Calls to a worker, or to a relay.
 
-use std::fmt::Debug;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -146,6 +145,24 @@ impl Caller {
         response.whole().await
     }
 
+    /// Calls with one message, and takes the answer message by message. The message is sent by a task of the
+    /// current runtime, while the answer is taken: where it was not taken whole, the answer says why.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    ///
+    /// # Cancel safety
+    /// Where it is dropped, nothing was opened. A [`Receiver`] that is dropped cancels the call.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn stream(&self, ask: &Ask<'_>, body: Bytes) -> Result<Receiver, Failure> {
+        let head = ask.head(Some(body.len() as u64), payment_of(body.len()));
+        let Call { request, response } = self.open(&head).await?;
+        tokio::spawn(request.send_whole(body));
+        Ok(response)
+    }
+
     /// Begins a call whose messages are sent and taken one by one. `payment`: [`Payment::Granted`] where
     /// one may be larger than [`EAGER_BYTES_MAX`](crate::limits::EAGER_BYTES_MAX), or where the body
     /// may be larger than the worker's memory.
@@ -171,13 +188,6 @@ impl Caller {
             request: Sender::new(Arc::clone(&handle)),
             response: Receiver::new(handle, Way::Response),
         })
-    }
-}
-
-impl Call {
-    /// Keeps `what` for as long as the call is there. Once.
-    pub(crate) fn keep(&self, what: Box<dyn Debug + Send + Sync>) {
-        self.response.keep(what);
     }
 }
 

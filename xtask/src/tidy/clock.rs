@@ -208,7 +208,7 @@ const LISTED: &[Place] = &[
     },
     Place {
         file: "steppe-node/src/cli/plane/call.rs",
-        function: "call",
+        function: "exchange",
         reason: "what people are told that a call took",
     },
     Place {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
-use steppe_plane::{Ask, Balancer, Choice, DialedWorker, Failure, Target};
+use steppe_plane::{Ask, Balancer, Caller, Choice, DialedWorker, Failure, Target};
 
 use super::etcd::EtcdAddress;
 use super::memory::{Held, connect};
@@ -41,6 +41,9 @@ pub(super) struct Options {
     /// Permits to run it more than once; at most 64 bytes
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// Takes an answer of many messages, and prints each as it comes
+    #[arg(long)]
+    stream: bool,
     /// What it holds of the answer, at most
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = read_size)]
     budget: u64,
@@ -53,6 +56,7 @@ pub(super) const HELP: &str = "\
 Examples:
   steppe plane call 127.0.0.1:7701 echo --text hello
   steppe plane call 127.0.0.1:7700 infer --data prompt.json --content-type application/json --deadline 30s
+  steppe plane call 127.0.0.1:7700 infer --data prompt.json --stream
   steppe plane call etcd://127.0.0.1:2379/steppe echo --text hello
   tar c . | steppe plane call 127.0.0.1:7700 store --data - --no-queue
 
@@ -77,6 +81,12 @@ fn callee(text: &str) -> Result<Callee, String> {
         true => text.parse().map(Callee::Found),
         false => Ok(Callee::One(text.to_owned())),
     }
+}
+
+/// Who is called, once they are connected.
+enum Peers {
+    One(Caller),
+    Several(Balancer),
 }
 
 /// Why there is no answer.
@@ -119,29 +129,15 @@ fn call(options: &Options) -> Result<(), Trouble> {
     let body = body(options).map_err(usage)?;
     let held = Held::new(options.budget).map_err(usage)?;
     held.run(async {
-        let start = Instant::now();
-        let sent = body.len();
-        let answer = match &options.address {
+        match &options.address {
             Callee::One(address) => {
                 let caller = connect(address, held.memory()).await;
                 let caller = caller.with_context(|| address.clone());
                 let caller = caller.map_err(|error| Trouble::Here(Code::NoAnswer, error))?;
-                caller.unary(&options.ask(), body).await
+                exchange(options, &Peers::One(caller), body).await
             }
             Callee::Found(etcd) => find(options, etcd, &held, body).await,
-        };
-        let answer = answer.map_err(Trouble::Failed)?;
-        if options.verbose {
-            let elapsed = start.elapsed();
-            say(&format!(
-                "> {}, {sent} bytes\n< ok, {} bytes in {elapsed:.1?}\n",
-                options.service,
-                answer.len()
-            ));
         }
-        let mut output = io::stdout();
-        output.write_all(&answer).map_err(Trouble::Output)?;
-        output.flush().map_err(Trouble::Output)
     })
 }
 
@@ -151,7 +147,7 @@ async fn find(
     etcd: &EtcdAddress,
     held: &Held,
     body: Bytes,
-) -> Result<Bytes, Failure> {
+) -> Result<(), Trouble> {
     let balancer = Balancer::new(held.memory(), []);
     let directory = etcd.directory(None);
     let follow = directory.follow(|workers| {
@@ -159,10 +155,56 @@ async fn find(
         let addresses = workers.iter().filter(serves).map(|worker| &*worker.address);
         balancer.set_targets(addresses.map(Target::from));
     });
-    let ask = options.ask();
+    let peers = Peers::Several(balancer.clone());
     tokio::select! {
-        answer = balancer.unary(&ask, Choice::Least, body) => answer,
+        done = exchange(options, &peers, body) => done,
         never = follow => match never {},
+    }
+}
+
+async fn exchange(options: &Options, peers: &Peers, body: Bytes) -> Result<(), Trouble> {
+    let (start, sent) = (Instant::now(), body.len());
+    let ask = options.ask();
+    let mut output = Output::default();
+    if options.stream {
+        let answer = match peers {
+            Peers::One(caller) => caller.stream(&ask, body).await,
+            Peers::Several(balancer) => balancer.stream(&ask, Choice::Least, body).await,
+        };
+        let mut answer = answer.map_err(Trouble::Failed)?;
+        while let Some(part) = answer.next().await.map_err(Trouble::Failed)? {
+            output.write(&part.bytes)?;
+        }
+    } else {
+        let answer = match peers {
+            Peers::One(caller) => caller.unary(&ask, body).await,
+            Peers::Several(balancer) => balancer.unary(&ask, Choice::Least, body).await,
+        };
+        output.write(&answer.map_err(Trouble::Failed)?)?;
+    }
+    if options.verbose {
+        let (elapsed, came) = (start.elapsed(), output.bytes);
+        let service = &options.service;
+        say(&format!(
+            "> {service}, {sent} bytes\n< ok, {came} bytes in {elapsed:.1?}\n"
+        ));
+    }
+    Ok(())
+}
+
+/// Standard output, and what was written there.
+#[derive(Default)]
+struct Output {
+    bytes: usize,
+}
+
+impl Output {
+    /// At once: whoever reads may wait for each message.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        let mut output = io::stdout();
+        output.write_all(bytes).map_err(Trouble::Output)?;
+        self.bytes += bytes.len();
+        output.flush().map_err(Trouble::Output)
     }
 }
 

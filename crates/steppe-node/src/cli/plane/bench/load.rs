@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use steppe_plane::frame::{Payment, Queueing};
-use steppe_plane::limits::EAGER_BYTES_MAX;
-use steppe_plane::{Ask, Call, Caller, Failure, Status};
+use steppe_plane::frame::Queueing;
+use steppe_plane::{Ask, Caller, Failure, Status};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
@@ -124,12 +123,7 @@ impl Load {
 
 /// Sends the body, and takes whatever comes.
 async fn messages(caller: &Caller, ask: &Ask<'_>, body: Bytes) -> Result<Answer, Failure> {
-    let Call {
-        request,
-        mut response,
-    } = caller.call(ask, payment(body.len())).await?;
-    // Where it was not taken, the response says why.
-    let _ = request.send_whole(body).await;
+    let mut response = caller.stream(ask, body).await?;
     let mut answer = Answer {
         bytes: 0,
         messages: 0,
@@ -139,13 +133,6 @@ async fn messages(caller: &Caller, ask: &Ask<'_>, body: Bytes) -> Result<Answer,
         answer.messages += u64::from(part.rest == 0);
     }
     Ok(answer)
-}
-
-fn payment(len: usize) -> Payment {
-    match len > EAGER_BYTES_MAX {
-        true => Payment::Granted,
-        false => Payment::Standing,
-    }
 }
 
 /// Makes all calls.
