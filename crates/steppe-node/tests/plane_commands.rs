@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::process::Signal;
 use steppe_plane::frame::Hello;
-use steppe_testkit::{PATIENCE, Port, Process, Scratch, eventually};
+use steppe_testkit::{EtcdServer, PATIENCE, Port, Process, Scratch, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
@@ -122,17 +122,27 @@ fn what_the_readme_and_the_page_show_works_as_it_stands() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let scratch = Scratch::new("plane");
     std::fs::write(scratch.join("request.json"), "{}").expect("it is written");
-    for (page, count) in [("README.md", 2), ("docs/plane.md", 4)] {
+    for (page, count) in [("README.md", 2), ("docs/plane.md", 7)] {
         let text = std::fs::read_to_string(root.join(page)).expect("the page is there");
         let shown = commands(&text);
         assert_eq!(shown.len(), count, "{page}: {shown:?}");
-        let (first, others) = shown.split_first().expect("some");
-        assert_eq!(first.join(" "), "echo --listen 127.0.0.1:7701");
-        let echo = Echo::start(&[]);
-        for words in others {
+        let etcd = EtcdServer::start();
+        let etcd_address = etcd.url().replace("http://", "");
+        let mut echo = Echo::start(&[]);
+        for words in &shown {
             let mut command = Command::new(STEPPE);
             command.arg("plane").current_dir(scratch.path());
-            let its_own = |word: &String| word.replace("127.0.0.1:7701", &echo.address);
+            let its_own = |word: &String| {
+                let word = word.replace("127.0.0.1:7701", &echo.address);
+                word.replace("127.0.0.1:2379", &etcd_address)
+            };
+            if words[0] == "echo" {
+                assert_eq!(words[1..3], ["--listen", "127.0.0.1:7701"], "{page}");
+                let others: Vec<_> = words[3..].iter().map(its_own).collect();
+                let others: Vec<_> = others.iter().map(String::as_str).collect();
+                echo = Echo::start(&others);
+                continue;
+            }
             let output = command.args(words.iter().map(its_own)).output();
             let output = output.expect("it runs");
             assert!(output.status.success(), "{words:?}: {output:?}");
@@ -140,6 +150,7 @@ fn what_the_readme_and_the_page_show_works_as_it_stands() {
             match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
                 [.., "--text", text] => assert_eq!(said, text),
                 ["call", ..] => assert_eq!(said, "{}"),
+                ["workers", ..] => assert_eq!(said, format!("{}  echo\n", echo.address)),
                 _ => assert!(
                     said.starts_with("1000 answered, 0 refused, 0 failed"),
                     "{said}"

@@ -78,7 +78,7 @@ const LISTED: &[Place] = &[
     },
     Place {
         file: "steppe-plane/src/balance.rs",
-        function: "call",
+        function: "begin",
         reason: "the deadline of all tries begins",
     },
     Place {
