@@ -112,6 +112,8 @@ impl Services {
         });
         let of_dns = dns.clone();
         http.certificates().add_source(move || of_dns.tls());
+        let of_plane = plane.clone();
+        http.certificates().add_source(move || of_plane.tls());
         Ok(Self {
             http: Arc::new(http),
             dns: Arc::new(dns),
@@ -229,9 +231,9 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
         scheme: "dns",
         serves: forwards(&config.dns, &listener.protocols),
     });
-    let plane = config.plane.listeners.iter().map(|address| Endpoint {
+    let plane = config.plane.listeners.iter().map(|listener| Endpoint {
         service: "plane",
-        address: address.clone(),
+        address: listener.address.clone(),
         scheme: "plane",
         serves: "callers and workers".to_owned(),
     });

@@ -15,7 +15,7 @@ use steppe_net::tls::config::{
 };
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
-use steppe_plane::config::{Plane, Queue, Workers as PlaneWorkers};
+use steppe_plane::config::{Listener as PlaneListener, Plane, Queue, Workers as PlaneWorkers};
 use steppe_plane::{DialedWorker, Directory};
 
 fn example(name: &str) -> PathBuf {
@@ -467,7 +467,25 @@ fn content_of_a_response_is_bounded() {
 fn every_key_of_the_plane_arrives() {
     let config = valid("/etc/steppe/steppe.toml", FULL);
     let expected = Plane {
-        listeners: vec![ListenAddress::Tcp(([127, 0, 0, 1], 7700).into())],
+        listeners: vec![PlaneListener {
+            address: ListenAddress::Tcp(([127, 0, 0, 1], 7700).into()),
+            tls: Some(ListenerConfig {
+                certificates: vec![CertificateFiles {
+                    cert: "/etc/steppe/tls/a.crt".into(),
+                    key: "/etc/steppe/tls/a.key".into(),
+                    ocsp: Some("/etc/steppe/tls/a.ocsp".into()),
+                }],
+                min_version: MinVersion::Tls13,
+                client: ClientAuth::Required(ClientTrust {
+                    ca: "/etc/steppe/tls/clients.crt".into(),
+                    crls: vec!["/etc/steppe/tls/clients.crl".into()],
+                    expired_crl: Doubt::Accept,
+                    unknown_status: Doubt::Accept,
+                }),
+                ticket_keys: Some("/etc/steppe/tls/tickets".into()),
+                alpn: vec![b"steppe-plane".to_vec()],
+            }),
+        }],
         budget: Some(64 << 20),
         response_permille: 400,
         max_payload: 1 << 30,
@@ -483,6 +501,19 @@ fn every_key_of_the_plane_arrives() {
                 })
                 .to_vec(),
         ),
+        worker_tls: Some(ServerTrust {
+            ca: Some("/etc/steppe/tls/ca.crt".into()),
+            server_name: Some("workers.internal".to_owned()),
+            identity: Some(CertificateFiles {
+                cert: "/etc/steppe/tls/node.crt".into(),
+                key: "/etc/steppe/tls/node.key".into(),
+                ocsp: None,
+            }),
+            verify: false,
+            pins: vec![*b"0123456789abcdefghijklmnopqrstuv"],
+            min_version: MinVersion::Tls13,
+            alpn: vec![b"steppe-plane".to_vec()],
+        }),
     };
     assert_eq!(config.plane, expected);
     let UpstreamKind::Guest(guest) = &config.http.upstreams[4].kind else {

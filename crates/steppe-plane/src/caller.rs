@@ -98,7 +98,7 @@ impl Caller {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn connect(target: impl Into<Target>, memory: &Arc<Memory>) -> io::Result<Self> {
-        let socket = target.into().dial().await?;
+        let socket = target.into().dial(memory).await?;
         let now = Instant::now();
         let link = Link::new(Side::Dialer, memory, now)
             .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use steppe_net::ListenAddress;
+use steppe_net::tls::config::{ListenerConfig, ServerTrust};
 
 use crate::discovery::Directory;
 use crate::limits::RESPONSE_SHARE_PERMILLE;
@@ -16,7 +17,7 @@ use crate::relay::DialedWorker;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plane {
     /// Where callers and workers connect.
-    pub listeners: Vec<ListenAddress>,
+    pub listeners: Vec<Listener>,
     /// Bytes that it may hold, of its node's budget. `None`: as many as the node has.
     pub budget: Option<u64>,
     /// Thousandths of them that requests may not take; at most
@@ -28,6 +29,17 @@ pub struct Plane {
     pub queue: Queue,
     /// Workers that are dialed.
     pub workers: Workers,
+    /// TLS to them. `None`: none.
+    pub worker_tls: Option<ServerTrust>,
+}
+
+/// Where callers and workers connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    /// An IP address and a port.
+    pub address: ListenAddress,
+    /// What is shown and asked for. `None`: no TLS.
+    pub tls: Option<ListenerConfig>,
 }
 
 /// Who says which workers are dialed.
@@ -69,6 +81,7 @@ impl Default for Plane {
             max_payload: 256 << 20,
             queue: Queue::default(),
             workers: Workers::default(),
+            worker_tls: None,
         }
     }
 }

@@ -7,17 +7,69 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rustls::pki_types::ServerName;
+use steppe_net::tls::config::ServerTrust;
+use steppe_net::tls::{LoadError, ServerTls};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 pub(crate) use backoff::Backoff;
 
+use crate::io::{Memory, Transport, reserve_session};
 use crate::limits::CONNECT_TIMEOUT;
 
 /// Whom to dial.
 #[derive(Debug, Clone)]
 pub struct Target {
     address: Arc<str>,
+    tls: Option<TargetTls>,
+}
+
+/// TLS to those who are dialed. Clones share it.
+#[derive(Clone)]
+pub struct TargetTls(Arc<Loaded>);
+
+struct Loaded {
+    trust: ServerTrust,
+    connector: TlsConnector,
+    name: Option<ServerName<'static>>,
+}
+
+/// The protocol's name in ALPN (RFC 7301), lest a server of another one be talked to.
+pub const ALPN: &[u8] = b"steppe-plane";
+
+impl TargetTls {
+    /// Reads the files of `trust`, whose ALPN is set to [`ALPN`].
+    ///
+    /// # Errors
+    /// What is wrong with a file; and where there is no authority to trust.
+    pub fn load(trust: &ServerTrust) -> Result<Self, LoadError> {
+        let trust = ServerTrust {
+            alpn: vec![ALPN.to_vec()],
+            ..trust.clone()
+        };
+        let name = trust.server_name.clone().map(ServerName::try_from);
+        let name = name.transpose();
+        Ok(Self(Arc::new(Loaded {
+            connector: ServerTls::load(&trust)?.rustls_config().into(),
+            name: name.map_err(|error| LoadError::Setup(error.to_string()))?,
+            trust,
+        })))
+    }
+}
+
+/// Whether both trust alike.
+impl PartialEq for TargetTls {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.trust == other.0.trust
+    }
+}
+
+impl fmt::Debug for TargetTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TLS to {:?}", self.0.name)
+    }
 }
 
 impl Target {
@@ -25,7 +77,14 @@ impl Target {
     pub fn new(address: impl Into<Arc<str>>) -> Self {
         Self {
             address: address.into(),
+            tls: None,
         }
+    }
+
+    /// The same by TLS, where there is any.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<TargetTls>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Its address, as it was given.
@@ -34,16 +93,34 @@ impl Target {
         &self.address
     }
 
-    /// Dials it once, for [`CONNECT_TIMEOUT`] at most.
-    pub(crate) async fn dial(&self) -> io::Result<TcpStream> {
+    /// Dials it once, for [`CONNECT_TIMEOUT`] at most; a session of TLS is charged to `memory`.
+    pub(crate) async fn dial(&self, memory: &Memory) -> io::Result<Transport> {
         let connect = async {
             let socket = TcpStream::connect(&*self.address).await?;
             socket.set_nodelay(true)?;
-            Ok(socket)
+            let Some(tls) = &self.tls else {
+                return Ok(Transport::from(socket));
+            };
+            let name = match &tls.0.name {
+                Some(name) => name.clone(),
+                None => name_of(&self.address)?,
+            };
+            let charge = reserve_session(memory)?;
+            Transport::connect(socket, &tls.0.connector, name, charge).await
         };
         let connected = timeout(CONNECT_TIMEOUT, connect).await;
         connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
+}
+
+/// The name to verify of `address`.
+fn name_of(address: &str) -> io::Result<ServerName<'static>> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let name = ServerName::try_from(bare.unwrap_or(host).to_owned());
+    name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }
 
 impl fmt::Display for Target {

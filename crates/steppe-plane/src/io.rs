@@ -11,7 +11,7 @@
 //! Invariant: what comes from a peer is in memory that is reserved before it is granted, and charged
 //! until the last view of it is dropped.
 //!
-//! Leaves out: TLS, discovery, whom to dial and when.
+//! Leaves out: discovery, whom to dial and when.
 
 mod driver;
 mod failure;
@@ -22,6 +22,7 @@ mod receiver;
 mod returns;
 mod sender;
 mod stream;
+mod transport;
 mod wait;
 
 pub(crate) use driver::{Driver, Endpoint, NamedService};
@@ -33,3 +34,4 @@ pub use receiver::Receiver;
 pub use sender::Sender;
 pub(crate) use sender::payment_of;
 pub use stream::Part;
+pub(crate) use transport::{Transport, reserve_session};

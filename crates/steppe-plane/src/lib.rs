@@ -10,7 +10,7 @@
 //!
 //! [`Relay`] passes calls on between them.
 //!
-//! Leaves out: TLS.
+//! Leaves out: what a body means.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ pub use connection::{
     Config, Connection, DataPart, Event, HalfLeft, OpenError, Peer, Processing, SendError, Side,
     StreamId, Violation,
 };
-pub use dial::Target;
+pub use dial::{ALPN, Target, TargetTls};
 pub use discovery::Directory;
 pub use io::{Failure, Memory, Part, Receiver, Sender};
 pub use relay::{

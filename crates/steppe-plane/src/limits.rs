@@ -150,6 +150,13 @@ pub const CONNECTION_CREDIT: u32 = 256 << 10;
 /// What else a connection is charged: what it reads and writes through, and its task.
 pub const CONNECTION_BYTES: usize = 64 << 10;
 
+/// Bytes that a session of TLS has taken and not written yet: a few records.
+pub const TLS_UNSENT_BYTES: usize = 48 << 10;
+
+/// What a session of TLS is charged beside its connection: what it has not written, a record that is read with
+/// its text (RFC 8446 §5.1), and its keys.
+pub const TLS_BYTES: usize = TLS_UNSENT_BYTES + (48 << 10);
+
 /// What a stream is charged: entries of tables, its task, its head.
 pub const STREAM_BYTES: usize = 2 << 10;
 

@@ -20,12 +20,14 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
+use rustls::ServerConfig;
 use tokio::net::TcpStream;
 
 use crate::caller::Call;
 use crate::connection::Side;
+use crate::dial::TargetTls;
 use crate::frame::Head;
-use crate::io::{Failure, Memory, Receiver, Sender, Way};
+use crate::io::{Failure, Memory, Receiver, Sender, Transport, Way, reserve_session};
 use dialed::Dialed;
 pub use dialed::DialedWorker;
 use forward::Passage;
@@ -67,16 +69,40 @@ impl Relay {
         self: &Arc<Self>,
         socket: TcpStream,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
-        Ok(self.peers.serve(socket, Side::Acceptor, None)?.1)
+        Ok(self.peers.serve(socket.into(), Side::Acceptor, None)?.1)
     }
 
-    /// Keeps a connection to each of `workers`, and to no others that were dialed before: what is open there goes
+    /// The same by TLS: `config` is what a listener shows and asks for.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::OutOfMemory`] where the budget has no room for it.
+    pub fn serve_tls(
+        self: &Arc<Self>,
+        socket: TcpStream,
+        config: Arc<ServerConfig>,
+    ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
+        let charge = reserve_session(self.peers.memory())?;
+        let peers = Arc::clone(&self.peers);
+        Ok(async move {
+            let agreed = Transport::accept(socket, config, charge).await;
+            let served = agreed.and_then(|transport| peers.serve(transport, Side::Acceptor, None));
+            drop(peers);
+            match served {
+                Ok((_, serving)) => serving.await,
+                Err(error) => {
+                    tracing::debug!(%error, "a connection of the plane by TLS came to nothing")
+                }
+            }
+        })
+    }
+
+    /// Keeps a connection to each of `workers`, by TLS where there is any, and to no others that were dialed before: what is open there goes
     /// on.
     ///
     /// # Panics
     /// Outside of a tokio runtime, which has to go on for as long as they are dialed.
-    pub fn set_workers(self: &Arc<Self>, workers: &[DialedWorker]) {
-        self.dialed.set(&self.peers, workers);
+    pub fn set_workers(self: &Arc<Self>, workers: &[DialedWorker], tls: Option<&TargetTls>) {
+        self.dialed.set(&self.peers, workers, tls);
     }
 
     /// Opens a call to a service from inside of the process. What `head` says must hold.

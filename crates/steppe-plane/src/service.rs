@@ -7,24 +7,28 @@ mod accept;
 mod dialing;
 mod metrics;
 mod running;
+mod tls;
 
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use steppe_mem::{Account, Budget};
+use steppe_net::tls::{ListenerTls, keep_current};
 use steppe_net::{
     BoundSockets, Changes, Drained, LocalFuture, PrepareError, Prepared, Service, SocketBinder,
     SocketKey, Worker,
 };
+use tokio::task::JoinSet;
 
 use crate::config::Plane;
 use crate::relay::Relay;
 use accept::Listening;
 pub use metrics::PlaneCollector;
 use running::Running;
+use tls::{InForce, Tls};
 
 /// What the plane takes from its node.
 pub struct PlaneContext<'a> {
@@ -40,17 +44,20 @@ pub struct PlaneService(Arc<Inner>);
 
 struct Inner {
     node: Account,
-    changes: Changes<Plane>,
+    changes: Changes<InForce>,
     running: Running,
+    /// Of the configuration in force, and the tasks that keep its files current.
+    tls: Mutex<(Arc<Tls>, JoinSet<()>)>,
     /// Of the configuration in force.
     payload_bytes_max: AtomicU64,
     queue_wait_ms: AtomicU64,
 }
 
-/// A configuration whose sockets are bound.
+/// A configuration whose sockets are bound, and whose files are read.
 struct PreparedPlane {
     service: PlaneService,
     config: Plane,
+    tls: Arc<Tls>,
 }
 
 /// A key has another value than the one that the node started with.
@@ -72,6 +79,7 @@ impl PlaneService {
             node: context.budget.root().clone(),
             changes: Changes::new(context.workers),
             running: Running::default(),
+            tls: Mutex::default(),
             payload_bytes_max: AtomicU64::new(0),
             queue_wait_ms: AtomicU64::new(0),
         }))
@@ -95,6 +103,16 @@ impl PlaneService {
         Duration::from_millis(self.0.queue_wait_ms.load(Ordering::Relaxed))
     }
 
+    /// TLS of the listeners, of the configuration in force.
+    #[must_use]
+    pub fn tls(&self) -> Vec<Arc<ListenerTls>> {
+        self.lock_tls().0.all().cloned().collect()
+    }
+
+    fn lock_tls(&self) -> MutexGuard<'_, (Arc<Tls>, JoinSet<()>)> {
+        self.0.tls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Has everything be as `config` says from now on.
     fn apply(&self, config: &Plane) {
         self.0.running.apply(config, &self.0.node);
@@ -116,14 +134,17 @@ impl<C: AsRef<Plane>> Service<C> for PlaneService {
             let cause = Box::new(Fixed);
             return Err(PrepareError::Other { key, cause });
         }
-        for address in &config.listeners {
-            let bound = sockets.bind(&SocketKey::stream(address.clone()));
+        for listener in &config.listeners {
+            let bound = sockets.bind(&SocketKey::stream(listener.address.clone()));
             bound.map_err(|cause| PrepareError::Bind {
                 key: "plane.listener.listen",
                 cause,
             })?;
         }
+        let last = Arc::clone(&self.lock_tls().0);
+        let tls = Arc::new(Tls::load(config, &last, Instant::now())?);
         Ok(Box::new(PreparedPlane {
+            tls,
             service: PlaneService::clone(&self),
             config: config.clone(),
         }))
@@ -142,9 +163,19 @@ impl<C: AsRef<Plane>> Service<C> for PlaneService {
 impl Prepared for PreparedPlane {
     fn change(self: Box<Self>, sockets: Vec<BoundSockets>) -> LocalFuture<()> {
         Box::pin(async move {
-            let Self { service, config } = *self;
+            let Self {
+                service,
+                config,
+                tls,
+            } = *self;
             service.apply(&config);
-            service.0.changes.send(&Arc::new(config), sockets).await;
+            let mut tasks = JoinSet::new();
+            for tls in tls.all() {
+                tasks.spawn_local(keep_current(Arc::clone(tls)));
+            }
+            *service.lock_tls() = (Arc::clone(&tls), tasks);
+            let in_force = Arc::new(InForce { config, tls });
+            service.0.changes.send(&in_force, sockets).await;
         })
     }
 }

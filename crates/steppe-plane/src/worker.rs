@@ -14,12 +14,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use crate::connection::{OpenError, Side};
 use crate::frame::{self, Queueing, write_services};
-use crate::io::{Accepted, Driver, Endpoint, Failure, Handle, Link, Memory, Receiver, Sender, Way};
+use crate::io::{
+    Accepted, Driver, Endpoint, Failure, Handle, Link, Memory, Receiver, Sender, Transport, Way,
+};
 use crate::status::Status;
 
 pub use listen::WorkerServer;
@@ -127,14 +128,14 @@ impl Worker {
     }
 
     /// A connection, which names the services to its peer.
-    fn driver(&self, socket: TcpStream, side: Side) -> io::Result<(Arc<Link>, Driver<Self>)> {
+    fn driver(&self, transport: Transport, side: Side) -> io::Result<(Arc<Link>, Driver<Self>)> {
         // Without it answers are late, and right.
-        let _ = socket.set_nodelay(true);
+        let _ = transport.socket().set_nodelay(true);
         let now = Instant::now();
         let link = Link::new(side, &self.memory, now)
             .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
         link.register(&self.named()).map_err(invalid)?;
-        let driver = Driver::new(Arc::clone(&link), socket, self.clone(), now);
+        let driver = Driver::new(Arc::clone(&link), transport, self.clone(), now);
         Ok((link, driver))
     }
 

@@ -441,7 +441,7 @@ async fn workers_are_dialed_and_left() {
         address: server.address().to_string(),
         services: vec!["echo".to_owned(), "gated".to_owned()],
     };
-    site.relay.set_workers(std::slice::from_ref(&dialed));
+    site.relay.set_workers(std::slice::from_ref(&dialed), None);
     site.has("gated", 1).await;
     let (caller, _) = site.caller(64 * MIB).await;
     let answer = caller.unary(&Ask::new("echo"), payload(100_000)).await;
@@ -460,12 +460,12 @@ async fn workers_are_dialed_and_left() {
         workers.any(|it| it.calls == 1)
     })
     .await;
-    site.relay.set_workers(&[]);
+    site.relay.set_workers(&[], None);
     site.has("gated", 0).await;
     gate.add_permits(1);
     assert!(open.await.expect("it ends").is_ok());
     // It is found again, and again once it was lost.
-    site.relay.set_workers(std::slice::from_ref(&dialed));
+    site.relay.set_workers(std::slice::from_ref(&dialed), None);
     site.has("echo", 1).await;
     let address = server.address();
     server.drain(Duration::from_secs(5)).await;

@@ -102,6 +102,16 @@ const LISTED: &[Place] = &[
         reason: "etcd says who is there",
     },
     Place {
+        file: "steppe-plane/src/service.rs",
+        function: "prepare",
+        reason: "tickets of a listener's TLS are rotated",
+    },
+    Place {
+        file: "steppe-node/src/cli/plane/tls.rs",
+        function: "of_listener",
+        reason: "tickets of a listener's TLS are rotated",
+    },
+    Place {
         file: "steppe-plane/src/relay/dialed.rs",
         function: "keep",
         reason: "how long a connection lasts decides when it is dialed again",

@@ -5,6 +5,7 @@ mod call;
 mod echo;
 mod etcd;
 mod memory;
+mod tls;
 mod wishes;
 mod workers;
 
@@ -25,7 +26,7 @@ enum Command {
     Call(Box<call::Options>),
     /// Serves: answers each request with its body
     #[command(after_help = echo::HELP)]
-    Echo(echo::Options),
+    Echo(Box<echo::Options>),
     /// Measures how fast a service answers, and what it refuses
     #[command(after_help = bench::HELP)]
     Bench(Box<bench::Options>),

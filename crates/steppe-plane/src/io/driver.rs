@@ -4,17 +4,16 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use tokio::io::AsyncWrite;
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep_until};
 
 use super::failure::Failure;
 use super::link::{Accepted, Handle, Link, State, wake_stopped};
 use super::reading::Reading;
 use super::stream::{BodyHead, Opener, Stream, wake};
+use super::transport::Transport;
 use crate::connection::{DataPart, Event, Processing, StreamId};
 use crate::frame::{Head, Payment};
 use crate::limits::{READS_PER_TURN, SLICES_MAX, STREAM_BYTES};
@@ -38,7 +37,7 @@ pub(crate) type NamedService = (Box<str>, Option<u32>);
 /// The task of a connection. It ends with the connection.
 pub(crate) struct Driver<E: Endpoint> {
     link: Arc<Link>,
-    socket: TcpStream,
+    transport: Transport,
     endpoint: E,
     timer: Pin<Box<Sleep>>,
     accepted: Vec<Accepted>,
@@ -48,10 +47,10 @@ pub(crate) struct Driver<E: Endpoint> {
 }
 
 impl<E: Endpoint> Driver<E> {
-    pub(crate) fn new(link: Arc<Link>, socket: TcpStream, endpoint: E, now: Instant) -> Self {
+    pub(crate) fn new(link: Arc<Link>, transport: Transport, endpoint: E, now: Instant) -> Self {
         Self {
             link,
-            socket,
+            transport,
             endpoint,
             timer: Box::pin(sleep_until(now.into())),
             accepted: Vec::new(),
@@ -132,32 +131,22 @@ impl<E: Endpoint> Driver<E> {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<io::Result<usize>> {
-        loop {
-            match self.socket.poll_read_ready(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(())) => {}
-            }
-            let State {
-                connection,
-                reading,
-                ..
-            } = state;
-            let body = reading.as_mut().map_or(&mut [][..], Reading::room);
-            let mut slices = connection.room(body);
-            let count = match self.socket.try_read_vectored(&mut slices) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(0) => return Poll::Ready(Ok(0)),
-                Ok(count) => count,
-            };
+        let State {
+            connection,
+            reading,
+            ..
+        } = state;
+        let body = reading.as_mut().map_or(&mut [][..], Reading::room);
+        let mut slices = connection.room(body);
+        let count = ready!(self.transport.poll_read(cx, &mut slices))?;
+        if count > 0 {
             let body = connection.filled(count, now);
             if let Some(reading) = reading {
                 reading.filled(body);
             }
             self.finish_part(state);
-            return Poll::Ready(Ok(count));
         }
+        Poll::Ready(Ok(count))
     }
 
     fn write(&mut self, state: &mut State, cx: &mut Context<'_>) -> io::Result<()> {
@@ -165,10 +154,12 @@ impl<E: Endpoint> Driver<E> {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let count = state.connection.slices(&mut slices);
             if count == 0 {
-                return Ok(());
+                return match self.transport.poll_flush(cx) {
+                    Poll::Ready(flushed) => flushed,
+                    Poll::Pending => Ok(()),
+                };
             }
-            let socket = Pin::new(&mut self.socket);
-            match socket.poll_write_vectored(cx, &slices[..count]) {
+            match self.transport.poll_write(cx, &slices[..count]) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(count)) => state.connection.sent(count),

@@ -10,8 +10,8 @@ use tokio::time::sleep;
 use super::peers::Peers;
 use super::registry::lock;
 use crate::connection::Side;
-use crate::dial::{Backoff, Target};
-use crate::io::Link;
+use crate::dial::{Backoff, Target, TargetTls};
+use crate::io::{Link, Memory};
 
 /// A worker that is dialed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub(super) struct Dialed(Mutex<Vec<Kept>>);
 #[derive(Debug)]
 struct Kept {
     worker: DialedWorker,
+    tls: Option<TargetTls>,
     kept: Arc<Connection>,
     task: AbortHandle,
 }
@@ -43,33 +44,39 @@ struct Connection {
 impl Dialed {
     /// Dials those of `workers` that are new, and takes leave of those that are not among them: what is
     /// open there goes on.
-    pub(super) fn set(&self, peers: &Arc<Peers>, workers: &[DialedWorker]) {
+    pub(super) fn set(
+        &self,
+        peers: &Arc<Peers>,
+        workers: &[DialedWorker],
+        tls: Option<&TargetTls>,
+    ) {
         let mut all = lock(&self.0);
         let (stay, go): (Vec<_>, Vec<_>) = std::mem::take(&mut *all)
             .into_iter()
-            .partition(|one| workers.contains(&one.worker));
+            .partition(|one| workers.contains(&one.worker) && one.tls.as_ref() == tls);
         for one in &go {
             one.leave(peers);
         }
         *all = stay;
         for worker in workers {
             if !all.iter().any(|one| one.worker == *worker) {
-                all.push(Kept::new(peers, worker.clone()));
+                all.push(Kept::new(peers, worker.clone(), tls.cloned()));
             }
         }
     }
 }
 
 impl Kept {
-    fn new(peers: &Arc<Peers>, worker: DialedWorker) -> Self {
+    fn new(peers: &Arc<Peers>, worker: DialedWorker, tls: Option<TargetTls>) -> Self {
         let kept = Arc::new(Connection::default());
         let task = tokio::spawn(keep(
-            Arc::downgrade(peers),
-            worker.clone(),
+            (Arc::downgrade(peers), Arc::clone(peers.memory())),
+            (worker.clone(), tls.clone()),
             Arc::clone(&kept),
         ));
         Self {
             worker,
+            tls,
             kept,
             task: task.abort_handle(),
         }
@@ -85,14 +92,18 @@ impl Kept {
 }
 
 /// Dials a worker whenever it is not connected.
-async fn keep(peers: Weak<Peers>, worker: DialedWorker, kept: Arc<Connection>) {
-    let target = Target::new(worker.address.as_str());
+async fn keep(
+    (peers, memory): (Weak<Peers>, Arc<Memory>),
+    (worker, tls): (DialedWorker, Option<TargetTls>),
+    kept: Arc<Connection>,
+) {
+    let target = Target::new(worker.address.as_str()).with_tls(tls);
     let services: Arc<[Box<str>]> = worker.services.iter().map(|name| (**name).into()).collect();
     let mut backoff = Backoff::new();
     let mut was_told = false;
     loop {
         let began = Instant::now();
-        match target.dial().await {
+        match target.dial(&memory).await {
             Ok(socket) => {
                 was_told = false;
                 let Some(peers) = peers.upgrade() else { return };

@@ -6,12 +6,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
-use tokio::net::TcpStream;
-
 use super::forward::{Passage, forward};
 use super::registry::lock;
 use crate::connection::Side;
-use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, NamedService};
+use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, NamedService, Transport};
 use crate::status::Status;
 
 /// The connections that are open.
@@ -45,10 +43,11 @@ impl Peers {
     /// What the system says; [`io::ErrorKind::OutOfMemory`] where the budget has no room for it.
     pub(super) fn serve(
         &self,
-        socket: TcpStream,
+        transport: Transport,
         side: Side,
         services: Option<Arc<[Box<str>]>>,
     ) -> io::Result<(Weak<Link>, impl Future<Output = ()> + Send + use<>)> {
+        let socket = transport.socket();
         let address = socket.peer_addr()?;
         // Without it answers are late, and right.
         let _ = socket.set_nodelay(true);
@@ -68,11 +67,15 @@ impl Peers {
             services,
         };
         let weak = Arc::downgrade(&link);
-        let driver = Driver::new(link, socket, peer, now);
+        let driver = Driver::new(link, transport, peer, now);
         let driven = async move {
             driver.await;
         };
         Ok((weak, driven))
+    }
+
+    pub(super) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     pub(super) fn links(&self) -> Vec<Arc<Link>> {

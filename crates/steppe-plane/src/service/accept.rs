@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use steppe_net::limits::ACCEPT_PAUSE;
+use steppe_net::tls::ListenerTls;
 use steppe_net::{
     BoundListener, BoundSockets, Change, Drained, ListenAddress, Listener, Phase, Stream, Worker,
 };
@@ -15,7 +16,8 @@ use tokio::task::{JoinHandle, JoinSet, spawn_local};
 
 use super::dialing::Dialing;
 use super::running::Running;
-use crate::config::Plane;
+use super::tls::InForce;
+use crate::config::Listener as Configured;
 use crate::relay::Relay;
 
 /// Listeners of a worker that are open, and the connections that came to them.
@@ -26,10 +28,14 @@ pub(super) struct Listening<'a> {
     dialing: Dialing,
 }
 
+/// What a listener shows and asks for, which a reload may change.
+type Shown = RefCell<Option<Arc<ListenerTls>>>;
+
 /// A listener, and the task that accepts its connections.
 struct Open {
     address: ListenAddress,
     listener: Rc<Listener>,
+    tls: Rc<Shown>,
     task: JoinHandle<()>,
 }
 
@@ -47,7 +53,7 @@ impl<'a> Listening<'a> {
     pub(super) async fn serve(
         mut self,
         worker: &Worker,
-        mut changes: mpsc::Receiver<Change<Plane>>,
+        mut changes: mpsc::Receiver<Change<InForce>>,
     ) -> Drained {
         let draining = worker.drain.reached(Phase::Draining);
         tokio::pin!(draining);
@@ -58,7 +64,7 @@ impl<'a> Listening<'a> {
                     self.change_over(&change.next, change.sockets).await;
                     // One worker of the node has them all: its peers may be on any.
                     if worker.index == 0 && let Some(relay) = self.running.relay() {
-                        self.dialing.change_over(relay, &change.next.workers);
+                        self.dialing.change_over(relay, &change.next);
                     }
                     // Who asked may have stopped waiting.
                     let _ = change.done.send(());
@@ -68,17 +74,21 @@ impl<'a> Listening<'a> {
         self.shut_down(worker).await
     }
 
-    async fn change_over(&mut self, next: &Plane, mut sockets: BoundSockets) {
+    async fn change_over(&mut self, next: &InForce, mut sockets: BoundSockets) {
         let Some(relay) = self.running.relay() else {
             return;
         };
-        let stays = |open: &Open| next.listeners.contains(&open.address);
+        let listeners = &next.config.listeners;
+        let stays = |open: &Open| listeners.iter().any(|one| one.address == open.address);
         let (stay, go): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.open).into_iter().partition(stays);
         self.open = stay;
-        for address in &next.listeners {
+        for open in &self.open {
+            open.tls.replace(next.tls.at(&open.address).cloned());
+        }
+        for Configured { address, .. } in listeners {
             if let Some(bound) = sockets.take_listener(address) {
-                self.listen(relay, address, bound);
+                self.listen(relay, bound, (address, next.tls.at(address).cloned()));
             }
         }
         for open in go {
@@ -86,7 +96,12 @@ impl<'a> Listening<'a> {
         }
     }
 
-    fn listen(&mut self, relay: &Arc<Relay>, address: &ListenAddress, bound: BoundListener) {
+    fn listen(
+        &mut self,
+        relay: &Arc<Relay>,
+        bound: BoundListener,
+        (address, tls): (&ListenAddress, Option<Arc<ListenerTls>>),
+    ) {
         let listener = match bound.into_listener() {
             Ok(listener) => Rc::new(listener),
             Err(error) => {
@@ -94,14 +109,16 @@ impl<'a> Listening<'a> {
                 return;
             }
         };
+        let tls = Rc::new(RefCell::new(tls));
         let accept = accept(
             Arc::clone(relay),
-            Rc::clone(&listener),
+            (Rc::clone(&listener), Rc::clone(&tls)),
             Rc::clone(&self.connections),
         );
         self.open.push(Open {
             address: address.clone(),
             listener,
+            tls,
             task: spawn_local(accept),
         });
     }
@@ -113,7 +130,7 @@ impl<'a> Listening<'a> {
         let _ = open.task.await;
         let mut cx = Context::from_waker(Waker::noop());
         while let Poll::Ready(Ok((stream, _))) = open.listener.poll_accept(&mut cx) {
-            admit(relay, stream, &self.connections);
+            admit(relay, (stream, &open.tls), &self.connections);
         }
     }
 
@@ -143,10 +160,14 @@ impl<'a> Listening<'a> {
 }
 
 /// Accepts connections, until it is aborted.
-async fn accept(relay: Arc<Relay>, listener: Rc<Listener>, connections: Rc<RefCell<JoinSet<()>>>) {
+async fn accept(
+    relay: Arc<Relay>,
+    (listener, tls): (Rc<Listener>, Rc<Shown>),
+    connections: Rc<RefCell<JoinSet<()>>>,
+) {
     loop {
         match poll_fn(|cx| listener.poll_accept(cx)).await {
-            Ok((stream, _)) => admit(&relay, stream, &connections),
+            Ok((stream, _)) => admit(&relay, (stream, &tls), &connections),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -156,14 +177,22 @@ async fn accept(relay: Arc<Relay>, listener: Rc<Listener>, connections: Rc<RefCe
 }
 
 /// Has the relay serve a connection; without room for it, it is closed.
-fn admit(relay: &Arc<Relay>, stream: Stream, connections: &RefCell<JoinSet<()>>) {
+fn admit(relay: &Arc<Relay>, (stream, tls): (Stream, &Shown), connections: &RefCell<JoinSet<()>>) {
     let Stream::Tcp(socket) = stream else {
         return;
     };
     let mut connections = connections.borrow_mut();
     while connections.try_join_next().is_some() {}
-    match relay.serve(socket) {
-        Ok(serving) => _ = connections.spawn_local(serving),
-        Err(error) => tracing::warn!(%error, "a connection of the plane was not served"),
+    let serving = match &*tls.borrow() {
+        None => relay
+            .serve(socket)
+            .map(|serving| connections.spawn_local(serving)),
+        Some(tls) => {
+            let serving = relay.serve_tls(socket, tls.rustls_config());
+            serving.map(|serving| connections.spawn_local(serving))
+        }
+    };
+    if let Err(error) = serving {
+        tracing::warn!(%error, "a connection of the plane was not served");
     }
 }

@@ -4,13 +4,12 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 
 use super::Worker;
 use crate::connection::Side;
-use crate::io::Link;
+use crate::io::{Link, Memory, Transport};
 use crate::limits::FAREWELL;
 
 /// The connections that a worker serves on. Where this is dropped, they are cut.
@@ -32,11 +31,19 @@ impl Connections {
         }
     }
 
+    pub(super) fn memory(&self) -> &Memory {
+        &self.worker.memory
+    }
+
     /// Serves on one more, which names the services to its peer.
-    pub(super) fn serve(&mut self, socket: TcpStream, side: Side) -> io::Result<Arc<Link>> {
+    pub(super) fn serve(
+        &mut self,
+        transport: impl Into<Transport>,
+        side: Side,
+    ) -> io::Result<Arc<Link>> {
         while self.drivers.try_join_next().is_some() {}
         self.links.retain(|link| link.strong_count() > 0);
-        let (link, driver) = self.worker.driver(socket, side)?;
+        let (link, driver) = self.worker.driver(transport.into(), side)?;
         self.drivers.spawn(async move {
             driver.await;
         });

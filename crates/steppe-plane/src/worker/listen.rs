@@ -2,15 +2,18 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use steppe_net::tls::{ListenerTls, keep_current};
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::Worker;
 use super::connections::Connections;
 use crate::connection::Side;
+use crate::io::{Transport, reserve_session};
 use crate::limits::{ACCEPT_PAUSE, DEADLINE_MAX};
 
 /// A worker that listens. Where it is dropped, its connections are cut.
@@ -31,18 +34,36 @@ impl Worker {
     pub async fn listen(&self, address: impl ToSocketAddrs) -> io::Result<WorkerServer> {
         self.check()?;
         let listener = TcpListener::bind(address).await?;
-        WorkerServer::new(self.clone(), listener)
+        WorkerServer::new(self.clone(), listener, None)
+    }
+
+    /// The same by TLS. Files of `tls` that change are read again.
+    ///
+    /// # Errors
+    /// See [`Worker::listen`].
+    pub async fn listen_tls(
+        &self,
+        address: impl ToSocketAddrs,
+        tls: Arc<ListenerTls>,
+    ) -> io::Result<WorkerServer> {
+        self.check()?;
+        let listener = TcpListener::bind(address).await?;
+        WorkerServer::new(self.clone(), listener, Some(tls))
     }
 }
 
 impl WorkerServer {
-    fn new(worker: Worker, listener: TcpListener) -> io::Result<Self> {
+    fn new(
+        worker: Worker,
+        listener: TcpListener,
+        tls: Option<Arc<ListenerTls>>,
+    ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (drain, drained) = oneshot::channel();
         Ok(Self {
             address,
             drain: Some(drain),
-            task: tokio::spawn(serve(Connections::new(worker), listener, drained)),
+            task: tokio::spawn(serve(Connections::new(worker), listener, tls, drained)),
         })
     }
 
@@ -76,18 +97,34 @@ impl Drop for WorkerServer {
 async fn serve(
     mut connections: Connections,
     listener: TcpListener,
+    tls: Option<Arc<ListenerTls>>,
     mut drain: oneshot::Receiver<Instant>,
 ) -> bool {
+    let mut tasks = JoinSet::new();
+    if let Some(tls) = &tls {
+        tasks.spawn(keep_current(Arc::clone(tls)));
+    }
+    let mut handshakes = JoinSet::new();
     let deadline = loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            // One that failed says nothing: whoever dialed knows.
+            Some(Ok(Ok(transport))) = handshakes.join_next() => {
+                let _ = connections.serve(transport, Side::Acceptor);
+                continue;
+            }
             deadline = &mut drain => break deadline,
         };
-        match accepted {
+        match (accepted, &tls) {
             // Without room for it, a connection is closed.
-            Ok((socket, _)) => _ = connections.serve(socket, Side::Acceptor),
+            (Ok((socket, _)), None) => _ = connections.serve(socket, Side::Acceptor),
+            (Ok((socket, _)), Some(tls)) => {
+                if let Ok(charge) = reserve_session(connections.memory()) {
+                    handshakes.spawn(Transport::accept(socket, tls.rustls_config(), charge));
+                }
+            }
             // Out of descriptors, most likely: one of them closes.
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            (Err(_), _) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     };
     // Who connects now is refused, and goes elsewhere.

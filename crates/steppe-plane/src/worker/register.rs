@@ -210,7 +210,7 @@ impl Keeper {
 
     /// Serves on one connection, until the relay goes away.
     async fn serve_once(&mut self) {
-        let Ok(socket) = self.relay.dial().await else {
+        let Ok(socket) = self.relay.dial(self.connections.memory()).await else {
             return;
         };
         // From here on it is drained with the others, even where this is dropped.

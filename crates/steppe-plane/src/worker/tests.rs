@@ -72,7 +72,7 @@ impl Relay {
         let (socket, _) = self.listener.accept().await.expect("a worker");
         let now = Instant::now();
         let link = Link::new(Side::Acceptor, &self.memory, now).expect("room");
-        let driver = tokio::spawn(Driver::new(Arc::clone(&link), socket, Nothing, now));
+        let driver = tokio::spawn(Driver::new(Arc::clone(&link), socket.into(), Nothing, now));
         let served = Served {
             caller: Caller::of(Arc::clone(&link)),
             link,

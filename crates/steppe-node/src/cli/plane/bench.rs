@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use steppe_plane::Target;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::memory::{Held, connect};
+use super::tls::Tls;
 use super::wishes::Wishes;
 use crate::cli::code::Code;
 use crate::cli::console::{print, say};
@@ -49,6 +51,8 @@ pub(super) struct Options {
     connections: u32,
     #[command(flatten)]
     wishes: Wishes,
+    #[command(flatten)]
+    tls: Tls,
     /// Takes answers of many messages, as they come
     #[arg(long)]
     stream: bool,
@@ -105,12 +109,14 @@ pub(super) fn run(options: &Options) -> ExitCode {
 }
 
 fn measure(options: &Options, plan: Plan) -> anyhow::Result<String> {
+    let tls = options.tls.to_target()?;
     let held = Held::new(options.budget)?;
     held.run(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut callers = Vec::new();
         for _ in 0..options.connections {
-            let caller = connect(&options.address, held.memory()).await;
+            let target = Target::new(options.address.as_str()).with_tls(tls.clone());
+            let caller = connect(target, held.memory()).await;
             callers.push(caller.with_context(|| options.address.clone())?);
         }
         let load = Arc::new(Load::new(plan, Instant::now()));

@@ -11,10 +11,11 @@ use std::time::Instant;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
-use steppe_plane::{Ask, Balancer, Caller, Choice, DialedWorker, Failure, Target};
+use steppe_plane::{Ask, Balancer, Caller, Choice, DialedWorker, Failure, Target, TargetTls};
 
 use super::etcd::EtcdAddress;
 use super::memory::{Held, connect};
+use super::tls::Tls;
 use super::wishes::Wishes;
 use crate::cli::code::Code;
 use crate::cli::console::say;
@@ -38,6 +39,8 @@ pub(super) struct Options {
     content_type: Option<String>,
     #[command(flatten)]
     wishes: Wishes,
+    #[command(flatten)]
+    tls: Tls,
     /// Permits to run it more than once; at most 64 bytes
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
@@ -58,6 +61,7 @@ Examples:
   steppe plane call 127.0.0.1:7700 infer --data prompt.json --content-type application/json --deadline 30s
   steppe plane call 127.0.0.1:7700 infer --data prompt.json --stream
   steppe plane call etcd://127.0.0.1:2379/steppe echo --text hello
+  steppe plane call node.example:7700 infer --text hello --tls --ca ca.pem --cert me.crt --key me.key
   tar c . | steppe plane call 127.0.0.1:7700 store --data - --no-queue
 
 Exit codes: 0 where it was answered; 2 where the command is wrong or its file can't be read; 5 where nobody
@@ -127,16 +131,18 @@ pub(super) fn run(options: &Options) -> ExitCode {
 fn call(options: &Options) -> Result<(), Trouble> {
     let usage = |error| Trouble::Here(Code::Usage, error);
     let body = body(options).map_err(usage)?;
+    let tls = options.tls.to_target().map_err(usage)?;
     let held = Held::new(options.budget).map_err(usage)?;
     held.run(async {
         match &options.address {
             Callee::One(address) => {
-                let caller = connect(address, held.memory()).await;
+                let target = Target::new(address.as_str()).with_tls(tls);
+                let caller = connect(target, held.memory()).await;
                 let caller = caller.with_context(|| address.clone());
                 let caller = caller.map_err(|error| Trouble::Here(Code::NoAnswer, error))?;
                 exchange(options, &Peers::One(caller), body).await
             }
-            Callee::Found(etcd) => find(options, etcd, &held, body).await,
+            Callee::Found(etcd) => find(options, (etcd, tls), &held, body).await,
         }
     })
 }
@@ -144,7 +150,7 @@ fn call(options: &Options) -> Result<(), Trouble> {
 /// Calls one of those that serve it, by what etcd says.
 async fn find(
     options: &Options,
-    etcd: &EtcdAddress,
+    (etcd, tls): (&EtcdAddress, Option<TargetTls>),
     held: &Held,
     body: Bytes,
 ) -> Result<(), Trouble> {
@@ -153,7 +159,7 @@ async fn find(
     let follow = directory.follow(|workers| {
         let serves = |worker: &&DialedWorker| worker.services.contains(&options.service);
         let addresses = workers.iter().filter(serves).map(|worker| &*worker.address);
-        balancer.set_targets(addresses.map(Target::from));
+        balancer.set_targets(addresses.map(|address| Target::new(address).with_tls(tls.clone())));
     });
     let peers = Peers::Several(balancer.clone());
     tokio::select! {

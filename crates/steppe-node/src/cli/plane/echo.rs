@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::etcd::EtcdAddress;
 use super::memory::Held;
+use super::tls::Tls;
 use crate::cli::code::Code;
 use crate::cli::console::{print, say};
 use crate::config::{read_duration, read_size};
@@ -26,6 +27,8 @@ pub(super) struct Options {
     place: Place,
     #[command(flatten)]
     announced: Announced,
+    #[command(flatten)]
+    tls: Tls,
     /// The service's name
     #[arg(long, value_name = "NAME", default_value = "echo")]
     service: String,
@@ -86,6 +89,7 @@ Examples:
   steppe plane echo --listen 127.0.0.1:7701
   steppe plane echo --register 127.0.0.1:7700
   steppe plane echo --listen 127.0.0.1:7701 --announce etcd://127.0.0.1:2379/steppe
+  steppe plane echo --listen 127.0.0.1:7701 --tls --cert worker.crt --key worker.key --ca callers.pem
   steppe plane echo --listen 127.0.0.1:7701 --budget 64MiB --hold 500ms
   steppe plane echo --listen 127.0.0.1:7701 --service infer --tokens 1000 --hold 2s
 
@@ -119,7 +123,7 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
         // Before anything else: a signal drains it from the start on.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let serving = options.place.serve(&worker).await?;
+        let serving = options.place.serve(&worker, &options.tls).await?;
         let lease = options.announced.lease(&options.service, &serving)?;
         let is_told = async {
             print(&format!(
@@ -149,13 +153,17 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 impl Place {
-    async fn serve(&self, worker: &Worker) -> anyhow::Result<Serving> {
+    async fn serve(&self, worker: &Worker, tls: &Tls) -> anyhow::Result<Serving> {
         if let Some(relay) = &self.register {
-            let registered = worker.register(Target::new(relay.as_str()));
+            let target = Target::new(relay.as_str()).with_tls(tls.to_target()?);
+            let registered = worker.register(target);
             return Ok(Serving::Registered(registered.context("--service")?));
         }
         let address = self.listen.context("no place to serve at")?;
-        let server = worker.listen(address).await;
+        let server = match tls.of_listener(&address.to_string())? {
+            None => worker.listen(address).await,
+            Some(tls) => worker.listen_tls(address, tls).await,
+        };
         Ok(Serving::Listening(
             server.with_context(|| address.to_string())?,
         ))

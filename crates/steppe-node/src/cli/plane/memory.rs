@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use steppe_mem::Budget;
 use steppe_mem::pool::{self, Stock};
-use steppe_plane::{Caller, Memory};
+use steppe_plane::{Caller, Memory, Target};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -66,7 +66,7 @@ impl Held {
 }
 
 /// Dials a worker or a relay.
-pub(super) async fn connect(address: &str, memory: &Arc<Memory>) -> io::Result<Caller> {
-    let dialed = timeout(CONNECT_TIMEOUT, Caller::connect(address, memory)).await;
+pub(super) async fn connect(target: Target, memory: &Arc<Memory>) -> io::Result<Caller> {
+    let dialed = timeout(CONNECT_TIMEOUT, Caller::connect(target, memory)).await;
     dialed.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")))
 }

@@ -2,21 +2,25 @@
 //!
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
-use steppe_net::{ListenAddress, ServerAddress};
-use steppe_plane::config::{Plane, Queue, Workers};
-use steppe_plane::{DialedWorker, Directory};
+use steppe_net::ServerAddress;
+use steppe_net::tls::config::ServerTrust;
+use steppe_plane::config::{Listener, Plane, Queue, Workers};
+use steppe_plane::{ALPN, DialedWorker, Directory};
+
+use super::tls;
 
 use crate::config::typed::{Fields, FromNode, Node, Typed};
 
 /// `plane`, where the file has it, and the workers of `discovery`.
 pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Node>) -> Option<Plane> {
-    let workers = match discovery {
-        Some(discovery) => workers(discovery)?,
-        None => Workers::default(),
+    let (workers, worker_tls) = match discovery {
+        Some(discovery) => (workers(discovery)?, to_workers(discovery)?),
+        None => (Workers::default(), None),
     };
     let Some(plane) = plane else {
         return Some(Plane {
             workers,
+            worker_tls,
             ..Plane::default()
         });
     };
@@ -32,7 +36,17 @@ pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Node>) -> Option<
             wait: queue.take("wait")?,
         },
         workers,
+        worker_tls,
     })
+}
+
+/// TLS to workers that are dialed.
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+fn to_workers(discovery: &Node) -> Option<Option<ServerTrust>> {
+    match discovery.fields()?.node("tls") {
+        None => Some(None),
+        Some(tls) => tls::upstream(tls.fields()?, ALPN).map(Some),
+    }
 }
 
 /// Who says which workers are dialed.
@@ -83,8 +97,16 @@ fn named(discovery: &Fields) -> Option<Vec<DialedWorker>> {
     Some(workers)
 }
 
-fn listener(node: &Node) -> Option<ListenAddress> {
-    node.fields()?.take("listen")
+fn listener(node: &Node) -> Option<Listener> {
+    let listener = node.fields()?;
+    let tls = match listener.node("tls") {
+        None => None,
+        Some(tls) => Some(tls::session(tls.fields()?, vec![ALPN.to_vec()])?),
+    };
+    Some(Listener {
+        address: listener.take("listen")?,
+        tls,
+    })
 }
 
 #[expect(

@@ -4,6 +4,7 @@ use steppe_etcd::limits::ENDPOINTS_MAX;
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_plane::limits::RESPONSE_SHARE_PERMILLE_MAX;
 
+use super::tls;
 use crate::config::grammar::size_text;
 use crate::config::mistake::{Mistake, shown};
 use crate::config::mistakes::Mistakes;
@@ -16,9 +17,13 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     if let Some(plane) = file.table("plane") {
         for listener in plane.list("listener").iter().filter_map(Node::fields) {
             no_unix_socket(listener, mistakes);
+            tls::clients(listener, mistakes);
         }
         budget(file, plane, mistakes);
         response_share(plane, mistakes);
+    }
+    if let Some(discovery) = file.table("discovery") {
+        tls::identity(discovery, mistakes);
     }
     match file.node("discovery").map(|node| &node.typed) {
         Some(Typed::Variant {

@@ -152,7 +152,7 @@ fn protocol(upstream: &Fields, mistakes: &mut Mistakes) {
 }
 
 /// A certificate is shown by whoever has its key.
-fn identity(upstream: &Fields, mistakes: &mut Mistakes) {
+pub(super) fn identity(upstream: &Fields, mistakes: &mut Mistakes) {
     let Some(tls) = upstream.table("tls") else {
         return;
     };

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::tls::{DISCOVERY_TLS, PLANE_LISTENER_TLS};
 use crate::config::limits::{
     MEMORY_BUDGET_MAX, PLANE_BUDGET_MIN, PLANE_PAYLOAD, PLANE_QUEUE_BYTES_MAX, TIMEOUT_MAX,
 };
@@ -52,7 +53,11 @@ static LISTENER: Table = Table {
             "IPv4 or IPv6 (\"[::]:7700\" is dual stack).",
         )
         .required(),
-        Key::later("tls", "TLS of a listener."),
+        Key::new(
+            "tls",
+            Kind::Table(&PLANE_LISTENER_TLS),
+            PLANE_LISTENER_TLS.doc,
+        ),
     ],
     needs: Needs::Nothing,
 };
@@ -96,15 +101,20 @@ pub(super) static DISCOVERY: Tagged = Tagged {
     ],
 };
 
+const TO_WORKERS: Key = Key::new("tls", Kind::Table(&DISCOVERY_TLS), DISCOVERY_TLS.doc);
+
 static STATIC: Table = Table {
     name: "discovery",
     doc: "This file says where workers are.",
-    keys: &[Key::new(
-        "services",
-        Kind::Map(Form::Service, &Kind::List(&Kind::Text(Form::Server), 1)),
-        "By service, where its workers listen.",
-    )
-    .absent(Absent::Table)],
+    keys: &[
+        Key::new(
+            "services",
+            Kind::Map(Form::Service, &Kind::List(&Kind::Text(Form::Server), 1)),
+            "By service, where its workers listen.",
+        )
+        .absent(Absent::Table),
+        TO_WORKERS,
+    ],
     needs: Needs::Nothing,
 };
 
@@ -131,6 +141,7 @@ static ETCD: Table = Table {
              the list after an outage of etcd is kept.",
         )
         .absent(Absent::Text("10s")),
+        TO_WORKERS,
     ],
     needs: Needs::Nothing,
 };

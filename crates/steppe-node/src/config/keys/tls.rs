@@ -115,6 +115,28 @@ pub(super) static DNS_LISTENER_TLS: Table = Table {
     needs: Needs::Nothing,
 };
 
+pub(super) static PLANE_LISTENER_TLS: Table = Table {
+    name: "plane.listener.tls",
+    doc: LISTENER_TLS.doc,
+    keys: &[
+        Key::new(
+            "certificates",
+            Kind::List(&Kind::Table(&PLANE_CERTIFICATE), 1),
+            CERTIFICATES,
+        )
+        .required(),
+        MIN_VERSION,
+        CLIENT_CA,
+        CLIENT_AUTH,
+        CLIENT_CRL,
+        CRL_EXPIRED,
+        CRL_UNKNOWN,
+        TICKET_KEYS,
+        Key::later("acme", "Certificates from an ACME authority."),
+    ],
+    needs: Needs::Nothing,
+};
+
 static CERTIFICATE: Table = Table {
     name: "http.listener.tls.certificates",
     doc: "A certificate and its key.",
@@ -124,6 +146,13 @@ static CERTIFICATE: Table = Table {
 
 static DNS_CERTIFICATE: Table = Table {
     name: "dns.listener.tls.certificates",
+    doc: CERTIFICATE.doc,
+    keys: CERTIFICATE_KEYS,
+    needs: Needs::Nothing,
+};
+
+static PLANE_CERTIFICATE: Table = Table {
+    name: "plane.listener.tls.certificates",
     doc: CERTIFICATE.doc,
     keys: CERTIFICATE_KEYS,
     needs: Needs::Nothing,
@@ -142,40 +171,49 @@ const CERTIFICATE_KEYS: &[Key] = &[
 pub(super) static UPSTREAM_TLS: Table = Table {
     name: "http.upstream.tls",
     doc: "How servers are verified, and what they are shown.",
-    keys: &[
-        Key::new(
-            "ca",
-            FILE,
-            "PEM file with the authorities of servers; without it the system's.",
-        ),
-        Key::new(
-            "server_name",
-            Kind::Text(Form::ServerName),
-            "The name to ask for and to verify; without it the server's address.",
-        ),
-        Key::new(
-            "cert",
-            FILE,
-            "PEM file with a certificate for servers that ask for one.",
-        ),
-        Key::new("key", FILE, KEY),
-        Key::new(
-            "verify",
-            Kind::Boolean,
-            "Whether certificates of servers are verified.",
-        )
-        .absent(Absent::Yes),
-        Key::new(
-            "pins",
-            Kind::List(&Kind::Text(Form::Pin), 0),
-            "SHA-256 digests of public keys, one of which a server must have.",
-        )
-        .absent(Absent::Texts(&[])),
-        Key::new("min_version", VERSION, "The oldest version that is spoken.")
-            .absent(Absent::Text("1.2")),
-    ],
+    keys: SERVER_KEYS,
     needs: Needs::Nothing,
 };
+
+pub(super) static DISCOVERY_TLS: Table = Table {
+    name: "discovery.tls",
+    doc: "How workers that are dialed are verified, and what they are shown; without it there is no TLS to them.",
+    keys: SERVER_KEYS,
+    needs: Needs::Nothing,
+};
+
+const SERVER_KEYS: &[Key] = &[
+    Key::new(
+        "ca",
+        FILE,
+        "PEM file with the authorities of servers; without it the system's.",
+    ),
+    Key::new(
+        "server_name",
+        Kind::Text(Form::ServerName),
+        "The name to ask for and to verify; without it the server's address.",
+    ),
+    Key::new(
+        "cert",
+        FILE,
+        "PEM file with a certificate for servers that ask for one.",
+    ),
+    Key::new("key", FILE, KEY),
+    Key::new(
+        "verify",
+        Kind::Boolean,
+        "Whether certificates of servers are verified.",
+    )
+    .absent(Absent::Yes),
+    Key::new(
+        "pins",
+        Kind::List(&Kind::Text(Form::Pin), 0),
+        "SHA-256 digests of public keys, one of which a server must have.",
+    )
+    .absent(Absent::Texts(&[])),
+    Key::new("min_version", VERSION, "The oldest version that is spoken.")
+        .absent(Absent::Text("1.2")),
+];
 
 pub(super) static ADMIN_TLS: Table = Table {
     name: "admin.tls",

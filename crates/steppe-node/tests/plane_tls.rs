@@ -1,0 +1,194 @@
+//! TLS of the request plane: of a node's listener, to workers that it dials, and of commands on either side.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use steppe_testkit::{Authority, Leaf, Port, Process, Scratch, Steppe, eventually};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// Files of an authority, and of who has its certificates.
+struct Files {
+    scratch: Scratch,
+    authority: Authority,
+}
+
+impl Files {
+    fn new() -> Self {
+        let files = Self {
+            scratch: Scratch::new("plane-tls"),
+            authority: Authority::new("plane"),
+        };
+        files.scratch.write("ca.pem", files.authority.pem());
+        files.issue("node", &files.authority);
+        files.issue("peer", &files.authority);
+        files
+    }
+
+    fn issue(&self, name: &str, authority: &Authority) {
+        let issued = authority.issue(&Leaf::named(&["127.0.0.1"]));
+        self.scratch.write(&format!("{name}.key"), &issued.key);
+        self.scratch.write(&format!("{name}.crt"), &issued.cert);
+    }
+
+    fn at(&self, name: &str) -> String {
+        let path: PathBuf = self.scratch.join(name);
+        path.display().to_string()
+    }
+
+    /// What a peer with a certificate says.
+    fn known(&self) -> Vec<String> {
+        let mut words = self.unknown();
+        words.extend(["--cert".into(), self.at("peer.crt")]);
+        words.extend(["--key".into(), self.at("peer.key")]);
+        words
+    }
+
+    /// And one without.
+    fn unknown(&self) -> Vec<String> {
+        vec!["--tls".into(), "--ca".into(), self.at("ca.pem")]
+    }
+
+    /// Of a node whose clients must show a certificate.
+    fn listener(&self) -> String {
+        format!(
+            "tls = {{ certificates = [{{ cert = \"{}\", key = \"{}\" }}], client_ca = \"{}\", client_auth = \"required\" }}\n",
+            self.at("node.crt"),
+            self.at("node.key"),
+            self.at("ca.pem")
+        )
+    }
+}
+
+/// A node with this below `[[plane.listener]]`, and where that listens.
+fn node(rest: &str) -> (Steppe, SocketAddr) {
+    let plane = Port::free().keep();
+    let toml = format!(
+        "[node]\nworkers = 2\nmemory_budget = \"64MiB\"\n[admin]\nlisten = \"{{admin}}\"\n\
+         [[plane.listener]]\nlisten = \"{plane}\"\n{rest}"
+    );
+    (Steppe::builder(STEPPE).start(&toml), plane)
+}
+
+fn echo(arguments: &[&str], tls: &[String]) -> Process {
+    let mut command = Command::new(STEPPE);
+    command.args(["plane", "echo"]).args(arguments).args(tls);
+    let process = Process::start("echo", command);
+    eventually("it serves", || process.said().contains("serves "));
+    process
+}
+
+fn plane(arguments: &[&str], tls: &[String]) -> Output {
+    let mut command = Command::new(STEPPE);
+    let command = command.arg("plane").args(arguments).args(tls);
+    command.output().expect("it runs")
+}
+
+fn printed(output: Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn both_sides_of_a_relay_show_certificates() {
+    let files = Files::new();
+    let (_node, at) = node(&files.listener());
+    let at = at.to_string();
+    let _worker = echo(&["--register", &at, "--budget", "64MiB"], &files.known());
+    let call = ["call", &at, "echo", "--text", "hello"];
+    assert_eq!(printed(plane(&call, &files.known())), "hello");
+    let bench = [
+        "bench",
+        &at,
+        "echo",
+        "--bytes",
+        "1000000",
+        "--concurrency",
+        "20",
+        "--requests",
+        "200",
+    ];
+    let said = printed(plane(&bench, &files.known()));
+    assert!(
+        said.starts_with("200 answered, 0 refused, 0 failed"),
+        "{said}"
+    );
+    // Who shows none, and who speaks no TLS, get nowhere.
+    for tls in [files.unknown(), Vec::new()] {
+        let refused = plane(&[&call[..], &["--deadline", "5s"]].concat(), &tls);
+        assert_eq!(refused.status.code(), Some(15), "{refused:?}");
+    }
+    // One who trusts others says so.
+    let stranger = Authority::new("stranger");
+    files.scratch.write("stranger.pem", stranger.pem());
+    let tls = [
+        "--tls".to_owned(),
+        "--ca".to_owned(),
+        files.at("stranger.pem"),
+    ];
+    let refused = plane(&call, &tls);
+    assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("certificate"), "{said}");
+}
+
+#[test]
+fn a_relay_dials_workers_by_tls() {
+    let files = Files::new();
+    let worker_at = Port::free().keep();
+    let _worker = echo(&["--listen", &worker_at.to_string()], &files.known());
+    let discovery = format!(
+        "[discovery]\nkind = \"static\"\nservices = {{ echo = [\"{worker_at}\"] }}\n\
+         tls = {{ ca = \"{}\", cert = \"{}\", key = \"{}\" }}\n",
+        files.at("ca.pem"),
+        files.at("node.crt"),
+        files.at("node.key")
+    );
+    let (node, at) = node(&discovery);
+    eventually("it is dialed", || {
+        node.admin_json("/plane")
+            .to_string()
+            .contains(&worker_at.to_string())
+    });
+    let call = ["call", &at.to_string(), "echo", "--text", "hello"];
+    assert_eq!(printed(plane(&call, &[])), "hello");
+}
+
+#[test]
+fn certificates_that_change_are_read_again() {
+    let files = Files::new();
+    let (node, at) = node(&files.listener());
+    let at = at.to_string();
+    let _worker = echo(&["--register", &at], &files.known());
+    let next = Authority::new("next");
+    files.scratch.write("next.pem", next.pem());
+    files.issue("node", &next);
+    let mut tls = files.known();
+    tls[2] = files.at("next.pem");
+    eventually("the next certificate is shown", || {
+        plane(&["call", &at, "echo", "--text", "hello"], &tls)
+            .status
+            .success()
+    });
+    let listed = node.admin_json("/certificates").to_string();
+    assert!(listed.contains(&at), "{listed}");
+}
+
+#[test]
+fn what_lacks_is_said() {
+    let refused = |arguments: &[&str]| {
+        let output = plane(arguments, &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = refused(&["echo", "--listen", "127.0.0.1:0", "--tls"]);
+    assert_eq!(code, Some(3));
+    assert!(said.contains("needs --cert and --key"), "{said}");
+    let (code, said) = refused(&["call", "127.0.0.1:1", "echo", "--ca", "ca.pem"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("--tls"), "{said}");
+    let (code, said) = refused(&["call", "127.0.0.1:1", "echo", "--tls", "--ca", "/nowhere"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("/nowhere"), "{said}");
+}

@@ -1,0 +1,131 @@
+//! What a connection's bytes go through: a socket, or TLS above it.
+//!
+//! Invariant: a session of TLS is charged to the budget before its first byte is read.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rustls::ServerConfig;
+use rustls::pki_types::ServerName;
+use steppe_mem::Reservation;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+use super::memory::Memory;
+use crate::limits::{HELLO_TIMEOUT, TLS_BYTES, TLS_UNSENT_BYTES};
+
+/// What a connection's bytes go through.
+pub(crate) enum Transport {
+    Tcp(TcpStream),
+    Tls(Box<Session>),
+}
+
+/// TLS, and what it is charged.
+pub(crate) struct Session {
+    stream: TlsStream<TcpStream>,
+    _charge: Reservation,
+}
+
+/// What a session of TLS may hold.
+pub(crate) fn reserve_session(memory: &Memory) -> io::Result<Reservation> {
+    let reserved = memory.reserve_entry(TLS_BYTES);
+    reserved.map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))
+}
+
+impl Transport {
+    /// Agrees with a client, within [`HELLO_TIMEOUT`].
+    pub(crate) async fn accept(
+        socket: TcpStream,
+        config: Arc<ServerConfig>,
+        charge: Reservation,
+    ) -> io::Result<Self> {
+        let accepted = timeout(HELLO_TIMEOUT, TlsAcceptor::from(config).accept(socket)).await;
+        let stream = accepted.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        Ok(Self::session(stream.into(), charge))
+    }
+
+    /// Agrees with a server.
+    pub(crate) async fn connect(
+        socket: TcpStream,
+        connector: &TlsConnector,
+        name: ServerName<'static>,
+        charge: Reservation,
+    ) -> io::Result<Self> {
+        let stream = connector.connect(name, socket).await?;
+        Ok(Self::session(stream.into(), charge))
+    }
+
+    fn session(mut stream: TlsStream<TcpStream>, charge: Reservation) -> Self {
+        let unsent = Some(TLS_UNSENT_BYTES);
+        match &mut stream {
+            TlsStream::Client(stream) => stream.get_mut().1.set_buffer_limit(unsent),
+            TlsStream::Server(stream) => stream.get_mut().1.set_buffer_limit(unsent),
+        }
+        Self::Tls(Box::new(Session {
+            stream,
+            _charge: charge,
+        }))
+    }
+
+    /// The socket below.
+    pub(crate) fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Tcp(socket) => socket,
+            Self::Tls(session) => session.stream.get_ref().0,
+        }
+    }
+
+    /// Reads into the first of `slices` that have room, and on a socket into all of them.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(socket) => loop {
+                ready!(socket.poll_read_ready(cx))?;
+                match socket.try_read_vectored(slices) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return Poll::Ready(read),
+                }
+            },
+            Self::Tls(session) => {
+                let Some(room) = slices.iter_mut().find(|slice| !slice.is_empty()) else {
+                    return Poll::Ready(Err(io::ErrorKind::InvalidInput.into()));
+                };
+                let mut room = ReadBuf::new(room);
+                ready!(Pin::new(&mut session.stream).poll_read(cx, &mut room))?;
+                Poll::Ready(Ok(room.filled().len()))
+            }
+        }
+    }
+
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
+            Self::Tls(session) => Pin::new(&mut session.stream).poll_write_vectored(cx, slices),
+        }
+    }
+
+    /// Has what was written leave, where something lies between.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(_) => Poll::Ready(Ok(())),
+            Self::Tls(session) => Pin::new(&mut session.stream).poll_flush(cx),
+        }
+    }
+}
+
+impl From<TcpStream> for Transport {
+    fn from(socket: TcpStream) -> Self {
+        Self::Tcp(socket)
+    }
+}
