@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use steppe_mem::Budget;
 use steppe_plane::frame::Payment;
 use steppe_plane::{Failure, Memory, Request, Status, Target, Worker, WorkerStatus};
-use steppe_testkit::{Curl, Port, Process, Scratch, Steppe, eventually};
+use steppe_testkit::{Chromium, Curl, Port, Process, Scratch, Steppe, eventually, skip};
 use tokio::sync::{oneshot, watch};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -247,4 +247,68 @@ fn what_goes_wrong_has_a_status() {
     let got = run.finish();
     assert_eq!((got.head.status(), &*got.body), (200, &b"some"[..]));
     assert_ne!(got.exit, 0, "curl takes it for whole: {got:?}");
+}
+
+/// What became of calls, in `/plane`, in metrics and on the page.
+#[test]
+fn outcomes_are_counted_and_shown() {
+    let (node, plane) = node(|toml| toml);
+    let at = plane.to_string();
+    let worker = echo(plane, &["--hold", "20ms"]);
+    for _ in 0..3 {
+        assert!(call(plane, &["echo", "--text", "hello"]).status.success());
+    }
+    assert_eq!(call(plane, &["other"]).status.code(), Some(14));
+    assert_eq!(
+        call(plane, &["echo", "--deadline", "1ms"]).status.code(),
+        Some(13)
+    );
+    eventually("all are counted", || {
+        let calls = node.admin_json("/plane")["calls"].take();
+        calls["finished"]
+            == serde_json::json!({ "ok": 3, "deadline exceeded": 1, "unknown service": 1 })
+    });
+    let calls = node.admin_json("/plane")["calls"].take();
+    assert_eq!(calls["answered"], 3);
+    // Each was held for 20 ms before its answer began.
+    assert!(
+        calls["first_byte_seconds"].as_f64().expect("a number") >= 0.06,
+        "{calls}"
+    );
+    let metrics = node.admin_get("/metrics");
+    let metrics = String::from_utf8_lossy(&metrics.body);
+    for line in [
+        "steppe_plane_finished_calls_total{status=\"ok\"} 3",
+        "steppe_plane_answered_calls_total 3",
+        "steppe_plane_budget_waits_total 0",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    // One that finds no worker waits for one.
+    drop(worker);
+    eventually("it is gone", || {
+        !node.admin_json("/plane").to_string().contains("calls_max")
+    });
+    let waits = call(plane, &["echo", "--deadline", "300ms"]);
+    assert_eq!(waits.status.code(), Some(13), "{waits:?}");
+    let mut browser = match Chromium::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip("outcomes_are_shown", &reason),
+    };
+    let _worker = echo(plane, &[]);
+    browser.go(&format!("http://{}/", node.admin()));
+    browser.await_true("byId('plane')?.hidden === false");
+    browser.await_true("byId('plane-finished').innerText.includes('unknown service')");
+    browser.await_true("byId('plane-services').innerText.includes('127.0.0.1')");
+    for width in [1280, 390] {
+        browser.resize(width, 800);
+        let overhang =
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        assert_eq!(
+            browser.evaluate(overhang),
+            serde_json::json!(0),
+            "at {width} px"
+        );
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new(), "{at}");
 }

@@ -39,7 +39,8 @@ pub use dial::{ALPN, Target, TargetTls};
 pub use discovery::Directory;
 pub use io::{Failure, Memory, Part, Receiver, Sender};
 pub use relay::{
-    DialedWorker, QueueReport, Relay, RelayConfig, RelayReport, ServiceReport, WorkerReport,
+    CallReport, DialedWorker, QueueReport, Relay, RelayConfig, RelayReport, ServiceReport,
+    TimeReport, WorkerReport,
 };
 pub use service::{PlaneCollector, PlaneContext, PlaneService};
 pub use status::{Reason, Status};

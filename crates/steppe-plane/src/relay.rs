@@ -8,6 +8,7 @@
 //!
 //! Leaves out: who listens, and on which threads connections are driven.
 
+mod counts;
 mod dialed;
 mod forward;
 mod peers;
@@ -33,7 +34,7 @@ pub use dialed::DialedWorker;
 use forward::Passage;
 use peers::Peers;
 pub use queue::RelayConfig;
-pub use report::{QueueReport, RelayReport, ServiceReport, WorkerReport};
+pub use report::{CallReport, QueueReport, RelayReport, ServiceReport, TimeReport, WorkerReport};
 
 /// A relay between callers and workers, which may be driven on any number of threads.
 #[derive(Debug)]
@@ -126,6 +127,8 @@ impl Relay {
         RelayReport {
             services: self.passage.registry.report(),
             queue: self.passage.queue.report(),
+            calls: self.passage.counts.report(),
+            budget_waits: self.peers.memory().waits(),
         }
     }
 

@@ -46,7 +46,8 @@ pub struct Reason<'a> {
 }
 
 impl Status {
-    const ALL: [Self; 12] = [
+    /// All of them, by their numbers.
+    pub(crate) const ALL: [Self; 12] = [
         Self::Ok,
         Self::Cancelled,
         Self::Invalid,

@@ -43,6 +43,11 @@ const LISTED: &[Place] = &[
     },
     Place {
         file: "steppe-plane/src/relay/forward.rs",
+        function: "exchange",
+        reason: "when its answer began",
+    },
+    Place {
+        file: "steppe-plane/src/relay/forward.rs",
         function: "pass",
         reason: "the wait of a call begins, and what is left of its deadline is passed on",
     },

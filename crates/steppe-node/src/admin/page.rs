@@ -26,6 +26,7 @@ const JS: &str = concat!(
     include_str!("page/script/memory.js"),
     include_str!("page/script/upstreams.js"),
     include_str!("page/script/dns.js"),
+    include_str!("page/script/plane.js"),
     include_str!("page/script/certificates.js"),
     // Begins to ask: what shows the answers stands before it.
     include_str!("page/script/connection.js"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
-use steppe_plane::{ServiceReport, WorkerReport};
+use steppe_plane::{CallReport, ServiceReport, WorkerReport};
 
 use super::Content;
 use super::endpoints::json as json_response;
@@ -15,7 +15,22 @@ pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
     json_response(&json!({
         "services": report.services.iter().map(service).collect::<Vec<_>>(),
         "queue": { "calls": report.queue.calls, "bytes": report.queue.bytes },
+        "calls": {
+            "finished": finished(&report.calls),
+            "queued": report.calls.queued.count,
+            "queued_seconds": report.calls.queued.total.as_secs_f64(),
+            "answered": report.calls.answered.count,
+            "first_byte_seconds": report.calls.answered.total.as_secs_f64(),
+        },
+        "budget_waits": report.budget_waits,
     }))
+}
+
+/// By status, of those that have ended any.
+fn finished(calls: &CallReport) -> Value {
+    let ended = calls.finished.iter().filter(|(_, count)| *count > 0);
+    let ended = ended.map(|(status, count)| (status.name().to_owned(), json!(count)));
+    Value::Object(ended.collect())
 }
 
 fn service(service: &ServiceReport) -> Value {

@@ -1,7 +1,7 @@
 //! What calls may hold: accounts of the budget, and who waits for room.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Instant;
 
@@ -31,6 +31,8 @@ pub struct Memory {
     /// What threads keep idle that drive connections, where nothing else sees to their pools.
     stock: Stock,
     waiting: AtomicUsize,
+    /// Bodies that had to wait, since the start.
+    waits: AtomicU64,
 }
 
 /// Which way a body goes.
@@ -71,6 +73,7 @@ impl Memory {
                 idle_bytes_max: usize::try_from(idle_bytes).unwrap_or(usize::MAX),
             },
             waiting: AtomicUsize::new(0),
+            waits: AtomicU64::new(0),
         }
     }
 
@@ -168,7 +171,14 @@ impl Memory {
         }
     }
 
+    /// Bodies that had to wait for room, since the start.
+    #[must_use]
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
     fn wait(&self) -> Result<Waiting<'_>, Failure> {
+        self.waits.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(&self.waiting);
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
         if before < WAITING_MAX {

@@ -59,7 +59,8 @@ impl Link {
     /// Waits until it was drained, or is gone.
     pub(crate) async fn drained(&self) {
         self.until(|state| {
-            let is_over = state.closed.is_some() || state.connection.is_drained();
+            // What is written later, such as an answer to a ping, takes nothing of that back.
+            let is_over = state.closed.is_some() || state.has_drained;
             is_over.then_some(())
         })
         .await;

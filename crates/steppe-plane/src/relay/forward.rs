@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout_at;
 
+use super::counts::Counts;
 use super::pump::{Pump, Stuck};
 use super::queue::{Queue, RelayConfig};
 use super::registry::{Registry, lock};
@@ -25,12 +26,13 @@ pub(super) struct Passage {
     is_draining: AtomicBool,
     pub(super) registry: Registry,
     pub(super) queue: Queue,
+    pub(super) counts: Counts,
 }
 
 /// How a call went on.
 enum Passed {
     /// The response has ended, as the worker said.
-    Ended,
+    Ended(Status),
     /// Nothing was done for it, and nothing of its body is lost: another worker may take it.
     Untouched,
 }
@@ -38,13 +40,15 @@ enum Passed {
 /// Passes a call on, until it is over or its caller has left.
 pub(super) async fn forward(passage: Arc<Passage>, accepted: Accepted) {
     let handle = Arc::clone(&accepted.handle);
-    tokio::select! {
+    let status = tokio::select! {
         // What was opened at a worker is dropped, and so cancelled.
-        _ = handle.gone() => {}
-        result = passage.pass(accepted) => if let Err(failure) = result {
+        left = handle.gone() => left.status,
+        result = passage.pass(accepted) => result.unwrap_or_else(|failure| {
             handle.reset(&failure);
-        }
-    }
+            failure.status
+        }),
+    };
+    passage.counts.finish(status);
 }
 
 impl Passage {
@@ -54,6 +58,7 @@ impl Passage {
             is_draining: AtomicBool::new(false),
             registry: Registry::default(),
             queue: Queue::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -71,7 +76,8 @@ impl Passage {
         *lock(&self.config) = config;
     }
 
-    async fn pass(&self, accepted: Accepted) -> Result<(), Failure> {
+    async fn pass(&self, accepted: Accepted) -> Result<Status, Failure> {
+        let begun = Instant::now();
         let config = *lock(&self.config);
         let mut request = Receiver::new(Arc::clone(&accepted.handle), Way::Request);
         let body = poll_fn(|cx| request.poll_head(cx)).await?;
@@ -107,9 +113,10 @@ impl Passage {
                 (&mut request, Sender::new(Arc::clone(&accepted.handle))),
                 handle,
                 (payment, until, config.payload_bytes_max),
+                (&self.counts, begun),
             );
             match passed.await? {
-                Passed::Ended => return Ok(()),
+                Passed::Ended(status) => return Ok(status),
                 Passed::Untouched => {}
             }
         }
@@ -144,6 +151,7 @@ impl Passage {
                     };
                     let _queued = self.queue.enter(held, config.queue_bytes)?;
                     let _waiting = service.wait();
+                    let since = Instant::now();
                     let free = async {
                         loop {
                             if let Some(taken) = service.take(bytes) {
@@ -152,7 +160,9 @@ impl Passage {
                             service.freed().await;
                         }
                     };
-                    match timeout_at(until.into(), free).await {
+                    let freed = timeout_at(until.into(), free).await;
+                    self.counts.queue(since.elapsed());
+                    match freed {
                         Ok(taken) => taken,
                         Err(_) if service.is_served() => {
                             let detail = "no worker had room for it in time";
@@ -202,13 +212,17 @@ async fn exchange(
     (request, mut response): (&mut Receiver, Sender),
     worker: Arc<Handle>,
     (payment, until, bytes_max): (Payment, Instant, u64),
+    (counts, begun): (&Counts, Instant),
 ) -> Result<Passed, Failure> {
     let mut to_worker = Some(Sender::new(Arc::clone(&worker)));
     let mut from_worker = Receiver::new(worker, Way::Response);
     let mut has_answered = false;
     let outcome = {
         let mut up = pin!(upward(request, &mut to_worker, (payment, until, bytes_max)));
-        let mut down = pin!(downward(&mut from_worker, &mut response, &mut has_answered));
+        let mut down = pin!(downward(&mut from_worker, &mut response, || {
+            has_answered = true;
+            counts.answer(begun.elapsed());
+        }));
         let mut is_up = true;
         poll_fn(|cx| {
             if is_up && let Poll::Ready(sent) = up.as_mut().poll(cx) {
@@ -223,6 +237,9 @@ async fn exchange(
     };
     match outcome {
         Ok(ended) => {
+            let status = ended
+                .as_ref()
+                .map_or_else(|failure| failure.status, |()| Status::Ok);
             match ended {
                 Ok(()) => response.end()?,
                 Err(failure) => {
@@ -239,7 +256,7 @@ async fn exchange(
                     response.fail(&failure);
                 }
             }
-            Ok(Passed::Ended)
+            Ok(Passed::Ended(status))
         }
         Err(failure) => Err(failure),
     }
@@ -276,14 +293,14 @@ async fn upward(
 async fn downward(
     worker: &mut Receiver,
     response: &mut Sender,
-    has_answered: &mut bool,
+    has_answered: impl FnOnce(),
 ) -> Result<Result<(), Failure>, Failure> {
     let body = match poll_fn(|cx| worker.poll_head(cx)).await {
         Ok(Some(body)) => body,
         Ok(None) => return Ok(Ok(())),
         Err(failure) => return Ok(Err(failure)),
     };
-    *has_answered = true;
+    has_answered();
     let content_type = worker.content_type();
     let head = Head {
         length: body.length,

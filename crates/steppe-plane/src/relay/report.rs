@@ -1,6 +1,9 @@
 //! What a relay says of itself.
 
 use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::status::Status;
 
 /// What a relay serves, and what waits there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -9,6 +12,30 @@ pub struct RelayReport {
     pub services: Vec<ServiceReport>,
     /// Calls that wait for a worker.
     pub queue: QueueReport,
+    /// What became of calls since the start.
+    pub calls: CallReport,
+    /// How often a body had to wait for room in the budget.
+    pub budget_waits: u64,
+}
+
+/// What became of the calls that came by connections.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallReport {
+    /// How many ended with each status.
+    pub finished: Vec<(Status, u64)>,
+    /// Those that waited for a worker, and how long.
+    pub queued: TimeReport,
+    /// Those whose answer began, and how long after they came.
+    pub answered: TimeReport,
+}
+
+/// How many times something took time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeReport {
+    /// How many.
+    pub count: u64,
+    /// All of the time.
+    pub total: Duration,
 }
 
 /// A service that somebody serves, or has served.

@@ -33,6 +33,28 @@ const QUEUE_BYTES: Family = Family::bytes(
     "Bytes of the bodies of calls that wait for a worker",
 );
 
+const FINISHED: Family = Family::new(
+    "steppe_plane_finished_calls",
+    "Calls that came by connections, by the status that they ended with",
+);
+const QUEUED: Family = Family::new(
+    "steppe_plane_queued_calls",
+    "Calls that waited for a worker",
+);
+const QUEUED_TIME: Family = Family::seconds(
+    "steppe_plane_queued",
+    "Time that calls waited for a worker, in all",
+);
+const ANSWERED: Family = Family::new("steppe_plane_answered_calls", "Calls whose answer began");
+const FIRST_BYTE: Family = Family::seconds(
+    "steppe_plane_first_byte",
+    "Time from a call to the beginning of its answer, in all",
+);
+const BUDGET_WAITS: Family = Family::new(
+    "steppe_plane_budget_waits",
+    "Bodies that waited for room in the budget",
+);
+
 impl Collector for PlaneCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let report = self.0.report();
@@ -45,7 +67,16 @@ impl Collector for PlaneCollector {
         let bytes = workers().map(|worker| worker.bytes);
         CALL_BYTES.gauge(encoder, bytes.sum::<u64>())?;
         QUEUE_CALLS.gauge(encoder, report.queue.calls as u64)?;
-        QUEUE_BYTES.gauge(encoder, report.queue.bytes)
+        QUEUE_BYTES.gauge(encoder, report.queue.bytes)?;
+        let calls = &report.calls;
+        let finished = calls.finished.iter();
+        let finished = finished.map(|(status, count)| ([("status", status.name())], *count));
+        FINISHED.counters(encoder, finished)?;
+        QUEUED.counter(encoder, calls.queued.count)?;
+        QUEUED_TIME.counter(encoder, calls.queued.total.as_secs_f64())?;
+        ANSWERED.counter(encoder, calls.answered.count)?;
+        FIRST_BYTE.counter(encoder, calls.answered.total.as_secs_f64())?;
+        BUDGET_WAITS.counter(encoder, report.budget_waits)
     }
 }
 

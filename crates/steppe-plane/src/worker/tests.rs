@@ -224,6 +224,19 @@ async fn a_drain_that_is_taken_back_finishes_on_the_old_connection() {
     .await;
 }
 
+/// Each worker of a node drains the connections of all.
+#[tokio::test]
+async fn a_connection_that_was_drained_stays_so() {
+    let (relay, release) = (Relay::new().await, Arc::new(Semaphore::new(0)));
+    let _registered = worker(&release).register(relay.address());
+    let accepted = relay.accept().await;
+    for _ in 0..2 {
+        accepted.link.drain();
+        let drained = tokio::time::timeout(LONG, accepted.link.drained());
+        drained.await.expect("no call is open");
+    }
+}
+
 #[tokio::test]
 async fn a_listener_that_drains_accepts_nobody() {
     let release = Arc::new(Semaphore::new(0));

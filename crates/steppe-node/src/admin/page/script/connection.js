@@ -148,6 +148,8 @@ async function pollReports() {
         if (certificates.ok) showCertificates((await certificates.json()).certificates);
         const dns = await ask("dns");
         if (dns.ok) showDns(await dns.json());
+        const plane = await ask("plane");
+        if (plane.ok) showPlane(await plane.json());
       } catch {
         // The state of the connection says it already.
       }
