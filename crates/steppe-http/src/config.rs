@@ -5,7 +5,6 @@
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -13,6 +12,7 @@ use steppe_net::ListenAddress;
 
 use crate::path::PathPattern;
 
+mod filter;
 mod protocol;
 mod tls;
 mod upstream;
@@ -21,6 +21,10 @@ pub use crate::field::Underscores;
 pub use crate::guest::{GuestAddress, GuestName};
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
+pub use filter::{
+    Cors, CustomFilter, FieldEdits, Filter, FilterKind, IpRules, PathEdit, QueryEdits, RateKey,
+    RateLimit, Redirect, RequestId, Transform,
+};
 pub use protocol::{H1, H2, H2C, ProtocolName};
 pub use tls::{ClientCertMatch, ListenerTls};
 pub use upstream::{
@@ -191,55 +195,6 @@ pub enum UpstreamKind {
     Respond(Respond),
     /// Another service of the process answers.
     Guest(GuestAddress),
-}
-
-/// One `[http.filter.NAME]`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Filter {
-    /// Its key in the file.
-    pub name: String,
-    /// What it does.
-    pub kind: FilterKind,
-}
-
-/// The filters that exist.
-#[derive(Debug, Clone, PartialEq)]
-pub enum FilterKind {
-    /// Sets, appends and removes fields (`kind = "transform"`).
-    Transform(Transform),
-    /// One that a program brings along which embeds the gateway; no file has it.
-    Custom(CustomFilter),
-}
-
-/// A filter of a program that embeds the gateway. Equal to its clones alone.
-#[derive(Debug, Clone)]
-pub struct CustomFilter(pub Arc<dyn crate::filter::Filter>);
-
-impl PartialEq for CustomFilter {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-/// Edits of fields on the way in and out.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Transform {
-    /// On the request, before it is forwarded.
-    pub request: FieldEdits,
-    /// On the response, before it is sent.
-    pub response: FieldEdits,
-}
-
-/// Edits applied in this order: remove, set, append. Names are valid lower-case tokens, values
-/// valid field values (RFC 9110 §5.5), and none is a framing or hop-by-hop field.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct FieldEdits {
-    /// Fields that are taken out.
-    pub remove: Vec<String>,
-    /// Fields that replace whatever had their name.
-    pub set: Vec<(String, String)>,
-    /// Field lines that are added.
-    pub append: Vec<(String, String)>,
 }
 
 /// One `[[http.route]]`.

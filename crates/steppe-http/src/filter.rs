@@ -11,11 +11,18 @@
 
 pub(crate) mod attached;
 mod build;
+pub(crate) mod cors;
+mod ip;
+mod rate_limit;
+mod redirect;
+mod request_id;
+mod security_headers;
 mod transform;
 
 use std::fmt;
 use std::net::IpAddr;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use steppe_mem::Lease;
 use steppe_net::ListenAddress;
@@ -71,6 +78,8 @@ pub struct About<'a> {
     pub route: &'a str,
     /// What memory of the exchange is charged to.
     pub lease: &'a Lease,
+    /// The time.
+    pub now: Instant,
 }
 
 /// What a filter makes of a request.
@@ -83,6 +92,18 @@ pub enum Step {
     Attach(Box<dyn ExchangeFilter>),
     /// It is answered here.
     Respond(Respond),
+}
+
+/// A response of a filter's own, with a word about it for people.
+fn refusal(status: u16, text: &str, mut fields: Vec<(String, String)>) -> Step {
+    if !text.is_empty() {
+        fields.push(("content-type".to_owned(), "text/plain".to_owned()));
+    }
+    Step::Respond(Respond {
+        status,
+        body: text.as_bytes().to_vec(),
+        fields,
+    })
 }
 
 /// What a filter makes of a request that it let wait.

@@ -95,6 +95,8 @@ pub struct GatewayContext<'a> {
 struct Accounts {
     access: Account,
     exchanges: Account,
+    /// What filters keep for all exchanges.
+    filters: Account,
     probes: Account,
     listeners: Vec<Account>,
     routes: Vec<Account>,
@@ -166,15 +168,24 @@ impl Gateway {
             None => shared.metrics.generation(),
             Some(_) => shared.metrics.relabel(Labels::of(&config)),
         };
+        let accounts = Accounts::new(&config, &shared.node, last);
+        // One that stays goes on with what it knows.
+        let filter = |filter: &config::Filter| {
+            let known = last.and_then(|last| {
+                let at = last
+                    .config
+                    .filters
+                    .iter()
+                    .position(|known| known == filter)?;
+                Some(Arc::clone(&last.filters[at]))
+            });
+            known.unwrap_or_else(|| filter::build(&filter.kind, &accounts.filters))
+        };
         Arc::new(Self {
-            router: Router::new(&config.routes),
-            filters: config
-                .filters
-                .iter()
-                .map(|filter| filter::build(&filter.kind))
-                .collect(),
+            router: Router::new(&config.routes, &config.filters),
+            filters: config.filters.iter().map(filter).collect(),
             states: shared.upstreams.replace(&config.upstreams, ways),
-            accounts: Accounts::new(&config, &shared.node, last),
+            accounts,
             listeners: config.listeners.iter().map(count).collect(),
             tls: tls.listeners,
             metrics,
@@ -291,6 +302,7 @@ impl Accounts {
         Self {
             access: fixed("access log", |all| &all.access),
             exchanges: fixed("exchanges", |all| &all.exchanges),
+            filters: fixed("filters", |all| &all.filters),
             probes: fixed("probes", |all| &all.probes),
             listeners: config.listeners.iter().map(listener).collect(),
             routes: config.routes.iter().map(route).collect(),

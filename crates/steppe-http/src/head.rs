@@ -176,6 +176,30 @@ impl RequestHead {
         self.parts.path.of(self.fields.bytes())
     }
 
+    /// Replaces the path, which is brought into normal form.
+    ///
+    /// # Errors
+    /// Where it has none: 400; or the budget has no room.
+    pub fn set_path(&mut self, path: &[u8]) -> Result<(), GatewayError> {
+        let path = self.fields.put(path)?;
+        let text = &mut self.fields.bytes_mut()[path.start()..path.end()];
+        let length = path::normalize_in_place(text)?;
+        self.parts.path = Span::new(path.start(), path.start() + length);
+        Ok(())
+    }
+
+    /// Replaces the query, which has the characters of one (RFC 3986 §3.4); empty: there is none.
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub fn set_query(&mut self, query: &[u8]) -> Result<(), GatewayError> {
+        self.parts.query = match query.is_empty() {
+            true => None,
+            false => Some(self.fields.put(query)?),
+        };
+        Ok(())
+    }
+
     /// What follows the `?`.
     #[must_use]
     pub fn query(&self) -> Option<&[u8]> {

@@ -34,8 +34,8 @@ pub use generation::Generation;
 pub use handshake::Handshake;
 pub use labels::{Labels, NONE, RouteLabels};
 pub use worker::{
-    Answered, CountedStream, ListenerMetrics, RouteMetrics, Side, TotalMetrics, Traffic,
-    UpstreamMetrics, WorkerMetrics,
+    Answered, CountedStream, FilterMetrics, ListenerMetrics, RouteMetrics, Side, TotalMetrics,
+    Traffic, UpstreamMetrics, WorkerMetrics,
 };
 
 /// The metrics of all workers of a gateway.
@@ -166,6 +166,7 @@ mod tests {
             listeners: vec!["127.0.0.1:8080".to_owned(), "unix:/run/s.sock".to_owned()],
             routes: vec![route("api", Some(1)), route("site", Some(0))],
             upstreams: vec!["files".to_owned(), "api".to_owned()],
+            filters: Vec::new(),
         }
     }
 

@@ -23,7 +23,7 @@ mod trie;
 
 use std::cmp::Reverse;
 
-use crate::config::Route;
+use crate::config::{Filter, Route};
 use hosts::HostTable;
 use predicates::{Predicates, Verdict};
 use trie::PathTrie;
@@ -52,9 +52,12 @@ pub struct Router {
 }
 
 impl Router {
-    /// Arranges `routes`; what [`Router::route`] gives is an index into them.
-    pub fn new(routes: &[Route]) -> Self {
-        let predicates: Vec<_> = routes.iter().map(Predicates::new).collect();
+    /// Arranges `routes`, which refer to `filters`; what [`Router::route`] gives is an index into them.
+    pub fn new(routes: &[Route], filters: &[Filter]) -> Self {
+        let predicates = routes.iter();
+        let predicates: Vec<_> = predicates
+            .map(|route| Predicates::new(route, filters))
+            .collect();
         let mut order: Vec<usize> = (0..routes.len()).collect();
         order.sort_by_key(|&index| (Reverse(predicates[index].count()), index));
         let (mut hosts, mut trie) = (HostTable::default(), PathTrie::default());
@@ -111,6 +114,7 @@ impl Router {
         let is_allowed = move |method: &&str| {
             self.route(&RouteQuery {
                 method: method.as_bytes(),
+                preflight: None,
                 ..request
             })
             .is_ok()

@@ -328,6 +328,7 @@ fn configuration(listener: Listener, servers: Servers) -> config::Gateway {
     let transform = Transform {
         request: edits.clone(),
         response: edits,
+        ..Transform::default()
     };
     let path = "/{rest*}".parse().expect("valid");
     config::Gateway {

@@ -65,6 +65,7 @@ fn get<'a>(host: &'a str, target: &'a str, fields: &'a Fields<'a>) -> RouteQuery
         host: host.as_bytes(),
         path: path.as_bytes(),
         method: b"GET",
+        preflight: None,
         query,
         fields,
         client_cert: None,
@@ -75,7 +76,7 @@ fn get<'a>(host: &'a str, target: &'a str, fields: &'a Fields<'a>) -> RouteQuery
 const NO_FIELDS: Fields<'static> = Fields(&[]);
 
 fn routed(routes: &[Route], host: &str, target: &str) -> Result<usize, NoRoute> {
-    Router::new(routes).route(&get(host, target, &NO_FIELDS))
+    Router::new(routes, &[]).route(&get(host, target, &NO_FIELDS))
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn a_listener_with_routes_of_its_own_has_no_others() {
             ..route("", "/own")
         },
     ];
-    let router = Router::new(&routes);
+    let router = Router::new(&routes, &[]);
     let at = |listener, target| {
         let request = get("a", target, &NO_FIELDS);
         router.route(&RouteQuery {
@@ -183,7 +184,7 @@ fn more_predicates_then_the_order_of_the_file() {
             .query("preview", "true"),
         route("", "/a").methods("GET POST HEAD"),
     ];
-    let router = Router::new(&routes);
+    let router = Router::new(&routes, &[]);
     let version = Fields(&[("x-version", "1"), ("x-version", " 2\t")]);
     let get = |target| router.route(&get("", target, &version));
     assert_eq!(get("/a?preview=true"), Ok(3));
@@ -202,7 +203,7 @@ fn predicates_that_fail_leave_it_to_less_specific_routes() {
     ];
     assert_eq!(routed(&routes, "a.example.com", "/v1/x?q=1"), Ok(1));
     assert_eq!(routed(&routes, "a.example.com", "/v1/x"), Ok(3));
-    let router = Router::new(&routes[..3]);
+    let router = Router::new(&routes[..3], &[]);
     let fields = Fields(&[("x-a", "b")]);
     assert_eq!(router.route(&get("a.example.com", "/v1/x", &fields)), Ok(2));
 }
@@ -215,7 +216,7 @@ fn only_a_method_in_the_way_is_405() {
         route("", "/a").methods("PATCH").query("q", "1"),
         route("b", "/a").methods("OPTIONS"),
     ];
-    let router = Router::new(&routes);
+    let router = Router::new(&routes, &[]);
     let allowed = |host, target| {
         let request = get(host, target, &NO_FIELDS);
         let error = router.route(&request).expect_err("no route takes GET");
@@ -235,6 +236,7 @@ fn only_a_method_in_the_way_is_405() {
     assert_eq!(allowed("", "/a/b"), (NoRoute::NotFound, vec![]));
     let lower_case = RouteQuery {
         method: b"post",
+        preflight: None,
         ..get("", "/a", &NO_FIELDS)
     };
     assert_eq!(router.route(&lower_case), Err(NoRoute::MethodNotAllowed));
@@ -391,12 +393,13 @@ proptest! {
             host: host.as_bytes(),
             path: path.as_bytes(),
             method: method.as_bytes(),
+            preflight: None,
             query: query.as_deref().map(str::as_bytes),
             fields: &fields,
             client_cert: None,
             listener: None,
         };
-        let router = Router::new(&routes);
+        let router = Router::new(&routes, &[]);
         let expected = |method| oracle(&routes, (host, &path, method), &pairs, &fields);
         prop_assert_eq!(router.route(&request), expected(method));
         let allowed: Vec<_> = router.allowed_methods(request).collect();

@@ -48,12 +48,9 @@ fn what_is_not_supported_yet_is_named_and_nothing_else() {
         "h3" in `protocols` is not supported yet
         `http.upstream.circuit_breaker` is not supported yet
         `http.upstream.hedge` is not supported yet
-        "cors" in `kind` is not supported yet
         "jwt" in `kind` is not supported yet
-        "rate-limit" in `kind` is not supported yet
+        `jwt:sub` in `key` is not supported yet
         "authorize" in `kind` is not supported yet
-        `http.filter.path` is not supported yet
-        `http.filter.query` is not supported yet
         "cache" in `kind` is not supported yet
         "compress" in `kind` is not supported yet"#]]
     .assert_eq(&messages.join("\n"));

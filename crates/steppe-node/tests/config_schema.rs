@@ -172,7 +172,7 @@ fn it_refuses_mistakes() {
             "oneOf",
         ),
         (
-            json!({ "http": { "filter": { "a": { "kind": "cors" } } } }),
+            json!({ "http": { "filter": { "a": { "kind": "jwt" } } } }),
             "anyOf",
         ),
         (json!({ "log": { "level": "warning" } }), "enum"),

@@ -33,6 +33,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
 use crate::field::{FieldBlock, FieldId};
 use crate::filter::attached::{AttachedFilters, Progress};
+use crate::filter::cors;
 use crate::grpc::{self, Code, Dialect};
 use crate::head::{RequestHead, RequestView, Version};
 use crate::max_forwards::MaxForwards;
@@ -712,6 +713,7 @@ fn query_of<'a>(client: &'a ClientContext, head: &'a RequestHead) -> RouteQuery<
         host: head.host(),
         path: head.path(),
         method: head.method(),
+        preflight: cors::requested_method(head),
         query: head.query(),
         fields: &head.fields,
         client_cert: cert.map(|cert| &cert.summary),

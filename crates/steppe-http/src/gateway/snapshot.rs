@@ -21,7 +21,7 @@ use crate::files::Served;
 use crate::filter::Filter;
 use crate::guest::Guest;
 use crate::metrics::{
-    CallMetrics, RouteMetrics, Side, TotalMetrics, UpstreamMetrics, WorkerMetrics,
+    CallMetrics, FilterMetrics, RouteMetrics, Side, TotalMetrics, UpstreamMetrics, WorkerMetrics,
 };
 use crate::upstream::{Connector, Pool, UpstreamState};
 
@@ -46,10 +46,16 @@ pub(super) struct WorkerRoute {
     pub(super) report: Rc<RouteReport>,
     pub(super) lease: Lease,
     /// In the order in which they see a request.
-    pub(super) filters: Vec<Arc<dyn Filter>>,
+    pub(super) filters: Vec<RouteFilter>,
     pub(super) target: RouteTarget,
     /// When an exchange must be over, from the request's first byte.
     pub(super) total: Option<std::time::Duration>,
+}
+
+/// A filter of a route, and what counts its answers.
+pub(super) struct RouteFilter {
+    pub(super) filter: Arc<dyn Filter>,
+    pub(super) metrics: Rc<FilterMetrics>,
 }
 
 /// Who answers the requests of a route.
@@ -96,10 +102,14 @@ impl Snapshot {
             None => log.map(|log| Rc::new(log.worker(&gateway.accounts.access.lease()))),
         };
         let pools = pools(&gateway, worker, &metrics, last);
+        let filters = 0..gateway.config.filters.len();
+        let counts: Vec<_> = filters
+            .map(|index| Rc::new(metrics.filter(index)))
+            .collect();
         let routes = gateway.config.routes.iter().enumerate();
         let routes = routes.map(|(index, _)| {
             let report = RouteReport::of(&gateway, index, &metrics, last);
-            Rc::new(WorkerRoute::new(&gateway, index, report, &pools))
+            Rc::new(WorkerRoute::new(&gateway, index, report, &pools, &counts))
         });
         Rc::new(Self {
             id: last.map_or(0, |last| last.id + 1),
@@ -194,6 +204,7 @@ impl WorkerRoute {
         index: usize,
         report: Rc<RouteReport>,
         pools: &[(usize, Rc<Pool>)],
+        counts: &[Rc<FilterMetrics>],
     ) -> Self {
         let config = &gateway.config.routes[index];
         let target = match &config.target {
@@ -214,7 +225,10 @@ impl WorkerRoute {
             report,
             lease: gateway.accounts.routes[index].lease(),
             filters: filters
-                .map(|&filter| Arc::clone(&gateway.filters[filter]))
+                .map(|&filter| RouteFilter {
+                    filter: Arc::clone(&gateway.filters[filter]),
+                    metrics: Rc::clone(&counts[filter]),
+                })
                 .collect(),
             total: config.total.or(match &target {
                 RouteTarget::Servers(pool) => pool.settings().timeouts.total,

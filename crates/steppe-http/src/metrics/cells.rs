@@ -21,6 +21,7 @@ pub(super) struct Cells {
     /// The cells of requests without a route, then those of the routes.
     pub(super) routes: Box<[Arc<RouteCells>]>,
     pub(super) upstreams: Box<[Arc<UpstreamCells>]>,
+    pub(super) filters: Box<[Arc<FilterCells>]>,
     pub(super) totals: Arc<TotalCells>,
     pub(super) calls: Arc<CallCells>,
 }
@@ -86,12 +87,20 @@ pub(super) struct UpstreamCells {
     pub(super) replays: Counter,
 }
 
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct FilterCells {
+    /// Requests that the filter answered itself.
+    pub(super) answered: Counter,
+}
+
 impl Cells {
     pub(super) fn new(labels: &Labels) -> Self {
         Self {
             listeners: fresh(labels.listeners.len()),
             routes: fresh(labels.routes.len() + 1),
             upstreams: fresh(labels.upstreams.len()),
+            filters: fresh(labels.filters.len()),
             totals: Arc::default(),
             calls: Arc::default(),
         }
@@ -106,6 +115,7 @@ impl Cells {
                 .chain(routes)
                 .collect(),
             upstreams: kept(&self.upstreams, &known.upstreams, &labels.upstreams),
+            filters: kept(&self.filters, &known.filters, &labels.filters),
             totals: Arc::clone(&self.totals),
             calls: Arc::clone(&self.calls),
         }

@@ -1,4 +1,4 @@
-//! The names that the gateway's series carry: listeners, routes and upstreams.
+//! The names that the gateway's series carry: listeners, routes, upstreams and filters.
 
 use crate::config::Gateway;
 
@@ -14,6 +14,8 @@ pub struct Labels {
     pub routes: Vec<RouteLabels>,
     /// Names of upstreams.
     pub upstreams: Vec<String>,
+    /// Names of filters.
+    pub filters: Vec<String>,
 }
 
 /// Names of one route.
@@ -53,6 +55,11 @@ impl Labels {
                 .upstreams
                 .iter()
                 .map(|upstream| upstream.name.clone())
+                .collect(),
+            filters: gateway
+                .filters
+                .iter()
+                .map(|filter| filter.name.clone())
                 .collect(),
         }
     }

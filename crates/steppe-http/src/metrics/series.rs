@@ -42,6 +42,10 @@ const UPSTREAM_REPLAYS: Family = Family::new(
     "steppe_http_upstream_replays",
     "Requests sent again because an idle connection was closed by its server",
 );
+const FILTER_ANSWERS: Family = Family::new(
+    "steppe_http_filter_answers",
+    "Requests that a filter answered or refused itself",
+);
 const DOWNSTREAM_BYTES: Family =
     Family::new("steppe_http_downstream_bytes", "Bytes from and to clients");
 const UPSTREAM_BYTES: Family =
@@ -75,6 +79,7 @@ impl Generation {
         self.durations(encoder)?;
         self.connections(encoder)?;
         self.upstreams(encoder)?;
+        self.filters(encoder)?;
         self.bytes(encoder)?;
         self.calls(encoder)?;
         self.ends(encoder)
@@ -145,6 +150,17 @@ impl Generation {
             )
         });
         UPSTREAM_REPLAYS.counters(encoder, replays)
+    }
+
+    fn filters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let names = self.labels.filters.iter().map(String::as_str).enumerate();
+        let rows = names.map(|(index, name)| {
+            let count = self
+                .workers
+                .sum(|cells| cells.filters[index].answered.value());
+            ([("filter", name)], count)
+        });
+        FILTER_ANSWERS.counters(encoder, rows)
     }
 
     fn bytes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use steppe_telemetry::Writer;
 
 use super::calls::{CallMetrics, Methods};
-use super::cells::{self, Cells, ListenerCells, OpenCells, RouteCells, TotalCells, UpstreamCells};
+use super::cells::{
+    self, Cells, FilterCells, ListenerCells, OpenCells, RouteCells, TotalCells, UpstreamCells,
+};
 use super::close_reason::CloseReason;
 use super::handle::{Handle, handle};
 use super::handshake::Handshake;
@@ -48,6 +50,12 @@ impl WorkerMetrics {
         UpstreamMetrics(handle(&self.cells.upstreams[upstream]))
     }
 
+    /// Counts of a filter.
+    #[must_use]
+    pub fn filter(&self, filter: usize) -> FilterMetrics {
+        FilterMetrics(handle(&self.cells.filters[filter]))
+    }
+
     /// Counts of calls of gRPC.
     #[must_use]
     pub fn calls(&self) -> CallMetrics {
@@ -68,6 +76,17 @@ pub enum Answered {
     Upstream,
     /// The gateway itself: no route, a limit, a refusal.
     Gateway,
+}
+
+/// Counts of one filter.
+#[derive(Debug)]
+pub struct FilterMetrics(Handle<FilterCells>);
+
+impl FilterMetrics {
+    /// It answered a request itself.
+    pub fn answered(&self) {
+        self.0.0.answered.increment();
+    }
 }
 
 /// Counts of one route, or of requests without one.

@@ -6,7 +6,7 @@ use steppe_net::ListenAddress;
 use steppe_net::tls::x509::Summary;
 
 use super::query::RouteQuery;
-use crate::config::{ClientCertMatch, Route};
+use crate::config::{ClientCertMatch, Filter, FilterKind, Route};
 use crate::path::{compare_decoded, escaped_byte};
 
 /// The conditions of a route beside host and path.
@@ -18,6 +18,8 @@ pub(super) struct Predicates {
     headers: Vec<(String, String)>,
     query: Vec<(String, String)>,
     client_cert: Option<ClientCertMatch>,
+    /// It has a filter that answers preflights, which have none of what it asks for.
+    answers_preflight: bool,
 }
 
 /// The result of checking a request against a route's predicates.
@@ -32,13 +34,16 @@ pub(super) enum Verdict {
 }
 
 impl Predicates {
-    pub(super) fn new(route: &Route) -> Self {
+    /// Of a route that refers to `filters`.
+    pub(super) fn new(route: &Route, filters: &[Filter]) -> Self {
+        let mut kinds = route.filters.iter().map(|&index| &filters[index].kind);
         Self {
             listener: route.listener.clone(),
             methods: route.methods.clone(),
             headers: route.headers.clone(),
             query: route.query.clone(),
             client_cert: route.client_cert.clone(),
+            answers_preflight: kinds.any(|kind| matches!(kind, FilterKind::Cors(_))),
         }
     }
 
@@ -51,6 +56,13 @@ impl Predicates {
     pub(super) fn check(&self, request: &RouteQuery<'_>) -> Verdict {
         if self.listener.as_ref() != request.listener {
             return Verdict::Fails;
+        }
+        if let Some(method) = request.preflight.filter(|_| self.answers_preflight) {
+            let is_named = |known: &String| known.as_bytes() == method;
+            return match self.methods.is_empty() || self.methods.iter().any(is_named) {
+                true => Verdict::Holds,
+                false => Verdict::Fails,
+            };
         }
         let has_fields = || self.headers.iter().all(|header| has_field(request, header));
         let has_query = || {

@@ -12,6 +12,8 @@ pub struct RouteQuery<'a> {
     pub path: &'a [u8],
     /// Case-sensitive (RFC 9110 §9.1).
     pub method: &'a [u8],
+    /// The method that a CORS preflight asks about; `None`: it is none.
+    pub preflight: Option<&'a [u8]>,
     /// What follows the first `?` of the target.
     pub query: Option<&'a [u8]>,
     /// The request's fields.

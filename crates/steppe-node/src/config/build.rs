@@ -4,6 +4,7 @@
 //! the test at the end names one that is not.
 
 mod dns;
+mod filters;
 mod logs;
 mod over_https;
 mod plane;
@@ -17,9 +18,9 @@ use std::path::PathBuf;
 use steppe_dns::config::Forwarder;
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
-    Coding, FieldEdits, Files, Filter, FilterKind, Gateway, GuestAddress, HostPattern, Listener,
-    ListenerKeys, ListenerLimits, ListenerRoutes, ListenerTimeouts, Respond, Route, Server,
-    Servers, Target, Transform, Underscores, Upstream, UpstreamKind, UpstreamTimeouts,
+    Coding, Files, Gateway, GuestAddress, HostPattern, Listener, ListenerKeys, ListenerLimits,
+    ListenerRoutes, ListenerTimeouts, Respond, Route, Server, Servers, Target, Underscores,
+    Upstream, UpstreamKind, UpstreamTimeouts,
 };
 use steppe_net::ServerAddress;
 use steppe_plane::config::Plane;
@@ -181,7 +182,7 @@ fn gateway(http: &Fields) -> Option<Gateway> {
             listener(each.fields()?)
         })?,
         upstreams: all(http.map("upstream").iter(), upstream)?,
-        filters: all(http.map("filter").iter(), filter)?,
+        filters: all(http.map("filter").iter(), filters::filter)?,
         routes: all(http.list("route").iter(), |each| {
             route(&names, each.fields()?)
         })?,
@@ -278,33 +279,6 @@ fn server(server: &Read) -> Option<Server> {
         }),
         None => ServerAddress::from_node(server).map(Server::from),
     }
-}
-
-fn filter(entry: &Named) -> Option<Filter> {
-    let Typed::Variant {
-        name: "transform",
-        fields: transform,
-        ..
-    } = &entry.value.typed
-    else {
-        return None;
-    };
-    let transform = Transform {
-        request: edits(transform.table("request_headers")?)?,
-        response: edits(transform.table("response_headers")?)?,
-    };
-    Some(Filter {
-        name: entry.name.clone(),
-        kind: FilterKind::Transform(transform),
-    })
-}
-
-fn edits(edits: &Fields) -> Option<FieldEdits> {
-    Some(FieldEdits {
-        remove: edits.take("remove")?,
-        set: edits.take("set")?,
-        append: edits.take("append")?,
-    })
 }
 
 fn route(names: &Names<'_>, route: &Fields) -> Option<Route> {

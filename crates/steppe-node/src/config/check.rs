@@ -5,6 +5,7 @@
 
 mod dns;
 mod fields;
+mod filters;
 mod plane;
 mod routes;
 mod tls;
@@ -45,6 +46,7 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
             proxy_protocol(http, listener, mistakes);
         }
         fields::check(http, mistakes);
+        filters::check(http, mistakes);
         tls::check(http, mistakes);
         routes::check(file, http, mistakes);
         // A key that was refused may have named what looks unused.

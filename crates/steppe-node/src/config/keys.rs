@@ -8,6 +8,7 @@
 mod access;
 mod dns;
 mod files;
+mod filter;
 mod listener;
 mod plane;
 mod tls;
@@ -17,10 +18,11 @@ use super::limits::{
     DRAIN_TIMEOUT_MAX, KEEPALIVE, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, ROUTE_BUDGET_MIN,
     TIMEOUT_MAX, WEIGHT, WORKERS_MAX,
 };
-use super::table::{Absent, Choice, Form, Key, Kind, Needs, Table, Tagged, Variant};
+use super::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 use access::ACCESS;
 use dns::DNS;
 use files::FILES;
+use filter::FILTER;
 use listener::LISTENER;
 use plane::{DISCOVERY, PLANE};
 use std::time::Duration;
@@ -329,112 +331,6 @@ static RESPOND: Table = Table {
     ],
     needs: Needs::Nothing,
 };
-
-static FILTER: Tagged = Tagged {
-    name: "http.filter",
-    doc: "What is done to exchanges on their way, by name.",
-    tag: "kind",
-    tag_doc: "What the filter does.",
-    variants: &[
-        Variant {
-            name: "transform",
-            doc: TRANSFORM.doc,
-            table: Some(&TRANSFORM),
-        },
-        Variant {
-            name: "cors",
-            doc: "Answers preflights and marks responses.",
-            table: None,
-        },
-        Variant {
-            name: "jwt",
-            doc: "Asks for a valid token.",
-            table: None,
-        },
-        Variant {
-            name: "rate-limit",
-            doc: "Refuses requests beyond a rate.",
-            table: None,
-        },
-        Variant {
-            name: "authorize",
-            doc: "Decides by method and claims.",
-            table: None,
-        },
-        Variant {
-            name: "cache",
-            doc: "Keeps responses.",
-            table: None,
-        },
-        Variant {
-            name: "compress",
-            doc: "Encodes content.",
-            table: None,
-        },
-    ],
-};
-
-static TRANSFORM: Table = Table {
-    name: "http.filter",
-    doc: "Removes, sets and appends fields, in this order.",
-    keys: &[
-        Key::new(
-            "request_headers",
-            Kind::Table(&REQUEST_EDITS),
-            REQUEST_EDITS.doc,
-        )
-        .absent(Absent::Table),
-        Key::new(
-            "response_headers",
-            Kind::Table(&RESPONSE_EDITS),
-            RESPONSE_EDITS.doc,
-        )
-        .absent(Absent::Table),
-        Key::later("path", "Rewrites the path."),
-        Key::later("query", "Sets and removes query parameters."),
-    ],
-    needs: Needs::Nothing,
-};
-
-static REQUEST_EDITS: Table = Table {
-    name: "http.filter.request_headers",
-    doc: "Edits of the request, before it is forwarded.",
-    keys: EDIT_KEYS,
-    needs: Needs::Nothing,
-};
-
-static RESPONSE_EDITS: Table = Table {
-    name: "http.filter.response_headers",
-    doc: "Edits of the response, before it is sent.",
-    keys: EDIT_KEYS,
-    needs: Needs::Nothing,
-};
-
-static EDIT_KEYS: &[Key] = &[
-    Key::new(
-        "remove",
-        Kind::List(&Kind::Text(Form::FieldName), 0),
-        "Fields that are taken out.",
-    )
-    .absent(Absent::Texts(&[])),
-    Key::new(
-        "set",
-        Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
-        "Fields that replace whatever had their name.",
-    )
-    .absent(Absent::Table)
-    .secret(),
-    Key::new(
-        "append",
-        Kind::Map(
-            Form::FieldName,
-            &Kind::OneOrMany(&Kind::Text(Form::FieldValue)),
-        ),
-        "Field lines that are added.",
-    )
-    .absent(Absent::Table)
-    .secret(),
-];
 
 static ROUTE: Table = Table {
     name: "http.route",

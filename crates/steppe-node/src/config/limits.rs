@@ -137,3 +137,9 @@ const _: () = assert!(RESPOND_BYTES_MAX < FILE_BYTES_MAX);
 // `toml` refuses more by itself, with a message of its own.
 const _: () = assert!(NESTING_MAX < 80);
 const _: () = assert!(RECOVERED_TOKENS_MAX < TOKENS_MAX);
+
+/// Requests of a key that a rate limit lets pass in its time, or at once.
+pub const RATE_MAX: u64 = 1_000_000;
+
+/// Keys that a rate limit remembers.
+pub const RATE_ENTRIES: (u64, u64) = (64, 1 << 22);

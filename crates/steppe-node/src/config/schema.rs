@@ -159,7 +159,7 @@ fn tagged(tagged: &Tagged) -> Value {
 
 fn text(form: Form) -> Value {
     let pattern = match form {
-        Form::Any => None,
+        Form::Any | Form::Pattern => None,
         Form::Name | Form::File | Form::Folder | Form::Host => Some("^.+$"),
         Form::FileName => Some("^[^/.][^/]*$"),
         Form::Listen | Form::Server => Some("^(unix:.+|.+:[0-9]+)$"),
@@ -179,6 +179,8 @@ fn text(form: Form) -> Value {
         Form::EtcdEndpoint => Some("^https?://[^ /?#@]+/?$"),
         Form::EtcdPrefix => Some("^/[!-~]{0,254}$"),
         Form::Path => Some("^/"),
+        Form::Origin => Some("^(\\*|[a-z][a-z0-9+.-]*://[^/?#@]+)$"),
+        Form::RateKey => Some("^(ip|route|header:.+)$"),
         Form::HashOn => Some("^(ip|path|(header|cookie):.+)$"),
         Form::Target => Some("^/[!-~]*$"),
         Form::Statuses => Some("^[1-5][0-9x, -]+$"),

@@ -170,6 +170,12 @@ pub struct Variant {
 /// What a string means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
+    /// A serialized origin (RFC 6454 §6), or a pattern of one.
+    Origin,
+    /// What a rate limit tells requests apart by.
+    RateKey,
+    /// A regular expression.
+    Pattern,
     /// Anything.
     Any,
     /// A name of a route, an upstream, a filter.
@@ -418,6 +424,9 @@ impl Form {
             Self::Method => "a method such as \"GET\"",
             Self::FieldName => "a field's name",
             Self::FieldValue => "a field's value",
+            Self::Origin => "an origin such as \"https://app.example.com\"",
+            Self::RateKey => "\"ip\", \"header:NAME\" or \"route\"",
+            Self::Pattern => "a regular expression",
             Self::HashOn => "\"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\"",
             Self::CookieName => "a cookie's name",
             Self::Target => "a path such as \"/healthz\"",

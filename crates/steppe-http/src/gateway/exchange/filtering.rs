@@ -10,7 +10,7 @@ use crate::error::GatewayError;
 use crate::filter::attached::Attached;
 use crate::filter::{About, Filter, Ready, Step};
 use crate::gateway::client::ClientContext;
-use crate::gateway::snapshot::WorkerRoute;
+use crate::gateway::snapshot::{RouteFilter, WorkerRoute};
 
 impl Exchange {
     /// Shows the request to the filters from `place` on; after the last one the first
@@ -26,10 +26,14 @@ impl Exchange {
         }
         let core = &mut self.core;
         let route = Rc::clone(core.route.as_ref().expect("it was routed"));
-        for (place, filter) in route.filters.iter().enumerate().skip(place) {
-            match core.begin_filter(&**filter, client, &route)? {
+        for (place, RouteFilter { filter, metrics }) in route.filters.iter().enumerate().skip(place)
+        {
+            match core.begin_filter(&**filter, client, &route, now)? {
                 Step::Continue => {}
-                Step::Respond(respond) => return self.start_respond(&respond, now),
+                Step::Respond(respond) => {
+                    metrics.answered();
+                    return self.start_respond(&respond, now);
+                }
                 Step::Attach(filter) => {
                     let filters = self.filters.get_mut();
                     filters.push(Attached { place, filter });
@@ -59,7 +63,12 @@ impl Exchange {
         }
         Poll::Ready(match ready {
             Ready::Continue => self.filter(client, place + 1, now),
-            Ready::Respond(respond) => self.start_respond(&respond, now),
+            Ready::Respond(respond) => {
+                if let Some(route) = &self.core.route {
+                    route.filters[place].metrics.answered();
+                }
+                self.start_respond(&respond, now)
+            }
         })
     }
 }
@@ -70,12 +79,14 @@ impl Core {
         filter: &dyn Filter,
         client: &ClientContext,
         route: &WorkerRoute,
+        now: Instant,
     ) -> Result<Step, GatewayError> {
         let about = About {
             client: self.log.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             listener: &client.listener.address,
             route: route.report.name.as_deref().unwrap_or_default(),
             lease: &route.lease,
+            now,
         };
         filter.begin(&about, self.head.as_mut().expect("no attempt has begun"))
     }

@@ -10,6 +10,7 @@ use crate::exchange::Part;
 use crate::field::{FieldBlock, FieldId};
 use crate::filter::Filter;
 use crate::filter::attached::AttachedFilters;
+use crate::gateway::snapshot::RouteFilter;
 use crate::head::ResponseHead;
 use crate::relay::{Continue, Tap};
 use crate::upstream::TargetState;
@@ -66,7 +67,7 @@ impl Tap for ExchangeTap<'_> {
         let core = &mut *self.core;
         let route = core.route.as_ref().expect("only a tunnel has none");
         let mut attached = self.filters.borrow_mut();
-        for (place, filter) in route.filters.iter().enumerate().rev() {
+        for (place, RouteFilter { filter, .. }) in route.filters.iter().enumerate().rev() {
             filter.response(head)?;
             // Each filter has one state at most.
             if let Some(state) = attached.iter_mut().find(|state| state.place == place) {
@@ -117,7 +118,8 @@ impl Tap for ExchangeTap<'_> {
 impl Core {
     /// Those of the route, in the order in which they see a request.
     fn filters(&self) -> impl DoubleEndedIterator<Item = &Arc<dyn Filter>> {
-        self.route.iter().flat_map(|route| &route.filters)
+        let filters = self.route.iter().flat_map(|route| &route.filters);
+        filters.map(|each| &each.filter)
     }
 }
 

@@ -6,7 +6,7 @@ use steppe_http::limits::RESPOND_BYTES_MAX;
 use crate::config::grammar::is_ours;
 use crate::config::mistake::{Mistake, Span};
 use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Named, Node};
+use crate::config::typed::{Fields, FromNode, Named, Node, Typed};
 
 pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for upstream in http.map("upstream") {
@@ -19,7 +19,12 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
         }
     }
     for filter in http.map("filter") {
-        if let Some(fields) = filter.value.fields() {
+        if let Typed::Variant {
+            name: "transform",
+            fields,
+            ..
+        } = &filter.value.typed
+        {
             edits(fields, mistakes);
         }
     }

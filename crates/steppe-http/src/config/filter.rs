@@ -1,0 +1,187 @@
+//! What filters are told to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use regex::bytes::Regex;
+
+/// One `[http.filter.NAME]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// Its key in the file.
+    pub name: String,
+    /// What it does.
+    pub kind: FilterKind,
+}
+
+/// The filters that exist.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FilterKind {
+    /// Says which other sites may read responses (`kind = "cors"`).
+    Cors(Cors),
+    /// Lets networks in or keeps them out (`kind = "ip"`).
+    Ip(IpRules),
+    /// Refuses requests beyond a rate (`kind = "rate-limit"`).
+    RateLimit(RateLimit),
+    /// Sends clients elsewhere (`kind = "redirect"`).
+    Redirect(Redirect),
+    /// Gives each request a name (`kind = "request-id"`).
+    RequestId(RequestId),
+    /// Tells browsers to be careful (`kind = "security-headers"`): fields that responses have
+    /// unless their server said otherwise.
+    SecurityHeaders(Vec<(String, String)>),
+    /// Rewrites paths and queries, edits fields (`kind = "transform"`).
+    Transform(Transform),
+    /// One that a program brings along which embeds the gateway; no file has it.
+    Custom(CustomFilter),
+}
+
+/// A filter of a program that embeds the gateway. Equal to its clones alone.
+#[derive(Debug, Clone)]
+pub struct CustomFilter(pub Arc<dyn crate::filter::Filter>);
+
+impl PartialEq for CustomFilter {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// What scripts of other origins may do (Fetch, "CORS protocol").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    /// Serialized origins; `"*"` is all, and `"https://*.example.com"` every subdomain.
+    pub origins: Vec<String>,
+    /// Methods that they may use.
+    pub methods: Vec<String>,
+    /// Request fields that they may set, in lower case.
+    pub headers: Vec<String>,
+    /// Response fields that they may read.
+    pub expose: Vec<String>,
+    /// Whether their requests may carry cookies and `Authorization`.
+    pub credentials: bool,
+    /// How long a preflight's answer holds. `None`: as long as the browser likes.
+    pub max_age: Option<Duration>,
+}
+
+/// Who may ask, by address: `deny` wins; without `allow`, all that is not denied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IpRules {
+    /// Those that may; empty: all.
+    pub allow: Vec<IpNet>,
+    /// Those that may not.
+    pub deny: Vec<IpNet>,
+}
+
+/// A token bucket for each key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimit {
+    /// What `RateLimit` fields call it: the filter's name.
+    pub name: String,
+    /// Requests in [`RateLimit::per`]. 1 to 1,000,000.
+    pub rate: u32,
+    /// What `rate` counts in.
+    pub per: Duration,
+    /// Requests that may come at once.
+    pub burst: u32,
+    /// Whose requests are counted together.
+    pub key: RateKey,
+    /// Leading bits of an address that count, of IPv4 and of IPv6.
+    pub prefix: (u8, u8),
+    /// Keys that are remembered.
+    pub entries: usize,
+}
+
+/// Whose requests are counted together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RateKey {
+    /// Those of a client's network.
+    Ip,
+    /// Those with one value of a field, its name in lower case.
+    Header(String),
+    /// All of the route.
+    Route,
+}
+
+impl RateKey {
+    /// `ip`, `route` or `header:NAME`; the name is not looked at.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "ip" => Some(Self::Ip),
+            "route" => Some(Self::Route),
+            _ => {
+                let name = text.strip_prefix("header:")?;
+                Some(Self::Header(name.to_ascii_lowercase()))
+            }
+        }
+    }
+}
+
+/// Where clients are sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+    /// A URI reference, in which `{host}`, `{path}` and `{query}` stand for the request's own;
+    /// the last has its `?` where there is a query.
+    pub to: String,
+}
+
+/// A name for each request, told to servers and clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId {
+    /// The field, in lower case.
+    pub header: String,
+    /// Whether a name that the client gave is kept, where it is a short token.
+    pub keep: bool,
+}
+
+/// Another path for those that match.
+#[derive(Debug, Clone)]
+pub struct PathEdit {
+    /// What of the path is replaced.
+    pub pattern: Regex,
+    /// By what: `${name}` stands for what a group of the pattern matched.
+    pub to: String,
+}
+
+impl PartialEq for PathEdit {
+    fn eq(&self, other: &Self) -> bool {
+        self.pattern.as_str() == other.pattern.as_str() && self.to == other.to
+    }
+}
+
+/// Edits of a query, in this order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueryEdits {
+    /// Parameters that are taken out.
+    pub remove: Vec<String>,
+    /// Parameters that replace whatever had their name.
+    pub set: Vec<(String, String)>,
+}
+
+/// Edits on the way in and out.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Transform {
+    /// Of these, the first that matches the path in normal form.
+    pub path: Vec<PathEdit>,
+    /// On the query.
+    pub query: QueryEdits,
+    /// On the request, before it is forwarded.
+    pub request: FieldEdits,
+    /// On the response, before it is sent.
+    pub response: FieldEdits,
+}
+
+/// Edits applied in this order: remove, set, append. Names are valid lower-case tokens, values
+/// valid field values (RFC 9110 §5.5), and none is a framing or hop-by-hop field.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FieldEdits {
+    /// Fields that are taken out.
+    pub remove: Vec<String>,
+    /// Fields that replace whatever had their name.
+    pub set: Vec<(String, String)>,
+    /// Field lines that are added.
+    pub append: Vec<(String, String)>,
+}

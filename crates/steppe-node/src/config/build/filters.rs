@@ -1,0 +1,127 @@
+//! Filters, by their kind.
+
+use steppe_http::config::{
+    Cors, FieldEdits, Filter, FilterKind, IpRules, PathEdit, QueryEdits, RateLimit, Redirect,
+    RequestId, Transform,
+};
+
+use crate::config::grammar::{pattern, rate_key};
+use crate::config::typed::{Fields, Named, Node, Typed};
+
+pub(super) fn filter(entry: &Named) -> Option<Filter> {
+    let Typed::Variant { name, fields, .. } = &entry.value.typed else {
+        return None;
+    };
+    let kind = match *name {
+        "cors" => FilterKind::Cors(cors(fields)?),
+        "ip" => FilterKind::Ip(ip(fields)?),
+        "rate-limit" => FilterKind::RateLimit(rate_limit(&entry.name, fields)?),
+        "redirect" => FilterKind::Redirect(Redirect {
+            status: fields.take("status")?,
+            to: fields.take("to")?,
+        }),
+        "request-id" => FilterKind::RequestId(RequestId {
+            header: fields.take("header")?,
+            keep: fields.take("keep")?,
+        }),
+        "security-headers" => FilterKind::SecurityHeaders(security_headers(fields)?),
+        "transform" => FilterKind::Transform(transform(fields)?),
+        _ => return None,
+    };
+    Some(Filter {
+        name: entry.name.clone(),
+        kind,
+    })
+}
+
+fn cors(cors: &Fields) -> Option<Cors> {
+    Some(Cors {
+        origins: cors.take("origins")?,
+        methods: cors.take("methods")?,
+        headers: cors.take("headers")?,
+        expose: cors.take("expose")?,
+        credentials: cors.take("credentials")?,
+        max_age: cors.optional("max_age")?,
+    })
+}
+
+fn ip(ip: &Fields) -> Option<IpRules> {
+    let allow: Option<Vec<_>> = ip.optional("allow")?;
+    let deny: Option<Vec<_>> = ip.optional("deny")?;
+    Some(IpRules {
+        allow: allow.unwrap_or_default(),
+        deny: deny.unwrap_or_default(),
+    })
+}
+
+fn rate_limit(name: &str, limit: &Fields) -> Option<RateLimit> {
+    let rate = limit.take("rate")?;
+    let prefix = |key| u8::try_from(limit.take::<u64>(key)?).ok();
+    Some(RateLimit {
+        name: name.to_owned(),
+        rate,
+        per: limit.take("per")?,
+        burst: limit.optional("burst")?.unwrap_or(rate),
+        key: rate_key(&limit.take::<String>("key")?).ok()?,
+        prefix: (prefix("ipv4_prefix")?, prefix("ipv6_prefix")?),
+        entries: limit.take("entries")?,
+    })
+}
+
+fn security_headers(keys: &Fields) -> Option<Vec<(String, String)>> {
+    let mut fields = Vec::new();
+    let mut add = |name: &str, value: Option<&str>| {
+        fields.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+    };
+    let nosniff = keys.take::<bool>("nosniff")?.then_some("nosniff");
+    add("x-content-type-options", nosniff);
+    let frame_options = keys.take::<&str>("frame_options")?;
+    add(
+        "x-frame-options",
+        Some(frame_options).filter(|option| *option != "off"),
+    );
+    let opener: Option<&str> = keys.optional("cross_origin_opener_policy")?;
+    add("cross-origin-opener-policy", opener);
+    for (name, key) in [
+        ("referrer-policy", "referrer_policy"),
+        ("content-security-policy", "content_security_policy"),
+        ("permissions-policy", "permissions_policy"),
+    ] {
+        let value: Option<String> = keys.optional(key)?;
+        add(name, value.as_deref().filter(|value| !value.is_empty()));
+    }
+    Some(fields)
+}
+
+fn transform(transform: &Fields) -> Option<Transform> {
+    let query = transform.table("query")?;
+    Some(Transform {
+        path: transform
+            .list("path")
+            .iter()
+            .map(path_edit)
+            .collect::<Option<_>>()?,
+        query: QueryEdits {
+            remove: query.take("remove")?,
+            set: query.take("set")?,
+        },
+        request: edits(transform.table("request_headers")?)?,
+        response: edits(transform.table("response_headers")?)?,
+    })
+}
+
+fn path_edit(edit: &Node) -> Option<PathEdit> {
+    let edit = edit.fields()?;
+    Some(PathEdit {
+        pattern: pattern(&edit.take::<String>("pattern")?).ok()?,
+        to: edit.take("to")?,
+    })
+}
+
+fn edits(edits: &Fields) -> Option<FieldEdits> {
+    Some(FieldEdits {
+        remove: edits.take("remove")?,
+        set: edits.take("set")?,
+        append: edits.take("append")?,
+    })
+}

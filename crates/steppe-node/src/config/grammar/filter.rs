@@ -1,0 +1,67 @@
+//! Strings of filters.
+
+use regex::bytes::Regex;
+use steppe_http::config::RateKey;
+use steppe_http::field::is_token;
+
+use super::{Read, Refusal};
+use crate::config::mistake::shown;
+
+/// `*`, `scheme://host`, `scheme://host:port` or `scheme://*.host`, in lower case from here on.
+pub(in crate::config) fn origin(text: &str) -> Read<String> {
+    let refusal = || {
+        Refusal::new(format!("`{}` is not an origin", shown(text))).help(
+            "write a scheme, a host and no path: \"https://app.example.com\", \
+             \"https://*.example.com\", or \"*\" for all",
+        )
+    };
+    if text == "*" {
+        return Ok(text.to_owned());
+    }
+    let (scheme, authority) = text.split_once("://").ok_or_else(refusal)?;
+    let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let host = authority.strip_prefix("*.").unwrap_or(authority);
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let is_good = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(is_scheme)
+        && !host.is_empty()
+        && host.bytes().all(is_host);
+    is_good
+        .then(|| text.to_ascii_lowercase())
+        .ok_or_else(refusal)
+}
+
+/// `ip`, `route`, `header:NAME`.
+pub(in crate::config) fn rate_key(text: &str) -> Read<RateKey> {
+    if text.starts_with("jwt:") {
+        return Err(Refusal::new(format!(
+            "`{}` in `key` is not supported yet",
+            shown(text)
+        )));
+    }
+    let key = RateKey::parse(text).filter(|key| match key {
+        RateKey::Header(name) => is_token(name.as_bytes()),
+        RateKey::Ip | RateKey::Route => true,
+    });
+    key.ok_or_else(|| {
+        Refusal::new(format!("`{}` is nothing to count by", shown(text)))
+            .help("write \"ip\", \"header:NAME\" or \"route\"")
+    })
+}
+
+/// A regular expression whose program has a bound.
+pub(in crate::config) fn pattern(text: &str) -> Read<Regex> {
+    Regex::new(text).map_err(|error| {
+        let why = error.to_string();
+        // It draws the expression first.
+        let why = why
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
+        Refusal::new(format!(
+            "`{}` is not a regular expression: {why}",
+            shown(text)
+        ))
+    })
+}

@@ -1,0 +1,376 @@
+//! Keys of filters, by their kind.
+
+use std::time::Duration;
+
+use crate::config::limits::{RATE_ENTRIES, RATE_MAX};
+use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table, Tagged, Variant};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+pub static FILTER: Tagged = Tagged {
+    name: "http.filter",
+    doc: "What is done to exchanges on their way, by name.",
+    tag: "kind",
+    tag_doc: "What the filter does.",
+    variants: &[
+        Variant {
+            name: "transform",
+            doc: TRANSFORM.doc,
+            table: Some(&TRANSFORM),
+        },
+        Variant {
+            name: "cors",
+            doc: CORS.doc,
+            table: Some(&CORS),
+        },
+        Variant {
+            name: "ip",
+            doc: IP.doc,
+            table: Some(&IP),
+        },
+        Variant {
+            name: "redirect",
+            doc: REDIRECT.doc,
+            table: Some(&REDIRECT),
+        },
+        Variant {
+            name: "request-id",
+            doc: REQUEST_ID.doc,
+            table: Some(&REQUEST_ID),
+        },
+        Variant {
+            name: "security-headers",
+            doc: SECURITY_HEADERS.doc,
+            table: Some(&SECURITY_HEADERS),
+        },
+        Variant {
+            name: "jwt",
+            doc: "Asks for a valid token.",
+            table: None,
+        },
+        Variant {
+            name: "rate-limit",
+            doc: RATE_LIMIT.doc,
+            table: Some(&RATE_LIMIT),
+        },
+        Variant {
+            name: "authorize",
+            doc: "Decides by method and claims.",
+            table: None,
+        },
+        Variant {
+            name: "cache",
+            doc: "Keeps responses.",
+            table: None,
+        },
+        Variant {
+            name: "compress",
+            doc: "Encodes content.",
+            table: None,
+        },
+    ],
+};
+
+static TRANSFORM: Table = Table {
+    name: "http.filter",
+    doc: "Rewrites paths and queries; removes, sets and appends fields, in this order.",
+    keys: &[
+        Key::new(
+            "request_headers",
+            Kind::Table(&REQUEST_EDITS),
+            REQUEST_EDITS.doc,
+        )
+        .absent(Absent::Table),
+        Key::new(
+            "response_headers",
+            Kind::Table(&RESPONSE_EDITS),
+            RESPONSE_EDITS.doc,
+        )
+        .absent(Absent::Table),
+        Key::new(
+            "path",
+            Kind::List(&Kind::Table(&PATH_EDIT), 0),
+            "Other paths: of these, the first whose pattern matches.",
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new("query", Kind::Table(&QUERY_EDITS), QUERY_EDITS.doc).absent(Absent::Table),
+    ],
+    needs: Needs::Nothing,
+};
+
+static REQUEST_EDITS: Table = Table {
+    name: "http.filter.request_headers",
+    doc: "Edits of the request, before it is forwarded.",
+    keys: EDIT_KEYS,
+    needs: Needs::Nothing,
+};
+
+static RESPONSE_EDITS: Table = Table {
+    name: "http.filter.response_headers",
+    doc: "Edits of the response, before it is sent.",
+    keys: EDIT_KEYS,
+    needs: Needs::Nothing,
+};
+
+static EDIT_KEYS: &[Key] = &[
+    Key::new(
+        "remove",
+        Kind::List(&Kind::Text(Form::FieldName), 0),
+        "Fields that are taken out.",
+    )
+    .absent(Absent::Texts(&[])),
+    Key::new(
+        "set",
+        Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
+        "Fields that replace whatever had their name.",
+    )
+    .absent(Absent::Table)
+    .secret(),
+    Key::new(
+        "append",
+        Kind::Map(
+            Form::FieldName,
+            &Kind::OneOrMany(&Kind::Text(Form::FieldValue)),
+        ),
+        "Field lines that are added.",
+    )
+    .absent(Absent::Table)
+    .secret(),
+];
+
+static PATH_EDIT: Table = Table {
+    name: "http.filter.path",
+    doc: "Another path for those that match.",
+    keys: &[
+        Key::new(
+            "pattern",
+            Kind::Text(Form::Pattern),
+            "A regular expression; what it matches of the path in normal form is replaced.",
+        )
+        .required(),
+        Key::new(
+            "to",
+            Kind::Text(Form::Any),
+            "By what: ${NAME} stands for what that group matched.",
+        )
+        .required(),
+    ],
+    needs: Needs::Nothing,
+};
+
+static QUERY_EDITS: Table = Table {
+    name: "http.filter.query",
+    doc: "Edits of the query, in this order.",
+    keys: &[
+        Key::new(
+            "remove",
+            Kind::List(&Kind::Text(Form::Any), 0),
+            "Parameters that are taken out.",
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new(
+            "set",
+            Kind::Map(Form::Any, &Kind::Text(Form::Any)),
+            "Parameters that replace whatever had their name.",
+        )
+        .absent(Absent::Table)
+        .secret(),
+    ],
+    needs: Needs::Nothing,
+};
+
+static CORS: Table = Table {
+    name: "http.filter",
+    doc: "Says which other origins may read responses, and answers their preflights.",
+    keys: &[
+        Key::new(
+            "origins",
+            Kind::List(&Kind::Text(Form::Origin), 1),
+            "Origins such as \"https://app.example.com\" or \"https://*.example.com\"; \"*\" is all.",
+        )
+        .required(),
+        Key::new(
+            "methods",
+            Kind::List(&Kind::Text(Form::Method), 1),
+            "Methods that their scripts may use.",
+        )
+        .absent(Absent::Texts(&["GET", "HEAD", "POST"])),
+        Key::new(
+            "headers",
+            Kind::List(&Kind::Text(Form::FieldName), 0),
+            "Request fields that they may set.",
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new(
+            "expose",
+            Kind::List(&Kind::Text(Form::FieldName), 0),
+            "Response fields that they may read.",
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new(
+            "credentials",
+            Kind::Boolean,
+            "Whether their requests may carry cookies and `Authorization`.",
+        )
+        .absent(Absent::No),
+        Key::new(
+            "max_age",
+            Kind::Duration(Duration::ZERO, DAY),
+            "How long browsers may keep a preflight's answer.",
+        ),
+    ],
+    needs: Needs::Nothing,
+};
+
+static IP: Table = Table {
+    name: "http.filter",
+    doc: "Lets networks in or keeps them out: 403.",
+    keys: &[
+        Key::new(
+            "allow",
+            Kind::List(&Kind::Text(Form::Network), 1),
+            "Networks that may ask; without it all.",
+        ),
+        Key::new(
+            "deny",
+            Kind::List(&Kind::Text(Form::Network), 1),
+            "Networks that may not, whatever `allow` says.",
+        ),
+    ],
+    needs: Needs::Any(&["allow", "deny"]),
+};
+
+static RATE_LIMIT: Table = Table {
+    name: "http.filter",
+    doc: "Refuses requests beyond a rate, of the node whatever its number of workers: 429.",
+    keys: &[
+        Key::new(
+            "rate",
+            Kind::Integer(1, RATE_MAX),
+            "Requests in `per`, for each key.",
+        )
+        .required(),
+        Key::new(
+            "per",
+            Kind::Duration(Duration::from_secs(1), DAY),
+            "The time that `rate` counts in.",
+        )
+        .absent(Absent::Text("1s")),
+        Key::new(
+            "burst",
+            Kind::Integer(1, RATE_MAX),
+            "Requests that may come at once; without it `rate`.",
+        ),
+        Key::new(
+            "key",
+            Kind::Text(Form::RateKey),
+            "Whose requests count together: \"ip\", \"header:NAME\" or \"route\".",
+        )
+        .absent(Absent::Text("ip")),
+        Key::new(
+            "ipv4_prefix",
+            Kind::Integer(1, 32),
+            "Leading bits of an IPv4 address that count.",
+        )
+        .absent(Absent::Number(32)),
+        Key::new(
+            "ipv6_prefix",
+            Kind::Integer(1, 128),
+            "Leading bits of an IPv6 address that count.",
+        )
+        .absent(Absent::Number(64)),
+        Key::new(
+            "entries",
+            Kind::Integer(RATE_ENTRIES.0, RATE_ENTRIES.1),
+            "Keys that are remembered, 16 bytes each.",
+        )
+        .absent(Absent::Number(65_536)),
+        Key::later("store", "Shares the limit among nodes."),
+    ],
+    needs: Needs::Nothing,
+};
+
+static REDIRECT: Table = Table {
+    name: "http.filter",
+    doc: "Sends clients elsewhere.",
+    keys: &[
+        Key::new(
+            "to",
+            Kind::Text(Form::FieldValue),
+            "The `Location`: {host}, {path} and {query} stand for the request's own, the last with its `?`.",
+        )
+        .required(),
+        Key::new(
+            "status",
+            Kind::Integer(301, 308),
+            "301, 302, 303, 307 or 308.",
+        )
+        .absent(Absent::Number(308)),
+    ],
+    needs: Needs::Nothing,
+};
+
+static REQUEST_ID: Table = Table {
+    name: "http.filter",
+    doc: "Gives each request a name, told to its server and its client.",
+    keys: &[
+        Key::new("header", Kind::Text(Form::FieldName), "The field.")
+            .absent(Absent::Text("x-request-id")),
+        Key::new(
+            "keep",
+            Kind::Boolean,
+            "Keeps a client's own name, where it is a token of at most 128 bytes.",
+        )
+        .absent(Absent::No),
+    ],
+    needs: Needs::Nothing,
+};
+
+static SECURITY_HEADERS: Table = Table {
+    name: "http.filter",
+    doc: "Tells browsers to be careful, where the server says nothing of it.",
+    keys: &[
+        Key::new(
+            "nosniff",
+            Kind::Boolean,
+            "`X-Content-Type-Options: nosniff`.",
+        )
+        .absent(Absent::Yes),
+        Key::new(
+            "frame_options",
+            Kind::Choice(&[
+                Choice::served("deny"),
+                Choice::served("sameorigin"),
+                Choice::served("off"),
+            ]),
+            "`X-Frame-Options`.",
+        )
+        .absent(Absent::Text("deny")),
+        Key::new(
+            "referrer_policy",
+            Kind::Text(Form::FieldValue),
+            "`Referrer-Policy`.",
+        )
+        .absent(Absent::Text("strict-origin-when-cross-origin")),
+        Key::new(
+            "content_security_policy",
+            Kind::Text(Form::FieldValue),
+            "`Content-Security-Policy`.",
+        ),
+        Key::new(
+            "permissions_policy",
+            Kind::Text(Form::FieldValue),
+            "`Permissions-Policy`.",
+        ),
+        Key::new(
+            "cross_origin_opener_policy",
+            Kind::Choice(&[
+                Choice::served("same-origin"),
+                Choice::served("same-origin-allow-popups"),
+                Choice::served("unsafe-none"),
+            ]),
+            "`Cross-Origin-Opener-Policy`.",
+        ),
+    ],
+    needs: Needs::Nothing,
+};
