@@ -28,8 +28,8 @@ pub use filter::{
 pub use protocol::{H1, H2, H2C, ProtocolName};
 pub use tls::{ClientCertMatch, ListenerTls};
 pub use upstream::{
-    Balance, HashOn, Health, HealthRequest, Outlier, Retry, RetryOn, Server, Servers, Statuses,
-    Sticky, UpstreamTimeouts,
+    Balance, CircuitBreaker, HashOn, Health, HealthRequest, Outlier, Retry, RetryOn, Server,
+    Servers, Statuses, Sticky, UpstreamTimeouts,
 };
 
 /// The `[http]` section: everything a gateway serves.

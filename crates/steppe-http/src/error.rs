@@ -115,6 +115,7 @@ impl GatewayError {
             | CloseReason::Unsupported
             | CloseReason::ClientGone
             | CloseReason::ConnectFailed
+            | CloseReason::CircuitOpen
             | CloseReason::UpstreamReset
             | CloseReason::BadResponse
             | CloseReason::ProxyProtocol

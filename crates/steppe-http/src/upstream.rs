@@ -7,6 +7,7 @@
 //! (`state.rs`), how a connection is established (`connector.rs`) and what is
 //! spoken on it (`channel.rs`).
 
+mod breaker;
 pub mod channel;
 mod connector;
 mod idle;
@@ -43,6 +44,7 @@ use idle::{IdleChannels, Kept};
 use picker::Picker;
 use under_way::{Guard, UnderWay};
 
+pub use breaker::{Admission, Circuit, Probe};
 pub(crate) use connector::{Connector, Peer};
 pub use metrics::UpstreamsCollector;
 pub(crate) use probe::ProbeSettings;

@@ -46,7 +46,6 @@ fn what_is_not_supported_yet_is_named_and_nothing_else() {
     expect![[r#"
         `trace` is not supported yet
         "h3" in `protocols` is not supported yet
-        `http.upstream.circuit_breaker` is not supported yet
         `http.upstream.hedge` is not supported yet
         "jwt" in `kind` is not supported yet
         `jwt:sub` in `key` is not supported yet

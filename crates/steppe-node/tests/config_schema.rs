@@ -134,7 +134,7 @@ fn it_accepts_every_effective_configuration() {
 #[test]
 fn it_refuses_what_is_not_supported_yet() {
     let refused = refusals(&config::schema(), &example("gateway.toml"), "");
-    for place in [".trace", ".circuit_breaker", ".hedge", ".protocols"] {
+    for place in [".trace", ".hedge", ".protocols"] {
         assert!(
             refused.iter().any(|each| each.contains(place)),
             "{place}: {refused:#?}"

@@ -36,6 +36,8 @@ pub struct Servers {
     pub health: Option<Health>,
     /// When a server that fails is left out. `None`: after failed connections alone.
     pub outlier: Option<Outlier>,
+    /// When all are left alone. `None`: never.
+    pub circuit_breaker: Option<CircuitBreaker>,
     /// What is sent again. `None`: what no server took.
     pub retry: Option<Retry>,
     /// Servers are told first whom a connection is for. None is kept then.
@@ -157,6 +159,21 @@ pub struct Outlier {
     pub max_ejected: f64,
 }
 
+/// When an upstream whose servers fail is left alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CircuitBreaker {
+    /// The time in which requests are counted.
+    pub window: Duration,
+    /// Fewer requests than this open nothing.
+    pub min_requests: u32,
+    /// The share of them that fails.
+    pub failure_ratio: f64,
+    /// How long no request is sent.
+    pub open_for: Duration,
+    /// The upstream that answers meanwhile, one with `respond`. `None`: 503.
+    pub fallback: Option<String>,
+}
+
 /// What is sent again, and how often.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retry {
@@ -188,6 +205,7 @@ impl Servers {
             health: None,
             outlier: None,
             retry: None,
+            circuit_breaker: None,
             proxy_protocol: None,
         }
     }

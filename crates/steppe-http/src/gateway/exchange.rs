@@ -42,7 +42,7 @@ use crate::relay::{Relay, Timeouts};
 use crate::respond::Respond;
 use crate::router::{FieldLookup, NoRoute, RouteQuery};
 use crate::status;
-use crate::upstream::Selection;
+use crate::upstream::{Probe, Selection};
 use call::Call;
 use log::Log;
 use retry::Verdict;
@@ -125,6 +125,8 @@ struct Core {
     timeouts: Timeouts,
     replay: Replay,
     verdict: Verdict,
+    /// It was let through a half-open circuit.
+    probe: Option<Probe>,
     /// It is a call of gRPC, whose client is told of errors in its own way.
     call: Option<Call>,
     log: Log,
@@ -283,6 +285,7 @@ impl Exchange {
                 timeouts: Timeouts::default(),
                 replay: Replay::default(),
                 verdict: Verdict::new(now),
+                probe: None,
                 call: None,
                 log: Log::default(),
             },
@@ -302,6 +305,7 @@ impl Exchange {
         core.head = None;
         core.answer = None;
         core.selection.clear();
+        core.probe = None;
         core.replay.forget();
         core.call = None;
         core.log.clear();
@@ -575,6 +579,7 @@ impl Exchange {
         };
         // What the request held is free for others.
         self.attempt = None;
+        self.core.probe = None;
         self.core.head = None;
         self.core.replay.forget();
         let sent = down.put_refusal(&Refusal {

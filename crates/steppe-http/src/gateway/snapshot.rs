@@ -48,6 +48,8 @@ pub(super) struct WorkerRoute {
     /// In the order in which they see a request.
     pub(super) filters: Vec<RouteFilter>,
     pub(super) target: RouteTarget,
+    /// What answers while the circuit of its servers is open.
+    pub(super) fallback: Option<config::Respond>,
     /// When an exchange must be over, from the request's first byte.
     pub(super) total: Option<std::time::Duration>,
 }
@@ -234,6 +236,7 @@ impl WorkerRoute {
                 RouteTarget::Servers(pool) => pool.settings().timeouts.total,
                 RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(..) => None,
             }),
+            fallback: fallback(gateway, &target),
             target,
         }
     }
@@ -244,6 +247,24 @@ impl WorkerRoute {
             RouteTarget::Servers(pool) => Some(pool),
             RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(..) => None,
         }
+    }
+}
+
+/// What the circuit breaker of a target names, which has been found to be a response.
+fn fallback(gateway: &Gateway, target: &RouteTarget) -> Option<config::Respond> {
+    let RouteTarget::Servers(pool) = target else {
+        return None;
+    };
+    let name = pool
+        .settings()
+        .circuit_breaker
+        .as_ref()?
+        .fallback
+        .as_ref()?;
+    let mut upstreams = gateway.config.upstreams.iter();
+    match &upstreams.find(|upstream| upstream.name == *name)?.kind {
+        UpstreamKind::Respond(respond) => Some(respond.clone()),
+        UpstreamKind::Servers(_) | UpstreamKind::Guest(_) => None,
     }
 }
 

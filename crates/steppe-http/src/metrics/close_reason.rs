@@ -40,6 +40,8 @@ pub enum CloseReason {
     ClientGone,
     /// No connection to a server could be established: 502.
     ConnectFailed,
+    /// The upstream's circuit breaker is open: 503.
+    CircuitOpen,
     /// A server closed its connection during an exchange.
     UpstreamReset,
     /// A server's response was malformed or ambiguous: 502.
@@ -59,7 +61,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::HeaderTimeout,
         Self::IdleTimeout,
         Self::BodyTimeout,
@@ -78,6 +80,7 @@ impl CloseReason {
         Self::Unsupported,
         Self::ClientGone,
         Self::ConnectFailed,
+        Self::CircuitOpen,
         Self::UpstreamReset,
         Self::BadResponse,
         Self::ProxyProtocol,
@@ -115,6 +118,7 @@ impl CloseReason {
             Self::Unsupported => "unsupported",
             Self::ClientGone => "client_gone",
             Self::ConnectFailed => "connect_failed",
+            Self::CircuitOpen => "circuit_open",
             Self::UpstreamReset => "upstream_reset",
             Self::BadResponse => "bad_response",
             Self::ProxyProtocol => "proxy_protocol",

@@ -37,6 +37,10 @@ const RETRIES: Family = Family::new(
     "steppe_http_upstream_retries",
     "Retries, and retries that the retry budget denied",
 );
+const CIRCUIT_OPENED: Family = Family::new(
+    "steppe_http_upstream_circuit_opened",
+    "Times that the circuit breaker of an upstream opened",
+);
 const PROBES: Family = Family::new(
     "steppe_http_upstream_probes",
     "Health checks of servers, by result",
@@ -79,6 +83,11 @@ impl Collector for UpstreamsCollector {
             })
         });
         RETRIES.counters(&mut encoder, retries)?;
+        let breakers = rows.iter().filter_map(|row| {
+            let opened = row.circuits_opened?;
+            Some(([("upstream", row.name.as_str())], opened))
+        });
+        CIRCUIT_OPENED.counters(&mut encoder, breakers)?;
         let probed = rows.iter().filter(|row| row.is_probed);
         let probes = probed.flat_map(|row| {
             let states = || row.servers.iter().flat_map(|(_, states)| states);
@@ -102,6 +111,8 @@ struct Row {
     /// By server as configured; a server that is listed twice has one row.
     servers: Vec<(String, Vec<Arc<TargetState>>)>,
     retries: (u64, u64),
+    /// `None`: there is no circuit breaker.
+    circuits_opened: Option<u64>,
     is_probed: bool,
 }
 
@@ -125,6 +136,8 @@ impl Row {
             name: upstream.name().to_owned(),
             servers,
             retries: upstream.retries(),
+            circuits_opened: (upstream.settings().circuit_breaker.as_ref())
+                .map(|_| upstream.circuits_opened()),
             is_probed: upstream.settings().health.is_some(),
         }
     }

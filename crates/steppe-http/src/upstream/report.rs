@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::breaker::Circuit;
 use super::state::{Target, UpstreamState};
 
 /// One upstream at one moment.
@@ -14,6 +15,8 @@ pub struct UpstreamReport {
     pub name: String,
     /// The balancing policy, as written in a configuration.
     pub balance: &'static str,
+    /// What its circuit breaker does to requests; `None`: it has none.
+    pub circuit: Option<&'static str>,
     /// Retries.
     pub retries_tried: u64,
     /// Retries that the retry budget denied.
@@ -84,6 +87,7 @@ impl UpstreamState {
         UpstreamReport {
             name: self.name().to_owned(),
             balance: self.settings().balance.as_str(),
+            circuit: self.circuit(now).map(Circuit::as_str),
             retries_tried,
             retries_denied,
             servers: servers.collect(),

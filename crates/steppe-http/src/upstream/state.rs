@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use steppe_net::Endpoints;
 use steppe_net::tls::ServerTls;
 
+use super::breaker::{Admission, Breaker, Circuit, Outcome, Probe};
 use super::picker::Candidate;
 use super::retry::RetryBudget;
 use super::sticky;
@@ -53,6 +54,7 @@ pub struct Way {
 /// State that survives a reload.
 #[derive(Debug, Default)]
 struct Kept {
+    breaker: Arc<Breaker>,
     retries: RetryBudget,
     /// Key of the sticky cookies' tokens.
     secret: RandomState,
@@ -168,6 +170,40 @@ impl UpstreamState {
 
     pub(super) fn retry_budget(&self) -> &RetryBudget {
         &self.kept.retries
+    }
+
+    /// Whether a request may be sent to its servers now.
+    pub(crate) fn admit(&self, now: Instant) -> Admission {
+        match self.settings.circuit_breaker {
+            None => Admission::Pass,
+            Some(_) => self.kept.breaker.admit(now),
+        }
+    }
+
+    /// A request that was let through a half-open circuit was answered well.
+    pub(crate) fn recovered(&self, probe: Probe) {
+        probe.succeeded();
+        tracing::info!(upstream = self.name, "circuit closed");
+    }
+
+    /// What the circuit breaker does to requests; `None`: there is none.
+    #[must_use]
+    pub fn circuit(&self, now: Instant) -> Option<Circuit> {
+        self.settings.circuit_breaker.as_ref()?;
+        Some(self.kept.breaker.circuit(now))
+    }
+
+    /// Times that the circuit breaker opened.
+    #[must_use]
+    pub fn circuits_opened(&self) -> u64 {
+        self.kept.breaker.opened()
+    }
+
+    /// Records that a server answered well.
+    pub(crate) fn succeeded(&self, now: Instant) {
+        if let Some(settings) = &self.settings.circuit_breaker {
+            self.kept.breaker.count(settings, Outcome::Success, now);
+        }
     }
 
     /// The token of a server in the sticky cookie.
@@ -300,6 +336,12 @@ impl UpstreamState {
                 reason = failure.as_str(),
                 "no TLS session with a server",
             );
+        }
+        if let Some(settings) = &self.settings.circuit_breaker
+            && self.kept.breaker.count(settings, Outcome::Failure, now)
+        {
+            let open_for_s = settings.open_for.as_secs_f64();
+            tracing::warn!(upstream = self.name, open_for_s, "circuit opened");
         }
         let counts = self.settings.outlier.is_some() || failure.is_connect();
         if counts && in_a_row >= self.outlier().consecutive_failures {

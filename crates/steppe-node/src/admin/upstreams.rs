@@ -51,6 +51,7 @@ fn upstream(upstream: &UpstreamReport) -> Value {
     json!({
         "name": upstream.name,
         "balance": upstream.balance,
+        "circuit": upstream.circuit,
         "retries": { "tried": upstream.retries_tried, "denied": upstream.retries_denied },
         "servers": upstream.servers.iter().map(server).collect::<Vec<_>>(),
     })

@@ -259,6 +259,7 @@ fn servers(upstream: &Fields) -> Option<Servers> {
         slow_start: upstream.take("slow_start")?,
         health: upstreams::health(upstream)?,
         outlier: upstreams::outlier(upstream)?,
+        circuit_breaker: upstreams::circuit_breaker(upstream)?,
         retry: upstreams::retry(upstream)?,
         proxy_protocol: upstreams::proxy_protocol(upstream)?,
         keepalive: upstream.take("keepalive")?,

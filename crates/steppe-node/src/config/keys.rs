@@ -27,7 +27,7 @@ use listener::LISTENER;
 use plane::{DISCOVERY, PLANE};
 use std::time::Duration;
 use tls::{ADMIN_TLS, CLIENT_CERT, UPSTREAM_TLS};
-use upstream::{HEALTH, OUTLIER, RETRY, STICKY};
+use upstream::{CIRCUIT_BREAKER, HEALTH, OUTLIER, RETRY, STICKY};
 
 /// The whole file.
 pub static ROOT: Table = Table {
@@ -250,9 +250,10 @@ static UPSTREAM: Table = Table {
         .absent(Absent::Table),
         Key::new("health", Kind::Table(&HEALTH), HEALTH.doc),
         Key::new("outlier", Kind::Table(&OUTLIER), OUTLIER.doc),
-        Key::later(
+        Key::new(
             "circuit_breaker",
-            "When an upstream that fails is left alone.",
+            Kind::Table(&CIRCUIT_BREAKER),
+            CIRCUIT_BREAKER.doc,
         ),
         Key::new("retry", Kind::Table(&RETRY), RETRY.doc),
         Key::new(

@@ -1,5 +1,6 @@
 //! Servers that fail: what clients notice, who is left out, and for how long.
 
+mod circuit;
 mod draining;
 mod ejection;
 mod probes;

@@ -21,7 +21,7 @@ use crate::local::Local;
 use crate::metrics::CloseReason;
 use crate::relay::{Relay, Relayed};
 use crate::respond::{Respond, Responding};
-use crate::upstream::Next;
+use crate::upstream::{Admission, Next};
 
 impl Exchange {
     pub(super) fn start_respond(
@@ -44,7 +44,17 @@ impl Exchange {
         now: Instant,
     ) -> Result<(), GatewayError> {
         match &route.target {
-            RouteTarget::Servers(_) => self.checkout(client, now),
+            RouteTarget::Servers(pool) => match (pool.upstream().admit(now), &route.fallback) {
+                (Admission::Open, None) => {
+                    Err(GatewayError::upstream(CloseReason::CircuitOpen, 503))
+                }
+                (Admission::Open, Some(respond)) => self.start_respond(respond, now),
+                (Admission::Pass, _) => self.checkout(client, now),
+                (Admission::Probe(probe), _) => {
+                    self.core.probe = Some(probe);
+                    self.checkout(client, now)
+                }
+            },
             RouteTarget::Respond(respond) => self.start_respond(respond, now),
             RouteTarget::Files(served) => {
                 let head = self.core.head.take().expect("no attempt has begun");

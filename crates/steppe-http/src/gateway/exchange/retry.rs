@@ -105,7 +105,13 @@ impl Core {
         verdict.has_answered = true;
         match verdict.failure {
             Some(failure) => pool.upstream().failed(target, failure, elapsed),
-            None => target.answered(elapsed, now),
+            None => {
+                target.answered(elapsed, now);
+                pool.upstream().succeeded(now);
+                if let Some(probe) = self.probe.take() {
+                    pool.upstream().recovered(probe);
+                }
+            }
         }
         let on = match self.replay.repeats() {
             Repeats::Never => None,

@@ -3,7 +3,8 @@
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
 use steppe_http::config::{
-    Balance, H1, H2, Health, HealthRequest, Outlier, ProtocolName, Retry, RetryOn, Sticky,
+    Balance, CircuitBreaker, H1, H2, Health, HealthRequest, Outlier, ProtocolName, Retry, RetryOn,
+    Sticky,
 };
 use steppe_net::proxy_protocol::ProxyVersion;
 use steppe_net::tls::config::ServerTrust;
@@ -79,6 +80,18 @@ pub(super) fn outlier(upstream: &Fields) -> Option<Option<Outlier>> {
         consecutive_failures: outlier.take("consecutive_failures")?,
         ejection: outlier.take("ejection")?,
         max_ejected: outlier.take("max_ejected")?,
+    }))
+}
+
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+pub(super) fn circuit_breaker(upstream: &Fields) -> Option<Option<CircuitBreaker>> {
+    let breaker = table!(upstream, "circuit_breaker");
+    Some(Some(CircuitBreaker {
+        window: breaker.take("window")?,
+        min_requests: breaker.take("min_requests")?,
+        failure_ratio: breaker.take("failure_ratio")?,
+        open_for: breaker.take("open_for")?,
+        fallback: breaker.optional("fallback")?,
     }))
 }
 

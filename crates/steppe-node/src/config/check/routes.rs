@@ -32,6 +32,7 @@ pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
         budget(file, route, mistakes);
         methods(route, mistakes);
     }
+    fallbacks(http, mistakes);
     unreachable(&routes, mistakes);
 }
 
@@ -326,12 +327,39 @@ impl Shape {
 }
 
 /// Upstreams and filters that no route names.
+/// What answers while a circuit is open: an upstream with `respond`.
+fn fallbacks(http: &Fields, mistakes: &mut Mistakes) {
+    let upstreams = Defined::new("upstream", http);
+    for (name, node) in http.map("upstream").iter().filter_map(fallback) {
+        upstreams.reference(node, mistakes);
+        let named = |entry: &&Named| Some(&entry.name) == name.as_ref();
+        let found = upstreams.entries.iter().find(named);
+        let fields = found.and_then(|entry| entry.value.fields());
+        if fields.is_some_and(|fields| fields.given("respond").is_none()) {
+            mistakes.push(
+                Mistake::new(node.span, "a fallback is an upstream with `respond`")
+                    .label("this one has servers")
+                    .help("others are not supported yet"),
+            );
+        }
+    }
+}
+
+/// The name of an upstream's fallback, and where it stands.
+fn fallback(upstream: &Named) -> Option<(Option<String>, &Node)> {
+    let breaker = upstream.value.fields()?.table("circuit_breaker")?;
+    let node = breaker.node("fallback")?;
+    Some((String::from_node(node), node))
+}
+
 pub(super) fn unused(http: &Fields, mistakes: &mut Mistakes) {
     let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();
     let named = routes
         .iter()
         .filter_map(|route| route.take::<String>("upstream"));
-    let upstreams: HashSet<String> = named.collect();
+    let fallbacks = http.map("upstream").iter();
+    let fallbacks = fallbacks.filter_map(|upstream| fallback(upstream)?.0);
+    let upstreams: HashSet<String> = named.chain(fallbacks).collect();
     let named = routes.iter().flat_map(|route| route.list("filters"));
     let filters: HashSet<String> = named.filter_map(String::from_node).collect();
     for (what, used) in [("upstream", upstreams), ("filter", filters)] {

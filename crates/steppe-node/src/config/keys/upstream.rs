@@ -2,7 +2,9 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
-use crate::config::limits::{ATTEMPTS_MAX, IN_A_ROW};
+use std::time::Duration;
+
+use crate::config::limits::{ATTEMPTS_MAX, IN_A_ROW, RATE_MAX, TIMEOUT_MAX};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static STICKY: Table = Table {
@@ -72,6 +74,43 @@ pub(super) static OUTLIER: Table = Table {
             "Of the servers, at most this share at once; one of several always may be.",
         )
         .absent(Absent::Text("50%")),
+    ],
+    needs: Needs::Nothing,
+};
+
+pub(super) static CIRCUIT_BREAKER: Table = Table {
+    name: "http.upstream.circuit_breaker",
+    doc: "When an upstream whose servers fail is left alone.",
+    keys: &[
+        Key::new(
+            "window",
+            Kind::Duration(Duration::from_secs(1), TIMEOUT_MAX),
+            "The time in which requests are counted.",
+        )
+        .absent(Absent::Text("10s")),
+        Key::new(
+            "min_requests",
+            Kind::Integer(1, RATE_MAX),
+            "Fewer requests than this open nothing.",
+        )
+        .absent(Absent::Number(20)),
+        Key::new(
+            "failure_ratio",
+            Kind::Share,
+            "The share of them that fails.",
+        )
+        .absent(Absent::Text("50%")),
+        Key::new(
+            "open_for",
+            Kind::TIMEOUT,
+            "How long no request is sent; then one at a time, until one is answered well.",
+        )
+        .absent(Absent::Text("5s")),
+        Key::new(
+            "fallback",
+            Kind::Text(Form::Name),
+            "The upstream that answers meanwhile, one with `respond`; without it: 503.",
+        ),
     ],
     needs: Needs::Nothing,
 };

@@ -23,6 +23,7 @@ function upstreamTable(upstream) {
   const box = make("div", "upstream");
   const retries = upstream.retries;
   const more = [upstream.balance ?? ""];
+  if (upstream.circuit && upstream.circuit !== "closed") more.push(`circuit ${upstream.circuit}`);
   if (retries) more.push(`${count(retries.tried)} retries, ${count(retries.denied)} denied`);
   const title = make("h3", "", upstream.name);
   title.append(make("span", "quiet", ` · ${more.filter(Boolean).join(" · ")}`));
