@@ -10,13 +10,16 @@
 //! `filter/build.rs`; its keys go into steppe-node's `config/keys.rs` and `config/build.rs`.
 
 pub(crate) mod attached;
+mod authorize;
 mod build;
 pub(crate) mod cors;
 mod ip;
+mod jwt;
 mod rate_limit;
 mod redirect;
 mod request_id;
 mod security_headers;
+mod token;
 mod transform;
 
 use std::fmt;
@@ -34,6 +37,8 @@ use crate::head::{RequestHead, ResponseHead};
 use crate::respond::Respond;
 
 pub use build::build;
+pub use jwt::JwtKeys;
+pub use token::{Identity, Token};
 pub use transform::TransformFilter;
 
 /// One filter of a configuration. Shared by all workers, so its state is atomics or
@@ -78,6 +83,8 @@ pub struct About<'a> {
     pub route: &'a str,
     /// What memory of the exchange is charged to.
     pub lease: &'a Lease,
+    /// Whom it is from, as far as filters before this one found out.
+    pub identity: &'a Identity,
     /// The time.
     pub now: Instant,
 }

@@ -147,6 +147,7 @@ impl Gateway {
     ) -> Arc<Self> {
         tls.listeners.resize(config.listeners.len(), None);
         tls.upstreams.resize(config.upstreams.len(), None);
+        let keys = std::mem::take(&mut tls.keys);
         let way = |(upstream, tls): (&config::Upstream, _)| Way {
             endpoints: match &upstream.kind {
                 UpstreamKind::Servers(servers) => servers
@@ -171,7 +172,9 @@ impl Gateway {
         let accounts = Accounts::new(&config, &shared.node, last);
         // One that stays goes on with what it knows.
         let filter = |filter: &config::Filter| {
-            let known = last.and_then(|last| {
+            // What its files say may have changed.
+            let has_files = matches!(filter.kind, config::FilterKind::Jwt(_));
+            let known = last.filter(|_| !has_files).and_then(|last| {
                 let at = last
                     .config
                     .filters
@@ -179,7 +182,7 @@ impl Gateway {
                     .position(|known| known == filter)?;
                 Some(Arc::clone(&last.filters[at]))
             });
-            known.unwrap_or_else(|| filter::build(&filter.kind, &accounts.filters))
+            known.unwrap_or_else(|| filter::build(filter, &keys, &accounts.filters))
         };
         Arc::new(Self {
             router: Router::new(&config.routes, &config.filters),

@@ -99,6 +99,9 @@ pub const STARVED_HEADS_MAX: usize = 16;
 /// naming it in a vectored write costs more in the kernel, and keeps its buffer.
 pub const COPIED_PART_BYTES_MAX: usize = 4 << 10;
 
+/// A JSON Web Token, as it is sent.
+pub const JWT_BYTES_MAX: usize = 8 << 10;
+
 /// Content of a `respond` upstream.
 pub const RESPOND_BYTES_MAX: usize = 16 << 10;
 

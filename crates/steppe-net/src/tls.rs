@@ -31,7 +31,7 @@ pub use accept::{Accepting, HandshakeError};
 pub use agreed::{Agreed, ClientCertificate};
 pub use client::{ConnectError, ConnectErrorKind, ServerTls};
 pub use handshakes::{Evicted, Handshakes, InProgress, Turns};
-pub use load::LoadError;
+pub use load::{LoadError, read};
 pub use reread::keep_current;
 pub use server::{ListenerTls, Reread, RereadCounts};
 

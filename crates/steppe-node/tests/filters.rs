@@ -16,6 +16,7 @@ fn filtered(response: &str, keys: &str) -> (RawOrigin, Steppe) {
         "upstream = \"origin\"\nfilters = [\"f\"]",
     ) + &format!("[http.filter.f]\n{keys}\n");
     let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let builder = builder.with_file("hs256.key", "a secret that is long enough for HS256");
     let node = builder.start(&toml);
     (origin, node)
 }
@@ -349,8 +350,10 @@ fn the_pages_configurations_run() {
     }
     seen.sort();
     let expected = [
+        "authorize",
         "cors",
         "ip",
+        "jwt",
         "rate-limit",
         "redirect",
         "request-id",

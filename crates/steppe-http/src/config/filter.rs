@@ -1,10 +1,13 @@
 //! What filters are told to do.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use regex::bytes::Regex;
+
+use crate::path::PathPattern;
 
 /// One `[http.filter.NAME]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +21,10 @@ pub struct Filter {
 /// The filters that exist.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FilterKind {
+    /// Asks for a valid token (`kind = "jwt"`).
+    Jwt(Jwt),
+    /// Decides by method, path and claims (`kind = "authorize"`).
+    Authorize(Vec<Rule>),
     /// Says which other sites may read responses (`kind = "cors"`).
     Cors(Cors),
     /// Lets networks in or keeps them out (`kind = "ip"`).
@@ -73,6 +80,80 @@ pub struct IpRules {
     pub deny: Vec<IpNet>,
 }
 
+/// What a JSON Web Token must be (RFC 7519).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Jwt {
+    /// Its `iss`. `None`: any.
+    pub issuer: Option<String>,
+    /// One of these is in its `aud`; empty: any.
+    pub audience: Vec<String>,
+    /// How far clocks may differ.
+    pub leeway: Duration,
+    /// Keys that may have signed it.
+    pub keys: Vec<JwtKey>,
+    /// Files with sets of such keys (RFC 7517 §5).
+    pub sets: Vec<PathBuf>,
+    /// Where it is looked for, in this order.
+    pub from: Vec<TokenSource>,
+    /// Claims that servers are told, and the fields that tell them, in lower case.
+    pub forward_claims: Vec<(String, String)>,
+    /// Verified tokens that are remembered.
+    pub cache_entries: usize,
+}
+
+/// A key that may have signed tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwtKey {
+    /// The `kid` of tokens that it signed. `None`: those without one, too.
+    pub id: Option<String>,
+    /// What it signs with, and nothing else.
+    pub algorithm: &'static str,
+    /// The file that holds it: bytes of a secret, or a public key as PEM.
+    pub file: PathBuf,
+}
+
+/// Where a token is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenSource {
+    /// In a field, its name in lower case; in `authorization` after `Bearer`.
+    Header(String),
+    /// In a cookie.
+    Cookie(String),
+    /// In a parameter of the query.
+    Query(String),
+}
+
+impl TokenSource {
+    /// `header:NAME`, `cookie:NAME`, `query:NAME`; names are not looked at.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (place, name) = text.split_once(':')?;
+        match place {
+            "header" => Some(Self::Header(name.to_ascii_lowercase())),
+            "cookie" => Some(Self::Cookie(name.to_owned())),
+            "query" => Some(Self::Query(name.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+/// One rule of `authorize`: the first that matches the request decides.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rule {
+    /// Methods that it is for; empty: all.
+    pub methods: Vec<String>,
+    /// Paths that it is for. `None`: all.
+    pub path: Option<PathPattern>,
+    /// The token has one of these scopes; empty: whatever it has.
+    pub any_scope: Vec<String>,
+    /// The token has all of these scopes.
+    pub all_scopes: Vec<String>,
+    /// Each claim has one of its values; a name with dots is looked for in members of members.
+    pub claims: Vec<(String, Vec<String>)>,
+    /// It refuses what it matches.
+    pub denies: bool,
+}
+
 /// A token bucket for each key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
@@ -99,21 +180,24 @@ pub enum RateKey {
     Ip,
     /// Those with one value of a field, its name in lower case.
     Header(String),
+    /// Those with one value of a claim of their token.
+    Claim(String),
     /// All of the route.
     Route,
 }
 
 impl RateKey {
-    /// `ip`, `route` or `header:NAME`; the name is not looked at.
+    /// `ip`, `route`, `header:NAME` or `jwt:CLAIM`; names are not looked at.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "ip" => Some(Self::Ip),
             "route" => Some(Self::Route),
-            _ => {
-                let name = text.strip_prefix("header:")?;
-                Some(Self::Header(name.to_ascii_lowercase()))
-            }
+            _ => match text.split_once(':')? {
+                ("header", name) => Some(Self::Header(name.to_ascii_lowercase())),
+                ("jwt", claim) => Some(Self::Claim(claim.to_owned())),
+                _ => None,
+            },
         }
     }
 }

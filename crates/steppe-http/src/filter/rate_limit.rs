@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use steppe_mem::{Account, Reservation};
 
+use super::token;
 use super::{About, Filter, Step, refusal};
 use crate::config::{RateKey, RateLimit};
 use crate::error::GatewayError;
@@ -82,6 +83,11 @@ impl RateLimitFilter {
             RateKey::Header(name) => {
                 let mut values = head.fields.values_named(name.as_bytes());
                 self.hasher.hash_one(values.next())
+            }
+            RateKey::Claim(name) => {
+                let token = about.identity.token();
+                let claim = token.as_ref().and_then(|token| token.claim(name));
+                self.hasher.hash_one(claim.and_then(token::text))
             }
             RateKey::Route => self.hasher.hash_one(about.route),
         }

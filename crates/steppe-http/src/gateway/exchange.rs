@@ -33,7 +33,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal};
 use crate::field::{FieldBlock, FieldId};
 use crate::filter::attached::{AttachedFilters, Progress};
-use crate::filter::cors;
+use crate::filter::{Identity, cors};
 use crate::grpc::{self, Code, Dialect};
 use crate::head::{RequestHead, RequestView, Version};
 use crate::max_forwards::MaxForwards;
@@ -129,6 +129,7 @@ struct Core {
     probe: Option<Probe>,
     /// It is a call of gRPC, whose client is told of errors in its own way.
     call: Option<Call>,
+    identity: Identity,
     log: Log,
 }
 
@@ -287,6 +288,7 @@ impl Exchange {
                 verdict: Verdict::new(now),
                 probe: None,
                 call: None,
+                identity: Identity::default(),
                 log: Log::default(),
             },
             _charge: charge,
@@ -308,6 +310,7 @@ impl Exchange {
         core.probe = None;
         core.replay.forget();
         core.call = None;
+        core.identity.clear();
         core.log.clear();
     }
 

@@ -1,4 +1,4 @@
-//! TLS of a configuration: read before it is served, and of a connection: agreed before that is.
+//! What files of a configuration say, TLS and keys: read before it is served, and of a connection: agreed before that is.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,12 +9,15 @@ use steppe_net::ListenAddress;
 use steppe_net::tls::{Agreed, ListenerTls, LoadError, ServerTls};
 
 use crate::config::{self, UpstreamKind};
+use crate::filter::JwtKeys;
 
-/// TLS of every listener and upstream of a configuration, in their order.
+/// TLS of every listener and upstream of a configuration, in their order, and keys of its filters.
 #[derive(Debug, Default)]
 pub struct Tls {
     pub(super) listeners: Vec<Option<Arc<ListenerTls>>>,
     pub(super) upstreams: Vec<Option<Arc<ServerTls>>>,
+    /// Keys that may have signed tokens.
+    pub(super) keys: JwtKeys,
 }
 
 /// Why a configuration can't have the TLS that it asks for.
@@ -69,6 +72,10 @@ impl Tls {
         Ok(Self {
             listeners: listeners?,
             upstreams: upstreams.map_err(|cause| TlsError { key, cause })?,
+            keys: JwtKeys::load(config).map_err(|cause| TlsError {
+                key: "http.filter.keys",
+                cause,
+            })?,
         })
     }
 }

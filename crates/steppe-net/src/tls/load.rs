@@ -38,7 +38,9 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    pub(super) fn content(path: &Path, problem: impl ToString) -> Self {
+    /// A file that does not hold what it should.
+    #[must_use]
+    pub fn content(path: &Path, problem: impl ToString) -> Self {
         Self::Content {
             path: path.to_owned(),
             problem: problem.to_string(),
@@ -47,7 +49,10 @@ impl LoadError {
 }
 
 /// The whole file, up to [`TLS_FILE_BYTES_MAX`].
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+///
+/// # Errors
+/// Where it can't be read, or is longer.
+pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |cause| LoadError::Read {
         path: path.to_owned(),
         cause,

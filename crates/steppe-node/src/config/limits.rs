@@ -143,3 +143,6 @@ pub const RATE_MAX: u64 = 1_000_000;
 
 /// Keys that a rate limit remembers.
 pub const RATE_ENTRIES: (u64, u64) = (64, 1 << 22);
+
+/// Verified tokens that are remembered.
+pub const VERIFIED_TOKENS_MAX: u64 = 1 << 20;

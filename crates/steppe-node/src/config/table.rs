@@ -176,6 +176,10 @@ pub enum Form {
     RateKey,
     /// A regular expression.
     Pattern,
+    /// Where a token is looked for.
+    TokenSource,
+    /// A method, or `*`.
+    RuleMethod,
     /// Anything.
     Any,
     /// A name of a route, an upstream, a filter.
@@ -425,7 +429,9 @@ impl Form {
             Self::FieldName => "a field's name",
             Self::FieldValue => "a field's value",
             Self::Origin => "an origin such as \"https://app.example.com\"",
-            Self::RateKey => "\"ip\", \"header:NAME\" or \"route\"",
+            Self::RateKey => "\"ip\", \"header:NAME\", \"jwt:CLAIM\" or \"route\"",
+            Self::TokenSource => "\"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
+            Self::RuleMethod => "a method such as \"GET\", or \"*\"",
             Self::Pattern => "a regular expression",
             Self::HashOn => "\"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\"",
             Self::CookieName => "a cookie's name",

@@ -86,6 +86,7 @@ impl Core {
             listener: &client.listener.address,
             route: route.report.name.as_deref().unwrap_or_default(),
             lease: &route.lease,
+            identity: &self.identity,
             now,
         };
         filter.begin(&about, self.head.as_mut().expect("no attempt has begun"))

@@ -1,11 +1,11 @@
 //! Filters, by their kind.
 
 use steppe_http::config::{
-    Cors, FieldEdits, Filter, FilterKind, IpRules, PathEdit, QueryEdits, RateLimit, Redirect,
-    RequestId, Transform,
+    Cors, FieldEdits, Filter, FilterKind, IpRules, Jwt, JwtKey, PathEdit, QueryEdits, RateLimit,
+    Redirect, RequestId, Rule, Transform,
 };
 
-use crate::config::grammar::{pattern, rate_key};
+use crate::config::grammar::{pattern, rate_key, token_source};
 use crate::config::typed::{Fields, Named, Node, Typed};
 
 pub(super) fn filter(entry: &Named) -> Option<Filter> {
@@ -14,6 +14,11 @@ pub(super) fn filter(entry: &Named) -> Option<Filter> {
     };
     let kind = match *name {
         "cors" => FilterKind::Cors(cors(fields)?),
+        "jwt" => FilterKind::Jwt(jwt(fields)?),
+        "authorize" => {
+            let rules = fields.list("rules").iter().map(rule);
+            FilterKind::Authorize(rules.collect::<Option<_>>()?)
+        }
         "ip" => FilterKind::Ip(ip(fields)?),
         "rate-limit" => FilterKind::RateLimit(rate_limit(&entry.name, fields)?),
         "redirect" => FilterKind::Redirect(Redirect {
@@ -51,6 +56,70 @@ fn ip(ip: &Fields) -> Option<IpRules> {
     Some(IpRules {
         allow: allow.unwrap_or_default(),
         deny: deny.unwrap_or_default(),
+    })
+}
+
+fn jwt(jwt: &Fields) -> Option<Jwt> {
+    let audience: Option<Vec<_>> = jwt.optional("audience")?;
+    let from = jwt.take::<Vec<String>>("from")?;
+    let sets = match jwt.node("jwks") {
+        None => Vec::new(),
+        Some(jwks) => jwks.fields()?.optional("file")?.into_iter().collect(),
+    };
+    Some(Jwt {
+        issuer: jwt.optional("issuer")?,
+        audience: audience.unwrap_or_default(),
+        leeway: jwt.take("leeway")?,
+        keys: jwt
+            .list("keys")
+            .iter()
+            .map(jwt_key)
+            .collect::<Option<_>>()?,
+        sets,
+        from: from
+            .iter()
+            .map(|text| token_source(text).ok())
+            .collect::<Option<_>>()?,
+        forward_claims: jwt.take("forward_claims")?,
+        cache_entries: jwt.take("cache_entries")?,
+    })
+}
+
+fn jwt_key(key: &Node) -> Option<JwtKey> {
+    let key = key.fields()?;
+    let secret: Option<_> = key.optional("secret_file")?;
+    let public_key: Option<_> = key.optional("public_key_file")?;
+    Some(JwtKey {
+        id: key.optional("id")?,
+        algorithm: key.take("algorithm")?,
+        file: secret.or(public_key)?,
+    })
+}
+
+fn rule(rule: &Node) -> Option<Rule> {
+    let rule = rule.fields()?;
+    let list = |name| {
+        rule.optional::<Vec<String>>(name)
+            .map(Option::unwrap_or_default)
+    };
+    let mut claims: Vec<(String, Vec<String>)> = Vec::new();
+    for (name, value) in rule.take::<Vec<(String, String)>>("claims")? {
+        match claims.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, values)) => values.push(value),
+            None => claims.push((name, vec![value])),
+        }
+    }
+    let mut methods = list("methods")?;
+    if methods.iter().any(|method| method == "*") {
+        methods.clear();
+    }
+    Some(Rule {
+        methods,
+        path: rule.optional("path")?,
+        any_scope: list("any_scope")?,
+        all_scopes: list("all_scopes")?,
+        claims,
+        denies: rule.take("deny")?,
     })
 }
 

@@ -12,10 +12,14 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
         };
         match *name {
             "cors" => cors(fields, mistakes),
+            "jwt" => secrets(fields, mistakes),
             "redirect" => redirect(fields, mistakes),
             "transform" => paths(fields, mistakes),
             _ => {}
         }
+    }
+    for route in http.list("route").iter().filter_map(Node::fields) {
+        tokens(http, route, mistakes);
     }
 }
 
@@ -32,6 +36,82 @@ fn cors(cors: &Fields, mistakes: &mut Mistakes) {
                 .label("with `credentials = true`")
                 .help("name the origins, or take `credentials` out"),
         );
+    }
+}
+
+/// A secret is for the HS algorithms, a public key for the others.
+fn secrets(jwt: &Fields, mistakes: &mut Mistakes) {
+    // A key that was refused may have named one.
+    let empty = jwt.table("jwks").filter(|jwks| jwks.given.is_empty());
+    if let Some(jwks) = empty.filter(|_| mistakes.is_empty()) {
+        let mistake = Mistake::new(jwks.span, "`jwks` names no set of keys");
+        mistakes.push(mistake.help("name a `file`"));
+    }
+    for key in jwt.list("keys").iter().filter_map(Node::fields) {
+        let Some(algorithm) = key.take::<&str>("algorithm") else {
+            continue;
+        };
+        let (wrong, right) = match algorithm.starts_with("HS") {
+            true => ("public_key_file", "secret_file"),
+            false => ("secret_file", "public_key_file"),
+        };
+        if let Some(at) = key.given(wrong) {
+            let message = format!("`{wrong}` is not what {algorithm} verifies with");
+            mistakes.push(Mistake::new(at, message).help(format!("name a `{right}`")));
+        }
+    }
+}
+
+/// What looks at a token stands behind what verifies it, and `cors` before that: preflights have none.
+fn tokens(http: &Fields, route: &Fields, mistakes: &mut Mistakes) {
+    let mut verified = None;
+    for node in route.list("filters") {
+        let name = String::from_node(node);
+        let entry = http
+            .map("filter")
+            .iter()
+            .find(|entry| Some(&entry.name) == name.as_ref());
+        let Some(Typed::Variant {
+            name: kind, fields, ..
+        }) = entry.map(|entry| &entry.value.typed)
+        else {
+            continue;
+        };
+        let looks_at_token = match *kind {
+            "jwt" => {
+                verified = Some(node.span);
+                false
+            }
+            "authorize" => fields
+                .list("rules")
+                .iter()
+                .filter_map(Node::fields)
+                .any(|rule| {
+                    ["any_scope", "all_scopes", "claims"]
+                        .iter()
+                        .any(|key| rule.given(key).is_some())
+                }),
+            "rate-limit" => {
+                let key = fields.take::<String>("key");
+                key.is_some_and(|key| key.starts_with("jwt:"))
+            }
+            _ => false,
+        };
+        if looks_at_token && verified.is_none() {
+            mistakes.push(
+                Mistake::new(node.span, "it looks at a token that nobody has verified")
+                    .label("no `jwt` filter stands before it")
+                    .help("name one before it in `filters`"),
+            );
+        }
+        if let ("cors", Some(at)) = (*kind, verified) {
+            mistakes.push(
+                Mistake::new(node.span, "no preflight gets here: none has a token")
+                    .label("a `cors` filter")
+                    .also(at, "asks for a token")
+                    .help("name it before the `jwt` filter"),
+            );
+        }
     }
 }
 

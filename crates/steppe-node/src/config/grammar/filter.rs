@@ -1,7 +1,7 @@
 //! Strings of filters.
 
 use regex::bytes::Regex;
-use steppe_http::config::RateKey;
+use steppe_http::config::{RateKey, TokenSource};
 use steppe_http::field::is_token;
 
 use super::{Read, Refusal};
@@ -31,21 +31,16 @@ pub(in crate::config) fn origin(text: &str) -> Read<String> {
         .ok_or_else(refusal)
 }
 
-/// `ip`, `route`, `header:NAME`.
+/// `ip`, `route`, `header:NAME`, `jwt:CLAIM`.
 pub(in crate::config) fn rate_key(text: &str) -> Read<RateKey> {
-    if text.starts_with("jwt:") {
-        return Err(Refusal::new(format!(
-            "`{}` in `key` is not supported yet",
-            shown(text)
-        )));
-    }
     let key = RateKey::parse(text).filter(|key| match key {
         RateKey::Header(name) => is_token(name.as_bytes()),
+        RateKey::Claim(name) => !name.is_empty(),
         RateKey::Ip | RateKey::Route => true,
     });
     key.ok_or_else(|| {
         Refusal::new(format!("`{}` is nothing to count by", shown(text)))
-            .help("write \"ip\", \"header:NAME\" or \"route\"")
+            .help("write \"ip\", \"header:NAME\", \"jwt:CLAIM\" or \"route\"")
     })
 }
 
@@ -63,5 +58,18 @@ pub(in crate::config) fn pattern(text: &str) -> Read<Regex> {
             "`{}` is not a regular expression: {why}",
             shown(text)
         ))
+    })
+}
+
+/// `header:NAME`, `cookie:NAME`, `query:NAME`.
+pub(in crate::config) fn token_source(text: &str) -> Read<TokenSource> {
+    let source = TokenSource::parse(text).filter(|source| match source {
+        TokenSource::Header(name) | TokenSource::Cookie(name) | TokenSource::Query(name) => {
+            is_token(name.as_bytes())
+        }
+    });
+    source.ok_or_else(|| {
+        Refusal::new(format!("`{}` is no place of a token", shown(text)))
+            .help("write \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"")
     })
 }

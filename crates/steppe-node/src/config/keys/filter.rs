@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::limits::{RATE_ENTRIES, RATE_MAX};
+use crate::config::limits::{RATE_ENTRIES, RATE_MAX, VERIFIED_TOKENS_MAX};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table, Tagged, Variant};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -45,8 +45,8 @@ pub static FILTER: Tagged = Tagged {
         },
         Variant {
             name: "jwt",
-            doc: "Asks for a valid token.",
-            table: None,
+            doc: JWT.doc,
+            table: Some(&JWT),
         },
         Variant {
             name: "rate-limit",
@@ -55,8 +55,8 @@ pub static FILTER: Tagged = Tagged {
         },
         Variant {
             name: "authorize",
-            doc: "Decides by method and claims.",
-            table: None,
+            doc: AUTHORIZE.doc,
+            table: Some(&AUTHORIZE),
         },
         Variant {
             name: "cache",
@@ -264,7 +264,7 @@ static RATE_LIMIT: Table = Table {
         Key::new(
             "key",
             Kind::Text(Form::RateKey),
-            "Whose requests count together: \"ip\", \"header:NAME\" or \"route\".",
+            "Whose requests count together: \"ip\", \"header:NAME\", \"jwt:CLAIM\" or \"route\".",
         )
         .absent(Absent::Text("ip")),
         Key::new(
@@ -371,6 +371,153 @@ static SECURITY_HEADERS: Table = Table {
             ]),
             "`Cross-Origin-Opener-Policy`.",
         ),
+    ],
+    needs: Needs::Nothing,
+};
+
+static JWT: Table = Table {
+    name: "http.filter",
+    doc: "Asks for a JSON Web Token that a known key has signed: 401.",
+    keys: &[
+        Key::new("issuer", Kind::Text(Form::Any), "Its `iss`; without it any."),
+        Key::new(
+            "audience",
+            Kind::List(&Kind::Text(Form::Any), 1),
+            "One of these is in its `aud`; without it any.",
+        ),
+        Key::new(
+            "leeway",
+            Kind::Duration(Duration::ZERO, Duration::from_secs(3600)),
+            "How far clocks may differ.",
+        )
+        .absent(Absent::Text("30s")),
+        Key::new(
+            "keys",
+            Kind::List(&Kind::Table(&JWT_KEY), 1),
+            "Keys that may have signed it.",
+        ),
+        Key::new("jwks", Kind::Table(&JWKS), JWKS.doc),
+        Key::new(
+            "from",
+            Kind::List(&Kind::Text(Form::TokenSource), 1),
+            "Where it is looked for, in this order: \"header:NAME\", \"cookie:NAME\", \"query:NAME\".",
+        )
+        .absent(Absent::Texts(&["header:authorization"])),
+        Key::new(
+            "forward_claims",
+            Kind::Map(Form::Any, &Kind::Text(Form::FieldName)),
+            "Claims that servers are told, and by which field; a client's own are removed.",
+        )
+        .absent(Absent::Table)
+        .secret(),
+        Key::new(
+            "cache_entries",
+            Kind::Integer(0, VERIFIED_TOKENS_MAX),
+            "Verified tokens that are remembered until they expire.",
+        )
+        .absent(Absent::Number(1024)),
+    ],
+    needs: Needs::Any(&["keys", "jwks"]),
+};
+
+static JWT_KEY: Table = Table {
+    name: "http.filter.keys",
+    doc: "A key that may have signed tokens.",
+    keys: &[
+        Key::new(
+            "id",
+            Kind::Text(Form::Any),
+            "The `kid` of tokens that it signed; without it, of any.",
+        ),
+        Key::new(
+            "algorithm",
+            Kind::Choice(&[
+                Choice::served("HS256"),
+                Choice::served("HS384"),
+                Choice::served("HS512"),
+                Choice::served("RS256"),
+                Choice::served("RS384"),
+                Choice::served("RS512"),
+                Choice::served("PS256"),
+                Choice::served("PS384"),
+                Choice::served("PS512"),
+                Choice::served("ES256"),
+                Choice::served("ES384"),
+                Choice::served("EdDSA"),
+            ]),
+            "What it signs with, and nothing else.",
+        )
+        .required(),
+        Key::new(
+            "secret_file",
+            Kind::Text(Form::File),
+            "File with the secret of an HS algorithm, of at least 32 bytes.",
+        ),
+        Key::new(
+            "public_key_file",
+            Kind::Text(Form::File),
+            "File with the public key of another algorithm, as PEM.",
+        ),
+    ],
+    needs: Needs::One(&["secret_file", "public_key_file"]),
+};
+
+static JWKS: Table = Table {
+    name: "http.filter.jwks",
+    doc: "A set of keys (RFC 7517) that may have signed it.",
+    keys: &[
+        Key::new("file", Kind::Text(Form::File), "File with the set."),
+        Key::later("url", "Fetches the set."),
+        Key::later("refresh", "How often."),
+        Key::later("cooldown", "How seldom for keys that are not known."),
+    ],
+    needs: Needs::Nothing,
+};
+
+static AUTHORIZE: Table = Table {
+    name: "http.filter",
+    doc: "Decides by method, path and claims of the token: 403.",
+    keys: &[Key::new(
+        "rules",
+        Kind::List(&Kind::Table(&RULE), 1),
+        "The first that matches the request decides; where none does, nobody may.",
+    )
+    .required()],
+    needs: Needs::Nothing,
+};
+
+static RULE: Table = Table {
+    name: "http.filter.rules",
+    doc: "Which requests it is for, and what their token must say.",
+    keys: &[
+        Key::new(
+            "methods",
+            Kind::List(&Kind::Text(Form::RuleMethod), 1),
+            "Methods that it is for; \"*\" and without it all.",
+        ),
+        Key::new(
+            "path",
+            Kind::Text(Form::Path),
+            "Paths that it is for, as of a route; without it all.",
+        ),
+        Key::new(
+            "any_scope",
+            Kind::List(&Kind::Text(Form::Any), 1),
+            "The token has one of these scopes.",
+        ),
+        Key::new(
+            "all_scopes",
+            Kind::List(&Kind::Text(Form::Any), 1),
+            "The token has all of these scopes.",
+        ),
+        Key::new(
+            "claims",
+            Kind::Map(Form::Any, &Kind::OneOrMany(&Kind::Text(Form::Any))),
+            "Each of these claims is, or contains, one of its values; \"a.b\" is the member b of a.",
+        )
+        .absent(Absent::Table)
+        .secret(),
+        Key::new("deny", Kind::Boolean, "Refuses what it is for.").absent(Absent::No),
     ],
     needs: Needs::Nothing,
 };

@@ -1,0 +1,301 @@
+//! `jwt`: asks for a JSON Web Token that a known key has signed.
+//!
+//! Invariant: a key verifies with its own algorithm alone, whatever the token says of that; nothing that a
+//! token names (`jku`, `jwk`, `x5u`, a path in `kid`) is fetched or opened; a claim of another type than
+//! RFC 7519 gives it fails, and so does a critical extension. Signatures are `jsonwebtoken`'s, claims are
+//! judged here.
+//!
+//! Spec: RFC 7515, RFC 7519, RFC 8725 (best practices), RFC 6750 (what a client is told).
+
+mod keys;
+mod verified;
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::Validation;
+use serde_json::{Map, Value};
+use steppe_mem::Account;
+
+use super::token::{self, Token};
+use super::{About, Filter, Step, refusal};
+use crate::config::{Jwt, TokenSource};
+use crate::date;
+use crate::error::GatewayError;
+use crate::field::{FieldBlock, is_field_value};
+use crate::head::RequestHead;
+use crate::limits::JWT_BYTES_MAX;
+
+pub use keys::{JwtKeys, Key};
+use verified::Verified;
+
+/// Passes requests with a valid token, and says who they are from.
+pub struct JwtFilter {
+    config: Jwt,
+    keys: Arc<[Key]>,
+    verified: Verified,
+}
+
+/// Why a request does not pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    /// It has no token: it is told nothing more (RFC 6750 §3.1).
+    Missing,
+    /// Two tokens, or one that is none.
+    Malformed,
+    /// The token is no good, and why.
+    Invalid(&'static str),
+}
+
+impl JwtFilter {
+    /// A filter that trusts these keys; tokens that it remembers are charged to `account`.
+    #[must_use]
+    pub fn new(config: Jwt, keys: Arc<[Key]>, account: &Account) -> Self {
+        Self {
+            verified: Verified::new(config.cache_entries, account),
+            config,
+            keys,
+        }
+    }
+
+    fn authenticate(&self, head: &RequestHead) -> Result<Arc<Token>, Refused> {
+        let text = self.find(head)?.ok_or(Refused::Missing)?;
+        if text.len() > JWT_BYTES_MAX {
+            return Err(Refused::Malformed);
+        }
+        let text = std::str::from_utf8(text).map_err(|_| Refused::Malformed)?;
+        let now = date::since_epoch().as_secs();
+        if let Some(known) = self.verified.get(text, now) {
+            return Ok(known);
+        }
+        let claims = self.signed_claims(text)?;
+        let ends_at = self.judge(&claims, now)?;
+        let token = Arc::new(Token {
+            text: text.into(),
+            claims,
+            ends_at,
+        });
+        self.verified.put(&token);
+        Ok(token)
+    }
+
+    /// The token, from the first place that has one.
+    fn find<'a>(&'a self, head: &'a RequestHead) -> Result<Option<&'a [u8]>, Refused> {
+        for source in &self.config.from {
+            let found = match source {
+                TokenSource::Header(name) => in_field(&head.fields, name)?,
+                TokenSource::Cookie(name) => only(cookies(&head.fields, name.as_bytes()))?,
+                TokenSource::Query(name) => only(parameters(
+                    head.query().unwrap_or_default(),
+                    name.as_bytes(),
+                ))?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a token says that one of the keys has signed.
+    fn signed_claims(&self, text: &str) -> Result<Map<String, Value>, Refused> {
+        let (header, _) = text.split_once('.').ok_or(Refused::Malformed)?;
+        let header = URL_SAFE_NO_PAD
+            .decode(header)
+            .map_err(|_| Refused::Malformed)?;
+        let header: Map<String, Value> =
+            serde_json::from_slice(&header).map_err(|_| Refused::Malformed)?;
+        // RFC 7515 §4.1.11: what must be understood, and is not.
+        if header.contains_key("crit") {
+            return Err(Refused::Invalid(
+                "an extension of the token is not supported",
+            ));
+        }
+        let id = match header.get("kid") {
+            None => None,
+            Some(Value::String(id)) => Some(id.as_str()),
+            Some(_) => return Err(Refused::Malformed),
+        };
+        let algorithm = header.get("alg").and_then(Value::as_str);
+        let algorithm = algorithm.ok_or(Refused::Malformed)?;
+        let may_have_signed = |key: &&Key| {
+            key.name == algorithm && (id.is_none() || key.id.is_none() || key.id.as_deref() == id)
+        };
+        let mut keys = self.keys.iter().filter(may_have_signed).peekable();
+        if keys.peek().is_none() {
+            return Err(Refused::Invalid("no key is known for this token"));
+        }
+        keys.find_map(|key| {
+            let mut validation = Validation::new(key.algorithm);
+            // Claims are judged here.
+            validation.required_spec_claims.clear();
+            validation.validate_exp = false;
+            validation.validate_aud = false;
+            let decoded = jsonwebtoken::decode(text, &key.key, &validation);
+            decoded.ok().map(|decoded| decoded.claims)
+        })
+        .ok_or(Refused::Invalid("the signature is not valid"))
+    }
+
+    /// When a token with these claims expires, if it is good `now`, in Unix seconds.
+    fn judge(&self, claims: &Map<String, Value>, now: u64) -> Result<u64, Refused> {
+        let leeway = self.config.leeway.as_secs();
+        let time = |name| match claims.get(name) {
+            None => Ok(None),
+            Some(value) => seconds(value)
+                .map(Some)
+                .ok_or(Refused::Invalid("a time is no number")),
+        };
+        let expires = time("exp")?.ok_or(Refused::Invalid("the token never expires"))?;
+        let ends_at = expires.saturating_add(leeway);
+        if ends_at <= now {
+            return Err(Refused::Invalid("the token has expired"));
+        }
+        if time("nbf")?.is_some_and(|begins| begins > now.saturating_add(leeway)) {
+            return Err(Refused::Invalid("the token is not valid yet"));
+        }
+        time("iat")?;
+        for name in ["iss", "sub", "jti"] {
+            if claims.get(name).is_some_and(|value| !value.is_string()) {
+                return Err(Refused::Invalid("a claim is no string"));
+            }
+        }
+        if let Some(issuer) = &self.config.issuer
+            && claims.get("iss").and_then(Value::as_str) != Some(issuer)
+        {
+            return Err(Refused::Invalid("the token is another issuer's"));
+        }
+        let wanted = &self.config.audience;
+        let is_wanted = |name: &Value| wanted.iter().any(|wanted| name == wanted.as_str());
+        let is_for_us = match claims.get("aud") {
+            Some(name @ Value::String(_)) => is_wanted(name),
+            Some(Value::Array(names)) if names.iter().all(Value::is_string) => {
+                names.iter().any(is_wanted)
+            }
+            Some(_) => return Err(Refused::Invalid("the audience is no string")),
+            None => false,
+        };
+        if !wanted.is_empty() && !is_for_us {
+            return Err(Refused::Invalid("the token is for another audience"));
+        }
+        Ok(ends_at)
+    }
+
+    /// Tells the server what the token says, in place of what the client says.
+    fn forward(&self, token: &Token, head: &mut RequestHead) -> Result<(), Refused> {
+        for (claim, field) in &self.config.forward_claims {
+            head.fields.remove(field.as_bytes());
+            let Some(value) = token.claim(claim).and_then(token::text) else {
+                continue;
+            };
+            if !is_field_value(value.as_bytes()) {
+                return Err(Refused::Invalid("a claim can't be told to the server"));
+            }
+            let set = head.fields.set(field.as_bytes(), value.as_bytes());
+            set.map_err(|_| Refused::Invalid("a claim is too long"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Filter for JwtFilter {
+    fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
+        let passed = self.authenticate(head).and_then(|token| {
+            self.forward(&token, head)?;
+            Ok(token)
+        });
+        Ok(match passed {
+            Ok(token) => {
+                about.identity.set(token);
+                Step::Continue
+            }
+            Err(refused) => challenge(refused),
+        })
+    }
+
+    fn request_trailers(&self, trailers: &mut FieldBlock) {
+        for (_, field) in &self.config.forward_claims {
+            trailers.remove(field.as_bytes());
+        }
+    }
+}
+
+impl fmt::Debug for JwtFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("JwtFilter").field(&self.config).finish()
+    }
+}
+
+/// RFC 6750 §3.
+fn challenge(refused: Refused) -> Step {
+    let (status, text, says) = match refused {
+        Refused::Missing => (401, "a token is needed\n", "Bearer".to_owned()),
+        Refused::Malformed => (
+            400,
+            "this is no token\n",
+            "Bearer error=\"invalid_request\"".to_owned(),
+        ),
+        Refused::Invalid(why) => (
+            401,
+            "the token is not valid\n",
+            format!("Bearer error=\"invalid_token\", error_description=\"{why}\""),
+        ),
+    };
+    refusal(status, text, vec![("www-authenticate".to_owned(), says)])
+}
+
+/// RFC 7519 §2: a number, which may have a fraction; none is before 1970.
+fn seconds(value: &Value) -> Option<u64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it saturates"
+    )]
+    let whole = |time: f64| (time >= 0.0).then_some(time as u64);
+    value.as_u64().or_else(|| value.as_f64().and_then(whole))
+}
+
+/// At most one.
+fn only<'a>(mut found: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8]>, Refused> {
+    let first = found.next();
+    match found.next() {
+        None => Ok(first),
+        Some(_) => Err(Refused::Malformed),
+    }
+}
+
+fn in_field<'a>(fields: &'a FieldBlock, name: &'a str) -> Result<Option<&'a [u8]>, Refused> {
+    let values = fields.values_named(name.as_bytes());
+    if name != "authorization" {
+        return only(values);
+    }
+    // Of another scheme: it says nothing of tokens.
+    const SCHEME: &[u8] = b"bearer ";
+    let bearer = values.filter_map(|value| {
+        let (scheme, token) = value.split_at_checked(SCHEME.len())?;
+        scheme
+            .eq_ignore_ascii_case(SCHEME)
+            .then(|| token.trim_ascii_start())
+    });
+    only(bearer)
+}
+
+/// RFC 6265 §4.2.1.
+fn cookies<'a>(fields: &'a FieldBlock, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let lines = fields.values_named(b"cookie");
+    let pairs = lines.flat_map(|line| line.split(|&byte| byte == b';').map(<[u8]>::trim_ascii));
+    named(pairs, name)
+}
+
+fn parameters<'a>(query: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    named(query.split(|&byte| byte == b'&'), name)
+}
+
+fn named<'a>(
+    pairs: impl Iterator<Item = &'a [u8]>,
+    name: &'a [u8],
+) -> impl Iterator<Item = &'a [u8]> {
+    pairs.filter_map(move |pair| pair.strip_prefix(name)?.strip_prefix(b"="))
+}

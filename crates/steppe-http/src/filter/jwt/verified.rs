@@ -1,0 +1,61 @@
+//! Tokens that were verified: what is the same is not verified again before it expires.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use steppe_mem::{Account, Lease, Reservation};
+
+use crate::filter::token::Token;
+
+/// Tokens by a hash of their text, each in the one place that it may have.
+pub(super) struct Verified {
+    places: Box<[Mutex<Option<Entry>>]>,
+    hasher: RandomState,
+    lease: Lease,
+}
+
+struct Entry {
+    token: Arc<Token>,
+    _charge: Reservation,
+}
+
+impl Verified {
+    pub(super) fn new(places: usize, account: &Account) -> Self {
+        Self {
+            places: std::iter::repeat_with(Mutex::default)
+                .take(places)
+                .collect(),
+            hasher: RandomState::new(),
+            lease: account.lease(),
+        }
+    }
+
+    /// The token of this text, if it is still good.
+    pub(super) fn get(&self, text: &str, now: u64) -> Option<Arc<Token>> {
+        let place = self.place(text)?;
+        // Held for a comparison.
+        let entry = place.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = &entry.as_ref()?.token;
+        (*token.text == *text && token.ends_at > now).then(|| Arc::clone(token))
+    }
+
+    /// Remembers it, where the budget has room.
+    pub(super) fn put(&self, token: &Arc<Token>) {
+        // Values of a tree take several times their text.
+        let bytes = 8 * token.text.len();
+        if let (Some(place), Ok(charge)) = (self.place(&token.text), self.lease.try_reserve(bytes))
+        {
+            let mut entry = place.lock().unwrap_or_else(PoisonError::into_inner);
+            *entry = Some(Entry {
+                token: Arc::clone(token),
+                _charge: charge,
+            });
+        }
+    }
+
+    fn place(&self, text: &str) -> Option<&Mutex<Option<Entry>>> {
+        let hash = u128::from(self.hasher.hash_one(text));
+        let at = (hash * self.places.len() as u128) >> u64::BITS;
+        self.places.get(usize::try_from(at).ok()?)
+    }
+}

@@ -1,0 +1,77 @@
+//! Who a request is from, as far as its token says: what `jwt` tells the filters after it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// A token that was verified.
+pub struct Token {
+    /// As it was sent.
+    pub(super) text: Box<str>,
+    /// What it says.
+    pub(super) claims: Map<String, Value>,
+    /// When it expires, in Unix seconds, leeway included.
+    pub(super) ends_at: u64,
+}
+
+/// Who an exchange is from.
+#[derive(Debug, Default)]
+pub struct Identity(RefCell<Option<Arc<Token>>>);
+
+impl Identity {
+    /// What its token says; `None`: it has none.
+    #[must_use]
+    pub fn token(&self) -> Option<Arc<Token>> {
+        self.0.borrow().clone()
+    }
+
+    pub(super) fn set(&self, token: Arc<Token>) {
+        *self.0.borrow_mut() = Some(token);
+    }
+
+    pub(crate) fn clear(&self) {
+        *self.0.borrow_mut() = None;
+    }
+}
+
+impl Token {
+    /// A claim; of `a.b` the member `b` of `a`, where there is no claim of that whole name.
+    pub(super) fn claim(&self, name: &str) -> Option<&Value> {
+        let nested = || {
+            let mut names = name.split('.');
+            let first = self.claims.get(names.next()?)?;
+            names.try_fold(first, |value, name| value.get(name))
+        };
+        self.claims.get(name).or_else(nested)
+    }
+
+    /// Whether it has this scope: a word of `scope` (RFC 8693 §4.2), or an item of `scp`.
+    pub(super) fn has_scope(&self, wanted: &str) -> bool {
+        ["scope", "scp"]
+            .iter()
+            .any(|name| match self.claims.get(*name) {
+                Some(Value::String(words)) => words.split(' ').any(|word| word == wanted),
+                Some(Value::Array(items)) => items.iter().any(|item| item == wanted),
+                _ => false,
+            })
+    }
+}
+
+/// A claim as text: a string, a number or a truth; `None` of anything else.
+pub(super) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(truth) => Some(truth.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Tokens are secrets.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").finish_non_exhaustive()
+    }
+}
