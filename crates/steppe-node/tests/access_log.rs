@@ -261,15 +261,18 @@ fn rotation_loses_nothing() {
         node.metrics().sum("steppe_http_connections", &[]) == 0.0
     });
     let requests = requests(&node);
+    // On a busy machine the file may be too slow, which is counted, and no doing of a rotation's.
+    let dropped = || count(&node, "steppe_access_log_dropped_total");
     eventually("all is written", || {
-        count(&node, "steppe_access_log_lines_total") == requests
+        count(&node, "steppe_access_log_lines_total") + dropped() == requests
     });
     let rotated = (0..ROTATIONS).map(|rotation| format!("access.log.{rotation}"));
     let files: Vec<usize> = rotated
         .chain(["access.log".to_owned()])
         .map(|name| lines(node.scratch().join(&name)).len())
         .collect();
-    assert_eq!(files.iter().sum::<usize>() as u64, requests, "{files:?}");
+    let written = requests - dropped();
+    assert_eq!(files.iter().sum::<usize>() as u64, written, "{files:?}");
     assert!(
         files[..ROTATIONS].iter().all(|&count| count > 0),
         "{files:?}"

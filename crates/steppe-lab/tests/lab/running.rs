@@ -159,7 +159,12 @@ fn a_healthy_one_is_driven_by_url_and_stays() {
     assert!(server.lives(), "it was ended");
     let verdict = lab.verdict("run");
     assert_eq!(finding(&verdict, "rss_growth")["word"], "STABLE");
-    assert_eq!(finding(&verdict, "rss_growth")["limit"], 5000.0);
+    // In other units on its way here.
+    let limit = finding(&verdict, "rss_growth")["limit"].as_f64();
+    assert!(
+        limit.is_some_and(|limit| (limit - 5000.0).abs() < 1e-6),
+        "{limit:?}"
+    );
     assert_eq!(finding(&verdict, "errors")["value"]["estimate"], 0.0);
     lab.run(&["check", "kept.toml"]).ended_with(0);
 }
