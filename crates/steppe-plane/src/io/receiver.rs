@@ -58,19 +58,6 @@ impl Receiver {
         poll_fn(|cx| self.poll_message(cx)).await
     }
 
-    /// Bytes that the body has, where its sender said so; a handler can reserve what it makes of them before it
-    /// takes any.
-    ///
-    /// # Errors
-    /// [`Failure`], where the other side ended before it said anything.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost where it is dropped.
-    pub async fn length(&mut self) -> Result<Option<u64>, Failure> {
-        let head = poll_fn(|cx| self.poll_head(cx)).await?;
-        Ok(head.and_then(|head| head.length))
-    }
-
     /// The next part of the body; `None` at its end. Messages of an announced body come in parts of at
     /// most [`DATA_BYTES_MAX`](crate::limits::DATA_BYTES_MAX) bytes, so it may be larger than the budget.
     ///

@@ -20,26 +20,18 @@ pub(super) struct Manner {
     pub(super) memory: Arc<Memory>,
 }
 
-/// What JSON of short texts takes of memory for each of its bytes, and some to spare; what is denser waits for
-/// more.
-const BYTES_PER_BYTE: u64 = 16;
-
 /// What each message of a stream says.
 const TOKEN: &[u8] = b"token ";
 
 pub(super) async fn answer(manner: Arc<Manner>, mut request: Request) -> Result<(), Failure> {
-    let room = match manner.is_json {
-        true => Some(room_for(&manner, request.body.length().await?).await?),
-        false => None,
-    };
     let body = request.body.whole().await?;
     if let Some(count) = manner.tokens {
         drop(body);
         return tokens(request.response, count, manner.hold).await;
     }
-    let parsed = match room {
-        Some(room) => Some(parse(&manner, &body, room).await),
-        None => None,
+    let parsed = match manner.is_json {
+        true => Some(parse(&manner, &body).await),
+        false => None,
     };
     if let Some(Err(failure)) = &parsed {
         request.response.fail(failure);
@@ -68,23 +60,8 @@ async fn tokens(mut response: Sender, count: u32, length: Duration) -> Result<()
     response.end()
 }
 
-/// Room for what becomes of a body, before any of it is taken: a request that waits for that holds nothing, and
-/// one that has it waits for nobody.
-async fn room_for(manner: &Manner, length: Option<u64>) -> Result<Reservation, Failure> {
-    let bytes = length.map_or(0, |length| length.saturating_mul(BYTES_PER_BYTE));
-    let bytes = bytes.min(manner.memory.response_share_bytes());
-    manner
-        .memory
-        .reserve(usize::try_from(bytes).unwrap_or(usize::MAX))
-        .await
-}
-
-/// The value, and what is reserved for it: `room`, or what it takes.
-async fn parse(
-    manner: &Manner,
-    body: &[u8],
-    mut room: Reservation,
-) -> Result<(Value, Reservation), Failure> {
+/// The value, and what is reserved for it.
+async fn parse(manner: &Manner, body: &[u8]) -> Result<(Value, Reservation), Failure> {
     let bytes = parsed_bytes(body);
     // Bodies that wait for more than requests leave to responses would wait for each other.
     let limit = manner.memory.response_share_bytes();
@@ -92,16 +69,10 @@ async fn parse(
         let detail = format!("it may take {bytes} bytes as JSON, at most {limit} are taken");
         return Err(Failure::new(Status::TooLarge, detail));
     }
-    if bytes <= room.bytes() {
-        room.shrink(room.bytes() - bytes);
-    } else {
-        // Given back first: those who wait here hold bodies alone.
-        drop(room);
-        room = manner.memory.reserve(bytes).await?;
-    }
+    let reserved = manner.memory.reserve(bytes).await?;
     let value = serde_json::from_slice(body);
     let value = value.map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
-    Ok((value, room))
+    Ok((value, reserved))
 }
 
 /// What a body may take as a tree of values, at most: its text, a value for each item of a list, and for each
