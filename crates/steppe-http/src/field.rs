@@ -328,6 +328,13 @@ impl FieldBlock {
         self.iter().filter_map(move |line| named(&line))
     }
 
+    /// Values of the cookies of this name (RFC 6265 §4.2.1).
+    pub(crate) fn cookies<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let lines = self.values_named(b"cookie");
+        let pairs = lines.flat_map(|line| line.split(|&byte| byte == b';'));
+        pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
+    }
+
     /// Whether the field is there.
     #[must_use]
     pub fn has(&self, id: FieldId) -> bool {

@@ -7,7 +7,7 @@
 //! A new filter is one file in `filter/`, as `transform.rs` is. It implements [`Filter`],
 //! [`ExchangeFilter`] where it needs a state of its own for each exchange, and
 //! [`BodyTransform`] where it rewrites content. It is named in `config.rs` (`FilterKind`) and
-//! `filter/build.rs`; its keys go into steppe-node's `config/keys.rs` and `config/build.rs`.
+//! `filter/build.rs`; its keys go into steppe-node's `config/keys/filter.rs` and `config/build/filters.rs`.
 
 pub(crate) mod attached;
 mod authorize;
@@ -27,7 +27,7 @@ use std::net::IpAddr;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use steppe_mem::Lease;
+use steppe_mem::{Account, Lease, Reservation};
 use steppe_net::ListenAddress;
 
 use crate::error::GatewayError;
@@ -48,7 +48,8 @@ pub use transform::TransformFilter;
 /// 1. [`Filter::begin`] once, after every filter before it let the request pass.
 /// 2. [`Filter::request_trailers`], if the request has trailers.
 /// 3. [`Filter::response`] once, with the final head; not if an attempt fails
-///    without one, and only for the attempt that the client gets to see.
+///    without one, and only for the attempt that the client gets to see. A filter does not see
+///    the response that it made itself.
 /// 4. [`Filter::response_trailers`], if the response has trailers.
 pub trait Filter: fmt::Debug + Send + Sync {
     /// Sees a request's head before it is forwarded.
@@ -99,6 +100,24 @@ pub enum Step {
     Attach(Box<dyn ExchangeFilter>),
     /// It is answered here.
     Respond(Respond),
+}
+
+/// How many entries of `bytes` each a table of a filter has, `wanted` of them where the budget has room, and
+/// what they are charged: else half as many, and again, down to `least`, which it has anyway.
+fn table_of(
+    account: &Account,
+    (wanted, least): (usize, usize),
+    bytes: usize,
+) -> (usize, Option<Reservation>) {
+    let lease = account.lease();
+    let mut entries = wanted.max(least);
+    loop {
+        match lease.try_reserve(entries * bytes) {
+            Ok(charge) => return (entries, Some(charge)),
+            Err(_) if entries > least => entries = (entries / 2).max(least),
+            Err(_) => return (least, None),
+        }
+    }
 }
 
 /// A response of a filter's own, with a word about it for people.

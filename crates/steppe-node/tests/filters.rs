@@ -362,3 +362,14 @@ fn the_pages_configurations_run() {
     ];
     assert_eq!(seen, expected);
 }
+
+/// Whatever it looks like: that a response is the gateway's own is known, not guessed.
+#[test]
+fn what_a_server_says_of_cors_is_replaced_in_a_response_like_a_preflights() {
+    let response = "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\
+        Vary: origin, access-control-request-method, access-control-request-headers\r\n\r\n";
+    let (_origin, node) = filtered(response, CORS);
+    let answer = ask(&node, "GET /", "Origin: https://evil.example\r\n");
+    assert_eq!(answer.status(), 204);
+    assert_eq!(answer.field("access-control-allow-origin"), None);
+}

@@ -86,7 +86,7 @@ impl JwtFilter {
         for source in &self.config.from {
             let found = match source {
                 TokenSource::Header(name) => in_field(&head.fields, name)?,
-                TokenSource::Cookie(name) => only(cookies(&head.fields, name.as_bytes()))?,
+                TokenSource::Cookie(name) => only(head.fields.cookies(name.as_bytes()))?,
                 TokenSource::Query(name) => only(parameters(
                     head.query().unwrap_or_default(),
                     name.as_bytes(),
@@ -282,20 +282,7 @@ fn in_field<'a>(fields: &'a FieldBlock, name: &'a str) -> Result<Option<&'a [u8]
     only(bearer)
 }
 
-/// RFC 6265 §4.2.1.
-fn cookies<'a>(fields: &'a FieldBlock, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-    let lines = fields.values_named(b"cookie");
-    let pairs = lines.flat_map(|line| line.split(|&byte| byte == b';').map(<[u8]>::trim_ascii));
-    named(pairs, name)
-}
-
 fn parameters<'a>(query: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-    named(query.split(|&byte| byte == b'&'), name)
-}
-
-fn named<'a>(
-    pairs: impl Iterator<Item = &'a [u8]>,
-    name: &'a [u8],
-) -> impl Iterator<Item = &'a [u8]> {
+    let pairs = query.split(|&byte| byte == b'&');
     pairs.filter_map(move |pair| pair.strip_prefix(name)?.strip_prefix(b"="))
 }

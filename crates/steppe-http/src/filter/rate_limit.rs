@@ -15,7 +15,7 @@ use std::time::Instant;
 use steppe_mem::{Account, Reservation};
 
 use super::token;
-use super::{About, Filter, Step, refusal};
+use super::{About, Filter, Step, refusal, table_of};
 use crate::config::{RateKey, RateLimit};
 use crate::error::GatewayError;
 use crate::head::RequestHead;
@@ -23,8 +23,8 @@ use crate::head::RequestHead;
 /// Keys of a set.
 const WAYS: usize = 8;
 
-/// Fewest keys, however little the budget has.
-const ENTRIES_MIN: usize = 64;
+/// Fewest sets, however little the budget has.
+const SETS_MIN: usize = 8;
 
 /// Refuses requests that come faster than their key's bucket fills.
 pub struct RateLimitFilter {
@@ -57,17 +57,11 @@ impl RateLimitFilter {
     /// A filter whose table is charged to `account`.
     #[must_use]
     pub fn new(config: RateLimit, account: &Account) -> Self {
-        let mut entries = config.entries.next_multiple_of(WAYS).max(ENTRIES_MIN);
-        let lease = account.lease();
-        let charge = loop {
-            match lease.try_reserve(entries * size_of::<Slot>()) {
-                Ok(charge) => break Some(charge),
-                Err(_) if entries > ENTRIES_MIN => entries = (entries / 2).next_multiple_of(WAYS),
-                Err(_) => break None,
-            }
-        };
+        let bytes = WAYS * size_of::<Slot>();
+        let wanted = config.entries.div_ceil(WAYS);
+        let (sets, charge) = table_of(account, (wanted, SETS_MIN), bytes);
         Self {
-            buckets: Buckets::new(&config, entries),
+            buckets: Buckets::new(&config, sets * WAYS),
             config,
             hasher: RandomState::new(),
             epoch: OnceLock::new(),

@@ -73,6 +73,9 @@ fn rewrite_path(edits: &[PathEdit], head: &mut RequestHead) -> Result<(), Gatewa
 }
 
 fn rewrite_query(edits: &QueryEdits, head: &mut RequestHead) -> Result<(), GatewayError> {
+    if edits.remove.is_empty() && edits.set.is_empty() {
+        return Ok(());
+    }
     let is_edited = |parameter: &[u8]| {
         let name = parameter
             .split(|&byte| byte == b'=')

@@ -121,6 +121,8 @@ struct Core {
     head: Option<RequestHead>,
     /// What is answered here instead of being forwarded.
     answer: Option<Box<Respond>>,
+    /// The place of the filter that answered.
+    answered_by: Option<usize>,
     selection: Selection,
     timeouts: Timeouts,
     replay: Replay,
@@ -282,6 +284,7 @@ impl Exchange {
                 route: None,
                 head: None,
                 answer: None,
+                answered_by: None,
                 selection: Selection::default(),
                 timeouts: Timeouts::default(),
                 replay: Replay::default(),
@@ -306,6 +309,7 @@ impl Exchange {
         core.route = None;
         core.head = None;
         core.answer = None;
+        core.answered_by = None;
         core.selection.clear();
         core.probe = None;
         core.replay.forget();

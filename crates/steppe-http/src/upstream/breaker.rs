@@ -92,23 +92,18 @@ impl Breaker {
             return false;
         }
         let open_until = self.open_until.load(Ordering::Acquire);
-        // Half-open: one more failure is enough.
-        let is_half_open = open_until != 0 && open_until <= millis(now);
-        let opens = match open_until {
-            0 => self.fails_too_often(settings, tick),
-            _ => is_half_open && self.is_probing.load(Ordering::Relaxed),
+        let opens = match circuit(open_until, now) {
+            Circuit::Closed => self.fails_too_often(settings, tick),
+            // One more failure is enough.
+            Circuit::HalfOpen => self.is_probing.load(Ordering::Relaxed),
+            Circuit::Open => false,
         };
-        let until =
-            millis(now) + u64::try_from(settings.open_for.as_millis()).unwrap_or(u64::MAX / 2);
+        let open_for = u64::try_from(settings.open_for.as_millis()).unwrap_or(u64::MAX / 2);
+        let until = millis(now) + open_for;
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
         let has_opened = opens
-            && self
-                .open_until
-                .compare_exchange(
-                    open_until,
-                    until.max(1),
-                    Ordering::AcqRel,
-                    Ordering::Relaxed,
-                )
+            && (self.open_until)
+                .compare_exchange(open_until, until, success, failure)
                 .is_ok();
         self.opened
             .fetch_add(u64::from(has_opened), Ordering::Relaxed);
@@ -125,19 +120,13 @@ impl Breaker {
             (requests + slot.requests, failed + slot.failed)
         });
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-        let limit = settings.failure_ratio * requests as f64;
-        #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-        let is_above = failed as f64 >= limit;
+        let is_above = failed as f64 >= settings.failure_ratio * requests as f64;
         requests >= u64::from(settings.min_requests) && is_above
     }
 
     /// What it does to requests now.
     pub(super) fn circuit(&self, now: Instant) -> Circuit {
-        match self.open_until.load(Ordering::Acquire) {
-            0 => Circuit::Closed,
-            until if until > millis(now) => Circuit::Open,
-            _ => Circuit::HalfOpen,
-        }
+        circuit(self.open_until.load(Ordering::Acquire), now)
     }
 
     /// Whether a request may be sent now.
@@ -175,6 +164,14 @@ impl Probe {
 impl Drop for Probe {
     fn drop(&mut self) {
         self.0.is_probing.store(false, Ordering::Release);
+    }
+}
+
+fn circuit(open_until: u64, now: Instant) -> Circuit {
+    match open_until {
+        0 => Circuit::Closed,
+        until if until > millis(now) => Circuit::Open,
+        _ => Circuit::HalfOpen,
     }
 }
 

@@ -136,8 +136,7 @@ impl Row {
             name: upstream.name().to_owned(),
             servers,
             retries: upstream.retries(),
-            circuits_opened: (upstream.settings().circuit_breaker.as_ref())
-                .map(|_| upstream.circuits_opened()),
+            circuits_opened: upstream.circuits_opened(),
             is_probed: upstream.settings().health.is_some(),
         }
     }

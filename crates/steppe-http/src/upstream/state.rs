@@ -193,10 +193,11 @@ impl UpstreamState {
         Some(self.kept.breaker.circuit(now))
     }
 
-    /// Times that the circuit breaker opened.
+    /// Times that the circuit breaker opened; `None`: there is none.
     #[must_use]
-    pub fn circuits_opened(&self) -> u64 {
-        self.kept.breaker.opened()
+    pub fn circuits_opened(&self) -> Option<u64> {
+        self.settings.circuit_breaker.as_ref()?;
+        Some(self.kept.breaker.opened())
     }
 
     /// Records that a server answered well.

@@ -26,7 +26,7 @@ pub(super) fn token(secret: &RandomState, state: &TargetState) -> u64 {
 
 /// The token in a client's cookie.
 pub(super) fn read(fields: &FieldBlock, name: &str) -> Option<u64> {
-    let value = cookie(fields, name.as_bytes())?;
+    let value = fields.cookies(name.as_bytes()).next()?;
     let text = std::str::from_utf8(value).ok()?;
     let is_value = text.len() == DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit());
     is_value.then(|| u64::from_str_radix(text, 16).ok())?
@@ -45,18 +45,11 @@ pub(super) fn write(out: &mut Encoder<'_>, name: &str, token: u64, max_age_s: u6
     out.number(max_age_s);
 }
 
-/// The value of the first cookie of this name.
-fn cookie<'a>(fields: &'a FieldBlock, name: &[u8]) -> Option<&'a [u8]> {
-    let lines = fields.values_named(b"cookie");
-    let mut pairs = lines.flat_map(|line| line.split(|&byte| byte == b';'));
-    pairs.find_map(|pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
-}
-
 /// The hash of the request's value that `on` names; `None` if it has none.
 pub(super) fn key(on: &HashOn, head: &RequestHead, client: IpAddr) -> Option<u64> {
     let bytes = match on {
         HashOn::Header(name) => head.fields.values_named(name.as_bytes()).next()?,
-        HashOn::Cookie(name) => cookie(&head.fields, name.as_bytes())?,
+        HashOn::Cookie(name) => head.fields.cookies(name.as_bytes()).next()?,
         HashOn::Path => head.path(),
         HashOn::Ip => {
             return Some(match client.to_canonical() {

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use steppe_mem::{Account, Lease, Reservation};
 
+use crate::filter::table_of;
 use crate::filter::token::Token;
 
 /// Tokens by a hash of their text, each in the one place that it may have.
 pub(super) struct Verified {
     places: Box<[Mutex<Option<Entry>>]>,
+    _charge: Option<Reservation>,
     hasher: RandomState,
     lease: Lease,
 }
@@ -21,10 +23,13 @@ struct Entry {
 
 impl Verified {
     pub(super) fn new(places: usize, account: &Account) -> Self {
+        let bytes = size_of::<Mutex<Option<Entry>>>();
+        let (places, charge) = table_of(account, (places, 0), bytes);
         Self {
             places: std::iter::repeat_with(Mutex::default)
                 .take(places)
                 .collect(),
+            _charge: charge,
             hasher: RandomState::new(),
             lease: account.lease(),
         }

@@ -32,6 +32,7 @@ impl Exchange {
                 Step::Continue => {}
                 Step::Respond(respond) => {
                     metrics.answered();
+                    core.answered_by = Some(place);
                     return self.start_respond(&respond, now);
                 }
                 Step::Attach(filter) => {
@@ -64,9 +65,10 @@ impl Exchange {
         Poll::Ready(match ready {
             Ready::Continue => self.filter(client, place + 1, now),
             Ready::Respond(respond) => {
-                if let Some(route) = &self.core.route {
-                    route.filters[place].metrics.answered();
-                }
+                let core = &mut self.core;
+                let route = core.route.as_ref().expect("it was routed");
+                route.filters[place].metrics.answered();
+                core.answered_by = Some(place);
                 self.start_respond(&respond, now)
             }
         })

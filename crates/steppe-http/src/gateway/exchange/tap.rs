@@ -68,6 +68,9 @@ impl Tap for ExchangeTap<'_> {
         let route = core.route.as_ref().expect("only a tunnel has none");
         let mut attached = self.filters.borrow_mut();
         for (place, RouteFilter { filter, .. }) in route.filters.iter().enumerate().rev() {
+            if core.answered_by == Some(place) {
+                continue;
+            }
             filter.response(head)?;
             // Each filter has one state at most.
             if let Some(state) = attached.iter_mut().find(|state| state.place == place) {

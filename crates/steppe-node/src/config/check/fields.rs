@@ -6,7 +6,7 @@ use steppe_http::limits::RESPOND_BYTES_MAX;
 use crate::config::grammar::is_ours;
 use crate::config::mistake::{Mistake, Span};
 use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Named, Node, Typed};
+use crate::config::typed::{Fields, FromNode, Named, Node};
 
 pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for upstream in http.map("upstream") {
@@ -16,16 +16,6 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
             hash_on(fields, mistakes);
             health(fields, mistakes);
             retry(fields, mistakes);
-        }
-    }
-    for filter in http.map("filter") {
-        if let Typed::Variant {
-            name: "transform",
-            fields,
-            ..
-        } = &filter.value.typed
-        {
-            edits(fields, mistakes);
         }
     }
 }
@@ -160,7 +150,8 @@ fn respond_body(respond: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-fn edits(filter: &Fields, mistakes: &mut Mistakes) {
+/// What a `transform` filter does to fields.
+pub(super) fn edits(filter: &Fields, mistakes: &mut Mistakes) {
     for side in ["request_headers", "response_headers"] {
         let Some(edits) = filter.table(side) else {
             continue;
@@ -195,7 +186,8 @@ fn named(node: &Node) -> Option<(String, Span)> {
     Some((String::from_node(node)?, node.span))
 }
 
-fn refuse_ours(name: &str, span: Span, mistakes: &mut Mistakes) {
+/// Of a filter that writes the field `name`.
+pub(super) fn refuse_ours(name: &str, span: Span, mistakes: &mut Mistakes) {
     if is_ours(name) {
         mistakes.push(
             Mistake::new(span, format!("`{name}` can't be edited"))

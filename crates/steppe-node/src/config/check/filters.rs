@@ -1,5 +1,8 @@
 //! What the keys of one filter say together.
 
+use std::collections::HashMap;
+
+use super::fields::{edits, refuse_ours};
 use crate::config::grammar::pattern;
 use crate::config::mistake::{Mistake, shown};
 use crate::config::mistakes::Mistakes;
@@ -12,14 +15,32 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
         };
         match *name {
             "cors" => cors(fields, mistakes),
-            "jwt" => secrets(fields, mistakes),
+            "jwt" => {
+                secrets(fields, mistakes);
+                fields
+                    .map("forward_claims")
+                    .iter()
+                    .for_each(|entry| written(&entry.value, mistakes));
+            }
+            "request-id" => fields
+                .node("header")
+                .into_iter()
+                .for_each(|header| written(header, mistakes)),
             "redirect" => redirect(fields, mistakes),
-            "transform" => paths(fields, mistakes),
+            "transform" => {
+                edits(fields, mistakes);
+                paths(fields, mistakes);
+            }
             _ => {}
         }
     }
+    let filters: HashMap<_, _> = http
+        .map("filter")
+        .iter()
+        .map(|entry| (&*entry.name, &entry.value))
+        .collect();
     for route in http.list("route").iter().filter_map(Node::fields) {
-        tokens(http, route, mistakes);
+        tokens(&filters, route, mistakes);
     }
 }
 
@@ -36,6 +57,13 @@ fn cors(cors: &Fields, mistakes: &mut Mistakes) {
                 .label("with `credentials = true`")
                 .help("name the origins, or take `credentials` out"),
         );
+    }
+}
+
+/// A filter writes no field that frames the message or ends at the next hop.
+fn written(field: &Node, mistakes: &mut Mistakes) {
+    if let Some(name) = String::from_node(field) {
+        refuse_ours(&name, field.span, mistakes);
     }
 }
 
@@ -63,17 +91,13 @@ fn secrets(jwt: &Fields, mistakes: &mut Mistakes) {
 }
 
 /// What looks at a token stands behind what verifies it, and `cors` before that: preflights have none.
-fn tokens(http: &Fields, route: &Fields, mistakes: &mut Mistakes) {
+fn tokens(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistakes) {
     let mut verified = None;
     for node in route.list("filters") {
-        let name = String::from_node(node);
-        let entry = http
-            .map("filter")
-            .iter()
-            .find(|entry| Some(&entry.name) == name.as_ref());
+        let filter = String::from_node(node).and_then(|name| filters.get(&*name));
         let Some(Typed::Variant {
             name: kind, fields, ..
-        }) = entry.map(|entry| &entry.value.typed)
+        }) = filter.map(|filter| &filter.typed)
         else {
             continue;
         };

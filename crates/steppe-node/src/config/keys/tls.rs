@@ -93,16 +93,10 @@ pub(super) static LISTENER_TLS: Table = Table {
     needs: Needs::Nothing,
 };
 
-pub(super) static DNS_LISTENER_TLS: Table = Table {
-    name: "dns.listener.tls",
-    doc: LISTENER_TLS.doc,
-    keys: &[
-        Key::new(
-            "certificates",
-            Kind::List(&Kind::Table(&DNS_CERTIFICATE), 1),
-            CERTIFICATES,
-        )
-        .required(),
+/// Keys of listeners of other protocols than HTTP.
+const fn listener_keys(certificate: &'static Kind) -> [Key; 9] {
+    [
+        Key::new("certificates", Kind::List(certificate, 1), CERTIFICATES).required(),
         MIN_VERSION,
         CLIENT_CA,
         CLIENT_AUTH,
@@ -111,29 +105,20 @@ pub(super) static DNS_LISTENER_TLS: Table = Table {
         CRL_UNKNOWN,
         TICKET_KEYS,
         Key::later("acme", "Certificates from an ACME authority."),
-    ],
+    ]
+}
+
+pub(super) static DNS_LISTENER_TLS: Table = Table {
+    name: "dns.listener.tls",
+    doc: LISTENER_TLS.doc,
+    keys: &listener_keys(&Kind::Table(&DNS_CERTIFICATE)),
     needs: Needs::Nothing,
 };
 
 pub(super) static PLANE_LISTENER_TLS: Table = Table {
     name: "plane.listener.tls",
     doc: LISTENER_TLS.doc,
-    keys: &[
-        Key::new(
-            "certificates",
-            Kind::List(&Kind::Table(&PLANE_CERTIFICATE), 1),
-            CERTIFICATES,
-        )
-        .required(),
-        MIN_VERSION,
-        CLIENT_CA,
-        CLIENT_AUTH,
-        CLIENT_CRL,
-        CRL_EXPIRED,
-        CRL_UNKNOWN,
-        TICKET_KEYS,
-        Key::later("acme", "Certificates from an ACME authority."),
-    ],
+    keys: &listener_keys(&Kind::Table(&PLANE_CERTIFICATE)),
     needs: Needs::Nothing,
 };
 
