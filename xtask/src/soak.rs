@@ -20,7 +20,7 @@ struct Soak {
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 25] = [
+const SOAKS: [Soak; 32] = [
     soak("gateway-baseline", 0),
     soak("gateway-tls-baseline", 0),
     soak("gateway-h2-baseline", 0),
@@ -41,9 +41,16 @@ const SOAKS: [Soak; 25] = [
     soak("dns", 0),
     cycle("plane-memory"),
     cycle("plane-thousand"),
+    cycle("plane-waiting"),
+    cycle("plane-held-few"),
     cycle("plane-held"),
     cycle("plane-crowd"),
+    cycle("plane-json-memory"),
+    cycle("plane-json-thousand"),
+    cycle("plane-json-waiting"),
+    cycle("plane-json-few"),
     cycle("plane-json"),
+    cycle("plane-json-crowd"),
     cycle("plane-inference"),
     named("malloc-speed"),
     named("malloc-lean"),

@@ -37,7 +37,7 @@ pub use connection::{
 };
 pub use dial::{ALPN, Target, TargetTls};
 pub use discovery::Directory;
-pub use io::{Failure, Memory, Part, Receiver, Sender};
+pub use io::{Failure, Memory, Part, Receiver, Room, Sender};
 pub use relay::{
     CallReport, DialedWorker, QueueReport, Relay, RelayConfig, RelayReport, ServiceReport,
     TimeReport, WorkerReport,

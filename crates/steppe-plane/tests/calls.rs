@@ -1,7 +1,7 @@
 //! Calls over real sockets, and what they leave of the budget.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -395,4 +395,72 @@ async fn what_a_handler_makes_of_a_payload_is_reserved_or_refused() {
     assert_eq!(never.status, Status::TooLarge);
     drop(next);
     side.comes_to(0).await;
+}
+
+/// Handlers that need room for what they make of a body have it once the body is there: they would wait for
+/// each other, each with a body in its hands.
+#[tokio::test]
+async fn room_for_what_is_made_of_a_body_comes_with_it() {
+    // Requests may hold 10.5 MiB: two bodies with four times their bytes beside each.
+    let (here, there) = (Side::new(64 * MIB), Side::new(16 * MIB));
+    let (held, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&most);
+    let worker = Worker::builder(&there.memory).stream("expand", 1000, move |mut request| {
+        let (held, most) = (Arc::clone(&held), Arc::clone(&most));
+        async move {
+            let room = |len| 4 * usize::try_from(len).expect("small");
+            let (body, mut room) = request.body.whole_with(room).await?;
+            most.fetch_max(held.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            // More than was asked for is there too, of what requests leave to responses.
+            room.fit(4 * body.len() + MIB).await?;
+            assert_eq!(room.bytes(), 4 * body.len() + MIB);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            room.fit(10).await?;
+            assert_eq!(room.bytes(), 10);
+            held.fetch_sub(1, Ordering::Relaxed);
+            request.response.send_whole(body).await
+        }
+    });
+    let server = worker.build().listen("127.0.0.1:0").await.expect("a port");
+    let caller = Caller::connect(server.address(), &here.memory).await;
+    let caller = caller.expect("it listens");
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let (caller, body) = (caller.clone(), body(MIB));
+        calls.spawn(async move { caller.unary(&Ask::new("expand"), body).await });
+    }
+    let answers = calls.join_all().await;
+    assert!(answers.iter().all(Result::is_ok), "{:?}", answers[0]);
+    assert_eq!(seen.load(Ordering::Relaxed), 2);
+    drop((caller, server));
+    there.comes_to(0).await;
+}
+
+/// A small body is there before its room is: it waits for none that other bodies hold.
+#[tokio::test]
+async fn room_beside_a_small_body_is_of_what_requests_leave() {
+    let (here, there) = (Side::new(16 * MIB), Side::new(16 * MIB));
+    let worker = Worker::builder(&there.memory).stream("expand", 1000, |mut request| async move {
+        let (body, mut room) = request.body.whole_with(|_| MIB).await?;
+        assert_eq!(room.bytes(), MIB);
+        match room.fit(8 * MIB).await {
+            Err(failure) => {
+                request.response.fail(&failure);
+                Ok(())
+            }
+            Ok(()) => request.response.send_whole(body).await,
+        }
+    });
+    let server = worker.build().listen("127.0.0.1:0").await.expect("a port");
+    let caller = Caller::connect(server.address(), &here.memory).await;
+    let caller = caller.expect("it listens");
+    let refused = caller.unary(&Ask::new("expand"), body(100)).await;
+    let refused = refused.expect_err("bodies never leave so much");
+    assert_eq!(refused.status, Status::TooLarge);
+    assert!(
+        refused.to_string().contains("at most 3670016 are taken"),
+        "{refused}"
+    );
+    drop((caller, server));
+    there.comes_to(0).await;
 }

@@ -116,21 +116,26 @@ impl Memory {
             .await
     }
 
-    /// Reserves the class of a buffer for a message of `len` bytes.
+    /// Reserves the class of a buffer for a message of `len` bytes, and `beside` bytes at the same time, or as many
+    /// of these as there is ever room for: the buffer's, and the others.
     pub(crate) async fn reserve_message(
         &self,
         way: Way,
-        len: u64,
+        (len, beside): (u64, usize),
         queueing: Queueing,
-    ) -> Result<Reservation, Failure> {
+    ) -> Result<[Reservation; 2], Failure> {
         let limit_bytes = self.lease(way).account().limit_bytes();
         let most = limit_bytes.min(BUFFER_BYTES_MAX as u64);
         let class = usize::try_from(len).ok().filter(|_| len <= most);
         let class = class.map(|len| SizeClass::holding(len).bytes());
-        match class.filter(|&class| class as u64 <= limit_bytes) {
-            Some(class) => self.reserve_for(way, class, queueing).await,
-            None => Err(too_large(len, most)),
-        }
+        let Some(class) = class.filter(|&class| class as u64 <= limit_bytes) else {
+            return Err(too_large(len, most));
+        };
+        let left = usize::try_from(limit_bytes - class as u64).unwrap_or(usize::MAX);
+        let bytes = class.saturating_add(beside.min(left));
+        let mut both = self.reserve_for(way, bytes, queueing).await?;
+        let message = both.split(class);
+        Ok([message, both])
     }
 
     pub(crate) async fn reserve_for(

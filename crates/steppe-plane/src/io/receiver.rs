@@ -12,6 +12,7 @@ use steppe_mem::Reservation;
 use super::failure::Failure;
 use super::link::Handle;
 use super::memory::Way;
+use super::room::Room;
 use super::stream::{BodyHead, Part, Take, wait};
 use crate::frame::{HEADER_BYTES, Payment, Queueing};
 use crate::limits::WINDOW_BYTES;
@@ -50,12 +51,46 @@ impl Receiver {
         let head = poll_fn(|cx| self.poll_head(cx)).await?;
         if let Some(head) = head
             && head.payment == Payment::Granted
-            && let Err(failure) = self.make_room(head).await
         {
-            self.handle.reset(&failure);
-            return Err(failure);
+            self.make_room(head, |_| 0).await?;
         }
         poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    /// The same, with room for what is made of the body: `room` says how many bytes, by the body's length. They are
+    /// reserved together with those of an announced body, before any of it is sent. Handlers that
+    /// wait with a body in their hands wait for each other: what one may need is better asked for here, and what
+    /// it needs in truth from [`Room::fit`], which waits only for what is missing.
+    ///
+    /// Less is reserved than `room` says where there is never so much.
+    ///
+    /// # Errors
+    /// As [`Receiver::whole`].
+    ///
+    /// # Cancel safety
+    /// None: a body that was waited for is to be dropped.
+    pub async fn whole_with(
+        &mut self,
+        room: impl Fn(u64) -> usize,
+    ) -> Result<(Bytes, Room), Failure> {
+        let head = poll_fn(|cx| self.poll_head(cx)).await?;
+        let memory = Arc::clone(&self.handle.link.memory);
+        let queueing = self.queueing();
+        if let Some(head) = head
+            && head.payment == Payment::Granted
+        {
+            let beside = self.make_room(head, room).await?;
+            let body = poll_fn(|cx| self.poll_message(cx)).await?;
+            return Ok((body, Room::new(beside, &memory, queueing)));
+        }
+        // It is here already, and so are others: none may wait for what they hold.
+        let body = poll_fn(|cx| self.poll_message(cx)).await?;
+        let none = memory.lease(self.way).try_reserve(0);
+        let none = none.map_err(|error| Failure::new(Status::Overloaded, error.to_string()))?;
+        let mut beside = Room::new(none, &memory, queueing);
+        let share = usize::try_from(memory.response_share_bytes()).unwrap_or(usize::MAX);
+        beside.fit(room(body.len() as u64).min(share)).await?;
+        Ok((body, beside))
     }
 
     /// The next part of the body; `None` at its end. Messages of an announced body come in parts of at
@@ -162,27 +197,40 @@ impl Receiver {
         }
     }
 
-    /// Reserves the buffer of an announced message, and grants it.
-    async fn make_room(&mut self, head: BodyHead) -> Result<(), Failure> {
+    /// Reserves the buffer of an announced message and what `beside` says, and grants it; what is beside it. Where
+    /// there is no room, the stream is reset.
+    async fn make_room(
+        &mut self,
+        head: BodyHead,
+        beside: impl Fn(u64) -> usize,
+    ) -> Result<Reservation, Failure> {
+        let reserved = self.reserve_whole(head, beside).await;
+        let [message, beside] = reserved.inspect_err(|failure| self.handle.reset(failure))?;
+        if let Some(stream) = self.handle.link.lock().streams.get_mut(&self.handle.id) {
+            stream.take = Take::Whole;
+        }
+        self.grant(message, head.length.unwrap_or_default());
+        Ok(beside)
+    }
+
+    async fn reserve_whole(
+        &self,
+        head: BodyHead,
+        beside: impl Fn(u64) -> usize,
+    ) -> Result<[Reservation; 2], Failure> {
         let Some(len) = head.length else {
             let detail = "a body whose length is not known, where one message is taken";
             return Err(Failure::unprocessed(Status::Invalid, detail));
         };
-        let handle = Arc::clone(&self.handle);
-        let memory = &handle.link.memory;
-        let room = memory.reserve_message(self.way, len, self.queueing());
+        let memory = &self.handle.link.memory;
+        let room = memory.reserve_message(self.way, (len, beside(len)), self.queueing());
         let mut room = pin!(room);
         // Whoever waits hears that the stream is gone.
-        let charge = poll_fn(|cx| match self.poll_gone(cx) {
+        poll_fn(|cx| match self.poll_gone(cx) {
             Poll::Ready(failure) => Poll::Ready(Err(failure)),
             Poll::Pending => room.as_mut().poll(cx),
         })
-        .await?;
-        if let Some(stream) = handle.link.lock().streams.get_mut(&handle.id) {
-            stream.take = Take::Whole;
-        }
-        self.grant(charge, len);
-        Ok(())
+        .await
     }
 
     pub(crate) fn grant(&mut self, charge: Reservation, payload: u64) {

@@ -1,6 +1,7 @@
 //! `steppe plane echo`: a worker that answers each request with its body.
 
 mod handler;
+mod json;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -112,7 +113,6 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
         hold: options.hold,
         is_json: options.json,
         tokens: options.tokens,
-        memory: Arc::clone(held.memory()),
     });
     let worker = Worker::builder(held.memory())
         .stream(&options.service, options.calls, move |request| {
