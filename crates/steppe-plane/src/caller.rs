@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::connection::Side;
 use crate::dial::Target;
-use crate::frame::{Head, Payment, Queueing};
+use crate::frame::{Head, Payment, Queueing, TraceParent};
 use crate::io::payment_of;
 use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, Receiver, Sender, Way};
 use crate::status::Status;
@@ -37,6 +37,8 @@ pub struct Ask<'a> {
     pub content_type: Option<&'a str>,
     /// Permits to run it more than once.
     pub idempotency_key: Option<&'a [u8]>,
+    /// The trace that it belongs to, for who serves it.
+    pub trace_parent: Option<TraceParent>,
 }
 
 /// A call that is open.
@@ -68,6 +70,7 @@ impl<'a> Ask<'a> {
             queueing: Queueing::Allowed,
             content_type: None,
             idempotency_key: None,
+            trace_parent: None,
         }
     }
 
@@ -79,6 +82,7 @@ impl<'a> Ask<'a> {
             queueing: self.queueing,
             content_type: self.content_type,
             idempotency_key: self.idempotency_key,
+            trace_parent: self.trace_parent,
             ..Head::request(self.service)
         }
     }

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 
 use crate::connection::{OpenError, Side};
-use crate::frame::{self, Queueing, write_services};
+use crate::frame::{self, Queueing, TraceParent, write_services};
 use crate::io::{
     Accepted, Driver, Endpoint, Failure, Handle, Link, Memory, Receiver, Sender, Transport, Way,
 };
@@ -48,6 +48,8 @@ pub struct Request {
     pub content_type: Option<String>,
     /// Permits to run it more than once.
     pub idempotency_key: Option<Vec<u8>>,
+    /// The trace that it belongs to, as the caller has it: what the handler asks of others passes it on.
+    pub trace_parent: Option<TraceParent>,
     /// When its time is over. The handler is dropped then.
     pub deadline: Option<Instant>,
     /// Its body.
@@ -170,6 +172,7 @@ impl Endpoint for Worker {
             service: accepted.service,
             content_type: accepted.content_type,
             idempotency_key: accepted.idempotency_key,
+            trace_parent: accepted.trace_parent,
             deadline: accepted.deadline,
             body: Receiver::new(Arc::clone(&handle), Way::Request),
             response: Sender::new(accepted.handle),

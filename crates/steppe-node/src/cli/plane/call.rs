@@ -11,6 +11,7 @@ use std::time::Instant;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
+use steppe_plane::frame::TraceParent;
 use steppe_plane::{Ask, Balancer, Caller, Choice, DialedWorker, Failure, Target, TargetTls};
 
 use super::etcd::EtcdAddress;
@@ -44,6 +45,9 @@ pub(super) struct Options {
     /// Permits to run it more than once; at most 64 bytes
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// The trace that it belongs to, as HTTP's field of the same name has it
+    #[arg(long, value_name = "TRACEPARENT")]
+    traceparent: Option<TraceParent>,
     /// Takes an answer of many messages, and prints each as it comes
     #[arg(long)]
     stream: bool,
@@ -236,6 +240,7 @@ impl Options {
             queueing: self.wishes.queueing(),
             content_type: self.content_type.as_deref(),
             idempotency_key: self.idempotency_key.as_deref().map(str::as_bytes),
+            trace_parent: self.traceparent,
             ..Ask::new(&self.service)
         }
     }
