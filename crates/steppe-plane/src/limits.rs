@@ -118,6 +118,10 @@ pub const WAITING_MAX: usize = 16_384;
 /// What a service that a worker names is charged in a relay: its name, and its places in tables.
 pub const SEAT_BYTES: usize = 512;
 
+/// How long a worker may take to say whether it has room, where no call may wait for it: it says so at once, and the
+/// way there is short.
+pub const GRANT_WAIT: Duration = Duration::from_secs(1);
+
 /// Services that nobody serves any more, whose names a relay keeps: a worker that comes back finds the
 /// calls that waited for it.
 pub const FORGOTTEN_SERVICES_MAX: usize = 1_024;

@@ -20,6 +20,7 @@ mod report;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ServerConfig;
 use tokio::net::TcpStream;
@@ -29,6 +30,7 @@ use crate::connection::Side;
 use crate::dial::TargetTls;
 use crate::frame::Head;
 use crate::io::{Failure, Memory, Receiver, Sender, Transport, Way, reserve_session};
+use crate::status::Status;
 use dialed::Dialed;
 pub use dialed::DialedWorker;
 use forward::Passage;
@@ -119,6 +121,15 @@ impl Relay {
             request: Sender::new(Arc::clone(&handle)),
             response: Receiver::new(handle, Way::Response),
         })
+    }
+
+    /// Counts a call of [`Relay::call`] that is over, as whoever made it knows: its status, and how long it took
+    /// until its answer began.
+    pub fn count(&self, status: Status, answered: Option<Duration>) {
+        if let Some(time) = answered {
+            self.passage.counts.answer(time);
+        }
+        self.passage.counts.finish(status);
     }
 
     /// What it serves, and what waits.

@@ -50,7 +50,7 @@ struct Inner {
     tls: Mutex<(Arc<Tls>, JoinSet<()>)>,
     /// Of the configuration in force.
     payload_bytes_max: AtomicU64,
-    queue_wait_ms: AtomicU64,
+    grant_wait_ms: AtomicU64,
 }
 
 /// A configuration whose sockets are bound, and whose files are read.
@@ -81,7 +81,7 @@ impl PlaneService {
             running: Running::default(),
             tls: Mutex::default(),
             payload_bytes_max: AtomicU64::new(0),
-            queue_wait_ms: AtomicU64::new(0),
+            grant_wait_ms: AtomicU64::new(0),
         }))
     }
 
@@ -97,10 +97,10 @@ impl PlaneService {
         self.0.payload_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// How long a call may wait for a worker, and for room there; to the millisecond.
+    /// How long the first credit of a request may take, to the millisecond.
     #[must_use]
-    pub fn queue_wait(&self) -> Duration {
-        Duration::from_millis(self.0.queue_wait_ms.load(Ordering::Relaxed))
+    pub fn grant_wait(&self) -> Duration {
+        Duration::from_millis(self.0.grant_wait_ms.load(Ordering::Relaxed))
     }
 
     /// TLS of the listeners, of the configuration in force.
@@ -118,8 +118,9 @@ impl PlaneService {
         self.0.running.apply(config, &self.0.node);
         let bytes_max = config.max_payload;
         self.0.payload_bytes_max.store(bytes_max, Ordering::Relaxed);
-        let wait_ms = u64::try_from(config.queue.wait.as_millis()).unwrap_or(u64::MAX);
-        self.0.queue_wait_ms.store(wait_ms, Ordering::Relaxed);
+        let wait = running::limits(config).grant_wait();
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self.0.grant_wait_ms.store(wait_ms, Ordering::Relaxed);
     }
 }
 

@@ -13,6 +13,7 @@ use steppe_plane::{
     WorkerBuilder, WorkerStatus,
 };
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 const MIB: u64 = 1 << 20;
 
@@ -255,6 +256,45 @@ async fn what_nobody_serves_is_unknown_and_what_nobody_serves_now_waits() {
         waits.await.expect("an answer").expect("an answer"),
         payload(5)
     );
+}
+
+/// Where none waits, the worker decides at once: what there is room for passes, the rest is refused.
+#[tokio::test]
+async fn who_may_not_wait_is_answered_or_refused_at_once() {
+    let now = RelayConfig {
+        queue_wait: Duration::ZERO,
+        ..config()
+    };
+    let site = site(64 * MIB, now).await;
+    let (done, is_done) = watch::channel(false);
+    let (_worker, _) = site
+        .worker(16 * MIB, |builder| {
+            let is_done = is_done.clone();
+            builder.unary("hold", 10_000, move |body: Bytes| {
+                let mut is_done = is_done.clone();
+                async move {
+                    is_done.wait_for(|done| *done).await.expect("it is told");
+                    Ok(body)
+                }
+            })
+        })
+        .await;
+    site.has("hold", 1).await;
+    let (caller, _) = site.caller(64 * MIB).await;
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..30 {
+        let caller = caller.clone();
+        calls.spawn(async move { caller.unary(&Ask::new("hold"), payload(1_000_000)).await });
+    }
+    // Requests may hold 10.5 MiB there.
+    for _ in 0..20 {
+        let refused = calls.join_next().await.expect("open").expect("no panic");
+        assert_eq!(refused.expect_err("no room").status, Status::Overloaded);
+    }
+    done.send_replace(true);
+    let answers = calls.join_all().await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 10);
+    until(|| bodies(&site.budget) == 0).await;
 }
 
 #[tokio::test]

@@ -37,6 +37,16 @@ const LISTED: &[Place] = &[
         reason: "a call begins: its deadline is what is left",
     },
     Place {
+        file: "steppe-node/src/plane_upstream/conversation.rs",
+        function: "new",
+        reason: "a call is taken: how long its answer takes is counted from here",
+    },
+    Place {
+        file: "steppe-node/src/plane_upstream/conversation.rs",
+        function: "receive",
+        reason: "when its answer began",
+    },
+    Place {
         file: "steppe-plane/src/relay/peers.rs",
         function: "serve",
         reason: "a connection begins",

@@ -15,8 +15,11 @@ pub(super) trait Calling: fmt::Debug + Send + Sync {
     /// Why nobody takes it.
     fn call<'a>(&'a self, head: Head<'a>) -> Opening<'a>;
 
-    /// How long a call may wait for room at a worker.
-    fn queue_wait(&self) -> Duration;
+    /// How long a worker may take to grant the first of a body.
+    fn grant_wait(&self) -> Duration;
+
+    /// Counts a call that is over: its status, and how long it took until its answer began.
+    fn count(&self, status: Status, answered: Option<Duration>);
 
     /// Bytes of a body.
     fn payload_bytes_max(&self) -> u64;
@@ -38,8 +41,14 @@ impl Calling for PlaneService {
         })
     }
 
-    fn queue_wait(&self) -> Duration {
-        PlaneService::queue_wait(self)
+    fn grant_wait(&self) -> Duration {
+        PlaneService::grant_wait(self)
+    }
+
+    fn count(&self, status: Status, answered: Option<Duration>) {
+        if let Some(relay) = self.relay() {
+            relay.count(status, answered);
+        }
     }
 
     fn payload_bytes_max(&self) -> u64 {

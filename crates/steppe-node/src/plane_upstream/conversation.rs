@@ -3,10 +3,9 @@
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use steppe_http::config::Respond;
 use steppe_mem::{Buffer, Lease};
 use steppe_plane::{Call, Failure, Receiver, Sender, Status};
 
@@ -19,17 +18,50 @@ use super::hall::Hall;
 
 /// Calls, and moves pieces both ways; the outcome is left in the hall.
 pub(super) async fn converse(calls: Arc<dyn Calling>, asked: Asked, hall: Rc<Hall>, lease: Lease) {
-    let outcome = call(&*calls, &asked, &hall, &lease).await;
+    let mut told = Told::new(&*calls);
+    let outcome = call(&*calls, &asked, (&hall, &mut told), &lease).await;
+    told.status = outcome
+        .as_ref()
+        .err()
+        .map_or(Status::Ok, |(failure, _)| failure.status);
+    let outcome = outcome.map_err(|(failure, by)| answer::respond(&failure, by));
     hall.rooms().outcome = Some(outcome);
+}
+
+/// What became of a call, which is counted when this is dropped.
+struct Told<'a> {
+    calls: &'a dyn Calling,
+    begun: Instant,
+    /// How long it took until an answer began.
+    answered: Option<Duration>,
+    /// Until it is over: its client has left.
+    status: Status,
+}
+
+impl<'a> Told<'a> {
+    fn new(calls: &'a dyn Calling) -> Self {
+        Self {
+            calls,
+            begun: Instant::now(),
+            answered: None,
+            status: Status::Cancelled,
+        }
+    }
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.calls.count(self.status, self.answered);
+    }
 }
 
 async fn call(
     calls: &dyn Calling,
     asked: &Asked,
-    hall: &Hall,
+    (hall, told): (&Hall, &mut Told<'_>),
     lease: &Lease,
-) -> Result<(), Respond> {
-    let of_node = |failure: Failure| answer::respond(&failure, By::Node);
+) -> Result<(), (Failure, By)> {
+    let of_node = |failure: Failure| (failure, By::Node);
     // A small body is one message. Whoever is slow to send it keeps no worker waiting.
     let small = match asked.is_small() {
         true => Some(collect(hall, asked, lease).await.map_err(of_node)?),
@@ -52,8 +84,8 @@ async fn call(
     };
     tokio::select! {
         biased;
-        received = receive(response, hall) => {
-            received.map_err(|failure| answer::respond(&failure, By::Worker))
+        received = receive(response, hall, told) => {
+            received.map_err(|failure| (failure, By::Worker))
         }
         refused = sending => Err(refused),
     }
@@ -96,7 +128,7 @@ async fn send(
     calls: &dyn Calling,
 ) -> Result<(), Unsent> {
     // Nothing is read of the client that could not go on.
-    match timeout(calls.queue_wait(), request.granted()).await {
+    match timeout(calls.grant_wait(), request.granted()).await {
         Ok(granted) => granted.map_err(Unsent::Worker)?,
         Err(_) => {
             let failure = Failure::new(Status::Overloaded, "no worker has room for the body");
@@ -117,8 +149,10 @@ async fn send(
     request.end().map_err(Unsent::Worker)
 }
 
-async fn receive(mut response: Receiver, hall: &Hall) -> Result<(), Failure> {
+async fn receive(mut response: Receiver, hall: &Hall, told: &mut Told<'_>) -> Result<(), Failure> {
     while let Some(part) = response.next().await? {
+        let begun = told.begun;
+        told.answered.get_or_insert_with(|| begun.elapsed());
         if !part.bytes.is_empty() {
             hall.rooms().content_type = response.content_type();
             hall.put_response(part.bytes).await;

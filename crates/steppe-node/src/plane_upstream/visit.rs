@@ -8,13 +8,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use steppe_http::config::Respond;
 use steppe_http::error::{GatewayError, Resend};
 use steppe_http::exchange::{Outgoing, Part, Sink, Source, Upstream};
 use steppe_http::head::{ContentLength, ResponseHead};
 use steppe_http::local::Responder;
 use steppe_http::respond::Responding;
-use steppe_mem::{Chunk, Lease};
+use steppe_mem::{Buffer, Chunk, Lease, SizeClass};
 
 use super::asked::Asked;
 use super::calling::Calling;
@@ -31,6 +32,9 @@ pub(super) struct Visit {
     lease: Lease,
     written: u64,
 }
+
+/// Memory that a chunk may keep, as a multiple of what it needs: beyond, copying it is cheaper.
+const PINNED_FACTOR_MAX: usize = 4;
 
 /// What the upstream's media type is where the service says none.
 const MEDIA_TYPE: &[u8] = b"application/octet-stream";
@@ -94,7 +98,7 @@ impl Sink for Visit {
             Part::Chunk(_) if self.running.is_none() => {}
             Part::Chunk(chunk) => {
                 self.written += chunk.len() as u64;
-                rooms.request = Some(chunk.into_bytes());
+                rooms.request = Some(unpinned(chunk, &self.lease));
             }
             Part::End(_) => rooms.is_request_whole = true,
         }
@@ -173,5 +177,48 @@ impl Upstream for Visit {
 
     fn start_tunnel(&mut self) {
         unreachable!("its answer is never 101");
+    }
+}
+
+/// The bytes of a chunk, out of memory that is far larger: they may wait for a worker for long.
+fn unpinned(chunk: Chunk, lease: &Lease) -> Bytes {
+    let own_bytes = SizeClass::holding(chunk.len()).bytes();
+    if PINNED_FACTOR_MAX * own_bytes <= chunk.charged_bytes()
+        && let Ok(mut own) = Buffer::take(lease, chunk.len())
+        && own.put(chunk.filled()).is_ok()
+    {
+        return own.freeze();
+    }
+    chunk.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    #[test]
+    fn a_small_slice_is_copied_out_of_a_large_buffer() {
+        let budget = Budget::new(8 << 20);
+        let lease = budget.root().lease();
+        for (len, is_copied) in [
+            (1, true),
+            (4 << 10, true),
+            (17 << 10, false),
+            (64 << 10, false),
+        ] {
+            let mut buffer = Buffer::take(&lease, 64 << 10).expect("room");
+            buffer.put(&vec![7; 64 << 10]).expect("room");
+            let mut chunk = Chunk::from(buffer);
+            let slice = chunk.split_to(len);
+            drop(chunk);
+            let address = slice.filled().as_ptr();
+            let bytes = unpinned(slice, &lease);
+            assert_eq!((bytes.len(), bytes.as_ptr() != address), (len, is_copied));
+            let held = budget.root().reserved_bytes();
+            assert_eq!(held < 64 << 10, is_copied, "{len} bytes hold {held}");
+        }
+        assert_eq!(budget.root().reserved_bytes(), 0);
     }
 }

@@ -1,5 +1,7 @@
 //! The request plane of a node: its relay, and routes of the gateway that lead into it.
 
+mod crowd;
+
 use std::net::SocketAddr;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -19,7 +21,7 @@ const MIB: u64 = 1 << 20;
 /// listens.
 fn node(edit: impl FnOnce(String) -> String) -> (Steppe, SocketAddr) {
     let plane = Port::free().keep();
-    let toml = edit(include_str!("../../../examples/plane.toml").to_owned());
+    let toml = edit(include_str!("../../../../examples/plane.toml").to_owned());
     let toml = toml
         .replace("127.0.0.1:7700", &plane.to_string())
         .replace("127.0.0.1:8080", "{gateway}")
@@ -156,6 +158,12 @@ fn callers_and_the_gateway_reach_a_worker_by_the_relay() {
     }
     let got = Curl::new(&node.url("/infer/x")).run();
     assert_eq!((got.head.status(), got.body.len()), (200, 0));
+    // Those of the gateway count as the others do.
+    let calls = node.admin_json("/plane")["calls"].take();
+    assert_eq!(
+        (&calls["finished"]["ok"], &calls["answered"]),
+        (&7.into(), &7.into())
+    );
     node.terminate();
     assert!(node.wait().success(), "{}", node.said());
 }
@@ -182,6 +190,27 @@ fn a_body_of_100_mb_goes_there_and_back_within_32_mib() {
         got.errors
     );
     assert!(got.body == content, "{} bytes came back", got.body.len());
+}
+
+/// Of HTTP's field and of the command alike, by way of the relay.
+#[test]
+fn a_trace_crosses_all_hops() {
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let (node, plane) = node(|toml| toml);
+    let _worker = Serving::start(plane, 16 * MIB, |request: Request| async move {
+        let trace = request.trace_parent.map(|trace| trace.to_string());
+        let said = trace.unwrap_or_else(|| "none".to_owned());
+        request.response.send_whole(said.into()).await
+    });
+    let field = format!("traceparent: {TRACE}");
+    let got = Curl::new(&node.url("/infer/x")).args(["-H", &field]).run();
+    assert_eq!(String::from_utf8_lossy(&got.body), TRACE);
+    let got = Curl::new(&node.url("/infer/x")).args(["-H", "traceparent: 00-1"]);
+    assert_eq!(got.run().body, b"none");
+    let called = call(plane, &["echo", "--traceparent", TRACE]);
+    assert_eq!(String::from_utf8_lossy(&called.stdout), TRACE);
+    let refused = call(plane, &["echo", "--traceparent", "00-1"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
 
 #[test]

@@ -93,7 +93,8 @@ impl Passage {
             ));
         }
         let payment = body.map_or(Payment::Standing, |body| body.payment);
-        let until = Instant::now() + config.queue_wait;
+        let now = Instant::now();
+        let (until, granted_by) = (now + config.queue_wait, now + config.grant_wait());
         for _ in 0..RELAY_TRIES_MAX {
             let left = accepted
                 .deadline
@@ -112,7 +113,7 @@ impl Passage {
             let passed = exchange(
                 (&mut request, Sender::new(Arc::clone(&accepted.handle))),
                 handle,
-                (payment, until, config.payload_bytes_max),
+                (payment, granted_by, config.payload_bytes_max),
                 (&self.counts, begun),
             );
             match passed.await? {
@@ -134,6 +135,8 @@ impl Passage {
         let Some(service) = self.registry.find(head.service) else {
             return Err(Failure::unprocessed(Status::UnknownService, head.service));
         };
+        let queueing = config.queueing(head.queueing);
+        let head = &Head { queueing, ..*head };
         let bytes = head.length.unwrap_or(0);
         let mut tries = 0;
         loop {

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::report::QueueReport;
+use crate::frame::Queueing;
 use crate::io::Failure;
-use crate::limits::WAITING_MAX;
+use crate::limits::{GRANT_WAIT, WAITING_MAX};
 use crate::status::Status;
 
 /// What a relay lets wait and pass.
@@ -13,10 +14,30 @@ use crate::status::Status;
 pub struct RelayConfig {
     /// Bytes of bodies that were received and wait for a worker, in all.
     pub queue_bytes: u64,
-    /// How long a call may wait for a worker, or for the first credit of its request.
+    /// How long a call may wait for a worker, or for the first credit of its request; zero: none waits, and the
+    /// worker is asked not to have it wait.
     pub queue_wait: Duration,
     /// Bytes that the body of a request may have.
     pub payload_bytes_max: u64,
+}
+
+impl RelayConfig {
+    /// Whether a call waits that wants to be treated as `asked`: where none does, its worker is told.
+    pub(super) fn queueing(&self, asked: Queueing) -> Queueing {
+        match self.queue_wait.is_zero() {
+            true => Queueing::Never,
+            false => asked,
+        }
+    }
+
+    /// How long the first credit of a request may take.
+    #[must_use]
+    pub fn grant_wait(&self) -> Duration {
+        match self.queue_wait.is_zero() {
+            true => GRANT_WAIT,
+            false => self.queue_wait,
+        }
+    }
 }
 
 /// Calls that wait, counted.

@@ -18,7 +18,7 @@ pub struct RelayReport {
     pub budget_waits: u64,
 }
 
-/// What became of the calls that came by connections.
+/// What became of the calls that came by connections, and of the gateway's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallReport {
     /// How many ended with each status.

@@ -35,7 +35,7 @@ const QUEUE_BYTES: Family = Family::bytes(
 
 const FINISHED: Family = Family::new(
     "steppe_plane_finished_calls",
-    "Calls that came by connections, by the status that they ended with",
+    "Calls, by the status that they ended with",
 );
 const QUEUED: Family = Family::new(
     "steppe_plane_queued_calls",

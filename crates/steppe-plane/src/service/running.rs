@@ -33,11 +33,7 @@ impl Running {
         if !config.is_used() && self.relay.get().is_none() {
             return;
         }
-        let limits = RelayConfig {
-            queue_bytes: config.queue.bytes,
-            queue_wait: config.queue.wait,
-            payload_bytes_max: config.max_payload,
-        };
+        let limits = limits(config);
         let fixed = self.relay.get_or_init(|| {
             let account = node.child("plane", config.budget);
             let memory = Arc::new(Memory::with_share(&account, config.response_permille));
@@ -67,5 +63,14 @@ impl Running {
         {
             relay.drain();
         }
+    }
+}
+
+/// What a relay lets wait and pass, by `config`.
+pub(super) fn limits(config: &Plane) -> RelayConfig {
+    RelayConfig {
+        queue_bytes: config.queue.bytes,
+        queue_wait: config.queue.wait,
+        payload_bytes_max: config.max_payload,
     }
 }
