@@ -23,6 +23,7 @@ thread_local! {
     // Constant and without a destructor: usable while a thread starts and ends.
     static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static ASKED_BYTES: Cell<u64> = const { Cell::new(0) };
     static THREAD_BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
@@ -41,6 +42,12 @@ pub fn live_bytes() -> u64 {
 #[must_use]
 pub fn thread_allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
+}
+
+/// Bytes that the calling thread asked for so far, whether they were freed or not.
+#[must_use]
+pub fn thread_asked_bytes() -> u64 {
+    ASKED_BYTES.with(Cell::get)
 }
 
 /// Bytes that the calling thread asked for, less those that it freed: negative where others asked for them.
@@ -62,6 +69,7 @@ fn count_live(change: i64) {
 
 fn count_allocation(bytes: usize) {
     ALLOCATIONS.with(|count| count.set(count.get() + 1));
+    ASKED_BYTES.with(|asked| asked.set(asked.get() + bytes as u64));
     count_live(signed(bytes));
 }
 

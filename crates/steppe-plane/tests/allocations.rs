@@ -1,17 +1,24 @@
-//! What a call costs in allocations: none, for small and for large bodies.
+//! What a call costs in allocations: none of the protocol's, for small and for large bodies; and, by sockets and a
+//! relay, none that grows with the body.
 //!
 //! A binary of its own: the allocator counts for the whole process, by thread.
 
 use std::alloc::System;
 use std::hint::black_box;
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use steppe_mem::alloc::{Counted, thread_allocations};
+use steppe_mem::Budget;
+use steppe_mem::alloc::{Counted, thread_allocations, thread_asked_bytes};
 use steppe_plane::frame::{Head, Payment};
 use steppe_plane::limits::SLICES_MAX;
-use steppe_plane::{Config, Connection, Event, Side, Status};
+use steppe_plane::{
+    Ask, Caller, Config, Connection, Event, Memory, Relay, RelayConfig, Side, Status, Worker,
+    WorkerStatus,
+};
+use tokio::net::TcpListener;
 
 #[global_allocator]
 static ALLOCATOR: Counted<System> = Counted(System);
@@ -150,6 +157,75 @@ fn call(ends: &mut [End; 2], len: usize, now: Instant, wire: &mut [u8]) {
         .expect("open");
     while carry(caller, worker, now, wire) | carry(worker, caller, now, wire) {}
     assert!(caller.is_done, "{len} bytes");
+}
+
+/// A budget, and the memory of it.
+fn side() -> (Budget, Arc<Memory>) {
+    let budget = Budget::new(32 << 20);
+    let memory = Arc::new(Memory::new(budget.root()));
+    (budget, memory)
+}
+
+/// The most that bodies which go one way have held of a budget.
+fn peak(budget: &Budget, way: &str) -> u64 {
+    let report = budget.report();
+    let bodies = report.children.iter().find(|child| child.name == "bodies");
+    let ways = &bodies.expect("it is there").children;
+    let way = ways.iter().find(|child| child.name == way);
+    way.expect("it is there").peak_bytes
+}
+
+/// Caller, relay and worker on one thread, so that it counts what all of them allocate. Buffers for bodies are the
+/// pool's: what it holds is seen in the budgets.
+#[test]
+fn a_large_body_takes_one_buffer_a_hop() {
+    const CALLS: u64 = 50;
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let [(here, caller), (between, relay), (there, worker)] = [side(), side(), side()];
+        let config = RelayConfig {
+            queue_bytes: 1 << 20,
+            queue_wait: Duration::from_secs(5),
+            payload_bytes_max: 1 << 30,
+        };
+        let relay = Relay::new(&relay, config);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("a port").to_string();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(relay.serve(socket).expect("room for a connection"));
+            }
+        });
+        let worker = Worker::builder(&worker).unary("echo", 10, |body| async move { Ok(body) });
+        let registered = worker.build().register(address.as_str()).expect("a name");
+        registered.reaches(WorkerStatus::Serving).await;
+        let caller = Caller::connect(address, &caller).await.expect("it listens");
+        let (mut allocations, mut asked) = (0, 0);
+        for call in 0..2 * CALLS {
+            if call == CALLS {
+                // Tables, queues and the pool have reached their size.
+                (allocations, asked) = (thread_allocations(), thread_asked_bytes());
+            }
+            let body = Bytes::from_static(&BODY);
+            let answer = caller.unary(&Ask::new("echo"), body).await;
+            assert!(answer.expect("an answer") == BODY[..]);
+        }
+        let allocations = (thread_allocations() - allocations) / CALLS;
+        let asked = (thread_asked_bytes() - asked) / CALLS;
+        let held = [
+            peak(&here, "responses"),
+            peak(&between, "requests"),
+            peak(&between, "responses"),
+            peak(&there, "requests"),
+        ];
+        println!("{allocations} allocations of {asked} bytes a call; {held:?} held");
+        assert!(asked < 64 << 10, "{asked} bytes a call");
+        // One buffer of 1 MiB at either end, and what may lie free of a budget; windows between them.
+        for held in held {
+            assert!((256 << 10..3 << 19).contains(&held), "{held}");
+        }
+    });
 }
 
 #[test]

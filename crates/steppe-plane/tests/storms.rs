@@ -1,5 +1,6 @@
 //! Storms of calls that are dropped at any moment, or whose time is over: the budgets come back whole.
 
+use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -7,7 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use steppe_mem::Budget;
-use steppe_plane::{Ask, Caller, Memory, Status, Worker, WorkerServer};
+use steppe_plane::limits::{CONNECTION_BYTES, CONNECTION_CREDIT, SEAT_BYTES};
+use steppe_plane::{Ask, Caller, Memory, Relay, RelayConfig, Status, Worker, WorkerStatus};
+use tokio::net::TcpListener;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const CALLS: usize = 3_000;
@@ -39,34 +42,88 @@ impl Side {
     }
 }
 
-async fn worker(side: &Side) -> WorkerServer {
-    let worker = Worker::builder(&side.memory)
+fn worker(side: &Side) -> Worker {
+    Worker::builder(&side.memory)
         .unary("echo", 1000, |body| async move { Ok(body) })
         .unary("late", 1000, |body| async move {
             tokio::time::sleep(Duration::from_millis(5)).await;
             Ok(body)
         })
-        .build();
-    worker.listen("127.0.0.1:0").await.expect("a port")
+        .build()
 }
 
-/// Both sides, connected, and what each holds while nothing is open.
-async fn connected() -> (Side, Side, WorkerServer, Caller, u64) {
-    let (here, there) = (Side::new(), Side::new());
-    let server = worker(&there).await;
-    let caller = Caller::connect(server.address(), &here.memory).await;
-    let caller = caller.expect("it listens");
+/// A caller and a worker, connected, and what each side holds while nothing is open.
+struct World {
+    sides: Vec<(Side, u64)>,
+    caller: Caller,
+    /// What the worker serves by, for as long as it is here.
+    serving: Box<dyn Any>,
+}
+
+impl World {
+    async fn direct() -> Self {
+        let (here, there) = (Side::new(), Side::new());
+        let server = worker(&there).listen("127.0.0.1:0").await.expect("a port");
+        let caller = Caller::connect(server.address(), &here.memory).await;
+        let caller = caller.expect("it listens");
+        let idle = first(&caller, &here).await;
+        Self {
+            sides: vec![(here, idle), (there, idle)],
+            caller,
+            serving: Box::new(server),
+        }
+    }
+
+    async fn by_relay() -> Self {
+        let [here, between, there] = [(); 3].map(|()| Side::new());
+        let config = RelayConfig {
+            queue_bytes: 1 << 20,
+            queue_wait: Duration::from_secs(5),
+            payload_bytes_max: 1 << 20,
+        };
+        let relay = Relay::new(&between.memory, config);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("a port").to_string();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(relay.serve(socket).expect("room for a connection"));
+            }
+        });
+        let registered = worker(&there).register(address.as_str()).expect("names");
+        registered.reaches(WorkerStatus::Serving).await;
+        let caller = Caller::connect(address, &here.memory).await;
+        let caller = caller.expect("it listens");
+        let idle = first(&caller, &here).await;
+        // Two connections, and the worker's two services.
+        let of_relay = 2 * idle + 2 * SEAT_BYTES as u64;
+        Self {
+            sides: vec![(here, idle), (between, of_relay), (there, idle)],
+            caller,
+            serving: Box::new(registered),
+        }
+    }
+
+    async fn settles(&self) {
+        for (side, idle) in &self.sides {
+            side.comes_to(*idle).await;
+        }
+    }
+
+    async fn end(self) {
+        drop((self.caller, self.serving));
+        for (side, _) in &self.sides {
+            side.comes_to(0).await;
+        }
+    }
+}
+
+/// What a connection holds, once there is one.
+async fn first(caller: &Caller, side: &Side) -> u64 {
     let answer = caller.unary(&Ask::new("echo"), Bytes::new()).await;
     assert!(answer.expect("an answer").is_empty());
-    let wait = async {
-        while here.budget.root().reserved_bytes() != there.budget.root().reserved_bytes() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let waited = tokio::time::timeout(PATIENCE, wait).await;
-    assert!(waited.is_ok(), "both hold a connection");
-    let idle = here.budget.root().reserved_bytes();
-    (here, there, server, caller, idle)
+    let connection = (CONNECTION_CREDIT as usize + CONNECTION_BYTES) as u64;
+    side.comes_to(connection).await;
+    connection
 }
 
 /// Lengths on standing credit, at its bounds, and announced.
@@ -77,12 +134,30 @@ fn body(number: usize) -> Bytes {
 
 #[tokio::test]
 async fn calls_that_are_dropped_at_any_moment_leave_nothing() {
-    let (here, there, server, caller, idle) = connected().await;
+    drop_all(World::direct().await).await;
+}
+
+#[tokio::test]
+async fn calls_by_a_relay_that_are_dropped_at_any_moment_leave_nothing() {
+    drop_all(World::by_relay().await).await;
+}
+
+#[tokio::test]
+async fn calls_whose_time_is_over_leave_nothing() {
+    let_all_be_late(World::direct().await).await;
+}
+
+#[tokio::test]
+async fn calls_by_a_relay_whose_time_is_over_leave_nothing() {
+    let_all_be_late(World::by_relay().await).await;
+}
+
+async fn drop_all(world: World) {
     let mut done = 0;
     for round in 0..CALLS / 30 {
         let mut calls: Vec<_> = (0..30)
             .map(|number| {
-                let (caller, body) = (caller.clone(), body(round + number));
+                let (caller, body) = (world.caller.clone(), body(round + number));
                 let service = ["echo", "late", "none"][number % 3];
                 Some(Box::pin(async move {
                     caller.unary(&Ask::new(service), body).await
@@ -104,21 +179,16 @@ async fn calls_that_are_dropped_at_any_moment_leave_nothing() {
         }
     }
     println!("{done} of {CALLS} answered before they were dropped");
-    here.comes_to(idle).await;
-    there.comes_to(idle).await;
-    let answer = caller.unary(&Ask::new("echo"), body(5)).await;
+    world.settles().await;
+    let answer = world.caller.unary(&Ask::new("echo"), body(5)).await;
     assert_eq!(answer.expect("it goes on"), body(5));
-    drop((caller, server));
-    here.comes_to(0).await;
-    there.comes_to(0).await;
+    world.end().await;
 }
 
-#[tokio::test]
-async fn calls_whose_time_is_over_leave_nothing() {
-    let (here, there, server, caller, idle) = connected().await;
+async fn let_all_be_late(world: World) {
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..CALLS {
-        let caller = caller.clone();
+        let caller = world.caller.clone();
         calls.spawn(async move {
             let millis = u64::try_from(number % 20).expect("small");
             let ask = Ask {
@@ -140,9 +210,6 @@ async fn calls_whose_time_is_over_leave_nothing() {
     }
     println!("{late} of {CALLS} were over");
     assert!(late > 0);
-    here.comes_to(idle).await;
-    there.comes_to(idle).await;
-    drop((caller, server));
-    here.comes_to(0).await;
-    there.comes_to(0).await;
+    world.settles().await;
+    world.end().await;
 }
