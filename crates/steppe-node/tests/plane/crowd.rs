@@ -246,8 +246,8 @@ impl Seen {
         assert!(is_overload && self.refused > 0, "{self:?}");
         let room = plan.budget_bytes as f64 * REQUEST_SHARE / MIB as f64;
         if !is_long() {
-            // Whatever the machine does beside this, all the room was used, more than once.
-            assert!(f64::from(self.served) > room, "{self:?}");
+            // Whatever the machine does beside this, the room was used.
+            assert!(f64::from(self.served) >= 0.8 * room, "{self:?}");
             return;
         }
         let goodput = f64::from(self.served) / plan.length.as_secs_f64();
