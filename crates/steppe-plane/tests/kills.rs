@@ -25,6 +25,9 @@ const CALLERS: u32 = 64;
 /// Where [`worker_process`] appends what it begins, and whom it dials: set for the processes that are killed.
 const LOG: &str = "STEPPE_TEST_LOG";
 const RELAY: &str = "STEPPE_TEST_RELAY";
+/// Set for the one that is killed: after so many calls it answers none, so that some are open when it is.
+const HOLDS: &str = "STEPPE_TEST_HOLDS";
+const HELD_AFTER: u32 = 100;
 
 fn memory() -> Arc<Memory> {
     Arc::new(Memory::new(Budget::new(64 << 20).root()))
@@ -42,13 +45,20 @@ fn worker_process() {
         .expect("a runtime");
     let options = OpenOptions::new().append(true).create(true).open(log);
     let log = Arc::new(options.expect("a file"));
+    let (holds, begun) = (
+        std::env::var_os(HOLDS).is_some(),
+        Arc::new(AtomicU32::new(0)),
+    );
     let worker = Worker::builder(&memory())
         .unary("count", 1000, move |body| {
-            let log = Arc::clone(&log);
+            let (log, begun) = (Arc::clone(&log), Arc::clone(&begun));
             async move {
                 // One write, which is whole whatever becomes of the process.
                 (&*log).write_all(&body).expect("room on the disk");
                 tokio::time::sleep(Duration::from_millis(2)).await;
+                if holds && begun.fetch_add(1, Ordering::Relaxed) >= HELD_AFTER {
+                    std::future::pending::<()>().await;
+                }
                 Ok(body)
             }
         })
@@ -67,9 +77,13 @@ fn worker_process() {
     });
 }
 
-/// A worker, and where it listens.
-fn start(log: &Path, relay: &str) -> (Child, SocketAddr) {
-    let mut child = Command::new(std::env::current_exe().expect("this test"))
+/// A worker, and where it listens. The first one is the one to be killed.
+fn start(log: &Path, relay: &str, number: usize) -> (Child, SocketAddr) {
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    if number == 0 {
+        command.env(HOLDS, "1");
+    }
+    let mut child = command
         .args(["--exact", "worker_process", "--nocapture"])
         .env(LOG, log)
         .env(RELAY, relay)
@@ -178,7 +192,8 @@ async fn a_worker_of_a_relay_is_killed() {
     });
     let log = log("relay");
     let (at, path) = (address.clone(), log.clone());
-    let started = tokio::task::spawn_blocking(move || [(); 3].map(|()| start(&path, &at).0));
+    let started =
+        tokio::task::spawn_blocking(move || [0, 1, 2].map(|number| start(&path, &at, number).0));
     let workers = started.await.expect("no panic").into();
     kill_one(workers, vec![Target::new(address)], &log).await;
     std::fs::remove_file(log).expect("it is there");
@@ -188,7 +203,8 @@ async fn a_worker_of_a_relay_is_killed() {
 async fn a_worker_of_callers_is_killed() {
     let log = log("direct");
     let path = log.clone();
-    let started = tokio::task::spawn_blocking(move || [(); 3].map(|()| start(&path, "")));
+    let started =
+        tokio::task::spawn_blocking(move || [0, 1, 2].map(|number| start(&path, "", number)));
     let (workers, addresses): (Vec<_>, Vec<_>) =
         started.await.expect("no panic").into_iter().unzip();
     let targets = addresses.into_iter().map(Target::from).collect();
