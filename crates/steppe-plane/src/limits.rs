@@ -164,6 +164,9 @@ pub const TLS_BYTES: usize = TLS_UNSENT_BYTES + (48 << 10);
 /// What a stream is charged: entries of tables, its task, its head.
 pub const STREAM_BYTES: usize = 2 << 10;
 
+/// Streams that a connection's table keeps places for while none is open.
+pub(crate) const STREAMS_KEPT: usize = 64;
+
 /// What a small message is charged beyond its bytes: who owns it, and its place in a queue.
 pub const MESSAGE_BYTES: usize = 128;
 

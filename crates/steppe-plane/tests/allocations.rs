@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use steppe_mem::Budget;
-use steppe_mem::alloc::{Counted, thread_allocations, thread_asked_bytes};
+use steppe_mem::alloc::{Counted, thread_allocations, thread_asked_bytes, thread_live_bytes};
 use steppe_plane::frame::{Head, Payment};
 use steppe_plane::limits::SLICES_MAX;
 use steppe_plane::{
@@ -19,6 +19,7 @@ use steppe_plane::{
     WorkerStatus,
 };
 use tokio::net::TcpListener;
+use tokio::sync::Barrier;
 
 #[global_allocator]
 static ALLOCATOR: Counted<System> = Counted(System);
@@ -225,6 +226,54 @@ fn a_large_body_takes_one_buffer_a_hop() {
         for held in held {
             assert!((256 << 10..3 << 19).contains(&held), "{held}");
         }
+    });
+}
+
+#[test]
+fn what_a_crowd_needed_is_not_kept() {
+    const CALLS: usize = 3_000;
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let [(_, caller), (_, worker)] = [side(), side()];
+        let all = Arc::new(Barrier::new(CALLS));
+        let worker = Worker::builder(&worker).unary("meet", 10_000, move |body: Bytes| {
+            let all = Arc::clone(&all);
+            async move {
+                if !body.is_empty() {
+                    all.wait().await;
+                }
+                Ok(body)
+            }
+        });
+        let server = worker.build().listen("127.0.0.1:0").await.expect("a port");
+        let caller = Caller::connect(server.address(), &caller).await;
+        let caller = caller.expect("it listens");
+        let first = caller.unary(&Ask::new("meet"), Bytes::new()).await;
+        assert!(first.expect("an answer").is_empty());
+        let before = thread_live_bytes();
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..CALLS {
+            let caller = caller.clone();
+            calls.spawn(async move {
+                let body = Bytes::from_static(b"all");
+                caller.unary(&Ask::new("meet"), body).await
+            });
+        }
+        while let Some(answer) = calls.join_next().await {
+            assert_eq!(answer.expect("no panic").expect("an answer"), "all");
+        }
+        drop(calls);
+        // The worker hears of the last ends a little later.
+        for _ in 0..500 {
+            if thread_live_bytes() - before < 512 << 10 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let kept = thread_live_bytes() - before;
+        println!("{kept} bytes are kept of {CALLS} calls");
+        assert!(kept < 512 << 10, "{kept} bytes");
     });
 }
 

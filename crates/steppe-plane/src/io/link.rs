@@ -20,7 +20,7 @@ use crate::connection::{Config, Connection, OpenError, Processing, SendError, Si
 use crate::frame::{Head, Queueing, TraceParent};
 use crate::limits::{
     ANSWERED_SWEPT_MIN, CONNECTION_BYTES, CONNECTION_CREDIT, CONNECTION_STREAMS_MAX, PATIENCE,
-    QUIET, STANDING_CREDIT_MIN, STREAM_BYTES,
+    QUIET, STANDING_CREDIT_MIN, STREAM_BYTES, STREAMS_KEPT,
 };
 use crate::status::Status;
 
@@ -322,6 +322,10 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let mut state = self.link.lock();
         let stream = state.streams.remove(&self.id);
+        if state.streams.is_empty() {
+            // What a crowd needed is not kept once it has gone.
+            state.streams.shrink_to(STREAMS_KEPT);
+        }
         let is_unfinished = stream.as_ref().is_some_and(Stream::is_unfinished);
         if is_unfinished {
             let status = match stream.as_ref().map(|stream| stream.opener) {
