@@ -36,8 +36,8 @@ use crate::field::FieldBlock;
 use crate::head::{RequestHead, ResponseHead};
 use crate::respond::Respond;
 
-pub use build::build;
-pub use jwt::JwtKeys;
+pub use build::{Loaded, build};
+pub use jwt::{FetchKeys, JwtKeys, RemoteKeys};
 pub use token::{Identity, Token};
 pub use transform::TransformFilter;
 
@@ -121,15 +121,19 @@ fn table_of(
 }
 
 /// A response of a filter's own, with a word about it for people.
-fn refusal(status: u16, text: &str, mut fields: Vec<(String, String)>) -> Step {
+fn refusal(status: u16, text: &str, fields: Vec<(String, String)>) -> Step {
+    Step::Respond(respond_with(status, text, fields))
+}
+
+fn respond_with(status: u16, text: &str, mut fields: Vec<(String, String)>) -> Respond {
     if !text.is_empty() {
         fields.push(("content-type".to_owned(), "text/plain".to_owned()));
     }
-    Step::Respond(Respond {
+    Respond {
         status,
         body: text.as_bytes().to_vec(),
         fields,
-    })
+    }
 }
 
 /// What a filter makes of a request that it let wait.

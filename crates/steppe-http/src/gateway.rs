@@ -31,7 +31,7 @@ use steppe_net::{ListenAddress, Names};
 
 use crate::access::AccessLog;
 use crate::config::{self, UpstreamKind};
-use crate::filter::{self, Filter};
+use crate::filter::{self, Filter, RemoteKeys};
 use crate::guest::Guests;
 use crate::metrics::{Generation, HttpMetrics, Labels};
 use crate::router::Router;
@@ -51,6 +51,8 @@ pub struct Gateway {
     shared: Shared,
     router: Router,
     filters: Vec<Arc<dyn Filter>>,
+    /// Sets of keys that filters have by URL.
+    remote_keys: Vec<Arc<RemoteKeys>>,
     /// What is known of servers, by upstream; `None` where responses are made here.
     states: Vec<Option<Arc<UpstreamState>>>,
     accounts: Accounts,
@@ -170,6 +172,12 @@ impl Gateway {
             Some(_) => shared.metrics.relabel(Labels::of(&config)),
         };
         let accounts = Accounts::new(&config, &shared.node, last);
+        let remote_keys = remote_keys(&config, last, &accounts.filters);
+        let loaded = filter::Loaded {
+            keys: &keys,
+            remote: &remote_keys,
+            account: &accounts.filters,
+        };
         // One that stays goes on with what it knows.
         let filter = |filter: &config::Filter| {
             // What its files say may have changed.
@@ -182,11 +190,12 @@ impl Gateway {
                     .position(|known| known == filter)?;
                 Some(Arc::clone(&last.filters[at]))
             });
-            known.unwrap_or_else(|| filter::build(filter, &keys, &accounts.filters))
+            known.unwrap_or_else(|| filter::build(filter, &loaded))
         };
         Arc::new(Self {
             router: Router::new(&config.routes, &config.filters),
             filters: config.filters.iter().map(filter).collect(),
+            remote_keys,
             states: shared.upstreams.replace(&config.upstreams, ways),
             accounts,
             listeners: config.listeners.iter().map(count).collect(),
@@ -214,6 +223,11 @@ impl Gateway {
             lease: self.accounts.probes.lease(),
         };
         Probes::start(&self.shared.upstreams, &settings)
+    }
+
+    /// Sets of keys that its filters have by URL.
+    pub(crate) fn remote_keys(&self) -> &[Arc<RemoteKeys>] {
+        &self.remote_keys
     }
 
     /// Index and count of the listener at `address`.
@@ -262,6 +276,27 @@ impl Gateway {
         };
         (before < limit).then_some(admitted)
     }
+}
+
+/// The sets of keys that filters have by URL; one that stays goes on with what it has.
+fn remote_keys(
+    config: &config::Gateway,
+    last: Option<&Gateway>,
+    account: &Account,
+) -> Vec<Arc<RemoteKeys>> {
+    let filters = config.filters.iter();
+    let sources = filters.filter_map(|filter| match &filter.kind {
+        config::FilterKind::Jwt(jwt) => Some((&filter.name, jwt.remote.as_ref()?)),
+        _ => None,
+    });
+    let set = |(name, source): (&String, &config::JwksUrl)| {
+        let known = last.and_then(|last| {
+            let mut sets = last.remote_keys.iter();
+            sets.find(|set| set.is(name, source)).map(Arc::clone)
+        });
+        known.unwrap_or_else(|| Arc::new(RemoteKeys::new(name, source.clone(), account)))
+    };
+    sources.map(set).collect()
 }
 
 impl Drop for Admitted {

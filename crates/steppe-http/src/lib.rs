@@ -30,6 +30,7 @@ pub mod h1;
 pub mod h2;
 pub mod head;
 pub mod host;
+pub mod key_sets;
 pub mod limits;
 mod linger;
 pub mod local;

@@ -102,6 +102,15 @@ pub const COPIED_PART_BYTES_MAX: usize = 4 << 10;
 /// A JSON Web Token, as it is sent.
 pub const JWT_BYTES_MAX: usize = 8 << 10;
 
+/// A set of keys of a URL (RFC 7517): those of large issuers have some KiB.
+pub const JWKS_BYTES_MAX: usize = 256 << 10;
+
+/// Keys of a set. A token that names none of them is tried with all that have its algorithm.
+pub const JWKS_KEYS_MAX: usize = 64;
+
+/// Requests that wait for the fetch of one set: more are told to come again.
+pub const JWKS_WAITERS_MAX: usize = 1024;
+
 /// Content of a `respond` upstream.
 pub const RESPOND_BYTES_MAX: usize = 16 << 10;
 

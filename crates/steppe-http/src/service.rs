@@ -18,8 +18,10 @@ use crate::access::AccessLog;
 use crate::certificates::Certificates;
 use crate::codecs::{Codecs, DownstreamCodecs};
 use crate::config;
+use crate::filter::FetchKeys;
 use crate::gateway::{self, Gateway, GatewayContext, Intake, Tls};
 use crate::guest::Guests;
+use crate::key_sets::KeySets;
 use crate::metrics::{HttpMetrics, Labels};
 use crate::upstream::{Probes, Upstreams};
 
@@ -37,6 +39,8 @@ pub struct HttpContext<'a> {
     pub codecs: Codecs,
     /// Services of the process that answer requests.
     pub guests: Guests,
+    /// Fetches sets of keys that filters have by URL.
+    pub fetch_keys: Arc<dyn FetchKeys>,
 }
 
 /// The gateway, whatever its configuration. Clones share it.
@@ -47,6 +51,7 @@ pub struct HttpService {
     changes: Arc<Changes<Gateway>>,
     in_force: Arc<Mutex<InForce>>,
     certificates: Arc<Certificates>,
+    key_sets: Arc<KeySets>,
 }
 
 struct InForce {
@@ -90,6 +95,7 @@ impl HttpService {
             changes: Arc::new(Changes::new(context.workers)),
             in_force: Arc::new(Mutex::new(in_force)),
             certificates: Arc::default(),
+            key_sets: Arc::new(KeySets::new(context.fetch_keys)),
         }
     }
 
@@ -111,6 +117,12 @@ impl HttpService {
         &self.certificates
     }
 
+    /// Sets of keys that filters have by URL, whatever the configuration.
+    #[must_use]
+    pub fn key_sets(&self) -> &Arc<KeySets> {
+        &self.key_sets
+    }
+
     fn in_force(&self) -> MutexGuard<'_, InForce> {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,6 +141,7 @@ impl HttpService {
         let mut in_force = self.in_force();
         in_force.probes = Some(in_force.gateway.start_probes());
         in_force.rereads = self.certificates.keep_current();
+        self.key_sets.replace(in_force.gateway.remote_keys());
     }
 }
 

@@ -29,6 +29,7 @@ use steppe_telemetry::{Destination, LineLog, Registry};
 
 use crate::config::{self, Config};
 use crate::doh::{self, Doh};
+use crate::key_client::KeyClient;
 use crate::list_client::ListClient;
 use crate::memory;
 use crate::plane_upstream::{PLANE, PlaneUpstream};
@@ -109,6 +110,7 @@ impl Services {
             access,
             codecs: steppe_http::codecs(),
             guests,
+            fetch_keys: Arc::new(KeyClient),
         });
         let of_dns = dns.clone();
         http.certificates().add_source(move || of_dns.tls());
@@ -136,6 +138,7 @@ impl Services {
         registry.register_collector(self.http.metrics().collector());
         registry.register_collector(self.http.upstreams().collector());
         registry.register_collector(self.http.certificates().collector());
+        registry.register_collector(self.http.key_sets().collector());
         registry.register_collector(self.dns.metrics().collector());
         registry.register_collector(self.plane.collector());
         if let Some(access) = &self.access {

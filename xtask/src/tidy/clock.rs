@@ -347,6 +347,11 @@ const LISTED: &[Place] = &[
         reason: "latencies decay with time, where the balance goes by them",
     },
     Place {
+        file: "steppe-http/src/filter/jwt/remote.rs",
+        function: "fetch",
+        reason: "the task that fetches a set of keys: a fetch begins",
+    },
+    Place {
         file: "steppe-http/src/upstream/probe.rs",
         function: "watch",
         reason: "the one task that follows the servers of a probed upstream",

@@ -93,12 +93,27 @@ pub struct Jwt {
     pub keys: Vec<JwtKey>,
     /// Files with sets of such keys (RFC 7517 §5).
     pub sets: Vec<PathBuf>,
+    /// A URL with one.
+    pub remote: Option<JwksUrl>,
     /// Where it is looked for, in this order.
     pub from: Vec<TokenSource>,
     /// Claims that servers are told, and the fields that tell them, in lower case.
     pub forward_claims: Vec<(String, String)>,
     /// Verified tokens that are remembered.
     pub cache_entries: usize,
+}
+
+/// A URL with a set of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwksUrl {
+    /// Of http or https.
+    pub url: String,
+    /// After so long, it is fetched again.
+    pub refresh: Duration,
+    /// For a key that it lacks, it is fetched again no sooner than so long after the last time.
+    pub cooldown: Duration,
+    /// Authorities of its server, PEM. `None`: those of the system.
+    pub ca: Option<PathBuf>,
 }
 
 /// A key that may have signed tokens.

@@ -8,7 +8,7 @@ use super::Filter;
 use super::authorize::AuthorizeFilter;
 use super::cors::CorsFilter;
 use super::ip::IpFilter;
-use super::jwt::{JwtFilter, JwtKeys};
+use super::jwt::{JwtFilter, JwtKeys, RemoteKeys};
 use super::rate_limit::RateLimitFilter;
 use super::redirect::RedirectFilter;
 use super::request_id::RequestIdFilter;
@@ -16,16 +16,32 @@ use super::security_headers::SecurityHeadersFilter;
 use super::transform::TransformFilter;
 use crate::config::{self, FilterKind};
 
-/// The filter that a configuration asks for; what it keeps for all exchanges is charged to `account`.
+/// What filters have beside their configuration.
+pub struct Loaded<'a> {
+    /// Keys out of files.
+    pub keys: &'a JwtKeys,
+    /// Keys behind URLs.
+    pub remote: &'a [Arc<RemoteKeys>],
+    /// What they keep for all exchanges is charged to it.
+    pub account: &'a Account,
+}
+
+/// The filter that a configuration asks for.
 #[must_use]
-pub fn build(filter: &config::Filter, keys: &JwtKeys, account: &Account) -> Arc<dyn Filter> {
+pub fn build(filter: &config::Filter, loaded: &Loaded<'_>) -> Arc<dyn Filter> {
+    let account = loaded.account;
     match &filter.kind {
         FilterKind::Authorize(rules) => Arc::new(AuthorizeFilter::new(rules.clone())),
         FilterKind::Cors(cors) => Arc::new(CorsFilter::new(cors.clone())),
         FilterKind::Ip(rules) => Arc::new(IpFilter::new(rules.clone())),
         FilterKind::Jwt(jwt) => {
-            let keys = keys.of(&filter.name);
-            Arc::new(JwtFilter::new(jwt.clone(), keys, account))
+            let keys = loaded.keys.of(&filter.name);
+            let is_its = |set: &&Arc<RemoteKeys>| {
+                let source = jwt.remote.as_ref();
+                source.is_some_and(|source| set.is(&filter.name, source))
+            };
+            let remote = loaded.remote.iter().find(is_its).map(Arc::clone);
+            Arc::new(JwtFilter::new(jwt.clone(), keys, remote, account))
         }
         FilterKind::RateLimit(limit) => Arc::new(RateLimitFilter::new(limit.clone(), account)),
         FilterKind::Redirect(redirect) => Arc::new(RedirectFilter::new(redirect.clone())),

@@ -8,10 +8,12 @@
 //! Spec: RFC 7515, RFC 7519, RFC 8725 (best practices), RFC 6750 (what a client is told).
 
 mod keys;
+mod remote;
 mod verified;
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,22 +22,38 @@ use serde_json::{Map, Value};
 use steppe_mem::Account;
 
 use super::token::{self, Token};
-use super::{About, Filter, Step, refusal};
+use super::{About, ExchangeFilter, Filter, Identity, Ready, Step, respond_with};
 use crate::config::{Jwt, TokenSource};
 use crate::date;
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, is_field_value};
 use crate::head::RequestHead;
 use crate::limits::JWT_BYTES_MAX;
+use crate::respond::Respond;
 
 pub use keys::{JwtKeys, Key};
+use remote::{Asked, KeySet, Wait};
+pub use remote::{FetchKeys, RemoteKeys};
 use verified::Verified;
 
 /// Passes requests with a valid token, and says who they are from.
-pub struct JwtFilter {
+pub struct JwtFilter(Arc<Judge>);
+
+/// What judges tokens.
+struct Judge {
     config: Jwt,
+    /// Keys of files.
     keys: Arc<[Key]>,
+    /// Keys behind a URL.
+    remote: Option<Arc<RemoteKeys>>,
     verified: Verified,
+}
+
+/// A request whose token may be good by keys that are being fetched.
+struct Waiting {
+    judge: Arc<Judge>,
+    wait: Wait,
+    identity: Identity,
 }
 
 /// Why a request does not pass.
@@ -45,19 +63,40 @@ enum Refused {
     Missing,
     /// Two tokens, or one that is none.
     Malformed,
+    /// No key is known for the token.
+    UnknownKey,
     /// The token is no good, and why.
     Invalid(&'static str),
+    /// The keys that would tell are not there yet, or too many wait for them.
+    NoKeys,
 }
 
 impl JwtFilter {
-    /// A filter that trusts these keys; tokens that it remembers are charged to `account`.
+    /// A filter that trusts these keys, those of `remote` included; tokens that it remembers are charged to
+    /// `account`.
     #[must_use]
-    pub fn new(config: Jwt, keys: Arc<[Key]>, account: &Account) -> Self {
-        Self {
+    pub fn new(
+        config: Jwt,
+        keys: Arc<[Key]>,
+        remote: Option<Arc<RemoteKeys>>,
+        account: &Account,
+    ) -> Self {
+        Self(Arc::new(Judge {
             verified: Verified::new(config.cache_entries, account),
             config,
             keys,
-        }
+            remote,
+        }))
+    }
+}
+
+impl Judge {
+    /// Lets a request pass that has a good token, which is told to `identity` and the server.
+    fn pass(&self, head: &mut RequestHead, identity: &Identity) -> Result<(), Refused> {
+        let token = self.authenticate(head)?;
+        self.forward(&token, head)?;
+        identity.set(token);
+        Ok(())
     }
 
     fn authenticate(&self, head: &RequestHead) -> Result<Arc<Token>, Refused> {
@@ -67,17 +106,19 @@ impl JwtFilter {
         }
         let text = std::str::from_utf8(text).map_err(|_| Refused::Malformed)?;
         let now = date::since_epoch().as_secs();
-        if let Some(known) = self.verified.get(text, now) {
+        let remote = self.remote.as_ref().map(|remote| remote.known());
+        let generation = remote.as_ref().map_or(0, |set| set.generation);
+        if let Some(known) = self.verified.get(text, now, generation) {
             return Ok(known);
         }
-        let claims = self.signed_claims(text)?;
+        let claims = self.signed_claims(text, remote.as_deref())?;
         let ends_at = self.judge(&claims, now)?;
         let token = Arc::new(Token {
             text: text.into(),
             claims,
             ends_at,
         });
-        self.verified.put(&token);
+        self.verified.put(&token, generation);
         Ok(token)
     }
 
@@ -100,7 +141,11 @@ impl JwtFilter {
     }
 
     /// What a token says that one of the keys has signed.
-    fn signed_claims(&self, text: &str) -> Result<Map<String, Value>, Refused> {
+    fn signed_claims(
+        &self,
+        text: &str,
+        remote: Option<&KeySet>,
+    ) -> Result<Map<String, Value>, Refused> {
         let (header, _) = text.split_once('.').ok_or(Refused::Malformed)?;
         let header = URL_SAFE_NO_PAD
             .decode(header)
@@ -123,9 +168,14 @@ impl JwtFilter {
         let may_have_signed = |key: &&Key| {
             key.name == algorithm && (id.is_none() || key.id.is_none() || key.id.as_deref() == id)
         };
-        let mut keys = self.keys.iter().filter(may_have_signed).peekable();
+        let remote = remote.into_iter().flat_map(|set| &set.keys);
+        let keys = self.keys.iter().chain(remote);
+        let mut keys = keys.filter(may_have_signed).peekable();
         if keys.peek().is_none() {
-            return Err(Refused::Invalid("no key is known for this token"));
+            return Err(match keys::is_of_sets(algorithm) {
+                true => Refused::UnknownKey,
+                false => Refused::Invalid(NO_KEY),
+            });
         }
         keys.find_map(|key| {
             let mut validation = Validation::new(key.algorithm);
@@ -202,35 +252,82 @@ impl JwtFilter {
 
 impl Filter for JwtFilter {
     fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
-        let passed = self.authenticate(head).and_then(|token| {
-            self.forward(&token, head)?;
-            Ok(token)
-        });
-        Ok(match passed {
-            Ok(token) => {
-                about.identity.set(token);
-                Step::Continue
-            }
-            Err(refused) => challenge(refused),
+        let Self(judge) = self;
+        let refused = match judge.pass(head, about.identity) {
+            Ok(()) => return Ok(Step::Continue),
+            Err(refused) => refused,
+        };
+        let asked = match (&judge.remote, refused) {
+            (Some(remote), Refused::UnknownKey) => Some(remote.ask(about.now)),
+            _ => None,
+        };
+        Ok(match asked {
+            Some(Asked::Wait(wait)) => Step::Attach(Box::new(Waiting {
+                judge: Arc::clone(judge),
+                wait,
+                identity: about.identity.clone(),
+            })),
+            Some(Asked::Full) => Step::Respond(challenge(Refused::NoKeys)),
+            Some(Asked::Cooling) | None => Step::Respond(challenge(judge.verdict(refused))),
         })
     }
 
     fn request_trailers(&self, trailers: &mut FieldBlock) {
-        for (_, field) in &self.config.forward_claims {
+        for (_, field) in &self.0.config.forward_claims {
             trailers.remove(field.as_bytes());
         }
     }
 }
 
-impl fmt::Debug for JwtFilter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("JwtFilter").field(&self.config).finish()
+impl Judge {
+    /// What a request without a key is told: nobody can say that its token is no good while the set was
+    /// never there.
+    fn verdict(&self, refused: Refused) -> Refused {
+        let lacks_set = |remote: &Arc<RemoteKeys>| remote.known().generation == 0;
+        match refused {
+            Refused::UnknownKey if self.remote.as_ref().is_some_and(lacks_set) => Refused::NoKeys,
+            refused => refused,
+        }
     }
 }
 
+impl ExchangeFilter for Waiting {
+    fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &mut RequestHead,
+    ) -> Poll<Result<Ready, GatewayError>> {
+        ready!(self.wait.poll(cx));
+        let passed = self.judge.pass(head, &self.identity);
+        Poll::Ready(Ok(match passed {
+            Ok(()) => Ready::Continue,
+            Err(refused) => Ready::Respond(challenge(self.judge.verdict(refused))),
+        }))
+    }
+}
+
+impl fmt::Debug for JwtFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("JwtFilter").field(&self.0.config).finish()
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").finish_non_exhaustive()
+    }
+}
+
+const NO_KEY: &str = "no key is known for this token";
+
 /// RFC 6750 §3.
-fn challenge(refused: Refused) -> Step {
+fn challenge(refused: Refused) -> Respond {
     let (status, text, says) = match refused {
+        Refused::NoKeys => {
+            let fields = vec![("retry-after".to_owned(), "1".to_owned())];
+            return respond_with(503, "keys of tokens are not known yet\n", fields);
+        }
+        Refused::UnknownKey => return challenge(Refused::Invalid(NO_KEY)),
         Refused::Missing => (401, "a token is needed\n", "Bearer".to_owned()),
         Refused::Malformed => (
             400,
@@ -243,7 +340,7 @@ fn challenge(refused: Refused) -> Step {
             format!("Bearer error=\"invalid_token\", error_description=\"{why}\""),
         ),
     };
-    refusal(status, text, vec![("www-authenticate".to_owned(), says)])
+    respond_with(status, text, vec![("www-authenticate".to_owned(), says)])
 }
 
 /// RFC 7519 §2: a number, which may have a fraction; none is before 1970.

@@ -1,7 +1,8 @@
-//! Who a request is from, as far as its token says: what `jwt` tells the filters after it.
+//! Who a request is from, as far as filters found out: what `jwt` and others tell the filters after them.
 
 use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -16,23 +17,38 @@ pub struct Token {
     pub(super) ends_at: u64,
 }
 
-/// Who an exchange is from.
+/// Who an exchange is from. Clones share it, for a filter whose finding takes time.
+#[derive(Debug, Clone, Default)]
+pub struct Identity(Rc<RefCell<Found>>);
+
 #[derive(Debug, Default)]
-pub struct Identity(RefCell<Option<Arc<Token>>>);
+struct Found {
+    token: Option<Arc<Token>>,
+    is_authenticated: bool,
+}
 
 impl Identity {
     /// What its token says; `None`: it has none.
     #[must_use]
     pub fn token(&self) -> Option<Arc<Token>> {
-        self.0.borrow().clone()
+        self.0.borrow().token.clone()
+    }
+
+    /// Whether a filter found out who it is from: its response is for that one, as if the request had
+    /// `Authorization` (RFC 9111 §3.5), whatever it carried instead.
+    #[must_use]
+    pub fn is_authenticated(&self) -> bool {
+        self.0.borrow().is_authenticated
     }
 
     pub(super) fn set(&self, token: Arc<Token>) {
-        *self.0.borrow_mut() = Some(token);
+        let mut found = self.0.borrow_mut();
+        found.token = Some(token);
+        found.is_authenticated = true;
     }
 
     pub(crate) fn clear(&self) {
-        *self.0.borrow_mut() = None;
+        *self.0.borrow_mut() = Found::default();
     }
 }
 

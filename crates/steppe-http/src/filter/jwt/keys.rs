@@ -5,11 +5,13 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
+use serde_json::Value;
 use steppe_net::tls::{LoadError, read};
 
 use crate::config::{self, FilterKind, Jwt, JwtKey};
+use crate::limits::JWKS_KEYS_MAX;
 
 /// Shortest secret of HMAC, in bytes: as long as the digest of SHA-256 (RFC 7518 §3.2).
 const SECRET_BYTES_MIN: usize = 32;
@@ -67,13 +69,32 @@ impl JwtKeys {
 fn of(jwt: &Jwt) -> Result<Vec<Key>, LoadError> {
     let mut keys: Vec<_> = jwt.keys.iter().map(single).collect::<Result<_, _>>()?;
     for path in &jwt.sets {
-        let set: JwkSet = serde_json::from_slice(&read(path)?)
-            .map_err(|error| LoadError::content(path, error))?;
-        let before = keys.len();
-        keys.extend(set.keys.iter().filter_map(from_set));
-        if keys.len() == before {
-            return Err(LoadError::content(path, "no key of it verifies signatures"));
-        }
+        let set = parse_set(&read(path)?);
+        keys.extend(set.map_err(|error| LoadError::content(path, error))?);
+    }
+    Ok(keys)
+}
+
+/// The keys of a set (RFC 7517 §5) that verify signatures. Others are left out: a set may have them for
+/// others.
+///
+/// # Errors
+/// What is wrong with the set.
+pub(super) fn parse_set(text: &[u8]) -> Result<Vec<Key>, String> {
+    let mut set: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let Some(Value::Array(keys)) = set.get_mut("keys").map(Value::take) else {
+        return Err("it is no set of keys".to_owned());
+    };
+    if keys.len() > JWKS_KEYS_MAX {
+        return Err(format!("it has more than {JWKS_KEYS_MAX} keys"));
+    }
+    // One of a kind that is not known here is nobody's mistake (RFC 7517 §5).
+    let known = keys
+        .into_iter()
+        .filter_map(|key| serde_json::from_value(key).ok());
+    let keys: Vec<_> = known.filter_map(|key: Jwk| from_set(&key)).collect();
+    if keys.is_empty() {
+        return Err("no key of it verifies signatures".to_owned());
     }
     Ok(keys)
 }
@@ -146,6 +167,11 @@ fn from_set(jwk: &Jwk) -> Option<Key> {
         algorithm,
         key: DecodingKey::from_jwk(jwk).ok()?,
     })
+}
+
+/// Whether a set may have a key of this algorithm.
+pub(super) fn is_of_sets(algorithm: &str) -> bool {
+    named(algorithm).is_some() && !algorithm.starts_with("HS")
 }
 
 fn named(wanted: &str) -> Option<(&'static str, Algorithm)> {

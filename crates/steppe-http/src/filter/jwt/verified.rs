@@ -18,6 +18,8 @@ pub(super) struct Verified {
 
 struct Entry {
     token: Arc<Token>,
+    /// Of the set of keys that verified it: one that is gone vouches for nobody.
+    generation: u64,
     _charge: Reservation,
 }
 
@@ -36,16 +38,18 @@ impl Verified {
     }
 
     /// The token of this text, if it is still good.
-    pub(super) fn get(&self, text: &str, now: u64) -> Option<Arc<Token>> {
+    pub(super) fn get(&self, text: &str, now: u64, generation: u64) -> Option<Arc<Token>> {
         let place = self.place(text)?;
         // Held for a comparison.
         let entry = place.lock().unwrap_or_else(PoisonError::into_inner);
-        let token = &entry.as_ref()?.token;
-        (*token.text == *text && token.ends_at > now).then(|| Arc::clone(token))
+        let entry = entry.as_ref()?;
+        let token = &entry.token;
+        let is_current = entry.generation == generation && token.ends_at > now;
+        (is_current && *token.text == *text).then(|| Arc::clone(token))
     }
 
     /// Remembers it, where the budget has room.
-    pub(super) fn put(&self, token: &Arc<Token>) {
+    pub(super) fn put(&self, token: &Arc<Token>, generation: u64) {
         // Values of a tree take several times their text.
         let bytes = 8 * token.text.len();
         if let (Some(place), Ok(charge)) = (self.place(&token.text), self.lease.try_reserve(bytes))
@@ -53,6 +57,7 @@ impl Verified {
             let mut entry = place.lock().unwrap_or_else(PoisonError::into_inner);
             *entry = Some(Entry {
                 token: Arc::clone(token),
+                generation,
                 _charge: charge,
             });
         }

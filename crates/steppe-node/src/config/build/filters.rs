@@ -1,8 +1,10 @@
 //! Filters, by their kind.
 
+use std::path::PathBuf;
+
 use steppe_http::config::{
-    Cors, FieldEdits, Filter, FilterKind, IpRules, Jwt, JwtKey, PathEdit, QueryEdits, RateLimit,
-    Redirect, RequestId, Rule, Transform,
+    Cors, FieldEdits, Filter, FilterKind, IpRules, JwksUrl, Jwt, JwtKey, PathEdit, QueryEdits,
+    RateLimit, Redirect, RequestId, Rule, Transform,
 };
 
 use crate::config::grammar::{pattern, rate_key, token_source};
@@ -62,9 +64,9 @@ fn ip(ip: &Fields) -> Option<IpRules> {
 fn jwt(jwt: &Fields) -> Option<Jwt> {
     let audience: Option<Vec<_>> = jwt.optional("audience")?;
     let from = jwt.take::<Vec<String>>("from")?;
-    let sets = match jwt.node("jwks") {
-        None => Vec::new(),
-        Some(jwks) => jwks.fields()?.optional("file")?.into_iter().collect(),
+    let (sets, remote) = match jwt.node("jwks") {
+        None => (Vec::new(), None),
+        Some(set) => jwks(set.fields()?)?,
     };
     Some(Jwt {
         issuer: jwt.optional("issuer")?,
@@ -76,6 +78,7 @@ fn jwt(jwt: &Fields) -> Option<Jwt> {
             .map(jwt_key)
             .collect::<Option<_>>()?,
         sets,
+        remote,
         from: from
             .iter()
             .map(|text| token_source(text).ok())
@@ -83,6 +86,24 @@ fn jwt(jwt: &Fields) -> Option<Jwt> {
         forward_claims: jwt.take("forward_claims")?,
         cache_entries: jwt.take("cache_entries")?,
     })
+}
+
+fn jwks(set: &Fields) -> Option<(Vec<PathBuf>, Option<JwksUrl>)> {
+    let file: Option<PathBuf> = set.optional("file")?;
+    let url: Option<String> = set.optional("url")?;
+    let (refresh, cooldown) = (set.optional("refresh")?, set.optional("cooldown")?);
+    let ca = set.optional("ca")?;
+    let remote = match (url, refresh.zip(cooldown)) {
+        (Some(url), Some((refresh, cooldown))) => Some(JwksUrl {
+            url,
+            refresh,
+            cooldown,
+            ca,
+        }),
+        // A file has neither.
+        _ => None,
+    };
+    Some((file.into_iter().collect(), remote))
 }
 
 fn jwt_key(key: &Node) -> Option<JwtKey> {

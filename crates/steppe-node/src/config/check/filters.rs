@@ -67,13 +67,27 @@ fn written(field: &Node, mistakes: &mut Mistakes) {
     }
 }
 
+/// A set is in a file or behind a URL, and a file is not fetched.
+fn sets(jwks: &Fields, mistakes: &mut Mistakes) {
+    let Some(file) = jwks.given("file") else {
+        return;
+    };
+    for key in ["url", "refresh", "cooldown", "ca"] {
+        if let Some(at) = jwks.given(key) {
+            let message = format!("`{key}` says nothing of a file, which is read once");
+            mistakes.push(
+                Mistake::new(at, message)
+                    .also(file, "the set is in a file")
+                    .help("take one of both out"),
+            );
+        }
+    }
+}
+
 /// A secret is for the HS algorithms, a public key for the others.
 fn secrets(jwt: &Fields, mistakes: &mut Mistakes) {
-    // A key that was refused may have named one.
-    let empty = jwt.table("jwks").filter(|jwks| jwks.given.is_empty());
-    if let Some(jwks) = empty.filter(|_| mistakes.is_empty()) {
-        let mistake = Mistake::new(jwks.span, "`jwks` names no set of keys");
-        mistakes.push(mistake.help("name a `file`"));
+    if let Some(jwks) = jwt.table("jwks") {
+        sets(jwks, mistakes);
     }
     for key in jwt.list("keys").iter().filter_map(Node::fields) {
         let Some(algorithm) = key.take::<&str>("algorithm") else {

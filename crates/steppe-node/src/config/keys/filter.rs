@@ -466,12 +466,31 @@ static JWKS: Table = Table {
     name: "http.filter.jwks",
     doc: "A set of keys (RFC 7517) that may have signed it.",
     keys: &[
-        Key::new("file", Kind::Text(Form::File), "File with the set."),
-        Key::later("url", "Fetches the set."),
-        Key::later("refresh", "How often."),
-        Key::later("cooldown", "How seldom for keys that are not known."),
+        Key::new("file", Kind::Text(Form::File), "File with the set.").exclusive(),
+        Key::new(
+            "url",
+            Kind::Text(Form::Url),
+            "URL of http or https that the set is fetched from.",
+        ),
+        Key::new(
+            "refresh",
+            Kind::Duration(Duration::from_secs(1), DAY),
+            "After so long, it is fetched again.",
+        )
+        .absent(Absent::Text("5m")),
+        Key::new(
+            "cooldown",
+            Kind::Duration(Duration::from_secs(1), DAY),
+            "For a key that it lacks, it is fetched again no sooner than so long after the last time.",
+        )
+        .absent(Absent::Text("30s")),
+        Key::new(
+            "ca",
+            Kind::Text(Form::File),
+            "Authorities of the URL's server, PEM; without it those of the system.",
+        ),
     ],
-    needs: Needs::Nothing,
+    needs: Needs::One(&["file", "url"]),
 };
 
 static AUTHORIZE: Table = Table {

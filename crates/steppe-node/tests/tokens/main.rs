@@ -1,5 +1,7 @@
 //! `jwt` and `authorize` on the wire: which tokens pass, and what they may do.
 
+mod jwks;
+
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,0 +1,285 @@
+//! Keys behind a URL.
+//!
+//! Invariant: whatever tokens say, the set is fetched once at a time and no more than once a cooldown; the
+//! last good set stays until there is a better one; and no worker waits for a fetch but by exchanges that
+//! need it, whose number is bounded. Fetches are made by a task of the control thread.
+//!
+//! Spec: RFC 7517 §5. Left out: how a set is fetched, which is the node's business ([`FetchKeys`]).
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use steppe_mem::{Account, Lease, Reservation};
+use steppe_net::LocalFuture;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use super::keys::{Key, parse_set};
+use crate::config::JwksUrl;
+use crate::limits::{JWKS_BYTES_MAX, JWKS_WAITERS_MAX};
+
+/// What fetches sets of keys.
+pub trait FetchKeys: Send + Sync {
+    /// What is at the URL, at most `bytes_max` of it. Called within the control thread's runtime. The error
+    /// is a text for people.
+    fn fetch(&self, source: &JwksUrl, bytes_max: usize) -> LocalFuture<Result<Vec<u8>, String>>;
+}
+
+/// The set of one filter.
+pub struct RemoteKeys {
+    filter: String,
+    source: JwksUrl,
+    known: RwLock<Arc<KeySet>>,
+    flight: Mutex<Flight>,
+    /// Tells the task of a request that needs a fetch.
+    asked: Notify,
+    /// How many fetches have ended.
+    ended: watch::Sender<u64>,
+    waiting: Arc<AtomicUsize>,
+    counts: Counts,
+    lease: Lease,
+}
+
+/// Keys of one state of the set.
+#[derive(Default)]
+pub(super) struct KeySet {
+    pub(super) keys: Vec<Key>,
+    /// Tells this state from others; 0: nothing was ever fetched.
+    pub(super) generation: u64,
+    text: Vec<u8>,
+    _charge: Option<Reservation>,
+}
+
+/// Where fetching is at.
+#[derive(Debug, Default)]
+struct Flight {
+    is_under_way: bool,
+    began_at: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    changed: AtomicU64,
+    unchanged: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// What a set says of itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RemoteReport {
+    pub(crate) keys: usize,
+    pub(crate) waiting: usize,
+    pub(crate) changed: u64,
+    pub(crate) unchanged: u64,
+    pub(crate) failed: u64,
+}
+
+/// What a request that needs another state of the set is told.
+pub(super) enum Asked {
+    /// A fetch is under way.
+    Wait(Wait),
+    /// The last one was a moment ago.
+    Cooling,
+    /// As many wait as may.
+    Full,
+}
+
+/// Until a fetch has ended.
+pub(super) struct Wait {
+    ended: Pin<Box<dyn Future<Output = ()>>>,
+    _place: Place,
+}
+
+/// One of those that wait.
+struct Place(Arc<AtomicUsize>);
+
+impl RemoteKeys {
+    /// The set of the filter of this name, of which nothing is known yet. What it keeps is charged to
+    /// `account`.
+    #[must_use]
+    pub(crate) fn new(filter: &str, source: JwksUrl, account: &Account) -> Self {
+        Self {
+            filter: filter.to_owned(),
+            source,
+            known: RwLock::default(),
+            // The task begins with one.
+            flight: Mutex::new(Flight {
+                is_under_way: true,
+                began_at: None,
+            }),
+            asked: Notify::new(),
+            ended: watch::Sender::new(0),
+            waiting: Arc::default(),
+            counts: Counts::default(),
+            lease: account.lease(),
+        }
+    }
+
+    /// Whether it is the set of that filter, from the same place.
+    pub(crate) fn is(&self, filter: &str, source: &JwksUrl) -> bool {
+        self.filter == filter && self.source == *source
+    }
+
+    pub(crate) fn filter(&self) -> &str {
+        &self.filter
+    }
+
+    pub(crate) fn report(&self) -> RemoteReport {
+        RemoteReport {
+            keys: self.known().keys.len(),
+            waiting: self.waiting.load(Ordering::Relaxed),
+            changed: self.counts.changed.load(Ordering::Relaxed),
+            unchanged: self.counts.unchanged.load(Ordering::Relaxed),
+            failed: self.counts.failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Its last good state.
+    pub(super) fn known(&self) -> Arc<KeySet> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks for another state, on behalf of a request that it has no key for.
+    pub(super) fn ask(&self, now: Instant) -> Asked {
+        let place = Place::take(&self.waiting);
+        let mut flight = self.flight();
+        if !flight.is_under_way {
+            let cools_until = flight
+                .began_at
+                .and_then(|at| at.checked_add(self.source.cooldown));
+            if cools_until.is_some_and(|until| now < until) {
+                return Asked::Cooling;
+            }
+            flight.is_under_way = true;
+            self.asked.notify_one();
+        }
+        // Subscribed to while the fetch can't end.
+        let mut ended = self.ended.subscribe();
+        drop(flight);
+        match place {
+            None => Asked::Full,
+            Some(place) => Asked::Wait(Wait {
+                ended: Box::pin(async move {
+                    // It ends with its task, too.
+                    let _ = ended.changed().await;
+                }),
+                _place: place,
+            }),
+        }
+    }
+
+    /// Fetches the set whenever it is due, or asked for. Never ends.
+    pub(crate) async fn keep_current(self: Arc<Self>, fetch: Arc<dyn FetchKeys>) {
+        loop {
+            let is_good = self.fetch(&*fetch).await;
+            let pause = match is_good {
+                true => self.source.refresh,
+                false => self.source.refresh.min(self.source.cooldown),
+            };
+            let asked = async {
+                // What is left of an earlier wish is none.
+                while !self.flight().is_under_way {
+                    self.asked.notified().await;
+                }
+            };
+            let _ = timeout(pause, asked).await;
+        }
+    }
+
+    /// One fetch; whether it brought a set.
+    async fn fetch(&self, fetch: &dyn FetchKeys) -> bool {
+        let _landing = self.take_off(Instant::now());
+        let fetched = match self.lease.try_reserve(JWKS_BYTES_MAX) {
+            Err(_) => Err("the budget has no room".to_owned()),
+            Ok(_room) => fetch.fetch(&self.source, JWKS_BYTES_MAX).await,
+        };
+        let taken = fetched.and_then(|text| self.take(text));
+        let count = match taken {
+            Ok(true) => &self.counts.changed,
+            Ok(false) => &self.counts.unchanged,
+            Err(_) => &self.counts.failed,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        match &taken {
+            Ok(true) => tracing::info!(filter = self.filter, "another set of keys"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(filter = self.filter, error, "no set of keys"),
+        }
+        taken.is_ok()
+    }
+
+    /// Makes a fetched text the set; whether it is another one.
+    fn take(&self, text: Vec<u8>) -> Result<bool, String> {
+        let last = self.known();
+        if last.generation > 0 && last.text == text {
+            return Ok(false);
+        }
+        let keys = parse_set(&text)?;
+        // Keys hold about what their text does.
+        let charge = self.lease.try_reserve(2 * text.len());
+        let charge = charge.map_err(|_| "the budget has no room".to_owned())?;
+        let set = KeySet {
+            keys,
+            generation: last.generation + 1,
+            text,
+            _charge: Some(charge),
+        };
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        *known = Arc::new(set);
+        Ok(true)
+    }
+
+    fn take_off(&self, now: Instant) -> Landing<'_> {
+        let mut flight = self.flight();
+        flight.is_under_way = true;
+        flight.began_at = Some(now);
+        Landing(self)
+    }
+
+    fn flight(&self) -> MutexGuard<'_, Flight> {
+        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a fetch, whatever became of it: who waits goes on, also when the task ends with the filter.
+struct Landing<'a>(&'a RemoteKeys);
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        let mut flight = self.0.flight();
+        flight.is_under_way = false;
+        self.0.ended.send_modify(|ended| *ended += 1);
+    }
+}
+
+impl Place {
+    fn take(waiting: &Arc<AtomicUsize>) -> Option<Self> {
+        let place = Self(Arc::clone(waiting));
+        let before = waiting.fetch_add(1, Ordering::Relaxed);
+        (before < JWKS_WAITERS_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Wait {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.ended.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for RemoteKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteKeys")
+            .field("filter", &self.filter)
+            .finish_non_exhaustive()
+    }
+}

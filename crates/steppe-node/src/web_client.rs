@@ -1,0 +1,166 @@
+//! Asks servers of http and https for what they have: lists of domains, sets of keys.
+//!
+//! Specs: RFC 9110 §15.4 (redirections), by hyper. Left out: content codings, proxies and authentication.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use axum::body::Body;
+use hyper::client::conn::http1;
+use hyper::header::{self, HeaderName};
+use hyper::{Request as HttpRequest, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::admin::trust;
+
+/// Between two pieces, and for a connection, a session and a head.
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
+
+/// How a server is asked.
+#[derive(Debug, Default)]
+pub(crate) struct Asks<'a> {
+    /// Further fields of the request.
+    pub(crate) fields: &'a [(HeaderName, &'a str)],
+    /// Authorities that vouch for the server, PEM. `None`: those of the system.
+    pub(crate) ca: Option<&'a Path>,
+}
+
+/// Who a URL leads to, for people; what else stands in it may be a secret.
+pub(crate) fn host(url: &Uri) -> &str {
+    url.host().unwrap_or("nobody")
+}
+
+/// Where a redirection leads to: elsewhere, or to another path of the same server.
+pub(crate) fn redirected(from: &Uri, response: &Response<Body>) -> anyhow::Result<Uri> {
+    let location = text(response, header::LOCATION).context("a redirection to nowhere")?;
+    let target = match location.starts_with('/') && !location.starts_with("//") {
+        true => {
+            let authority = from.authority().context("no host")?;
+            format!(
+                "{}://{authority}{location}",
+                from.scheme_str().unwrap_or("https")
+            )
+        }
+        false => location,
+    };
+    let target: Uri = target.parse().context("a redirection to what is no URL")?;
+    let is_downgrade = from.scheme_str() == Some("https") && target.scheme_str() != Some("https");
+    ensure!(
+        !is_downgrade,
+        "a redirection from https to {}",
+        host(&target)
+    );
+    Ok(target)
+}
+
+/// The head of an answer, whose content follows.
+pub(crate) async fn ask(url: &Uri, asks: &Asks<'_>) -> anyhow::Result<Response<Body>> {
+    let host = url.host().context("no host")?;
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let is_tls = match url.scheme_str() {
+        Some("https") => true,
+        Some("http") => false,
+        _ => bail!("neither http nor https"),
+    };
+    let port = url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let stream = timeout(SILENCE, TcpStream::connect((bare, port))).await;
+    let stream = stream.context("no connection in time")??;
+    if !is_tls {
+        return ask_on(stream, url, asks).await;
+    }
+    let name = trust::name(host).context("not a name that a certificate has")?;
+    // Read each time: authorities of the system change while the node runs.
+    let ca = asks.ca.map(Path::to_owned);
+    let config = spawn_blocking(move || trust::by_authority(ca.as_deref())).await??;
+    let session = TlsConnector::from(config).connect(name, stream);
+    let session = timeout(SILENCE, session).await.context("no TLS in time")?;
+    ask_on(session.context("TLS")?, url, asks).await
+}
+
+async fn ask_on(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    url: &Uri,
+    asks: &Asks<'_>,
+) -> anyhow::Result<Response<Body>> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with the response that comes on it.
+    tokio::spawn(connection);
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    let mut request = HttpRequest::builder()
+        .uri(path)
+        .header(header::HOST, url.authority().context("no host")?.as_str())
+        .header(
+            header::USER_AGENT,
+            concat!("steppe/", env!("CARGO_PKG_VERSION")),
+        )
+        .header(header::ACCEPT_ENCODING, "identity")
+        .header(header::CONNECTION, "close");
+    for (name, value) in asks.fields {
+        request = request.header(name, *value);
+    }
+    let request = request.body(Body::empty())?;
+    let response = timeout(SILENCE, sender.send_request(request)).await;
+    Ok(response.context("no answer in time")??.map(Body::new))
+}
+
+/// A field's value, where it is text.
+pub(crate) fn text(response: &Response<Body>, name: HeaderName) -> Option<String> {
+    let value = response.headers().get(name)?.to_str().ok()?;
+    Some(value.to_owned())
+}
+
+/// Refuses content in another form than was asked for.
+pub(crate) fn ensure_plain(response: &Response<Body>) -> anyhow::Result<()> {
+    let coding = text(response, header::CONTENT_ENCODING);
+    let is_plain = coding
+        .as_deref()
+        .is_none_or(|coding| coding.eq_ignore_ascii_case("identity"));
+    ensure!(is_plain, "a content coding that was not asked for");
+    Ok(())
+}
+
+/// Whether a status sends elsewhere.
+pub(crate) fn is_redirection(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirection_leads_elsewhere_and_never_away_from_https() {
+        let lead = |from: &str, location: &str| {
+            let response = Response::builder().header(header::LOCATION, location);
+            let response = response.body(Body::empty()).expect("a response");
+            redirected(&from.parse().expect("a URL"), &response).map(|uri| uri.to_string())
+        };
+        let from = "https://lists.example:8443/a/ads.txt";
+        assert_eq!(
+            lead(from, "/b.txt?x").expect("a path"),
+            "https://lists.example:8443/b.txt?x"
+        );
+        assert_eq!(
+            lead(from, "https://b.example/c").expect("a URL"),
+            "https://b.example/c"
+        );
+        assert_eq!(
+            lead("http://a.example/", "https://b.example/").expect("a URL"),
+            "https://b.example/"
+        );
+        for wrong in [
+            "http://lists.example/ads.txt",
+            "ftp://b.example/",
+            "ads.txt",
+            "",
+        ] {
+            assert!(lead(from, wrong).is_err(), "{wrong}");
+        }
+    }
+}
