@@ -11,8 +11,10 @@
 
 pub(crate) mod attached;
 mod authorize;
+mod basic_auth;
 mod build;
 pub(crate) mod cors;
+mod forward_auth;
 mod ip;
 mod jwt;
 mod rate_limit;
@@ -22,8 +24,10 @@ mod security_headers;
 mod token;
 mod transform;
 
+use std::any::Any;
 use std::fmt;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -36,6 +40,7 @@ use crate::field::FieldBlock;
 use crate::head::{RequestHead, ResponseHead};
 use crate::respond::Respond;
 
+pub use basic_auth::Users;
 pub use build::{Loaded, build};
 pub use jwt::{FetchKeys, JwtKeys, RemoteKeys};
 pub use token::{Identity, Token};
@@ -86,6 +91,9 @@ pub struct About<'a> {
     pub lease: &'a Lease,
     /// Whom it is from, as far as filters before this one found out.
     pub identity: &'a Identity,
+    /// The worker's [`Pool`](crate::upstream::Pool) of the upstream that the filter names, where it names
+    /// one. Of a type that is not said here: pools are made by a configuration, which names filters.
+    pub pool: Option<&'a Rc<dyn Any>>,
     /// The time.
     pub now: Instant,
 }

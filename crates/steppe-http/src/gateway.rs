@@ -149,7 +149,10 @@ impl Gateway {
     ) -> Arc<Self> {
         tls.listeners.resize(config.listeners.len(), None);
         tls.upstreams.resize(config.upstreams.len(), None);
-        let keys = std::mem::take(&mut tls.keys);
+        let (keys, users) = (
+            std::mem::take(&mut tls.keys),
+            std::mem::take(&mut tls.users),
+        );
         let way = |(upstream, tls): (&config::Upstream, _)| Way {
             endpoints: match &upstream.kind {
                 UpstreamKind::Servers(servers) => servers
@@ -175,13 +178,17 @@ impl Gateway {
         let remote_keys = remote_keys(&config, last, &accounts.filters);
         let loaded = filter::Loaded {
             keys: &keys,
+            users: &users,
             remote: &remote_keys,
             account: &accounts.filters,
         };
         // One that stays goes on with what it knows.
         let filter = |filter: &config::Filter| {
             // What its files say may have changed.
-            let has_files = matches!(filter.kind, config::FilterKind::Jwt(_));
+            let has_files = matches!(
+                filter.kind,
+                config::FilterKind::Jwt(_) | config::FilterKind::BasicAuth(_)
+            );
             let known = last.filter(|_| !has_files).and_then(|last| {
                 let at = last
                     .config

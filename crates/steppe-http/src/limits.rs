@@ -111,7 +111,31 @@ pub const JWKS_KEYS_MAX: usize = 64;
 /// Requests that wait for the fetch of one set: more are told to come again.
 pub const JWKS_WAITERS_MAX: usize = 1024;
 
-/// Content of a `respond` upstream.
+/// Credentials of RFC 7617, as they are sent.
+pub const BASIC_BYTES_MAX: usize = 1 << 10;
+
+/// Users of one file.
+pub const USERS_MAX: usize = 10_000;
+
+/// Passwords that are hashed at once, of one filter, where there are processors for it: half of them.
+pub const HASHES_AT_ONCE_MAX: usize = 4;
+
+/// Requests that wait for their password to be hashed, of one filter: some seconds of hashing.
+pub const HASHES_WAITING_MAX: usize = 64;
+
+/// Cost of a hash of bcrypt: a second of a processor.
+pub const BCRYPT_COST_MAX: u32 = 14;
+
+/// Memory of a hash of argon2, in KiB.
+pub const ARGON2_KIB_MAX: u32 = 64 << 10;
+
+/// The same, times its passes: a second of a processor.
+pub const ARGON2_PASSES_KIB_MAX: u64 = 256 << 10;
+
+/// Rounds of a hash of SHA-crypt: a second of a processor.
+pub const SHA_CRYPT_ROUNDS_MAX: usize = 1_000_000;
+
+/// Content of a `respond` upstream, and of an answer of a service that decides about requests.
 pub const RESPOND_BYTES_MAX: usize = 16 << 10;
 
 /// Lines of a head that a list has room for at first. Browsers send some twenty, and the gateway

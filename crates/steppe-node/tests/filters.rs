@@ -6,6 +6,8 @@ use std::path::Path;
 use steppe_testkit::{Message, RawOrigin, Steppe};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+/// "open sesame", by bcrypt.
+const USERS: &str = "ann:$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// A node whose one route has the filter `f` of these keys, and its origin.
@@ -17,6 +19,7 @@ fn filtered(response: &str, keys: &str) -> (RawOrigin, Steppe) {
     ) + &format!("[http.filter.f]\n{keys}\n");
     let builder = Steppe::builder(STEPPE).with("origin", origin.address());
     let builder = builder.with_file("hs256.key", "a secret that is long enough for HS256");
+    let builder = builder.with_file("users.htpasswd", USERS);
     let node = builder.start(&toml);
     (origin, node)
 }
@@ -351,7 +354,9 @@ fn the_pages_configurations_run() {
     seen.sort();
     let expected = [
         "authorize",
+        "basic-auth",
         "cors",
+        "forward-auth",
         "ip",
         "jwt",
         "rate-limit",

@@ -347,6 +347,11 @@ const LISTED: &[Place] = &[
         reason: "latencies decay with time, where the balance goes by them",
     },
     Place {
+        file: "steppe-http/src/filter/forward_auth.rs",
+        function: "ask",
+        reason: "the service answers: how long it took, for the outlier detection",
+    },
+    Place {
         file: "steppe-http/src/filter/jwt/remote.rs",
         function: "fetch",
         reason: "the task that fetches a set of keys: a fetch begins",

@@ -25,8 +25,12 @@ pub enum FilterKind {
     Jwt(Jwt),
     /// Decides by method, path and claims (`kind = "authorize"`).
     Authorize(Vec<Rule>),
+    /// Asks for a name and a password (`kind = "basic-auth"`).
+    BasicAuth(BasicAuth),
     /// Says which other sites may read responses (`kind = "cors"`).
     Cors(Cors),
+    /// Asks another service about each request (`kind = "forward-auth"`).
+    ForwardAuth(ForwardAuth),
     /// Lets networks in or keeps them out (`kind = "ip"`).
     Ip(IpRules),
     /// Refuses requests beyond a rate (`kind = "rate-limit"`).
@@ -42,6 +46,17 @@ pub enum FilterKind {
     Transform(Transform),
     /// One that a program brings along which embeds the gateway; no file has it.
     Custom(CustomFilter),
+}
+
+impl FilterKind {
+    /// Index of the upstream that it asks.
+    #[must_use]
+    pub fn upstream(&self) -> Option<usize> {
+        match self {
+            Self::ForwardAuth(asks) => Some(asks.upstream),
+            _ => None,
+        }
+    }
 }
 
 /// A filter of a program that embeds the gateway. Equal to its clones alone.
@@ -114,6 +129,34 @@ pub struct JwksUrl {
     pub cooldown: Duration,
     /// Authorities of its server, PEM. `None`: those of the system.
     pub ca: Option<PathBuf>,
+}
+
+/// Who may come in by a password (RFC 7617).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BasicAuth {
+    /// The file with their names and the hashes of their passwords.
+    pub users: PathBuf,
+    /// What browsers say that the password is for. No quotes or backslashes.
+    pub realm: String,
+    /// The field that servers are told the name by, in lower case. `None`: none.
+    pub forward_user: Option<String>,
+    /// Verified passwords that are remembered, as digests.
+    pub cache_entries: usize,
+}
+
+/// Which service is asked about requests, and what is passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForwardAuth {
+    /// Index of its upstream, which has servers.
+    pub upstream: usize,
+    /// What it is asked for: a path, with a query or without one.
+    pub path: String,
+    /// Fields of the request that it is shown, in lower case.
+    pub request_headers: Vec<String>,
+    /// Fields of its answer that the request is given in place of its own, in lower case.
+    pub response_headers: Vec<String>,
+    /// How long an answer may take.
+    pub timeout: Duration,
 }
 
 /// A key that may have signed tokens.

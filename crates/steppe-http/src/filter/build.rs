@@ -6,7 +6,9 @@ use steppe_mem::Account;
 
 use super::Filter;
 use super::authorize::AuthorizeFilter;
+use super::basic_auth::{BasicAuthFilter, Users};
 use super::cors::CorsFilter;
+use super::forward_auth::ForwardAuthFilter;
 use super::ip::IpFilter;
 use super::jwt::{JwtFilter, JwtKeys, RemoteKeys};
 use super::rate_limit::RateLimitFilter;
@@ -20,6 +22,8 @@ use crate::config::{self, FilterKind};
 pub struct Loaded<'a> {
     /// Keys out of files.
     pub keys: &'a JwtKeys,
+    /// Users out of files.
+    pub users: &'a Users,
     /// Keys behind URLs.
     pub remote: &'a [Arc<RemoteKeys>],
     /// What they keep for all exchanges is charged to it.
@@ -32,7 +36,12 @@ pub fn build(filter: &config::Filter, loaded: &Loaded<'_>) -> Arc<dyn Filter> {
     let account = loaded.account;
     match &filter.kind {
         FilterKind::Authorize(rules) => Arc::new(AuthorizeFilter::new(rules.clone())),
+        FilterKind::BasicAuth(basic) => {
+            let users = loaded.users.of(&filter.name);
+            Arc::new(BasicAuthFilter::new(basic.clone(), users, account))
+        }
         FilterKind::Cors(cors) => Arc::new(CorsFilter::new(cors.clone())),
+        FilterKind::ForwardAuth(asks) => Arc::new(ForwardAuthFilter::new(asks.clone())),
         FilterKind::Ip(rules) => Arc::new(IpFilter::new(rules.clone())),
         FilterKind::Jwt(jwt) => {
             let keys = loaded.keys.of(&filter.name);

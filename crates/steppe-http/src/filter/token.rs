@@ -41,6 +41,11 @@ impl Identity {
         self.0.borrow().is_authenticated
     }
 
+    /// A filter found out who it is from, by other means than a token.
+    pub(super) fn authenticate(&self) {
+        self.0.borrow_mut().is_authenticated = true;
+    }
+
     pub(super) fn set(&self, token: Arc<Token>) {
         let mut found = self.0.borrow_mut();
         found.token = Some(token);

@@ -3,6 +3,7 @@
 //! Invariant: an exchange holds its route, not its snapshot, and a tunnel neither: a
 //! snapshot ends when the next one is there and its last exchange has begun.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub(super) struct WorkerRoute {
 pub(super) struct RouteFilter {
     pub(super) filter: Arc<dyn Filter>,
     pub(super) metrics: Rc<FilterMetrics>,
+    /// The [`Pool`] of the upstream that it names.
+    pub(super) pool: Option<Rc<dyn Any>>,
 }
 
 /// Who answers the requests of a route.
@@ -223,6 +226,10 @@ impl WorkerRoute {
             },
         };
         let filters = config.filters.iter();
+        let pool_of = |upstream: usize| {
+            let pool = pools.iter().find(|(of, _)| *of == upstream);
+            pool.map(|(_, pool)| Rc::clone(pool) as Rc<dyn Any>)
+        };
         Self {
             report,
             lease: gateway.accounts.routes[index].lease(),
@@ -230,6 +237,10 @@ impl WorkerRoute {
                 .map(|&filter| RouteFilter {
                     filter: Arc::clone(&gateway.filters[filter]),
                     metrics: Rc::clone(&counts[filter]),
+                    pool: gateway.config.filters[filter]
+                        .kind
+                        .upstream()
+                        .and_then(pool_of),
                 })
                 .collect(),
             total: config.total.or(match &target {

@@ -9,7 +9,7 @@ use steppe_net::ListenAddress;
 use steppe_net::tls::{Agreed, ListenerTls, LoadError, ServerTls};
 
 use crate::config::{self, UpstreamKind};
-use crate::filter::JwtKeys;
+use crate::filter::{JwtKeys, Users};
 
 /// TLS of every listener and upstream of a configuration, in their order, and keys of its filters.
 #[derive(Debug, Default)]
@@ -17,7 +17,9 @@ pub struct Tls {
     pub(super) listeners: Vec<Option<Arc<ListenerTls>>>,
     pub(super) upstreams: Vec<Option<Arc<ServerTls>>>,
     /// Keys that may have signed tokens.
-    pub(super) keys: JwtKeys,
+    pub(crate) keys: JwtKeys,
+    /// Users that filters know.
+    pub(crate) users: Users,
 }
 
 /// Why a configuration can't have the TLS that it asks for.
@@ -72,10 +74,25 @@ impl Tls {
         Ok(Self {
             listeners: listeners?,
             upstreams: upstreams.map_err(|cause| TlsError { key, cause })?,
+            ..Self::of_filters(config)?
+        })
+    }
+
+    /// What filters have files of, alone.
+    ///
+    /// # Errors
+    /// What is wrong with a file, and which key names it.
+    pub(crate) fn of_filters(config: &config::Gateway) -> Result<Self, TlsError> {
+        Ok(Self {
             keys: JwtKeys::load(config).map_err(|cause| TlsError {
                 key: "http.filter.keys",
                 cause,
             })?,
+            users: Users::load(config).map_err(|cause| TlsError {
+                key: "http.filter.users_file",
+                cause,
+            })?,
+            ..Self::default()
         })
     }
 }

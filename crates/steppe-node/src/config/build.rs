@@ -182,7 +182,9 @@ fn gateway(http: &Fields) -> Option<Gateway> {
             listener(each.fields()?)
         })?,
         upstreams: all(http.map("upstream").iter(), upstream)?,
-        filters: all(http.map("filter").iter(), filters::filter)?,
+        filters: all(http.map("filter").iter(), |entry| {
+            filters::filter(entry, &|name| names.upstreams.get(name).copied())
+        })?,
         routes: all(http.list("route").iter(), |each| {
             route(&names, each.fields()?)
         })?,

@@ -1,6 +1,7 @@
 //! `jwt` and `authorize` on the wire: which tokens pass, and what they may do.
 
 mod jwks;
+mod others;
 
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -66,7 +67,8 @@ fn start(origin: &RawOrigin, folder: &str, keys: &str, more: &str, filters: &str
         .iter()
         .map(|name| format!(", \"{name}\""))
         .collect::<String>();
-    let toml = Steppe::PLAIN.replace(
+    let plain = Steppe::PLAIN.replace("[\"h1\"]", "[\"h1\", \"h2c\"]");
+    let toml = plain.replace(
         "upstream = \"origin\"",
         &format!("upstream = \"origin\"\nfilters = [\"jwt\"{names}]"),
     ) + &format!("[http.filter.jwt]\nkind = \"jwt\"\n{keys}\n{more}\n{filters}");

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::{Core, Exchange, Stage};
 use crate::error::GatewayError;
 use crate::filter::attached::Attached;
-use crate::filter::{About, Filter, Ready, Step};
+use crate::filter::{About, Ready, Step};
 use crate::gateway::client::ClientContext;
 use crate::gateway::snapshot::{RouteFilter, WorkerRoute};
 
@@ -26,9 +26,9 @@ impl Exchange {
         }
         let core = &mut self.core;
         let route = Rc::clone(core.route.as_ref().expect("it was routed"));
-        for (place, RouteFilter { filter, metrics }) in route.filters.iter().enumerate().skip(place)
-        {
-            match core.begin_filter(&**filter, client, &route, now)? {
+        for (place, each) in route.filters.iter().enumerate().skip(place) {
+            let metrics = &each.metrics;
+            match core.begin_filter(each, client, &route, now)? {
                 Step::Continue => {}
                 Step::Respond(respond) => {
                     metrics.answered();
@@ -78,7 +78,7 @@ impl Exchange {
 impl Core {
     fn begin_filter(
         &mut self,
-        filter: &dyn Filter,
+        each: &RouteFilter,
         client: &ClientContext,
         route: &WorkerRoute,
         now: Instant,
@@ -89,8 +89,10 @@ impl Core {
             route: route.report.name.as_deref().unwrap_or_default(),
             lease: &route.lease,
             identity: &self.identity,
+            pool: each.pool.as_ref(),
             now,
         };
-        filter.begin(&about, self.head.as_mut().expect("no attempt has begun"))
+        each.filter
+            .begin(&about, self.head.as_mut().expect("no attempt has begun"))
     }
 }

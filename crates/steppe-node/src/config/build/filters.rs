@@ -3,20 +3,33 @@
 use std::path::PathBuf;
 
 use steppe_http::config::{
-    Cors, FieldEdits, Filter, FilterKind, IpRules, JwksUrl, Jwt, JwtKey, PathEdit, QueryEdits,
-    RateLimit, Redirect, RequestId, Rule, Transform,
+    BasicAuth, Cors, FieldEdits, Filter, FilterKind, ForwardAuth, IpRules, JwksUrl, Jwt, JwtKey,
+    PathEdit, QueryEdits, RateLimit, Redirect, RequestId, Rule, Transform,
 };
 
 use crate::config::grammar::{pattern, rate_key, token_source};
 use crate::config::typed::{Fields, Named, Node, Typed};
 
-pub(super) fn filter(entry: &Named) -> Option<Filter> {
+pub(super) fn filter(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<Filter> {
     let Typed::Variant { name, fields, .. } = &entry.value.typed else {
         return None;
     };
     let kind = match *name {
         "cors" => FilterKind::Cors(cors(fields)?),
         "jwt" => FilterKind::Jwt(jwt(fields)?),
+        "basic-auth" => FilterKind::BasicAuth(BasicAuth {
+            users: fields.take("users_file")?,
+            realm: fields.take("realm")?,
+            forward_user: fields.optional("forward_user")?,
+            cache_entries: fields.take("cache_entries")?,
+        }),
+        "forward-auth" => FilterKind::ForwardAuth(ForwardAuth {
+            upstream: upstream(&fields.take::<String>("upstream")?)?,
+            path: fields.take("path")?,
+            request_headers: fields.take("request_headers")?,
+            response_headers: fields.take("response_headers")?,
+            timeout: fields.take("timeout")?,
+        }),
         "authorize" => {
             let rules = fields.list("rules").iter().map(rule);
             FilterKind::Authorize(rules.collect::<Option<_>>()?)

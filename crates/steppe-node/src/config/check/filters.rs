@@ -26,6 +26,15 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
                 .node("header")
                 .into_iter()
                 .for_each(|header| written(header, mistakes)),
+            "basic-auth" => {
+                realm(fields, mistakes);
+                let field = fields.node("forward_user").into_iter();
+                field.for_each(|field| written(field, mistakes));
+            }
+            "forward-auth" => fields
+                .list("response_headers")
+                .iter()
+                .for_each(|field| written(field, mistakes)),
             "redirect" => redirect(fields, mistakes),
             "transform" => {
                 edits(fields, mistakes);
@@ -64,6 +73,21 @@ fn cors(cors: &Fields, mistakes: &mut Mistakes) {
 fn written(field: &Node, mistakes: &mut Mistakes) {
     if let Some(name) = String::from_node(field) {
         refuse_ours(&name, field.span, mistakes);
+    }
+}
+
+/// RFC 7617 §2: it stands in quotes.
+fn realm(basic: &Fields, mistakes: &mut Mistakes) {
+    let Some(node) = basic.node("realm") else {
+        return;
+    };
+    let realm = String::from_node(node).unwrap_or_default();
+    if realm.contains(['"', '\\']) || !realm.is_ascii() {
+        let mistake = Mistake::new(
+            node.span,
+            "a realm is ASCII, without quotes and backslashes",
+        );
+        mistakes.push(mistake.help("write another one, such as \"staff\""));
     }
 }
 
@@ -106,7 +130,7 @@ fn secrets(jwt: &Fields, mistakes: &mut Mistakes) {
 
 /// What looks at a token stands behind what verifies it, and `cors` before that: preflights have none.
 fn tokens(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistakes) {
-    let mut verified = None;
+    let (mut verified, mut asks) = (None, None);
     for node in route.list("filters") {
         let filter = String::from_node(node).and_then(|name| filters.get(&*name));
         let Some(Typed::Variant {
@@ -118,6 +142,11 @@ fn tokens(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistake
         let looks_at_token = match *kind {
             "jwt" => {
                 verified = Some(node.span);
+                asks = asks.or(verified);
+                false
+            }
+            "basic-auth" | "forward-auth" => {
+                asks = asks.or(Some(node.span));
                 false
             }
             "authorize" => fields
@@ -142,12 +171,15 @@ fn tokens(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistake
                     .help("name one before it in `filters`"),
             );
         }
-        if let ("cors", Some(at)) = (*kind, verified) {
+        if let ("cors", Some(at)) = (*kind, asks) {
             mistakes.push(
-                Mistake::new(node.span, "no preflight gets here: none has a token")
-                    .label("a `cors` filter")
-                    .also(at, "asks for a token")
-                    .help("name it before the `jwt` filter"),
+                Mistake::new(
+                    node.span,
+                    "no preflight gets here: none says whom it is from",
+                )
+                .label("a `cors` filter")
+                .also(at, "asks for that")
+                .help("name it before this filter"),
             );
         }
     }

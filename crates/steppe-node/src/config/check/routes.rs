@@ -10,7 +10,7 @@ use crate::config::grammar::size_text;
 use crate::config::mistake::{Mistake, Span, shown};
 use crate::config::mistakes::Mistakes;
 use crate::config::read::closest;
-use crate::config::typed::{Fields, FromNode, Named, Node};
+use crate::config::typed::{Fields, FromNode, Named, Node, Typed};
 use crate::doh::FORWARDER;
 
 pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
@@ -33,6 +33,7 @@ pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
         methods(route, mistakes);
     }
     fallbacks(http, mistakes);
+    asked(http, mistakes);
     unreachable(&routes, mistakes);
 }
 
@@ -326,7 +327,6 @@ impl Shape {
     }
 }
 
-/// Upstreams and filters that no route names.
 /// What answers while a circuit is open: an upstream with `respond`.
 fn fallbacks(http: &Fields, mistakes: &mut Mistakes) {
     let upstreams = Defined::new("upstream", http);
@@ -352,6 +352,37 @@ fn fallback(upstream: &Named) -> Option<(Option<String>, &Node)> {
     Some((String::from_node(node), node))
 }
 
+/// A service that decides about requests has servers.
+fn asked(http: &Fields, mistakes: &mut Mistakes) {
+    let upstreams = Defined::new("upstream", http);
+    for node in http.map("filter").iter().filter_map(asked_by) {
+        upstreams.reference(node, mistakes);
+        let name = String::from_node(node);
+        let named = |entry: &&Named| Some(&entry.name) == name.as_ref();
+        let found = upstreams.entries.iter().find(named);
+        let fields = found.and_then(|entry| entry.value.fields());
+        if fields.is_some_and(|fields| fields.given("servers").is_none()) {
+            mistakes.push(
+                Mistake::new(
+                    node.span,
+                    "a service that decides about requests has servers",
+                )
+                .label("this upstream has none")
+                .help("name an upstream with `servers`"),
+            );
+        }
+    }
+}
+
+/// The upstream that a filter asks.
+fn asked_by(filter: &Named) -> Option<&Node> {
+    match &filter.value.typed {
+        Typed::Variant { name, fields, .. } if *name == "forward-auth" => fields.node("upstream"),
+        _ => None,
+    }
+}
+
+/// Upstreams and filters that no route names.
 pub(super) fn unused(http: &Fields, mistakes: &mut Mistakes) {
     let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();
     let named = routes
@@ -359,7 +390,9 @@ pub(super) fn unused(http: &Fields, mistakes: &mut Mistakes) {
         .filter_map(|route| route.take::<String>("upstream"));
     let fallbacks = http.map("upstream").iter();
     let fallbacks = fallbacks.filter_map(|upstream| fallback(upstream)?.0);
-    let upstreams: HashSet<String> = named.chain(fallbacks).collect();
+    let asked = http.map("filter").iter().filter_map(asked_by);
+    let asked = asked.filter_map(String::from_node);
+    let upstreams: HashSet<String> = named.chain(fallbacks).chain(asked).collect();
     let named = routes.iter().flat_map(|route| route.list("filters"));
     let filters: HashSet<String> = named.filter_map(String::from_node).collect();
     for (what, used) in [("upstream", upstreams), ("filter", filters)] {

@@ -49,6 +49,16 @@ pub static FILTER: Tagged = Tagged {
             table: Some(&JWT),
         },
         Variant {
+            name: "basic-auth",
+            doc: BASIC_AUTH.doc,
+            table: Some(&BASIC_AUTH),
+        },
+        Variant {
+            name: "forward-auth",
+            doc: FORWARD_AUTH.doc,
+            table: Some(&FORWARD_AUTH),
+        },
+        Variant {
             name: "rate-limit",
             doc: RATE_LIMIT.doc,
             table: Some(&RATE_LIMIT),
@@ -491,6 +501,75 @@ static JWKS: Table = Table {
         ),
     ],
     needs: Needs::One(&["file", "url"]),
+};
+
+static BASIC_AUTH: Table = Table {
+    name: "http.filter",
+    doc: "Asks for a name and a password, of which hashes are known: 401.",
+    keys: &[
+        Key::new(
+            "users_file",
+            Kind::Text(Form::File),
+            "File with lines NAME:HASH, of bcrypt, argon2 or SHA-crypt, as htpasswd -B writes them.",
+        )
+        .required(),
+        Key::new(
+            "realm",
+            Kind::Text(Form::FieldValue),
+            "What browsers say that the password is for.",
+        )
+        .absent(Absent::Text("steppe")),
+        Key::new(
+            "forward_user",
+            Kind::Text(Form::FieldName),
+            "The field that servers are told the name by; a client's own is removed.",
+        ),
+        Key::new(
+            "cache_entries",
+            Kind::Integer(0, VERIFIED_TOKENS_MAX),
+            "Verified passwords that are remembered, as digests.",
+        )
+        .absent(Absent::Number(1024)),
+    ],
+    needs: Needs::Nothing,
+};
+
+static FORWARD_AUTH: Table = Table {
+    name: "http.filter",
+    doc: "Asks another service about each request: what it answers with 2xx passes.",
+    keys: &[
+        Key::new(
+            "upstream",
+            Kind::Text(Form::Name),
+            "The upstream of the service, which has servers.",
+        )
+        .required(),
+        Key::new(
+            "path",
+            Kind::Text(Form::Target),
+            "What it is asked for, by GET.",
+        )
+        .absent(Absent::Text("/")),
+        Key::new(
+            "request_headers",
+            Kind::List(&Kind::Text(Form::FieldName), 0),
+            "Fields of the request that it is shown.",
+        )
+        .absent(Absent::Texts(&["authorization", "cookie"])),
+        Key::new(
+            "response_headers",
+            Kind::List(&Kind::Text(Form::FieldName), 0),
+            "Fields of its answer that the request is given; a client's own are removed.",
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new(
+            "timeout",
+            Kind::TIMEOUT,
+            "How long its answer may take: 504.",
+        )
+        .absent(Absent::Text("5s")),
+    ],
+    needs: Needs::Nothing,
 };
 
 static AUTHORIZE: Table = Table {
