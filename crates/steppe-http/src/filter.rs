@@ -10,7 +10,7 @@
 //! `filter/build.rs`; its keys go into steppe-node's `config/keys/filter.rs` and `config/build/filters.rs`.
 
 pub(crate) mod attached;
-mod authorize;
+pub(crate) mod authorize;
 mod basic_auth;
 mod build;
 pub(crate) mod cors;

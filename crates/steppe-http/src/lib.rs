@@ -19,6 +19,7 @@ pub mod date;
 mod encoder;
 pub mod error;
 pub mod exchange;
+pub mod explain;
 pub mod field;
 pub mod files;
 pub mod filter;

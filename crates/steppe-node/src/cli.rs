@@ -8,6 +8,7 @@ mod cert;
 mod code;
 mod console;
 mod dns;
+mod explain;
 mod health;
 mod manual;
 mod plane;
@@ -78,6 +79,9 @@ enum Command {
     /// Asks DNS servers, and what a node decides about a name and is to forget
     #[command(after_help = dns::HELP)]
     Dns(dns::Dns),
+    /// Says which route takes a request, and which filters and rules decide about it
+    #[command(after_help = explain::HELP)]
+    Explain(Box<explain::Options>),
     /// Calls services of the request plane, serves one, and measures them
     #[command(after_help = plane::HELP)]
     Plane(plane::Plane),
@@ -180,6 +184,8 @@ Examples:
   steppe check steppe.toml        everything that is wrong with it, at once
   steppe top                      what a running node does, live
   steppe cert example.com         what certificates a server shows, and what is wrong with them
+  steppe explain GET http://a.example/x
+                                  which route takes a request, and which rule decides about it
   steppe dns explain example.com  what the DNS forwarder decides about a name, and why
   steppe dns query example.com    what a DNS server says, by UDP, TCP, TLS or HTTPS
   steppe plane call 127.0.0.1:7700 echo --text hello
@@ -253,6 +259,7 @@ pub fn main_with(
         Command::Health(options) => health::run(options),
         Command::Cert(options) => cert::run(&options),
         Command::Dns(dns) => self::dns::run(dns),
+        Command::Explain(options) => explain::run(&options),
         Command::Plane(plane) => self::plane::run(plane),
         Command::Schema => print(&format!("{:#}\n", config::schema())),
         Command::Top(options) => top(options),

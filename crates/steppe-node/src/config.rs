@@ -195,6 +195,35 @@ impl Config {
         let rules = self.file.table("dns")?.list("rule");
         Some(rules.get(number)?.span.start)
     }
+
+    /// Where a route of the gateway stands, by its number from 0.
+    #[must_use]
+    pub fn route_at(&self, number: usize) -> Option<usize> {
+        let routes = self.file.table("http")?.list("route");
+        Some(routes.get(number)?.span.start)
+    }
+
+    /// The kind of a filter of this name.
+    #[must_use]
+    pub fn filter_kind(&self, filter: &str) -> Option<&'static str> {
+        Some(self.filter(filter)?.0)
+    }
+
+    /// Where a rule of an `authorize` filter stands, by its number from 0.
+    #[must_use]
+    pub fn rule_at(&self, filter: &str, number: usize) -> Option<usize> {
+        let rules = self.filter(filter)?.1.list("rules");
+        Some(rules.get(number)?.span.start)
+    }
+
+    fn filter(&self, name: &str) -> Option<(&'static str, &typed::Fields)> {
+        let filters = self.file.table("http")?.map("filter");
+        let entry = filters.iter().find(|entry| entry.name == name)?;
+        match &entry.value.typed {
+            typed::Typed::Variant { name, fields, .. } => Some((name, fields)),
+            _ => None,
+        }
+    }
 }
 
 /// Reads a type of DNS records as the configuration writes it, such as `AAAA` or `TYPE65`.

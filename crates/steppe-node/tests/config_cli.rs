@@ -167,6 +167,7 @@ fn help_has_examples_and_exit_codes() {
           health       Asks a running node whether it is ready
           cert         Shows the certificates of a file or a server, and what is wrong with them
           dns          Asks DNS servers, and what a node decides about a name and is to forget
+          explain      Says which route takes a request, and which filters and rules decide about it
           plane        Calls services of the request plane, serves one, and measures them
           schema       Prints the JSON Schema of the configuration, for editors
           top          Shows what a running node does, live
@@ -186,6 +187,8 @@ fn help_has_examples_and_exit_codes() {
           steppe check steppe.toml        everything that is wrong with it, at once
           steppe top                      what a running node does, live
           steppe cert example.com         what certificates a server shows, and what is wrong with them
+          steppe explain GET http://a.example/x
+                                          which route takes a request, and which rule decides about it
           steppe dns explain example.com  what the DNS forwarder decides about a name, and why
           steppe dns query example.com    what a DNS server says, by UDP, TCP, TLS or HTTPS
           steppe plane call 127.0.0.1:7700 echo --text hello

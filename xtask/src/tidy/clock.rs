@@ -222,6 +222,11 @@ const LISTED: &[Place] = &[
         reason: "once a line: what the query took",
     },
     Place {
+        file: "steppe-node/src/cli/explain.rs",
+        function: "run",
+        reason: "the request that is explained comes now",
+    },
+    Place {
         file: "steppe-node/src/cli/plane/bench.rs",
         function: "measure",
         reason: "the run begins",

@@ -22,15 +22,54 @@ impl AuthorizeFilter {
     }
 }
 
+/// What a list of rules makes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Verdict<'a> {
+    /// The rule that decides, and its number from 0. `None`: none is for the request.
+    pub(crate) rule: Option<(usize, &'a Rule)>,
+    /// What it lacks. `None`: nothing, it passes.
+    pub(crate) lacks: Option<Lacks<'a>>,
+}
+
+/// Why a request does not pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lacks<'a> {
+    /// A rule that is for it.
+    Rule,
+    /// Its rule refuses all.
+    Mercy,
+    /// One of the scopes of which one would do.
+    AnyScope,
+    /// This scope.
+    Scope(&'a str),
+    /// One of the values of this claim.
+    Claim(&'a str),
+}
+
+/// What `rules` make of a request with this token.
+pub(crate) fn judge<'a>(
+    rules: &'a [Rule],
+    head: &RequestHead,
+    token: Option<&Token>,
+) -> Verdict<'a> {
+    let rule = rules
+        .iter()
+        .enumerate()
+        .find(|(_, rule)| is_for(rule, head));
+    let lacks = match rule {
+        None => Some(Lacks::Rule),
+        Some((_, rule)) => lacks(rule, token),
+    };
+    Verdict { rule, lacks }
+}
+
 impl Filter for AuthorizeFilter {
     fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
-        let Some(rule) = self.0.iter().find(|rule| is_for(rule, head)) else {
-            return Ok(refused(None));
-        };
         let token = about.identity.token();
-        Ok(match is_allowed(rule, token.as_deref()) {
-            true => Step::Continue,
-            false => refused(Some(rule)),
+        let verdict = judge(&self.0, head, token.as_deref());
+        Ok(match verdict.lacks {
+            None => Step::Continue,
+            Some(_) => refused(verdict.rule.map(|(_, rule)| rule)),
         })
     }
 }
@@ -42,19 +81,24 @@ fn is_for(rule: &Rule, head: &RequestHead) -> bool {
         && rule.path.as_ref().is_none_or(is_path)
 }
 
-fn is_allowed(rule: &Rule, token: Option<&Token>) -> bool {
+/// What a request with this token lacks for a rule that is for it.
+fn lacks<'a>(rule: &'a Rule, token: Option<&Token>) -> Option<Lacks<'a>> {
+    if rule.denies {
+        return Some(Lacks::Mercy);
+    }
     let has_scope = |scope: &String| token.is_some_and(|token| token.has_scope(scope));
-    let has_claim = |(name, values): &(String, Vec<String>)| {
-        token.is_some_and(|token| {
-            token
-                .claim(name)
-                .is_some_and(|value| is_one_of(value, values))
-        })
+    if !rule.any_scope.is_empty() && !rule.any_scope.iter().any(has_scope) {
+        return Some(Lacks::AnyScope);
+    }
+    if let Some(scope) = rule.all_scopes.iter().find(|scope| !has_scope(scope)) {
+        return Some(Lacks::Scope(scope));
+    }
+    let has_claim = |(name, values): &&(String, Vec<String>)| {
+        let claim = token.and_then(|token| token.claim(name));
+        claim.is_some_and(|value| is_one_of(value, values))
     };
-    !rule.denies
-        && (rule.any_scope.is_empty() || rule.any_scope.iter().any(has_scope))
-        && rule.all_scopes.iter().all(has_scope)
-        && rule.claims.iter().all(has_claim)
+    let missing = rule.claims.iter().find(|claim| !has_claim(claim));
+    missing.map(|(name, _)| Lacks::Claim(name))
 }
 
 /// Whether a claim, or an item of it, is one of these.
@@ -81,4 +125,108 @@ fn refused(rule: Option<&Rule>) -> Step {
     };
     let fields = vec![("www-authenticate".to_owned(), says)];
     refusal(403, "this is not allowed\n", fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    fn rule(edit: impl FnOnce(&mut Rule)) -> Rule {
+        let mut rule = Rule::default();
+        edit(&mut rule);
+        rule
+    }
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn claims(value: &Value) -> Token {
+        Token::said(value.as_object().expect("an object").clone())
+    }
+
+    fn head(method: &str, path: &str) -> RequestHead {
+        let budget = Budget::new(1 << 20);
+        let lease = budget.root().lease();
+        RequestHead::new(method.as_bytes(), b"a", path.as_bytes(), &lease).expect("a head")
+    }
+
+    /// The number of the rule that decides, and what the request lacks.
+    fn judged<'a>(rules: &'a [Rule], head: &RequestHead) -> (Option<usize>, Option<Lacks<'a>>) {
+        let verdict = judge(rules, head, None);
+        (verdict.rule.map(|(index, _)| index), verdict.lacks)
+    }
+
+    #[test]
+    fn the_first_rule_that_is_for_a_request_decides() {
+        let rules = [
+            rule(|rule| {
+                rule.methods = texts(&["GET", "HEAD"]);
+                rule.path = Some("/open/{rest*}".parse().expect("a path"));
+            }),
+            rule(|rule| {
+                rule.path = Some("/open/{rest*}".parse().expect("a path"));
+                rule.denies = true;
+            }),
+            rule(|rule| rule.methods = texts(&["GET"])),
+        ];
+        assert_eq!(judged(&rules, &head("GET", "/open/a")), (Some(0), None));
+        assert_eq!(judged(&rules, &head("HEAD", "/open/a")), (Some(0), None));
+        let denied = (Some(1), Some(Lacks::Mercy));
+        assert_eq!(judged(&rules, &head("PUT", "/open/a")), denied);
+        assert_eq!(judged(&rules, &head("GET", "/openly")), (Some(2), None));
+        assert_eq!(judged(&rules, &head("PUT", "/")), (None, Some(Lacks::Rule)));
+        // Methods are told apart by case (RFC 9110 §9.1).
+        assert_eq!(judged(&rules, &head("get", "/")), (None, Some(Lacks::Rule)));
+        assert_eq!(judged(&[], &head("GET", "/")), (None, Some(Lacks::Rule)));
+    }
+
+    #[test]
+    fn what_a_token_lacks_is_told() {
+        let rule = rule(|rule| {
+            rule.any_scope = texts(&["a", "b"]);
+            rule.all_scopes = texts(&["c", "d"]);
+            rule.claims = vec![
+                ("role".to_owned(), texts(&["editor", "7"])),
+                ("realm.name".to_owned(), texts(&["x"])),
+            ];
+        });
+        for (said, expected) in [
+            (json!({}), Some(Lacks::AnyScope)),
+            (json!({ "scope": "c d" }), Some(Lacks::AnyScope)),
+            (json!({ "scope": "b" }), Some(Lacks::Scope("c"))),
+            (json!({ "scope": "a c" }), Some(Lacks::Scope("d"))),
+            (
+                json!({ "scp": ["a", "c", "d"] }),
+                Some(Lacks::Claim("role")),
+            ),
+            (
+                json!({ "scope": "a c d", "role": "editors" }),
+                Some(Lacks::Claim("role")),
+            ),
+            (
+                json!({ "scope": "a c d", "role": 7 }),
+                Some(Lacks::Claim("realm.name")),
+            ),
+            (
+                json!({ "scope": "a c d", "role": [1, "editor"], "realm": { "name": ["x"] } }),
+                None,
+            ),
+            (
+                json!({ "scope": "a c d", "role": "editor", "realm.name": "x" }),
+                None,
+            ),
+        ] {
+            assert_eq!(lacks(&rule, Some(&claims(&said))), expected, "{said}");
+        }
+        assert_eq!(lacks(&rule, None), Some(Lacks::AnyScope));
+    }
+
+    #[test]
+    fn a_rule_without_conditions_asks_for_no_token() {
+        assert_eq!(lacks(&Rule::default(), None), None);
+    }
 }

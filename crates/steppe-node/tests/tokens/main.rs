@@ -1,5 +1,7 @@
 //! `jwt` and `authorize` on the wire: which tokens pass, and what they may do.
 
+mod attacks;
+mod explained;
 mod jwks;
 mod others;
 

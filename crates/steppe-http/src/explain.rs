@@ -1,0 +1,378 @@
+//! What a gateway would do with a request, and why, without sending anything.
+//!
+//! Filters that decide by what they are told alone are asked as the gateway asks them. What others would
+//! say depends on what nobody knows beforehand: a bucket, a password, another service.
+//!
+//! Left out: conditions on a client's certificate, which no request can be described with here.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+use steppe_mem::{Budget, Lease};
+use steppe_net::ListenAddress;
+
+use crate::config::{self, FilterKind, ListenerRoutes, Rule, Target};
+use crate::error::GatewayError;
+use crate::filter::authorize::{Lacks, judge};
+use crate::filter::{self, About, Identity, Loaded, Step, Token, cors};
+use crate::gateway::{Tls, TlsError};
+use crate::head::RequestHead;
+use crate::router::{NoRoute, RouteQuery, Router};
+
+/// A request that is asked about.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// Its method.
+    pub method: &'a str,
+    /// Host and port.
+    pub authority: &'a str,
+    /// Its path, with a query or without one.
+    pub target: &'a str,
+    /// Its field lines.
+    pub fields: &'a [(String, String)],
+    /// Who asks.
+    pub client: IpAddr,
+    /// The listener that it comes to, by its index.
+    pub listener: usize,
+    /// What its token says, without one that is looked at. `None`: what its token says if it has one.
+    pub claims: Option<Map<String, Value>>,
+    /// The time.
+    pub now: Instant,
+}
+
+/// What becomes of it.
+#[derive(Debug)]
+pub struct Explained {
+    /// The route that it takes, by its index.
+    pub route: Result<usize, Unrouted>,
+    /// What its filters say, in their order, up to the one that answers.
+    pub steps: Vec<Explanation>,
+    /// What is asked of the route's target, where no filter answers: a path in normal form, and a query.
+    pub target: Option<String>,
+}
+
+/// Why it takes no route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unrouted {
+    /// The listener sends everybody to https: 308.
+    ToHttps,
+    /// None is for it: 404.
+    NotFound,
+    /// Routes are for it with these methods: 405.
+    Methods(Vec<String>),
+}
+
+/// What one filter says.
+#[derive(Debug)]
+pub struct Explanation {
+    /// Its index in the configuration.
+    pub filter: usize,
+    /// What it does.
+    pub verdict: Verdict,
+    /// Why.
+    pub why: String,
+    /// The rule that decides, of a filter with rules, by its index.
+    pub rule: Option<usize>,
+}
+
+/// What a filter does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The request passes.
+    Passes,
+    /// It may answer; here it is taken to pass.
+    Depends,
+    /// It answers with this status.
+    Answers(u16),
+}
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// A file that the configuration names can't be used.
+    #[error("{}: {}", .0.key, .0.cause)]
+    File(#[from] TlsError),
+    /// The request is none.
+    #[error("the gateway refuses it before it is routed: {}", .0.status)]
+    Request(#[from] GatewayErrorStatus),
+}
+
+/// The status that the gateway refuses a request with.
+#[derive(Debug)]
+pub struct GatewayErrorStatus {
+    /// 400 to 599.
+    pub status: u16,
+}
+
+impl fmt::Display for GatewayErrorStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "status {}", self.status)
+    }
+}
+
+impl std::error::Error for GatewayErrorStatus {}
+
+impl From<GatewayError> for ExplainError {
+    fn from(error: GatewayError) -> Self {
+        Self::Request(GatewayErrorStatus {
+            status: error.status,
+        })
+    }
+}
+
+/// Room for one request and what filters keep.
+const BUDGET_BYTES: u64 = 64 << 20;
+
+/// Says what a gateway that serves `config` does with a request; reads the files that it names.
+///
+/// # Errors
+/// Where a file can't be used, or the request is malformed.
+pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained, ExplainError> {
+    let loaded = Tls::of_filters(config)?;
+    let budget = Budget::new(BUDGET_BYTES);
+    let lease = budget.root().lease();
+    let mut head = head_of(asked, &lease)?;
+    let route = route(config, asked, &head);
+    let Ok(index) = route else {
+        return Ok(Explained {
+            route,
+            steps: Vec::new(),
+            target: None,
+        });
+    };
+    let identity = Identity::default();
+    if let Some(claims) = &asked.claims {
+        identity.set(Arc::new(Token::said(claims.clone())));
+    }
+    let listener = &config.listeners[asked.listener].address;
+    let about = About {
+        client: asked.client,
+        listener,
+        route: &config.routes[index].name,
+        lease: &lease,
+        identity: &identity,
+        pool: None,
+        now: asked.now,
+    };
+    let loaded = Loaded {
+        keys: &loaded.keys,
+        users: &loaded.users,
+        remote: &[],
+        account: budget.root(),
+    };
+    let mut steps = Vec::new();
+    for &filter in &config.routes[index].filters {
+        let step = explain_filter(config, filter, &about, (&mut head, &loaded))?;
+        let is_over = matches!(step.verdict, Verdict::Answers(_));
+        steps.push(step);
+        if is_over {
+            return Ok(Explained {
+                route: Ok(index),
+                steps,
+                target: None,
+            });
+        }
+    }
+    Ok(Explained {
+        route: Ok(index),
+        steps,
+        target: Some(target_of(&head)),
+    })
+}
+
+fn head_of(asked: &Asked<'_>, lease: &Lease) -> Result<RequestHead, GatewayError> {
+    let mut head = RequestHead::new(
+        asked.method.as_bytes(),
+        asked.authority.as_bytes(),
+        asked.target.as_bytes(),
+        lease,
+    )?;
+    for (name, value) in asked.fields {
+        head.fields.append(name.as_bytes(), value.as_bytes())?;
+    }
+    Ok(head)
+}
+
+fn route(
+    config: &config::Gateway,
+    asked: &Asked<'_>,
+    head: &RequestHead,
+) -> Result<usize, Unrouted> {
+    let listener = &config.listeners[asked.listener];
+    if listener.redirect_https.is_some() {
+        return Err(Unrouted::ToHttps);
+    }
+    let router = Router::new(&config.routes, &config.filters);
+    let has_own = listener.routes == ListenerRoutes::Own;
+    let query = || RouteQuery {
+        listener: has_own.then_some(&listener.address),
+        host: head.host(),
+        path: head.path(),
+        method: head.method(),
+        preflight: cors::requested_method(head),
+        query: head.query(),
+        fields: &head.fields,
+        client_cert: None,
+    };
+    router.route(&query()).map_err(|no_route| match no_route {
+        NoRoute::NotFound => Unrouted::NotFound,
+        NoRoute::MethodNotAllowed => {
+            let methods = router.allowed_methods(query());
+            Unrouted::Methods(methods.map(str::to_owned).collect())
+        }
+    })
+}
+
+fn explain_filter(
+    config: &config::Gateway,
+    index: usize,
+    about: &About<'_>,
+    (head, loaded): (&mut RequestHead, &Loaded<'_>),
+) -> Result<Explanation, GatewayError> {
+    let filter = &config.filters[index];
+    let depends = |why: &str| Explanation {
+        filter: index,
+        verdict: Verdict::Depends,
+        why: why.to_owned(),
+        rule: None,
+    };
+    let is_said = about.identity.token().is_some();
+    Ok(match &filter.kind {
+        FilterKind::Authorize(rules) => return Ok(explain_rules(rules, index, about, head)),
+        FilterKind::Jwt(_) if is_said => Explanation {
+            verdict: Verdict::Passes,
+            ..depends("the claims are taken as they were given")
+        },
+        FilterKind::RateLimit(limit) => depends(&format!(
+            "429 beyond {} requests in {:?}, {} at once",
+            limit.rate, limit.per, limit.burst
+        )),
+        FilterKind::ForwardAuth(_) => depends("the service that it asks decides"),
+        FilterKind::Jwt(_)
+        | FilterKind::BasicAuth(_)
+        | FilterKind::Cors(_)
+        | FilterKind::Ip(_)
+        | FilterKind::Redirect(_)
+        | FilterKind::RequestId(_)
+        | FilterKind::SecurityHeaders(_)
+        | FilterKind::Transform(_) => {
+            let before = target_of(head);
+            let step = filter::build(filter, loaded).begin(about, head)?;
+            match step {
+                Step::Respond(respond) => Explanation {
+                    verdict: Verdict::Answers(respond.status),
+                    ..depends(&why_of(&respond))
+                },
+                Step::Attach(_) if matches!(filter.kind, FilterKind::Jwt(_)) => {
+                    depends("keys behind a URL decide, which are not fetched for this")
+                }
+                Step::Attach(_) if matches!(filter.kind, FilterKind::BasicAuth(_)) => {
+                    depends("the password decides, which is not looked at here")
+                }
+                Step::Attach(_) | Step::Continue => {
+                    let after = target_of(head);
+                    let why = match before == after {
+                        true => String::new(),
+                        false => format!("asks for {after} from here on"),
+                    };
+                    Explanation {
+                        verdict: Verdict::Passes,
+                        ..depends(&why)
+                    }
+                }
+            }
+        }
+        _ => depends("what it knows by then decides"),
+    })
+}
+
+fn explain_rules(
+    rules: &[Rule],
+    filter: usize,
+    about: &About<'_>,
+    head: &RequestHead,
+) -> Explanation {
+    let token = about.identity.token();
+    let verdict = judge(rules, head, token.as_deref());
+    let why = match verdict.lacks {
+        None => "it has all that the rule asks for".to_owned(),
+        Some(Lacks::Rule) => "no rule is for it".to_owned(),
+        Some(Lacks::Mercy) => "the rule refuses what it is for".to_owned(),
+        Some(Lacks::AnyScope) => "it has none of the scopes of `any_scope`".to_owned(),
+        Some(Lacks::Scope(scope)) => format!("it lacks the scope `{scope}`"),
+        Some(Lacks::Claim(claim)) => format!("its claim `{claim}` is none of those wanted"),
+    };
+    Explanation {
+        filter,
+        verdict: match verdict.lacks {
+            None => Verdict::Passes,
+            Some(_) => Verdict::Answers(403),
+        },
+        why,
+        rule: verdict.rule.map(|(index, _)| index),
+    }
+}
+
+/// What a response of a filter says of its reason.
+fn why_of(respond: &config::Respond) -> String {
+    let told = respond.fields.iter().find_map(|(name, value)| {
+        let is_reason = matches!(name.as_str(), "www-authenticate" | "location");
+        is_reason.then(|| format!("{name}: {value}"))
+    });
+    let text = String::from_utf8_lossy(&respond.body);
+    told.unwrap_or_else(|| text.trim_end().to_owned())
+}
+
+/// Path and query.
+fn target_of(head: &RequestHead) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    match head.query() {
+        Some(query) => format!("{}?{}", text(head.path()), text(query)),
+        None => text(head.path()),
+    }
+}
+
+/// What answers the requests of a route, for people.
+#[must_use]
+pub fn target_name(config: &config::Gateway, route: usize) -> String {
+    match &config.routes[route].target {
+        Target::Files(files) => format!("files of {}", files.root.display()),
+        Target::Upstream(index) => match config.upstreams.get(*index) {
+            Some(upstream) => format!("upstream {}", upstream.name),
+            None => "the DNS forwarder".to_owned(),
+        },
+    }
+}
+
+/// Of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// Without TLS.
+    Http,
+    /// Above it.
+    Https,
+}
+
+/// The listener that a request by `scheme` comes to: the one of this port, else the first of its kind.
+#[must_use]
+pub fn listener_for(config: &config::Gateway, scheme: Scheme, port: Option<u16>) -> Option<usize> {
+    let listeners = config.listeners.iter().enumerate();
+    let scheme_of = |listener: &config::Listener| match listener.tls {
+        Some(_) => Scheme::Https,
+        None => Scheme::Http,
+    };
+    let of_kind = listeners.filter(|(_, listener)| scheme_of(listener) == scheme);
+    let port_of = |address: &ListenAddress| match address {
+        ListenAddress::Tcp(address) => Some(address.port()),
+        ListenAddress::Unix(_) => None,
+    };
+    let all: Vec<_> = of_kind.collect();
+    let is_named = |(_, listener): &&(usize, &config::Listener)| {
+        port.is_some() && port_of(&listener.address) == port
+    };
+    let found = all.iter().find(is_named).or(all.first());
+    found.map(|(index, _)| *index)
+}

@@ -1,0 +1,279 @@
+//! `steppe explain`: which listener and route take a request, and which of its filters and rules decide about
+//! it.
+//!
+//! It reads the configuration and the files that it names, as a node that starts with them does, and sends
+//! nothing.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use hyper::Uri;
+use serde_json::{Map, Value, json};
+use steppe_http::explain::{
+    Asked, Explained, Explanation, Scheme, Unrouted, Verdict, explain, listener_for, target_name,
+};
+
+use crate::cli::code::Code;
+use crate::cli::console::{complain, load, print, say};
+use crate::config::Config;
+
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// The method
+    #[arg(value_name = "METHOD")]
+    method: String,
+    /// The URL that a client asks for, of http or https
+    #[arg(value_name = "URL")]
+    url: Uri,
+    /// A field of the request, "NAME: VALUE"; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
+    fields: Vec<(String, String)>,
+    /// The client's address
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    client: IpAddr,
+    /// File with a token, sent as a bearer and verified as the node verifies it
+    #[arg(long, value_name = "FILE", conflicts_with = "claims")]
+    token: Option<PathBuf>,
+    /// What the token says, as JSON, instead of one that is verified
+    #[arg(long, value_name = "JSON", value_parser = claims)]
+    claims: Option<Map<String, Value>>,
+    /// Configuration of the node
+    #[arg(
+        short,
+        long = "config",
+        value_name = "FILE",
+        default_value = "/etc/steppe/steppe.toml"
+    )]
+    config: PathBuf,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) const HELP: &str = "\
+Examples:
+  steppe explain GET http://www.example.com/ -c steppe.toml
+  steppe explain GET https://api.example.com/v1/users/7 -H 'x-version: 2' --token token.jwt
+  steppe explain PUT https://api.example.com/v1/users/7 --claims '{\"scope\": \"read write\"}' --json
+
+Exit codes: 0 where something decides, a refusal included; 1 where the configuration, or a file that it
+names, can't be read; 2 where the request is none, or no listener is for it.";
+
+/// A name without spaces, and a value without control characters.
+fn field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("a field is NAME: VALUE")?;
+    let (name, value) = (name.trim(), value.trim());
+    let is_name = steppe_http::field::is_token(name.as_bytes());
+    if !is_name || !steppe_http::field::is_field_value(value.as_bytes()) {
+        return Err("it is not a field's name and value".to_owned());
+    }
+    Ok((name.to_ascii_lowercase(), value.to_owned()))
+}
+
+fn claims(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("claims are a JSON object: {error}"))
+}
+
+pub(super) fn run(options: &Options) -> ExitCode {
+    let outcome = match load(&options.config) {
+        Ok(outcome) => outcome,
+        Err(code) => return code.into(),
+    };
+    complain(&outcome.report);
+    let Some(config) = outcome.config else {
+        return Code::Configuration.into();
+    };
+    let mut fields = options.fields.clone();
+    if let Some(file) = &options.token {
+        match std::fs::read_to_string(file) {
+            Ok(token) => {
+                let bearer = format!("Bearer {}", token.trim());
+                fields.push(("authorization".to_owned(), bearer));
+            }
+            Err(error) => {
+                say(&format!("steppe: {}: {error}\n", file.display()));
+                return Code::Configuration.into();
+            }
+        }
+    }
+    let Some(listener) = listener(options, &config) else {
+        say(&format!("steppe: no listener is for {}\n", options.url));
+        return Code::Usage.into();
+    };
+    let target = options.url.path_and_query();
+    let authority = options.url.authority();
+    let explained = explain(
+        &config.http,
+        &Asked {
+            method: &options.method,
+            authority: authority.map_or("", |authority| authority.as_str()),
+            target: target.map_or("/", |target| target.as_str()),
+            fields: &fields,
+            client: options.client,
+            listener,
+            claims: options.claims.clone(),
+            now: Instant::now(),
+        },
+    );
+    let explained = match explained {
+        Ok(explained) => explained,
+        Err(error @ steppe_http::explain::ExplainError::File(_)) => {
+            say(&format!("{}: {error}\n", options.config.display()));
+            return Code::Configuration.into();
+        }
+        Err(error) => {
+            say(&format!("steppe: {error}\n"));
+            return Code::Usage.into();
+        }
+    };
+    let shown = Shown {
+        config: &config,
+        options,
+        listener,
+        text: std::fs::read_to_string(&options.config).unwrap_or_default(),
+    };
+    match options.json {
+        true => print(&format!("{:#}\n", shown.json(&explained))),
+        false => print(&shown.text(&explained)),
+    }
+}
+
+fn listener(options: &Options, config: &Config) -> Option<usize> {
+    let scheme = match options.url.scheme_str()? {
+        "https" => Scheme::Https,
+        "http" => Scheme::Http,
+        _ => return None,
+    };
+    listener_for(&config.http, scheme, options.url.port_u16())
+}
+
+/// What an explanation is shown by.
+struct Shown<'a> {
+    config: &'a Config,
+    options: &'a Options,
+    listener: usize,
+    /// Of the file.
+    text: String,
+}
+
+impl Shown<'_> {
+    /// A line of the file, from 1.
+    fn line(&self, at: Option<usize>) -> Option<usize> {
+        let before = self.text.get(..at?)?;
+        Some(before.bytes().filter(|byte| *byte == b'\n').count() + 1)
+    }
+
+    fn place(&self, at: Option<usize>) -> String {
+        match self.line(at) {
+            Some(line) => format!(" ({}:{line})", self.options.config.display()),
+            None => String::new(),
+        }
+    }
+
+    fn filter(&self, step: &Explanation) -> (&str, &'static str) {
+        let filter = &self.config.http.filters[step.filter];
+        (
+            &filter.name,
+            self.config.filter_kind(&filter.name).unwrap_or_default(),
+        )
+    }
+
+    fn rule_at(&self, step: &Explanation) -> Option<usize> {
+        let (name, _) = self.filter(step);
+        self.config.rule_at(name, step.rule?)
+    }
+
+    fn text(&self, explained: &Explained) -> String {
+        let options = self.options;
+        let mut text = format!(
+            "{} {}, asked for by {}\n",
+            options.method, options.url, options.client
+        );
+        let address = &self.config.http.listeners[self.listener].address;
+        let _ = writeln!(text, "  listener {address}");
+        let route = match &explained.route {
+            Ok(route) => *route,
+            Err(unrouted) => {
+                let _ = writeln!(text, "  answered here: {}", unrouted_text(unrouted));
+                return text;
+            }
+        };
+        let name = &self.config.http.routes[route].name;
+        let place = self.place(self.config.route_at(route));
+        let _ = writeln!(text, "  route {name}{place}");
+        for step in &explained.steps {
+            let (name, kind) = self.filter(step);
+            let verdict = match step.verdict {
+                Verdict::Passes => "passes".to_owned(),
+                Verdict::Depends => "may answer".to_owned(),
+                Verdict::Answers(status) => format!("answers {status}"),
+            };
+            let rule = step.rule.map(|rule| {
+                let place = self.place(self.rule_at(step));
+                format!(", rule {}{place} decides", rule + 1)
+            });
+            let rule = rule.unwrap_or_default();
+            let why = match step.why.as_str() {
+                "" => String::new(),
+                why => format!(": {why}"),
+            };
+            let _ = writeln!(text, "  {name} ({kind}) {verdict}{rule}{why}");
+        }
+        if let Some(target) = &explained.target {
+            let answers = target_name(&self.config.http, route);
+            let _ = writeln!(text, "  {answers} is asked for {target}");
+        }
+        text
+    }
+
+    fn json(&self, explained: &Explained) -> Value {
+        let steps = explained.steps.iter().map(|step| {
+            let (name, kind) = self.filter(step);
+            let (verdict, status) = match step.verdict {
+                Verdict::Passes => ("passes", None),
+                Verdict::Depends => ("depends", None),
+                Verdict::Answers(status) => ("answers", Some(status)),
+            };
+            json!({
+                "filter": name,
+                "kind": kind,
+                "verdict": verdict,
+                "status": status,
+                "why": step.why,
+                "rule": step.rule.map(|rule| rule + 1),
+                "line": self.line(self.rule_at(step)),
+            })
+        });
+        let route = explained.route.as_ref().ok().map(|route| {
+            json!({
+                "name": self.config.http.routes[*route].name,
+                "line": self.line(self.config.route_at(*route)),
+                "answers": target_name(&self.config.http, *route),
+            })
+        });
+        json!({
+            "method": self.options.method,
+            "url": self.options.url.to_string(),
+            "client": self.options.client,
+            "listener": self.config.http.listeners[self.listener].address.to_string(),
+            "route": route,
+            "unrouted": explained.route.as_ref().err().map(unrouted_text),
+            "filters": steps.collect::<Vec<_>>(),
+            "target": explained.target,
+        })
+    }
+}
+
+fn unrouted_text(unrouted: &Unrouted) -> String {
+    match unrouted {
+        Unrouted::ToHttps => "308, the listener sends everybody to https".to_owned(),
+        Unrouted::NotFound => "404, no route is for it".to_owned(),
+        Unrouted::Methods(methods) => {
+            format!("405, routes are for it with {}", methods.join(", "))
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `steppe explain`: says what the gateway then does.
+
+use super::*;
+
+const CONFIG: &str = r#"[[http.listener]]
+listen = "127.0.0.1:8080"
+[[http.listener]]
+listen = "127.0.0.1:8081"
+[http.upstream.api]
+servers = ["127.0.0.1:9001"]
+[http.filter.near]
+kind = "ip"
+deny = ["10.0.0.0/8"]
+[http.filter.token]
+kind = "jwt"
+keys = [{ id = "local", algorithm = "HS256", secret_file = "hs.key" }]
+[http.filter.rules]
+kind = "authorize"
+rules = [
+  { methods = ["GET"], any_scope = ["read"] },
+  { methods = ["PUT"], all_scopes = ["read", "write"], claims = { role = "editor" } },
+]
+[http.filter.rewrite]
+kind = "transform"
+path = [{ pattern = "^/v1/users/(?<id>[0-9]+)$", to = "/users/${id}" }]
+query = { set = { source = "edge" } }
+[http.filter.limit]
+kind = "rate-limit"
+rate = 5
+key = "jwt:sub"
+[[http.route]]
+name = "api"
+host = "api.example.com"
+path = "/v1/{rest*}"
+methods = ["GET", "PUT", "DELETE"]
+headers = { x-version = "2" }
+filters = ["near", "token", "limit", "rules", "rewrite"]
+upstream = "api"
+"#;
+
+/// Exit code and standard output, or error where there is none.
+fn explain(scratch: &Scratch, args: &[&str]) -> (Option<i32>, String) {
+    let file = scratch.path().join("steppe.toml");
+    std::fs::write(&file, CONFIG).expect("a file");
+    std::fs::write(scratch.path().join("hs.key"), SECRET).expect("a file");
+    let output = Command::new(STEPPE)
+        .current_dir(scratch.path())
+        .args(["explain", "-c", "steppe.toml"])
+        .args(args)
+        .output()
+        .expect("steppe");
+    let said = if output.stdout.is_empty() {
+        output.stderr
+    } else {
+        output.stdout
+    };
+    let said = String::from_utf8_lossy(&said).into_owned();
+    (output.status.code(), said)
+}
+
+const URL: &str = "http://api.example.com/v1/users/7?a=b";
+
+#[test]
+fn the_rule_that_decides_is_named_with_its_line() {
+    let scratch = Scratch::new("explain");
+    let asked = |method: &str, claims: &str| {
+        let args = [method, URL, "-H", "X-Version: 2", "--claims", claims];
+        let (code, said) = explain(&scratch, &args);
+        assert_eq!(code, Some(0), "{said}");
+        said
+    };
+    let passed = asked("GET", r#"{"scope": "read", "sub": "ann"}"#);
+    let expected = "GET http://api.example.com/v1/users/7?a=b, asked for by 127.0.0.1
+  listener 127.0.0.1:8080
+  route api (steppe.toml:27)
+  near (ip) passes
+  token (jwt) passes: the claims are taken as they were given
+  limit (rate-limit) may answer: 429 beyond 5 requests in 1s, 5 at once
+  rules (authorize) passes, rule 1 (steppe.toml:16) decides: it has all that the rule asks for
+  rewrite (transform) passes: asks for /users/7?a=b&source=edge from here on
+  upstream api is asked for /users/7?a=b&source=edge
+";
+    assert_eq!(passed, expected);
+    for (method, claims, says) in [
+        (
+            "GET",
+            "{}",
+            "rule 1 (steppe.toml:16) decides: it has none of the scopes",
+        ),
+        (
+            "PUT",
+            r#"{"scope": "read"}"#,
+            "rule 2 (steppe.toml:17) decides: it lacks the scope `write`",
+        ),
+        (
+            "PUT",
+            r#"{"scope": "read write"}"#,
+            "its claim `role` is none of those wanted",
+        ),
+        (
+            "DELETE",
+            r#"{"scope": "read write"}"#,
+            "rules (authorize) answers 403: no rule is for it",
+        ),
+    ] {
+        let said = asked(method, claims);
+        assert!(
+            said.contains("rules (authorize) answers 403") && said.contains(says),
+            "{said}"
+        );
+        assert!(!said.contains("is asked for /"), "{said}");
+    }
+}
+
+#[test]
+fn a_token_is_verified_as_the_node_does() {
+    let scratch = Scratch::new("explain");
+    let status = |token: &str| {
+        std::fs::write(scratch.path().join("token"), token).expect("a file");
+        let (code, said) = explain(
+            &scratch,
+            &[
+                "GET",
+                URL,
+                "-H",
+                "x-version:2",
+                "--token",
+                "token",
+                "--json",
+            ],
+        );
+        assert_eq!(code, Some(0), "{said}");
+        let said: Value = serde_json::from_str(&said).expect("JSON");
+        let filters = said["filters"].as_array().expect("a list");
+        let last = filters.last().expect("a filter");
+        assert_eq!(said["route"]["name"], "api");
+        (last["filter"].clone(), last["status"].clone())
+    };
+    assert_eq!(
+        status(&signed(json!({ "scope": "read" }))),
+        (json!("rewrite"), Value::Null)
+    );
+    assert_eq!(
+        status(&signed(json!({ "exp": now() - 60 }))),
+        (json!("token"), json!(401))
+    );
+    assert_eq!(status("nonsense"), (json!("token"), json!(400)));
+}
+
+#[test]
+fn what_no_route_or_listener_is_for_is_said() {
+    let scratch = Scratch::new("explain");
+    let said = |args: &[&str]| explain(&scratch, args);
+    let (code, text) = said(&["GET", URL]);
+    assert!(
+        code == Some(0) && text.contains("404, no route is for it"),
+        "{text}"
+    );
+    let (code, text) = said(&["PATCH", URL, "-H", "x-version: 2"]);
+    let methods = "405, routes are for it with DELETE, GET, PUT";
+    assert!(code == Some(0) && text.contains(methods), "{text}");
+    let args = ["GET", URL, "-H", "x-version: 2", "--client", "10.1.2.3"];
+    let (_, text) = said(&args);
+    assert!(text.contains("near (ip) answers 403"), "{text}");
+    let (_, text) = said(&["GET", "http://a:8081/"]);
+    assert!(text.contains("listener 127.0.0.1:8081"), "{text}");
+    // As the gateway would: a path that leaves its root.
+    let (_, text) = said(&[
+        "GET",
+        "http://api.example.com/v1/../v1/%75sers/7",
+        "-H",
+        "x-version: 2",
+        "--claims",
+        "{}",
+    ]);
+    assert!(text.contains("route api"), "{text}");
+    let (code, text) = said(&["GET", "https://api.example.com/"]);
+    assert!(
+        code == Some(2) && text.contains("no listener is for"),
+        "{text}"
+    );
+    let (code, _) = said(&["GET", URL, "-H", "no colon"]);
+    assert_eq!(code, Some(2));
+}
