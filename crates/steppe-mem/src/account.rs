@@ -6,14 +6,15 @@
 //! Workers draw bytes in chunks into a lease of their own, so that a
 //! reservation is one compare-and-swap on a cache line that only its worker
 //! writes. Chunks that lie free are reclaimed from every worker before anybody
-//! is refused, and while somebody waits for bytes no lease keeps any.
+//! is refused, and while somebody waits for bytes no lease keeps any. What an
+//! account [keeps for later](Evict) is given up then, too.
 //!
 //! Lock order: children or slots of an account, then the queues of its tree.
 //! Nothing is called that could lock while children or slots are locked.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 
 use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
@@ -26,6 +27,15 @@ pub struct Budget(Account);
 /// One account of the tree. Clones name the same account.
 #[derive(Debug, Clone)]
 pub struct Account(Arc<Node>);
+
+/// Memory of an account that is kept for later, and given up before anybody is refused: a cache.
+pub trait Evict: fmt::Debug + Send + Sync {
+    /// Gives up about `bytes`; says how many it gave up, 0 where it has nothing left.
+    ///
+    /// Called on any thread, in the middle of a reservation of anybody: it must neither reserve nor
+    /// wait for who does.
+    fn evict(&self, bytes: u64) -> u64;
+}
 
 /// A worker's own share of an account, from which it reserves. Clones share it.
 #[derive(Debug, Clone)]
@@ -76,6 +86,8 @@ pub(crate) struct Node {
     parent: Option<Account>,
     children: Mutex<Vec<Weak<Node>>>,
     slots: Mutex<Vec<Weak<Slot>>>,
+    /// What is kept for later here.
+    evicting: OnceLock<Weak<dyn Evict>>,
     /// Tasks that this account refused.
     queue: Queue,
     /// Everybody who waits in the tree.
@@ -152,6 +164,12 @@ impl Account {
         slots.push(Arc::downgrade(&slot));
         drop(slots);
         Lease(slot)
+    }
+
+    /// Names what gives up memory of this account before anybody is refused; once.
+    pub fn set_evicting(&self, evicting: Weak<dyn Evict>) {
+        // The first one stays: an account has one cache.
+        let _ = self.0.evicting.set(evicting);
     }
 
     /// The limit of this account, or of the nearest above it that has one.
@@ -300,11 +318,56 @@ impl Account {
             let is_reclaimed = reclaimed.is_some_and(|reclaimed| level <= reclaimed);
             // While somebody waits, no lease keeps free bytes.
             if is_reclaimed || self.0.waiting.is_any() {
-                return false;
+                return self.draw_after_eviction(bytes);
             }
             self.above(level).reclaim();
             reclaimed = Some(level);
         }
+    }
+
+    /// Draws just `bytes`, after what is kept for later below the account that refused was given up.
+    fn draw_after_eviction(&self, bytes: u64) -> bool {
+        loop {
+            let Err(level) = self.draw(bytes) else {
+                return true;
+            };
+            if !self.above(level).evict(bytes) {
+                return false;
+            }
+        }
+    }
+
+    /// Has what is kept for later give way until `bytes` could be drawn, or nothing is left of it.
+    pub(crate) fn make_room(&self, bytes: u64) {
+        let mut reclaimed = None;
+        while let Err(level) = self.find_room(bytes) {
+            if reclaimed.is_none_or(|reclaimed| level > reclaimed) {
+                self.above(level).reclaim();
+                reclaimed = Some(level);
+            } else if !self.above(level).evict(bytes) {
+                return;
+            }
+        }
+    }
+
+    /// Gives up about `bytes` of what is kept for later here and below; says whether there were any.
+    fn evict(&self, bytes: u64) -> bool {
+        let evicted = self.evict_below(bytes);
+        if evicted > 0 {
+            self.reclaim();
+        }
+        evicted > 0
+    }
+
+    fn evict_below(&self, bytes: u64) -> u64 {
+        let evicting = self.0.evicting.get().and_then(Weak::upgrade);
+        let mut evicted = evicting.map_or(0, |evicting| evicting.evict(bytes));
+        each(&self.0.children, |child| {
+            if evicted < bytes {
+                evicted += Self(child).evict_below(bytes - evicted);
+            }
+        });
+        evicted
     }
 
     fn above(&self, level: usize) -> Self {
@@ -330,6 +393,7 @@ impl Node {
             parent,
             children: Mutex::default(),
             slots: Mutex::default(),
+            evicting: OnceLock::new(),
             queue: Queue::default(),
             waiting,
         }
@@ -413,6 +477,9 @@ impl Lease {
             bytes: bytes as u64,
             leaving: 0,
         };
+        if !waiter.is_waiting() {
+            self.account().make_room(wanted.bytes);
+        }
         ready!(waiter.poll(self, wanted, cx.waker()));
         Poll::Ready(Reservation::new(self, bytes))
     }
@@ -432,6 +499,10 @@ impl Lease {
             bytes: bytes as u64,
             leaving,
         };
+        if !waiter.is_waiting() {
+            self.account()
+                .make_room(wanted.bytes.saturating_add(leaving));
+        }
         if !waiter.is_waiting()
             && self.account().headroom_bytes() >= wanted.bytes.saturating_add(leaving)
             && self.0.take(wanted.bytes)

@@ -102,6 +102,16 @@ impl Chunk {
         Self(Content::Shared(self.view().clone()))
     }
 
+    /// A second view of the same bytes, of a chunk that [is one](Chunk::share) already; `None` of one that
+    /// is owned.
+    #[must_use]
+    pub fn view_again(&self) -> Option<Self> {
+        match &self.0 {
+            Content::Owned(_) => None,
+            Content::Shared(view) => Some(Self(Content::Shared(view.clone()))),
+        }
+    }
+
     /// Its bytes for a library, which keep memory and charge until the last clone goes.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {

@@ -17,7 +17,7 @@ pub mod pool;
 mod size_class;
 mod waiters;
 
-pub use account::{Account, AccountReport, Budget, Lease, OverBudget, Reservation};
+pub use account::{Account, AccountReport, Budget, Evict, Lease, OverBudget, Reservation};
 pub use buffer::{Buffer, Full};
 pub use chunk::Chunk;
 pub use size_class::SizeClass;

@@ -100,3 +100,89 @@ fn shrinking_and_growing_keep_the_account_exact() {
     drop(held.split(30));
     assert_eq!((held.bytes(), budget.root().reserved_bytes()), (0, 0));
 }
+
+/// Gives up what it holds, a piece at a time.
+#[derive(Debug)]
+struct Kept(std::sync::Mutex<Vec<Reservation>>);
+
+impl Evict for Kept {
+    fn evict(&self, bytes: u64) -> u64 {
+        let mut evicted = 0;
+        while evicted < bytes {
+            let Some(piece) = lock(&self.0).pop() else {
+                break;
+            };
+            evicted += piece.bytes() as u64;
+        }
+        evicted
+    }
+}
+
+/// An account that keeps so many bytes for later, and what holds them.
+fn keeping(budget: &Budget, bytes: usize) -> (Account, Arc<Kept>) {
+    let account = budget.root().child("kept", None);
+    let lease = account.lease();
+    let pieces = (0..bytes / 1024).map(|_| lease.try_reserve(1024).expect("room"));
+    let kept = Arc::new(Kept(std::sync::Mutex::new(pieces.collect())));
+    let evicting: Weak<Kept> = Arc::downgrade(&kept);
+    account.set_evicting(evicting);
+    (account, kept)
+}
+
+#[test]
+fn what_is_kept_for_later_goes_before_anybody_is_refused() {
+    let budget = Budget::new(1 << 20);
+    let (account, kept) = keeping(&budget, 1 << 20);
+    let other = budget.root().child("other", None);
+    let reserved = other
+        .lease()
+        .try_reserve(300 << 10)
+        .expect("what is kept goes");
+    // No more goes than is needed, but for what a lease draws at once.
+    assert!(
+        account.reserved_bytes() > 500 << 10,
+        "{}",
+        account.reserved_bytes()
+    );
+    assert_eq!(budget.report().refused, 0);
+    let rest = other
+        .lease()
+        .try_reserve(600 << 10)
+        .expect("more of it goes");
+    assert!(
+        other.lease().try_reserve(1 << 20).is_err(),
+        "there is no such room"
+    );
+    assert_eq!(
+        lock(&kept.0).len(),
+        0,
+        "all of it went before that was refused"
+    );
+    drop((reserved, rest));
+}
+
+#[test]
+fn what_an_account_keeps_makes_room_in_itself() {
+    let budget = Budget::new(1 << 20);
+    let account = budget.root().child("small", Some(64 << 10));
+    let lease = account.lease();
+    let pieces = (0..64).map(|_| lease.try_reserve(1024).expect("room"));
+    let kept = Arc::new(Kept(std::sync::Mutex::new(pieces.collect())));
+    let evicting: Weak<Kept> = Arc::downgrade(&kept);
+    account.set_evicting(evicting);
+    let more = lease.try_reserve(10 << 10).expect("its own goes");
+    assert!(account.reserved_bytes() <= 64 << 10);
+    drop(more);
+}
+
+#[test]
+fn nothing_of_others_goes_for_who_is_at_its_own_limit() {
+    let budget = Budget::new(1 << 20);
+    let (account, kept) = keeping(&budget, 256 << 10);
+    let small = budget.root().child("small", Some(64 << 10));
+    assert!(small.lease().try_reserve(65 << 10).is_err());
+    assert_eq!(
+        (account.reserved_bytes(), lock(&kept.0).len()),
+        (256 << 10, 256)
+    );
+}
