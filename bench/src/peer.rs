@@ -18,6 +18,7 @@ mod nginx;
 pub mod origin;
 pub mod pypi;
 pub mod steppe;
+mod varnish;
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -44,6 +45,8 @@ pub enum Proxy {
     Haproxy,
     Envoy,
     Caddy,
+    /// It answers out of its cache only.
+    Varnish,
 }
 
 /// Where a proxy speaks TLS, and where HTTP/2.
@@ -61,6 +64,8 @@ pub enum Transport {
     H2cUpstream,
     /// HTTP/2 without TLS on both sides, before a server of gRPC.
     Grpc,
+    /// As plain, and answered out of a cache, once it is warm.
+    Cached,
 }
 
 /// What a proxy's configuration depends on.
@@ -95,6 +100,7 @@ impl Proxy {
             Self::Haproxy => "haproxy",
             Self::Envoy => "envoy",
             Self::Caddy => "caddy",
+            Self::Varnish => "varnish",
         }
     }
 
@@ -108,6 +114,7 @@ impl Proxy {
                 Transport::Http2 => PORTS_H2,
                 Transport::H2cUpstream => PORTS_H2C_UPSTREAM,
                 Transport::Grpc => PORTS_GRPC,
+                Transport::Cached => PORTS_CACHED,
             } + self.place(),
         )
     }
@@ -135,13 +142,17 @@ impl Proxy {
             Self::Caddy => 4,
             Self::SteppeLog => 5,
             Self::Floor => 6,
+            Self::Varnish => 7,
         }
     }
 
     /// Whether it is meant to run with this transport: a log's cost is shown without TLS only, and
-    /// there are floors of HTTP/1.1 and of HTTP/2 with clients.
+    /// there are floors of HTTP/1.1 and of HTTP/2 with clients; the others have no cache to compare.
     pub const fn speaks(self, transport: Transport) -> bool {
         match self {
+            Self::Steppe | Self::Nginx => true,
+            Self::Varnish => matches!(transport, Transport::Cached),
+            _ if matches!(transport, Transport::Cached) => false,
             Self::SteppeLog => matches!(transport, Transport::Plain),
             Self::Floor => matches!(transport, Transport::Plain | Transport::Http2),
             _ => true,
@@ -171,6 +182,7 @@ impl Proxy {
             Self::Haproxy => haproxy::prepare(setup, transport),
             Self::Envoy => envoy::prepare(setup, transport),
             Self::Caddy => caddy::prepare(setup, transport),
+            Self::Varnish => varnish::prepare(setup),
         }
     }
 }
@@ -185,6 +197,7 @@ impl Transport {
             Self::Http2 => "-h2",
             Self::H2cUpstream => "-h2c-upstream",
             Self::Grpc => "-grpc",
+            Self::Cached => "-cached",
         }
     }
 
@@ -227,6 +240,7 @@ impl Transport {
             Self::TlsUpstream => origin::TLS_ADDRESS,
             Self::H2cUpstream => origin::H2C_ADDRESS,
             Self::Grpc => go::GRPC_ADDRESS,
+            Self::Cached => origin::CACHED_ADDRESS,
         }
     }
 }
@@ -241,6 +255,7 @@ const PORTS_H2_CLEAR: u16 = 28580;
 const PORTS_H2C_UPSTREAM: u16 = 28680;
 const PORTS_H2C_UPSTREAM_CLEAR: u16 = 28780;
 const PORTS_GRPC: u16 = 28880;
+const PORTS_CACHED: u16 = 28980;
 
 pub const fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)

@@ -33,6 +33,7 @@ pub struct Outcome {
     pub http2: Vec<Results>,
     pub h2c_upstream: Vec<Results>,
     pub grpc: Vec<Results>,
+    pub cached: Vec<Results>,
 }
 
 impl Fleet {
@@ -97,6 +98,7 @@ impl Outcome {
             Transport::Http2 => self.http2 = results,
             Transport::H2cUpstream => self.h2c_upstream = results,
             Transport::Grpc => self.grpc = results,
+            Transport::Cached => self.cached = results,
         }
     }
 
@@ -109,6 +111,7 @@ impl Outcome {
             &self.http2,
             &self.h2c_upstream,
             &self.grpc,
+            &self.cached,
         ];
         all.into_iter().flatten()
     }
@@ -134,7 +137,7 @@ async fn start_proxy(
     let tls = match transport {
         Transport::TlsDownstream => Some(client),
         Transport::Http2 | Transport::H2cUpstream => Some(client.speaking_http2()),
-        Transport::Plain | Transport::TlsUpstream | Transport::Grpc => None,
+        Transport::Plain | Transport::TlsUpstream | Transport::Grpc | Transport::Cached => None,
     };
     let protocol = match transport.has_streams() {
         true => Protocol::Http2,

@@ -44,6 +44,15 @@ pub fn all(results: &[Results]) -> Vec<Pair> {
         .collect()
 }
 
+/// Those of caches: Steppe to each of the others.
+pub fn cached(results: &[Results]) -> Vec<Pair> {
+    let others = results.iter().map(|result| result.name);
+    others
+        .filter(|other| *other != "steppe")
+        .filter_map(|other| pair(results, "steppe", other))
+        .collect()
+}
+
 /// `None` where one of them did not run at saturation.
 pub fn pair(results: &[Results], of: &'static str, to: &'static str) -> Option<Pair> {
     let cpu_us = |result: &Results| saturated(result, |run| run.cpu_us);

@@ -98,10 +98,12 @@ pub fn print(outcome: &Outcome, skipped: &[String], plan: &Plan, machine: &str) 
     }
     tls::report::print(outcome);
     h2::report::print(outcome);
+    print_cached(&outcome.cached);
     print_syscalls(&outcome.plain);
     print_details(outcome);
     println!("\nTargets (information: nothing depends on them)");
     let mut targets = targets::tls(&outcome.tls);
+    targets.extend(targets::cached(&outcome.cached));
     if !outcome.plain.is_empty() {
         targets.splice(..0, targets::all(&outcome.plain));
     }
@@ -125,6 +127,16 @@ fn print_plain(results: &[Results]) {
     println!("\nCPU a request, pair by pair within each round");
     print!("{}", pairs::table(&pairs::all(results)));
     print_log_cost(results);
+}
+
+fn print_cached(results: &[Results]) {
+    if results.is_empty() {
+        return;
+    }
+    println!("\nOut of a cache: small body (1 kB), {CONNECTIONS} connections, at saturation");
+    print!("{}", saturation_table(results));
+    println!("\nOut of a cache: CPU a request, pair by pair within each round");
+    print!("{}", pairs::table(&pairs::cached(results)));
 }
 
 /// What an access log adds: the median of the differences within each round.
@@ -320,6 +332,11 @@ fn summary(outcome: &Outcome, machine: &str, date: &str) -> Value {
     summary.insert("peers".into(), peers.into());
     summary.insert("tls".into(), tls::report::summary(outcome));
     summary.insert("h2".into(), h2::report::summary(outcome));
+    let cached = json!({
+        "cpu_us_per_request": by_name(&outcome.cached, 2, cpu_us),
+        "cpu_pairs": pairs::to_json(&pairs::cached(&outcome.cached)),
+    });
+    summary.insert("cached".into(), cached);
     summary.insert("valid".into(), outcome.is_valid().into());
     summary.insert("machine".into(), machine.into());
     summary.insert("date".into(), date.into());

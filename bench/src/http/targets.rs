@@ -27,6 +27,9 @@ const CALLS_EACH_MAX: f64 = 2.0;
 /// wrk does not count the requests in flight at its end, and new connections are among the calls.
 const CALLS_TOLERANCE: f64 = 0.05;
 
+/// CPU of a hit to that of another cache's.
+const HIT_TO_OTHERS_MAX: f64 = 0.8;
+
 const RECEIVES: &[&str] = &["read", "readv", "recvfrom", "recvmsg"];
 const SENDS: &[&str] = &["write", "writev", "sendto", "sendmsg"];
 
@@ -118,6 +121,24 @@ pub fn tls(results: &[Results]) -> Vec<Target> {
             ..target("TLS: bytes an idle connection", TLS_IDLE_BYTES_MAX, idle)
         },
     ]
+}
+
+/// Those of hits of a cache; none where nothing ran with one.
+pub fn cached(results: &[Results]) -> Vec<Target> {
+    let target = |name, to| Target {
+        name,
+        most: HIT_TO_OTHERS_MAX,
+        digits: 2,
+        measured: pair(results, "steppe", to).map(|pair| pair.median()),
+        tolerance: 0.0,
+    };
+    match results.is_empty() {
+        true => Vec::new(),
+        false => vec![
+            target("cached: CPU a request ÷ nginx", REFERENCE),
+            target("cached: CPU a request ÷ Varnish", "varnish"),
+        ],
+    }
 }
 
 impl Target {

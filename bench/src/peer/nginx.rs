@@ -103,6 +103,7 @@ fn config(setup: &Setup, transport: Transport, name: &str) -> String {
         })
         .collect();
     let kept = transport.keepalive();
+    let cache = cache(transport, name);
     format!(
         r#"{preamble}
   upstream origin {{
@@ -117,11 +118,26 @@ fn config(setup: &Setup, transport: Transport, name: &str) -> String {
   proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
   proxy_set_header X-Forwarded-Host $http_host;
   proxy_set_header X-Forwarded-Proto $scheme;
-  proxy_max_temp_file_size 0;
+{cache}
 {tls}
 {servers}
 }}
 "#
+    )
+}
+
+/// A response out of the cache is a file, which stays open between requests.
+fn cache(transport: Transport, name: &str) -> String {
+    if transport != Transport::Cached {
+        return "  proxy_max_temp_file_size 0;".to_owned();
+    }
+    format!(
+        "  proxy_cache_path {name}-temp/cache levels=1:2 keys_zone=cache:8m max_size=64m inactive=1d use_temp_path=off;
+  proxy_cache cache;
+  proxy_cache_lock on;
+  proxy_cache_use_stale updating error timeout;
+  open_file_cache max=1000 inactive=1h;
+  open_file_cache_valid 1h;"
     )
 }
 
@@ -168,7 +184,9 @@ fn listeners(setup: &Setup, transport: Transport) -> Vec<String> {
 /// default. This release has no TLS 1.3 by default, and verifies no origin.
 fn tls(setup: &Setup, transport: Transport) -> (String, &'static str) {
     match transport {
-        Transport::Plain | Transport::H2cUpstream | Transport::Grpc => (String::new(), "http"),
+        Transport::Plain | Transport::H2cUpstream | Transport::Grpc | Transport::Cached => {
+            (String::new(), "http")
+        }
         Transport::TlsDownstream | Transport::Http2 => (
             "  ssl_protocols TLSv1.2 TLSv1.3;
   ssl_session_cache shared:SSL:10m;

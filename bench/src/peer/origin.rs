@@ -18,6 +18,8 @@ pub const ADDRESS: SocketAddr = loopback(28001);
 pub const TLS_ADDRESS: SocketAddr = loopback(28002);
 /// The same by HTTP/2 without TLS, and by nothing else: this nginx tells them apart by TLS alone.
 pub const H2C_ADDRESS: SocketAddr = loopback(28003);
+/// The same, with leave to store it.
+pub const CACHED_ADDRESS: SocketAddr = loopback(28005);
 /// A small body.
 pub const SMALL_PATH: &str = "/";
 pub const SMALL_BYTES: usize = 1024;
@@ -64,6 +66,19 @@ fn config(setup: &Setup) -> String {
     let small = ".".repeat(SMALL_BYTES);
     let root = setup.run_dir.display();
     let certificate = certificate(&setup.credentials.p256);
+    let locations = format!(
+        r#"location = {SMALL_PATH} {{ return 200 "{small}"; }}
+    location = {LARGE_PATH} {{ root "{root}"; }}
+    location = {UPLOAD_PATH} {{
+      client_body_buffer_size 2m;
+      proxy_pass http://answer;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_method GET;
+      proxy_pass_request_body off;
+      proxy_set_header Content-Length "";
+    }}"#
+    );
     format!(
         r#"{preamble}
   default_type application/octet-stream;
@@ -81,17 +96,12 @@ fn config(setup: &Setup) -> String {
     {certificate}
     ssl_protocols TLSv1.2 TLSv1.3;
     ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
-    location = {SMALL_PATH} {{ return 200 "{small}"; }}
-    location = {LARGE_PATH} {{ root "{root}"; }}
-    location = {UPLOAD_PATH} {{
-      client_body_buffer_size 2m;
-      proxy_pass http://answer;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_method GET;
-      proxy_pass_request_body off;
-      proxy_set_header Content-Length "";
-    }}
+    {locations}
+  }}
+  server {{
+    listen {CACHED_ADDRESS} backlog=4096;
+    add_header Cache-Control "max-age=86400";
+    {locations}
   }}
 }}
 "#

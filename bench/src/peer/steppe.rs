@@ -24,12 +24,14 @@ pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
             Transport::Http2 => ADMIN_PORT_H2,
             Transport::H2cUpstream => ADMIN_PORT_H2C_UPSTREAM,
             Transport::Grpc => ADMIN_PORT_GRPC,
+            Transport::Cached => ADMIN_PORT_CACHED,
         },
     };
     launch(setup, named, |text| match transport {
         Transport::Plain => text.to_owned(),
         Transport::TlsDownstream => with_tls_listeners(setup, text),
         Transport::TlsUpstream => with_tls_upstream(setup, text),
+        Transport::Cached => with_cache(text),
         Transport::Http2 | Transport::H2cUpstream | Transport::Grpc => {
             with_http2(setup, transport, text)
         }
@@ -110,6 +112,14 @@ fn with_http2(setup: &Setup, transport: Transport, text: &str) -> String {
             &format!("keepalive = {}\n", transport.keepalive()),
         )
         .replace("memory_budget = \"256MiB\"", "memory_budget = \"512MiB\"")
+}
+
+/// What is asked for comes out of a cache of 64 MiB, as with the others.
+fn with_cache(text: &str) -> String {
+    let servers = |address| format!("servers = [\"{address}\"]\n");
+    let filter = "[http.filter.store]\nkind = \"cache\"\nbytes = \"64MiB\"\n[[http.route]]\nfilters = [\"store\"]\n";
+    text.replace(&servers(origin::ADDRESS), &servers(origin::CACHED_ADDRESS))
+        .replace("[[http.route]]\n", filter)
 }
 
 fn with_tls_upstream(setup: &Setup, text: &str) -> String {
@@ -197,6 +207,7 @@ const ADMIN_PORT_TLS_UPSTREAM: u16 = 28903;
 const ADMIN_PORT_H2: u16 = 28904;
 const ADMIN_PORT_H2C_UPSTREAM: u16 = 28905;
 const ADMIN_PORT_GRPC: u16 = 28906;
+const ADMIN_PORT_CACHED: u16 = 28907;
 
 #[cfg(test)]
 mod tests {
@@ -286,6 +297,20 @@ keepalive = 256
         let text = with_http2(&setup(), Transport::Grpc, &text);
         assert!(!text.contains("tls"), "{text}");
         assert!(text.contains("servers = [\"127.0.0.1:28004\"]"), "{text}");
+    }
+
+    #[test]
+    fn the_example_gets_a_cache() {
+        let text = with_cache(&named(Transport::Cached).renumbered(EXAMPLE));
+        let expected = r#"[http.filter.store]
+kind = "cache"
+bytes = "64MiB"
+[[http.route]]
+filters = ["store"]
+name = "all"
+"#;
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains("servers = [\"127.0.0.1:28005\"]"), "{text}");
     }
 
     #[test]
