@@ -22,9 +22,9 @@ pub use crate::guest::{GuestAddress, GuestName};
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
 pub use filter::{
-    BasicAuth, Cors, CustomFilter, FieldEdits, Filter, FilterKind, ForwardAuth, IpRules, JwksUrl,
-    Jwt, JwtKey, PathEdit, QueryEdits, RateKey, RateLimit, Redirect, RequestId, Rule, TokenSource,
-    Transform,
+    BasicAuth, Cache, Cors, CustomFilter, FieldEdits, Filter, FilterKind, ForwardAuth, IpRules,
+    JwksUrl, Jwt, JwtKey, PathEdit, QueryEdits, RateKey, RateLimit, Redirect, RequestId, Rule,
+    TokenSource, Transform,
 };
 pub use protocol::{H1, H2, H2C, ProtocolName};
 pub use tls::{ClientCertMatch, ListenerTls};

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,10 +15,12 @@ use serde_json::{Map, Value};
 use steppe_mem::{Budget, Lease};
 use steppe_net::ListenAddress;
 
+use crate::cache::Caches;
 use crate::config::{self, FilterKind, ListenerRoutes, Rule, Target};
 use crate::error::GatewayError;
+use crate::exchange::Downstream;
 use crate::filter::authorize::{Lacks, judge};
-use crate::filter::{self, About, Identity, Loaded, Step, Token, cors};
+use crate::filter::{self, About, Behind, Identity, Loaded, MakeBehind, Step, Token, cors};
 use crate::gateway::{Tls, TlsError};
 use crate::head::RequestHead;
 use crate::router::{NoRoute, RouteQuery, Router};
@@ -155,12 +158,19 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
         lease: &lease,
         identity: &identity,
         pool: None,
+        scheme: match config.listeners[asked.listener].tls {
+            Some(_) => "https",
+            None => "http",
+        },
+        behind: &Nobody,
         now: asked.now,
     };
+    let caches = Caches::default();
     let loaded = Loaded {
         keys: &loaded.keys,
         users: &loaded.users,
         remote: &[],
+        caches: &caches,
         account: budget.root(),
     };
     let mut steps = Vec::new();
@@ -181,6 +191,22 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
         steps,
         target: Some(target_of(&head)),
     })
+}
+
+/// Nothing is sent: what stands behind a filter is not asked.
+#[derive(Debug)]
+struct Nobody;
+
+impl MakeBehind for Nobody {
+    fn make(&self) -> Rc<dyn Behind> {
+        Rc::new(Self)
+    }
+}
+
+impl Behind for Nobody {
+    fn ask(&self, _: RequestHead, _: Box<dyn Downstream>) -> Result<(), GatewayError> {
+        Err(GatewayError::over_budget())
+    }
 }
 
 fn head_of(asked: &Asked<'_>, lease: &Lease) -> Result<RequestHead, GatewayError> {
@@ -250,6 +276,7 @@ fn explain_filter(
             "429 beyond {} requests in {:?}, {} at once",
             limit.rate, limit.per, limit.burst
         )),
+        FilterKind::Cache(_) => depends("what is stored decides"),
         FilterKind::ForwardAuth(_) => depends("the service that it asks decides"),
         FilterKind::Jwt(_)
         | FilterKind::BasicAuth(_)
@@ -272,6 +299,7 @@ fn explain_filter(
                 Step::Attach(_) if matches!(filter.kind, FilterKind::BasicAuth(_)) => {
                     depends("the password decides, which is not looked at here")
                 }
+                Step::Serve(_) => depends("what is stored decides"),
                 Step::Attach(_) | Step::Continue => {
                     let after = target_of(head);
                     let why = match before == after {

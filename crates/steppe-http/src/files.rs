@@ -32,6 +32,7 @@ use crate::local::Responder;
 use crate::path::PathPattern;
 pub use coding::weight;
 pub use condition::any_tag;
+pub(crate) use multipart::Multipart;
 
 use answer::{Answer, Asked, Variant};
 use coding::Accepted;

@@ -13,6 +13,7 @@ pub(crate) mod attached;
 pub(crate) mod authorize;
 mod basic_auth;
 mod build;
+mod cache;
 pub(crate) mod cors;
 mod forward_auth;
 mod ip;
@@ -35,9 +36,10 @@ use steppe_mem::{Account, Lease, Reservation};
 use steppe_net::ListenAddress;
 
 use crate::error::GatewayError;
-use crate::exchange::Part;
+use crate::exchange::{Downstream, Part};
 use crate::field::FieldBlock;
 use crate::head::{RequestHead, ResponseHead};
+use crate::local::Responder;
 use crate::respond::Respond;
 
 pub use basic_auth::Users;
@@ -94,8 +96,28 @@ pub struct About<'a> {
     /// The worker's [`Pool`](crate::upstream::Pool) of the upstream that the filter names, where it names
     /// one. Of a type that is not said here: pools are made by a configuration, which names filters.
     pub pool: Option<&'a Rc<dyn Any>>,
+    /// The scheme that its client asked by: `http` or `https`.
+    pub scheme: &'a str,
+    /// What stands behind this filter on its route.
+    pub behind: &'a dyn MakeBehind,
     /// The time.
     pub now: Instant,
+}
+
+/// What stands behind a filter on its route: the filters after it, and who answers there.
+pub trait Behind: fmt::Debug {
+    /// Has them answer `head` in an exchange of its own, which goes on whatever becomes of the one that
+    /// the filter saw. `down` is its client.
+    ///
+    /// # Errors
+    /// Where the budget has no room for it.
+    fn ask(&self, head: RequestHead, down: Box<dyn Downstream>) -> Result<(), GatewayError>;
+}
+
+/// Makes a [`Behind`] for who needs one: most exchanges don't.
+pub trait MakeBehind: fmt::Debug {
+    /// It, for as long as it is kept.
+    fn make(&self) -> Rc<dyn Behind>;
 }
 
 /// What a filter makes of a request.
@@ -108,6 +130,49 @@ pub enum Step {
     Attach(Box<dyn ExchangeFilter>),
     /// It is answered here.
     Respond(Respond),
+    /// It is answered here, with content that may still be on its way. Only the filters before this one
+    /// see the response.
+    Serve(Serve),
+}
+
+/// A response that a filter has, or gets from somewhere.
+pub struct Serve {
+    /// What gives it.
+    pub by: Box<dyn Responder>,
+    /// Where it is from, for the access log.
+    pub from: ServedFrom,
+}
+
+/// Where a cache has a response from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServedFrom {
+    /// It was stored, and fresh.
+    Hit,
+    /// It was stored, and stale.
+    Stale,
+    /// It was stored, and its server said that it still holds.
+    Revalidated,
+    /// Its server, just now.
+    Miss,
+}
+
+impl ServedFrom {
+    /// As the access log has it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Revalidated => "revalidated",
+            Self::Miss => "miss",
+        }
+    }
+}
+
+impl fmt::Debug for Serve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Serve").field(&self.from).finish()
+    }
 }
 
 /// How many entries of `bytes` each a table of a filter has, `wanted` of them where the budget has room, and
@@ -151,6 +216,8 @@ pub enum Ready {
     Continue,
     /// It is answered here.
     Respond(Respond),
+    /// As [`Step::Serve`].
+    Serve(Serve),
 }
 
 /// The state of a filter for one exchange.

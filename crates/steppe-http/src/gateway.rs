@@ -30,6 +30,7 @@ use steppe_net::tls::ListenerTls;
 use steppe_net::{ListenAddress, Names};
 
 use crate::access::AccessLog;
+use crate::cache::Caches;
 use crate::config::{self, UpstreamKind};
 use crate::filter::{self, Filter, RemoteKeys};
 use crate::guest::Guests;
@@ -70,6 +71,8 @@ struct Shared {
     buffers: Arc<SocketBuffers>,
     /// What is known of servers, of the configuration in force.
     upstreams: Arc<Upstreams>,
+    /// Those that there are.
+    caches: Arc<Caches>,
     metrics: Arc<HttpMetrics>,
     /// `None`: off.
     access: Option<Arc<AccessLog>>,
@@ -126,6 +129,7 @@ impl Gateway {
             names: context.names.clone(),
             buffers: Arc::new(SocketBuffers::new(budget.limit_bytes())),
             upstreams: Arc::default(),
+            caches: Arc::default(),
             metrics: context.metrics,
             access: context.access,
             codecs: context.codecs,
@@ -180,6 +184,7 @@ impl Gateway {
             keys: &keys,
             users: &users,
             remote: &remote_keys,
+            caches: &shared.caches,
             account: &accounts.filters,
         };
         // One that stays goes on with what it knows.
@@ -218,6 +223,12 @@ impl Gateway {
     #[must_use]
     pub fn upstreams(&self) -> &Arc<Upstreams> {
         &self.shared.upstreams
+    }
+
+    /// The caches that there are: for admin and metrics.
+    #[must_use]
+    pub fn caches(&self) -> &Arc<Caches> {
+        &self.shared.caches
     }
 
     /// Starts to probe the servers of this snapshot that are to be. Must be called on a

@@ -158,6 +158,29 @@ impl RequestHead {
         })
     }
 
+    /// The same head in memory of its own.
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub fn try_clone(&self) -> Result<Self, OverBudget> {
+        Ok(Self {
+            fields: self.fields.try_clone()?,
+            version: self.version,
+            length: self.length,
+            takes_trailers: self.takes_trailers,
+            parts: self.parts,
+        })
+    }
+
+    /// Replaces the method, a token (RFC 9110 §9.1).
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub fn set_method(&mut self, method: &[u8]) -> Result<(), OverBudget> {
+        self.parts.method = self.fields.put(method)?;
+        Ok(())
+    }
+
     /// The request target as it came, before its path was normalized.
     #[must_use]
     pub fn target(&self) -> &[u8] {

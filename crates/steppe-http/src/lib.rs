@@ -11,6 +11,7 @@
 
 pub mod access;
 mod age;
+pub mod cache;
 pub mod certificates;
 pub mod codec;
 pub mod codecs;

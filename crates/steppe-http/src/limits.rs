@@ -138,6 +138,30 @@ pub const SHA_CRYPT_ROUNDS_MAX: usize = 1_000_000;
 /// Content of a `respond` upstream, and of an answer of a service that decides about requests.
 pub const RESPOND_BYTES_MAX: usize = 16 << 10;
 
+/// What a stored response takes beside its head and its content: handles, its place in the index and in
+/// a queue.
+pub const CACHE_ENTRY_BYTES: usize = 640;
+
+/// Content that is not kept, held for its slowest reader: enough for one piece to be read while another is
+/// sent.
+pub const CACHE_WINDOW_BYTES: usize = 128 << 10;
+
+/// Responses of one resource that are stored, selected by what their `Vary` names. Values are clients' to
+/// invent, and each is compared.
+pub const CACHE_VARIANTS_MAX: usize = 64;
+
+/// Hashes of responses that went unused, of one cache: 32 KiB.
+pub const CACHE_GHOSTS: usize = 8192;
+
+/// Resources that are remembered as not stored, of one cache: 32 KiB.
+pub const CACHE_PASSES: usize = 4096;
+
+/// Seconds for which nobody waits for another to fetch what was not stored the last time.
+pub const CACHE_PASS_SECONDS: u64 = 10;
+
+/// Look-ups of one request, each of which followed a response that turned out to be for others.
+pub const CACHE_LOOKUPS_MAX: usize = 4;
+
 /// Lines of a head that a list has room for at first. Browsers send some twenty, and the gateway
 /// adds five. Its 960 bytes are part of what a connection is charged; a larger list is charged
 /// for itself.

@@ -27,6 +27,20 @@ pub trait Responder {
     fn is_starved(&self) -> bool;
 }
 
+impl<R: Responder + ?Sized> Responder for Box<R> {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        (**self).poll_head(cx)
+    }
+
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        (**self).poll_part(cx)
+    }
+
+    fn is_starved(&self) -> bool {
+        (**self).is_starved()
+    }
+}
+
 /// A local response in place of a server's; what the client sends is thrown away.
 #[derive(Debug)]
 pub struct Local<R>(pub R);

@@ -15,6 +15,7 @@ use steppe_net::{
 use tokio::task::JoinSet;
 
 use crate::access::AccessLog;
+use crate::cache::Caches;
 use crate::certificates::Certificates;
 use crate::codecs::{Codecs, DownstreamCodecs};
 use crate::config;
@@ -109,6 +110,12 @@ impl HttpService {
     #[must_use]
     pub fn upstreams(&self) -> Arc<Upstreams> {
         Arc::clone(self.in_force().gateway.upstreams())
+    }
+
+    /// The caches that there are, whatever the configuration.
+    #[must_use]
+    pub fn caches(&self) -> Arc<Caches> {
+        Arc::clone(self.in_force().gateway.caches())
     }
 
     /// What listeners show, whatever the configuration.

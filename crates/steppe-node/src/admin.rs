@@ -17,6 +17,7 @@
 //! Leaves out client certificates: the token says who may ask.
 
 mod access;
+mod cache;
 mod certificates;
 mod connections;
 mod dns;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use steppe_dns::DnsService;
+use steppe_http::cache::Caches;
 use steppe_http::certificates::Certificates;
 use steppe_http::upstream::Upstreams;
 use steppe_net::tls::config::{CertificateFiles, ClientAuth, ListenerConfig, MinVersion};
@@ -80,6 +82,8 @@ pub struct Content {
     pub memory: memory::Sources,
     /// What `/upstreams` tells, and drains.
     pub upstreams: Arc<Upstreams>,
+    /// What `/cache` tells, and purges.
+    pub caches: Arc<Caches>,
     /// What `/dns/flush` works on.
     pub dns: DnsService,
     /// What `/plane` tells.

@@ -130,6 +130,7 @@ impl Node {
                 metrics: metrics(&services, &status, &budget),
                 memory: services.memory_sources(&budget),
                 upstreams: services.upstreams(),
+                caches: services.caches(),
                 dns: services.dns(),
                 plane: services.plane(),
                 certificates: services.certificates(),

@@ -14,6 +14,7 @@ use anyhow::Context;
 use steppe_dns::config::{Forwarder, Protocol};
 use steppe_dns::{DnsContext, DnsService};
 use steppe_http::access::AccessLog;
+use steppe_http::cache::Caches;
 use steppe_http::certificates::Certificates;
 use steppe_http::config::{ListenerRoutes, UpstreamKind};
 use steppe_http::guest::{Guests, Whole};
@@ -137,6 +138,7 @@ impl Services {
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(self.http.metrics().collector());
         registry.register_collector(self.http.upstreams().collector());
+        registry.register_collector(self.http.caches().collector());
         registry.register_collector(self.http.certificates().collector());
         registry.register_collector(self.http.key_sets().collector());
         registry.register_collector(self.dns.metrics().collector());
@@ -159,6 +161,12 @@ impl Services {
     #[must_use]
     pub fn upstreams(&self) -> Arc<Upstreams> {
         self.http.upstreams()
+    }
+
+    /// What `/cache` reports, and purges.
+    #[must_use]
+    pub fn caches(&self) -> Arc<Caches> {
+        self.http.caches()
     }
 
     /// What `/dns` reports, and `/dns/flush` works on.

@@ -172,7 +172,7 @@ fn it_refuses_mistakes() {
             "oneOf",
         ),
         (
-            json!({ "http": { "filter": { "a": { "kind": "cache" } } } }),
+            json!({ "http": { "filter": { "a": { "kind": "nonsense" } } } }),
             "anyOf",
         ),
         (json!({ "log": { "level": "warning" } }), "enum"),

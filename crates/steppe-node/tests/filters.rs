@@ -355,6 +355,7 @@ fn the_pages_configurations_run() {
     let expected = [
         "authorize",
         "basic-auth",
+        "cache",
         "cors",
         "forward-auth",
         "ip",

@@ -12,6 +12,26 @@ const THIS_FILE: &str = "xtask/src/tidy/clock.rs";
 
 const LISTED: &[Place] = &[
     Place {
+        file: "steppe-http/src/cache/fill.rs",
+        function: "put_head",
+        reason: "when an answer to the cache began: how old it is from here on",
+    },
+    Place {
+        file: "steppe-http/src/cache/fill.rs",
+        function: "put_refusal",
+        reason: "whether what is stored may still stand in",
+    },
+    Place {
+        file: "steppe-http/src/filter/cache.rs",
+        function: "look",
+        reason: "a response came that a request waited for: how old it is",
+    },
+    Place {
+        file: "steppe-http/src/gateway/exchange/behind.rs",
+        function: "ask",
+        reason: "an exchange of a filter's own begins",
+    },
+    Place {
         file: "steppe-plane/src/io/driver.rs",
         function: "poll",
         reason: "once a poll of a connection; everything below it is told",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use steppe_net::tls::Agreed;
 
 use super::record::Record;
+use crate::filter::ServedFrom;
 use crate::forwarded::Peer;
 use crate::metrics::CloseReason;
 
@@ -30,4 +31,6 @@ pub(crate) struct Ended<'a> {
     pub(crate) server: Option<&'a str>,
     /// Why it was aborted.
     pub(crate) reason: Option<CloseReason>,
+    /// Where a cache had the response from. `None`: no cache had it.
+    pub(crate) served_from: Option<ServedFrom>,
 }

@@ -61,11 +61,13 @@ pub enum AccessField {
     ClientSubject,
     /// The SHA-256 digest of the client's certificate.
     ClientFingerprint,
+    /// Where a cache had the response from: `hit`, `stale`, `revalidated`, `miss`.
+    Cache,
 }
 
 impl AccessField {
     /// Every field, and its name.
-    pub const ALL: [(Self, &'static str); 29] = [
+    pub const ALL: [(Self, &'static str); 30] = [
         (Self::Time, "time"),
         (Self::Client, "client"),
         (Self::Peer, "peer"),
@@ -95,6 +97,7 @@ impl AccessField {
         (Self::TlsResumed, "tls_resumed"),
         (Self::ClientSubject, "client_subject"),
         (Self::ClientFingerprint, "client_fingerprint"),
+        (Self::Cache, "cache"),
     ];
 
     /// The default fields.

@@ -116,6 +116,7 @@ fn has(field: AccessField, ended: &Ended<'_>) -> bool {
         AccessField::Server => ended.server.is_some(),
         AccessField::CloseReason => ended.reason.is_some(),
         AccessField::TlsResumed => ended.tls.is_some(),
+        AccessField::Cache => ended.served_from.is_some(),
         AccessField::ClientFingerprint => fingerprint(ended).is_some(),
         AccessField::TlsVersion
         | AccessField::TlsCipher
@@ -154,6 +155,7 @@ fn value(line: &mut Line<'_>, field: AccessField, ended: &Ended<'_>, now: &Now<'
         AccessField::Upstream => text(line, ended.upstream),
         AccessField::Server => text(line, ended.server),
         AccessField::CloseReason => text(line, ended.reason.map(|reason| reason.as_str())),
+        AccessField::Cache => text(line, ended.served_from.map(|from| from.as_str())),
         AccessField::ClientFingerprint => digest(line, fingerprint(ended)),
         field => {
             let own = match captured(field) {

@@ -11,6 +11,7 @@ use steppe_telemetry::Destination;
 
 use super::*;
 use crate::field::{FieldBlock, FieldList};
+use crate::filter::ServedFrom;
 use crate::forwarded::Peer;
 use crate::h1::parse::{self, HeadLimits};
 use crate::metrics::CloseReason;
@@ -57,6 +58,7 @@ fn logged_within(format: AccessFormat, request: &[u8], budget_bytes: u64) -> Vec
         upstream: Some("api"),
         server: None,
         reason: Some(CloseReason::ClientGone),
+        served_from: Some(ServedFrom::Stale),
     });
     drop(access);
     assert!(lines.close(Duration::from_secs(20)));
@@ -168,7 +170,7 @@ fn every_field_has_its_value() {
          \"bytes_sent\":1234,\"bytes_received\":0,\"duration_ms\":1002.003,\
          \"route\":\"all \\\"of\\\" it\",\"upstream\":\"api\",\"user_agent\":\"u\",\
          \"referer\":\"r\",\"request_id\":\"i\",\"forwarded_for\":\"f\",\
-         \"close_reason\":\"client_gone\"}\n"
+         \"close_reason\":\"client_gone\",\"cache\":\"stale\"}\n"
     );
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// The delimiters and part headers of the ranges, and the next range.
 #[derive(Debug)]
-pub(super) struct Multipart {
+pub(crate) struct Multipart {
     boundary: String,
     /// `Content-Type` of each part.
     media_type: String,
@@ -27,7 +27,7 @@ enum State {
 
 impl Multipart {
     /// The parts for `ranges` of a file of `bytes`.
-    pub(super) fn new(ranges: Vec<Range<u64>>, bytes: u64, media_type: String) -> Self {
+    pub(crate) fn new(ranges: Vec<Range<u64>>, bytes: u64, media_type: String) -> Self {
         // The boundary is a keyed hash, so a file can't contain it on purpose.
         let boundary = format!("{:016x}", RandomState::new().hash_one(bytes));
         Self {
@@ -40,12 +40,12 @@ impl Multipart {
     }
 
     /// The value of the response's `Content-Type`.
-    pub(super) fn content_type(&self) -> String {
+    pub(crate) fn content_type(&self) -> String {
         format!("multipart/byteranges; boundary={}", self.boundary)
     }
 
     /// The length of the whole content.
-    pub(super) fn content_length(&self) -> u64 {
+    pub(crate) fn content_length(&self) -> u64 {
         let mut left = Self {
             boundary: self.boundary.clone(),
             media_type: self.media_type.clone(),
@@ -61,7 +61,7 @@ impl Multipart {
 
     /// The delimiter and part headers before the next range, and the range, which is empty after
     /// the closing delimiter.
-    pub(super) fn next(&mut self) -> Option<(String, Range<u64>)> {
+    pub(crate) fn next(&mut self) -> Option<(String, Range<u64>)> {
         let line_end = match self.state {
             State::First => "",
             State::Further => "\r\n",

@@ -7,6 +7,7 @@ use steppe_mem::Account;
 use super::Filter;
 use super::authorize::AuthorizeFilter;
 use super::basic_auth::{BasicAuthFilter, Users};
+use super::cache::CacheFilter;
 use super::cors::CorsFilter;
 use super::forward_auth::ForwardAuthFilter;
 use super::ip::IpFilter;
@@ -16,6 +17,7 @@ use super::redirect::RedirectFilter;
 use super::request_id::RequestIdFilter;
 use super::security_headers::SecurityHeadersFilter;
 use super::transform::TransformFilter;
+use crate::cache::Caches;
 use crate::config::{self, FilterKind};
 
 /// What filters have beside their configuration.
@@ -26,6 +28,8 @@ pub struct Loaded<'a> {
     pub users: &'a Users,
     /// Keys behind URLs.
     pub remote: &'a [Arc<RemoteKeys>],
+    /// The caches that there are.
+    pub caches: &'a Caches,
     /// What they keep for all exchanges is charged to it.
     pub account: &'a Account,
 }
@@ -39,6 +43,10 @@ pub fn build(filter: &config::Filter, loaded: &Loaded<'_>) -> Arc<dyn Filter> {
         FilterKind::BasicAuth(basic) => {
             let users = loaded.users.of(&filter.name);
             Arc::new(BasicAuthFilter::new(basic.clone(), users, account))
+        }
+        FilterKind::Cache(settings) => {
+            let store = loaded.caches.add(&filter.name, settings, account);
+            Arc::new(CacheFilter::new(store))
         }
         FilterKind::Cors(cors) => Arc::new(CorsFilter::new(cors.clone())),
         FilterKind::ForwardAuth(asks) => Arc::new(ForwardAuthFilter::new(asks.clone())),

@@ -42,7 +42,7 @@ impl Identity {
     }
 
     /// A filter found out who it is from, by other means than a token.
-    pub(super) fn authenticate(&self) {
+    pub(crate) fn authenticate(&self) {
         self.0.borrow_mut().is_authenticated = true;
     }
 

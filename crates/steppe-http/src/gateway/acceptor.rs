@@ -177,7 +177,7 @@ impl Accepting {
         self.codec.borrow().serve(Accepted {
             transport,
             pending: None,
-            client: Rc::new(client),
+            client,
             deadline,
             traffic: snapshot.totals.traffic(Side::Downstream),
         });
@@ -246,7 +246,7 @@ impl Introduced {
         self.codec.serve(Accepted {
             transport,
             pending,
-            client: Rc::new(client),
+            client,
             deadline,
             traffic,
         });

@@ -11,7 +11,7 @@ use crate::error::GatewayError;
 use crate::exchange::Upstream;
 use crate::files::{FileResponder, Served};
 use crate::head::RequestHead;
-use crate::local::Local;
+use crate::local::{Local, Responder};
 use crate::respond::Responding;
 use crate::upstream::{Pool, PooledStream, Selection, TargetState};
 
@@ -22,6 +22,8 @@ pub(super) enum Attempt {
     /// In a box: every exchange would have room for it, and most serve no files.
     Files(Box<Local<FileResponder>>),
     Guest(Box<dyn Upstream>),
+    /// A filter's.
+    Served(Local<Box<dyn Responder>>),
 }
 
 /// A connection that is being established, in a box: most requests find one that is there.
@@ -79,6 +81,7 @@ impl Attempt {
             Self::Respond(respond) => (respond, None),
             Self::Files(files) => (&mut **files, None),
             Self::Guest(visit) => (&mut **visit, None),
+            Self::Served(served) => (served, None),
         }
     }
 }

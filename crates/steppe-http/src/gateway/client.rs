@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use steppe_mem::{Buffer, Lease, Reservation};
 use steppe_net::proxy_protocol::Ends;
@@ -44,6 +44,8 @@ pub struct ClientContext {
     known: Cell<Known>,
     totals: TotalMetrics,
     _counted: Counted,
+    /// Itself.
+    own: Weak<Self>,
 }
 
 /// Who the peer is to a snapshot, which says whom to believe.
@@ -69,12 +71,12 @@ impl ClientContext {
         snapshot: &Snapshot,
         (address, destination): (PeerAddress, Option<SocketAddr>),
         (counted, tls): (Counted, Option<Box<ClientSession>>),
-    ) -> Self {
+    ) -> Rc<Self> {
         let known = Known {
             snapshot: snapshot.id,
             peer: peer_of(snapshot, address),
         };
-        Self {
+        Rc::new_cyclic(|own| Self {
             state: Rc::clone(&counted.state),
             listener,
             address,
@@ -83,7 +85,13 @@ impl ClientContext {
             known: Cell::new(known),
             totals: snapshot.totals.clone(),
             _counted: counted,
-        }
+            own: own.clone(),
+        })
+    }
+
+    /// A handle of its own, for what outlives an exchange.
+    pub(super) fn own(&self) -> Rc<Self> {
+        self.own.upgrade().expect("it is there to be asked")
     }
 
     /// What its listener asks of it now.

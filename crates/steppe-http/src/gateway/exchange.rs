@@ -5,6 +5,7 @@
 //! for the next request, so that an idle connection has no room for one and a
 //! request allocates none.
 
+mod behind;
 mod call;
 mod filtering;
 mod log;
@@ -13,6 +14,7 @@ mod relaying;
 mod retry;
 mod tap;
 
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -132,8 +134,13 @@ struct Core {
     /// It is a call of gRPC, whose client is told of errors in its own way.
     call: Option<Call>,
     identity: Identity,
+    /// Filters of the route that see its response, by place.
+    places: Range<usize>,
     log: Log,
 }
+
+/// Every filter of a route, however many it has.
+const ALL_PLACES: Range<usize> = 0..usize::MAX;
 
 enum Stage {
     /// The filter at this place of the route is next.
@@ -292,6 +299,7 @@ impl Exchange {
                 probe: None,
                 call: None,
                 identity: Identity::default(),
+                places: ALL_PLACES,
                 log: Log::default(),
             },
             _charge: charge,
@@ -315,6 +323,7 @@ impl Exchange {
         core.replay.forget();
         core.call = None;
         core.identity.clear();
+        core.places = ALL_PLACES;
         core.log.clear();
     }
 

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::access::{Access, guard, refuse_other_sites};
 use super::live::{self, Live};
-use super::{Content, certificates, dns, heap_profile, page, plane, readiness, upstreams};
+use super::{Content, cache, certificates, dns, heap_profile, page, plane, readiness, upstreams};
 use crate::memory;
 use crate::reload::Ask;
 
@@ -48,6 +48,8 @@ pub(super) fn router(live: Arc<Live>, access: Access, probes_apart: bool) -> Rou
             "/upstreams/{name}/{server}/undrain",
             post(upstreams::undrain),
         )
+        .route("/cache", get(cache::report))
+        .route("/cache/purge", post(cache::purge))
         .route("/certificates", get(certificates::report))
         .route("/dns", get(dns::report))
         .route("/dns/flush", post(dns::flush_all))
@@ -99,6 +101,8 @@ Steppe
            POST /reload reads the file again
 /upstreams JSON: servers, their health and why, requests, latency
            POST /upstreams/NAME/SERVER/drain takes a server out of service, DELETE back
+/cache     JSON: what caches of the gateway hold and did
+           POST /cache/purge?uri=URI, ?prefix=URI, ?tag=TAG or ?all has them forget
 /certificates
            JSON: what listeners show to clients, and days until it expires
 /dns       JSON: what the DNS forwarder does, its cache, its upstreams

@@ -74,6 +74,7 @@ fn content(readiness: &Readiness) -> Content {
         metrics,
         memory: memory::Sources { budget, http },
         upstreams: Arc::default(),
+        caches: Arc::default(),
         dns,
         plane,
         certificates: Arc::default(),

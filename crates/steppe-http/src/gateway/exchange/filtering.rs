@@ -5,12 +5,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use super::behind::{Place, Seen};
 use super::{Core, Exchange, Stage};
 use crate::error::GatewayError;
 use crate::filter::attached::Attached;
-use crate::filter::{About, Ready, Step};
+use crate::filter::{About, Ready, Serve, Step};
+use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
-use crate::gateway::snapshot::{RouteFilter, WorkerRoute};
+use crate::gateway::snapshot::RouteFilter;
+use crate::local::Local;
 
 impl Exchange {
     /// Shows the request to the filters from `place` on; after the last one the first
@@ -28,12 +31,21 @@ impl Exchange {
         let route = Rc::clone(core.route.as_ref().expect("it was routed"));
         for (place, each) in route.filters.iter().enumerate().skip(place) {
             let metrics = &each.metrics;
-            match core.begin_filter(each, client, &route, now)? {
+            let seen = Seen {
+                client,
+                route: &route,
+                place,
+            };
+            match core.begin_filter(each, seen, now)? {
                 Step::Continue => {}
                 Step::Respond(respond) => {
                     metrics.answered();
                     core.answered_by = Some(place);
                     return self.start_respond(&respond, now);
+                }
+                Step::Serve(serve) => {
+                    metrics.answered();
+                    return self.serve(place, serve, now);
                 }
                 Step::Attach(filter) => {
                     let filters = self.filters.get_mut();
@@ -71,7 +83,23 @@ impl Exchange {
                 core.answered_by = Some(place);
                 self.start_respond(&respond, now)
             }
+            Ready::Serve(serve) => {
+                if let Some(route) = &self.core.route {
+                    route.filters[place].metrics.answered();
+                }
+                self.serve(place, serve, now)
+            }
         })
+    }
+
+    /// Answers with what the filter at `place` has: those behind it have seen it, or are not asked.
+    fn serve(&mut self, place: usize, serve: Serve, now: Instant) -> Result<(), GatewayError> {
+        let core = &mut self.core;
+        core.places.end = place;
+        core.log.served_from = Some(serve.from);
+        // It is not sent anywhere.
+        core.replay.forget();
+        self.start(Attempt::Served(Local(serve.by)), now)
     }
 }
 
@@ -79,17 +107,23 @@ impl Core {
     fn begin_filter(
         &mut self,
         each: &RouteFilter,
-        client: &ClientContext,
-        route: &WorkerRoute,
+        seen: Seen<'_>,
         now: Instant,
     ) -> Result<Step, GatewayError> {
+        let client = self.log.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let about = About {
-            client: self.log.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            listener: &client.listener.address,
-            route: route.report.name.as_deref().unwrap_or_default(),
-            lease: &route.lease,
+            client,
+            listener: &seen.client.listener.address,
+            route: seen.route.report.name.as_deref().unwrap_or_default(),
+            lease: &seen.route.lease,
             identity: &self.identity,
             pool: each.pool.as_ref(),
+            scheme: seen.client.scheme(),
+            behind: &Place {
+                seen,
+                client,
+                identity: &self.identity,
+            },
             now,
         };
         each.filter

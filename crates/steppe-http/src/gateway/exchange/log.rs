@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::super::client::ClientContext;
 use super::{RouteReport, Snapshot};
 use crate::access::{Ended, Record, WorkerAccess};
+use crate::filter::ServedFrom;
 use crate::forwarded::Peer;
 use crate::head::RequestView;
 use crate::metrics::{Answered, CloseReason, TotalMetrics};
@@ -29,6 +30,8 @@ pub(super) struct Log {
     pub(super) received_bytes: u64,
     pub(super) is_refusal_timed: bool,
     tunnel: Option<TunnelCount>,
+    /// `None`: no cache had it.
+    pub(super) served_from: Option<ServedFrom>,
     access: Option<Access>,
 }
 
@@ -127,6 +130,7 @@ impl Log {
             upstream: report.upstream.as_deref(),
             server: access.server.as_ref().map(|server| server.address()),
             reason: self.reason,
+            served_from: self.served_from,
         });
     }
 

@@ -1,6 +1,7 @@
 //! What an exchange does to what passes through its relay, and what it learns of the
 //! server meanwhile.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -67,7 +68,9 @@ impl Tap for ExchangeTap<'_> {
         let core = &mut *self.core;
         let route = core.route.as_ref().expect("only a tunnel has none");
         let mut attached = self.filters.borrow_mut();
-        for (place, RouteFilter { filter, .. }) in route.filters.iter().enumerate().rev() {
+        let places = core.places.clone();
+        let filters = route.filters.iter().enumerate().take(places.end);
+        for (place, RouteFilter { filter, .. }) in filters.skip(places.start).rev() {
             if core.answered_by == Some(place) {
                 continue;
             }
@@ -77,13 +80,10 @@ impl Tap for ExchangeTap<'_> {
                 state.filter.response(head)?;
             }
         }
-        let settings = self.client.settings();
-        if let Some(value) = &settings.strict_transport_security {
-            head.fields
-                .set(b"strict-transport-security", value.as_bytes())?;
+        // What stands behind a filter has no client of its own.
+        if core.places.start == 0 {
+            self.client.introduce(head)?;
         }
-        let via = super::via_value(head.version);
-        head.fields.append_known(FieldId::Via, b"via", via)?;
         // It is passed on: the request is not sent again.
         core.replay.forget();
         core.head = None;
@@ -118,10 +118,27 @@ impl Tap for ExchangeTap<'_> {
     }
 }
 
+impl ClientContext {
+    /// Adds what the gateway itself says to a client.
+    fn introduce(&self, head: &mut ResponseHead) -> Result<(), GatewayError> {
+        if let Some(value) = &self.settings().strict_transport_security {
+            head.fields
+                .set(b"strict-transport-security", value.as_bytes())?;
+        }
+        let via = super::via_value(head.version);
+        head.fields.append_known(FieldId::Via, b"via", via)?;
+        Ok(())
+    }
+}
+
 impl Core {
     /// Those of the route, in the order in which they see a request.
     fn filters(&self) -> impl DoubleEndedIterator<Item = &Arc<dyn Filter>> {
-        let filters = self.route.iter().flat_map(|route| &route.filters);
+        let Range { start, end } = self.places;
+        let filters = self.route.iter().flat_map(move |route| {
+            let end = end.min(route.filters.len());
+            &route.filters[start.min(end)..end]
+        });
         filters.map(|each| &each.filter)
     }
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use steppe_http::config::{
-    BasicAuth, Cors, FieldEdits, Filter, FilterKind, ForwardAuth, IpRules, JwksUrl, Jwt, JwtKey,
-    PathEdit, QueryEdits, RateLimit, Redirect, RequestId, Rule, Transform,
+    BasicAuth, Cache, Cors, FieldEdits, Filter, FilterKind, ForwardAuth, IpRules, JwksUrl, Jwt,
+    JwtKey, PathEdit, QueryEdits, RateLimit, Redirect, RequestId, Rule, Transform,
 };
 
 use crate::config::grammar::{pattern, rate_key, token_source};
@@ -15,6 +15,7 @@ pub(super) fn filter(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) ->
         return None;
     };
     let kind = match *name {
+        "cache" => FilterKind::Cache(cache(fields)?),
         "cors" => FilterKind::Cors(cors(fields)?),
         "jwt" => FilterKind::Jwt(jwt(fields)?),
         "basic-auth" => FilterKind::BasicAuth(BasicAuth {
@@ -51,6 +52,19 @@ pub(super) fn filter(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) ->
     Some(Filter {
         name: entry.name.clone(),
         kind,
+    })
+}
+
+fn cache(cache: &Fields) -> Option<Cache> {
+    let bytes = cache.take("bytes")?;
+    Some(Cache {
+        bytes,
+        max_object_bytes: cache.optional("max_object_bytes")?.unwrap_or(bytes / 8),
+        stale_while_revalidate: cache.take("stale_while_revalidate")?,
+        stale_if_error: cache.take("stale_if_error")?,
+        request_directives: cache.take("request_directives")?,
+        store_set_cookie: cache.take("store_set_cookie")?,
+        cache_status: cache.take("cache_status")?,
     })
 }
 

@@ -14,6 +14,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
             continue;
         };
         match *name {
+            "cache" => cache(fields, mistakes),
             "cors" => cors(fields, mistakes),
             "jwt" => {
                 secrets(fields, mistakes);
@@ -50,6 +51,19 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
         .collect();
     for route in http.list("route").iter().filter_map(Node::fields) {
         tokens(&filters, route, mistakes);
+    }
+}
+
+/// What is larger than the store would never be stored.
+fn cache(cache: &Fields, mistakes: &mut Mistakes) {
+    let (Some(bytes), Some(object)) =
+        (cache.take::<usize>("bytes"), cache.node("max_object_bytes"))
+    else {
+        return;
+    };
+    if usize::from_node(object).is_some_and(|object| object > bytes) {
+        let mistake = Mistake::new(object.span, "no response of this size fits into `bytes`");
+        mistakes.push(mistake.help("make `bytes` larger, or this smaller"));
     }
 }
 

@@ -77,4 +77,5 @@ const FIELD: Kind = Kind::Choice(&[
     Choice::served("tls_resumed"),
     Choice::served("client_subject"),
     Choice::served("client_fingerprint"),
+    Choice::served("cache"),
 ]);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::config::limits::{RATE_ENTRIES, RATE_MAX, VERIFIED_TOKENS_MAX};
+use crate::config::limits::{CACHE_BYTES, RATE_ENTRIES, RATE_MAX, VERIFIED_TOKENS_MAX};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table, Tagged, Variant};
 
 const DAY: Duration = Duration::from_secs(86_400);
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 pub static FILTER: Tagged = Tagged {
     name: "http.filter",
@@ -70,8 +71,8 @@ pub static FILTER: Tagged = Tagged {
         },
         Variant {
             name: "cache",
-            doc: "Keeps responses.",
-            table: None,
+            doc: CACHE.doc,
+            table: Some(&CACHE),
         },
         Variant {
             name: "compress",
@@ -79,6 +80,55 @@ pub static FILTER: Tagged = Tagged {
             table: None,
         },
     ],
+};
+
+static CACHE: Table = Table {
+    name: "http.filter",
+    doc: "Stores responses, and answers with them, as a shared cache does (RFC 9111).",
+    keys: &[
+        Key::new(
+            "bytes",
+            Kind::Size(CACHE_BYTES.0, CACHE_BYTES.1),
+            "Memory that it takes at most, of the node's budget; it gives way before anybody is refused.",
+        )
+        .absent(Absent::Text("64MiB")),
+        Key::new(
+            "max_object_bytes",
+            Kind::Size(1, CACHE_BYTES.1),
+            "Content of a response that is stored; without it an eighth of `bytes`.",
+        ),
+        Key::new(
+            "stale_while_revalidate",
+            Kind::Duration(Duration::ZERO, YEAR),
+            "How long what is stale is used while another is fetched, unless the response says so itself.",
+        )
+        .absent(Absent::Text("0s")),
+        Key::new(
+            "stale_if_error",
+            Kind::Duration(Duration::ZERO, YEAR),
+            "How long what is stale is used where its server fails, unless the response says so itself.",
+        )
+        .absent(Absent::Text("0s")),
+        Key::new(
+            "request_directives",
+            Kind::Boolean,
+            "Whether requests may ask for what is newer, by their `Cache-Control`.",
+        )
+        .absent(Absent::Yes),
+        Key::new(
+            "store_set_cookie",
+            Kind::Boolean,
+            "Stores responses that set cookies, where they are `public`: every client gets these.",
+        )
+        .absent(Absent::No),
+        Key::new(
+            "cache_status",
+            Kind::Boolean,
+            "Tells clients where a response is from: `Cache-Status`.",
+        )
+        .absent(Absent::Yes),
+    ],
+    needs: Needs::Nothing,
 };
 
 static TRANSFORM: Table = Table {

@@ -1,0 +1,41 @@
+//! Stored responses, as a shared cache has them. Spec: RFC 9111.
+//!
+//! `control.rs` reads what messages say of caching, `freshness.rs` says what may be stored and for how long
+//! it may be used, `key.rs` what a stored response is for. `body.rs` is content that is stored while it
+//! streams, `stored.rs` a response with its content, `reader.rs` one that is being sent; `fill.rs` is a
+//! response on its way into the store, which others follow; `store.rs` holds them, and `queues.rs` says
+//! which of them go first.
+//!
+//! Invariant: whatever is stored is charged to the store's account; it gives way before anybody else is
+//! refused. Content is shared with whoever reads it, never copied for that.
+//!
+//! Non-goals: what a filter does with it (`filter/cache.rs`), and where responses come from.
+
+mod body;
+mod condition;
+pub mod control;
+mod fill;
+mod freshness;
+mod key;
+mod queues;
+mod reader;
+mod report;
+mod store;
+mod stored;
+
+pub(crate) use fill::{Ask, Fill, Filling, Outcome};
+pub(crate) use freshness::{Judged, judge, may_stand_in};
+pub(crate) use key::Resource;
+pub(crate) use reader::{Reader, Reading};
+pub use report::{CacheReport, Caches, CachesCollector, Purge};
+pub(crate) use store::{Found, Role, Store};
+pub(crate) use stored::Stored;
+
+use crate::field::FieldBlock;
+
+/// Whether a request with `fields` selects what it was answered with, where that has the same fields: for
+/// tests of what strangers send.
+#[must_use]
+pub fn selects_itself(fields: &FieldBlock) -> bool {
+    key::Selecting::of(fields, fields).is_none_or(|selecting| selecting.matches(fields))
+}

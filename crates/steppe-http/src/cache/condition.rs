@@ -1,0 +1,136 @@
+//! Conditions of requests, evaluated for a stored response. Spec: RFC 9111 §4.3.2, RFC 9110 §13.
+//!
+//! `If-Match` and `If-Unmodified-Since` are for the origin: a request with one is not answered here.
+
+use super::stored::StoredHead;
+use crate::date;
+use crate::field::FieldBlock;
+use crate::files::any_tag;
+
+/// Whether the client has the response already: 304.
+pub(super) fn is_known(asked: &FieldBlock, head: &StoredHead) -> bool {
+    let tag = head.values(b"etag").next();
+    let mut lines = asked.values_named(b"if-none-match").peekable();
+    if lines.peek().is_some() {
+        let is_same = |known: &[u8]| tag.is_some_and(|tag| weak(tag) == weak(known));
+        return lines.any(|line| line == b"*" || any_tag(line, is_same));
+    }
+    let mut since = asked.values_named(b"if-modified-since");
+    let (Some(since), None) = (since.next(), since.next()) else {
+        return false;
+    };
+    let Some(since) = date::parse(since) else {
+        return false;
+    };
+    let modified = head.values(b"last-modified").next();
+    // RFC 9111 §4.3.2: it can't have changed after it was made.
+    let modified = modified.or_else(|| head.values(b"date").next());
+    let modified = modified.and_then(date::parse);
+    modified.is_some_and(|modified| modified <= since)
+}
+
+/// Whether parts of it go with what the client has (RFC 9110 §13.1.5).
+pub(super) fn allows_ranges(asked: &FieldBlock, head: &StoredHead) -> bool {
+    let mut values = asked.values_named(b"if-range");
+    let Some(value) = values.next() else {
+        return true;
+    };
+    if values.next().is_some() {
+        return false;
+    }
+    if value.starts_with(b"\"") || value.starts_with(b"W/") {
+        return !value.starts_with(b"W/") && head.values(b"etag").next() == Some(value);
+    }
+    let (Some(modified), Some(made)) = (
+        head.values(b"last-modified").next().and_then(date::parse),
+        head.values(b"date").next().and_then(date::parse),
+    ) else {
+        return false;
+    };
+    // RFC 9110 §8.8.2.2: a date is strong where another change in its second would have shown.
+    date::parse(value) == Some(modified) && made > modified
+}
+
+/// An entity tag without the mark of a weak one (RFC 9110 §8.8.3.2).
+fn weak(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::{Budget, Lease};
+
+    use super::*;
+    use crate::head::{ContentLength, ResponseHead};
+
+    const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+
+    fn head(lease: &Lease, lines: &[(&str, &str)]) -> ResponseHead {
+        let mut head = ResponseHead::new(200, ContentLength::Empty, lease).expect("room");
+        for (name, value) in lines {
+            let added = head.fields.append(name.as_bytes(), value.as_bytes());
+            added.expect("room");
+        }
+        head
+    }
+
+    fn with<T>(
+        stored: &[(&str, &str)],
+        asked: &[(&str, &str)],
+        check: fn(&FieldBlock, &StoredHead) -> T,
+    ) -> T {
+        let budget = Budget::new(16 << 20);
+        let lease = budget.root().lease();
+        let stored = StoredHead::of(&head(&lease, stored), &[]);
+        check(&head(&lease, asked).fields, &stored)
+    }
+
+    #[test]
+    fn tags_decide_before_dates() {
+        let stored = [("etag", "\"a\""), ("last-modified", AT)];
+        let known = |asked: &[(&str, &str)]| with(&stored, asked, is_known);
+        assert!(!known(&[]));
+        for same in ["\"a\"", "W/\"a\"", "\"b\", \"a\"", "*"] {
+            assert!(known(&[("if-none-match", same)]), "{same}");
+        }
+        for other in ["\"b\"", "a", "", "\"A\""] {
+            assert!(!known(&[("if-none-match", other)]), "{other}");
+        }
+        assert!(!known(&[
+            ("if-none-match", "\"b\""),
+            ("if-modified-since", AFTER)
+        ]));
+        assert!(known(&[("if-modified-since", AT)]));
+        assert!(known(&[("if-modified-since", AFTER)]));
+        assert!(!known(&[("if-modified-since", BEFORE)]));
+        assert!(!known(&[("if-modified-since", "soon")]));
+        assert!(!known(&[
+            ("if-modified-since", AT),
+            ("if-modified-since", AT)
+        ]));
+        let weak = [("etag", "W/\"a\"")];
+        assert!(with(&weak, &[("if-none-match", "\"a\"")], is_known));
+        let made = [("date", AT)];
+        assert!(with(&made, &[("if-modified-since", AT)], is_known));
+        assert!(!with(&made, &[("if-none-match", "\"a\"")], is_known));
+    }
+
+    #[test]
+    fn ranges_go_with_strong_validators() {
+        let stored = [("etag", "\"a\""), ("last-modified", AT), ("date", AFTER)];
+        let allows = |value: &str| with(&stored, &[("if-range", value)], allows_ranges);
+        assert!(with(&stored, &[], allows_ranges));
+        assert!(allows("\"a\"") && allows(AT));
+        for other in ["\"b\"", "W/\"a\"", BEFORE, AFTER, "", "soon"] {
+            assert!(!allows(other), "{other}");
+        }
+        let weak = [("etag", "W/\"a\"")];
+        assert!(!with(&weak, &[("if-range", "W/\"a\"")], allows_ranges));
+        let at_once = [("last-modified", AT), ("date", AT)];
+        assert!(!with(&at_once, &[("if-range", AT)], allows_ranges));
+        let twice = [("if-range", "\"a\""), ("if-range", "\"a\"")];
+        assert!(!with(&stored, &twice, allows_ranges));
+    }
+}

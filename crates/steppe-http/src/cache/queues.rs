@@ -1,0 +1,160 @@
+//! Which stored responses go first: S3-FIFO, in bytes.
+//!
+//! What is new is on probation, in a queue of a tenth of the bytes, and goes unless it was used there; what
+//! was used moves to the main queue, where each use buys another round. So what is asked for once, a scan
+//! of a whole site, passes through the probation and pushes nothing else out. What went from the probation
+//! is remembered by a hash: it enters the main queue when it comes back.
+//!
+//! Leaves out: where responses are found (`store.rs`). Only weak handles are held here.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use super::stored::Stored;
+use crate::limits::CACHE_GHOSTS;
+
+/// Both queues, and the hashes of what has gone.
+pub(super) struct Queues {
+    probation: Queue,
+    main: Queue,
+    /// By hash, the tag of what went last.
+    ghosts: Box<[u32]>,
+}
+
+#[derive(Default)]
+struct Queue {
+    entries: VecDeque<Weak<Stored>>,
+    bytes: usize,
+    /// Entries that were taken out elsewhere, about.
+    gone: usize,
+}
+
+const PROBATION: u8 = 1;
+const MAIN: u8 = 2;
+
+/// The part of all bytes that is on probation.
+const PROBATION_PART: usize = 10;
+
+impl Default for Queues {
+    fn default() -> Self {
+        Self {
+            probation: Queue::default(),
+            main: Queue::default(),
+            ghosts: vec![0; CACHE_GHOSTS].into(),
+        }
+    }
+}
+
+impl Queues {
+    /// Enters a response.
+    pub(super) fn push(&mut self, stored: &Arc<Stored>) {
+        let hash = stored.resource.hash;
+        let place = &mut self.ghosts[place(hash)];
+        let is_back = *place == tag(hash);
+        if is_back {
+            *place = 0;
+        }
+        let (queue, name) = match is_back {
+            true => (&mut self.main, MAIN),
+            false => (&mut self.probation, PROBATION),
+        };
+        stored.mark.queue.store(name, Ordering::Relaxed);
+        queue.push(stored);
+    }
+
+    /// One was taken out elsewhere.
+    pub(super) fn forget(&mut self, stored: &Stored) {
+        let queue = match stored.mark.queue.swap(0, Ordering::Relaxed) {
+            PROBATION => &mut self.probation,
+            MAIN => &mut self.main,
+            _ => return,
+        };
+        queue.bytes -= stored.mark.bytes.load(Ordering::Relaxed);
+        queue.gone += 1;
+        queue.compact();
+    }
+
+    /// The one that goes next, taken out.
+    pub(super) fn pop(&mut self) -> Option<Arc<Stored>> {
+        loop {
+            let all = self.probation.bytes + self.main.bytes;
+            let is_long = self.probation.bytes * PROBATION_PART >= all;
+            if (is_long || self.main.entries.is_empty())
+                && let Some(stored) = self.probation.pop()
+            {
+                if stored.mark.spend() {
+                    stored.mark.queue.store(MAIN, Ordering::Relaxed);
+                    self.main.push(&stored);
+                    continue;
+                }
+                let hash = stored.resource.hash;
+                self.ghosts[place(hash)] = tag(hash);
+                return Some(stored);
+            }
+            let Some(stored) = self.main.pop() else {
+                if self.probation.entries.is_empty() {
+                    return None;
+                }
+                continue;
+            };
+            if stored.mark.spend() {
+                stored.mark.queue.store(MAIN, Ordering::Relaxed);
+                self.main.push(&stored);
+                continue;
+            }
+            return Some(stored);
+        }
+    }
+
+    /// Responses in both.
+    pub(super) fn len(&self) -> usize {
+        let queues = [&self.probation, &self.main];
+        let live = |queue: &Queue| queue.entries.len().saturating_sub(queue.gone);
+        queues.into_iter().map(live).sum()
+    }
+}
+
+impl Queue {
+    fn push(&mut self, stored: &Arc<Stored>) {
+        self.bytes += stored.mark.bytes.load(Ordering::Relaxed);
+        self.entries.push_back(Arc::downgrade(stored));
+    }
+
+    /// The first that is still there, marked as being in no queue.
+    fn pop(&mut self) -> Option<Arc<Stored>> {
+        while let Some(entry) = self.entries.pop_front() {
+            let stored = entry.upgrade();
+            // It may have been taken out, and be read by somebody.
+            let live = stored.filter(|stored| stored.mark.queue.swap(0, Ordering::Relaxed) != 0);
+            match live {
+                Some(stored) => {
+                    self.bytes -= stored.mark.bytes.load(Ordering::Relaxed);
+                    return Some(stored);
+                }
+                None => self.gone = self.gone.saturating_sub(1),
+            }
+        }
+        None
+    }
+
+    /// Keeps what is gone a small part of it.
+    fn compact(&mut self) {
+        const GONE_MAX: usize = 64;
+        if self.gone > GONE_MAX.max(self.entries.len() / 2) {
+            let is_live = |stored: &Arc<Stored>| stored.mark.queue.load(Ordering::Relaxed) != 0;
+            self.entries
+                .retain(|entry| entry.upgrade().is_some_and(|stored| is_live(&stored)));
+            self.gone = 0;
+        }
+    }
+}
+
+fn place(hash: u64) -> usize {
+    usize::try_from(hash % CACHE_GHOSTS as u64).expect("it is less than a length")
+}
+
+/// Never 0, which is none.
+fn tag(hash: u64) -> u32 {
+    u32::try_from(hash >> 32).expect("32 bits are left") | 1
+}

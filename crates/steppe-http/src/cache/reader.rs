@@ -1,0 +1,335 @@
+//! A response out of the store on its way to a client: whole, a part of it, or the word that the client has
+//! it already. Spec: RFC 9111 §4, RFC 9110 §14, RFC 9211.
+
+use std::fmt;
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use steppe_mem::{Buffer, Chunk, Lease};
+
+use super::body::{BodyReader, Cut};
+use super::condition;
+use super::stored::Stored;
+use crate::error::{GatewayError, Resend};
+use crate::exchange::Part;
+use crate::files::{Multipart, range};
+use crate::filter::ServedFrom;
+use crate::head::{ContentLength, RequestHead, ResponseHead};
+use crate::local::Responder;
+use crate::status;
+
+/// How a response is sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    pub(crate) head: &'a RequestHead,
+    pub(crate) lease: &'a Lease,
+    pub(crate) from: ServedFrom,
+    /// Another request had it fetched.
+    pub(crate) is_collapsed: bool,
+    /// It is stored, or was.
+    pub(crate) is_stored: bool,
+    /// Whether the client is told where it is from.
+    pub(crate) says_so: bool,
+    pub(crate) now: Instant,
+}
+
+/// A response that is being sent.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    head: Option<ResponseHead>,
+    content: Content,
+    lease: Lease,
+}
+
+#[derive(Debug)]
+enum Content {
+    Nothing,
+    /// Bytes that are still to come of a range; `None`: all to the end.
+    One(BodyReader, Option<u64>),
+    Several(Box<Parts>),
+}
+
+/// Several ranges of content that is whole.
+struct Parts {
+    parts: Multipart,
+    reader: BodyReader,
+    left: u64,
+}
+
+impl Reader {
+    /// `stored` for a request; `own` is its content where that is for this request alone.
+    ///
+    /// # Errors
+    /// Where the budget has no room, or its content can't be had from its start any more.
+    pub(crate) fn new(
+        stored: &Arc<Stored>,
+        own: Option<BodyReader>,
+        reading: &Reading<'_>,
+    ) -> Result<Self, GatewayError> {
+        let asked = &reading.head.fields;
+        let is_head = reading.head.method() == b"HEAD";
+        let is_whole = stored.head.status == 200;
+        if is_whole && condition::is_known(asked, &stored.head) {
+            return Self::not_modified(stored, reading);
+        }
+        let bytes = stored.content_bytes();
+        if let Some(bytes) = bytes.filter(|_| is_whole && !is_head) {
+            match wanted(reading, stored, bytes) {
+                range::Wanted::Whole => {}
+                range::Wanted::One(range) => return Self::one(stored, own, reading, range),
+                range::Wanted::Several(ranges) if stored.body.bytes().is_some() => {
+                    return Self::several(stored, reading, ranges);
+                }
+                range::Wanted::Several(_) => {}
+                range::Wanted::Unsatisfiable => return Self::unsatisfiable(stored, reading),
+            }
+        }
+        let mut head = stored.head.to_head(reading.lease)?;
+        reading.add_fields(stored, &mut head)?;
+        if let Some(bytes) = bytes {
+            head.length = match bytes {
+                0 => ContentLength::Empty,
+                bytes => ContentLength::Known(bytes),
+            };
+        }
+        if is_head {
+            if let Some(bytes) = bytes {
+                line(&mut head, b"content-length", format_args!("{bytes}"))?;
+            }
+            head.length = ContentLength::Empty;
+            return Ok(Self::of(head, Content::Nothing, reading));
+        }
+        let reader = reader(stored, own)?;
+        Ok(Self::of(head, Content::One(reader, None), reading))
+    }
+
+    fn of(head: ResponseHead, content: Content, reading: &Reading<'_>) -> Self {
+        Self {
+            head: Some(head),
+            content,
+            lease: reading.lease.clone(),
+        }
+    }
+
+    fn not_modified(stored: &Stored, reading: &Reading<'_>) -> Result<Self, GatewayError> {
+        let mut head = with_status(stored, reading, 304)?;
+        // RFC 9110 §15.4.5: it says nothing else of the content.
+        for name in [
+            &b"content-type"[..],
+            b"content-encoding",
+            b"content-language",
+            b"content-range",
+        ] {
+            head.fields.remove(name);
+        }
+        reading.add_fields(stored, &mut head)?;
+        head.length = ContentLength::Empty;
+        Ok(Self::of(head, Content::Nothing, reading))
+    }
+
+    fn unsatisfiable(stored: &Stored, reading: &Reading<'_>) -> Result<Self, GatewayError> {
+        let bytes = stored.content_bytes().unwrap_or_default();
+        let mut head = ResponseHead::new(416, ContentLength::Empty, reading.lease)?;
+        line(&mut head, b"content-range", format_args!("bytes */{bytes}"))?;
+        reading.add_fields(stored, &mut head)?;
+        Ok(Self::of(head, Content::Nothing, reading))
+    }
+
+    fn one(
+        stored: &Arc<Stored>,
+        own: Option<BodyReader>,
+        reading: &Reading<'_>,
+        range: Range<u64>,
+    ) -> Result<Self, GatewayError> {
+        let bytes = stored.content_bytes().unwrap_or_default();
+        let mut head = with_status(stored, reading, 206)?;
+        reading.add_fields(stored, &mut head)?;
+        let last = range.end - 1;
+        let text = format_args!("bytes {}-{last}/{bytes}", range.start);
+        line(&mut head, b"content-range", text)?;
+        let length = range.end - range.start;
+        head.length = ContentLength::Known(length);
+        let mut reader = reader(stored, own)?;
+        reader.seek(range.start);
+        Ok(Self::of(head, Content::One(reader, Some(length)), reading))
+    }
+
+    fn several(
+        stored: &Arc<Stored>,
+        reading: &Reading<'_>,
+        ranges: Vec<Range<u64>>,
+    ) -> Result<Self, GatewayError> {
+        let bytes = stored.content_bytes().unwrap_or_default();
+        let media_type = stored.head.values(b"content-type").next();
+        let media_type = media_type.unwrap_or(b"application/octet-stream");
+        let media_type = String::from_utf8_lossy(media_type).into_owned();
+        let parts = Multipart::new(ranges, bytes, media_type);
+        let mut head = with_status(stored, reading, 206)?;
+        head.fields
+            .set(b"content-type", parts.content_type().as_bytes())?;
+        reading.add_fields(stored, &mut head)?;
+        head.length = ContentLength::Known(parts.content_length());
+        let parts = Parts {
+            parts,
+            reader: reader(stored, None)?,
+            left: 0,
+        };
+        Ok(Self::of(head, Content::Several(Box::new(parts)), reading))
+    }
+}
+
+fn reader(stored: &Arc<Stored>, own: Option<BodyReader>) -> Result<BodyReader, GatewayError> {
+    // It was not kept, and some of it is gone.
+    let reader = own.or_else(|| stored.body.reader());
+    reader.ok_or_else(|| GatewayError::cut(Resend::No))
+}
+
+fn with_status(
+    stored: &Stored,
+    reading: &Reading<'_>,
+    status: u16,
+) -> Result<ResponseHead, GatewayError> {
+    let mut head = stored.head.to_head(reading.lease)?;
+    head.status = status;
+    head.reason = head.fields.put(status::reason(status).as_bytes())?;
+    Ok(head)
+}
+
+fn wanted(reading: &Reading<'_>, stored: &Stored, bytes: u64) -> range::Wanted {
+    let asked = &reading.head.fields;
+    let mut values = asked.values_named(b"range");
+    match (values.next(), values.next()) {
+        (Some(value), None) if condition::allows_ranges(asked, &stored.head) => {
+            range::wanted(value, bytes)
+        }
+        _ => range::Wanted::Whole,
+    }
+}
+
+/// Appends a field with a short value.
+fn line(
+    head: &mut ResponseHead,
+    name: &[u8],
+    value: fmt::Arguments<'_>,
+) -> Result<(), GatewayError> {
+    /// Three numbers of 20 digits, and the words of `Cache-Status`.
+    const BYTES_MAX: usize = 128;
+    let mut text = [0; BYTES_MAX];
+    let mut room = &mut text[..];
+    room.write_fmt(value).expect("it is of bounded length");
+    let end = BYTES_MAX - room.len();
+    Ok(head.fields.append(name, &text[..end])?)
+}
+
+impl Reading<'_> {
+    fn add_fields(&self, stored: &Stored, head: &mut ResponseHead) -> Result<(), GatewayError> {
+        let terms = &stored.terms;
+        let age = terms.age(self.now);
+        // RFC 9111 §5.1: what was just fetched has one where another cache had it.
+        if self.from != ServedFrom::Miss || self.is_collapsed || terms.initial_age > 0 {
+            line(head, b"age", format_args!("{age}"))?;
+        }
+        if !self.says_so {
+            return Ok(());
+        }
+        let ttl = i128::from(terms.lifetime) - i128::from(age);
+        let collapsed = if self.is_collapsed { "; collapsed" } else { "" };
+        let name = b"cache-status";
+        match self.from {
+            ServedFrom::Hit | ServedFrom::Stale => {
+                line(head, name, format_args!("steppe; hit; ttl={ttl}"))
+            }
+            ServedFrom::Revalidated => line(
+                head,
+                name,
+                format_args!("steppe; fwd=stale; fwd-status=304; ttl={ttl}{collapsed}"),
+            ),
+            ServedFrom::Miss => {
+                let stored = if self.is_stored { "; stored" } else { "" };
+                line(
+                    head,
+                    name,
+                    format_args!("steppe; fwd=miss{stored}{collapsed}"),
+                )
+            }
+        }
+    }
+}
+
+impl Responder for Reader {
+    fn poll_head(&mut self, _: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        Poll::Ready(self.head.take().ok_or_else(GatewayError::bad_response))
+    }
+
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        match &mut self.content {
+            Content::Nothing => Poll::Ready(Ok(Part::End(None))),
+            Content::One(reader, left) => {
+                let Some(chunk) = ready!(poll_some(cx, reader, left.as_mut()))? else {
+                    return Poll::Ready(Ok(Part::End(reader.trailers())));
+                };
+                Poll::Ready(Ok(Part::Chunk(chunk)))
+            }
+            Content::Several(parts) => parts.poll_part(cx, &self.lease),
+        }
+    }
+
+    fn is_starved(&self) -> bool {
+        false
+    }
+}
+
+/// The next piece, of `left` bytes at most.
+fn poll_some(
+    cx: &mut Context<'_>,
+    reader: &mut BodyReader,
+    left: Option<&mut u64>,
+) -> Poll<Result<Option<Chunk>, GatewayError>> {
+    if left.as_ref().is_some_and(|left| **left == 0) {
+        return Poll::Ready(Ok(None));
+    }
+    let chunk = ready!(reader.poll_chunk(cx)).map_err(|Cut| GatewayError::cut(Resend::No))?;
+    let (mut chunk, left) = match (chunk, left) {
+        (Some(chunk), Some(left)) => (chunk, left),
+        (chunk, _) => return Poll::Ready(Ok(chunk)),
+    };
+    if chunk.len() as u64 > *left {
+        let most = usize::try_from(*left).expect("it is less than the chunk has");
+        chunk = chunk.split_to(most);
+    }
+    *left -= chunk.len() as u64;
+    Poll::Ready(Ok(Some(chunk)))
+}
+
+impl Parts {
+    fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+        lease: &Lease,
+    ) -> Poll<Result<Part, GatewayError>> {
+        if self.left > 0 {
+            let chunk = ready!(poll_some(cx, &mut self.reader, Some(&mut self.left)))?;
+            let chunk = chunk.ok_or_else(|| GatewayError::cut(Resend::No))?;
+            return Poll::Ready(Ok(Part::Chunk(chunk)));
+        }
+        let Some((text, range)) = self.parts.next() else {
+            return Poll::Ready(Ok(Part::End(None)));
+        };
+        self.left = range.end - range.start;
+        self.reader.seek(range.start);
+        let mut words = Buffer::take(lease, text.len())?;
+        words.put(text.as_bytes()).expect("it was taken for it");
+        Poll::Ready(Ok(Part::Chunk(words.into())))
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts")
+            .field("parts", &self.parts)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,254 @@
+//! What caches tell operators, and what these may have them forget.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use steppe_mem::Account;
+use steppe_telemetry::encode::Family;
+use steppe_telemetry::{Collector, DescriptorEncoder};
+
+use super::key;
+use super::store::Store;
+use super::stored::Stored;
+use crate::config;
+use crate::field::elements;
+use crate::filter::ServedFrom;
+
+/// The caches that there are, whatever the configuration that made them.
+#[derive(Debug, Default)]
+pub struct Caches(Mutex<Vec<Weak<Store>>>);
+
+/// What is to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purge {
+    /// Everything.
+    All,
+    /// Every variant of one URI.
+    Uri(String),
+    /// Every URI that begins with this.
+    Prefix(String),
+    /// What names this in `Cache-Tag` or `Surrogate-Key`.
+    Tag(String),
+}
+
+/// What one cache holds and did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheReport {
+    /// The filter's name.
+    pub name: String,
+    /// Memory that it may take.
+    pub bytes_max: u64,
+    /// Memory that it takes.
+    pub bytes: u64,
+    /// Responses that are stored.
+    pub responses: u64,
+    /// Requests, by what they were answered from: its name, and how many.
+    pub requests: Vec<(&'static str, u64)>,
+    /// Responses that were stored.
+    pub stored: u64,
+    /// Responses that gave way to others.
+    pub evicted: u64,
+}
+
+/// Counts of one cache. A worker writes cells that no other writes, as long as there are few.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    cells: [Cells; STRIPES],
+    stored: AtomicU64,
+    evicted: AtomicU64,
+    stood_in: AtomicU64,
+    revalidated: AtomicU64,
+}
+
+const STRIPES: usize = 8;
+const KINDS: [&str; 5] = ["hit", "stale", "revalidated", "miss", "bypass"];
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Cells([AtomicU64; KINDS.len()]);
+
+thread_local! {
+    static STRIPE: Cell<usize> = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES)
+    };
+}
+
+impl Stats {
+    /// A request was answered out of the cache, or by way of it.
+    pub(crate) fn served(&self, from: ServedFrom) {
+        self.count(match from {
+            ServedFrom::Hit => 0,
+            ServedFrom::Stale => 1,
+            ServedFrom::Revalidated => 2,
+            ServedFrom::Miss => 3,
+        });
+    }
+
+    /// A request went past it.
+    pub(crate) fn bypassed(&self) {
+        self.count(4);
+    }
+
+    fn count(&self, kind: usize) {
+        self.cells[STRIPE.get()].0[kind].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn stored(&self) {
+        self.stored.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn evicted(&self) {
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn stood_in(&self) {
+        self.stood_in.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn revalidated(&self) {
+        self.revalidated.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sum(&self, kind: usize) -> u64 {
+        let cells = self.cells.iter();
+        cells
+            .map(|cells| cells.0[kind].load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+impl Caches {
+    /// Makes the cache of a filter, charged below `account`.
+    pub(crate) fn add(
+        &self,
+        name: &str,
+        settings: &config::Cache,
+        account: &Account,
+    ) -> Arc<Store> {
+        let store = Store::new(name, settings.clone(), account);
+        let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|store| store.strong_count() > 0);
+        stores.push(Arc::downgrade(&store));
+        store
+    }
+
+    /// One of each name, the one that was made last.
+    fn current(&self) -> Vec<Arc<Store>> {
+        let stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current: Vec<Arc<Store>> = Vec::new();
+        for store in stores.iter().rev().filter_map(Weak::upgrade) {
+            if !current.iter().any(|known| known.name == store.name) {
+                current.push(store);
+            }
+        }
+        current.reverse();
+        current
+    }
+
+    /// What each holds and did.
+    #[must_use]
+    pub fn report(&self) -> Vec<CacheReport> {
+        self.current().iter().map(|store| report(store)).collect()
+    }
+
+    /// Has all of them forget what is meant; says how many responses. `None`: it names nothing that could
+    /// be stored. It looks at each response but where a URI is named: not for a worker to call.
+    #[must_use]
+    pub fn purge(&self, purge: &Purge) -> Option<usize> {
+        let forget: Box<dyn Fn(&Store) -> usize> = match purge {
+            Purge::All => Box::new(|store| store.forget_where(|_, _| true)),
+            Purge::Uri(uri) => {
+                let uri = key::uri(uri)?;
+                Box::new(move |store| store.forget_where(|resource, _| *resource.uri == *uri))
+            }
+            Purge::Prefix(prefix) => {
+                let prefix = key::uri(prefix)?;
+                Box::new(move |store| {
+                    store.forget_where(|resource, _| resource.uri.starts_with(&prefix))
+                })
+            }
+            Purge::Tag(tag) => {
+                let tag = tag.clone().into_bytes();
+                Box::new(move |store| {
+                    store.forget_where(|_, stored| {
+                        // What is on its way may have it.
+                        stored.is_none_or(|stored| has_tag(stored, &tag))
+                    })
+                })
+            }
+        };
+        Some(self.current().iter().map(|store| forget(store)).sum())
+    }
+
+    /// A collector of their metrics, for registration.
+    #[must_use]
+    pub fn collector(self: &Arc<Self>) -> Box<CachesCollector> {
+        Box::new(CachesCollector(Arc::clone(self)))
+    }
+}
+
+/// Tags are separated by commas in `Cache-Tag`, by spaces in `Surrogate-Key`.
+fn has_tag(stored: &Stored, tag: &[u8]) -> bool {
+    let mut commas = stored.head.values(b"cache-tag").flat_map(elements);
+    let spaces = stored.head.values(b"surrogate-key");
+    commas.any(|own| own == tag)
+        || spaces
+            .flat_map(|value| value.split(u8::is_ascii_whitespace))
+            .any(|own| own == tag)
+}
+
+fn report(store: &Store) -> CacheReport {
+    let stats = &store.stats;
+    let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    CacheReport {
+        name: store.name.clone(),
+        bytes_max: store.settings.bytes as u64,
+        bytes: store.account.reserved_bytes(),
+        responses: store.len() as u64,
+        requests: (0..KINDS.len())
+            .map(|kind| (KINDS[kind], stats.sum(kind)))
+            .collect(),
+        stored: load(&stats.stored),
+        evicted: load(&stats.evicted),
+    }
+}
+
+/// Encodes the metrics of caches.
+#[derive(Debug)]
+pub struct CachesCollector(Arc<Caches>);
+
+const REQUESTS: Family = Family::new(
+    "steppe_http_cache_requests",
+    "Requests that came to a cache, by what they were answered from",
+);
+const BYTES: Family = Family::new("steppe_http_cache_bytes", "Memory that a cache takes");
+const RESPONSES: Family = Family::new("steppe_http_cache_responses", "Responses that are stored");
+const STORED: Family = Family::new("steppe_http_cache_stored", "Responses that were stored");
+const EVICTED: Family = Family::new(
+    "steppe_http_cache_evicted",
+    "Stored responses that gave way to others, or to a need of the budget",
+);
+
+impl Collector for CachesCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let reports = self.0.report();
+        let requests = reports.iter().flat_map(|report| {
+            let name = report.name.as_str();
+            let rows = report.requests.iter();
+            rows.map(move |&(kind, count)| ([("filter", name), ("result", kind)], count))
+        });
+        REQUESTS.counters(&mut encoder, requests)?;
+        let of = |value: fn(&CacheReport) -> u64| {
+            reports
+                .iter()
+                .map(move |report| ([("filter", report.name.as_str())], value(report)))
+        };
+        BYTES.gauges(&mut encoder, of(|report| report.bytes))?;
+        RESPONSES.gauges(&mut encoder, of(|report| report.responses))?;
+        STORED.counters(&mut encoder, of(|report| report.stored))?;
+        EVICTED.counters(&mut encoder, of(|report| report.evicted))
+    }
+}

@@ -1,0 +1,400 @@
+//! Where stored responses are found, by whom they are made, and what becomes of them.
+//!
+//! Shared by all workers: sharded by key, each shard behind a lock that is held for a look-up or a change of
+//! one resource. A response that is being fetched stands beside those that are stored, so that whoever else
+//! wants it follows it: one is fetched, whatever the number of workers.
+//!
+//! Invariant: nothing is reserved, and nothing dropped that somebody may wait for, while a shard is locked.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use steppe_mem::{Account, Evict, Lease, Reservation};
+
+use super::fill::Fill;
+use super::key::{self, Resource, Wanted};
+use super::queues::Queues;
+use super::report::Stats;
+use super::stored::Stored;
+use crate::config;
+use crate::field::FieldBlock;
+use crate::head::RequestHead;
+use crate::limits::{CACHE_GHOSTS, CACHE_PASS_SECONDS, CACHE_PASSES, CACHE_VARIANTS_MAX};
+
+const SHARDS: usize = 16;
+
+/// The stored responses of one filter.
+pub(crate) struct Store {
+    pub(crate) name: String,
+    pub(crate) settings: config::Cache,
+    pub(crate) stats: Stats,
+    pub(super) account: Account,
+    /// What is stored is charged to it.
+    pub(super) lease: Lease,
+    hasher: RandomState,
+    shards: [Mutex<Shard>; SHARDS],
+    queues: Mutex<Queues>,
+    /// Resources whose responses are not stored, by hash: until when nobody waits for one.
+    passes: Box<[AtomicU64]>,
+    /// When the first request came.
+    epoch: OnceLock<Instant>,
+    _charge: Option<Reservation>,
+}
+
+type Shard = HashMap<u64, Vec<Entry>>;
+
+/// What is stored of a resource, the newest last, and what is on its way.
+#[derive(Debug)]
+struct Entry {
+    resource: Arc<Resource>,
+    variants: Vec<Arc<Stored>>,
+    fills: Vec<Arc<Fill>>,
+}
+
+/// What there is for a request.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) stored: Option<Arc<Stored>>,
+}
+
+/// Who fetches a response.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// Whoever asks.
+    Leader(Arc<Fill>),
+    /// Somebody else is about to have it.
+    Follower(Arc<Fill>),
+}
+
+impl Store {
+    /// A store that is charged below `node`.
+    pub(crate) fn new(name: &str, settings: config::Cache, node: &Account) -> Arc<Self> {
+        let bytes = u64::try_from(settings.bytes).unwrap_or(u64::MAX);
+        let account = node.child(format!("cache {name}"), Some(bytes));
+        let lease = account.lease();
+        let fixed = size_of::<u32>() * CACHE_GHOSTS + size_of::<u64>() * CACHE_PASSES;
+        let store = Arc::new(Self {
+            name: name.to_owned(),
+            stats: Stats::default(),
+            _charge: lease.try_reserve(fixed).ok(),
+            lease,
+            settings,
+            hasher: RandomState::new(),
+            shards: [const { Mutex::new(()) }; SHARDS].map(|_| Mutex::default()),
+            queues: Mutex::default(),
+            passes: std::iter::repeat_with(AtomicU64::default)
+                .take(CACHE_PASSES)
+                .collect(),
+            epoch: OnceLock::new(),
+            account,
+        });
+        let evicting: std::sync::Weak<Self> = Arc::downgrade(&store);
+        store.account.set_evicting(evicting);
+        store
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        let at = usize::try_from(hash >> 60).expect("four bits");
+        lock(&self.shards[at])
+    }
+
+    /// What is there for `head` on `route`; `None` where it names no host. The one that was stored last of those
+    /// that it selects.
+    pub(crate) fn find(&self, route: &str, scheme: &str, head: &RequestHead) -> Option<Found> {
+        Wanted::with((&self.hasher, route), (scheme, head), |wanted| {
+            let shard = self.shard(wanted.hash);
+            let entries = shard.get(&wanted.hash).map_or(&[][..], Vec::as_slice);
+            let Some(entry) = entries.iter().find(|entry| entry.resource.is(&wanted)) else {
+                drop(shard);
+                return Found {
+                    resource: Arc::new(wanted.to_resource()),
+                    stored: None,
+                };
+            };
+            let mut newest_first = entry.variants.iter().rev();
+            let stored = newest_first.find(|stored| stored.selecting.matches(&head.fields));
+            Found {
+                resource: Arc::clone(&entry.resource),
+                stored: stored.cloned(),
+            }
+        })
+    }
+
+    /// Whether nobody should wait for a response of `resource`, since the last one was not stored.
+    pub(crate) fn is_passed(&self, resource: &Resource, now: Instant) -> bool {
+        let pass = self.pass(resource).load(Ordering::Relaxed);
+        let (tag, until) = (pass >> 32, pass & u64::from(u32::MAX));
+        tag == tag_of(resource) && self.seconds(now) < until
+    }
+
+    /// A response of `resource` was not stored.
+    pub(super) fn pass_on(&self, resource: &Resource, now: Instant) {
+        let until = self.seconds(now) + CACHE_PASS_SECONDS;
+        let pass = tag_of(resource) << 32 | until;
+        self.pass(resource).store(pass, Ordering::Relaxed);
+    }
+
+    fn pass(&self, resource: &Resource) -> &AtomicU64 {
+        let place = resource.hash % CACHE_PASSES as u64;
+        &self.passes[usize::try_from(place).expect("it is less than a length")]
+    }
+
+    fn seconds(&self, now: Instant) -> u64 {
+        let epoch = self.epoch.get_or_init(|| now);
+        now.saturating_duration_since(*epoch).as_secs()
+    }
+
+    /// Says who fetches `resource` for a request with `asked`. `joins`: whether it takes what a fill is about
+    /// to have.
+    pub(crate) fn lead_or_follow(
+        &self,
+        resource: &Arc<Resource>,
+        asked: &FieldBlock,
+        joins: impl Fn(&Fill) -> bool,
+    ) -> Role {
+        let mut shard = self.shard(resource.hash);
+        let entries = shard.entry(resource.hash).or_default();
+        let at = entries
+            .iter()
+            .position(|entry| *entry.resource == **resource);
+        let at = at.unwrap_or_else(|| {
+            entries.push(Entry {
+                resource: Arc::clone(resource),
+                variants: Vec::new(),
+                fills: Vec::new(),
+            });
+            entries.len() - 1
+        });
+        let entry = &mut entries[at];
+        let mut fills = entry.fills.iter();
+        if let Some(fill) = fills.find(|fill| fill.may_be_for(asked) && joins(fill)) {
+            return Role::Follower(Arc::clone(fill));
+        }
+        // What it will vary by is likely what the last one varied by.
+        let last = entry.variants.last();
+        let fill = Fill::new(last.map(|last| last.selecting.again(asked)));
+        entry.fills.push(Arc::clone(&fill));
+        Role::Leader(fill)
+    }
+
+    /// A fill is over, or of no use to others any more.
+    pub(super) fn end_fill(&self, resource: &Resource, fill: &Arc<Fill>) {
+        self.change(resource, |entry| {
+            entry.fills.retain(|other| !Arc::ptr_eq(other, fill));
+        });
+    }
+
+    /// A fill has not begun: nobody is to wait for it.
+    pub(crate) fn abandon(&self, resource: &Resource, fill: &Arc<Fill>) {
+        self.end_fill(resource, fill);
+        fill.fail(503);
+    }
+
+    /// Stores a response, in the place of the one that the same requests select.
+    pub(super) fn insert(&self, stored: &Arc<Stored>) {
+        let mut replaced = Vec::new();
+        let mut shard = self.shard(stored.resource.hash);
+        let entries = shard.entry(stored.resource.hash).or_default();
+        let resource = &stored.resource;
+        let at = entries.iter().position(|entry| entry.resource == *resource);
+        let at = at.unwrap_or_else(|| {
+            entries.push(Entry {
+                resource: Arc::clone(resource),
+                variants: Vec::new(),
+                fills: Vec::new(),
+            });
+            entries.len() - 1
+        });
+        let variants = &mut entries[at].variants;
+        let is_same = |other: &mut Arc<Stored>| other.selecting == stored.selecting;
+        replaced.extend(variants.extract_if(.., is_same));
+        if variants.len() >= CACHE_VARIANTS_MAX {
+            replaced.push(variants.remove(0));
+        }
+        variants.push(Arc::clone(stored));
+        drop(shard);
+        let mut queues = lock(&self.queues);
+        replaced.iter().for_each(|old| queues.forget(old));
+        queues.push(stored);
+        drop(queues);
+        self.stats.stored();
+    }
+
+    /// Forgets what is stored of a URI, whatever route it was for, and what is on its way (RFC 9111 §4.4).
+    pub(crate) fn invalidate(&self, base: &Resource, references: &[Vec<u8>]) {
+        use std::hash::BuildHasher;
+        self.forget(base.hash, |entry| entry.resource.uri == base.uri);
+        for uri in references {
+            let hash = self.hasher.hash_one(&uri[..]);
+            self.forget(hash, |entry| *entry.resource.uri == **uri);
+        }
+    }
+
+    /// What a field of a response to a request for `base` refers to, where it is within the same origin.
+    pub(crate) fn reference(base: &Resource, reference: &[u8]) -> Option<Vec<u8>> {
+        key::same_origin(base, reference)
+    }
+
+    /// Forgets responses; says how many.
+    fn forget(&self, hash: u64, is_meant: impl Fn(&Entry) -> bool) -> usize {
+        let mut shard = self.shard(hash);
+        let Some(entries) = shard.get_mut(&hash) else {
+            return 0;
+        };
+        let forgotten = take_out(entries, |entry, _| is_meant(entry));
+        if entries.is_empty() {
+            shard.remove(&hash);
+        }
+        drop(shard);
+        self.forgotten(&forgotten)
+    }
+
+    fn forgotten(&self, forgotten: &[Arc<Stored>]) -> usize {
+        let mut queues = lock(&self.queues);
+        forgotten.iter().for_each(|old| queues.forget(old));
+        forgotten.len()
+    }
+
+    /// Forgets the responses that are meant; says how many. A look at every one.
+    pub(super) fn forget_where(
+        &self,
+        is_meant: impl Fn(&Resource, Option<&Stored>) -> bool,
+    ) -> usize {
+        let mut count = 0;
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            let mut forgotten = Vec::new();
+            for entries in shard.values_mut() {
+                let is_meant =
+                    |entry: &Entry, stored: Option<&Stored>| is_meant(&entry.resource, stored);
+                forgotten.extend(take_out(entries, is_meant));
+            }
+            shard.retain(|_, entries| !entries.is_empty());
+            drop(shard);
+            count += self.forgotten(&forgotten);
+        }
+        count
+    }
+
+    fn change(&self, resource: &Resource, change: impl FnOnce(&mut Entry)) {
+        let mut shard = self.shard(resource.hash);
+        let Some(entries) = shard.get_mut(&resource.hash) else {
+            return;
+        };
+        if let Some(entry) = entries
+            .iter_mut()
+            .find(|entry| *entry.resource == *resource)
+        {
+            change(entry);
+        }
+        entries.retain(|entry| !entry.is_empty());
+        if entries.is_empty() {
+            shard.remove(&resource.hash);
+        }
+    }
+
+    /// Responses that are stored.
+    pub(super) fn len(&self) -> usize {
+        lock(&self.queues).len()
+    }
+
+    /// Gives one up; says how much memory goes with it. `None`: there is none.
+    fn evict_one(&self) -> Option<u64> {
+        let stored = lock(&self.queues).pop()?;
+        let mut taken = None;
+        self.change(&stored.resource, |entry| {
+            let mut variants = entry.variants.iter();
+            let at = variants.position(|other| Arc::ptr_eq(other, &stored));
+            taken = at.map(|at| entry.variants.remove(at));
+        });
+        drop(taken);
+        self.stats.evicted();
+        let bytes = stored.mark.bytes.load(Ordering::Relaxed) as u64;
+        // Where somebody reads it, it goes later.
+        Some(if Arc::strong_count(&stored) == 1 {
+            bytes
+        } else {
+            1
+        })
+    }
+
+    /// Keeps an eighth of the node's budget free for everybody else.
+    pub(super) fn leave_room(&self, bytes: usize) {
+        const FREE_PART: u64 = 8;
+        let root = self.lease.root();
+        let least = root.limit_bytes() / FREE_PART + bytes as u64;
+        if root.headroom_bytes() < least {
+            self.evict(bytes as u64);
+        }
+    }
+}
+
+/// Takes out what is meant of each entry, and what is on its way there; and entries that are empty then.
+fn take_out(
+    entries: &mut Vec<Entry>,
+    is_meant: impl Fn(&Entry, Option<&Stored>) -> bool,
+) -> Vec<Arc<Stored>> {
+    let mut taken = Vec::new();
+    for entry in entries.iter_mut() {
+        let meant: Vec<_> = entry
+            .variants
+            .iter()
+            .map(|stored| is_meant(entry, Some(stored)))
+            .collect();
+        let mut meant = meant.into_iter();
+        taken.extend(
+            entry
+                .variants
+                .extract_if(.., |_| meant.next() == Some(true)),
+        );
+        if is_meant(entry, None) {
+            entry.fills.drain(..).for_each(|fill| fill.doom());
+        }
+    }
+    entries.retain(|entry| !entry.is_empty());
+    taken
+}
+
+impl Entry {
+    fn is_empty(&self) -> bool {
+        self.variants.is_empty() && self.fills.is_empty()
+    }
+}
+
+impl Evict for Store {
+    fn evict(&self, bytes: u64) -> u64 {
+        let mut evicted = 0;
+        while evicted < bytes {
+            match self.evict_one() {
+                Some(bytes) => evicted += bytes,
+                None => break,
+            }
+        }
+        evicted
+    }
+}
+
+fn tag_of(resource: &Resource) -> u64 {
+    resource.hash >> 32
+}
+
+/// A panic elsewhere leaves what it changed usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! What the store finds, and what it gives up.
+
+use std::time::Duration;
+
+use steppe_mem::{Budget, Chunk};
+
+use super::*;
+use crate::cache::body::Body;
+use crate::cache::freshness::Terms;
+use crate::cache::key::Selecting;
+use crate::cache::stored::{Making, StoredHead, take_over};
+use crate::head::{ContentLength, ResponseHead};
+
+struct Rig {
+    budget: Budget,
+    store: Arc<Store>,
+}
+
+impl Rig {
+    fn new(bytes: usize, budget: u64) -> Self {
+        let budget = Budget::new(budget);
+        let settings = config::Cache {
+            bytes,
+            ..config::Cache::default()
+        };
+        let store = Store::new("test", settings, budget.root());
+        Self { budget, store }
+    }
+
+    fn lease(&self) -> Lease {
+        self.budget.root().lease()
+    }
+
+    fn request(&self, target: &str) -> RequestHead {
+        let head = RequestHead::new(b"GET", b"a.test", target.as_bytes(), &self.lease());
+        head.expect("it is valid")
+    }
+
+    fn find(&self, target: &str) -> Found {
+        let found = self.store.find("r", "http", &self.request(target));
+        found.expect("it names a host")
+    }
+
+    fn has(&self, target: &str) -> bool {
+        self.find(target).stored.is_some()
+    }
+
+    /// As a hit does.
+    fn hit(&self, target: &str) -> bool {
+        let stored = self.find(target).stored;
+        stored.is_some_and(|stored| {
+            stored.use_once();
+            true
+        })
+    }
+
+    fn made(&self, target: &str, content: usize, lines: &[(&str, &str)]) -> Option<Arc<Stored>> {
+        let lease = &self.store.lease;
+        let mut head = ResponseHead::new(200, ContentLength::Unknown, &self.lease()).ok()?;
+        for (name, value) in lines {
+            head.fields.append(name.as_bytes(), value.as_bytes()).ok()?;
+        }
+        let request = self.request(target);
+        let making = Making {
+            resource: self.find(target).resource,
+            selecting: Selecting::of(&head.fields, &request.fields)?,
+            terms: Terms {
+                lifetime: 60,
+                ..Terms::none(&head.fields, Instant::now())
+            },
+            head: StoredHead::of(&head, &[]),
+            body: Body::kept(),
+        };
+        let stored = Stored::new(making, lease).ok()?;
+        let mut buffer = steppe_mem::Buffer::take(&self.lease(), content).ok()?;
+        buffer.put(&vec![b'x'; content]).ok()?;
+        let chunk = take_over(Chunk::from(buffer), lease).ok()?;
+        stored.add_bytes(chunk.charged_bytes());
+        stored.body.push(chunk);
+        stored.body.finish(None);
+        Some(stored)
+    }
+
+    fn store(&self, target: &str, content: usize) {
+        let stored = self.made(target, content, &[]).expect("there is room");
+        self.store.insert(&stored);
+    }
+}
+
+#[test]
+fn what_is_stored_is_found_by_its_uri_and_route() {
+    let rig = Rig::new(1 << 20, 16 << 20);
+    rig.store("/x?y", 100);
+    assert!(rig.has("/x?y") && !rig.has("/x") && !rig.has("/y?y"));
+    let other = rig.store.find("other", "http", &rig.request("/x?y"));
+    assert!(other.expect("a host").stored.is_none());
+    let secure = rig.store.find("r", "https", &rig.request("/x?y"));
+    assert!(secure.expect("a host").stored.is_none());
+}
+
+#[test]
+fn a_response_takes_the_place_of_the_one_that_was_selected_alike() {
+    let rig = Rig::new(1 << 20, 16 << 20);
+    rig.store("/x", 100);
+    let first = rig.find("/x").stored.expect("it is stored");
+    rig.store("/x", 200);
+    let second = rig.find("/x").stored.expect("it is stored");
+    assert!(!Arc::ptr_eq(&first, &second));
+    assert_eq!((second.content_bytes(), rig.store.len()), (Some(200), 1));
+}
+
+#[test]
+fn variants_are_selected_by_what_vary_names() {
+    let rig = Rig::new(1 << 20, 16 << 20);
+    let vary = [("vary", "x-a")];
+    let with = |value: &str| {
+        let mut head = rig.request("/x");
+        head.fields.append(b"x-a", value.as_bytes()).expect("room");
+        head
+    };
+    let store = |value: &str, content| {
+        let mut stored = rig.made("/x", content, &vary).expect("there is room");
+        let selecting = Selecting::of(
+            &{
+                let mut head = rig.request("/");
+                head.fields.append(b"vary", b"x-a").expect("room");
+                head.fields
+            },
+            &with(value).fields,
+        );
+        Arc::get_mut(&mut stored)
+            .expect("nobody else has it")
+            .selecting = selecting.expect("it is selected");
+        rig.store.insert(&stored);
+    };
+    store("1", 100);
+    store("2", 200);
+    let bytes = |value: &str| {
+        let found = rig.store.find("r", "http", &with(value)).expect("a host");
+        found.stored.and_then(|stored| stored.content_bytes())
+    };
+    assert_eq!(
+        (bytes("1"), bytes("2"), bytes("3")),
+        (Some(100), Some(200), None)
+    );
+    for at in 0..CACHE_VARIANTS_MAX {
+        store(&format!("more-{at}"), 10);
+    }
+    assert_eq!(rig.store.len(), CACHE_VARIANTS_MAX);
+    assert_eq!(bytes("1"), None, "the oldest went");
+}
+
+#[test]
+fn one_fetches_and_the_others_follow() {
+    let rig = Rig::new(1 << 20, 16 << 20);
+    let (resource, head) = (rig.find("/x").resource, rig.request("/x"));
+    let role = |joins: bool| rig.store.lead_or_follow(&resource, &head.fields, |_| joins);
+    let Role::Leader(fill) = role(true) else {
+        panic!("nobody fetches it yet");
+    };
+    assert!(matches!(role(true), Role::Follower(other) if Arc::ptr_eq(&other, &fill)));
+    let Role::Leader(second) = role(false) else {
+        panic!("it does not follow");
+    };
+    rig.store.end_fill(&resource, &fill);
+    rig.store.end_fill(&resource, &second);
+    assert!(matches!(role(true), Role::Leader(_)));
+}
+
+#[test]
+fn what_was_not_stored_is_let_pass_for_a_while() {
+    let rig = Rig::new(1 << 20, 16 << 20);
+    let resource = rig.find("/x").resource;
+    let now = Instant::now();
+    assert!(!rig.store.is_passed(&resource, now));
+    rig.store.pass_on(&resource, now);
+    assert!(rig.store.is_passed(&resource, now));
+    assert!(!rig.store.is_passed(&rig.find("/y").resource, now));
+    let later = now + Duration::from_secs(CACHE_PASS_SECONDS + 1);
+    assert!(!rig.store.is_passed(&resource, later));
+}
+
+#[test]
+fn a_change_has_every_route_forget_and_dooms_what_is_on_its_way() {
+    let rig = Rig::new(1 << 20, 16 << 20);
+    rig.store("/x", 100);
+    rig.store("/y", 100);
+    rig.store("/z", 100);
+    let base = rig.find("/x").resource;
+    rig.store.invalidate(&base, &[b"http://a.test/y".to_vec()]);
+    assert!(!rig.has("/x") && !rig.has("/y") && rig.has("/z"));
+    assert_eq!(rig.store.len(), 1);
+}
+
+#[test]
+fn it_never_takes_more_than_its_bytes_and_gives_up_what_was_not_used() {
+    let rig = Rig::new(1 << 20, 64 << 20);
+    for at in 0..8 {
+        rig.store(&format!("/kept/{at}"), 10_000);
+        assert!(rig.hit(&format!("/kept/{at}")));
+    }
+    // A scan of what is asked for once, many times as large.
+    for at in 0..1000 {
+        rig.store(&format!("/scan/{at}"), 10_000);
+        assert!(rig.store.account.reserved_bytes() <= 1 << 20);
+        if at % 20 == 0 {
+            (0..8).for_each(|at| {
+                rig.hit(&format!("/kept/{at}"));
+            });
+        }
+    }
+    let kept = (0..8).filter(|at| rig.has(&format!("/kept/{at}"))).count();
+    assert_eq!(kept, 8);
+    assert!(rig.store.len() < 110);
+}
+
+#[test]
+fn what_comes_back_after_it_went_stays_longer() {
+    let rig = Rig::new(1 << 20, 64 << 20);
+    rig.store("/back", 10_000);
+    for at in 0..200 {
+        rig.store(&format!("/scan/{at}"), 10_000);
+    }
+    assert!(!rig.has("/back"), "it was asked for once");
+    rig.store("/back", 10_000);
+    for at in 200..260 {
+        rig.store(&format!("/scan/{at}"), 10_000);
+    }
+    assert!(rig.has("/back"), "it is known to come back");
+}
+
+#[test]
+fn it_gives_way_before_anybody_is_refused() {
+    let rig = Rig::new(32 << 20, 16 << 20);
+    for at in 0..200 {
+        if rig.made(&format!("/{at}"), 100_000, &[]).is_some() {
+            rig.store(&format!("/{at}"), 100_000);
+        }
+    }
+    let stored = rig.store.account.reserved_bytes();
+    assert!(stored > 12 << 20, "{stored}");
+    let other = rig.budget.root().child("other", None).lease();
+    let needed = other.try_reserve(14 << 20);
+    assert!(needed.is_ok(), "the cache has what is needed");
+    assert!(rig.store.account.reserved_bytes() < 3 << 20);
+    assert_eq!(rig.budget.report().refused, 0);
+}
+
+#[test]
+fn who_waits_for_bytes_has_those_of_the_cache() {
+    use std::task::{Context, Waker};
+    let rig = Rig::new(32 << 20, 16 << 20);
+    for at in 0..150 {
+        rig.store(&format!("/{at}"), 100_000);
+    }
+    let other = rig.budget.root().child("other", None).lease();
+    let mut waiter = steppe_mem::Waiter::default();
+    let mut cx = Context::from_waker(Waker::noop());
+    let reserved = other.poll_reserve(&mut cx, 12 << 20, &mut waiter);
+    assert!(reserved.is_ready());
+    drop(reserved);
+    let reserved = other.poll_reserve_leaving(&mut cx, (4 << 20, 8 << 20), &mut waiter);
+    assert!(reserved.is_ready());
+}
+
+#[test]
+fn a_part_of_the_budget_is_left_to_others() {
+    let rig = Rig::new(32 << 20, 16 << 20);
+    for at in 0..300 {
+        rig.store.leave_room(50_000);
+        rig.store(&format!("/{at}"), 50_000);
+    }
+    let left = rig.budget.root().headroom_bytes();
+    assert!(left > 1 << 20, "{left}");
+}
+
+#[test]
+fn what_is_forgotten_leaves_nothing_behind() {
+    let rig = Rig::new(1 << 20, 16 << 20);
+    let before = rig.store.account.reserved_bytes();
+    for at in 0..500 {
+        rig.store(&format!("/{at}"), 100);
+        let base = rig.find(&format!("/{at}")).resource;
+        rig.store.invalidate(&base, &[]);
+    }
+    assert_eq!(rig.store.len(), 0);
+    assert_eq!(rig.store.account.reserved_bytes(), before);
+    assert!(rig.store.shards.iter().all(|shard| lock(shard).is_empty()));
+    let tags = [("cache-tag", "a, b"), ("surrogate-key", "c d")];
+    let stored = rig.made("/tagged", 10, &tags).expect("there is room");
+    rig.store.insert(&stored);
+    rig.store("/other", 10);
+    let count = rig
+        .store
+        .forget_where(|resource, _| resource.uri.ends_with(b"tagged"));
+    assert_eq!(
+        (count, rig.has("/tagged"), rig.has("/other")),
+        (1, false, true)
+    );
+}

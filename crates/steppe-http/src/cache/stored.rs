@@ -1,0 +1,256 @@
+//! A response as the store has it: its head in memory of its own, its content, and its terms.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use steppe_mem::{Buffer, Chunk, Lease, OverBudget, Reservation};
+
+use super::body::Body;
+use super::freshness::Terms;
+use super::key::{Resource, Selecting};
+use crate::date;
+use crate::error::GatewayError;
+use crate::field::{Field, FieldBlock, FieldId, FieldList, Span};
+use crate::head::{ContentLength, ResponseHead, Version};
+use crate::limits::CACHE_ENTRY_BYTES;
+
+/// A response that is stored, or on its way there.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) selecting: Selecting,
+    pub(crate) terms: Terms,
+    pub(crate) head: StoredHead,
+    pub(crate) body: Arc<Body>,
+    /// Where it stands among those that may go.
+    pub(super) mark: Mark,
+    _charge: Reservation,
+}
+
+/// What decides when a stored response goes.
+#[derive(Debug, Default)]
+pub(super) struct Mark {
+    /// Uses since it was looked at last, up to [`Mark::USES_MAX`].
+    uses: AtomicU8,
+    /// Which queue it is in; 0: none.
+    pub(super) queue: AtomicU8,
+    /// Memory that goes with it.
+    pub(super) bytes: AtomicUsize,
+}
+
+/// A head without connection and framing.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredHead {
+    bytes: Box<[u8]>,
+    fields: Box<[Field]>,
+    pub(crate) status: u16,
+    reason: Span,
+    version: Version,
+    length: ContentLength,
+}
+
+/// What a [`Stored`] is made of.
+#[derive(Debug)]
+pub(super) struct Making {
+    pub(super) resource: Arc<Resource>,
+    pub(super) selecting: Selecting,
+    pub(super) terms: Terms,
+    pub(super) head: StoredHead,
+    pub(super) body: Arc<Body>,
+}
+
+impl Stored {
+    /// Charged to `lease`, but for the content, which is charged by itself.
+    pub(super) fn new(making: Making, lease: &Lease) -> Result<Arc<Self>, OverBudget> {
+        let Making {
+            resource,
+            selecting,
+            terms,
+            head,
+            body,
+        } = making;
+        let bytes = CACHE_ENTRY_BYTES
+            + head.bytes.len()
+            + size_of_val(&*head.fields)
+            + resource.uri.len()
+            + resource.route.len()
+            + selecting.bytes();
+        let mark = Mark {
+            bytes: AtomicUsize::new(bytes),
+            ..Mark::default()
+        };
+        Ok(Arc::new(Self {
+            _charge: lease.try_reserve(bytes)?,
+            resource,
+            selecting,
+            terms,
+            head,
+            body,
+            mark,
+        }))
+    }
+
+    /// Memory of its content goes with it.
+    pub(super) fn add_bytes(&self, bytes: usize) {
+        self.mark.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// It takes the place of `other`, whose content it has.
+    pub(super) fn take_mark_of(&self, other: &Self) {
+        let bytes = other.mark.bytes.load(Ordering::Relaxed);
+        self.mark.bytes.store(bytes, Ordering::Relaxed);
+        let uses = other.mark.uses.load(Ordering::Relaxed).max(1);
+        self.mark.uses.store(uses, Ordering::Relaxed);
+    }
+
+    /// Counts a use of it.
+    pub(crate) fn use_once(&self) {
+        self.mark.use_once();
+    }
+
+    /// Bytes of its content, where they are known.
+    pub(crate) fn content_bytes(&self) -> Option<u64> {
+        self.body.bytes().or(match self.head.length {
+            ContentLength::Known(bytes) => Some(bytes),
+            ContentLength::Empty => Some(0),
+            ContentLength::Unknown => None,
+        })
+    }
+}
+
+impl Mark {
+    const USES_MAX: u8 = 3;
+
+    /// It was used. A store of every hit would be a line that workers fight for.
+    pub(super) fn use_once(&self) {
+        let uses = self.uses.load(Ordering::Relaxed);
+        if uses < Self::USES_MAX {
+            self.uses.store(uses + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes one use off; says whether there was one.
+    pub(super) fn spend(&self) -> bool {
+        let uses = self.uses.load(Ordering::Relaxed);
+        self.uses.store(uses.saturating_sub(1), Ordering::Relaxed);
+        uses > 0
+    }
+}
+
+/// Fields that no cache stores (RFC 9111 §3.1), and framing, which is written anew.
+fn is_left_out(id: FieldId, name: &[u8]) -> bool {
+    const LEFT_OUT: [&[u8]; 4] = [
+        b"proxy-authenticate",
+        b"proxy-authentication-info",
+        b"proxy-authorization",
+        // It is counted on from when it came.
+        b"age",
+    ];
+    id == FieldId::ContentLength
+        || id.is_hop_by_hop()
+        || LEFT_OUT
+            .iter()
+            .any(|left_out| name.eq_ignore_ascii_case(left_out))
+}
+
+impl StoredHead {
+    /// That of `head`, without the fields that are `withheld` from others.
+    pub(super) fn of(head: &ResponseHead, withheld: &[Box<[u8]>]) -> Self {
+        let mut bytes = head.reason().to_vec();
+        let reason = Span::new(0, bytes.len());
+        let mut spans = Vec::new();
+        let mut put = |name: &[u8], value: &[u8]| {
+            let start = bytes.len();
+            for piece in [name, b": ", value, b"\r\n"] {
+                bytes.extend_from_slice(piece);
+            }
+            let value = start + name.len() + 2;
+            spans.push((
+                Span::new(start, start + name.len()),
+                Span::new(value, bytes.len() - 2),
+            ));
+        };
+        for (id, name, value) in head.fields.iter() {
+            let is_withheld = withheld
+                .iter()
+                .any(|field| name.eq_ignore_ascii_case(field));
+            if !is_withheld && !is_left_out(id, name) {
+                put(name, value);
+            }
+        }
+        if !head.fields.has(FieldId::Date) {
+            // RFC 9110 §6.6.1: of when it came.
+            put(b"date", &date::now());
+        }
+        let field = |(name, value)| Field::new(&bytes, name, value);
+        Self {
+            fields: spans.into_iter().map(field).collect(),
+            bytes: bytes.into(),
+            status: head.status,
+            reason,
+            version: head.version,
+            length: head.length,
+        }
+    }
+
+    /// Values of the lines named `name`, in lower case.
+    pub(crate) fn values<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let named = move |field: &&Field| field.name(&self.bytes).eq_ignore_ascii_case(name);
+        let fields = self.fields.iter().filter(named);
+        fields.map(|field| field.value(&self.bytes))
+    }
+
+    /// A head to be sent, in memory of `lease`.
+    pub(crate) fn to_head(&self, lease: &Lease) -> Result<ResponseHead, GatewayError> {
+        /// For what is added to it on its way.
+        const ROOM: usize = 512;
+        let mut bytes = Buffer::take(lease, self.bytes.len() + ROOM)?;
+        bytes.put(&self.bytes).expect("it was taken for them");
+        let mut fields = FieldList::take();
+        for &field in &self.fields {
+            fields.try_push(field, lease)?;
+        }
+        Ok(ResponseHead {
+            fields: FieldBlock::new(bytes, fields),
+            version: self.version,
+            status: self.status,
+            length: self.length,
+            reason: self.reason,
+            upgrade: None,
+            is_connected: false,
+        })
+    }
+}
+
+/// `chunk` in memory of `lease`, as a view that others may share; `chunk` itself where there is no room.
+///
+/// A buffer that is mostly full is taken over; what would keep much more memory than it has bytes is
+/// copied, once.
+pub(super) fn take_over(chunk: Chunk, lease: &Lease) -> Result<Chunk, Chunk> {
+    let bytes = chunk.len();
+    let chunk = if chunk.charged_bytes() <= bytes + bytes / 8 {
+        match chunk.into_buffer() {
+            Ok(mut buffer) => {
+                let is_charged = buffer.charge_to(lease).is_ok();
+                let mut chunk = Chunk::from(buffer);
+                let _ = chunk.share();
+                return if is_charged { Ok(chunk) } else { Err(chunk) };
+            }
+            Err(chunk) => chunk,
+        }
+    } else {
+        chunk
+    };
+    match lease.try_reserve(bytes + CHUNK_OVERHEAD_BYTES) {
+        Ok(charge) => {
+            let copy = bytes::Bytes::copy_from_slice(chunk.filled());
+            let mut chunk = Chunk::charged(copy, charge);
+            let _ = chunk.share();
+            Ok(chunk)
+        }
+        Err(_) => Err(chunk),
+    }
+}
+
+/// What the allocator and the handles of a copied chunk take.
+const CHUNK_OVERHEAD_BYTES: usize = 128;

@@ -1,0 +1,279 @@
+//! What is stored, for whom, and for how long.
+
+use super::*;
+
+#[test]
+fn what_is_fresh_is_served_from_the_store() {
+    with_each(
+        "",
+        |_, count| ok(FRESH, &format!("answer {count}")),
+        |site| {
+            let first = site.get("/a?q=1");
+            assert_eq!(
+                (text(&first), status_of(&first)),
+                ("answer 0".into(), "steppe; fwd=miss; stored")
+            );
+            assert_eq!(first.head.field("age"), None);
+            let second = site.get("/a?q=1");
+            assert_eq!((text(&second), is_hit(&second)), ("answer 0".into(), true));
+            assert!(second.head.field("age").is_some(), "{second:?}");
+            assert_eq!(second.head.field("content-length"), Some("8"));
+            assert_eq!(second.head.field("cache-control"), Some("max-age=3600"));
+            assert!(second.head.field("date").is_some());
+            assert_eq!(site.asked("/a?q=1"), 1);
+            // A head is that of what is stored.
+            let head = site.curl("/a?q=1").args(["-I"]).run();
+            assert_eq!(head.head.field("content-length"), Some("8"));
+            assert_eq!((head.head.status(), is_hit(&head)), (200, true));
+            // Another query is another resource.
+            assert_eq!(text(&site.get("/a?q=2")), "answer 1");
+        },
+    );
+}
+
+#[test]
+fn what_says_so_is_not_stored() {
+    let answer = |request: &Message, count: usize| {
+        let fields = match request.target() {
+            "/no-store" => "cache-control: no-store, max-age=60\r\n",
+            "/private" => "cache-control: private, max-age=60\r\n",
+            "/cookie" => "cache-control: max-age=60\r\nset-cookie: a=b\r\n",
+            "/vary" => "cache-control: max-age=60\r\nvary: *\r\n",
+            "/old" => "cache-control: max-age=60\r\nage: 60\r\n",
+            "/nothing" => "",
+            _ => FRESH,
+        };
+        ok(fields, &format!("answer {count}"))
+    };
+    with_each("", answer, |site| {
+        for target in [
+            "/no-store",
+            "/private",
+            "/cookie",
+            "/vary",
+            "/old",
+            "/nothing",
+        ] {
+            let (first, second) = (site.get(target), site.get(target));
+            assert_ne!(text(&first), text(&second), "{target}");
+            assert!(!is_hit(&second), "{target}");
+            assert_eq!(site.asked(target), 2, "{target}");
+        }
+        let (first, second) = (site.get("/other"), site.get("/other"));
+        assert_eq!(text(&first), text(&second));
+    });
+}
+
+#[test]
+fn what_came_with_authorization_is_for_nobody_else() {
+    let answer = |request: &Message, _| {
+        let who = request
+            .field("authorization")
+            .unwrap_or("nobody")
+            .to_owned();
+        let control = match request.target() {
+            "/public" => "cache-control: public, max-age=60\r\n",
+            "/shared" => "cache-control: s-maxage=60\r\n",
+            _ => "cache-control: max-age=60\r\n",
+        };
+        ok(control, &who)
+    };
+    with_each("", answer, |site| {
+        let secret = "Authorization: Basic c2VjcmV0";
+        let own = site.get_with("/a", [secret]);
+        assert_eq!(text(&own), "Basic c2VjcmV0");
+        let anonymous = site.get("/a");
+        assert_eq!(
+            (text(&anonymous), is_hit(&anonymous)),
+            ("nobody".into(), false)
+        );
+        for target in ["/public", "/shared"] {
+            site.get_with(target, [secret]);
+            assert!(
+                is_hit(&site.get(target)),
+                "{target}: its server says that it may be"
+            );
+        }
+    });
+}
+
+#[test]
+fn what_a_filter_authenticated_is_for_nobody_else() {
+    let jwt = "[http.filter.auth]\nkind = \"jwt\"\nfrom = [\"cookie:session\"]\n\
+        keys = [{ algorithm = \"HS256\", secret_file = \"{scratch}/hs256.key\" }]\n\
+        [[http.route]]\nname = \"open\"\npath = \"/open/{rest*}\"\nupstream = \"origin\"\nfilters = [\"store\"]\n";
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let origin = RawOrigin::replying(|request| {
+            let control = match request.target() {
+                "/public" => "cache-control: public, max-age=60\r\n",
+                _ => "cache-control: max-age=60\r\n",
+            };
+            ok(control, "for one").into_bytes()
+        });
+        let site = Site::start_with(origin, protocol, "", jwt, "[\"auth\", \"store\"]");
+        let cookie = format!("Cookie: session={}", token());
+        assert_eq!(site.get("/a").head.status(), 401);
+        for at in 1..=2 {
+            let got = site.get_with("/a", [&cookie]);
+            assert_eq!((got.head.status(), is_hit(&got)), (200, false), "{got:?}");
+            assert_eq!(site.asked("/a"), at);
+        }
+        site.get_with("/public", [&cookie]);
+        assert!(is_hit(&site.get_with("/public", [&cookie])));
+        assert_eq!(site.asked("/public"), 1);
+    }
+}
+
+fn token() -> String {
+    use jsonwebtoken::{EncodingKey, Header, encode};
+    let key = EncodingKey::from_secret(b"a secret that is long enough for HS256");
+    let claims = serde_json::json!({ "sub": "a", "exp": 4_000_000_000_u64 });
+    encode(&Header::default(), &claims, &key).expect("a token")
+}
+
+#[test]
+fn variants_are_told_apart_by_what_vary_names() {
+    let answer = |request: &Message, count: usize| {
+        let language = request
+            .field("accept-language")
+            .unwrap_or("none")
+            .to_owned();
+        let fields = format!("{FRESH}vary: Accept-Language\r\n");
+        ok(&fields, &format!("{language} {count}"))
+    };
+    with_each("", answer, |site| {
+        let (german, english) = ("Accept-Language: de", "Accept-Language: en");
+        assert_eq!(text(&site.get_with("/a", [german])), "de 0");
+        assert_eq!(text(&site.get_with("/a", [english])), "en 1");
+        assert_eq!(text(&site.get("/a")), "none 2");
+        for (fields, want) in [(german, "de 0"), (english, "en 1")] {
+            let again = site.get_with("/a", [fields]);
+            assert_eq!((text(&again), is_hit(&again)), (want.into(), true));
+        }
+        assert_eq!(text(&site.get("/a")), "none 2");
+    });
+}
+
+#[test]
+fn codings_are_one_whatever_their_order() {
+    let answer = |request: &Message, count: usize| {
+        let codings = request
+            .field("accept-encoding")
+            .unwrap_or("none")
+            .to_owned();
+        let fields = format!("{FRESH}vary: Accept-Encoding\r\ncontent-encoding: x\r\n");
+        ok(&fields, &format!("{codings} {count}"))
+    };
+    with_each("", answer, |site| {
+        let first = site.get_with("/a", ["Accept-Encoding: gzip, br"]);
+        assert_eq!(text(&first), "gzip, br 0");
+        for same in ["Accept-Encoding: br,gzip", "Accept-Encoding: br , GZIP"] {
+            assert!(is_hit(&site.get_with("/a", [same])), "{same}");
+        }
+        assert!(!is_hit(&site.get_with("/a", ["Accept-Encoding: gzip"])));
+        assert!(!is_hit(&site.get("/a")));
+    });
+}
+
+#[test]
+fn requests_may_ask_for_what_is_newer() {
+    let answer = |_: &Message, count: usize| ok(FRESH, &format!("answer {count}"));
+    with_each("", answer, |site| {
+        assert_eq!(
+            site.get_with("/a", ["Cache-Control: only-if-cached"])
+                .head
+                .status(),
+            504
+        );
+        site.get("/a");
+        assert!(is_hit(
+            &site.get_with("/a", ["Cache-Control: only-if-cached"])
+        ));
+        assert!(is_hit(&site.get_with("/a", ["Cache-Control: max-age=600"])));
+        for (at, anew) in ["no-cache", "min-fresh=7200"].into_iter().enumerate() {
+            let got = site.get_with("/a", [&format!("Cache-Control: {anew}")]);
+            assert_eq!(text(&got), format!("answer {}", at + 1), "{anew}");
+        }
+        let old = site.get_with("/a", ["Pragma: no-cache"]);
+        assert_eq!(text(&old), "answer 3");
+        // What came is stored in the place of what was.
+        assert_eq!(text(&site.get("/a")), "answer 3");
+        site.get_with("/b", ["Cache-Control: no-store"]);
+        assert!(!is_hit(&site.get("/b")));
+    });
+    with_each("request_directives = false", answer, |site| {
+        site.get("/a");
+        assert!(is_hit(&site.get_with("/a", ["Cache-Control: no-cache"])));
+        assert!(is_hit(&site.get_with("/a", ["Pragma: no-cache"])));
+    });
+}
+
+#[test]
+fn directives_for_such_caches_go_before_those_for_all() {
+    let answer = |_: &Message, count: usize| {
+        let fields = "cdn-cache-control: max-age=60\r\ncache-control: no-store\r\n";
+        ok(fields, &format!("answer {count}"))
+    };
+    with_each("", answer, |site| {
+        site.get("/a");
+        let again = site.get("/a");
+        assert_eq!((text(&again), is_hit(&again)), ("answer 0".into(), true));
+        assert_eq!(again.head.field("cache-control"), Some("no-store"));
+    });
+}
+
+#[test]
+fn cookies_are_stored_where_everybody_says_so() {
+    let answer = |_: &Message, _| {
+        ok(
+            "cache-control: public, max-age=60\r\nset-cookie: a=b\r\n",
+            "x",
+        )
+    };
+    with_each("store_set_cookie = true", answer, |site| {
+        site.get("/a");
+        let again = site.get("/a");
+        assert_eq!(
+            (again.head.field("set-cookie"), is_hit(&again)),
+            (Some("a=b"), true)
+        );
+    });
+    with_each("", answer, |site| {
+        site.get("/a");
+        assert!(!is_hit(&site.get("/a")));
+    });
+    // Without the cookie, it is for all.
+    let withheld = |_: &Message, _| {
+        let control = "cache-control: max-age=60, private=\"set-cookie\"\r\n";
+        ok(&format!("{control}set-cookie: a=b\r\n"), "x")
+    };
+    with_each("", withheld, |site| {
+        site.get("/a");
+        let again = site.get("/a");
+        assert_eq!(
+            (again.head.field("set-cookie"), is_hit(&again)),
+            (None, true)
+        );
+    });
+}
+
+#[test]
+fn what_changes_a_resource_has_it_forgotten() {
+    let answer = |request: &Message, count: usize| match request.target() {
+        "/refused" if request.method() == "POST" => response("403 Forbidden", "", ""),
+        _ if request.method() == "POST" => response("201 Created", "location: /other\r\n", ""),
+        _ => ok(FRESH, &format!("answer {count}")),
+    };
+    with_each("", answer, |site| {
+        for target in ["/a", "/other", "/refused"] {
+            site.get(target);
+            assert!(is_hit(&site.get(target)), "{target}");
+        }
+        for target in ["/a", "/refused"] {
+            site.curl(target).args(["-X", "POST", "-d", "x"]).run();
+        }
+        assert!(!is_hit(&site.get("/a")));
+        assert!(!is_hit(&site.get("/other")), "its location");
+        assert!(is_hit(&site.get("/refused")), "nothing was changed");
+    });
+}

@@ -1,0 +1,149 @@
+//! The `cache` filter on the wire, over HTTP/1.1 and HTTP/2 alike.
+//!
+//! What is stale here came so: origins say an `Age`, so that no test waits for a clock.
+
+mod collapsing;
+mod freshness;
+mod operating;
+mod parts;
+mod validation;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use steppe_testkit::{Curl, CurlOutput, Message, RawOrigin, Steppe};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// What clients speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    H1,
+    H2,
+}
+
+/// A node with a cache in front of an origin.
+struct Site {
+    origin: RawOrigin,
+    node: Steppe,
+    protocol: Protocol,
+}
+
+/// Runs `test` with a site for each protocol: `keys` are of the filter, and `answer` is what its origin
+/// says to a request, of which so many came before.
+fn with_each(
+    keys: &str,
+    answer: impl Fn(&Message, usize) -> String + Send + Sync + Clone + 'static,
+    test: impl Fn(&Site),
+) {
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let (count, answer) = (AtomicUsize::new(0), answer.clone());
+        let origin = RawOrigin::replying(move |request| {
+            answer(request, count.fetch_add(1, Ordering::SeqCst)).into_bytes()
+        });
+        test(&Site::start(origin, protocol, keys, ""));
+    }
+}
+
+impl Site {
+    fn start(origin: RawOrigin, protocol: Protocol, keys: &str, more: &str) -> Self {
+        Self::start_with(origin, protocol, keys, more, "[\"store\"]")
+    }
+
+    fn start_with(
+        origin: RawOrigin,
+        protocol: Protocol,
+        keys: &str,
+        more: &str,
+        filters: &str,
+    ) -> Self {
+        let toml = Steppe::PLAIN
+            .replace(
+                "upstream = \"origin\"\n",
+                &format!("upstream = \"origin\"\nfilters = {filters}\n"),
+            )
+            .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
+            .replace("workers = 1", "workers = 2")
+            + &format!("[http.filter.store]\nkind = \"cache\"\nbytes = \"16MiB\"\n{keys}\n{more}");
+        let node = Steppe::builder(STEPPE)
+            .with("origin", origin.address())
+            .with_file("hs256.key", "a secret that is long enough for HS256")
+            .start(&toml);
+        Self {
+            origin,
+            node,
+            protocol,
+        }
+    }
+
+    fn curl(&self, path: &str) -> Curl {
+        let option = match self.protocol {
+            Protocol::H1 => "--http1.1",
+            Protocol::H2 => "--http2-prior-knowledge",
+        };
+        Curl::new(&self.node.url(path)).args([option])
+    }
+
+    #[track_caller]
+    fn get(&self, path: &str) -> CurlOutput {
+        self.get_with(path, [])
+    }
+
+    /// With these fields, each as curl has them.
+    #[track_caller]
+    fn get_with<const N: usize>(&self, path: &str, fields: [&str; N]) -> CurlOutput {
+        let curl = fields
+            .into_iter()
+            .fold(self.curl(path), |curl, field| curl.args(["-H", field]));
+        let got = curl.run();
+        assert_eq!(got.exit, 0, "{}", got.errors);
+        got
+    }
+
+    /// Requests that came to the origin for `target`.
+    fn asked(&self, target: &str) -> usize {
+        self.origin
+            .received()
+            .matches(&format!(" {target} HTTP/1.1\r\n"))
+            .count()
+    }
+
+    fn purge(&self, query: &str) -> u64 {
+        let got = self.node.admin_post(&format!("/cache/purge?{query}"));
+        assert_eq!(got.status(), 200, "{}", got.text());
+        let got: serde_json::Value = serde_json::from_str(&got.text()).expect("JSON");
+        got["purged"].as_u64().expect("a count")
+    }
+}
+
+/// A response with these fields and this content.
+fn response(status: &str, fields: &str, content: &str) -> String {
+    let length = content.len();
+    format!("HTTP/1.1 {status}\r\n{fields}content-length: {length}\r\n\r\n{content}")
+}
+
+fn ok(fields: &str, content: &str) -> String {
+    response("200 OK", fields, content)
+}
+
+const FRESH: &str = "cache-control: max-age=3600\r\n";
+
+/// Where the cache says that a response is from.
+fn status_of(got: &CurlOutput) -> &str {
+    got.head.field("cache-status").unwrap_or_default()
+}
+
+#[track_caller]
+fn is_hit(got: &CurlOutput) -> bool {
+    status_of(got).starts_with("steppe; hit")
+}
+
+fn text(got: &CurlOutput) -> String {
+    String::from_utf8_lossy(&got.body).into_owned()
+}
+
+/// Counts, shared with an origin's script.
+fn counter() -> (Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    (Arc::clone(&count), count)
+}

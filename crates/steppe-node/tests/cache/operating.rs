@@ -1,0 +1,181 @@
+//! What operators see and do, and what the cache does to the budget.
+
+use steppe_testkit::{Scratch, eventually};
+
+use super::*;
+
+#[test]
+fn operators_have_it_forget_by_uri_prefix_and_tag() {
+    let answer = |request: &Message, count: usize| {
+        let tags = match request.target() {
+            "/a/1" => "cache-tag: red, green\r\n",
+            "/b" => "surrogate-key: blue green\r\n",
+            _ => "",
+        };
+        ok(&format!("{FRESH}{tags}"), &format!("answer {count}"))
+    };
+    with_each("", answer, |site| {
+        let base = site.node.url("");
+        let base = base.trim_end_matches('/');
+        let fill = || {
+            for target in ["/a/1", "/a/2", "/b", "/c"] {
+                site.get(target);
+            }
+        };
+        let stored = || {
+            let is_there = |target: &&str| {
+                let got = site.get_with(target, ["Cache-Control: only-if-cached"]);
+                got.head.status() == 200
+            };
+            let targets = ["/a/1", "/a/2", "/b", "/c"];
+            targets
+                .iter()
+                .filter(|target| is_there(target))
+                .copied()
+                .collect::<Vec<_>>()
+        };
+        for (query, count, left) in [
+            (format!("uri={base}/a/1"), 1, vec!["/a/2", "/b", "/c"]),
+            (format!("prefix={base}/a/"), 2, vec!["/b", "/c"]),
+            ("tag=green".to_owned(), 2, vec!["/a/2", "/c"]),
+            ("tag=red".to_owned(), 1, vec!["/a/2", "/b", "/c"]),
+            ("tag=gree".to_owned(), 0, vec!["/a/1", "/a/2", "/b", "/c"]),
+            ("all".to_owned(), 4, vec![]),
+        ] {
+            fill();
+            assert_eq!(site.purge(&query), count, "{query}");
+            assert_eq!(stored(), left, "{query}");
+        }
+        for wrong in ["", "uri=/a", "other=1", "uri=http://a.test/&tag=b"] {
+            let got = site.node.admin_post(&format!("/cache/purge?{wrong}"));
+            assert_eq!(got.status(), 400, "{wrong}");
+        }
+    });
+}
+
+#[test]
+fn metrics_and_admin_tell_what_it_does() {
+    let answer = |request: &Message, _| match request.target() {
+        "/private" => ok("cache-control: private\r\n", "x"),
+        _ => ok(FRESH, "content"),
+    };
+    with_each("", answer, |site| {
+        for _ in 0..3 {
+            site.get("/a");
+        }
+        site.get("/private");
+        site.get("/private");
+        let metrics = site.node.metrics();
+        let of = |result| {
+            let labels = [("filter", "store"), ("result", result)];
+            metrics.sum("steppe_http_cache_requests_total", &labels)
+        };
+        let all = ["hit", "miss", "bypass", "stale", "revalidated"].map(of);
+        assert_eq!(
+            all.map(|count| count.to_string()),
+            ["2", "2", "1", "0", "0"]
+        );
+        let one = |name| metrics.sum(name, &[("filter", "store")]);
+        assert!(one("steppe_http_cache_bytes") > 0.0);
+        assert_eq!(one("steppe_http_cache_responses").to_string(), "1");
+        assert_eq!(one("steppe_http_cache_stored_total").to_string(), "1");
+        let report = site.node.admin_json("/cache");
+        let report = &report["caches"][0];
+        assert_eq!(
+            (&report["name"], &report["responses"]),
+            (&"store".into(), &1.into())
+        );
+        assert_eq!(report["requests"]["hit"], 2);
+    });
+}
+
+#[test]
+fn the_access_log_says_where_a_response_is_from() {
+    let scratch = Scratch::new("cache-log");
+    let file = scratch.join("access.log");
+    let log = format!(
+        "format = \"text\"\naccess = {{ file = \"{}\", format = \"json\", fields = [\"path\", \"cache\"] }}",
+        file.display()
+    );
+    let origin = RawOrigin::answering(ok(FRESH, "content"));
+    let toml = Steppe::PLAIN
+        .replace(
+            "upstream = \"origin\"\n",
+            "upstream = \"origin\"\nfilters = [\"store\"]\n",
+        )
+        .replace("format = \"text\"", &log)
+        + "[http.filter.store]\nkind = \"cache\"\n";
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    for request in ["GET", "GET", "POST"] {
+        let mut peer = node.connect();
+        peer.send(format!(
+            "{request} /a HTTP/1.1\r\nHost: a.test\r\ncontent-length: 0\r\n\r\n"
+        ));
+        peer.response();
+    }
+    let lines = || std::fs::read_to_string(&file).unwrap_or_default();
+    eventually("three lines are written", || lines().lines().count() == 3);
+    let want = "{\"path\":\"/a\",\"cache\":\"miss\"}\n{\"path\":\"/a\",\"cache\":\"hit\"}\n{\"path\":\"/a\"}\n";
+    assert_eq!(lines(), want);
+}
+
+#[test]
+fn a_full_cache_gives_way_first() {
+    let content = "x".repeat(200_000);
+    let whole = ok(FRESH, &content);
+    let answer = move |_: &Message, _| whole.clone();
+    let origin = RawOrigin::replying(move |request| answer(request, 0).into_bytes());
+    let site = Site::start(origin, Protocol::H1, "", "");
+    let config = site
+        .node
+        .config()
+        .replace("bytes = \"16MiB\"", "bytes = \"60MiB\"");
+    site.node.set_config(&config);
+    assert_eq!(site.node.admin_post("/reload").status(), 200);
+    let bytes = || site.node.metrics().sum("steppe_http_cache_bytes", &[]);
+    let mut peer = site.node.connect();
+    let ask = |peer: &mut steppe_testkit::Peer, at: usize| {
+        peer.send(format!("GET /{at} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        peer.response().status()
+    };
+    (0..400).for_each(|at| assert_eq!(ask(&mut peer, at), 200));
+    // It leaves an eighth of the budget to others.
+    let full = bytes();
+    assert!((25e6..60e6).contains(&full), "{full}");
+    // Each of them holds a buffer that its head may grow in.
+    let crowd: Vec<_> = (0..2000)
+        .map(|_| {
+            let mut peer = site.node.connect();
+            peer.send(format!(
+                "GET / HTTP/1.1\r\nHost: a.test\r\nx: {}\r\n",
+                "y".repeat(8500)
+            ));
+            peer
+        })
+        .collect();
+    eventually("it has given way", || bytes() < full - 4e6);
+    let metrics = site.node.metrics();
+    assert_eq!(
+        metrics
+            .sum("steppe_http_closed_total", &[("reason", "over_budget")])
+            .to_string(),
+        "0"
+    );
+    assert!(metrics.sum("steppe_http_cache_evicted_total", &[]) > 0.0);
+    drop(crowd);
+}
+
+#[test]
+fn what_is_stored_outlives_a_reload() {
+    let origin = RawOrigin::answering(ok(FRESH, "content"));
+    let site = Site::start(origin, Protocol::H1, "", "");
+    site.get("/a");
+    let config = site.node.config() + "[http.filter.more]\nkind = \"request-id\"\n";
+    let config = config.replace("filters = [\"store\"]", "filters = [\"more\", \"store\"]");
+    site.node.set_config(&config);
+    assert_eq!(site.node.admin_post("/reload").status(), 200);
+    assert!(is_hit(&site.get("/a")));
+    assert_eq!(site.asked("/a"), 1);
+}

@@ -1,0 +1,172 @@
+//! Asking whether what is stored still holds, and using what is stale.
+
+use super::*;
+
+/// Stale when it comes, and to be validated.
+const STALE: &str = "cache-control: max-age=10\r\nage: 10\r\netag: \"v\"\r\n";
+
+#[test]
+fn what_still_holds_is_served_with_the_fields_of_the_word_for_it() {
+    let answer = |request: &Message, _| match request.field("if-none-match") {
+        Some("\"v\"") => {
+            let fields = "etag: \"v\"\r\ncache-control: max-age=3600\r\nx-new: 2\r\nx-old: 2\r\n";
+            format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n")
+        }
+        _ => ok(&format!("{STALE}x-old: 1\r\nx-kept: 1\r\n"), "content"),
+    };
+    with_each("", answer, |site| {
+        assert_eq!(site.get("/a").head.field("x-old"), Some("1"));
+        let second = site.get("/a");
+        assert_eq!(
+            (second.head.status(), text(&second)),
+            (200, "content".into())
+        );
+        for (name, value) in [("x-old", "2"), ("x-new", "2"), ("x-kept", "1")] {
+            assert_eq!(second.head.field(name), Some(value), "{name}");
+        }
+        assert!(status_of(&second).contains("fwd-status=304"), "{second:?}");
+        let third = site.get("/a");
+        assert_eq!((text(&third), is_hit(&third)), ("content".into(), true));
+        assert_eq!(third.head.field("x-new"), Some("2"));
+        assert_eq!(site.asked("/a"), 2);
+    });
+}
+
+#[test]
+fn what_does_not_hold_is_replaced() {
+    let answer = |request: &Message, count: usize| match request.field("if-none-match") {
+        Some(_) => ok(
+            "cache-control: max-age=60\r\netag: \"w\"\r\n",
+            &format!("new {count}"),
+        ),
+        None => ok(STALE, "old"),
+    };
+    with_each("", answer, |site| {
+        site.get("/a");
+        assert_eq!(text(&site.get("/a")), "new 1");
+        let third = site.get("/a");
+        assert_eq!((text(&third), is_hit(&third)), ("new 1".into(), true));
+    });
+}
+
+#[test]
+fn clients_learn_that_they_have_it_from_the_store() {
+    let modified = "last-modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    let fields = format!("{FRESH}etag: \"v\"\r\n{modified}content-type: text/plain\r\n");
+    let answer = move |request: &Message, _| {
+        assert_eq!(
+            request.field("if-none-match"),
+            None,
+            "it is the cache's to answer"
+        );
+        ok(&fields, "content")
+    };
+    with_each("", answer, |site| {
+        let cold = site.get_with("/a", ["If-None-Match: \"v\""]);
+        assert_eq!((cold.head.status(), cold.body.len()), (304, 0));
+        for condition in [
+            "If-None-Match: \"x\", W/\"v\"",
+            "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+        ] {
+            let got = site.get_with("/a", [condition]);
+            assert_eq!((got.head.status(), got.body.len()), (304, 0), "{condition}");
+            assert_eq!(got.head.field("etag"), Some("\"v\""));
+            assert_eq!(got.head.field("content-type"), None);
+        }
+        for condition in [
+            "If-None-Match: \"x\"",
+            "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT",
+        ] {
+            let got = site.get_with("/a", [condition]);
+            assert_eq!(
+                (got.head.status(), is_hit(&got)),
+                (200, true),
+                "{condition}"
+            );
+        }
+        assert_eq!(site.asked("/a"), 1);
+    });
+}
+
+#[test]
+fn what_is_stale_is_used_while_another_is_fetched() {
+    let answer = |request: &Message, count: usize| {
+        let stale = match request.target() {
+            "/own" => "max-age=10, stale-while-revalidate=60",
+            "/never" => "max-age=10, must-revalidate",
+            _ => "max-age=10",
+        };
+        let fields = format!("cache-control: {stale}\r\nage: 10\r\netag: \"v\"\r\n");
+        let is_first = request.field("if-none-match").is_none();
+        ok(
+            if is_first { &fields } else { FRESH },
+            &format!("answer {count}"),
+        )
+    };
+    with_each("stale_while_revalidate = \"30s\"", answer, |site| {
+        for target in ["/own", "/default"] {
+            let first = text(&site.get(target));
+            let second = site.get(target);
+            assert_eq!((text(&second), is_hit(&second)), (first, true), "{target}");
+            steppe_testkit::eventually("another is stored", || {
+                let got = site.get(target);
+                is_hit(&got) && text(&got) != text(&second)
+            });
+        }
+    });
+    with_each("stale_while_revalidate = \"30s\"", answer, |site| {
+        let (first, second) = (site.get("/never"), site.get("/never"));
+        assert_ne!(text(&first), text(&second));
+    });
+}
+
+#[test]
+fn what_is_stale_stands_in_for_a_server_that_fails() {
+    let answer = |request: &Message, count: usize| match (request.target(), count) {
+        (_, 0) => ok(STALE, "old"),
+        ("/503", _) => response("503 Service Unavailable", "", "sorry"),
+        ("/404", _) => response("404 Not Found", "", "gone"),
+        // Not a response.
+        _ => "nonsense\r\n\r\n".into(),
+    };
+    for (target, stands_in) in [("/503", true), ("/broken", true), ("/404", false)] {
+        with_each("stale_if_error = \"10m\"", answer, |site| {
+            assert_eq!(text(&site.get(target)), "old");
+            let got = site.get(target);
+            assert_eq!(text(&got) == "old", stands_in, "{target}: {got:?}");
+        });
+    }
+    with_each("", answer, |site| {
+        site.get("/503");
+        assert_eq!(site.get("/503").head.status(), 503);
+        // Where its client says so.
+        let told = site.get_with("/503", ["Cache-Control: stale-if-error=600"]);
+        assert_eq!(
+            told.head.status(),
+            503,
+            "nothing is stored any more, or this is"
+        );
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_is_stood_in_for() {
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let origin = RawOrigin::start(|peer| {
+            if peer.index == 0 && peer.request().is_some() {
+                peer.send(ok(STALE, "old"));
+            }
+            // Every other connection ends without a word.
+        });
+        let site = Site::start(origin, protocol, "stale_if_error = \"10m\"", "");
+        assert_eq!(text(&site.get("/a")), "old");
+        for _ in 0..2 {
+            let got = site.get("/a");
+            assert_eq!(
+                (got.head.status(), text(&got)),
+                (200, "old".into()),
+                "{got:?}"
+            );
+        }
+    }
+}
