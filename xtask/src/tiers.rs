@@ -3,6 +3,7 @@
 use std::fs;
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Result, anyhow, bail, ensure};
@@ -43,6 +44,7 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
             .env("STEPPE_LONG", "1");
         cargo_test(&mut command)
     });
+    report.step("suite of caches", cache_suite);
     over_tls(&mut report, &TLS_TABLES_ALL, Some("1"));
     over_tls(&mut report, &TLS_TABLES_HEAVY, None);
     note_skipped(&mut report);
@@ -50,6 +52,25 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
     sanitize::steps(&mut report);
     Ok(report.finish())
 }
+
+/// npm's http-cache-tests against the node that is built, beside the caches that are installed.
+fn cache_suite() -> Result<Outcome> {
+    let program = process::target_directory().join("debug/steppe");
+    let mut command = Command::new("python3");
+    command
+        .arg("scripts/cache-suite.py")
+        .arg(program)
+        .arg(process::target_directory().join("cache-suite"))
+        .current_dir(process::root());
+    match command.status()?.code() {
+        Some(0) => Ok(Outcome::Passed),
+        Some(SUITE_MISSING) => Ok(Outcome::Skipped("npm can't get the suite".to_owned())),
+        _ => bail!("another cache passes more, or the suite did not run"),
+    }
+}
+
+/// The exit code of the script without the suite.
+const SUITE_MISSING: i32 = 77;
 
 fn first_tier(report: &mut Report, fuzz_seconds: u64) {
     report.step("format", || {
