@@ -53,6 +53,8 @@ packages() {
       echo valgrind:valgrind python3:/usr/bin/python3
       # The GitHub Action is read as the YAML that it is.
       echo python3-yaml:/usr/lib/python3/dist-packages/yaml
+      # Decoders of compressed content, beside those of curl, node and Python.
+      echo brotli:brotli zstd:zstd
       [ "$goal" = test-all ] || return 0
       # Large programs and servers that run on the allocator, and another allocator beside it. Tests
       # for other targets are skipped unless their compilers and qemu are there.

@@ -22,9 +22,10 @@ pub use crate::guest::{GuestAddress, GuestName};
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
 pub use filter::{
-    BasicAuth, Cache, Cors, CustomFilter, FieldEdits, Filter, FilterKind, ForwardAuth, IpRules,
-    JwksUrl, Jwt, JwtKey, PathEdit, QueryEdits, RateKey, RateLimit, Redirect, RequestId, Rule,
-    TokenSource, Transform,
+    BasicAuth, Breach, Cache, Compress, Cors, CustomFilter, FieldEdits, FieldRewrite, Filter,
+    FilterKind, ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey, Levels, MediaRange,
+    PathEdit, QueryEdits, RateKey, RateLimit, Redirect, RequestId, Rule, TextSource, TokenSource,
+    Transform, Unreadable,
 };
 pub use protocol::{H1, H2, H2C, ProtocolName};
 pub use tls::{ClientCertMatch, ListenerTls};
@@ -283,11 +284,13 @@ impl Coding {
     /// How many there are.
     pub const COUNT: usize = 3;
 
+    /// Every coding, in the order of its number.
+    pub const ALL: [Self; Self::COUNT] = [Self::Br, Self::Zstd, Self::Gzip];
+
     /// The coding of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        let all = [Self::Br, Self::Zstd, Self::Gzip];
-        all.into_iter().find(|coding| coding.as_str() == name)
+        Self::ALL.into_iter().find(|coding| coding.as_str() == name)
     }
 
     /// Its name in `Content-Encoding`.

@@ -35,7 +35,7 @@ pub use condition::any_tag;
 pub(crate) use multipart::Multipart;
 
 use answer::{Answer, Asked, Variant};
-use coding::Accepted;
+pub(crate) use coding::Accepted;
 use content::{BudgetWait, Content};
 use lookup::{Found, Lookup};
 

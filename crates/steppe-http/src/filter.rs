@@ -14,12 +14,14 @@ pub(crate) mod authorize;
 mod basic_auth;
 mod build;
 mod cache;
+mod compress;
 pub(crate) mod cors;
 mod forward_auth;
 mod ip;
 mod jwt;
 mod rate_limit;
 mod redirect;
+mod representation;
 mod request_id;
 mod security_headers;
 mod token;
@@ -32,7 +34,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use steppe_mem::{Account, Lease, Reservation};
+use steppe_mem::{Account, Chunk, Lease, Reservation};
 use steppe_net::ListenAddress;
 
 use crate::error::GatewayError;
@@ -40,10 +42,12 @@ use crate::exchange::{Downstream, Part};
 use crate::field::FieldBlock;
 use crate::head::{RequestHead, ResponseHead};
 use crate::local::Responder;
+use crate::metrics::FilterMetrics;
 use crate::respond::Respond;
 
 pub use basic_auth::Users;
 pub use build::{Loaded, build};
+pub use compress::CompressFilter;
 pub use jwt::{FetchKeys, JwtKeys, RemoteKeys};
 pub use token::{Identity, Token};
 pub use transform::TransformFilter;
@@ -220,15 +224,48 @@ pub enum Ready {
     Serve(Serve),
 }
 
+/// Content of a message from its beginning to its end.
+#[derive(Debug)]
+pub struct WholeContent {
+    /// `None`: there is none.
+    pub content: Option<Chunk>,
+    /// What follows it.
+    pub trailers: Option<FieldBlock>,
+}
+
 /// The state of a filter for one exchange.
 ///
 /// What is called when:
-/// 1. [`ExchangeFilter::poll_ready`] until it is ready. The client may leave
-///    meanwhile: then the state is dropped.
+/// 1. While it [wants content](ExchangeFilter::wants_content), it is given all of the request's,
+///    by [`ExchangeFilter::put_content`].
+///    [`ExchangeFilter::poll_ready`] until it is ready. The client may leave
+///    meanwhile: then the state is dropped. [`ExchangeFilter::take_content`] once it is ready.
 /// 2. [`ExchangeFilter::request_body`] when content is about to be forwarded.
 /// 3. [`ExchangeFilter::response`] right after [`Filter::response`].
 /// 4. [`ExchangeFilter::response_body`] when content is about to be sent.
 pub trait ExchangeFilter: fmt::Debug {
+    /// Takes what counts for its filter, once, before all else.
+    fn meter(&mut self, _meter: &Rc<FilterMetrics>) {}
+
+    /// Whether it has to have the request's content before the request goes on. From its end on it
+    /// does not.
+    fn wants_content(&self) -> bool {
+        false
+    }
+
+    /// Takes a part of the request's content.
+    ///
+    /// # Errors
+    /// What the client is refused with.
+    fn put_content(&mut self, _part: Part) -> Result<(), GatewayError> {
+        Ok(())
+    }
+
+    /// What the content that it was given becomes; the head's length is that of it.
+    fn take_content(&mut self) -> Option<WholeContent> {
+        None
+    }
+
     /// Ready when the request may go on.
     ///
     /// # Errors
@@ -249,6 +286,15 @@ pub trait ExchangeFilter: fmt::Debug {
         Ok(())
     }
 
+    /// Whether the response's head waits for the first of its content: until then the client is sent
+    /// nothing, and may be refused.
+    fn holds_head(&self) -> bool {
+        false
+    }
+
+    /// The first of the content is there: the head that was held goes on.
+    fn release_head(&mut self, _head: &mut ResponseHead) {}
+
     /// What rewrites the request's content. Such a request is sent to one server only. Its
     /// head's length must be set to what the content becomes.
     fn request_body(&mut self) -> Option<&mut dyn BodyTransform> {
@@ -268,6 +314,7 @@ pub trait ExchangeFilter: fmt::Debug {
 /// 1. [`BodyTransform::poll_part`] at any time until it gave the end; before anything
 ///    was put it is ready with `None`.
 /// 2. [`BodyTransform::put`] first, and whenever `poll_part` was ready with `None`.
+/// 3. [`BodyTransform::poll_paused`] when there is nothing to be put for now.
 pub trait BodyTransform {
     /// Takes a part over.
     ///
@@ -285,4 +332,17 @@ pub trait BodyTransform {
         cx: &mut Context<'_>,
         lease: &Lease,
     ) -> Poll<Result<Option<Part>, GatewayError>>;
+
+    /// A part that goes on although what was put is not all yet. `Pending` where there is none, or
+    /// where more is waited for a little longer: then it wakes the task.
+    ///
+    /// # Errors
+    /// What the exchange fails with.
+    fn poll_paused(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _lease: &Lease,
+    ) -> Poll<Result<Part, GatewayError>> {
+        Poll::Pending
+    }
 }

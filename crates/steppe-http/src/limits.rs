@@ -347,6 +347,62 @@ pub const STREAM_WINDOW_BYTES_MIN: u32 = 65_535;
 /// A stream's window at most: 20 MB/s at 50 ms.
 pub const STREAM_WINDOW_BYTES_MAX: u32 = 1 << 20;
 
+/// Arrays within arrays that edits of JSON reach into: each costs another look at the text.
+pub const JSON_ARRAYS_DEEP_MAX: usize = 16;
+
+/// What a decoder of gzip or Zstandard takes beside what comes out.
+pub const DECODER_BYTES: usize = 256 << 10;
+
+/// The same of Brotli, beside its window.
+pub const BROTLI_DECODER_BYTES: usize = 1 << 20;
+
+/// What the encoder of gzip takes: a window of 32 KiB twice, its tables, and what waits to be written.
+pub const GZIP_STATE_BYTES: usize = 384 << 10;
+
+/// What an encoder of Zstandard takes, with a window of 128 KiB.
+pub const ZSTD_STATE_BYTES: usize = 1280 << 10;
+
+/// The same for [`SHORT_CONTENT_BYTES_MAX`].
+pub const ZSTD_STATE_BYTES_SHORT: usize = 640 << 10;
+
+/// What an encoder of Brotli takes, with a window of 128 KiB, by its level from 1 on.
+pub const BROTLI_STATE_BYTES: [usize; 6] = [4 << 20, 4 << 20, 4 << 20, 6 << 20, 8 << 20, 10 << 20];
+
+/// The same for [`SHORT_CONTENT_BYTES_MAX`].
+pub const BROTLI_STATE_BYTES_SHORT: [usize; 6] =
+    [2 << 20, 2 << 20, 2 << 20, 2 << 20, 3 << 20, 4 << 20];
+
+/// Content up to here is compressed with small windows and tables, where its length is known.
+pub const SHORT_CONTENT_BYTES_MAX: u64 = 32 << 10;
+
+/// All encoders of a filter take one part of the budget, of so many: slow clients keep theirs for long, and
+/// content is more than what compresses it.
+pub const ENCODERS_SHARE: u64 = 4;
+
+/// A new encoder leaves one part of the budget free, of so many.
+pub const ENCODERS_LEAVE: u64 = 8;
+
+/// Encoders that a worker keeps for later responses: while content is there at once, one of a kind is enough.
+pub const IDLE_ENCODERS_MAX: usize = 3;
+
+/// Bytes that are compressed before others of the worker have their turn: half a millisecond of Brotli.
+pub const COMPRESSED_PIECE_BYTES: usize = 32 << 10;
+
+/// Compressed content that is gathered before it goes on.
+pub const COMPRESSED_BUFFER_BYTES_MAX: usize = 16 << 10;
+
+/// When a server has paused for so long, what was compressed of its response goes on. Each flush costs some
+/// bytes, and pieces of one response come closer together.
+pub const FLUSH_AFTER: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// Half of the longest padding against attacks by length is at least so long. Whoever guesses a byte of a secret
+/// saves about one.
+pub const PADDING_WIDTH_BYTES_MIN: usize = 32;
+
+/// And at most so long: 128 KiB of compressed content has it.
+pub const PADDING_WIDTH_BYTES_MAX: usize = 4 << 10;
+
+const _: () = assert!(2 * PADDING_WIDTH_BYTES_MAX < COMPRESSED_BUFFER_BYTES_MAX);
 const _: () = assert!(steppe_net::limits::PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
 const _: () = assert!(

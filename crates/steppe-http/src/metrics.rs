@@ -19,6 +19,7 @@ mod handle;
 mod handshake;
 mod labels;
 mod series;
+mod uncompressed;
 mod worker;
 
 use std::fmt;
@@ -33,6 +34,7 @@ pub use close_reason::CloseReason;
 pub use generation::Generation;
 pub use handshake::Handshake;
 pub use labels::{Labels, NONE, RouteLabels};
+pub use uncompressed::Uncompressed;
 pub use worker::{
     Answered, CountedStream, FilterMetrics, ListenerMetrics, RouteMetrics, Side, TotalMetrics,
     Traffic, UpstreamMetrics, WorkerMetrics,
@@ -167,6 +169,7 @@ mod tests {
             routes: vec![route("api", Some(1)), route("site", Some(0))],
             upstreams: vec!["files".to_owned(), "api".to_owned()],
             filters: Vec::new(),
+            compressing: Vec::new(),
         }
     }
 

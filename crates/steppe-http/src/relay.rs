@@ -51,6 +51,8 @@ pub enum Continue {
     Bounded,
     /// It is an event stream: it may last for as long as something comes.
     Endless,
+    /// The head waits until there is some content, which filters have to know first.
+    Held,
 }
 
 /// What an exchange does to what passes through its relay.
@@ -85,6 +87,9 @@ pub trait Tap {
         now: Instant,
     ) -> Result<Continue, GatewayError>;
 
+    /// The head that was held goes on: the first of its content is there.
+    fn release_head(&mut self, _head: &mut ResponseHead) {}
+
     /// Sees each part of the response before the client gets it.
     ///
     /// # Errors
@@ -108,6 +113,14 @@ pub struct Relay {
     up_written: u64,
     down_written: u64,
     deadline: Option<(Instant, CloseReason)>,
+    held: Option<Box<Held>>,
+}
+
+/// What waits for the first of the content, or for the client to take it behind its head.
+#[derive(Debug)]
+struct Held {
+    head: ResponseHead,
+    first: Option<Part>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +139,8 @@ enum RequestState {
 enum ResponseState {
     /// No final head yet.
     Head,
+    /// The final head is held until the first of its content is there.
+    Held,
     /// Content is still to come from the server.
     Reading,
     /// All of it was put; some may not be out.
@@ -165,6 +180,7 @@ impl Relay {
             up_written: 0,
             down_written: 0,
             deadline: None,
+            held: None,
         }
     }
 
@@ -172,7 +188,7 @@ impl Relay {
     /// an error by closing only.
     #[must_use]
     pub fn has_response_begun(&self) -> bool {
-        self.response != ResponseState::Head
+        !matches!(self.response, ResponseState::Head | ResponseState::Held)
     }
 
     /// When it must be polled again at the latest, as of the last poll.
@@ -321,9 +337,17 @@ impl Relay {
                         continue;
                     }
                 }
+                ResponseState::Held if down.can_put() => {
+                    waits = Waits::Reader;
+                    if let Poll::Ready(first) = up.poll_part(cx) {
+                        has_moved = true;
+                        self.release(first?, down, tap)?;
+                        continue;
+                    }
+                }
                 ResponseState::Reading if down.can_put() => {
                     waits = Waits::Reader;
-                    if let Poll::Ready(part) = up.poll_part(cx) {
+                    if let Poll::Ready(part) = self.poll_response_part(cx, up) {
                         has_moved = true;
                         let mut part = part?;
                         tap.response_part(&mut part)?;
@@ -334,7 +358,10 @@ impl Relay {
                         continue;
                     }
                 }
-                ResponseState::Head | ResponseState::Reading | ResponseState::Flushing => {}
+                ResponseState::Head
+                | ResponseState::Held
+                | ResponseState::Reading
+                | ResponseState::Flushing => {}
             }
             match down.poll_flush(cx)? {
                 Poll::Pending => {
@@ -368,8 +395,14 @@ impl Relay {
             tap.interim();
             return down.put_interim(&head);
         }
-        if tap.response_head(&mut head, now)? == Continue::Endless {
-            self.timeouts.total_at = None;
+        match tap.response_head(&mut head, now)? {
+            Continue::Bounded => {}
+            Continue::Endless => self.timeouts.total_at = None,
+            Continue::Held => {
+                self.held = Some(Box::new(Held { head, first: None }));
+                self.response = ResponseState::Held;
+                return Ok(());
+            }
         }
         down.put_head(&head)?;
         self.response = ResponseState::Reading;
@@ -381,6 +414,32 @@ impl Relay {
             self.request = RequestState::Reading;
         }
         Ok(())
+    }
+
+    /// Sends the head that was held, before the first of its content.
+    fn release<D: Downstream + ?Sized>(
+        &mut self,
+        first: Part,
+        down: &mut D,
+        tap: &mut impl Tap,
+    ) -> Polled<()> {
+        let held = self.held.as_mut().expect("a head is held");
+        tap.release_head(&mut held.head);
+        down.put_head(&held.head)?;
+        held.first = Some(first);
+        self.response = ResponseState::Reading;
+        Ok(())
+    }
+
+    fn poll_response_part<U: Upstream + ?Sized>(
+        &mut self,
+        cx: &mut Context<'_>,
+        up: &mut U,
+    ) -> Poll<Polled<Part>> {
+        match self.held.take().and_then(|held| held.first) {
+            Some(first) => Poll::Ready(Ok(first)),
+            None => up.poll_part(cx),
+        }
     }
 
     /// The first deadline that applies, and what it means when it passes.

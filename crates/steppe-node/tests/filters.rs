@@ -356,6 +356,7 @@ fn the_pages_configurations_run() {
         "authorize",
         "basic-auth",
         "cache",
+        "compress",
         "cors",
         "forward-auth",
         "ip",

@@ -7,6 +7,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use regex::bytes::Regex;
 
+use super::Coding;
+use crate::field::is_token;
 use crate::path::PathPattern;
 
 /// One `[http.filter.NAME]`.
@@ -29,6 +31,8 @@ pub enum FilterKind {
     BasicAuth(BasicAuth),
     /// Keeps responses (`kind = "cache"`).
     Cache(Cache),
+    /// Encodes content (`kind = "compress"`).
+    Compress(Compress),
     /// Says which other sites may read responses (`kind = "cors"`).
     Cors(Cors),
     /// Asks another service about each request (`kind = "forward-auth"`).
@@ -102,6 +106,86 @@ impl Default for Cache {
             cache_status: true,
         }
     }
+}
+
+/// Which content is encoded, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compress {
+    /// Codings, most preferred first, among those that a client prefers alike.
+    pub algorithms: Vec<Coding>,
+    /// How hard each tries.
+    pub levels: Levels,
+    /// Content that is known to be shorter goes as it is.
+    pub min_bytes: u64,
+    /// What is encoded.
+    pub types: Vec<MediaRange>,
+    /// What is done against attacks by the length of content.
+    pub breach: Breach,
+    /// Under [`Breach::Strict`], paths whose content is not encoded.
+    pub secret_paths: Vec<PathPattern>,
+}
+
+/// A level of each coding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Levels {
+    /// 1 to 9.
+    pub zstd: u8,
+    /// 1 to 6.
+    pub br: u8,
+    /// 1 to 9.
+    pub gzip: u8,
+}
+
+impl Levels {
+    /// That of `coding`.
+    #[must_use]
+    pub fn of(self, coding: Coding) -> u8 {
+        match coding {
+            Coding::Br => self.br,
+            Coding::Zstd => self.zstd,
+            Coding::Gzip => self.gzip,
+        }
+    }
+}
+
+/// `TYPE/SUBTYPE`, or `TYPE/*`, in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaRange(String);
+
+impl MediaRange {
+    /// One that is written so.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (kind, subtype) = text.split_once('/')?;
+        let is_token = |text: &str| is_token(text.as_bytes());
+        let is_range = is_token(kind) && kind != "*" && is_token(subtype);
+        is_range.then(|| Self(text.to_ascii_lowercase()))
+    }
+
+    /// Whether `media_type` is one of it. Event streams are, of none but their own: to hold parts of
+    /// them back, however shortly, should be meant.
+    #[must_use]
+    pub fn matches(&self, media_type: &[u8]) -> bool {
+        match self.0.strip_suffix('*') {
+            None => media_type.eq_ignore_ascii_case(self.0.as_bytes()),
+            Some(kind) => {
+                let start = media_type.get(..kind.len());
+                start.is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
+                    && !media_type.eq_ignore_ascii_case(b"text/event-stream")
+            }
+        }
+    }
+}
+
+/// What is done against attacks by the length of compressed content (BREACH).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breach {
+    /// Content is not encoded where it may vary by a secret, or another site has it sent.
+    Strict,
+    /// What is encoded is padded.
+    Pad,
+    /// Nothing.
+    Off,
 }
 
 /// What scripts of other origins may do (Fetch, "CORS protocol").
@@ -338,6 +422,107 @@ pub struct QueryEdits {
     pub set: Vec<(String, String)>,
 }
 
+/// What becomes of a field.
+#[derive(Debug, Clone)]
+pub struct FieldRewrite {
+    /// The field, in lower case.
+    pub header: String,
+    /// Where the text is from. `None`: from the field itself, of which what matches is replaced.
+    pub from: Option<TextSource>,
+    /// What is looked for in the text.
+    pub pattern: Regex,
+    /// What the field, or what matched of it, becomes: `${name}` stands for what a group matched.
+    pub to: String,
+}
+
+impl PartialEq for FieldRewrite {
+    fn eq(&self, other: &Self) -> bool {
+        self.header == other.header
+            && self.from == other.from
+            && self.pattern.as_str() == other.pattern.as_str()
+            && self.to == other.to
+    }
+}
+
+/// Where a text is taken from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextSource {
+    /// The path in normal form.
+    Path,
+    /// A field, in lower case.
+    Header(String),
+}
+
+impl TextSource {
+    /// `path` or `header:NAME`; the name is not looked at.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "path" => Some(Self::Path),
+            _ => {
+                let name = text.strip_prefix("header:")?;
+                Some(Self::Header(name.to_ascii_lowercase()))
+            }
+        }
+    }
+}
+
+/// Edits of JSON content. Names with dots are those of members of members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonEdits {
+    /// Members that are taken out.
+    pub remove: Vec<String>,
+    /// Members, and the names that they have in their object from then on.
+    pub rename: Vec<(String, String)>,
+    /// Members, and what they are, as JSON.
+    pub set: Vec<(String, String)>,
+    /// Content that is longer is refused.
+    pub max_bytes: u64,
+    /// What becomes of content that is not JSON though it says so.
+    pub unreadable: Unreadable,
+}
+
+impl JsonEdits {
+    /// Two edits of which one would not be made: of one member, or of one within the other.
+    #[must_use]
+    pub fn conflict(&self) -> Option<(String, String)> {
+        let renamed = self.rename.iter().flat_map(|(path, to)| {
+            let parent = path.rfind('.').map_or("", |at| &path[..=at]);
+            [path.clone(), format!("{parent}{to}")]
+        });
+        let set = self.set.iter().map(|(path, _)| path.clone());
+        let paths: Vec<String> = self
+            .remove
+            .iter()
+            .cloned()
+            .chain(renamed)
+            .chain(set)
+            .collect();
+        let is_within = |inner: &str, outer: &str| {
+            let rest = inner.strip_prefix(outer);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        for (at, path) in paths.iter().enumerate() {
+            let other = paths[..at]
+                .iter()
+                .find(|other| is_within(path, other) || is_within(other, path));
+            if let Some(other) = other {
+                return Some((other.clone(), path.clone()));
+            }
+        }
+        None
+    }
+}
+
+/// What becomes of content that can't be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    /// 400 to who sent it, 502 of a server's.
+    Refuse,
+    /// It goes on as it is.
+    Pass,
+}
+
 /// Edits on the way in and out.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transform {
@@ -349,12 +534,18 @@ pub struct Transform {
     pub request: FieldEdits,
     /// On the response, before it is sent.
     pub response: FieldEdits,
+    /// On the request's content, where that is JSON.
+    pub request_json: Option<JsonEdits>,
+    /// On the response's.
+    pub response_json: Option<JsonEdits>,
 }
 
-/// Edits applied in this order: remove, set, append. Names are valid lower-case tokens, values
+/// Edits applied in this order: rewrite, remove, set, append. Names are valid lower-case tokens, values
 /// valid field values (RFC 9110 §5.5), and none is a framing or hop-by-hop field.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FieldEdits {
+    /// Fields that are made of what a pattern finds.
+    pub rewrite: Vec<FieldRewrite>,
     /// Fields that are taken out.
     pub remove: Vec<String>,
     /// Fields that replace whatever had their name.

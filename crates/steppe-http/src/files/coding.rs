@@ -8,7 +8,7 @@ use crate::field::FieldBlock;
 
 /// The codings that a client accepts, most preferred first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Accepted([Option<Coding>; Coding::COUNT]);
+pub(crate) struct Accepted([Option<Coding>; Coding::COUNT]);
 
 /// Quality in thousandths.
 pub type Quality = u16;
@@ -16,7 +16,7 @@ pub type Quality = u16;
 impl Accepted {
     /// Those of `offered` that `fields` accept with at least the quality of the identity coding;
     /// equal qualities keep the order of `offered`.
-    pub(super) fn of(fields: &FieldBlock, offered: &[Coding]) -> Self {
+    pub(crate) fn of(fields: &FieldBlock, offered: &[Coding]) -> Self {
         if offered.is_empty() {
             return Self::default();
         }
@@ -36,7 +36,7 @@ impl Accepted {
         Self(codings)
     }
 
-    pub(super) fn iter(self) -> impl Iterator<Item = Coding> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = Coding> {
         self.0.into_iter().flatten()
     }
 }

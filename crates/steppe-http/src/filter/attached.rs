@@ -91,9 +91,10 @@ fn pull_from(
         if let Some(part) = ready!(last.poll_part(cx, lease))? {
             return Poll::Ready(Ok(Some(part)));
         }
-        match ready!(pull_from(cx, before, lease, source))? {
-            Some(part) => last.put(part)?,
-            None => return Poll::Ready(Ok(None)),
+        match pull_from(cx, before, lease, source)? {
+            Poll::Ready(Some(part)) => last.put(part)?,
+            Poll::Ready(None) => return Poll::Ready(Ok(None)),
+            Poll::Pending => return last.poll_paused(cx, lease).map_ok(Some),
         }
     }
 }

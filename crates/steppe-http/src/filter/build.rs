@@ -8,6 +8,7 @@ use super::Filter;
 use super::authorize::AuthorizeFilter;
 use super::basic_auth::{BasicAuthFilter, Users};
 use super::cache::CacheFilter;
+use super::compress::CompressFilter;
 use super::cors::CorsFilter;
 use super::forward_auth::ForwardAuthFilter;
 use super::ip::IpFilter;
@@ -47,6 +48,10 @@ pub fn build(filter: &config::Filter, loaded: &Loaded<'_>) -> Arc<dyn Filter> {
         FilterKind::Cache(settings) => {
             let store = loaded.caches.add(&filter.name, settings, account);
             Arc::new(CacheFilter::new(store))
+        }
+        FilterKind::Compress(compress) => {
+            let compress = CompressFilter::new(&filter.name, compress.clone(), account);
+            Arc::new(compress)
         }
         FilterKind::Cors(cors) => Arc::new(CorsFilter::new(cors.clone())),
         FilterKind::ForwardAuth(asks) => Arc::new(ForwardAuthFilter::new(asks.clone())),

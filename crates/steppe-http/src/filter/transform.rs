@@ -1,25 +1,45 @@
-//! `transform`: rewrites paths and queries; sets, appends and removes fields.
+//! `transform`: rewrites paths and queries; rewrites, sets, appends and removes fields; edits JSON content.
 //!
-//! Names and values are valid already: see [`FieldEdits`]. Patterns take time in proportion to the path
-//! (`regex` never goes back). What a group matched is a piece of a path in normal form, so it can end
-//! neither the path nor the line, and what comes out is brought into normal form again.
+//! Names and values are valid already: see [`FieldEdits`]. Patterns take time in proportion to the text
+//! (`regex` never goes back). What a group matched is a piece of a path in normal form or of a field's value,
+//! which is never decoded, so it can end neither the path nor the line; a path that comes out is brought
+//! into normal form again.
+
+mod content;
+mod decoding;
+mod json;
+
+use std::sync::Arc;
+
+use regex::bytes::Captures;
 
 use super::{About, Filter, Step};
-use crate::config::{FieldEdits, PathEdit, QueryEdits, Transform};
+use crate::config::{FieldEdits, FieldRewrite, PathEdit, QueryEdits, TextSource, Transform};
 use crate::error::GatewayError;
-use crate::field::FieldBlock;
+use crate::field::{FieldBlock, is_field_value};
 use crate::head::{RequestHead, ResponseHead};
+use crate::limits::HEADER_BYTES_MAX;
+use crate::metrics::CloseReason;
 use crate::path;
+use content::{Editing, JsonEditor};
 
-/// Edits fields on the way in and out.
+/// Edits heads and content on the way in and out.
 #[derive(Debug)]
-pub struct TransformFilter(Transform);
+pub struct TransformFilter {
+    edits: Transform,
+    request_json: Option<Arc<JsonEditor>>,
+    response_json: Option<Arc<JsonEditor>>,
+}
 
 impl TransformFilter {
     /// A filter that makes these edits.
     #[must_use]
     pub fn new(edits: Transform) -> Self {
-        Self(edits)
+        Self {
+            request_json: edits.request_json.as_ref().map(JsonEditor::new),
+            response_json: edits.response_json.as_ref().map(JsonEditor::new),
+            edits,
+        }
     }
 }
 
@@ -30,29 +50,43 @@ impl TransformFilter {
 /// that name are let through there, too.
 fn cover_trailers(edits: &FieldEdits, trailers: &mut FieldBlock) {
     let set = edits.set.iter().map(|(name, _)| name);
-    for name in edits.remove.iter().chain(set) {
+    let rewritten = edits.rewrite.iter().map(|rewrite| &rewrite.header);
+    for name in edits.remove.iter().chain(set).chain(rewritten) {
         trailers.remove(name.as_bytes());
     }
 }
 
 impl Filter for TransformFilter {
     fn begin(&self, _: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
-        rewrite_path(&self.0.path, head)?;
-        rewrite_query(&self.0.query, head)?;
-        apply(&self.0.request, &mut head.fields)?;
-        Ok(Step::Continue)
+        let edits = &self.edits;
+        for rewrite in &edits.request.rewrite {
+            let path = head.path().to_vec();
+            rewrite_field(rewrite, &path, &mut head.fields)?;
+        }
+        rewrite_path(&edits.path, head)?;
+        rewrite_query(&edits.query, head)?;
+        apply(&edits.request, &mut head.fields)?;
+        let (request, response) = (self.request_json.as_ref(), self.response_json.as_ref());
+        Ok(match Editing::begin(request, response, head)? {
+            Some(editing) => Step::Attach(Box::new(editing)),
+            None => Step::Continue,
+        })
     }
 
     fn request_trailers(&self, trailers: &mut FieldBlock) {
-        cover_trailers(&self.0.request, trailers);
+        cover_trailers(&self.edits.request, trailers);
     }
 
     fn response(&self, head: &mut ResponseHead) -> Result<(), GatewayError> {
-        apply(&self.0.response, &mut head.fields)
+        for rewrite in &self.edits.response.rewrite {
+            rewrite_field(rewrite, b"", &mut head.fields)
+                .map_err(|error| GatewayError::upstream(error.reason, 502))?;
+        }
+        apply(&self.edits.response, &mut head.fields)
     }
 
     fn response_trailers(&self, trailers: &mut FieldBlock) {
-        cover_trailers(&self.0.response, trailers);
+        cover_trailers(&self.edits.response, trailers);
     }
 }
 
@@ -63,11 +97,75 @@ fn rewrite_path(edits: &[PathEdit], head: &mut RequestHead) -> Result<(), Gatewa
         let Some(groups) = edit.pattern.captures(path) else {
             continue;
         };
-        let whole = groups.get_match();
-        let mut rewritten = path[..whole.start()].to_vec();
-        groups.expand(edit.to.as_bytes(), &mut rewritten);
-        rewritten.extend_from_slice(&path[whole.end()..]);
+        let rewritten = replaced(path, &groups, &edit.to);
         return head.set_path(&rewritten);
+    }
+    Ok(())
+}
+
+/// `text`, with what matched replaced by `to`.
+fn replaced(text: &[u8], groups: &Captures<'_>, to: &str) -> Vec<u8> {
+    let whole = groups.get_match();
+    let mut replaced = text[..whole.start()].to_vec();
+    groups.expand(to.as_bytes(), &mut replaced);
+    replaced.extend_from_slice(&text[whole.end()..]);
+    replaced
+}
+
+/// Sets a field to what the pattern finds elsewhere, or replaces what it finds in the field itself, of each
+/// line.
+fn rewrite_field(
+    rewrite: &FieldRewrite,
+    path: &[u8],
+    fields: &mut FieldBlock,
+) -> Result<(), GatewayError> {
+    let name = rewrite.header.as_bytes();
+    let (found, pattern) = (&rewrite.to, &rewrite.pattern);
+    let values: Vec<Vec<u8>> = match &rewrite.from {
+        None => {
+            let mut has_match = false;
+            let mut replace = |value: &[u8]| match pattern.captures(value) {
+                Some(groups) => {
+                    has_match = true;
+                    replaced(value, &groups, found)
+                }
+                None => value.to_vec(),
+            };
+            let values = fields.values_named(name).map(&mut replace).collect();
+            if !has_match {
+                return Ok(());
+            }
+            values
+        }
+        Some(source) => {
+            let expand = |text: &[u8]| {
+                let mut expanded = Vec::new();
+                pattern
+                    .captures(text)?
+                    .expand(found.as_bytes(), &mut expanded);
+                Some(expanded)
+            };
+            let value = match source {
+                TextSource::Path => expand(path),
+                TextSource::Header(from) => fields.values_named(from.as_bytes()).find_map(expand),
+            };
+            match value {
+                Some(value) => vec![value],
+                None => return Ok(()),
+            }
+        }
+    };
+    let bytes: usize = values.iter().map(Vec::len).sum();
+    if bytes > HEADER_BYTES_MAX {
+        return Err(GatewayError::downstream(CloseReason::HeaderTooLarge, 431));
+    }
+    fields.remove(name);
+    for value in &values {
+        let value = value.trim_ascii();
+        if !is_field_value(value) {
+            return Err(GatewayError::bad_request());
+        }
+        fields.append(name, value)?;
     }
     Ok(())
 }
@@ -238,6 +336,7 @@ mod tests {
                 remove: vec!["x-role".to_owned()],
                 set: pair("x-user"),
                 append: pair("x-added"),
+                ..FieldEdits::default()
             },
             response: FieldEdits {
                 set: pair("checksum"),

@@ -14,6 +14,7 @@ mod relaying;
 mod retry;
 mod tap;
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -32,7 +33,7 @@ use super::snapshot::{RouteReport, RouteTarget, Snapshot, WorkerRoute};
 use super::web::WebCall;
 use crate::config::ListenerRoutes;
 use crate::error::GatewayError;
-use crate::exchange::{Downstream, Refusal};
+use crate::exchange::{Downstream, Part, Refusal};
 use crate::field::{FieldBlock, FieldId};
 use crate::filter::attached::{AttachedFilters, Progress};
 use crate::filter::{Identity, cors};
@@ -125,6 +126,14 @@ struct Core {
     answer: Option<Box<Respond>>,
     /// The place of the filter that answered.
     answered_by: Option<usize>,
+    /// The request's content, where a filter has taken it, as far as it did not go on yet.
+    #[expect(
+        clippy::box_collection,
+        reason = "few have it, and an exchange stays small"
+    )]
+    content: Option<Box<VecDeque<Part>>>,
+    /// When a filter that takes content was given some last.
+    content_at: Instant,
     selection: Selection,
     timeouts: Timeouts,
     replay: Replay,
@@ -292,6 +301,8 @@ impl Exchange {
                 head: None,
                 answer: None,
                 answered_by: None,
+                content: None,
+                content_at: now,
                 selection: Selection::default(),
                 timeouts: Timeouts::default(),
                 replay: Replay::default(),
@@ -318,6 +329,7 @@ impl Exchange {
         core.head = None;
         core.answer = None;
         core.answered_by = None;
+        core.content = None;
         core.selection.clear();
         core.probe = None;
         core.replay.forget();
@@ -481,6 +493,10 @@ impl Exchange {
                 }
                 Stage::Waiting(place) => {
                     let place = *place;
+                    if let Err(error) = ready!(self.poll_content(cx, now, deadline, down)) {
+                        self.refuse(client, down, error, &[]);
+                        continue;
+                    }
                     match self.poll_filter(cx, client, place, now) {
                         Poll::Ready(passed) => passed,
                         Poll::Pending => ready!(self.poll_aborted(cx, now, deadline, down)),

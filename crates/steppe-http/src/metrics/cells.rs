@@ -11,6 +11,8 @@ use super::calls::CallCells;
 use super::close_reason::CloseReason;
 use super::handshake::Handshake;
 use super::labels::Labels;
+use super::uncompressed::Uncompressed;
+use crate::config::Coding;
 
 /// Labels of the status classes, 1xx first.
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -92,6 +94,17 @@ pub(super) struct UpstreamCells {
 pub(super) struct FilterCells {
     /// Requests that the filter answered itself.
     pub(super) answered: Counter,
+    /// Responses that were compressed, by coding.
+    pub(super) compressed: [CodingCells; Coding::COUNT],
+    /// Responses that were not, by reason.
+    pub(super) uncompressed: [Counter; Uncompressed::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+pub(super) struct CodingCells {
+    pub(super) responses: Counter,
+    /// Before, and after.
+    pub(super) content: ByteCells,
 }
 
 impl Cells {

@@ -1,6 +1,6 @@
 //! The names that the gateway's series carry: listeners, routes, upstreams and filters.
 
-use crate::config::Gateway;
+use crate::config::{Filter, FilterKind, Gateway};
 
 /// The label of a request that matched no route or reached no upstream.
 pub const NONE: &str = "-";
@@ -16,6 +16,8 @@ pub struct Labels {
     pub upstreams: Vec<String>,
     /// Names of filters.
     pub filters: Vec<String>,
+    /// Indexes of those that compress.
+    pub compressing: Vec<usize>,
 }
 
 /// Names of one route.
@@ -61,6 +63,13 @@ impl Labels {
                 .iter()
                 .map(|filter| filter.name.clone())
                 .collect(),
+            compressing: {
+                let filters = gateway.filters.iter().enumerate();
+                let is_one = |filter: &Filter| matches!(filter.kind, FilterKind::Compress(_));
+                filters
+                    .filter_map(|(index, filter)| is_one(filter).then_some(index))
+                    .collect()
+            },
         }
     }
 }

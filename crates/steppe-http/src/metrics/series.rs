@@ -7,13 +7,15 @@
 use std::fmt;
 
 use steppe_telemetry::encode::Family;
-use steppe_telemetry::{DescriptorEncoder, HistogramSum};
+use steppe_telemetry::{Counter, DescriptorEncoder, HistogramSum};
 
-use super::cells::{ByteCells, CLASSES, RouteCells, TotalCells, UpstreamCells};
+use super::cells::{ByteCells, CLASSES, FilterCells, RouteCells, TotalCells, UpstreamCells};
 use super::close_reason::CloseReason;
 use super::generation::Generation;
 use super::handshake::Handshake;
 use super::labels::NONE;
+use super::uncompressed::Uncompressed;
+use crate::config::Coding;
 use crate::grpc::Code;
 
 const REQUESTS: Family = Family::new("steppe_http_requests", "Requests that were responded to");
@@ -45,6 +47,22 @@ const UPSTREAM_REPLAYS: Family = Family::new(
 const FILTER_ANSWERS: Family = Family::new(
     "steppe_http_filter_answers",
     "Requests that a filter answered or refused itself",
+);
+const COMPRESSED: Family = Family::new(
+    "steppe_http_compressed",
+    "Responses that a filter compressed",
+);
+const COMPRESSED_READ: Family = Family::new(
+    "steppe_http_compressed_content_bytes",
+    "Content of responses that a filter compressed, before that",
+);
+const COMPRESSED_WRITTEN: Family = Family::new(
+    "steppe_http_compressed_bytes",
+    "Content of responses that a filter compressed, after that",
+);
+const UNCOMPRESSED: Family = Family::new(
+    "steppe_http_uncompressed",
+    "Responses that a filter left uncompressed, by reason",
 );
 const DOWNSTREAM_BYTES: Family =
     Family::new("steppe_http_downstream_bytes", "Bytes from and to clients");
@@ -160,7 +178,53 @@ impl Generation {
                 .sum(|cells| cells.filters[index].answered.value());
             ([("filter", name)], count)
         });
-        FILTER_ANSWERS.counters(encoder, rows)
+        FILTER_ANSWERS.counters(encoder, rows)?;
+        self.compression(encoder)
+    }
+
+    fn compression(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let filters = || {
+            let indexes = self.labels.compressing.iter();
+            indexes.map(|&index| (index, self.labels.filters[index].as_str()))
+        };
+        let sum = |index: usize, count: &dyn Fn(&FilterCells) -> u64| {
+            self.workers.sum(|cells| count(&cells.filters[index]))
+        };
+        let responses = filters().flat_map(|(index, name)| {
+            Coding::ALL.into_iter().map(move |coding| {
+                let labels = [("coding", coding.as_str()), ("filter", name)];
+                let count =
+                    |cells: &FilterCells| cells.compressed[coding as usize].responses.value();
+                (labels, sum(index, &count))
+            })
+        });
+        COMPRESSED.counters(encoder, responses)?;
+        for (family, content) in [
+            (
+                COMPRESSED_READ,
+                (|cells| &cells.read) as fn(&ByteCells) -> &Counter,
+            ),
+            (COMPRESSED_WRITTEN, |cells| &cells.written),
+        ] {
+            let rows = filters().flat_map(|(index, name)| {
+                Coding::ALL.into_iter().map(move |coding| {
+                    let labels = [("coding", coding.as_str()), ("filter", name)];
+                    let count = |cells: &FilterCells| {
+                        content(&cells.compressed[coding as usize].content).value()
+                    };
+                    (labels, sum(index, &count))
+                })
+            });
+            family.counters(encoder, rows)?;
+        }
+        let reasons = filters().flat_map(|(index, name)| {
+            Uncompressed::ALL.into_iter().map(move |reason| {
+                let labels = [("filter", name), ("reason", reason.as_str())];
+                let count = |cells: &FilterCells| cells.uncompressed[reason.index()].value();
+                (labels, sum(index, &count))
+            })
+        });
+        UNCOMPRESSED.counters(encoder, reasons)
     }
 
     fn bytes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

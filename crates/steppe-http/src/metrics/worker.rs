@@ -12,6 +12,8 @@ use super::cells::{
 use super::close_reason::CloseReason;
 use super::handle::{Handle, handle};
 use super::handshake::Handshake;
+use super::uncompressed::Uncompressed;
+use crate::config::Coding;
 
 /// The cells of one worker, written by its thread only.
 ///
@@ -86,6 +88,19 @@ impl FilterMetrics {
     /// It answered a request itself.
     pub fn answered(&self) {
         self.0.0.answered.increment();
+    }
+
+    /// A response of `read` bytes became one of `written`.
+    pub fn compressed(&self, coding: Coding, read: u64, written: u64) {
+        let cells = &self.0.0.compressed[coding as usize];
+        cells.responses.increment();
+        cells.content.read.add(read);
+        cells.content.written.add(written);
+    }
+
+    /// A response was not compressed.
+    pub fn uncompressed(&self, reason: Uncompressed) {
+        self.0.0.uncompressed[reason.index()].increment();
     }
 }
 

@@ -26,6 +26,8 @@ use steppe_net::ServerAddress;
 use steppe_plane::config::Plane;
 use steppe_telemetry::Destination;
 
+pub(super) use filters::json_edits;
+
 use super::typed::{Fields, FromNode, Named, Node as Read, Typed};
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Workers};
 use crate::doh::FORWARDER;

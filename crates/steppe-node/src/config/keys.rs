@@ -6,12 +6,14 @@
 //! key once, and a test finds one that it does not take.
 
 mod access;
+mod compress;
 mod dns;
 mod files;
 mod filter;
 mod listener;
 mod plane;
 mod tls;
+mod transform;
 mod upstream;
 
 use super::limits::{

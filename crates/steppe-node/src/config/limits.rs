@@ -141,6 +141,24 @@ const _: () = assert!(RECOVERED_TOKENS_MAX < TOKENS_MAX);
 /// Requests of a key that a rate limit lets pass in its time, or at once.
 pub const RATE_MAX: u64 = 1_000_000;
 
+/// Levels of Zstandard: beyond, it takes several times the time for a few percent.
+pub const ZSTD_LEVELS: (u64, u64) = (1, 9);
+
+/// Levels of Brotli: beyond, it takes memory and time that content compressed once is not worth.
+pub const BROTLI_LEVELS: (u64, u64) = (1, 6);
+
+/// Levels of gzip.
+pub const GZIP_LEVELS: (u64, u64) = (1, 9);
+
+/// JSON that is edited is held whole, and one worker is busy with it meanwhile: some 10 ms a MiB.
+pub const JSON_BYTES_MIN: u64 = 1 << 10;
+
+/// See [`JSON_BYTES_MIN`].
+pub const JSON_BYTES_MAX: u64 = 8 << 20;
+
+/// The most that content may have to be left uncompressed.
+pub const MIN_BYTES_MAX: u64 = 1 << 20;
+
 /// Keys that a rate limit remembers.
 pub const RATE_ENTRIES: (u64, u64) = (64, 1 << 22);
 

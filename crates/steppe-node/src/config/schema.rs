@@ -159,7 +159,9 @@ fn tagged(tagged: &Tagged) -> Value {
 
 fn text(form: Form) -> Value {
     let pattern = match form {
-        Form::Any | Form::Pattern => None,
+        Form::Any | Form::Pattern | Form::Json => None,
+        Form::TextSource => Some("^(path|header:.+)$"),
+        Form::MemberPath => Some("^[^.]+(\\.[^.]+)*$"),
         Form::Name | Form::File | Form::Folder | Form::Host => Some("^.+$"),
         Form::FileName => Some("^[^/.][^/]*$"),
         Form::Listen | Form::Server => Some("^(unix:.+|.+:[0-9]+)$"),
@@ -182,6 +184,7 @@ fn text(form: Form) -> Value {
         Form::Origin => Some("^(\\*|[a-z][a-z0-9+.-]*://[^/?#@]+)$"),
         Form::TokenSource => Some("^(header|cookie|query):.+$"),
         Form::RuleMethod => Some("^[^ ]+$"),
+        Form::MediaRange => Some("^[!#$%&'+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
         Form::RateKey => Some("^(ip|route|(header|jwt):.+)$"),
         Form::HashOn => Some("^(ip|path|(header|cookie):.+)$"),
         Form::Target => Some("^/[!-~]*$"),

@@ -176,6 +176,14 @@ pub enum Form {
     RateKey,
     /// A regular expression.
     Pattern,
+    /// Where a text is taken from.
+    TextSource,
+    /// The name of a member of a JSON object, or of one within.
+    MemberPath,
+    /// JSON text.
+    Json,
+    /// A media type, or all subtypes of a type.
+    MediaRange,
     /// Where a token is looked for.
     TokenSource,
     /// A method, or `*`.
@@ -433,6 +441,10 @@ impl Form {
             Self::TokenSource => "\"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
             Self::RuleMethod => "a method such as \"GET\", or \"*\"",
             Self::Pattern => "a regular expression",
+            Self::TextSource => "\"path\" or \"header:NAME\"",
+            Self::MemberPath => "a member such as \"token\" or \"user.token\"",
+            Self::Json => "JSON in a string, such as \"true\" or '\"text\"'",
+            Self::MediaRange => "a media type such as \"application/json\" or \"text/*\"",
             Self::HashOn => "\"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\"",
             Self::CookieName => "a cookie's name",
             Self::Target => "a path such as \"/healthz\"",

@@ -301,6 +301,12 @@ impl FromNode for usize {
     }
 }
 
+impl FromNode for u8 {
+    fn from_node(node: &Node) -> Option<Self> {
+        Self::try_from(u64::from_node(node)?).ok()
+    }
+}
+
 impl FromNode for u16 {
     fn from_node(node: &Node) -> Option<Self> {
         Self::try_from(u64::from_node(node)?).ok()

@@ -5,15 +5,21 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use steppe_net::Deadline;
+
 use super::behind::{Place, Seen};
 use super::{Core, Exchange, Stage};
 use crate::error::GatewayError;
+use crate::exchange::{Downstream, Part};
+use crate::field::FieldId;
 use crate::filter::attached::Attached;
-use crate::filter::{About, Ready, Serve, Step};
+use crate::filter::{About, Ready, Serve, Step, WholeContent};
 use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
 use crate::gateway::snapshot::RouteFilter;
+use crate::head::{ContentLength, ResponseHead};
 use crate::local::Local;
+use crate::metrics::CloseReason;
 
 impl Exchange {
     /// Shows the request to the filters from `place` on; after the last one the first
@@ -47,15 +53,59 @@ impl Exchange {
                     metrics.answered();
                     return self.serve(place, serve, now);
                 }
-                Step::Attach(filter) => {
+                Step::Attach(mut filter) => {
+                    filter.meter(metrics);
                     let filters = self.filters.get_mut();
                     filters.push(Attached { place, filter });
+                    self.core.content_at = now;
                     self.stage = Stage::Waiting(place);
                     return Ok(());
                 }
             }
         }
         self.start_first(client, &route, now)
+    }
+
+    /// Gives the state that was attached last the request's content, if it wants that.
+    pub(super) fn poll_content<D>(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        deadline: &Deadline,
+        down: &mut D,
+    ) -> Poll<Result<(), GatewayError>>
+    where
+        D: Downstream + ?Sized,
+    {
+        let core = &mut self.core;
+        let attached = self.filters.get_mut().last_mut();
+        let filter = &mut attached.expect("it was attached").filter;
+        if !filter.wants_content() {
+            return Poll::Ready(Ok(()));
+        }
+        while filter.wants_content() {
+            if let Some(parts) = &mut core.content {
+                // An earlier filter has taken it.
+                let part = parts.pop_front().ok_or_else(GatewayError::bad_request)?;
+                filter.put_content(part)?;
+                continue;
+            }
+            core.answer_expectation(down)?;
+            let Poll::Ready(part) = down.poll_part(cx) else {
+                if let Poll::Ready(Err(error)) = down.poll_flush(cx) {
+                    return Poll::Ready(Err(error));
+                }
+                return core.poll_late(cx, now, deadline, down.is_starved());
+            };
+            let part = part?;
+            if let Part::Chunk(chunk) = &part {
+                core.log.received_bytes += chunk.len() as u64;
+            }
+            core.content_at = now;
+            filter.put_content(part)?;
+        }
+        deadline.clear();
+        Poll::Ready(Ok(()))
     }
 
     /// Waits for the state that was attached last.
@@ -70,6 +120,11 @@ impl Exchange {
         let filter = &mut attached.expect("it was attached").filter;
         let head = self.core.head.as_mut().expect("no attempt has begun");
         let ready = ready!(filter.poll_ready(cx, head))?;
+        if let Some(WholeContent { content, trailers }) = filter.take_content() {
+            let parts = content.map(Part::Chunk).into_iter();
+            let parts = parts.chain([Part::End(trailers)]).collect();
+            self.core.content = Some(Box::new(parts));
+        }
         if filter.request_body().is_some() {
             // What it rewrote can't be had again.
             self.core.replay.forget();
@@ -104,6 +159,48 @@ impl Exchange {
 }
 
 impl Core {
+    /// A client that waits to be told to go on is told so: its request's content is wanted here (RFC 9110
+    /// §10.1.1).
+    fn answer_expectation<D>(&mut self, down: &mut D) -> Result<(), GatewayError>
+    where
+        D: Downstream + ?Sized,
+    {
+        let (Some(head), Some(route)) = (&mut self.head, &self.route) else {
+            return Ok(());
+        };
+        if !head.fields.has(FieldId::Expect) || !down.can_put() {
+            return Ok(());
+        }
+        head.fields.remove_where(|id| id == FieldId::Expect);
+        let go_on = ResponseHead::new(100, ContentLength::Empty, &route.lease)?;
+        down.put_interim(&go_on)
+    }
+
+    /// Pending until the client is late with content.
+    fn poll_late(
+        &self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        deadline: &Deadline,
+        is_starved: bool,
+    ) -> Poll<Result<(), GatewayError>> {
+        let late = match is_starved {
+            true => CloseReason::OverBudget,
+            false => CloseReason::BodyTimeout,
+        };
+        let late_at = self.content_at.checked_add(self.timeouts.request_content);
+        let total_at = self.timeouts.total_at;
+        for (at, reason) in [(late_at, late), (total_at, CloseReason::TotalTimeout)] {
+            if at.is_some_and(|at| at <= now) {
+                return Poll::Ready(Err(GatewayError::timeout(reason)));
+            }
+        }
+        deadline.set_at(late_at.into_iter().chain(total_at).min());
+        // The sweep wakes this task when it has passed.
+        let _ = deadline.poll_passed(cx);
+        Poll::Pending
+    }
+
     fn begin_filter(
         &mut self,
         each: &RouteFilter,

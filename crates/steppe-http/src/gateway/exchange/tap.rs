@@ -27,26 +27,19 @@ pub(super) struct ExchangeTap<'a> {
 
 impl Tap for ExchangeTap<'_> {
     fn replay(&mut self) -> Option<Result<Part, GatewayError>> {
-        let part = self.core.replay.next()?;
-        Some(part.map_err(GatewayError::from))
+        if let Some(part) = self.core.replay.next() {
+            return Some(part.map_err(GatewayError::from));
+        }
+        let mut part = self.core.content.as_mut()?.pop_front()?;
+        self.pass_request_part(&mut part);
+        Some(Ok(part))
     }
 
     fn request_part(&mut self, part: &mut Part) -> Result<(), GatewayError> {
-        let core = &mut *self.core;
-        match part {
-            Part::Chunk(chunk) => core.log.received_bytes += chunk.len() as u64,
-            Part::End(Some(trailers)) => {
-                let filters = core.filters();
-                filters.for_each(|filter| filter.request_trailers(trailers));
-            }
-            Part::End(None) => {}
+        if let Part::Chunk(chunk) = part {
+            self.core.log.received_bytes += chunk.len() as u64;
         }
-        if let Some(route) = &core.route {
-            core.replay.record(part, &route.lease);
-            if !core.replay.is_kept() {
-                core.head = None;
-            }
-        }
+        self.pass_request_part(part);
         Ok(())
     }
 
@@ -95,11 +88,19 @@ impl Tap for ExchangeTap<'_> {
             core.route = None;
             return Ok(Continue::Bounded);
         }
-        Ok(if is_event_stream(head) {
+        Ok(if attached.iter().any(|state| state.filter.holds_head()) {
+            Continue::Held
+        } else if is_event_stream(head) {
             Continue::Endless
         } else {
             Continue::Bounded
         })
+    }
+
+    fn release_head(&mut self, head: &mut ResponseHead) {
+        for state in self.filters.borrow_mut().iter_mut().rev() {
+            state.filter.release_head(head);
+        }
     }
 
     fn response_part(&mut self, part: &mut Part) -> Result<(), GatewayError> {
@@ -128,6 +129,23 @@ impl ClientContext {
         let via = super::via_value(head.version);
         head.fields.append_known(FieldId::Via, b"via", via)?;
         Ok(())
+    }
+}
+
+impl ExchangeTap<'_> {
+    /// A part of the request goes on.
+    fn pass_request_part(&mut self, part: &mut Part) {
+        let core = &mut *self.core;
+        if let Part::End(Some(trailers)) = part {
+            let filters = core.filters();
+            filters.for_each(|filter| filter.request_trailers(trailers));
+        }
+        if let Some(route) = &core.route {
+            core.replay.record(part, &route.lease);
+            if !core.replay.is_kept() {
+                core.head = None;
+            }
+        }
     }
 }
 

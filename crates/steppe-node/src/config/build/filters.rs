@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use steppe_http::config::{
-    BasicAuth, Cache, Cors, FieldEdits, Filter, FilterKind, ForwardAuth, IpRules, JwksUrl, Jwt,
-    JwtKey, PathEdit, QueryEdits, RateLimit, Redirect, RequestId, Rule, Transform,
+    BasicAuth, Breach, Cache, Coding, Compress, Cors, FieldEdits, FieldRewrite, Filter, FilterKind,
+    ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey, Levels, PathEdit, QueryEdits, RateLimit,
+    Redirect, RequestId, Rule, Transform, Unreadable,
 };
 
-use crate::config::grammar::{pattern, rate_key, token_source};
+use crate::config::grammar::{media_range, pattern, rate_key, text_source, token_source};
 use crate::config::typed::{Fields, Named, Node, Typed};
 
 pub(super) fn filter(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<Filter> {
@@ -16,6 +17,7 @@ pub(super) fn filter(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) ->
     };
     let kind = match *name {
         "cache" => FilterKind::Cache(cache(fields)?),
+        "compress" => FilterKind::Compress(compress(fields)?),
         "cors" => FilterKind::Cors(cors(fields)?),
         "jwt" => FilterKind::Jwt(jwt(fields)?),
         "basic-auth" => FilterKind::BasicAuth(BasicAuth {
@@ -65,6 +67,35 @@ fn cache(cache: &Fields) -> Option<Cache> {
         request_directives: cache.take("request_directives")?,
         store_set_cookie: cache.take("store_set_cookie")?,
         cache_status: cache.take("cache_status")?,
+    })
+}
+
+fn compress(compress: &Fields) -> Option<Compress> {
+    let algorithms = compress.take::<Vec<&str>>("algorithms")?;
+    let levels = compress.table("levels")?;
+    let types = compress.take::<Vec<String>>("types")?;
+    let secret_paths: Option<Vec<_>> = compress.optional("secret_paths")?;
+    Some(Compress {
+        algorithms: algorithms
+            .into_iter()
+            .map(Coding::named)
+            .collect::<Option<_>>()?,
+        levels: Levels {
+            zstd: levels.take("zstd")?,
+            br: levels.take("br")?,
+            gzip: levels.take("gzip")?,
+        },
+        min_bytes: compress.take("min_bytes")?,
+        types: types
+            .iter()
+            .map(|text| media_range(text).ok())
+            .collect::<Option<_>>()?,
+        breach: match compress.take::<&str>("breach")? {
+            "strict" => Breach::Strict,
+            "pad" => Breach::Pad,
+            _ => Breach::Off,
+        },
+        secret_paths: secret_paths.unwrap_or_default(),
     })
 }
 
@@ -224,6 +255,46 @@ fn transform(transform: &Fields) -> Option<Transform> {
         },
         request: edits(transform.table("request_headers")?)?,
         response: edits(transform.table("response_headers")?)?,
+        request_json: json_edits(transform, "request_json")?,
+        response_json: json_edits(transform, "response_json")?,
+    })
+}
+
+/// `Some(None)`: there are none.
+pub(in crate::config) fn json_edits(transform: &Fields, key: &str) -> Option<Option<JsonEdits>> {
+    let Some(edits) = transform.node(key) else {
+        return Some(None);
+    };
+    let edits = edits.fields()?;
+    let pairs = |key| {
+        edits
+            .optional::<Vec<(String, String)>>(key)
+            .map(Option::unwrap_or_default)
+    };
+    let remove: Option<Vec<_>> = edits.optional("remove")?;
+    Some(Some(JsonEdits {
+        remove: remove.unwrap_or_default(),
+        rename: pairs("rename")?,
+        set: pairs("set")?,
+        max_bytes: edits.take("max_bytes")?,
+        unreadable: match edits.take::<&str>("unreadable")? {
+            "pass" => Unreadable::Pass,
+            _ => Unreadable::Refuse,
+        },
+    }))
+}
+
+fn rewrite(rewrite: &Node) -> Option<FieldRewrite> {
+    let rewrite = rewrite.fields()?;
+    let from: Option<String> = rewrite.optional("from")?;
+    Some(FieldRewrite {
+        header: rewrite.take("header")?,
+        from: match from {
+            Some(from) => Some(text_source(&from).ok()?),
+            None => None,
+        },
+        pattern: pattern(&rewrite.take::<String>("pattern")?).ok()?,
+        to: rewrite.take("to")?,
     })
 }
 
@@ -237,6 +308,11 @@ fn path_edit(edit: &Node) -> Option<PathEdit> {
 
 fn edits(edits: &Fields) -> Option<FieldEdits> {
     Some(FieldEdits {
+        rewrite: edits
+            .list("rewrite")
+            .iter()
+            .map(rewrite)
+            .collect::<Option<_>>()?,
         remove: edits.take("remove")?,
         set: edits.take("set")?,
         append: edits.take("append")?,

@@ -159,7 +159,10 @@ pub(super) fn edits(filter: &Fields, mistakes: &mut Mistakes) {
         let removed = edits.list("remove").iter().filter_map(named);
         let written = edits.map("set").iter().chain(edits.map("append"));
         let written = written.map(|entry: &Named| (entry.name.clone(), entry.span));
-        for (name, span) in removed.chain(written) {
+        let rewritten = edits.list("rewrite").iter().filter_map(Node::fields);
+        let rewritten = rewritten.filter_map(|rewrite| rewrite.node("header"));
+        let rewritten = rewritten.filter_map(named);
+        for (name, span) in removed.chain(written).chain(rewritten) {
             refuse_ours(&name, span, mistakes);
         }
         if side == "request_headers" {

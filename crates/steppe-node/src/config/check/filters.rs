@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
+use regex::bytes::Regex;
+
 use super::fields::{edits, refuse_ours};
+use crate::config::build::json_edits as build_json;
 use crate::config::grammar::pattern;
 use crate::config::mistake::{Mistake, shown};
 use crate::config::mistakes::Mistakes;
@@ -15,6 +18,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
         };
         match *name {
             "cache" => cache(fields, mistakes),
+            "compress" => compress(fields, mistakes),
             "cors" => cors(fields, mistakes),
             "jwt" => {
                 secrets(fields, mistakes);
@@ -40,6 +44,8 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
             "transform" => {
                 edits(fields, mistakes);
                 paths(fields, mistakes);
+                rewrites(fields, mistakes);
+                members(fields, mistakes);
             }
             _ => {}
         }
@@ -64,6 +70,24 @@ fn cache(cache: &Fields, mistakes: &mut Mistakes) {
     if usize::from_node(object).is_some_and(|object| object > bytes) {
         let mistake = Mistake::new(object.span, "no response of this size fits into `bytes`");
         mistakes.push(mistake.help("make `bytes` larger, or this smaller"));
+    }
+}
+
+/// A key that has no effect is a mistake, and so is a coding that is named twice.
+fn compress(compress: &Fields, mistakes: &mut Mistakes) {
+    let is_strict = compress.take::<&str>("breach") == Some("strict");
+    if let Some(at) = compress.given("secret_paths").filter(|_| !is_strict) {
+        let mistake = Mistake::new(at, "`secret_paths` has no effect here");
+        mistakes.push(mistake.help("set `breach = \"strict\"`, or take it out"));
+    }
+    let algorithms = compress.list("algorithms");
+    for (at, node) in algorithms.iter().enumerate() {
+        let name = <&str>::from_node(node);
+        let is_named = |before: &&Node| <&str>::from_node(before) == name;
+        if let Some(first) = algorithms[..at].iter().find(is_named) {
+            let mistake = Mistake::new(node.span, "this coding is named twice");
+            mistakes.push(mistake.also(first.span, "named first here"));
+        }
     }
 }
 
@@ -220,19 +244,7 @@ fn paths(transform: &Fields, mistakes: &mut Mistakes) {
         let (Ok(pattern), Some(to)) = (pattern(&text), String::from_node(node)) else {
             continue;
         };
-        for name in groups(&to) {
-            let is_number = |name: &str| {
-                name.parse()
-                    .is_ok_and(|at: usize| at < pattern.captures_len())
-            };
-            if !pattern.capture_names().flatten().any(|known| known == name) && !is_number(name) {
-                let message = format!("the pattern has no group `{}`", shown(name));
-                mistakes.push(
-                    Mistake::new(node.span, message)
-                        .help("groups are written (?<name>...) and named as ${name}"),
-                );
-            }
-        }
+        unknown_groups(&pattern, &to, node, mistakes);
         // RFC 3986 §3.3; `$`, `{` and `}` name groups.
         let is_of_path =
             |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/{}".contains(&byte);
@@ -240,6 +252,64 @@ fn paths(transform: &Fields, mistakes: &mut Mistakes) {
             let message = format!("`{}` is not a piece of a path", shown(&to));
             mistakes
                 .push(Mistake::new(node.span, message).help("escape other characters: \"%20\""));
+        }
+    }
+}
+
+fn unknown_groups(pattern: &Regex, to: &str, node: &Node, mistakes: &mut Mistakes) {
+    for name in groups(to) {
+        let is_number = |name: &str| {
+            name.parse()
+                .is_ok_and(|at: usize| at < pattern.captures_len())
+        };
+        if !pattern.capture_names().flatten().any(|known| known == name) && !is_number(name) {
+            let message = format!("the pattern has no group `{}`", shown(name));
+            mistakes.push(
+                Mistake::new(node.span, message)
+                    .help("groups are written (?<name>...) and named as ${name}"),
+            );
+        }
+    }
+}
+
+/// A replacement names groups of its pattern, and a response has no path.
+fn rewrites(transform: &Fields, mistakes: &mut Mistakes) {
+    for key in ["request_headers", "response_headers"] {
+        let Some(edits) = transform.table(key) else {
+            continue;
+        };
+        for rewrite in edits.list("rewrite").iter().filter_map(Node::fields) {
+            let from = rewrite.node("from");
+            let is_path = |node: &&Node| String::from_node(node).as_deref() == Some("path");
+            if let Some(from) = from.filter(is_path).filter(|_| key == "response_headers") {
+                let mistake = Mistake::new(from.span, "a response has no path");
+                mistakes.push(mistake.help("write \"header:NAME\", or take `from` out"));
+            }
+            let text = rewrite.take::<String>("pattern");
+            let to = rewrite.node("to");
+            let (Some(Ok(pattern)), Some(node)) = (text.map(|text| pattern(&text)), to) else {
+                continue;
+            };
+            if let Some(to) = String::from_node(node) {
+                unknown_groups(&pattern, &to, node, mistakes);
+            }
+        }
+    }
+}
+
+/// Edits of JSON are of different members.
+fn members(transform: &Fields, mistakes: &mut Mistakes) {
+    for key in ["request_json", "response_json"] {
+        let Some(Some(edits)) = build_json(transform, key) else {
+            continue;
+        };
+        if let (Some((first, second)), Some(node)) = (edits.conflict(), transform.node(key)) {
+            let message = format!(
+                "`{}` and `{}` are edits of one member, or of one within the other",
+                shown(&first),
+                shown(&second)
+            );
+            mistakes.push(Mistake::new(node.span, message).help("leave one of them"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Strings of filters.
 
 use regex::bytes::Regex;
-use steppe_http::config::{RateKey, TokenSource};
+use steppe_http::config::{MediaRange, RateKey, TextSource, TokenSource};
 use steppe_http::field::is_token;
 
 use super::{Read, Refusal};
@@ -71,5 +71,51 @@ pub(in crate::config) fn token_source(text: &str) -> Read<TokenSource> {
     source.ok_or_else(|| {
         Refusal::new(format!("`{}` is no place of a token", shown(text)))
             .help("write \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"")
+    })
+}
+
+/// `TYPE/SUBTYPE` or `TYPE/*`.
+pub(in crate::config) fn media_range(text: &str) -> Read<MediaRange> {
+    let is_one =
+        |text: &str| !text.contains('*') || text.split_once('/').is_some_and(|(_, sub)| sub == "*");
+    MediaRange::parse(text)
+        .filter(|_| is_one(text))
+        .ok_or_else(|| {
+            Refusal::new(format!("`{}` is not a media type", shown(text))).help(
+                "write a type and its subtype, or all of a type: \"application/json\", \"text/*\"",
+            )
+        })
+}
+
+/// `path` or `header:NAME`.
+pub(in crate::config) fn text_source(text: &str) -> Read<TextSource> {
+    let source = TextSource::parse(text).filter(|source| match source {
+        TextSource::Path => true,
+        TextSource::Header(name) => is_token(name.as_bytes()),
+    });
+    source.ok_or_else(|| {
+        Refusal::new(format!("`{}` is no place of a text", shown(text)))
+            .help("write \"path\" or \"header:NAME\"")
+    })
+}
+
+/// `NAME`, or names with dots between them.
+pub(in crate::config) fn member_path(text: &str) -> Read<String> {
+    const NAMES_MAX: usize = 8;
+    let names = text.split('.');
+    if names.clone().any(str::is_empty) || names.count() > NAMES_MAX {
+        let message = format!("`{}` is not a member of an object", shown(text));
+        let help = "write its name, or up to eight names with dots between them: \"user.token\"";
+        return Err(Refusal::new(message).help(help));
+    }
+    Ok(text.to_owned())
+}
+
+/// JSON text, as short as it can be.
+pub(in crate::config) fn json(text: &str) -> Read<String> {
+    let value: Result<Box<serde_json::value::RawValue>, _> = serde_json::from_str(text);
+    value.map(|value| value.get().to_owned()).map_err(|error| {
+        Refusal::new(format!("`{}` is not JSON: {error}", shown(text)))
+            .help("a string of JSON has quotation marks of its own: '\"text\"'")
     })
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::compress::COMPRESS;
+use super::transform::{REQUEST_JSON, RESPONSE_JSON, REWRITE};
 use crate::config::limits::{CACHE_BYTES, RATE_ENTRIES, RATE_MAX, VERIFIED_TOKENS_MAX};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table, Tagged, Variant};
 
@@ -76,8 +78,8 @@ pub static FILTER: Tagged = Tagged {
         },
         Variant {
             name: "compress",
-            doc: "Encodes content.",
-            table: None,
+            doc: COMPRESS.doc,
+            table: Some(&COMPRESS),
         },
     ],
 };
@@ -133,7 +135,7 @@ static CACHE: Table = Table {
 
 static TRANSFORM: Table = Table {
     name: "http.filter",
-    doc: "Rewrites paths and queries; removes, sets and appends fields, in this order.",
+    doc: "Rewrites paths and queries; rewrites, removes, sets and appends fields, in this order; edits JSON.",
     keys: &[
         Key::new(
             "request_headers",
@@ -154,6 +156,12 @@ static TRANSFORM: Table = Table {
         )
         .absent(Absent::Texts(&[])),
         Key::new("query", Kind::Table(&QUERY_EDITS), QUERY_EDITS.doc).absent(Absent::Table),
+        Key::new("request_json", Kind::Table(&REQUEST_JSON), REQUEST_JSON.doc),
+        Key::new(
+            "response_json",
+            Kind::Table(&RESPONSE_JSON),
+            RESPONSE_JSON.doc,
+        ),
     ],
     needs: Needs::Nothing,
 };
@@ -173,6 +181,12 @@ static RESPONSE_EDITS: Table = Table {
 };
 
 static EDIT_KEYS: &[Key] = &[
+    Key::new(
+        "rewrite",
+        Kind::List(&Kind::Table(&REWRITE), 0),
+        "Fields that are made of what patterns find, in this order.",
+    )
+    .absent(Absent::Texts(&[])),
     Key::new(
         "remove",
         Kind::List(&Kind::Text(Form::FieldName), 0),

@@ -1,0 +1,309 @@
+//! Content on its way through an encoder.
+//!
+//! Invariant: it holds one part of what came and one buffer of what goes, and does a bounded piece of work before
+//! others of its worker have their turn. When the server pauses, what was compressed so far goes on.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context as TaskContext, Poll, ready};
+
+use steppe_mem::{Buffer, Chunk, Lease, Waiter};
+use tokio::time::Sleep;
+
+use super::contexts::Context;
+use super::encoder::Operation;
+use super::padding::{self, Padding};
+use crate::config::Coding;
+use crate::error::GatewayError;
+use crate::exchange::{Part, content_room};
+use crate::field::FieldBlock;
+use crate::filter::BodyTransform;
+use crate::limits::{COMPRESSED_BUFFER_BYTES_MAX, COMPRESSED_PIECE_BYTES, FLUSH_AFTER};
+use crate::metrics::FilterMetrics;
+
+/// How content is compressed.
+#[derive(Debug)]
+pub(super) struct Manner {
+    pub(super) coding: Coding,
+    /// Each event goes on when it came.
+    pub(super) is_event_stream: bool,
+    /// How long the content is, as far as that is known.
+    pub(super) length: Option<u64>,
+}
+
+/// The content of one response.
+#[derive(Debug)]
+pub(super) struct Body {
+    manner: Manner,
+    context: Context,
+    padding: Option<Padding>,
+    stage: Stage,
+    /// What came, and is not compressed yet.
+    input: Option<Chunk>,
+    /// The content's end came, with these trailers.
+    end: Option<Option<FieldBlock>>,
+    output: Option<Buffer>,
+    waiter: Waiter,
+    /// Bytes that the encoder has taken since it was flushed.
+    unflushed: u64,
+    /// Bytes compressed in this turn.
+    turn_bytes: usize,
+    pause: Option<Pin<Box<Sleep>>>,
+    counts: Counts,
+}
+
+/// Counts what went by, once it is over.
+#[derive(Debug)]
+struct Counts {
+    coding: Coding,
+    read: u64,
+    written: u64,
+    meter: Option<Rc<FilterMetrics>>,
+}
+
+/// What the encoder does, in this order; [`Stage::Flush`] leads back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Content,
+    /// The server pauses.
+    Flush,
+    /// Padding begins at a byte.
+    Align,
+    /// Padding within what the encoder gives.
+    PadWithin,
+    Finish,
+    PadAfter,
+    End,
+    Over,
+}
+
+type Polled<T> = Poll<Result<T, GatewayError>>;
+
+impl Body {
+    pub(super) fn new(
+        manner: Manner,
+        context: Context,
+        padding: Option<Padding>,
+        meter: Option<Rc<FilterMetrics>>,
+    ) -> Self {
+        let coding = manner.coding;
+        Self {
+            manner,
+            context,
+            padding,
+            stage: Stage::Content,
+            input: None,
+            end: None,
+            output: None,
+            waiter: Waiter::default(),
+            unflushed: 0,
+            turn_bytes: 0,
+            pause: None,
+            counts: Counts {
+                coding,
+                read: 0,
+                written: 0,
+                meter,
+            },
+        }
+    }
+
+    /// The next part; `None` when another must be put first.
+    fn poll_next(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Polled<Option<Part>> {
+        loop {
+            let operation = match self.stage {
+                Stage::Content if self.input.is_some() => Operation::Process,
+                Stage::Content if self.end.is_some() => {
+                    self.stage = self.after_content();
+                    continue;
+                }
+                Stage::Content => return Poll::Ready(Ok(None)),
+                Stage::Flush | Stage::Align => Operation::Flush,
+                Stage::Finish => Operation::Finish,
+                Stage::PadWithin | Stage::PadAfter => {
+                    if let Some(full) = ready!(self.poll_pad(cx, lease)) {
+                        return Poll::Ready(Ok(Some(full)));
+                    }
+                    continue;
+                }
+                Stage::End => {
+                    if let Some(last) = self.take_output() {
+                        return Poll::Ready(Ok(Some(last)));
+                    }
+                    self.stage = Stage::Over;
+                    let trailers = self.end.take().flatten();
+                    return Poll::Ready(Ok(Some(Part::End(trailers))));
+                }
+                Stage::Over => return Poll::Ready(Ok(None)),
+            };
+            if self.turn_bytes >= COMPRESSED_PIECE_BYTES {
+                // Others of the worker have their turn.
+                self.turn_bytes = 0;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            ready!(self.poll_room(cx, lease, 1));
+            if self.encode(operation)? {
+                let is_flushed = self.stage == Stage::Flush;
+                self.stage = self.after(self.stage);
+                if is_flushed && let Some(flushed) = self.take_output() {
+                    return Poll::Ready(Ok(Some(flushed)));
+                }
+            }
+            if self
+                .output
+                .as_ref()
+                .is_some_and(|output| output.spare() == 0)
+            {
+                return Poll::Ready(Ok(self.take_output()));
+            }
+        }
+    }
+
+    /// One call of the encoder; says whether `operation` is complete.
+    fn encode(&mut self, operation: Operation) -> Result<bool, GatewayError> {
+        let output = self.output.as_mut().expect("room was made");
+        let input = self.input.as_ref().map_or(&[][..], Chunk::filled);
+        let piece = &input[..input.len().min(COMPRESSED_PIECE_BYTES)];
+        let encoded = self.context.encode(piece, output.spare_mut(), operation);
+        let encoded = encoded.map_err(|_| GatewayError::over_budget())?;
+        if let Some(padding) = &mut self.padding {
+            padding.see(&piece[..encoded.read]);
+        }
+        output.advance(encoded.written);
+        self.counts.read += encoded.read as u64;
+        self.counts.written += encoded.written as u64;
+        self.unflushed += encoded.read as u64;
+        self.turn_bytes += encoded.read;
+        if let Some(input) = &mut self.input {
+            input.consume(encoded.read);
+            if input.is_empty() {
+                self.input = None;
+            }
+        }
+        Ok(encoded.is_done && operation != Operation::Process)
+    }
+
+    fn after_content(&self) -> Stage {
+        if self.padding.is_some() && Padding::is_within(self.manner.coding) {
+            Stage::Align
+        } else {
+            Stage::Finish
+        }
+    }
+
+    fn after(&mut self, stage: Stage) -> Stage {
+        match stage {
+            Stage::Flush => {
+                self.unflushed = 0;
+                Stage::Content
+            }
+            Stage::Align => Stage::PadWithin,
+            Stage::PadWithin => Stage::Finish,
+            Stage::Finish if self.padding.is_some() => Stage::PadAfter,
+            Stage::Finish | Stage::PadAfter => Stage::End,
+            Stage::Content | Stage::End | Stage::Over => stage,
+        }
+    }
+
+    /// Ready with what must go on first, or with `None` when it is padded.
+    fn poll_pad(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Poll<Option<Part>> {
+        let Some(padding) = self.padding.take() else {
+            self.stage = self.after(self.stage);
+            return Poll::Ready(None);
+        };
+        // The longest of all fits into an empty buffer.
+        let spare = self.output.as_ref().map_or(0, Buffer::spare);
+        let longest = padding.bytes_max();
+        if spare < longest {
+            if let Some(full) = self.take_output() {
+                self.padding = Some(padding);
+                return Poll::Ready(Some(full));
+            }
+            if self.poll_room(cx, lease, longest).is_pending() {
+                self.padding = Some(padding);
+                return Poll::Pending;
+            }
+        }
+        let bytes = padding.bytes(self.counts.written);
+        let output = self.output.as_mut().expect("room was made");
+        padding::fill(self.manner.coding, &mut output.spare_mut()[..bytes]);
+        output.advance(bytes);
+        self.counts.written += bytes as u64;
+        self.stage = self.after(self.stage);
+        Poll::Ready(None)
+    }
+
+    /// Ready when there is a buffer, of at least `bytes` where it is new.
+    fn poll_room(&mut self, cx: &mut TaskContext<'_>, lease: &Lease, bytes: usize) -> Poll<()> {
+        if self.output.is_none() {
+            let room = content_room(lease).min(COMPRESSED_BUFFER_BYTES_MAX);
+            let length = self.manner.length.unwrap_or(u64::MAX);
+            // Content that does not grow by half.
+            let room = room.min(usize::try_from(length).unwrap_or(usize::MAX) / 2);
+            let buffer = ready!(Buffer::poll_take(
+                cx,
+                lease,
+                room.max(bytes),
+                &mut self.waiter
+            ));
+            self.output = Some(buffer);
+        }
+        Poll::Ready(())
+    }
+
+    fn take_output(&mut self) -> Option<Part> {
+        let output = self.output.take()?;
+        (!output.is_empty()).then(|| Part::Chunk(output.into()))
+    }
+
+    /// Ready when the server has paused for so long that what there is goes on.
+    fn poll_pause(&mut self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        if self.manner.is_event_stream {
+            return Poll::Ready(());
+        }
+        let pause = self
+            .pause
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_AFTER)));
+        pause.as_mut().poll(cx)
+    }
+}
+
+impl BodyTransform for Body {
+    fn put(&mut self, part: Part) -> Result<(), GatewayError> {
+        self.pause = None;
+        match part {
+            Part::Chunk(chunk) => self.input = Some(chunk),
+            Part::End(trailers) => self.end = Some(trailers),
+        }
+        Ok(())
+    }
+
+    fn poll_part(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Polled<Option<Part>> {
+        self.poll_next(cx, lease)
+    }
+
+    fn poll_paused(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Polled<Part> {
+        self.turn_bytes = 0;
+        let has_more =
+            self.unflushed > 0 || self.output.as_ref().is_some_and(|out| !out.is_empty());
+        if self.stage != Stage::Content || !has_more {
+            return Poll::Pending;
+        }
+        ready!(self.poll_pause(cx));
+        self.pause = None;
+        self.stage = Stage::Flush;
+        match ready!(self.poll_next(cx, lease))? {
+            Some(part) => Poll::Ready(Ok(part)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        if let Some(meter) = &self.meter {
+            meter.compressed(self.coding, self.read, self.written);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Whether a response may have a secret in it, and who has it sent: what `breach = "strict"` goes by.
+//!
+//! Spec: Fetch Metadata (`Sec-Fetch-Site`), RFC 6454 (`Origin`), RFC 9110 §10.1.3 (`Referer`).
+
+use crate::field::FieldId;
+use crate::filter::About;
+use crate::head::RequestHead;
+use crate::path::PathPattern;
+
+/// Whether the answer to `head` may vary by a secret, or another site has it sent.
+pub(super) fn is_risky(about: &About<'_>, head: &RequestHead, paths: &[PathPattern]) -> bool {
+    const CREDENTIALS: [&[u8]; 3] = [b"cookie", b"authorization", b"proxy-authorization"];
+    let has = |name: &[u8]| head.fields.values_named(name).next().is_some();
+    CREDENTIALS.into_iter().any(has)
+        || head.fields.has(FieldId::ClientCert)
+        || about.identity.is_authenticated()
+        || paths.iter().any(|path| path.matches(head.path()))
+        || is_cross_site(head)
+}
+
+/// What a browser says comes first; of others, where they say that they come from.
+fn is_cross_site(head: &RequestHead) -> bool {
+    let first = |name: &'static [u8]| head.fields.values_named(name).next();
+    if let Some(site) = first(b"sec-fetch-site") {
+        return !matches!(site, b"same-origin" | b"same-site" | b"none");
+    }
+    let other = first(b"origin").or_else(|| first(b"referer"));
+    other.is_some_and(|other| !authority(other).eq_ignore_ascii_case(head.authority()))
+}
+
+/// Host and port of a URL; nothing of what is none, which is the authority of no request.
+fn authority(url: &[u8]) -> &[u8] {
+    let Some(at) = memchr::memmem::find(url, b"://") else {
+        return b"";
+    };
+    let rest = &url[at + 3..];
+    let end = rest.iter().position(|byte| b"/?#".contains(byte));
+    &rest[..end.unwrap_or(rest.len())]
+}

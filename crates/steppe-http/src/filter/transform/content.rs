@@ -1,0 +1,390 @@
+//! JSON content that is taken whole, edited, and given on with its length.
+//!
+//! Invariant: content is collected up to a limit, in memory of the budget, and only where a filter edits it.
+//! What is not JSON though it says so is refused, or goes on as it is where the configuration says that.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use steppe_mem::{Buffer, Chunk, Lease};
+
+use super::decoding;
+use super::json::{Edits, Fault};
+use crate::config::{Coding, JsonEdits, Unreadable};
+use crate::error::GatewayError;
+use crate::exchange::Part;
+use crate::field::{FieldBlock, FieldId, elements};
+use crate::filter::{BodyTransform, ExchangeFilter, Ready, WholeContent, representation};
+use crate::head::{ContentLength, RequestHead, ResponseHead};
+use crate::metrics::CloseReason;
+
+/// What is done to the JSON of one direction.
+#[derive(Debug)]
+pub(super) struct JsonEditor {
+    edits: Edits,
+    bytes_max: usize,
+    unreadable: Unreadable,
+}
+
+/// Content of one message, as far as it came.
+#[derive(Debug)]
+struct Collected {
+    editor: Arc<JsonEditor>,
+    buffer: Option<Buffer>,
+    length: ContentLength,
+    /// What it ends with came.
+    end: Option<Option<FieldBlock>>,
+}
+
+/// One exchange of which content is edited.
+#[derive(Debug)]
+pub(super) struct Editing {
+    request: Option<Request>,
+    response: Option<Arc<JsonEditor>>,
+    is_to_head: bool,
+    collected: Option<Response>,
+}
+
+#[derive(Debug)]
+struct Request {
+    content: Collected,
+    coding: Option<Coding>,
+    whole: Option<WholeContent>,
+}
+
+#[derive(Debug)]
+struct Response {
+    content: Collected,
+    /// What goes on, once it is edited.
+    edited: Option<Chunk>,
+    /// How long that is, where no trailers follow.
+    length: ContentLength,
+    is_edited: bool,
+}
+
+impl JsonEditor {
+    pub(super) fn new(config: &JsonEdits) -> Arc<Self> {
+        Arc::new(Self {
+            edits: Edits::of(config),
+            bytes_max: usize::try_from(config.max_bytes).unwrap_or(usize::MAX),
+            unreadable: config.unreadable,
+        })
+    }
+
+    /// `text` edited; `None` where it goes on as it is.
+    fn edit(&self, text: &[u8], lease: &Lease) -> Result<Option<Buffer>, Refused> {
+        // Most texts do not grow; an edit of each item of an array may have them grow by far.
+        let usual = 2 * text.len() + self.edits.bytes() + 64;
+        let mut room = usual.min(self.bytes_max);
+        loop {
+            let mut out = Buffer::take(lease, room).map_err(|_| Refused::OverBudget)?;
+            match self.edits.apply(text, &mut out) {
+                Ok(()) => return Ok(Some(out)),
+                Err(Fault::Full) if room < self.bytes_max => room = self.bytes_max,
+                Err(Fault::Full) => return Err(Refused::TooLong),
+                Err(Fault::Invalid) if self.unreadable == Unreadable::Pass => return Ok(None),
+                Err(Fault::Invalid) => return Err(Refused::Unreadable),
+            }
+        }
+    }
+}
+
+/// Why content can't be edited, whoever sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    TooLong,
+    Unreadable,
+    OverBudget,
+}
+
+impl Refused {
+    fn of_request(self) -> GatewayError {
+        match self {
+            Self::TooLong => GatewayError::downstream(CloseReason::BodyTooLarge, 413),
+            Self::Unreadable => GatewayError::bad_request(),
+            Self::OverBudget => GatewayError::over_budget(),
+        }
+    }
+
+    fn of_response(self) -> GatewayError {
+        match self {
+            Self::TooLong | Self::Unreadable => GatewayError::bad_response(),
+            Self::OverBudget => GatewayError::over_budget(),
+        }
+    }
+}
+
+impl Collected {
+    fn new(editor: &Arc<JsonEditor>, length: ContentLength) -> Result<Self, Refused> {
+        let is_long =
+            matches!(length, ContentLength::Known(bytes) if bytes > editor.bytes_max as u64);
+        if is_long {
+            return Err(Refused::TooLong);
+        }
+        Ok(Self {
+            editor: Arc::clone(editor),
+            buffer: None,
+            length,
+            end: None,
+        })
+    }
+
+    fn put(&mut self, part: Part) -> Result<(), Refused> {
+        let chunk = match part {
+            Part::End(trailers) => {
+                self.end = Some(trailers);
+                return Ok(());
+            }
+            Part::Chunk(chunk) => chunk,
+        };
+        let bytes = self.filled().len() + chunk.len();
+        if bytes > self.editor.bytes_max {
+            return Err(Refused::TooLong);
+        }
+        if self
+            .buffer
+            .as_ref()
+            .is_none_or(|buffer| buffer.spare() < chunk.len())
+        {
+            self.grow(bytes, chunk.lease())?;
+        }
+        let buffer = self.buffer.as_mut().expect("it has room");
+        buffer.put(chunk.filled()).map_err(|_| Refused::OverBudget)
+    }
+
+    /// Moves to a buffer for `bytes`, or for what is said to come. Classes of buffers double, so little is
+    /// copied often.
+    fn grow(&mut self, bytes: usize, lease: &Lease) -> Result<(), Refused> {
+        let said = match self.length {
+            ContentLength::Known(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
+            ContentLength::Empty | ContentLength::Unknown => 0,
+        };
+        let wanted = said.max(bytes);
+        let mut larger = Buffer::take(lease, wanted).map_err(|_| Refused::OverBudget)?;
+        larger.put(self.filled()).expect("it is larger");
+        self.buffer = Some(larger);
+        Ok(())
+    }
+
+    fn filled(&self) -> &[u8] {
+        self.buffer.as_ref().map_or(&[], Buffer::filled)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// What goes on of what came.
+    fn edited(&mut self, text: Option<Buffer>) -> Result<Option<Buffer>, Refused> {
+        let Some(text) = text.or_else(|| self.buffer.take()) else {
+            return Ok(None);
+        };
+        let edited = self.editor.edit(text.filled(), text.lease())?;
+        Ok(Some(edited.unwrap_or(text)))
+    }
+}
+
+impl Editing {
+    /// For a request, of which and of whose response these editors edit what is JSON.
+    pub(super) fn begin(
+        request: Option<&Arc<JsonEditor>>,
+        response: Option<&Arc<JsonEditor>>,
+        head: &mut RequestHead,
+    ) -> Result<Option<Self>, GatewayError> {
+        let is_edited = head.length != ContentLength::Empty && is_json(&head.fields);
+        let request = match request.filter(|_| is_edited) {
+            None => None,
+            Some(editor) => Some(Request {
+                coding: coding(&head.fields)?,
+                content: Collected::new(editor, head.length).map_err(Refused::of_request)?,
+                whole: None,
+            }),
+        };
+        if response.is_some() {
+            // What is encoded, or in parts, could not be looked into.
+            head.fields.set(b"accept-encoding", b"identity")?;
+            head.fields.remove(b"range");
+            head.fields.remove(b"if-range");
+        }
+        if request.is_none() && response.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            request,
+            response: response.cloned(),
+            is_to_head: head.method() == b"HEAD",
+            collected: None,
+        }))
+    }
+}
+
+impl ExchangeFilter for Editing {
+    fn wants_content(&self) -> bool {
+        self.request
+            .as_ref()
+            .is_some_and(|request| !request.content.is_whole())
+    }
+
+    fn put_content(&mut self, part: Part) -> Result<(), GatewayError> {
+        match &mut self.request {
+            Some(request) => request.content.put(part).map_err(Refused::of_request),
+            None => Ok(()),
+        }
+    }
+
+    fn poll_ready(
+        &mut self,
+        _cx: &mut Context<'_>,
+        head: &mut RequestHead,
+    ) -> Poll<Result<Ready, GatewayError>> {
+        if let Some(request) = &mut self.request {
+            request.edit(head)?;
+        }
+        Poll::Ready(Ok(Ready::Continue))
+    }
+
+    fn take_content(&mut self) -> Option<WholeContent> {
+        self.request.take()?.whole
+    }
+
+    fn response(&mut self, head: &mut ResponseHead) -> Result<(), GatewayError> {
+        let Some(editor) = &self.response else {
+            return Ok(());
+        };
+        let has_content = head.length != ContentLength::Empty || self.is_to_head;
+        if !has_content || head.is_tunnel() || !is_json(&head.fields) {
+            return Ok(());
+        }
+        let is_partial = head.fields.values_named(b"content-range").next().is_some();
+        if is_partial || head.status == 206 || !matches!(coding(&head.fields), Ok(None)) {
+            return Err(GatewayError::bad_response());
+        }
+        representation::change(&mut head.fields)?;
+        if self.is_to_head {
+            return Ok(());
+        }
+        let content = Collected::new(editor, head.length).map_err(Refused::of_response)?;
+        self.collected = Some(Response {
+            content,
+            edited: None,
+            length: ContentLength::Unknown,
+            is_edited: false,
+        });
+        head.length = ContentLength::Unknown;
+        Ok(())
+    }
+
+    fn holds_head(&self) -> bool {
+        self.collected.is_some()
+    }
+
+    fn release_head(&mut self, head: &mut ResponseHead) {
+        let Some(response) = &self.collected else {
+            return;
+        };
+        // A filter behind this one may have encoded it.
+        let is_encoded = head
+            .fields
+            .values_named(b"content-encoding")
+            .next()
+            .is_some();
+        if !is_encoded {
+            head.length = response.length;
+        }
+    }
+
+    fn response_body(&mut self) -> Option<&mut dyn BodyTransform> {
+        let response = self.collected.as_mut()?;
+        Some(response)
+    }
+}
+
+impl Request {
+    fn edit(&mut self, head: &mut RequestHead) -> Result<(), GatewayError> {
+        let decoded = match (self.coding, &self.content.buffer) {
+            (Some(coding), Some(encoded)) => {
+                let bytes_max = self.content.editor.bytes_max;
+                let text = decoding::decode(coding, encoded.filled(), bytes_max, encoded.lease())?;
+                head.fields.remove(b"content-encoding");
+                Some(text)
+            }
+            _ => None,
+        };
+        let edited = self.content.edited(decoded).map_err(Refused::of_request)?;
+        representation::change(&mut head.fields)?;
+        let bytes = edited.as_ref().map_or(0, Buffer::len) as u64;
+        let trailers = self.content.end.take().flatten();
+        head.length = match trailers {
+            Some(_) => ContentLength::Unknown,
+            None => ContentLength::Known(bytes),
+        };
+        self.whole = Some(WholeContent {
+            content: edited.filter(|edited| !edited.is_empty()).map(Chunk::from),
+            trailers,
+        });
+        Ok(())
+    }
+}
+
+impl BodyTransform for Response {
+    fn put(&mut self, part: Part) -> Result<(), GatewayError> {
+        self.content.put(part).map_err(Refused::of_response)?;
+        if self.content.is_whole() {
+            let edited = self.content.edited(None).map_err(Refused::of_response)?;
+            if matches!(self.content.end, Some(None)) {
+                let bytes = edited.as_ref().map_or(0, Buffer::len);
+                self.length = ContentLength::Known(bytes as u64);
+            }
+            let edited = edited.filter(|edited| !edited.is_empty());
+            self.edited = edited.map(Chunk::from);
+            self.is_edited = true;
+        }
+        Ok(())
+    }
+
+    fn poll_part(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _lease: &Lease,
+    ) -> Poll<Result<Option<Part>, GatewayError>> {
+        if !self.is_edited {
+            return Poll::Ready(Ok(None));
+        }
+        Poll::Ready(Ok(match self.edited.take() {
+            Some(edited) => Some(Part::Chunk(edited)),
+            None => self.content.end.take().map(Part::End),
+        }))
+    }
+}
+
+/// `application/json`, or what has the suffix of JSON (RFC 6839 §3.1). Of several lines one is enough: who
+/// reads another one would take it for something else.
+fn is_json(fields: &FieldBlock) -> bool {
+    fields.values(FieldId::ContentType).any(|value| {
+        let end = memchr::memchr(b';', value).unwrap_or(value.len());
+        let media_type = value[..end].trim_ascii().to_ascii_lowercase();
+        media_type == b"application/json" || media_type.ends_with(b"+json")
+    })
+}
+
+/// The coding of content; `None` where it has none.
+///
+/// # Errors
+/// 415 of several, and of one that is not known.
+fn coding(fields: &FieldBlock) -> Result<Option<Coding>, GatewayError> {
+    let unsupported = || GatewayError::downstream(CloseReason::Unsupported, 415);
+    let values = fields.values_named(b"content-encoding");
+    let mut codings = values
+        .flat_map(elements)
+        .filter(|coding| !coding.eq_ignore_ascii_case(b"identity"));
+    let Some(first) = codings.next() else {
+        return Ok(None);
+    };
+    if codings.next().is_some() {
+        return Err(unsupported());
+    }
+    let name = first.to_ascii_lowercase();
+    let name = name.strip_prefix(b"x-").unwrap_or(&name);
+    let known = std::str::from_utf8(name).ok().and_then(Coding::named);
+    known.map(Some).ok_or_else(unsupported)
+}

@@ -1,0 +1,127 @@
+//! Encoded content of requests, decoded as a whole: only where a filter must look into it.
+//!
+//! Invariant: no more comes out than there is room for, and what a decoder may take is reserved before it begins.
+//! Spec: RFC 9110 §8.4.1; RFC 7932 §9.1 (the window of Brotli).
+
+use brotli::enc::StandardAlloc;
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
+use flate2::{Decompress, FlushDecompress, Status};
+use steppe_mem::{Buffer, Lease};
+
+use crate::config::Coding;
+use crate::error::GatewayError;
+use crate::limits::{BROTLI_DECODER_BYTES, DECODER_BYTES};
+use crate::metrics::CloseReason;
+
+/// Why content could not be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Invalid,
+    Full,
+}
+
+/// What `encoded` stands for, of at most `bytes_max` bytes.
+///
+/// # Errors
+/// 413 where it is longer, 400 where it is broken, 503 where the budget has no room.
+pub(super) fn decode(
+    coding: Coding,
+    encoded: &[u8],
+    bytes_max: usize,
+    lease: &Lease,
+) -> Result<Buffer, GatewayError> {
+    /// How much room is tried first, and how much more then: most content shrinks less.
+    const GROWTH: usize = 8;
+    let _state = lease.try_reserve(state_bytes(coding, encoded))?;
+    let mut room = encoded.len();
+    loop {
+        room = room.saturating_mul(GROWTH).min(bytes_max);
+        let mut out = Buffer::take(lease, room)?;
+        // A buffer may have more room than that.
+        let spare = &mut out.spare_mut()[..room];
+        match decode_into(coding, encoded, spare) {
+            Ok(bytes) => {
+                out.advance(bytes);
+                return Ok(out);
+            }
+            Err(Fault::Full) if room < bytes_max => {}
+            Err(Fault::Full) => {
+                return Err(GatewayError::downstream(CloseReason::BodyTooLarge, 413));
+            }
+            Err(Fault::Invalid) => return Err(GatewayError::bad_request()),
+        }
+    }
+}
+
+fn decode_into(coding: Coding, encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
+    match coding {
+        Coding::Gzip => gunzip(encoded, room),
+        Coding::Zstd => unzstd(encoded, room),
+        Coding::Br => unbrotli(encoded, room),
+    }
+}
+
+/// What a decoder takes.
+fn state_bytes(coding: Coding, encoded: &[u8]) -> usize {
+    match coding {
+        Coding::Gzip | Coding::Zstd => DECODER_BYTES,
+        Coding::Br => BROTLI_DECODER_BYTES + (1 << brotli_window_bits(encoded)),
+    }
+}
+
+/// RFC 7932 §9.1.
+fn brotli_window_bits(encoded: &[u8]) -> u32 {
+    let first = u32::from(encoded.first().copied().unwrap_or_default());
+    match (first & 1, first >> 1 & 7, first >> 4 & 7) {
+        (0, ..) => 16,
+        (_, 0, 0) => 17,
+        (_, 0, bits) => 8 + bits,
+        (_, bits, _) => 17 + bits,
+    }
+}
+
+fn gunzip(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
+    const WINDOW_BITS: u8 = 15;
+    let mut gzip = Decompress::new_gzip(WINDOW_BITS);
+    let status = gzip.decompress(encoded, room, FlushDecompress::Finish);
+    let written = usize::try_from(gzip.total_out()).expect("it is in the room");
+    let is_read = gzip.total_in() == encoded.len() as u64;
+    match status {
+        Ok(Status::StreamEnd) if is_read => Ok(written),
+        Ok(Status::Ok | Status::BufError) if written == room.len() => Err(Fault::Full),
+        _ => Err(Fault::Invalid),
+    }
+}
+
+fn unzstd(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
+    let mut zstd = zstd_safe::DCtx::try_create().ok_or(Fault::Invalid)?;
+    zstd.decompress(room, encoded).map_err(|code| {
+        let name = zstd_safe::get_error_name(code);
+        match name.contains("too small") {
+            true => Fault::Full,
+            false => Fault::Invalid,
+        }
+    })
+}
+
+fn unbrotli(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
+    let alloc = StandardAlloc::default;
+    let mut state = BrotliState::new(alloc(), alloc(), alloc());
+    let (mut input_left, mut room_left) = (encoded.len(), room.len());
+    let (mut read, mut written, mut total) = (0, 0, 0);
+    let result = BrotliDecompressStream(
+        &mut input_left,
+        &mut read,
+        encoded,
+        &mut room_left,
+        &mut written,
+        room,
+        &mut total,
+        &mut state,
+    );
+    match result {
+        BrotliResult::ResultSuccess if input_left == 0 => Ok(written),
+        BrotliResult::NeedsMoreOutput => Err(Fault::Full),
+        _ => Err(Fault::Invalid),
+    }
+}

@@ -1,0 +1,75 @@
+//! Filters that rewrite content, as clients and servers see them on the wire: by curl over HTTP/1.1 and HTTP/2,
+//! whose decoders are those of others.
+
+mod compress;
+mod pressure;
+mod transform;
+
+use steppe_testkit::{Curl, CurlOutput, RawOrigin, Steppe};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+
+/// How a client speaks.
+const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
+
+/// A node whose one route has the filter `f` of these keys, in front of `origin`.
+#[track_caller]
+fn filtered(origin: &RawOrigin, keys: &str) -> Steppe {
+    let toml = Steppe::PLAIN
+        .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
+        .replace(
+            "upstream = \"origin\"",
+            "upstream = \"origin\"\nfilters = [\"f\"]",
+        );
+    Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&format!("{toml}\n[http.filter.f]\n{keys}\n"))
+}
+
+/// What curl gets of `path`, with these arguments.
+#[track_caller]
+fn get(node: &Steppe, path: &str, args: &[&str]) -> CurlOutput {
+    let curl = Curl::new(&node.url(path));
+    let got = args.iter().fold(curl, |curl, arg| curl.args([*arg])).run();
+    assert_eq!(got.exit, 0, "{path} {args:?}: {}", got.errors);
+    got
+}
+
+/// A whole response.
+fn response(fields: &str, content: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "HTTP/1.1 200 OK\r\n{fields}content-length: {}\r\n\r\n",
+        content.len()
+    );
+    [head.as_bytes(), content].concat()
+}
+
+/// Records of a kind that APIs answer with; the same for the same seed.
+fn records(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    const WORDS: [&str; 8] = [
+        "amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heath",
+    ];
+    let mut text = String::from("[");
+    while text.len() < bytes {
+        let word = |number: u64| WORDS[usize::try_from(number % 8).expect("below eight")];
+        text += &format!(
+            "{{\"id\":{},\"name\":\"{} {}\",\"active\":{},\"score\":{}.{:02},\"key\":\"{:08x}\"}},",
+            next() % 100_000,
+            word(next()),
+            word(next()),
+            next().is_multiple_of(2),
+            next() % 100,
+            next() % 100,
+            next() & 0xffff_ffff,
+        );
+    }
+    text += "null]";
+    text.into_bytes()
+}

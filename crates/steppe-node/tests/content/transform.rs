@@ -1,0 +1,509 @@
+//! `transform`: fields by patterns, and JSON content.
+
+use std::io::Write;
+use std::time::Duration;
+
+use steppe_testkit::{Curl, Message, RawOrigin, Steppe};
+
+use super::compress::decoded;
+use super::{VERSIONS, filtered, get, response};
+
+const JSON: &str = "content-type: application/json\r\n";
+
+/// An origin that answers with the request that it got, as text.
+fn mirror() -> RawOrigin {
+    RawOrigin::replying(|request| response("content-type: text/plain\r\n", &told(request)))
+}
+
+fn told(request: &Message) -> Vec<u8> {
+    let fields = [
+        "x-user",
+        "x-tenant",
+        "content-length",
+        "content-encoding",
+        "expect",
+        "x-long",
+    ];
+    let mut text = format!("{} {}\n", request.method(), request.target());
+    for name in fields {
+        for value in request.all(name) {
+            text += &format!("{name}: {value}\n");
+        }
+    }
+    text += "\n";
+    [text.as_bytes(), &request.body].concat()
+}
+
+/// What the origin got of content that curl sent.
+#[track_caller]
+fn sent(node: &Steppe, version: &str, content: &[u8], args: &[&str]) -> (u16, String) {
+    let file = node.scratch().write("content", content);
+    let data = format!("@{}", file.display());
+    let has_type = args.iter().any(|arg| arg.starts_with("content-type:"));
+    let json: &[&str] = match has_type {
+        true => &[],
+        false => &["-H", "content-type: application/json"],
+    };
+    let all = [&["--data-binary", &data, version], json, args].concat();
+    let got = get(node, "/", &all);
+    (
+        got.head.status(),
+        String::from_utf8_lossy(&got.body).into_owned(),
+    )
+}
+
+const REWRITES: &str = r#"kind = "transform"
+[[http.filter.f.request_headers.rewrite]]
+header = "x-user"
+pattern = "^(?<name>[a-z]+)@.*$"
+to = "${name}"
+[[http.filter.f.request_headers.rewrite]]
+header = "x-tenant"
+from = "path"
+pattern = "^/t/(?<tenant>[^/]*)/(?<rest>.*)$"
+to = "${tenant}-${rest}"
+[[http.filter.f.request_headers.rewrite]]
+header = "x-long"
+from = "header:x-text"
+pattern = "(a+)+$"
+to = "found ${0}"
+[[http.filter.f.response_headers.rewrite]]
+header = "location"
+pattern = "^http://internal(?<path>/.*)$"
+to = "https://www.example.com${path}"
+[[http.filter.f.response_headers.rewrite]]
+header = "x-origin"
+from = "header:server"
+pattern = "^(?<name>\\w+)/"
+to = "${name}""#;
+
+#[test]
+fn request_fields_are_made_of_what_patterns_find() {
+    let origin = mirror();
+    let node = filtered(&origin, REWRITES);
+    for version in VERSIONS {
+        let text = |path: &str, fields: &[&str]| {
+            let fields: Vec<_> = fields.iter().flat_map(|field| ["-H", field]).collect();
+            let got = get(&node, path, &[&fields[..], &[version]].concat());
+            String::from_utf8_lossy(&got.body).into_owned()
+        };
+        let found = text(
+            "/t/acme/a/b",
+            &["x-user: ada@example.com", "x-tenant: mine"],
+        );
+        assert!(found.contains("x-user: ada\n"), "{found}");
+        assert!(found.contains("x-tenant: acme-a/b\n"), "{found}");
+        assert!(!found.contains("mine"), "{found}");
+        // Where nothing matches, it stays.
+        let kept = text("/other", &["x-user: Ada", "x-tenant: mine"]);
+        assert!(
+            kept.contains("x-user: Ada\n") && kept.contains("x-tenant: mine\n"),
+            "{kept}"
+        );
+    }
+}
+
+#[test]
+fn each_line_of_a_field_is_rewritten_by_itself() {
+    let origin = mirror();
+    let node = filtered(&origin, REWRITES);
+    for version in VERSIONS {
+        let lines = [
+            "-H",
+            "x-user: ada@a",
+            "-H",
+            "x-user: Bob",
+            "-H",
+            "x-user: eve@b",
+            version,
+        ];
+        let got = get(&node, "/", &lines);
+        let text = String::from_utf8_lossy(&got.body).into_owned();
+        assert!(
+            text.contains("x-user: ada\nx-user: Bob\nx-user: eve\n"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn response_fields_are_made_of_what_patterns_find() {
+    let fields = "location: http://internal/a?b=c\r\nserver: nginx/1.22\r\n";
+    let origin = RawOrigin::answering(response(fields, b"ok"));
+    let node = filtered(&origin, REWRITES);
+    for version in VERSIONS {
+        let got = get(&node, "/", &[version]);
+        assert_eq!(
+            got.head.field("location"),
+            Some("https://www.example.com/a?b=c")
+        );
+        assert_eq!(got.head.field("x-origin"), Some("nginx"));
+    }
+}
+
+#[test]
+fn what_a_group_matched_ends_no_field_and_no_line() {
+    let origin = mirror();
+    let node = filtered(&origin, REWRITES);
+    for version in VERSIONS {
+        for evil in [
+            "%0d%0aX-Evil:%201",
+            "%0D%0AX-Evil:1",
+            "%00",
+            "%0a",
+            "a%250d%250ab",
+        ] {
+            let got = get(&node, &format!("/t/{evil}/x"), &[version]);
+            let text = String::from_utf8_lossy(&got.body).into_owned();
+            // Refused, or one line that has it escaped.
+            if got.head.status() == 200 {
+                let line = text.lines().find(|line| line.starts_with("x-tenant: "));
+                let line = line.unwrap_or_else(|| panic!("{evil}: {text}"));
+                assert!(line.ends_with("-x") && line.contains('%'), "{evil}: {text}");
+                assert!(!text.to_lowercase().contains("\nx-evil"), "{evil}: {text}");
+            } else {
+                assert_eq!(got.head.status(), 400, "{evil}");
+            }
+        }
+    }
+}
+
+/// A pattern that takes years where it goes back; here the request's own deadline would end it.
+#[test]
+fn a_pattern_takes_time_in_proportion() {
+    let origin = mirror();
+    let toml = Steppe::PLAIN
+        .replace(
+            "protocols = [\"h1\"]",
+            "protocols = [\"h1\"]\nlimits = { header_bytes = \"128KiB\" }",
+        )
+        .replace(
+            "upstream = \"origin\"",
+            "upstream = \"origin\"\nfilters = [\"f\"]",
+        );
+    let node = Steppe::builder(super::STEPPE)
+        .with("origin", origin.address())
+        .start(&format!("{toml}[http.filter.f]\n{REWRITES}\n"));
+    let long = "a".repeat(50_000);
+    let field = format!("x-text: {long}!");
+    let got = get(&node, "/", &["-H", &field]);
+    assert_eq!(got.head.status(), 200);
+    assert!(!String::from_utf8_lossy(&got.body).contains("found"));
+    let field = format!("x-text: {long}");
+    let got = get(&node, "/", &["-H", &field]);
+    assert!(String::from_utf8_lossy(&got.body).contains(&format!("x-long: found {long}\n")));
+}
+
+const EDITS: &str = r#"kind = "transform"
+request_json = { set = { source = '"edge"' }, remove = ["secret", "user.token"], rename = { id = "key" }, max_bytes = "64KiB" }
+response_json = { set = { "made.by" = "true" }, remove = ["items.secret"], rename = { old = "new" }, max_bytes = "64KiB" }"#;
+
+#[test]
+fn json_of_requests_is_edited_and_has_its_length() {
+    let origin = mirror();
+    let node = filtered(&origin, EDITS);
+    let text = br#"{"id": 12345678901234567890, "n": 1.50, "secret": "x", "user": {"token": 1, "name": "a"}}"#;
+    let expected = r#"{"n":1.50,"key":12345678901234567890,"source":"edge","user":{"name":"a"}}"#;
+    for version in VERSIONS {
+        for args in [&[][..], &["-H", "transfer-encoding: chunked"]] {
+            let args = if version == VERSIONS[1] {
+                &[][..]
+            } else {
+                args
+            };
+            let (status, got) = sent(&node, version, text, args);
+            assert_eq!(status, 200);
+            let length = format!("content-length: {}\n", expected.len());
+            assert!(got.contains(&length), "{got}");
+            assert!(got.ends_with(&format!("\n\n{expected}")), "{got}");
+        }
+    }
+}
+
+#[test]
+fn encoded_json_of_requests_is_decoded_up_to_the_limit() {
+    let origin = mirror();
+    let node = filtered(&origin, EDITS);
+    let text = br#"{"id":1,"secret":"x"}"#;
+    let expected = r#"{"key":1,"source":"edge"}"#;
+    let bomb = vec![b'0'; 10 << 20];
+    for (coding, program, args) in [
+        ("gzip", "gzip", &["-9c"][..]),
+        ("br", "brotli", &["-c"]),
+        ("zstd", "zstd", &["-qc"]),
+    ] {
+        let field = format!("content-encoding: {coding}");
+        let small = decoded(program, args, text);
+        let large = decoded(program, args, &bomb);
+        assert!(large.len() < 60 << 10, "{coding}: it is short on its way");
+        for version in VERSIONS {
+            let (status, got) = sent(&node, version, &small, &["-H", &field]);
+            assert_eq!(status, 200, "{coding}");
+            assert!(got.ends_with(&format!("\n\n{expected}")), "{coding}: {got}");
+            assert!(!got.contains("content-encoding"), "{got}");
+            let (status, _) = sent(&node, version, &large, &["-H", &field]);
+            assert_eq!(status, 413, "{coding} {version}");
+            let (status, _) = sent(&node, version, &small[..small.len() - 1], &["-H", &field]);
+            assert_eq!(status, 400, "{coding} {version}: it is cut");
+        }
+    }
+    for field in ["content-encoding: compress", "content-encoding: gzip, br"] {
+        let (status, _) = sent(&node, VERSIONS[0], text, &["-H", field]);
+        assert_eq!(status, 415, "{field}");
+    }
+}
+
+#[test]
+fn requests_that_are_too_long_or_no_json_are_refused() {
+    let origin = mirror();
+    let node = filtered(&origin, EDITS);
+    let long = [b"[\"", &vec![b'a'; 70 << 10][..], b"\"]"].concat();
+    for version in VERSIONS {
+        let (status, _) = sent(&node, version, &long, &[]);
+        assert_eq!(status, 413, "{version}");
+        for broken in [&b"{\"a\":1"[..], b"", b"{'a':1}", b"\xff"] {
+            let (status, _) = sent(&node, version, broken, &[]);
+            let expected = if broken.is_empty() { 200 } else { 400 };
+            assert_eq!(status, expected, "{version} {broken:?}");
+        }
+        // It does not say that it is JSON.
+        let (status, got) = sent(
+            &node,
+            version,
+            b"{'a':1",
+            &["-H", "content-type: text/plain"],
+        );
+        assert_eq!(status, 200, "{got}");
+    }
+    let (status, _) = sent(
+        &node,
+        VERSIONS[0],
+        &long,
+        &["-H", "transfer-encoding: chunked"],
+    );
+    assert_eq!(status, 413);
+    // Nothing of what was refused has reached the origin.
+    assert!(!origin.received().contains("aaaa"));
+}
+
+#[test]
+fn a_client_that_waits_to_go_on_is_told_so() {
+    let origin = mirror();
+    let node = filtered(&origin, EDITS);
+    let mut peer = node.connect();
+    peer.send(
+        "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Type: application/json\r\n\
+         Expect: 100-continue\r\nContent-Length: 8\r\n\r\n",
+    );
+    assert_eq!(peer.head().expect("it is told").status(), 100);
+    peer.send("{\"id\":1}");
+    let answer = peer.response_to("POST");
+    assert!(
+        answer
+            .text()
+            .ends_with("\n\n{\"key\":1,\"source\":\"edge\"}")
+    );
+    assert!(!answer.text().contains("expect:"), "{}", answer.text());
+}
+
+#[test]
+fn json_of_responses_is_edited_and_has_its_length() {
+    let text = r#"{"old": 1e400, "items": [{"secret": 1, "a": 2}, {"b": 3}], "z": "é"}"#;
+    let expected = r#"{"z":"é","items":[{"a":2},{"b":3}],"made":{"by":true},"new":1e400}"#;
+    let known = response(&format!("{JSON}etag: \"v1\"\r\n"), text.as_bytes());
+    let chunked = format!(
+        "HTTP/1.1 200 OK\r\n{JSON}transfer-encoding: chunked\r\n\r\n5\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n",
+        &text[..5],
+        text.len() - 5,
+        &text[5..]
+    );
+    let origin = RawOrigin::replying(move |request| match request.target() {
+        "/known" => known.clone(),
+        _ => chunked.clone().into_bytes(),
+    });
+    let node = filtered(&origin, EDITS);
+    for version in VERSIONS {
+        for path in ["/known", "/chunked"] {
+            let got = get(&node, path, &[version, "-H", "accept-encoding: gzip"]);
+            assert_eq!(String::from_utf8_lossy(&got.body), expected, "{path}");
+            let length = expected.len().to_string();
+            assert_eq!(
+                got.head.field("content-length"),
+                Some(&length[..]),
+                "{path}"
+            );
+            assert_eq!(got.head.field("transfer-encoding"), None);
+            let etag = (path == "/known").then_some("W/\"v1\"");
+            assert_eq!(got.head.field("etag"), etag);
+        }
+        let head = get(&node, "/known", &[version, "--head"]);
+        assert_eq!(head.head.field("content-length"), None);
+    }
+    assert!(origin.received().contains("accept-encoding: identity"));
+}
+
+#[test]
+fn responses_that_can_not_be_edited_are_refused_before_a_byte() {
+    let long = [b"[\"", &vec![b'a'; 70 << 10][..], b"\"]"].concat();
+    let chunked = {
+        let head = format!("HTTP/1.1 200 OK\r\n{JSON}transfer-encoding: chunked\r\n\r\n");
+        let mut out = head.into_bytes();
+        for piece in long.chunks(8 << 10) {
+            let _ = write!(out, "{:x}\r\n", piece.len());
+            out.extend(piece);
+            out.extend(b"\r\n");
+        }
+        out.extend(b"0\r\n\r\n");
+        out
+    };
+    let origin = RawOrigin::replying(move |request| match request.target() {
+        "/long" => response(JSON, &long),
+        "/chunked" => chunked.clone(),
+        "/broken" => response(JSON, b"{\"a\":1"),
+        "/encoded" => response(&format!("{JSON}content-encoding: gzip\r\n"), b"whatever"),
+        "/part" => response(&format!("{JSON}content-range: bytes 0-1/9\r\n"), b"{}"),
+        _ => response("content-type: text/plain\r\n", b"{\"a\":1"),
+    });
+    let node = filtered(&origin, EDITS);
+    for version in VERSIONS {
+        for path in ["/long", "/chunked", "/broken", "/encoded", "/part"] {
+            let got = get(&node, path, &[version]);
+            assert_eq!(got.head.status(), 502, "{path} {version}");
+        }
+        let got = get(&node, "/text", &[version]);
+        assert_eq!(got.body, b"{\"a\":1", "it does not say that it is JSON");
+    }
+    let lenient = EDITS.replace(
+        "max_bytes = \"64KiB\"",
+        "max_bytes = \"64KiB\", unreadable = \"pass\"",
+    );
+    let node = filtered(&origin, &lenient);
+    for version in VERSIONS {
+        let got = get(&node, "/broken", &[version]);
+        assert_eq!((got.head.status(), &got.body[..]), (200, &b"{\"a\":1"[..]));
+    }
+}
+
+/// In front of the one that compresses, which has the last word on how long content is.
+#[test]
+fn what_was_edited_is_compressed_by_a_filter_before() {
+    let text = format!("{{\"old\":1,\"pad\":\"{}\"}}", "ab ".repeat(2000));
+    let origin = RawOrigin::answering(response(JSON, text.as_bytes()));
+    let toml = Steppe::PLAIN
+        .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
+        .replace(
+            "upstream = \"origin\"",
+            "upstream = \"origin\"\nfilters = [\"pack\", \"f\"]",
+        );
+    let pack = "[http.filter.pack]\nkind = \"compress\"\nbreach = \"off\"\n";
+    let node = Steppe::builder(super::STEPPE)
+        .with("origin", origin.address())
+        .start(&format!("{toml}{pack}[http.filter.f]\n{EDITS}\n"));
+    for version in VERSIONS {
+        let got = get(
+            &node,
+            "/",
+            &[version, "-H", "accept-encoding: gzip", "--compressed"],
+        );
+        assert_eq!(got.head.field("content-encoding"), Some("gzip"));
+        assert_eq!(got.head.field("content-length"), None);
+        assert!(got.body.ends_with(b"\"made\":{\"by\":true},\"new\":1}"));
+    }
+}
+
+/// A server that is lost before it answers: the request is sent again, as it was edited.
+#[test]
+fn an_edited_request_is_sent_again_whole() {
+    let origin = RawOrigin::start(|peer| {
+        let Some(first) = peer.request() else { return };
+        let answer = response("content-type: text/plain\r\n", &told(&first));
+        peer.send(&answer);
+        // The next request on this connection is lost.
+        let _ = peer.request();
+    });
+    let node = filtered(&origin, EDITS);
+    for _ in 0..3 {
+        let got = Curl::new(&node.url("/"))
+            .args([
+                "-X",
+                "PUT",
+                "-H",
+                "content-type: application/json",
+                "-d",
+                "{\"id\":1}",
+            ])
+            .run();
+        assert_eq!(got.head.status(), 200, "{}", got.errors);
+        assert!(got.body.ends_with(b"\n\n{\"key\":1,\"source\":\"edge\"}"));
+    }
+}
+
+#[test]
+fn a_client_that_stalls_within_its_content_is_told_so() {
+    let origin = mirror();
+    let toml = Steppe::PLAIN
+        .replace(
+            "protocols = [\"h1\"]",
+            "protocols = [\"h1\"]\ntimeouts = { idle = \"200ms\" }",
+        )
+        .replace(
+            "upstream = \"origin\"",
+            "upstream = \"origin\"\nfilters = [\"f\"]",
+        );
+    let node = Steppe::builder(super::STEPPE)
+        .with("origin", origin.address())
+        .start(&format!("{toml}[http.filter.f]\n{EDITS}\n"));
+    let mut peer = node.connect();
+    peer.patience(Duration::from_secs(20));
+    peer.send(
+        "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Type: application/json\r\n\
+         Content-Length: 8\r\n\r\n{\"id\"",
+    );
+    assert_eq!(peer.response_to("POST").status(), 408);
+    assert_eq!(origin.accepted(), 0);
+}
+
+#[test]
+fn a_mistake_is_told_with_its_place() {
+    for (keys, word) in [
+        ("request_json = { set = { a = \"text\" } }", "is not JSON"),
+        ("request_json = { remove = [\"a..b\"] }", "member"),
+        (
+            "request_json = { remove = [\"a\"], set = { \"a.b\" = \"1\" } }",
+            "one member",
+        ),
+        (
+            "request_json = { rename = { a = \"b\" }, remove = [\"b\"] }",
+            "one member",
+        ),
+        ("request_json = {}", "remove"),
+        (
+            "request_headers = { rewrite = [{ header = \"content-length\", pattern = \"1\", to = \"2\" }] }",
+            "can't be edited",
+        ),
+        (
+            "response_json = { remove = [\"a\"], max_bytes = \"1GiB\" }",
+            "8MiB",
+        ),
+        (
+            "response_headers = { rewrite = [{ header = \"a\", from = \"path\", pattern = \"a\", to = \"b\" }] }",
+            "no path",
+        ),
+        (
+            "request_headers = { rewrite = [{ header = \"a\", pattern = \"(a\", to = \"b\" }] }",
+            "regular expression",
+        ),
+        (
+            "request_headers = { rewrite = [{ header = \"a\", pattern = \"a\", to = \"${b}\" }] }",
+            "no group",
+        ),
+    ] {
+        let toml = format!(
+            "{}[http.filter.f]\nkind = \"transform\"\n{keys}\n",
+            Steppe::PLAIN
+        );
+        let builder = Steppe::builder(super::STEPPE).with("origin", "127.0.0.1:1");
+        let (status, said) = builder.run(&["check"], &toml);
+        assert!(!status.success() && said.contains(word), "{keys}: {said}");
+    }
+}
