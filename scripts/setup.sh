@@ -46,6 +46,8 @@ packages() {
       echo dnsmasq-base:dnsmasq iptables:iptables
       # Workers of the plane are found in it.
       echo etcd-server:etcd etcd-client:etcdctl
+      # Nodes share limits in it.
+      echo redis-server:redis-server
       # Clients of DNS, delv among them; kdig speaks TLS and HTTPS.
       echo bind9-dnsutils:dig knot-dnsutils:kdig
       # The lab finds a planted leak, and asks a runtime who holds what; the allocator runs where the
@@ -58,7 +60,7 @@ packages() {
       [ "$goal" = test-all ] || return 0
       # Large programs and servers that run on the allocator, and another allocator beside it. Tests
       # for other targets are skipped unless their compilers and qemu are there.
-      echo redis-server:redis-server redis-tools:redis-benchmark sqlite3:sqlite3 npm:npm
+      echo redis-tools:redis-benchmark sqlite3:sqlite3 npm:npm
       echo libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
       # Another cache, to be held against the suite that ours is held against.

@@ -24,14 +24,14 @@ pub use crate::respond::Respond;
 pub use filter::{
     BasicAuth, Breach, Cache, Compress, Cors, CustomFilter, FieldEdits, FieldRewrite, Filter,
     FilterKind, ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey, Levels, MediaRange,
-    PathEdit, QueryEdits, RateKey, RateLimit, Redirect, RequestId, Rule, TextSource, TokenSource,
-    Transform, Unreadable,
+    PathEdit, QueryEdits, Rate, RateKey, RateLimit, RateStore, Redirect, RequestId, Rule,
+    TextSource, TokenSource, Transform, Unreadable,
 };
 pub use protocol::{H1, H2, H2C, ProtocolName};
 pub use tls::{ClientCertMatch, ListenerTls};
 pub use upstream::{
-    Balance, CircuitBreaker, HashOn, Health, HealthRequest, Outlier, Retry, RetryOn, Server,
-    Servers, Statuses, Sticky, UpstreamTimeouts,
+    Balance, CircuitBreaker, HashOn, Health, HealthRequest, Hedge, HedgeAfter, Outlier, Retry,
+    RetryOn, Server, Servers, Statuses, Sticky, UpstreamTimeouts,
 };
 
 /// The `[http]` section: everything a gateway serves.

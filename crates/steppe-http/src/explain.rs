@@ -272,10 +272,7 @@ fn explain_filter(
             verdict: Verdict::Passes,
             ..depends("the claims are taken as they were given")
         },
-        FilterKind::RateLimit(limit) => depends(&format!(
-            "429 beyond {} requests in {:?}, {} at once",
-            limit.rate, limit.per, limit.burst
-        )),
+        FilterKind::RateLimit(limit) => depends(&limits_of(limit)),
         FilterKind::Cache(_) => depends("what is stored decides"),
         FilterKind::ForwardAuth(_) => depends("the service that it asks decides"),
         FilterKind::Jwt(_)
@@ -403,4 +400,18 @@ pub fn listener_for(config: &config::Gateway, scheme: Scheme, port: Option<u16>)
     };
     let found = all.iter().find(is_named).or(all.first());
     found.map(|(index, _)| *index)
+}
+/// What a limit refuses.
+fn limits_of(limit: &config::RateLimit) -> String {
+    let rate = limit.rate.as_ref().map(|rate| {
+        let config::Rate {
+            requests,
+            per,
+            burst,
+        } = rate;
+        format!("{requests} requests in {per:?}, {burst} at once")
+    });
+    let concurrent = limit.concurrent.map(|most| format!("{most} in flight"));
+    let limits: Vec<_> = rate.into_iter().chain(concurrent).collect();
+    format!("429 beyond {}", limits.join(", and "))
 }

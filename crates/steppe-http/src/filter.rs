@@ -49,6 +49,7 @@ pub use basic_auth::Users;
 pub use build::{Loaded, build};
 pub use compress::CompressFilter;
 pub use jwt::{FetchKeys, JwtKeys, RemoteKeys};
+pub use rate_limit::LimitCounts;
 pub use token::{Identity, Token};
 pub use transform::TransformFilter;
 
@@ -82,6 +83,11 @@ pub trait Filter: fmt::Debug + Send + Sync {
 
     /// Sees the response's trailers before they are sent.
     fn response_trailers(&self, _trailers: &mut FieldBlock) {}
+
+    /// What it counts where it decides with other nodes.
+    fn limits(&self) -> Option<&LimitCounts> {
+        None
+    }
 }
 
 /// What is known of an exchange when its filters begin.

@@ -28,11 +28,12 @@ use std::time::Instant;
 use steppe_mem::{Account, Budget};
 use steppe_net::tls::ListenerTls;
 use steppe_net::{ListenAddress, Names};
+use steppe_telemetry::trace::Tracer;
 
 use crate::access::AccessLog;
 use crate::cache::Caches;
 use crate::config::{self, UpstreamKind};
-use crate::filter::{self, Filter, RemoteKeys};
+use crate::filter::{self, Filter, LimitCounts, RemoteKeys};
 use crate::guest::Guests;
 use crate::metrics::{Generation, HttpMetrics, Labels};
 use crate::router::Router;
@@ -76,6 +77,8 @@ struct Shared {
     metrics: Arc<HttpMetrics>,
     /// `None`: off.
     access: Option<Arc<AccessLog>>,
+    /// `None`: off.
+    tracer: Option<Arc<Tracer>>,
     codecs: UpstreamCodecs,
     guests: Guests,
 }
@@ -90,6 +93,8 @@ pub struct GatewayContext<'a> {
     pub metrics: Arc<HttpMetrics>,
     /// `None`: exchanges are not logged.
     pub access: Option<Arc<AccessLog>>,
+    /// `None`: there are no traces.
+    pub tracer: Option<Arc<Tracer>>,
     /// The protocols of servers.
     pub codecs: UpstreamCodecs,
     /// Services of the process that answer requests.
@@ -132,6 +137,7 @@ impl Gateway {
             caches: Arc::default(),
             metrics: context.metrics,
             access: context.access,
+            tracer: context.tracer,
             codecs: context.codecs,
             guests: context.guests,
         };
@@ -276,6 +282,12 @@ impl Gateway {
         self.tls.iter().flatten()
     }
 
+    /// Names of filters that decide with other nodes, and what they count.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (&str, &LimitCounts)> {
+        let filters = self.config.filters.iter().zip(&self.filters);
+        filters.filter_map(|(config, filter)| Some((&*config.name, filter.limits()?)))
+    }
+
     /// What it was told to do.
     #[must_use]
     pub fn config(&self) -> &config::Gateway {
@@ -392,6 +404,7 @@ mod tests {
             names: &names,
             metrics,
             access: None,
+            tracer: None,
             codecs: crate::codecs().upstream,
             guests: Guests::default(),
         };

@@ -411,3 +411,16 @@ const _: () = assert!(
 );
 const _: () = assert!(CHUNK_BYTES_MIN <= CHUNK_BYTES_MAX);
 const _: () = assert!(SOCKET_BUFFER_BYTES_MIN < SOCKET_BUFFER_BYTES_TUNED);
+
+/// Requests about which the store of a limit is asked at a time, beside as many that wait for their turn. At
+/// the half millisecond that a store takes, they are a million requests a second.
+pub const STORE_IN_FLIGHT_MAX: usize = 512;
+
+/// What one of them takes: its key's name, its task, its part of what is written.
+pub const STORE_QUESTION_BYTES: usize = 1 << 10;
+
+/// How long a store may take: whoever waits longer is judged by the node alone.
+pub const STORE_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Before a store is connected to again.
+pub const STORE_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);

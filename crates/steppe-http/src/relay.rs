@@ -113,6 +113,8 @@ pub struct Relay {
     up_written: u64,
     down_written: u64,
     deadline: Option<(Instant, CloseReason)>,
+    /// A final head that the present upstream has given already.
+    head: Option<Box<ResponseHead>>,
     held: Option<Box<Held>>,
 }
 
@@ -181,7 +183,19 @@ impl Relay {
             down_written: 0,
             deadline: None,
             held: None,
+            head: None,
         }
+    }
+
+    /// The upstream is another one from now on, which was sent the whole request and has answered with `head`.
+    pub fn put_back(&mut self, head: ResponseHead) {
+        self.head = Some(Box::new(head));
+    }
+
+    /// Whether the server was given the whole request.
+    #[must_use]
+    pub fn is_request_out(&self) -> bool {
+        self.request == RequestState::Done
     }
 
     /// Whether the client was sent some of its response, so that it can be told of
@@ -331,7 +345,11 @@ impl Relay {
                 }
                 ResponseState::Head if down.can_put() => {
                     waits = Waits::Reader;
-                    if let Poll::Ready(head) = up.poll_head(cx) {
+                    let head = match self.head.take() {
+                        Some(head) => Poll::Ready(Ok(*head)),
+                        None => up.poll_head(cx),
+                    };
+                    if let Poll::Ready(head) = head {
                         has_moved = true;
                         self.pass_head(head?, (down, up), tap, now)?;
                         continue;

@@ -3,7 +3,9 @@
 //! Invariant: there is one snapshot in force. Workers are told of the next one,
 //! and servers are probed and files of TLS looked at as it says.
 
+use std::fmt;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -12,6 +14,9 @@ use steppe_net::{
     BoundSockets, Changes, Drained, LocalFuture, Names, Phase, PrepareError, Prepared, Service,
     SocketBinder, SocketKey, Worker,
 };
+use steppe_telemetry::encode::Family;
+use steppe_telemetry::trace::Tracer;
+use steppe_telemetry::{Collector, DescriptorEncoder};
 use tokio::task::JoinSet;
 
 use crate::access::AccessLog;
@@ -36,6 +41,8 @@ pub struct HttpContext<'a> {
     pub workers: usize,
     /// `None`: exchanges are not logged.
     pub access: Option<Arc<AccessLog>>,
+    /// `None`: there are no traces.
+    pub tracer: Option<Arc<Tracer>>,
     /// The protocols that it speaks.
     pub codecs: Codecs,
     /// Services of the process that answer requests.
@@ -81,6 +88,7 @@ impl HttpService {
                 names: context.names,
                 metrics: Arc::clone(&metrics),
                 access: context.access,
+                tracer: context.tracer,
                 codecs: context.codecs.upstream,
                 guests: context.guests,
             },
@@ -116,6 +124,12 @@ impl HttpService {
     #[must_use]
     pub fn caches(&self) -> Arc<Caches> {
         Arc::clone(self.in_force().gateway.caches())
+    }
+
+    /// A collector of what filters count that decide with other nodes.
+    #[must_use]
+    pub fn limits_collector(&self) -> Box<LimitsCollector> {
+        Box::new(LimitsCollector(Arc::clone(&self.in_force)))
     }
 
     /// What listeners show, whatever the configuration.
@@ -195,6 +209,44 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
             };
             gateway::serve(first.next, worker, intake).await
         })
+    }
+}
+
+/// Encodes what filters count that decide with other nodes.
+pub struct LimitsCollector(Arc<Mutex<InForce>>);
+
+const DECISIONS: Family = Family::new(
+    "steppe_http_rate_limit_decisions",
+    "Decisions of a limit that nodes share: by its store, or by this node alone because that was away",
+);
+const STORE_UP: Family = Family::new(
+    "steppe_http_rate_limit_store_up",
+    "Whether the store of a limit that nodes share is there",
+);
+
+impl Collector for LimitsCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let gateway = {
+            let in_force = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(&in_force.gateway)
+        };
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let decisions = gateway.limits().flat_map(|(filter, counts)| {
+            let by = [("store", &counts.shared), ("node", &counts.local)];
+            by.map(|(by, count)| ([("filter", filter), ("by", by)], load(count)))
+        });
+        DECISIONS.counters(&mut encoder, decisions)?;
+        let up = gateway.limits().map(|(filter, counts)| {
+            let is_there = counts.is_store_there.load(Ordering::Relaxed);
+            ([("filter", filter)], u64::from(is_there))
+        });
+        STORE_UP.gauges(&mut encoder, up)
+    }
+}
+
+impl fmt::Debug for LimitsCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LimitsCollector")
     }
 }
 

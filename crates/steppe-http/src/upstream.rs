@@ -10,6 +10,7 @@
 mod breaker;
 pub mod channel;
 mod connector;
+mod hedge;
 mod idle;
 mod latency;
 mod metrics;
@@ -253,6 +254,12 @@ impl Pool {
                 .allows(retry.budget, Instant::now());
         selection.retries += u32::from(is_allowed);
         is_allowed
+    }
+
+    /// Whether the budget allows to ask a second server now; counts it if so.
+    pub(crate) fn may_hedge(&self, now: Instant) -> bool {
+        let hedge = self.settings().hedge.as_ref();
+        hedge.is_some_and(|hedge| self.upstream.hedge_budget().allows(hedge.budget, now))
     }
 
     /// Whether there is another server than the one that just `failed`.

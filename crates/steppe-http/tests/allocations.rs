@@ -26,6 +26,7 @@ use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
 use steppe_net::tls::config::{CertificateFiles, ClientAuth, ListenerConfig, MinVersion};
 use steppe_net::{ListenAddress, ServerAddress, bind};
+use steppe_telemetry::trace::{Export, Refused, Taken, TraceSettings, Tracer};
 use steppe_telemetry::{Destination, LineLog};
 use tokio::sync::{mpsc, oneshot};
 
@@ -51,6 +52,45 @@ fn a_request_on_a_kept_alive_connection_allocates_nothing() {
         costs_nothing(balance, None);
     }
     costs_nothing(Some(Balance::RingHash(HashOn::Header("host".into()))), None);
+}
+
+/// With traces on, a request that is not sampled has its fields written, and that is all.
+#[test]
+fn a_request_that_is_not_sampled_allocates_nothing() {
+    struct Nowhere;
+    impl Export for Nowhere {
+        fn export(&mut self, _: &[u8]) -> Result<Taken, Refused> {
+            Ok(Taken { rejected: 0 })
+        }
+    }
+    prove_that_it_counts();
+    let settings = TraceSettings {
+        sample: 1e-18,
+        version: "0",
+    };
+    let budget = Budget::new(64 << 20);
+    let tracer = Tracer::start(settings, budget.root(), Box::new(Nowhere)).expect("a thread");
+    let gateway = Running::start_traced(servers(None), tracer);
+    let mut client = TcpStream::connect(gateway.address).expect("connects");
+    let traced = |flags: &str| {
+        format!(
+            "GET /a HTTP/1.1\r\nHost: localhost\r\ntracestate: a=1\r\n\
+             traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}\r\n\r\n"
+        )
+    };
+    let plain = "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned();
+    let mut allocations = |request: &str| {
+        (0..50).for_each(|_| exchange(&mut client, request));
+        let before = gateway.allocations();
+        (0..1000).for_each(|_| exchange(&mut client, request));
+        gateway.allocations() - before
+    };
+    assert!(allocations(&traced("01")) >= 1000, "a span is seen");
+    // Housekeeping goes on meanwhile.
+    let begun = allocations(&plain);
+    assert!(begun < 20, "{begun} allocations in 1,000 requests");
+    let continued = allocations(&traced("00"));
+    assert!(continued < 20, "{continued} allocations in 1,000 requests");
 }
 
 /// rustls allocates for each record that it seals or opens, and nothing else does.
@@ -259,17 +299,21 @@ impl Running {
     }
 
     fn start_h2c(servers: Servers) -> Self {
-        Self::start_speaking(config::H2C, servers, None, None)
+        Self::start_speaking(config::H2C, servers, (None, None), None)
     }
 
     fn start_with(servers: Servers, log: Option<AccessFormat>, tls: Option<ListenerTls>) -> Self {
-        Self::start_speaking(config::H1, servers, log, tls)
+        Self::start_speaking(config::H1, servers, (log, None), tls)
+    }
+
+    fn start_traced(servers: Servers, tracer: Arc<Tracer>) -> Self {
+        Self::start_speaking(config::H1, servers, (None, Some(tracer)), None)
     }
 
     fn start_speaking(
         protocol: config::ProtocolName,
         servers: Servers,
-        log: Option<AccessFormat>,
+        (log, tracer): (Option<AccessFormat>, Option<Arc<Tracer>>),
         tls: Option<ListenerTls>,
     ) -> Self {
         let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
@@ -288,6 +332,7 @@ impl Running {
             bound,
             codecs: steppe_http::codecs(),
             access: log.map(access_log),
+            tracer,
             guests: Guests::default(),
         };
         let gateway = InProcess::start(setup, || {

@@ -170,6 +170,7 @@ fn start(resource: &str) -> Running {
         bound,
         codecs: steppe_http::codecs(),
         access: None,
+        tracer: None,
         guests: Guests::default().with(GUEST, Arc::new(parrot)),
     };
     Running {

@@ -85,6 +85,8 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// `[log]`.
     pub log: Log,
+    /// `[trace]`; `None`: there are no traces.
+    pub trace: Option<Trace>,
     /// `[http]`.
     pub http: Gateway,
     /// `[dns]`.
@@ -164,6 +166,15 @@ pub struct Access {
     pub destination: Destination,
     /// What they have.
     pub format: AccessFormat,
+}
+
+/// `[trace]`: where spans are sent, and of which requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// The collector's URL.
+    pub otlp: String,
+    /// Of the traces that begin here: above 0, at most 1.
+    pub sample: f64,
 }
 
 /// Severity of a line, the most severe first.

@@ -21,4 +21,5 @@ pub mod reload;
 mod rlimits;
 pub mod services;
 pub mod top;
+mod trace_export;
 mod web_client;

@@ -183,6 +183,7 @@ fn fixed_keys(now: &Config, next: &Config) -> Vec<&'static str> {
         ),
         ("admin", now.admin != next.admin),
         ("log", now.log != next.log),
+        ("trace", now.trace != next.trace),
     ];
     let keys = differs.into_iter().filter(|&(_, differs)| differs);
     keys.map(|(key, _)| key).collect()

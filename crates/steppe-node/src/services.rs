@@ -26,6 +26,7 @@ use steppe_net::{
 };
 use steppe_plane::config::Plane;
 use steppe_plane::{PlaneContext, PlaneService};
+use steppe_telemetry::trace::{TraceSettings, Tracer};
 use steppe_telemetry::{Destination, LineLog, Registry};
 
 use crate::config::{self, Config};
@@ -35,6 +36,7 @@ use crate::list_client::ListClient;
 use crate::memory;
 use crate::plane_upstream::{PLANE, PlaneUpstream};
 use crate::rlimits;
+use crate::trace_export::Collector;
 
 /// Every service of the node, by its own type.
 pub struct Services {
@@ -43,6 +45,8 @@ pub struct Services {
     plane: Arc<PlaneService>,
     /// Lines of the access log; `None`: off.
     access: Option<LineLog>,
+    /// Spans of requests; `None`: off.
+    tracer: Option<Arc<Tracer>>,
 }
 
 /// One address that is served, for people.
@@ -60,6 +64,9 @@ pub struct Endpoint {
 
 /// At the end of a drain, how long the disk has to take what was logged.
 const LOG_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// And the collector of traces.
+const TRACES_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// And the DNS cache.
 const CACHE_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,11 +95,16 @@ impl Services {
     /// Must be called within the control thread's runtime.
     ///
     /// # Errors
-    /// When the access log can't be opened, names can't be resolved, or there are no random numbers.
+    /// When the access log can't be opened, names can't be resolved, spans have no room, or there are no
+    /// random numbers.
     pub fn new(config: &Config, budget: &Budget, workers: usize) -> anyhow::Result<Self> {
         let access = config.log.access.as_ref();
         let access = access.map(|access| open_access_log(access, workers));
         let (access, lines) = access.transpose()?.unzip();
+        let tracer = config.trace.as_ref();
+        let tracer = tracer
+            .map(|trace| start_tracer(trace, budget))
+            .transpose()?;
         let resolver = SystemResolver::new().context("name resolution")?;
         let dns = DnsService::new(&DnsContext {
             budget,
@@ -109,6 +121,7 @@ impl Services {
             names: &Names::new(Arc::new(resolver)),
             workers,
             access,
+            tracer: tracer.clone(),
             codecs: steppe_http::codecs(),
             guests,
             fetch_keys: Arc::new(KeyClient),
@@ -122,6 +135,7 @@ impl Services {
             dns: Arc::new(dns),
             plane: Arc::new(plane),
             access: lines,
+            tracer,
         })
     }
 
@@ -139,12 +153,16 @@ impl Services {
         registry.register_collector(self.http.metrics().collector());
         registry.register_collector(self.http.upstreams().collector());
         registry.register_collector(self.http.caches().collector());
+        registry.register_collector(self.http.limits_collector());
         registry.register_collector(self.http.certificates().collector());
         registry.register_collector(self.http.key_sets().collector());
         registry.register_collector(self.dns.metrics().collector());
         registry.register_collector(self.plane.collector());
         if let Some(access) = &self.access {
             registry.register_collector(access.collector());
+        }
+        if let Some(tracer) = &self.tracer {
+            registry.register_collector(tracer.collector());
         }
     }
 
@@ -200,6 +218,11 @@ impl Services {
             tracing::error!(
                 "the disk takes too long: the DNS cache's file, or the end of the query log, is lost"
             );
+        }
+        if let Some(tracer) = &self.tracer
+            && !tracer.close(TRACES_CLOSE_TIMEOUT)
+        {
+            tracing::error!("the collector takes no more spans: the last ones are lost");
         }
         let access = self.access.as_ref();
         if access.is_some_and(|log| !log.close(LOG_CLOSE_TIMEOUT)) {
@@ -282,6 +305,16 @@ pub fn first_server(config: &Config) -> Option<SocketAddr> {
         ServerAddress::Name { .. } | ServerAddress::Unix(_) => None,
     });
     addresses.next()
+}
+
+fn start_tracer(trace: &config::Trace, budget: &Budget) -> anyhow::Result<Arc<Tracer>> {
+    let settings = TraceSettings {
+        sample: trace.sample,
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let account = budget.root().child("traces", None);
+    let collector = Collector::new(&trace.otlp).context("trace.otlp")?;
+    Tracer::start(settings, &account, Box::new(collector)).context("trace")
 }
 
 fn open_access_log(

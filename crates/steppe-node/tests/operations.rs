@@ -91,7 +91,7 @@ fn names(sample: &str) -> BTreeSet<String> {
 #[test]
 fn every_metric_is_in_the_page_with_its_type_and_labels() {
     let origin = RawOrigin::permissive();
-    let access = "[log]\naccess = { file = \"{scratch}/access.log\" }\n";
+    let access = "[trace]\notlp = \"http://127.0.0.1:9\"\n[log]\naccess = { file = \"{scratch}/access.log\" }\n";
     let node = Steppe::builder(STEPPE)
         .with("origin", origin.address())
         .start(&Steppe::PLAIN.replace("[log]\n", access));

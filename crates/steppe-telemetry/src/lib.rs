@@ -16,6 +16,7 @@ mod line_log;
 pub mod log;
 pub mod recent;
 mod shard;
+pub mod trace;
 
 pub use cell::{Counter, Gauge};
 pub use escape::Escaped;

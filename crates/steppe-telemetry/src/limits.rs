@@ -26,3 +26,36 @@ pub const LINE_BYTES_MAX: usize = 56 << 10;
 
 const _: () = assert!(LINE_BYTES_MAX < LINE_BUFFER_BYTES);
 const _: () = assert!(LINE_BUFFERS_IDLE_MAX < LINE_BUFFERS_MAX);
+
+/// Bytes of a span's text: a path, a name of a host. More says little in a list of spans.
+pub const SPAN_TEXT_BYTES_MAX: usize = 256;
+
+/// Attributes of a span: those of HTTP, and a few of ours.
+pub const SPAN_ATTRIBUTES_MAX: usize = 16;
+
+/// Spans that wait for the thread that sends them. At a thousand a second they bridge half a second
+/// in which the collector does not answer.
+pub const SPANS_QUEUED_MAX: usize = 512;
+
+/// Spans that are sent at once; the default of OpenTelemetry's own batches.
+pub const SPANS_IN_BATCH_MAX: usize = 256;
+
+/// How long the thread waits for a batch to become full.
+pub const SPAN_BATCH_WAIT: Duration = Duration::from_secs(1);
+
+/// Times that a batch is sent, where its collector can't be reached.
+pub const SPAN_ATTEMPTS_MAX: u32 = 4;
+
+/// Before a batch is sent again; twice as long each further time.
+pub const SPAN_RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Bytes of all texts of a span: what is beyond is left out.
+pub const SPAN_TEXTS_BYTES_MAX: usize = 1 << 10;
+
+/// What a span takes: its texts and its attributes.
+const SPAN_BYTES: usize = SPAN_TEXTS_BYTES_MAX + 1024;
+
+/// What all spans take that are held: the queue, a batch, and the batch as JSON, which is about as large.
+pub const SPANS_HELD_BYTES: usize = (SPANS_QUEUED_MAX + 2 * SPANS_IN_BATCH_MAX) * SPAN_BYTES;
+
+const _: () = assert!(SPANS_IN_BATCH_MAX <= SPANS_QUEUED_MAX);

@@ -29,6 +29,8 @@ pub(crate) struct Ended<'a> {
     pub(crate) upstream: Option<&'a str>,
     /// The server of the last attempt.
     pub(crate) server: Option<&'a str>,
+    /// The filter that answered.
+    pub(crate) filter: Option<&'a str>,
     /// Why it was aborted.
     pub(crate) reason: Option<CloseReason>,
     /// Where a cache had the response from. `None`: no cache had it.

@@ -63,11 +63,13 @@ pub enum AccessField {
     ClientFingerprint,
     /// Where a cache had the response from: `hit`, `stale`, `revalidated`, `miss`.
     Cache,
+    /// The name of the filter that answered, where one did.
+    Filter,
 }
 
 impl AccessField {
     /// Every field, and its name.
-    pub const ALL: [(Self, &'static str); 30] = [
+    pub const ALL: [(Self, &'static str); 31] = [
         (Self::Time, "time"),
         (Self::Client, "client"),
         (Self::Peer, "peer"),
@@ -98,10 +100,11 @@ impl AccessField {
         (Self::ClientSubject, "client_subject"),
         (Self::ClientFingerprint, "client_fingerprint"),
         (Self::Cache, "cache"),
+        (Self::Filter, "filter"),
     ];
 
     /// The default fields.
-    pub const DEFAULT: [Self; 18] = [
+    pub const DEFAULT: [Self; 19] = [
         Self::Time,
         Self::Client,
         Self::Method,
@@ -116,6 +119,7 @@ impl AccessField {
         Self::Route,
         Self::Upstream,
         Self::Server,
+        Self::Filter,
         Self::UserAgent,
         Self::Referer,
         Self::RequestId,

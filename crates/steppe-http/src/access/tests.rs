@@ -57,6 +57,7 @@ fn logged_within(format: AccessFormat, request: &[u8], budget_bytes: u64) -> Vec
         route: Some("all \"of\" it"),
         upstream: Some("api"),
         server: None,
+        filter: None,
         reason: Some(CloseReason::ClientGone),
         served_from: Some(ServedFrom::Stale),
     });

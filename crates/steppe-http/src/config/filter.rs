@@ -331,23 +331,73 @@ pub struct Rule {
     pub denies: bool,
 }
 
-/// A token bucket for each key.
+/// How many requests of each key there may be: in a time, at once, or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
     /// What `RateLimit` fields call it: the filter's name.
     pub name: String,
-    /// Requests in [`RateLimit::per`]. 1 to 1,000,000.
-    pub rate: u32,
-    /// What `rate` counts in.
-    pub per: Duration,
-    /// Requests that may come at once.
-    pub burst: u32,
+    /// How fast they may come; `None`: at any rate.
+    pub rate: Option<Rate>,
+    /// How many may be in flight; `None`: any number.
+    pub concurrent: Option<u32>,
     /// Whose requests are counted together.
     pub key: RateKey,
     /// Leading bits of an address that count, of IPv4 and of IPv6.
     pub prefix: (u8, u8),
     /// Keys that are remembered.
     pub entries: usize,
+    /// What shares the rate among nodes; `None`: it is this node's.
+    pub store: Option<RateStore>,
+}
+
+/// A token bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rate {
+    /// Requests in [`Rate::per`]. 1 to 1,000,000.
+    pub requests: u32,
+    /// What they are counted in.
+    pub per: Duration,
+    /// Requests that may come at once.
+    pub burst: u32,
+}
+
+/// A database of Valkey or Redis.
+#[derive(Clone)]
+pub struct RateStore {
+    url: String,
+    client: redis::Client,
+}
+
+impl RateStore {
+    /// `redis://HOST:PORT/DATABASE`, with a user and a password or without; `None`: it is none.
+    #[must_use]
+    pub fn parse(url: &str) -> Option<Self> {
+        let client = redis::Client::open(url).ok();
+        let client = client.filter(|_| url.starts_with("redis://"))?;
+        Some(Self {
+            url: url.to_owned(),
+            client,
+        })
+    }
+
+    pub(crate) fn client(&self) -> &redis::Client {
+        &self.client
+    }
+}
+
+impl PartialEq for RateStore {
+    fn eq(&self, other: &Self) -> bool {
+        self.url == other.url
+    }
+}
+
+impl Eq for RateStore {}
+
+/// A password may stand in it.
+impl std::fmt::Debug for RateStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RateStore")
+    }
 }
 
 /// Whose requests are counted together.

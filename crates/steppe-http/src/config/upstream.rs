@@ -40,6 +40,8 @@ pub struct Servers {
     pub circuit_breaker: Option<CircuitBreaker>,
     /// What is sent again. `None`: what no server took.
     pub retry: Option<Retry>,
+    /// When a second server is asked too. `None`: never.
+    pub hedge: Option<Hedge>,
     /// Servers are told first whom a connection is for. None is kept then.
     pub proxy_protocol: Option<ProxyVersion>,
 }
@@ -174,6 +176,34 @@ pub struct CircuitBreaker {
     pub fallback: Option<String>,
 }
 
+/// When a second server is asked beside the first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hedge {
+    /// How long the first has for its head.
+    pub after: HedgeAfter,
+    /// Of the requests of the last ten seconds, at most this share is sent twice.
+    pub budget: f64,
+}
+
+/// How long a first server is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HedgeAfter {
+    /// So long.
+    Time(Duration),
+    /// As long as so many percent of the upstream's answers take. 50 to 99.
+    Percentile(u8),
+}
+
+impl HedgeAfter {
+    /// `p95`: a percentile; `None`: it is none from 50 to 99.
+    #[must_use]
+    pub fn percentile(text: &str) -> Option<Self> {
+        let percent = text.strip_prefix('p')?.parse().ok()?;
+        let is_plain = text.len() == 3;
+        (is_plain && (50..=99).contains(&percent)).then_some(Self::Percentile(percent))
+    }
+}
+
 /// What is sent again, and how often.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retry {
@@ -205,6 +235,7 @@ impl Servers {
             health: None,
             outlier: None,
             retry: None,
+            hedge: None,
             circuit_breaker: None,
             proxy_protocol: None,
         }

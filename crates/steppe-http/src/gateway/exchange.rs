@@ -8,11 +8,13 @@
 mod behind;
 mod call;
 mod filtering;
+mod hedging;
 mod log;
 mod pool;
 mod relaying;
 mod retry;
 mod tap;
+mod trace;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -47,8 +49,10 @@ use crate::router::{FieldLookup, NoRoute, RouteQuery};
 use crate::status;
 use crate::upstream::{Probe, Selection};
 use call::Call;
+use hedging::Hedge;
 use log::Log;
 use retry::Verdict;
+use trace::Trace;
 
 /// A request that a codec has read.
 #[derive(Debug)]
@@ -107,6 +111,8 @@ pub(super) struct Exchange {
     stage: Stage,
     relay: Relay,
     attempt: Option<Attempt>,
+    /// What is done where the attempt takes long; `None`: nothing.
+    hedge: Option<Hedge>,
     progress: Progress,
     filters: AttachedFilters,
     /// What is translated of it for its client; taken while it is polled.
@@ -146,6 +152,8 @@ struct Core {
     /// Filters of the route that see its response, by place.
     places: Range<usize>,
     log: Log,
+    /// `None`: it is not sampled.
+    trace: Option<Trace>,
 }
 
 /// Every filter of a route, however many it has.
@@ -250,7 +258,10 @@ impl<D: Downstream + ?Sized> Future for Running<'_, D> {
             let cut = (end == End::Aborted).then(|| Code::of_cut(core.log.reason));
             call.finish(this.client, cut, core.log.status());
         }
-        core.log.finish(this.client, core.began_at, now);
+        core.finish_trace(this.client, now);
+        let route = core.route.as_deref();
+        let filter = answered_by(route, core.answered_by);
+        core.log.finish(this.client, (core.began_at, now), filter);
         Poll::Ready(Completed { end, at: now })
     }
 }
@@ -292,6 +303,7 @@ impl Exchange {
             stage: Stage::Filtering(0),
             relay: Relay::new(Timeouts::default(), now),
             attempt: None,
+            hedge: None,
             progress: Progress::default(),
             filters: AttachedFilters::default(),
             web: None,
@@ -312,6 +324,7 @@ impl Exchange {
                 identity: Identity::default(),
                 places: ALL_PLACES,
                 log: Log::default(),
+                trace: None,
             },
             _charge: charge,
         }
@@ -321,6 +334,7 @@ impl Exchange {
     fn clear(&mut self) {
         self.stage = Stage::Filtering(0);
         self.attempt = None;
+        self.hedge = None;
         self.progress = Progress::default();
         self.filters.get_mut().clear();
         self.web = None;
@@ -337,6 +351,7 @@ impl Exchange {
         core.identity.clear();
         core.places = ALL_PLACES;
         core.log.clear();
+        core.trace = None;
     }
 
     /// Finds the route, and makes the request what its filters are to see.
@@ -354,6 +369,11 @@ impl Exchange {
             let client = forwarded.client(&head);
             log.begin(&snapshot, (peer, client), Some(&head.view()));
         }
+        if let Err(error) = self.core.begin_trace(client, &mut head) {
+            self.core.log.set_report(&snapshot.no_route);
+            return self.refuse(client, down, error, &[]);
+        }
+        let log = &mut self.core.log;
         if let Some(tls) = client.tls()
             && tls.is_misdirected(head.host())
         {
@@ -611,6 +631,7 @@ impl Exchange {
         };
         // What the request held is free for others.
         self.attempt = None;
+        self.hedge = None;
         self.core.probe = None;
         self.core.head = None;
         self.core.replay.forget();
@@ -732,6 +753,11 @@ fn allowed_methods(client: &ClientContext, snapshot: &Snapshot, head: &RequestHe
         .router
         .allowed_methods(query_of(client, head));
     methods.collect::<Vec<_>>().join(", ")
+}
+
+/// The name of the filter of a route that answered.
+fn answered_by(route: Option<&WorkerRoute>, place: Option<usize>) -> Option<&str> {
+    Some(&route?.filters[place?].name)
 }
 
 pub(super) fn via_value(version: Version) -> &'static [u8] {

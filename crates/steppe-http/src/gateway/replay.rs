@@ -82,15 +82,29 @@ impl Replay {
         self.replayed = 0;
     }
 
+    /// The present attempt was given so many parts by somebody else.
+    pub(super) fn seek(&mut self, replayed: usize) {
+        self.replayed = replayed;
+    }
+
     /// The next part that an earlier attempt had been given.
     pub(super) fn next(&mut self) -> Option<Result<Part, OverBudget>> {
-        let at = self.replayed;
+        let part = self.part(self.replayed)?;
+        self.replayed += 1;
+        Some(part)
+    }
+
+    /// Whether there is a part at `at`.
+    pub(super) fn has_part(&self, at: usize) -> bool {
+        at < self.chunks.len() + usize::from(self.end.is_some())
+    }
+
+    /// The part at `at` of what was read.
+    pub(super) fn part(&mut self, at: usize) -> Option<Result<Part, OverBudget>> {
         if let Some(chunk) = self.chunks.get_mut(at) {
-            self.replayed += 1;
             return Some(Ok(Part::Chunk(chunk.share())));
         }
         let end = self.end.as_ref().filter(|_| at == self.chunks.len())?;
-        self.replayed += 1;
         let trailers = end.as_ref().map(FieldBlock::try_clone);
         Some(trailers.transpose().map(Part::End))
     }

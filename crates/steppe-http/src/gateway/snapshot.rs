@@ -11,6 +11,7 @@ use std::sync::Arc;
 use steppe_mem::Lease;
 use steppe_net::tls::Turns;
 use steppe_net::{Drain, Worker};
+use steppe_telemetry::trace::{Ids, Tracer};
 use tokio::sync::Notify;
 
 use super::Gateway;
@@ -57,6 +58,7 @@ pub(super) struct WorkerRoute {
 
 /// A filter of a route, and what counts its answers.
 pub(super) struct RouteFilter {
+    pub(super) name: Rc<str>,
     pub(super) filter: Arc<dyn Filter>,
     pub(super) metrics: Rc<FilterMetrics>,
     /// The [`Pool`] of the upstream that it names.
@@ -93,6 +95,10 @@ pub(super) struct WorkerState {
     pub(super) starved_heads: Rc<Cell<usize>>,
     /// Whose turn it is among handshakes.
     pub(super) turns: Rc<Turns>,
+    /// Takes spans; `None`: off.
+    pub(super) tracer: Option<Arc<Tracer>>,
+    /// Numbers traces and spans.
+    pub(super) trace_ids: Ids,
     open: Cell<usize>,
     all_closed: Notify,
 }
@@ -235,6 +241,7 @@ impl WorkerRoute {
             lease: gateway.accounts.routes[index].lease(),
             filters: filters
                 .map(|&filter| RouteFilter {
+                    name: gateway.config.filters[filter].name.as_str().into(),
                     filter: Arc::clone(&gateway.filters[filter]),
                     metrics: Rc::clone(&counts[filter]),
                     pool: gateway.config.filters[filter]
@@ -318,6 +325,8 @@ impl WorkerState {
             worker,
             calls: first.metrics.calls(),
             exchange_lease: first.gateway.accounts.exchanges.lease(),
+            tracer: first.gateway.shared.tracer.clone(),
+            trace_ids: Ids::default(),
             current: RefCell::new(first),
             starved_heads: Rc::default(),
             turns: Rc::default(),

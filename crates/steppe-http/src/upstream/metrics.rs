@@ -37,6 +37,10 @@ const RETRIES: Family = Family::new(
     "steppe_http_upstream_retries",
     "Retries, and retries that the retry budget denied",
 );
+const HEDGES: Family = Family::new(
+    "steppe_http_upstream_hedges",
+    "Requests that a second server was asked too, those whose answer it gave, and those that the budget denied",
+);
 const CIRCUIT_OPENED: Family = Family::new(
     "steppe_http_upstream_circuit_opened",
     "Times that the circuit breaker of an upstream opened",
@@ -83,6 +87,14 @@ impl Collector for UpstreamsCollector {
             })
         });
         RETRIES.counters(&mut encoder, retries)?;
+        let hedges = rows
+            .iter()
+            .filter_map(|row| Some((&*row.name, row.hedges?)));
+        let hedges = hedges.flat_map(|(name, (sent, won, denied))| {
+            let outcomes = [("sent", sent), ("won", won), ("denied", denied)];
+            outcomes.map(|(outcome, count)| ([("upstream", name), ("outcome", outcome)], count))
+        });
+        HEDGES.counters(&mut encoder, hedges)?;
         let breakers = rows.iter().filter_map(|row| {
             let opened = row.circuits_opened?;
             Some(([("upstream", row.name.as_str())], opened))
@@ -111,6 +123,8 @@ struct Row {
     /// By server as configured; a server that is listed twice has one row.
     servers: Vec<(String, Vec<Arc<TargetState>>)>,
     retries: (u64, u64),
+    /// `None`: there is no hedging.
+    hedges: Option<(u64, u64, u64)>,
     /// `None`: there is no circuit breaker.
     circuits_opened: Option<u64>,
     is_probed: bool,
@@ -136,6 +150,7 @@ impl Row {
             name: upstream.name().to_owned(),
             servers,
             retries: upstream.retries(),
+            hedges: upstream.hedges(),
             circuits_opened: upstream.circuits_opened(),
             is_probed: upstream.settings().health.is_some(),
         }

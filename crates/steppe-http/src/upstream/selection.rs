@@ -64,6 +64,26 @@ impl Selection {
         may
     }
 
+    /// For another server than `first`, which is asked already. Where it takes no connection, none is retried.
+    pub(crate) fn beside(&self, first: &Arc<TargetState>) -> Self {
+        Self {
+            key: self.key,
+            tried: vec![Arc::clone(first)],
+            retries: u32::MAX,
+            ..Self::default()
+        }
+    }
+
+    /// Whether an attempt failed.
+    pub(crate) fn has_tried(&self) -> bool {
+        !self.tried.is_empty()
+    }
+
+    /// Times that the request was sent again, whatever for.
+    pub fn sent_again(&self) -> u32 {
+        self.retries + self.resends
+    }
+
     /// Whether the request was sent again for its connection alone before.
     pub fn was_resent(&self) -> bool {
         self.resends > 0
@@ -87,6 +107,9 @@ impl Pool {
         let settings = self.settings();
         if settings.retry.is_some() {
             self.upstream.retry_budget().count(now);
+        }
+        if settings.hedge.is_some() {
+            self.upstream.hedge_budget().count(now);
         }
         selection.key = match &settings.balance {
             Balance::RingHash(on) => sticky::key(on, head, client),

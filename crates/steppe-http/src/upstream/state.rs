@@ -15,6 +15,7 @@ use steppe_net::Endpoints;
 use steppe_net::tls::ServerTls;
 
 use super::breaker::{Admission, Breaker, Circuit, Outcome, Probe};
+use super::hedge::Latencies;
 use super::picker::Candidate;
 use super::retry::RetryBudget;
 use super::sticky;
@@ -56,6 +57,8 @@ pub struct Way {
 struct Kept {
     breaker: Arc<Breaker>,
     retries: RetryBudget,
+    hedges: RetryBudget,
+    latencies: Latencies,
     /// Key of the sticky cookies' tokens.
     secret: RandomState,
 }
@@ -170,6 +173,37 @@ impl UpstreamState {
 
     pub(super) fn retry_budget(&self) -> &RetryBudget {
         &self.kept.retries
+    }
+
+    pub(super) fn hedge_budget(&self) -> &RetryBudget {
+        &self.kept.hedges
+    }
+
+    /// Requests that a second server was asked too, those whose answer it gave, and those that the budget
+    /// denied; `None`: there is no hedging.
+    #[must_use]
+    pub fn hedges(&self) -> Option<(u64, u64, u64)> {
+        self.settings.hedge.as_ref()?;
+        let (sent, denied) = self.kept.hedges.totals();
+        Some((sent, self.kept.latencies.won(), denied))
+    }
+
+    /// How long a first server is waited for; `None`: a second one is not asked.
+    pub(crate) fn hedge_after(&self) -> Option<Duration> {
+        let hedge = self.settings.hedge.as_ref()?;
+        self.kept.latencies.after(hedge.after)
+    }
+
+    /// A second server has answered before the first.
+    pub(crate) fn hedge_won(&self) {
+        self.kept.latencies.count_won();
+    }
+
+    /// A server has answered well, so long after the request was sent.
+    pub(crate) fn answered_in(&self, elapsed: Duration, now: Instant) {
+        if let Some(hedge) = &self.settings.hedge {
+            self.kept.latencies.count(hedge.after, elapsed, now);
+        }
     }
 
     /// Whether a request may be sent to its servers now.

@@ -66,6 +66,7 @@ impl Running {
             bound,
             codecs,
             access: None,
+            tracer: None,
             guests: Guests::default(),
         };
         Self {

@@ -16,6 +16,7 @@ use steppe_net::{
     BoundListener, BoundSockets, Drain, Names, Phase, SystemResolver, WorkerPlan, WorkerThread,
     spawn_worker,
 };
+use steppe_telemetry::trace::Tracer;
 use tokio::sync::mpsc;
 
 /// Runs until it is dropped.
@@ -32,6 +33,7 @@ pub struct Setup<'a> {
     pub bound: Vec<BoundListener>,
     pub codecs: Codecs,
     pub access: Option<Arc<AccessLog>>,
+    pub tracer: Option<Arc<Tracer>>,
     pub guests: Guests,
 }
 
@@ -44,6 +46,7 @@ impl InProcess {
             bound,
             codecs,
             access,
+            tracer,
             guests,
         } = setup;
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
@@ -52,6 +55,7 @@ impl InProcess {
             names: &names,
             metrics: HttpMetrics::new(Labels::of(&config), 1),
             access,
+            tracer,
             codecs: codecs.upstream,
             guests,
         };

@@ -131,11 +131,12 @@ impl Config {
             node,
             admin,
             log,
+            trace,
             http,
             dns,
             plane,
         } = sections;
-        (self.node, self.admin, self.log) = (node, admin, log);
+        (self.node, self.admin, self.log, self.trace) = (node, admin, log, trace);
         (self.http, self.dns, self.plane) = (http, dns, plane);
     }
 }

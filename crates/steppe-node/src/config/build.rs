@@ -29,7 +29,7 @@ use steppe_telemetry::Destination;
 pub(super) use filters::json_edits;
 
 use super::typed::{Fields, FromNode, Named, Node as Read, Typed};
-use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Workers};
+use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Trace, Workers};
 use crate::doh::FORWARDER;
 use crate::plane_upstream::PLANE;
 
@@ -38,6 +38,7 @@ pub(super) fn config(file: Fields) -> Option<Config> {
         node,
         admin,
         log,
+        trace,
         http,
         dns,
         plane,
@@ -46,6 +47,7 @@ pub(super) fn config(file: Fields) -> Option<Config> {
         node,
         admin,
         log,
+        trace,
         http,
         dns,
         plane,
@@ -58,6 +60,7 @@ pub(super) struct Sections {
     pub(super) node: Node,
     pub(super) admin: Option<Admin>,
     pub(super) log: Log,
+    pub(super) trace: Option<Trace>,
     pub(super) http: Gateway,
     pub(super) dns: Forwarder,
     pub(super) plane: Plane,
@@ -78,6 +81,10 @@ pub(super) fn sections(file: &Fields) -> Option<Sections> {
         node: node(file.table("node")?)?,
         admin,
         log: log(file.table("log")?)?,
+        trace: match section(file, "trace")? {
+            None => None,
+            Some(trace) => Some(self::trace(trace)?),
+        },
         http,
         dns,
         plane: plane::plane(section(file, "plane")?, file.node("discovery"))?,
@@ -123,6 +130,13 @@ fn admin(admin: &Fields) -> Option<Admin> {
         token_file: admin.optional("token_file")?,
         probes: admin.optional("probes")?,
         tls: tls::admin(admin)?,
+    })
+}
+
+fn trace(trace: &Fields) -> Option<Trace> {
+    Some(Trace {
+        otlp: trace.take("otlp")?,
+        sample: trace.take("sample")?,
     })
 }
 
@@ -265,6 +279,7 @@ fn servers(upstream: &Fields) -> Option<Servers> {
         outlier: upstreams::outlier(upstream)?,
         circuit_breaker: upstreams::circuit_breaker(upstream)?,
         retry: upstreams::retry(upstream)?,
+        hedge: upstreams::hedge(upstream)?,
         proxy_protocol: upstreams::proxy_protocol(upstream)?,
         keepalive: upstream.take("keepalive")?,
         timeouts: UpstreamTimeouts {

@@ -58,9 +58,24 @@ fn value(node: &Node, masking: Masking) -> Value {
                 .map(|entry| (entry.name.clone(), named(entry, masking)));
             Value::Object(shown.collect())
         }
-        _ if masking == Masking::Secret => json!(MASK),
+        typed if masking == Masking::Secret => masked(typed),
         scalar => self::scalar(scalar),
     }
+}
+
+/// What stands for a secret. Of a URL the password alone is one, and the rest tells where it leads.
+fn masked(typed: &Typed) -> Value {
+    let Typed::Text(text) = typed else {
+        return json!(MASK);
+    };
+    let url = text.strip_prefix("redis://").map(|rest| {
+        let Some((user, host)) = rest.rsplit_once('@') else {
+            return text.clone();
+        };
+        let name = user.split(':').next().unwrap_or_default();
+        format!("redis://{name}:{MASK}@{host}")
+    });
+    json!(url.as_deref().unwrap_or(MASK))
 }
 
 fn named(entry: &Named, masking: Masking) -> Value {

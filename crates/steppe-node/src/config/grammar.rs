@@ -417,18 +417,20 @@ mod dns;
 mod filter;
 mod plane;
 mod tls;
+mod trace;
 mod upstream;
 
 pub(super) use dns::records::{dns_client_id, dns_record, hours, name_patterns, time_zone, url};
 pub(super) use dns::{clients, dns_bootstrap, dns_name, dns_server, dns_type, subnet_prefixes};
 pub(super) use filter::{
-    json, media_range, member_path, origin, pattern, rate_key, text_source, token_source,
+    json, media_range, member_path, origin, pattern, rate_key, rate_store, text_source, token_source,
 };
 pub(super) use plane::{etcd_endpoint, etcd_prefix, service};
 pub(super) use tls::{
     alt_name, fingerprint, pin, pin_text, server_name, subject, transport_security,
 };
-pub(super) use upstream::{cookie_name, hash_on, statuses, target};
+pub(super) use trace::collector;
+pub(super) use upstream::{cookie_name, hash_on, hedge_after, statuses, target};
 
 #[cfg(test)]
 mod tests {

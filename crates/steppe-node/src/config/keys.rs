@@ -29,7 +29,7 @@ use listener::LISTENER;
 use plane::{DISCOVERY, PLANE};
 use std::time::Duration;
 use tls::{ADMIN_TLS, CLIENT_CERT, UPSTREAM_TLS};
-use upstream::{CIRCUIT_BREAKER, HEALTH, OUTLIER, RETRY, STICKY};
+use upstream::{CIRCUIT_BREAKER, HEALTH, HEDGE, OUTLIER, RETRY, STICKY};
 
 /// The whole file.
 pub static ROOT: Table = Table {
@@ -39,7 +39,7 @@ pub static ROOT: Table = Table {
         Key::new("node", Kind::Table(&NODE), NODE.doc).absent(Absent::Table),
         Key::new("admin", Kind::Table(&ADMIN), ADMIN.doc),
         Key::new("log", Kind::Table(&LOG), LOG.doc).absent(Absent::Table),
-        Key::later("trace", "Traces, sent by OTLP."),
+        Key::new("trace", Kind::Table(&TRACE), TRACE.doc),
         Key::new("http", Kind::Table(&HTTP), HTTP.doc).absent(Absent::Table),
         Key::new("dns", Kind::Table(&DNS), DNS.doc),
         Key::new("plane", Kind::Table(&PLANE), PLANE.doc),
@@ -138,6 +138,26 @@ static LOG: Table = Table {
             "A line for each exchange.",
         )
         .absent(Absent::Text("off")),
+    ],
+    needs: Needs::Nothing,
+};
+
+static TRACE: Table = Table {
+    name: "trace",
+    doc: "Traces of requests, sent to a collector by OTLP over HTTP, in JSON.",
+    keys: &[
+        Key::new(
+            "otlp",
+            Kind::Text(Form::Collector),
+            "Where the collector is; spans go to /v1/traces below it.",
+        )
+        .required(),
+        Key::new(
+            "sample",
+            Kind::Share,
+            "The share of traces that is kept of those that begin here; of others, who began them says so.",
+        )
+        .absent(Absent::Text("1%")),
     ],
     needs: Needs::Nothing,
 };
@@ -263,7 +283,7 @@ static UPSTREAM: Table = Table {
             Kind::Choice(&[Choice::served("v1"), Choice::served("v2")]),
             "Says to servers first whom a connection is for, which is not used again then.",
         ),
-        Key::later("hedge", "When a second server is asked too."),
+        Key::new("hedge", Kind::Table(&HEDGE), HEDGE.doc),
     ],
     needs: Needs::One(&["servers", "respond", "plane"]),
 };

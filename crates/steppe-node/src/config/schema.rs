@@ -159,7 +159,7 @@ fn tagged(tagged: &Tagged) -> Value {
 
 fn text(form: Form) -> Value {
     let pattern = match form {
-        Form::Any | Form::Pattern | Form::Json => None,
+        Form::Any | Form::Pattern | Form::Json | Form::RateStore => None,
         Form::TextSource => Some("^(path|header:.+)$"),
         Form::MemberPath => Some("^[^.]+(\\.[^.]+)*$"),
         Form::Name | Form::File | Form::Folder | Form::Host => Some("^.+$"),
@@ -174,6 +174,8 @@ fn text(form: Form) -> Value {
         Form::DnsType => Some("^[A-Z][0-9A-Z]*$"),
         Form::DnsRecord => Some("^([0-9a-fA-F.:]+|[A-Z][0-9A-Z]* .+)$"),
         Form::Url => Some("^https?://[^ #]+$"),
+        Form::HedgeAfter => Some("^(p[5-9][0-9]|[0-9]+(\\.[0-9]{1,9})?(us|ms|s|m|h|d))$"),
+        Form::Collector => Some("^https?://[^ #?@]+$"),
         Form::Hours => Some("^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$"),
         Form::TimeZone => Some("^[A-Za-z][0-9A-Za-z_+/-]*$"),
         Form::DnsClientId => Some("^[0-9A-Za-z-]{1,63}$"),

@@ -254,6 +254,12 @@ pub enum Form {
     Hours,
     /// A URL of http or https.
     Url,
+    /// The URL of a collector of traces.
+    Collector,
+    /// A database of Valkey or Redis.
+    RateStore,
+    /// How long a first server is waited for.
+    HedgeAfter,
     /// A time zone.
     TimeZone,
     /// A service of the request plane.
@@ -463,6 +469,9 @@ impl Form {
             Self::DnsRecord => "an address, or a record such as \"MX 10 mail.example.org\"",
             Self::DnsClientId => "a client's id such as \"kids-tablet\"",
             Self::Url => "a URL such as \"https://lists.example/ads.txt\"",
+            Self::Collector => "a URL such as \"http://127.0.0.1:4318\"",
+            Self::RateStore => "a URL such as \"redis://127.0.0.1:6379/0\"",
+            Self::HedgeAfter => "a percentile such as \"p95\", or a time such as \"20ms\"",
             Self::Hours => "hours such as \"08:00-17:30\"",
             Self::TimeZone => "a time zone such as \"Europe/Berlin\"",
             Self::EtcdEndpoint => "a URL such as \"http://127.0.0.1:2379\"",

@@ -144,3 +144,14 @@ fn servers_that_take_no_connection_open_it() {
         "{metrics}"
     );
 }
+
+/// What failed before the window does not add up with what fails now.
+#[test]
+fn failures_are_counted_in_a_window() {
+    let sick = Sick::start();
+    let node = sick.node("window = \"1s\", min_requests = 6, open_for = \"1m\"", "");
+    assert_eq!(statuses(&node, 5), [503; 5]);
+    sleep(Duration::from_millis(1200));
+    assert_eq!(statuses(&node, 1), [503]);
+    assert_eq!((circuit(&node), sick.asked()), ("closed".to_owned(), 6));
+}

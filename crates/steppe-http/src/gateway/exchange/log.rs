@@ -70,6 +70,10 @@ impl Log {
         self.report = Some(Rc::clone(report));
     }
 
+    pub(super) fn report(&self) -> Option<&Rc<RouteReport>> {
+        self.report.as_ref()
+    }
+
     /// A server is asked.
     pub(super) fn set_server(&mut self, server: &Arc<TargetState>) {
         if let Some(access) = &mut self.access {
@@ -100,8 +104,13 @@ impl Log {
         self.status.unwrap_or(502)
     }
 
-    /// Counts an exchange of `client`, and writes its line.
-    pub(super) fn finish(&mut self, client: &ClientContext, began_at: Instant, now: Instant) {
+    /// Counts an exchange of `client`, which `filter` answered if any did, and writes its line.
+    pub(super) fn finish(
+        &mut self,
+        client: &ClientContext,
+        (began_at, now): (Instant, Instant),
+        filter: Option<&str>,
+    ) {
         let Some(report) = self.report.take() else {
             return;
         };
@@ -129,6 +138,7 @@ impl Log {
             route: report.name.as_deref(),
             upstream: report.upstream.as_deref(),
             server: access.server.as_ref().map(|server| server.address()),
+            filter,
             reason: self.reason,
             served_from: self.served_from,
         });

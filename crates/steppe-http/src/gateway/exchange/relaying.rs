@@ -124,12 +124,17 @@ impl Exchange {
         }
         if let Attempt::Stream(stream) = &attempt {
             core.log.set_server(stream.state());
+            core.trace_server(stream.state());
         }
         // What no later attempt needs is free for others.
         if !core.replay.is_kept() {
             core.head = None;
         }
         core.replay.rewind();
+        self.hedge = match attempt {
+            Attempt::Stream(_) => core.hedge(),
+            _ => None,
+        };
         self.relay = Relay::new(core.timeouts, now);
         self.progress = Progress::default();
         self.attempt = Some(attempt);
@@ -148,6 +153,30 @@ impl Exchange {
     where
         D: Downstream + ?Sized,
     {
+        let mut polled = self.poll_attempt(cx, now, client, down);
+        while polled.is_pending() && self.hedge.is_some() && self.poll_hedge(cx, client, now) {
+            polled = self.poll_attempt(cx, now, client, down);
+        }
+        let Poll::Ready(result) = polled else {
+            deadline.set_at(self.relay.deadline());
+            // The sweep wakes this task when it has passed; the relay then knows.
+            let _ = deadline.poll_passed(cx);
+            return Poll::Pending;
+        };
+        deadline.clear();
+        Poll::Ready(self.relayed(client, down, result, now))
+    }
+
+    fn poll_attempt<D>(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        client: &ClientContext,
+        down: &mut D,
+    ) -> Poll<Result<Relayed, GatewayError>>
+    where
+        D: Downstream + ?Sized,
+    {
         let attempt = self.attempt.as_mut().expect("an attempt has begun");
         let (upstream, target) = attempt.split();
         let mut tap = ExchangeTap {
@@ -156,7 +185,7 @@ impl Exchange {
             client,
             target,
         };
-        let polled = if self.filters.borrow().is_empty() {
+        if self.filters.borrow().is_empty() {
             self.relay.poll(cx, now, (down, upstream), &mut tap)
         } else {
             let lease = tap.core.route.as_ref().map(|route| route.lease.clone());
@@ -167,15 +196,7 @@ impl Exchange {
                 lease: &lease.expect("tunnels have no filters"),
             };
             self.relay.poll(cx, now, (down, &mut filtered), &mut tap)
-        };
-        let Poll::Ready(result) = polled else {
-            deadline.set_at(self.relay.deadline());
-            // The sweep wakes this task when it has passed; the relay then knows.
-            let _ = deadline.poll_passed(cx);
-            return Poll::Pending;
-        };
-        deadline.clear();
-        Poll::Ready(self.relayed(client, down, result, now))
+        }
     }
 
     /// An attempt is over, and perhaps the exchange.
@@ -190,6 +211,9 @@ impl Exchange {
         D: Downstream + ?Sized,
     {
         let has_begun = self.relay.has_response_begun();
+        if !has_begun && self.hedge.is_some() && self.promote_hedge(&result, now) {
+            return Ok(());
+        }
         if let Some(Attempt::Stream(stream)) = self.attempt.take()
             && self.retry(client, stream, &result, now)?
         {

@@ -107,6 +107,7 @@ impl Core {
             Some(failure) => pool.upstream().failed(target, failure, elapsed),
             None => {
                 target.answered(elapsed, now);
+                pool.upstream().answered_in(elapsed, now);
                 pool.upstream().succeeded(now);
                 if let Some(probe) = self.probe.take() {
                     pool.upstream().recovered(probe);

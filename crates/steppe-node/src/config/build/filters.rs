@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use steppe_http::config::{
     BasicAuth, Breach, Cache, Coding, Compress, Cors, FieldEdits, FieldRewrite, Filter, FilterKind,
-    ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey, Levels, PathEdit, QueryEdits, RateLimit,
-    Redirect, RequestId, Rule, Transform, Unreadable,
+    ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey, Levels, PathEdit, QueryEdits, Rate,
+    RateLimit, RateStore, Redirect, RequestId, Rule, Transform, Unreadable,
 };
 
 use crate::config::grammar::{media_range, pattern, rate_key, text_source, token_source};
@@ -203,16 +203,26 @@ fn rule(rule: &Node) -> Option<Rule> {
 }
 
 fn rate_limit(name: &str, limit: &Fields) -> Option<RateLimit> {
-    let rate = limit.take("rate")?;
+    let requests: Option<u32> = limit.optional("rate")?;
+    let (per, burst) = (limit.take("per")?, limit.optional("burst")?);
+    let rate = requests.map(|requests| Rate {
+        requests,
+        per,
+        burst: burst.unwrap_or(requests),
+    });
+    let store: Option<String> = limit.optional("store")?;
     let prefix = |key| u8::try_from(limit.take::<u64>(key)?).ok();
     Some(RateLimit {
         name: name.to_owned(),
         rate,
-        per: limit.take("per")?,
-        burst: limit.optional("burst")?.unwrap_or(rate),
+        concurrent: limit.optional("concurrent")?,
         key: rate_key(&limit.take::<String>("key")?).ok()?,
         prefix: (prefix("ipv4_prefix")?, prefix("ipv6_prefix")?),
         entries: limit.take("entries")?,
+        store: match store {
+            None => None,
+            Some(url) => Some(RateStore::parse(&url)?),
+        },
     })
 }
 

@@ -3,13 +3,14 @@
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
 use steppe_http::config::{
-    Balance, CircuitBreaker, H1, H2, Health, HealthRequest, Outlier, ProtocolName, Retry, RetryOn,
-    Sticky,
+    Balance, CircuitBreaker, H1, H2, Health, HealthRequest, Hedge, Outlier, ProtocolName, Retry,
+    RetryOn, Sticky,
 };
 use steppe_net::proxy_protocol::ProxyVersion;
 use steppe_net::tls::config::ServerTrust;
 
 use super::tls;
+use crate::config::grammar::hedge_after;
 use crate::config::typed::Fields;
 
 /// A table that need not be there.
@@ -105,6 +106,15 @@ pub(super) fn retry(upstream: &Fields) -> Option<Option<Retry>> {
         on: on?.into_iter().fold(RetryOn::default(), RetryOn::or),
         budget: retry.take("budget")?,
     }))
+}
+
+#[expect(clippy::option_option, reason = "invalid and absent are two things")]
+pub(super) fn hedge(upstream: &Fields) -> Option<Option<Hedge>> {
+    let hedge = table!(upstream, "hedge");
+    let after = hedge_after(&hedge.take::<String>("after")?).ok()?;
+    let budget = hedge.take("budget")?;
+    let max: u64 = hedge.take("max")?;
+    Some((max > 0).then_some(Hedge { after, budget }))
 }
 
 #[expect(clippy::option_option, reason = "invalid and off are two things")]

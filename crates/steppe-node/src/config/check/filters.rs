@@ -40,6 +40,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
                 .list("response_headers")
                 .iter()
                 .for_each(|field| written(field, mistakes)),
+            "rate-limit" => rate(fields, mistakes),
             "redirect" => redirect(fields, mistakes),
             "transform" => {
                 edits(fields, mistakes);
@@ -141,6 +142,22 @@ fn sets(jwks: &Fields, mistakes: &mut Mistakes) {
                 Mistake::new(at, message)
                     .also(file, "the set is in a file")
                     .help("take one of both out"),
+            );
+        }
+    }
+}
+
+/// What says how a rate is counted says nothing without one.
+fn rate(limit: &Fields, mistakes: &mut Mistakes) {
+    if limit.given("rate").is_some() {
+        return;
+    }
+    for key in ["per", "burst", "store"] {
+        if let Some(span) = limit.given(key) {
+            mistakes.push(
+                Mistake::new(span, format!("`{key}` without `rate`"))
+                    .label("says nothing about requests at once")
+                    .help("add `rate`, or take it out"),
             );
         }
     }

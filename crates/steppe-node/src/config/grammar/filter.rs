@@ -1,7 +1,7 @@
 //! Strings of filters.
 
 use regex::bytes::Regex;
-use steppe_http::config::{MediaRange, RateKey, TextSource, TokenSource};
+use steppe_http::config::{MediaRange, RateKey, RateStore, TextSource, TokenSource};
 use steppe_http::field::is_token;
 
 use super::{Read, Refusal};
@@ -42,6 +42,15 @@ pub(in crate::config) fn rate_key(text: &str) -> Read<RateKey> {
         Refusal::new(format!("`{}` is nothing to count by", shown(text)))
             .help("write \"ip\", \"header:NAME\", \"jwt:CLAIM\" or \"route\"")
     })
+}
+
+/// A database of Valkey or Redis. It is not shown: a password may stand in it.
+pub(in crate::config) fn rate_store(text: &str) -> Read<String> {
+    match RateStore::parse(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(Refusal::new("this is no database of Valkey or Redis")
+            .help("write a URL such as \"redis://127.0.0.1:6379/0\"")),
+    }
 }
 
 /// A regular expression whose program has a bound.

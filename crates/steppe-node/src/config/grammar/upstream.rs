@@ -2,11 +2,11 @@
 //!
 //! Spec: RFC 6265 §4.1.1 for names of cookies, RFC 9112 §3.2.1 for targets.
 
-use steppe_http::config::{HashOn, Statuses};
+use steppe_http::config::{HashOn, HedgeAfter, Statuses};
 use steppe_http::field::is_token;
 
-use super::{Read, Refusal, field_name};
-use crate::config::limits::COOKIE_NAME_BYTES_MAX;
+use super::{Read, Refusal, duration, field_name};
+use crate::config::limits::{COOKIE_NAME_BYTES_MAX, TIMEOUT_MAX, TIMEOUT_MIN};
 use crate::config::mistake::shown;
 
 /// `header:NAME`, `cookie:NAME`, `ip`, `path`.
@@ -53,6 +53,19 @@ pub(in crate::config) fn statuses(text: &str) -> Read<Statuses> {
     })
 }
 
+/// A percentile of latencies such as `p95`, or a time.
+pub(in crate::config) fn hedge_after(text: &str) -> Read<HedgeAfter> {
+    let time = || {
+        let bounds = TIMEOUT_MIN..=TIMEOUT_MAX;
+        let time = duration(text).ok().filter(|time| bounds.contains(time));
+        time.map(HedgeAfter::Time)
+    };
+    HedgeAfter::percentile(text).or_else(time).ok_or_else(|| {
+        Refusal::new(format!("`{}` is not how long to wait", shown(text)))
+            .help("write a percentile from \"p50\" to \"p99\", or a time such as \"20ms\"")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +85,16 @@ mod tests {
         assert_eq!(target("/a?b=c"), Ok("/a?b=c".to_owned()));
         for wrong in ["", "a", "/a b", "/a#b", "/a\r\nb", "http://a/"] {
             assert!(target(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_first_server_is_waited_for_a_percentile_or_a_time() {
+        assert_eq!(hedge_after("p95"), Ok(HedgeAfter::Percentile(95)));
+        let time = std::time::Duration::from_millis(20);
+        assert_eq!(hedge_after("20ms"), Ok(HedgeAfter::Time(time)));
+        for text in ["p49", "p100", "p9", "p+9", "p", "95", "0s", "2d", ""] {
+            assert!(hedge_after(text).is_err(), "{text}");
         }
     }
 }

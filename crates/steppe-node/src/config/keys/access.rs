@@ -78,4 +78,5 @@ const FIELD: Kind = Kind::Choice(&[
     Choice::served("client_subject"),
     Choice::served("client_fingerprint"),
     Choice::served("cache"),
+    Choice::served("filter"),
 ]);

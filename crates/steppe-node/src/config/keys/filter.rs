@@ -316,14 +316,18 @@ static IP: Table = Table {
 
 static RATE_LIMIT: Table = Table {
     name: "http.filter",
-    doc: "Refuses requests beyond a rate, of the node whatever its number of workers: 429.",
+    doc: "Refuses requests beyond a rate, or a number at once, of the node whatever its number of workers: 429.",
     keys: &[
         Key::new(
             "rate",
             Kind::Integer(1, RATE_MAX),
             "Requests in `per`, for each key.",
-        )
-        .required(),
+        ),
+        Key::new(
+            "concurrent",
+            Kind::Integer(1, RATE_MAX),
+            "Requests in flight at once, for each key.",
+        ),
         Key::new(
             "per",
             Kind::Duration(Duration::from_secs(1), DAY),
@@ -356,12 +360,17 @@ static RATE_LIMIT: Table = Table {
         Key::new(
             "entries",
             Kind::Integer(RATE_ENTRIES.0, RATE_ENTRIES.1),
-            "Keys that are remembered, 16 bytes each.",
+            "Keys that are remembered: 16 bytes each for `rate`, 8 for `concurrent`.",
         )
         .absent(Absent::Number(65_536)),
-        Key::later("store", "Shares the limit among nodes."),
+        Key::new(
+            "store",
+            Kind::Text(Form::RateStore),
+            "A database of Valkey or Redis that shares `rate` among nodes; while it is away, the limit is each node's own.",
+        )
+        .secret(),
     ],
-    needs: Needs::Nothing,
+    needs: Needs::Any(&["rate", "concurrent"]),
 };
 
 static REDIRECT: Table = Table {

@@ -152,3 +152,29 @@ pub(super) static RETRY: Table = Table {
     ],
     needs: Needs::Nothing,
 };
+
+pub(super) static HEDGE: Table = Table {
+    name: "http.upstream.hedge",
+    doc: "When a second server is asked too: the first head wins.",
+    keys: &[
+        Key::new(
+            "after",
+            Kind::Text(Form::HedgeAfter),
+            "How long the first has for its head: a time, or a percentile of the answers, \"p50\" to \"p99\".",
+        )
+        .absent(Absent::Text("p95")),
+        Key::new(
+            "max",
+            Kind::Integer(0, 1),
+            "Further servers that one request is sent to; 0 asks none.",
+        )
+        .absent(Absent::Number(1)),
+        Key::new(
+            "budget",
+            Kind::Share,
+            "Of the requests of the last ten seconds, at most this share is sent to a second server.",
+        )
+        .absent(Absent::Text("10%")),
+    ],
+    needs: Needs::Nothing,
+};

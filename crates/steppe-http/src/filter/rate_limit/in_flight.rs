@@ -1,0 +1,139 @@
+//! Requests in flight by key.
+//!
+//! A word has the key's tag above and its requests below. A set has room for eight keys that have some; a
+//! further one shares the place of the one that has the fewest, so that many keys make limits stricter, never
+//! wider.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::set_of;
+
+/// Bits of a word that count requests: more than connections can bring.
+const COUNT_BITS: u32 = 24;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+/// Counts of all keys.
+pub(super) struct InFlight {
+    slots: Box<[AtomicU64]>,
+    limit: u64,
+}
+
+/// A request in flight, as long as it is.
+pub(super) struct Place {
+    table: Arc<InFlight>,
+    at: usize,
+}
+
+impl InFlight {
+    pub(super) fn new(limit: u32, entries: usize) -> Arc<Self> {
+        Arc::new(Self {
+            slots: std::iter::repeat_with(AtomicU64::default)
+                .take(entries)
+                .collect(),
+            limit: limit.into(),
+        })
+    }
+
+    /// A place for a request of `key`; `None`: there are as many as may be.
+    pub(super) fn enter(self: &Arc<Self>, key: u64) -> Option<Place> {
+        let set = set_of(&self.slots, key);
+        let first = (set.as_ptr().addr() - self.slots.as_ptr().addr()) / size_of::<AtomicU64>();
+        let tag = key >> COUNT_BITS;
+        loop {
+            let words = || {
+                set.iter()
+                    .map(|slot| slot.load(Ordering::Relaxed))
+                    .enumerate()
+            };
+            let own = words().find(|&(_, word)| word >> COUNT_BITS == tag && word & COUNT_MASK > 0);
+            let emptiest = words().min_by_key(|&(_, word)| word & COUNT_MASK);
+            let (at, word) = own.or(emptiest).expect("a set has slots");
+            if word & COUNT_MASK >= self.limit {
+                return None;
+            }
+            let next = match word & COUNT_MASK {
+                0 => tag << COUNT_BITS | 1,
+                _ => word + 1,
+            };
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            if set[at]
+                .compare_exchange(word, next, success, failure)
+                .is_err()
+            {
+                continue;
+            }
+            let place = Place {
+                table: Arc::clone(self),
+                at: first + at,
+            };
+            // Two workers may have begun to count one key in two places: one of them goes.
+            let is_twice = words().any(|(other, word)| {
+                other != at && word >> COUNT_BITS == tag && word & COUNT_MASK > 0
+            });
+            if !is_twice || next >> COUNT_BITS != tag {
+                return Some(place);
+            }
+            drop(place);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The count is not 0 while there is a place.
+        self.table.slots[self.at].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::WAYS;
+    use super::*;
+
+    #[test]
+    fn so_many_are_in_flight_and_who_leaves_makes_room() {
+        let table = InFlight::new(2, 64);
+        let key = 77 << 40;
+        let places: Vec<_> = (0..3).map(|_| table.enter(key)).collect();
+        assert!(places[1].is_some() && places[2].is_none());
+        assert!(table.enter(78 << 40).is_some());
+        drop(places);
+        assert!(table.enter(key).is_some());
+    }
+
+    #[test]
+    fn too_many_keys_make_limits_stricter_never_wider() {
+        let table = InFlight::new(1, WAYS);
+        let keys = (1..=100).map(|key: u64| key << 40);
+        let places: Vec<_> = keys.filter_map(|key| table.enter(key)).collect();
+        assert_eq!(places.len(), WAYS);
+        drop(places);
+        let left = table.slots.iter().map(|slot| slot.load(Ordering::Relaxed));
+        assert_eq!(left.map(|word| word & COUNT_MASK).sum::<u64>(), 0);
+    }
+
+    #[test]
+    fn threads_share_one_limit() {
+        let table = InFlight::new(3, 64);
+        let most = AtomicU64::new(0);
+        let now = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        let Some(place) = table.enter(9 << 40) else {
+                            continue;
+                        };
+                        let there = now.fetch_add(1, Ordering::Relaxed) + 1;
+                        most.fetch_max(there, Ordering::Relaxed);
+                        now.fetch_sub(1, Ordering::Relaxed);
+                        drop(place);
+                    }
+                });
+            }
+        });
+        let most = most.into_inner();
+        assert!((1..=3).contains(&most), "{most}");
+    }
+}

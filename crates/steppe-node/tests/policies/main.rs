@@ -1,0 +1,16 @@
+//! What the gateway decides about many requests together, on the wire: traces, limits, hedges, circuits.
+
+mod examples;
+mod hedge;
+mod rate_limit;
+mod traces;
+
+use steppe_testkit::{Message, Steppe};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// One request on a connection of its own.
+fn ask(node: &Steppe, start: &str, fields: &str) -> Message {
+    node.exchange(format!("{start} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
+}
