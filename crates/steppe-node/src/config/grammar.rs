@@ -423,7 +423,8 @@ mod upstream;
 pub(super) use dns::records::{dns_client_id, dns_record, hours, name_patterns, time_zone, url};
 pub(super) use dns::{clients, dns_bootstrap, dns_name, dns_server, dns_type, subnet_prefixes};
 pub(super) use filter::{
-    json, media_range, member_path, origin, pattern, rate_key, rate_store, text_source, token_source,
+    json, media_range, member_path, origin, pattern, rate_key, rate_store, text_source,
+    token_source,
 };
 pub(super) use plane::{etcd_endpoint, etcd_prefix, service};
 pub(super) use tls::{

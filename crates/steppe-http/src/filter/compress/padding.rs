@@ -1,7 +1,7 @@
 //! Padding against attacks by the length of compressed content (BREACH).
 //!
 //! How long it is follows from a keyed hash of the content: who asks for the same again sees the same length
-//! again, so the mean of many tells no more than one. ADR 0027 has the reasons and the figures.
+//! again, so the mean of many tells no more than one. ADR 0028 has the reasons and the figures.
 //!
 //! Invariant: what pads is skipped by every decoder, and its length can be any number of bytes from
 //! [`bytes_min`] on.
