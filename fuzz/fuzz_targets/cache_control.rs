@@ -41,7 +41,12 @@ fuzz_target!(|input: &[u8]| {
         response.stale_while_revalidate,
         response.stale_if_error,
     ];
-    assert!(numbers.into_iter().flatten().all(|number| number <= SECONDS_MAX));
+    assert!(
+        numbers
+            .into_iter()
+            .flatten()
+            .all(|number| number <= SECONDS_MAX)
+    );
     assert!(response.withheld.iter().all(|name| is_token(name)));
     let request = RequestControl::of(&fields);
     let numbers = [
@@ -50,6 +55,11 @@ fuzz_target!(|input: &[u8]| {
         request.max_stale,
         request.stale_if_error,
     ];
-    assert!(numbers.into_iter().flatten().all(|number| number <= SECONDS_MAX));
+    assert!(
+        numbers
+            .into_iter()
+            .flatten()
+            .all(|number| number <= SECONDS_MAX)
+    );
     assert!(selects_itself(&fields));
 });

@@ -17,6 +17,7 @@ mod protocol;
 mod tls;
 mod upstream;
 
+pub use crate::coding::Coding;
 pub use crate::field::Underscores;
 pub use crate::guest::{GuestAddress, GuestName};
 pub use crate::host::HostPattern;
@@ -267,51 +268,6 @@ pub struct Files {
     pub index: String,
     /// Encoded forms that lie beside files, the dearest first.
     pub precompressed: Vec<Coding>,
-}
-
-/// A content coding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coding {
-    /// Brotli (RFC 7932).
-    Br,
-    /// Zstandard (RFC 8878).
-    Zstd,
-    /// Gzip (RFC 1952).
-    Gzip,
-}
-
-impl Coding {
-    /// How many there are.
-    pub const COUNT: usize = 3;
-
-    /// Every coding, in the order of its number.
-    pub const ALL: [Self; Self::COUNT] = [Self::Br, Self::Zstd, Self::Gzip];
-
-    /// The coding of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|coding| coding.as_str() == name)
-    }
-
-    /// Its name in `Content-Encoding`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Br => "br",
-            Self::Zstd => "zstd",
-            Self::Gzip => "gzip",
-        }
-    }
-
-    /// What the name of a file in this coding ends with.
-    #[must_use]
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Self::Br => ".br",
-            Self::Zstd => ".zst",
-            Self::Gzip => ".gz",
-        }
-    }
 }
 
 impl Target {

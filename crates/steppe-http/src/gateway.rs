@@ -12,6 +12,7 @@ mod attempt;
 mod client;
 mod exchange;
 mod forwarding;
+mod labels;
 mod listener;
 mod proxied;
 mod redirect;

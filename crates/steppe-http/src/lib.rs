@@ -15,6 +15,7 @@ pub mod cache;
 pub mod certificates;
 pub mod codec;
 pub mod codecs;
+pub mod coding;
 pub mod config;
 pub mod date;
 mod encoder;

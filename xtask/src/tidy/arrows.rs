@@ -56,6 +56,7 @@ const BELOW: [(&str, &[&str]); 18] = [
         &[
             "steppe-malloc",
             "steppe-mem",
+            "steppe-telemetry",
             "steppe-net",
             "steppe-http",
             "steppe-dns",

@@ -47,8 +47,10 @@ const LISTED: &[Listed] = &[
     Listed {
         files: &[
             "steppe-http/src/gateway/exchange.rs",
+            "steppe-http/src/gateway/exchange/hedging.rs",
             "steppe-http/src/gateway/exchange/pool.rs",
             "steppe-http/src/gateway/exchange/retry.rs",
+            "steppe-http/src/gateway/exchange/trace.rs",
         ],
         reason: "one state machine: the files below have the methods of its stages",
     },

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use regex::bytes::Regex;
 
-use super::Coding;
+use crate::coding::Coding;
 use crate::field::is_token;
 use crate::path::PathPattern;
 

@@ -5,7 +5,9 @@
 //! that nodes share.
 
 mod buckets;
+mod counts;
 mod in_flight;
+mod sets;
 mod store;
 
 use std::borrow::Cow;
@@ -31,12 +33,10 @@ use crate::limits::{STORE_IN_FLIGHT_MAX, STORE_QUESTION_BYTES};
 use crate::respond::Respond;
 use buckets::{Buckets, Slot};
 use in_flight::{InFlight, Place};
+use sets::WAYS;
 use store::{Answer, Store};
 
-pub use store::Counts as LimitCounts;
-
-/// Keys of a set.
-const WAYS: usize = 8;
+pub use counts::Counts as LimitCounts;
 
 /// Fewest sets, however little the budget has.
 const SETS_MIN: usize = 8;
@@ -308,14 +308,6 @@ fn refusal(fields: [(&str, String); 3]) -> Respond {
         body: b"too many requests\n".to_vec(),
         fields: own.into_iter().chain([media_type]).collect(),
     }
-}
-
-/// The set of a table that a key lies in.
-fn set_of<T>(slots: &[T], key: u64) -> &[T] {
-    let sets = (slots.len() / WAYS) as u64;
-    let set = u64::try_from((u128::from(key) * u128::from(sets)) >> 64).unwrap_or(0);
-    let first = usize::try_from(set).unwrap_or(0) * WAYS;
-    &slots[first..first + WAYS]
 }
 
 /// The network of an address: its leading bits.

@@ -12,7 +12,7 @@ use super::close_reason::CloseReason;
 use super::handshake::Handshake;
 use super::labels::Labels;
 use super::uncompressed::Uncompressed;
-use crate::config::Coding;
+use crate::coding::Coding;
 
 /// Labels of the status classes, 1xx first.
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];

@@ -1,7 +1,5 @@
 //! The names that the gateway's series carry: listeners, routes, upstreams and filters.
 
-use crate::config::{Filter, FilterKind, Gateway};
-
 /// The label of a request that matched no route or reached no upstream.
 pub const NONE: &str = "-";
 
@@ -37,39 +35,5 @@ impl Labels {
         routes
             .map(|route| (route.name.as_str(), route.upstream.and_then(upstream)))
             .collect()
-    }
-
-    /// The names in a configuration.
-    #[must_use]
-    pub fn of(gateway: &Gateway) -> Self {
-        let route = |route: &crate::config::Route| RouteLabels {
-            name: route.name.clone(),
-            upstream: route.target.upstream(),
-        };
-        Self {
-            listeners: gateway
-                .listeners
-                .iter()
-                .map(|listener| listener.address.to_string())
-                .collect(),
-            routes: gateway.routes.iter().map(route).collect(),
-            upstreams: gateway
-                .upstreams
-                .iter()
-                .map(|upstream| upstream.name.clone())
-                .collect(),
-            filters: gateway
-                .filters
-                .iter()
-                .map(|filter| filter.name.clone())
-                .collect(),
-            compressing: {
-                let filters = gateway.filters.iter().enumerate();
-                let is_one = |filter: &Filter| matches!(filter.kind, FilterKind::Compress(_));
-                filters
-                    .filter_map(|(index, filter)| is_one(filter).then_some(index))
-                    .collect()
-            },
-        }
     }
 }

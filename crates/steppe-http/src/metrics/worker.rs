@@ -13,7 +13,7 @@ use super::close_reason::CloseReason;
 use super::handle::{Handle, handle};
 use super::handshake::Handshake;
 use super::uncompressed::Uncompressed;
-use crate::config::Coding;
+use crate::coding::Coding;
 
 /// The cells of one worker, written by its thread only.
 ///

@@ -1,3 +1,5 @@
+//! Spans on their way from workers to the exporter.
+
 use std::sync::mpsc::TryRecvError;
 
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::set_of;
+use super::sets::set_of;
 use crate::config::Rate;
 
 /// Theoretical arrival times by key.

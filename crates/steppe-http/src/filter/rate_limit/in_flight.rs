@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::set_of;
+use super::sets::set_of;
 
 /// Bits of a word that count requests: more than connections can bring.
 const COUNT_BITS: u32 = 24;

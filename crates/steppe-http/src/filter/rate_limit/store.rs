@@ -10,7 +10,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -19,8 +19,8 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::spawn_local;
 
+use super::counts::Counts;
 use crate::config::{Rate, RateStore};
-use crate::filter::LimitCounts;
 use crate::limits::{STORE_IN_FLIGHT_MAX, STORE_PAUSE, STORE_TIMEOUT};
 
 /// The generic cell rate algorithm in microseconds; how long the request must wait, 0: it passes.
@@ -40,7 +40,7 @@ return 0
 /// The way to the store.
 pub(super) struct Store {
     to_thread: mpsc::Sender<Question>,
-    counts: Arc<LimitCounts>,
+    counts: Arc<Counts>,
 }
 
 /// What the store says of a request.
@@ -61,7 +61,7 @@ struct Question {
 
 impl Store {
     /// Starts the thread that asks `store`; without one it is away for ever.
-    pub(super) fn start(store: &RateStore, rate: &Rate, counts: Arc<LimitCounts>) -> Self {
+    pub(super) fn start(store: &RateStore, rate: &Rate, counts: Arc<Counts>) -> Self {
         let (to_thread, questions) = mpsc::channel(STORE_IN_FLIGHT_MAX);
         let line = Line::new(store.client().clone(), rate, Arc::clone(&counts));
         let thread = std::thread::Builder::new().name("limit-store".to_owned());
@@ -98,7 +98,7 @@ struct Line {
     /// Microseconds in which one token comes, and in which a bucket fills.
     interval: f64,
     capacity: f64,
-    counts: Arc<LimitCounts>,
+    counts: Arc<Counts>,
 }
 
 /// The connection that is used, and its number.
@@ -110,7 +110,7 @@ struct Connected {
 }
 
 impl Line {
-    fn new(client: Client, rate: &Rate, counts: Arc<LimitCounts>) -> Self {
+    fn new(client: Client, rate: &Rate, counts: Arc<Counts>) -> Self {
         let interval = rate.per.as_secs_f64() * 1e6 / f64::from(rate.requests.max(1));
         Self {
             client,
@@ -198,12 +198,4 @@ impl Line {
             }
         }
     }
-}
-
-/// Counts of decisions, and whether the store is there.
-#[derive(Debug, Default)]
-pub struct Counts {
-    pub(crate) shared: AtomicU64,
-    pub(crate) local: AtomicU64,
-    pub(crate) is_store_there: AtomicBool,
 }
