@@ -1,7 +1,7 @@
 //! The whole examples of `examples/`, as they stand there: only addresses are others.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{EncodingKey, Header, encode};
@@ -104,6 +104,51 @@ fn an_api_with_tokens_and_limits() {
         let log = std::fs::read_to_string(&log).unwrap_or_default();
         log.contains("\"filter\":\"callers\"") && log.contains("\"filter\":\"writers\"")
     });
+}
+
+/// One fetch for each coding, and pages while the server is gone.
+#[test]
+fn a_site_with_cache_and_compression() {
+    let page = "<p>the same words over and over</p>\n".repeat(200);
+    let asked = Arc::<AtomicUsize>::default();
+    let (content, counter) = (page.clone(), Arc::clone(&asked));
+    let server = RawOrigin::replying(move |_| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n",
+            content.len()
+        );
+        (head + &content).into_bytes()
+    });
+    let node = example(
+        "site.toml",
+        &[("127.0.0.1:9001", server.address().to_string())],
+    );
+    for version in ["--http1.1", "--http2-prior-knowledge"] {
+        for _ in 0..2 {
+            let encoded = Curl::new(&node.url("/"))
+                .args([version, "-H", "Accept-Encoding: gzip"])
+                .run();
+            assert_eq!(encoded.head.field("content-encoding"), Some("gzip"));
+            assert!(
+                encoded.body.len() < page.len() / 5,
+                "{}",
+                encoded.body.len()
+            );
+            let decoded = Curl::new(&node.url("/"))
+                .args([version, "-H", "Accept-Encoding: gzip", "--compressed"])
+                .run();
+            assert_eq!(text(&decoded), page);
+            let plain = Curl::new(&node.url("/")).args([version]).run();
+            assert_eq!(plain.head.field("content-encoding"), None);
+            assert_eq!(text(&plain), page);
+            assert_eq!(plain.head.field("x-content-type-options"), Some("nosniff"));
+        }
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "one for each coding");
+    drop(server);
+    let stored = Curl::new(&node.url("/")).run();
+    assert_eq!((stored.head.status(), text(&stored)), (200, page));
 }
 
 /// Tokens come as they are made, and a caller's third stream is refused while two last.
