@@ -365,12 +365,13 @@ pub const ZSTD_STATE_BYTES: usize = 1280 << 10;
 /// The same for [`SHORT_CONTENT_BYTES_MAX`].
 pub const ZSTD_STATE_BYTES_SHORT: usize = 640 << 10;
 
-/// What an encoder of Brotli takes, with a window of 128 KiB, by its level from 1 on.
-pub const BROTLI_STATE_BYTES: [usize; 6] = [4 << 20, 4 << 20, 4 << 20, 6 << 20, 8 << 20, 10 << 20];
+/// What an encoder of Brotli takes, with a window of 128 KiB, by its level from 1 on. Level 4 has the
+/// largest table of all.
+pub const BROTLI_STATE_BYTES: [usize; 6] = [2 << 20, 2 << 20, 2 << 20, 6 << 20, 3 << 20, 4 << 20];
 
 /// The same for [`SHORT_CONTENT_BYTES_MAX`].
 pub const BROTLI_STATE_BYTES_SHORT: [usize; 6] =
-    [2 << 20, 2 << 20, 2 << 20, 2 << 20, 3 << 20, 4 << 20];
+    [1 << 20, 1 << 20, 1 << 20, 2 << 20, 3 << 20, 4 << 20];
 
 /// Content up to here is compressed with small windows and tables, where its length is known.
 pub const SHORT_CONTENT_BYTES_MAX: u64 = 32 << 10;

@@ -218,7 +218,9 @@ fn encode_zstd(
 
 impl<A: BrotliAlloc> Brotli<A> {
     fn with(shape: Shape, allocator: A) -> Self {
-        let window = if shape.is_short { 15 } else { 17 };
+        // With a window of 64 KiB or less, levels from 5 on take another table, of 32 MiB.
+        let is_small = shape.is_short && shape.level < 5;
+        let window = if is_small { 15 } else { 17 };
         let mut state = BrotliEncoderStateStruct::new(allocator);
         for (parameter, value) in [
             (
