@@ -59,7 +59,7 @@ fn check_counts_mistakes_and_fails() {
     assert_eq!(text(&output.stdout), "");
     let reports = text(&output.stderr);
     assert!(
-        reports.ends_with("examples/gateway.toml: 1 error\n"),
+        reports.ends_with("examples/gateway.toml: 2 errors\n"),
         "{reports}"
     );
     assert!(!reports.contains('\u{1b}'), "no color in a pipe");
@@ -79,7 +79,7 @@ fn a_file_that_is_not_there_is_named() {
 fn run_refuses_an_invalid_file() {
     let output = steppe(&["run", "-c", "examples/gateway.toml"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("1 error"));
+    assert!(text(&output.stderr).contains("2 errors"));
 }
 
 /// `check` and `run` decide by the same function.
