@@ -6,6 +6,7 @@
 //! hits all of them. System calls are counted after the rounds, and idle connections on servers
 //! started anew, since neither may touch the timings.
 
+mod compression;
 mod fleet;
 mod h2;
 mod measure;
@@ -89,6 +90,7 @@ Examples:
                                              HTTP/2 and gRPC alone
   steppe-bench http --phases cached --peers nginx,varnish
                                              what a hit of a cache costs
+  steppe-bench http --phases compression     codings beside nginx's gzip alone
   steppe-bench http --steppe target/release/steppe
                                              a binary that is there already
   steppe-bench http --rate 5000              the open loop at one rate for all
@@ -155,8 +157,13 @@ pub async fn run(options: &Options) -> Result<bool> {
         }
     }
     let fleets = run_idle(fleets, &bench).await?;
+    let mut is_valid = fleets.is_valid();
+    if bench.plan.phases.contains(&Phase::Compression) {
+        let (rounds, seconds) = (bench.plan.rounds, bench.plan.seconds.div_ceil(2));
+        is_valid &= compression::run(&bench.setup, rounds, seconds).await?;
+    }
     report::print(&fleets, &skipped, &bench.plan, &machine);
-    Ok(fleets.is_valid())
+    Ok(is_valid)
 }
 
 /// What the phases share.
@@ -292,7 +299,8 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
 
 /// Each phase runs all proxies before the next one begins: pairs are as close in time as can be.
 async fn run_round(fleets: &mut [Fleet], bench: &Bench, round: usize) -> Result<()> {
-    for phase in &bench.plan.phases {
+    let in_rounds = |phase: &&Phase| **phase != Phase::Compression;
+    for phase in bench.plan.phases.iter().filter(in_rounds) {
         let mut runs = Vec::new();
         for (at, fleet) in fleets.iter().enumerate() {
             let contestants = fleet.contestants.iter().enumerate();
@@ -343,6 +351,7 @@ async fn run_phase(
         Phase::H2Clear => h2::requests(contestant, results, bench, Wire::Clear).await,
         Phase::H2Bodies => h2::bodies(contestant, results, bench).await,
         Phase::H2Grpc => h2::grpc(contestant, results, bench).await,
+        Phase::Compression => Ok(()),
     }
 }
 
@@ -397,6 +406,8 @@ enum Phase {
     H2Grpc,
     /// As saturation, out of a cache, of proxies that have one.
     Cached,
+    /// CPU a gigabyte by coding, level and ratio, with processes of its own; beside nginx alone.
+    Compression,
 }
 
 impl Phase {
@@ -415,6 +426,7 @@ impl Phase {
             Self::H2Bodies => &[Transport::Http2],
             Self::H2Grpc => &[Transport::Grpc],
             Self::Cached => &[Transport::Cached],
+            Self::Compression => &[],
         }
     }
 

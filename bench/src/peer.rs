@@ -14,7 +14,7 @@ mod envoy;
 mod floor;
 pub mod go;
 mod haproxy;
-mod nginx;
+pub mod nginx;
 pub mod origin;
 pub mod pypi;
 pub mod steppe;
@@ -261,7 +261,7 @@ pub const fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
 
-fn write_config(setup: &Setup, file: &str, text: &str) -> Result<PathBuf> {
+pub fn write_config(setup: &Setup, file: &str, text: &str) -> Result<PathBuf> {
     let path = setup.run_dir.join(file);
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
@@ -169,13 +170,18 @@ impl Named {
     }
 }
 
+/// The one that was named, or one that is built now.
+pub fn program(setup: &Setup) -> Result<PathBuf> {
+    match &setup.steppe {
+        Some(program) => fs::canonicalize(program)
+            .with_context(|| format!("no program at {}", program.display())),
+        None => cargo::built(&setup.root, &setup.target_dir, "steppe-node"),
+    }
+}
+
 fn launch(setup: &Setup, named: Named, edit: impl Fn(&str) -> String) -> Result<Launch> {
     let name = format!("{}{}", named.proxy.name(), named.transport.suffix());
-    let program = match &setup.steppe {
-        Some(program) => fs::canonicalize(program)
-            .with_context(|| format!("no program at {}", program.display()))?,
-        None => cargo::built(&setup.root, &setup.target_dir, "steppe-node")?,
-    };
+    let program = program(setup)?;
     ensure_free(super::loopback(named.admin_port), "steppe's admin")?;
     let example = setup.root.join("examples/gateway-bench-h1.toml");
     let text = fs::read_to_string(&example)

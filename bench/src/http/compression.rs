@@ -1,0 +1,316 @@
+//! Compression beside nginx's: CPU a gigabyte and the ratio, level by level, at a constant rate of arrivals.
+//!
+//! Whoever compresses harder takes longer, so codings and levels are compared at equal ratio: each of nginx's
+//! levels with the cheapest of Steppe's that makes content at least as short. One worker each, the same origin; the
+//! CPU of passing content uncompressed is part of all figures.
+
+mod client;
+mod corpus;
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use self::client::{Load, Loaded};
+use self::corpus::{CORPORA, Corpus};
+use crate::machine;
+use crate::peer::{Setup, loopback, nginx, version, write_config};
+use crate::process;
+use crate::server::{Launch, Server};
+use crate::stats;
+use crate::table::{Table, figure};
+
+const ORIGIN: SocketAddr = loopback(28071);
+const NGINX: SocketAddr = loopback(28072);
+const STEPPE: SocketAddr = loopback(28073);
+const ADMIN: SocketAddr = loopback(28907);
+
+/// A coding and its level; `None`: content as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Variant {
+    server: &'static str,
+    coding: Option<(&'static str, u8)>,
+}
+
+/// What a variant came to with a corpus.
+#[derive(Debug)]
+struct Row {
+    variant: Variant,
+    corpus: &'static str,
+    /// Compressed bytes a byte.
+    share: f64,
+    /// In each round.
+    cpu_s_per_gb: Vec<f64>,
+    p99_us: Vec<f64>,
+    completed: u64,
+    errors: u64,
+}
+
+impl Variant {
+    /// The path that its content has.
+    fn path(self, corpus: &Corpus) -> String {
+        match self.coding {
+            None => format!("/plain/{}", corpus.name),
+            Some((coding, level)) => format!("/{coding}{level}/{}", corpus.name),
+        }
+    }
+
+    fn name(self) -> String {
+        match self.coding {
+            None => "plain".to_owned(),
+            Some((coding, level)) => format!("{coding} {level}"),
+        }
+    }
+}
+
+/// What nginx has, and all of Steppe's levels.
+fn variants() -> Vec<Variant> {
+    let of = |server, coding, levels: std::ops::RangeInclusive<u8>| {
+        levels.map(move |level| Variant {
+            server,
+            coding: Some((coding, level)),
+        })
+    };
+    let plain = ["steppe", "nginx"].map(|server| Variant {
+        server,
+        coding: None,
+    });
+    plain
+        .into_iter()
+        .chain(of("nginx", "gzip", 1..=6))
+        .chain(of("steppe", "gzip", 1..=6))
+        .chain(of("steppe", "br", 1..=5))
+        .chain(of("steppe", "zstd", 1..=5))
+        .collect()
+}
+
+/// Measures, and prints the tables; whether every response was whole.
+///
+/// # Errors
+/// When something can't be started.
+pub(super) async fn run(setup: &Setup, rounds: usize, seconds: u64) -> Result<bool> {
+    corpus::write(&setup.run_dir)?;
+    let _origin = Server::start(&nginx_launch(setup, "corpus", ORIGIN)?, &setup.run_dir).await?;
+    let nginx = Server::start(&nginx_launch(setup, "packing", NGINX)?, &setup.run_dir).await?;
+    let steppe = Server::start(&steppe_launch(setup)?, &setup.run_dir).await?;
+    let variants = variants();
+    let mut rows = Vec::new();
+    for corpus in &CORPORA {
+        for &variant in &variants {
+            rows.push(Row::new(variant, corpus)?);
+        }
+    }
+    for round in 0..rounds {
+        for place in stats::order(rows.len(), round) {
+            let row = &mut rows[place];
+            let process = match row.variant.server {
+                "nginx" => nginx.process(),
+                _ => steppe.process(),
+            };
+            row.measure(process, Duration::from_secs(seconds)).await?;
+        }
+        eprintln!("compression: round {} of {rounds}", round + 1);
+    }
+    print(&rows);
+    Ok(rows.iter().all(|row| row.errors == 0))
+}
+
+impl Row {
+    fn new(variant: Variant, corpus: &Corpus) -> Result<Self> {
+        let load = Self::load(variant, corpus);
+        let bytes = client::content_bytes(&load)?;
+        Ok(Self {
+            variant,
+            corpus: corpus.name,
+            share: bytes as f64 / corpus.bytes as f64,
+            cpu_s_per_gb: Vec::new(),
+            p99_us: Vec::new(),
+            completed: 0,
+            errors: 0,
+        })
+    }
+
+    fn load(variant: Variant, corpus: &Corpus) -> Load {
+        let address = match variant.server {
+            "nginx" => NGINX,
+            _ => STEPPE,
+        };
+        let coding = variant.coding.map_or("identity", |(coding, _)| coding);
+        let path = variant.path(corpus);
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept-Encoding: {coding}\r\n\r\n");
+        Load {
+            address,
+            request,
+            rate: corpus.rate,
+        }
+    }
+
+    async fn measure(&mut self, process: u32, duration: Duration) -> Result<()> {
+        let corpus = CORPORA.iter().find(|corpus| corpus.name == self.corpus);
+        let corpus = corpus.context("a corpus of this name")?;
+        let load = Self::load(self.variant, corpus);
+        let before = process::cpu(process)?;
+        let loaded = tokio::task::spawn_blocking(move || client::run(&load, duration)).await?;
+        let used = process::cpu(process)?.since(&before);
+        let Loaded {
+            completed,
+            errors,
+            p99_us,
+        } = loaded;
+        let gigabytes = completed as f64 * corpus.bytes as f64 / 1e9;
+        self.cpu_s_per_gb.push(used.total.as_secs_f64() / gigabytes);
+        self.p99_us.push(p99_us);
+        self.completed += completed;
+        self.errors += errors;
+        Ok(())
+    }
+
+    fn cpu(&self) -> f64 {
+        stats::median(&self.cpu_s_per_gb)
+    }
+}
+
+fn print(rows: &[Row]) {
+    println!("\nCompression, one worker each; CPU of all that is done to a gigabyte of content");
+    let mut table = Table::new(&[
+        "content", "server", "coding", "left %", "CPU s/GB", "p99 µs", "errors",
+    ]);
+    for row in rows {
+        table.row(vec![
+            row.corpus.to_owned(),
+            row.variant.server.to_owned(),
+            row.variant.name(),
+            figure(row.share * 100.0, 1),
+            figure(row.cpu(), 2),
+            figure(stats::median(&row.p99_us), 0),
+            row.errors.to_string(),
+        ]);
+    }
+    print!("{}", table.to_markdown());
+    println!(
+        "\nAt equal ratio: the cheapest of Steppe's levels that leaves no more than nginx's gzip"
+    );
+    let mut table = Table::new(&[
+        "content",
+        "nginx",
+        "steppe gzip",
+        "CPU ratio",
+        "best",
+        "CPU ratio",
+    ]);
+    for reference in rows.iter().filter(|row| is_reference(row)) {
+        let best = |coding: Option<&str>| cheapest(rows, reference, coding);
+        let told = |row: Option<&Row>| match row {
+            Some(row) => [row.variant.name(), figure(row.cpu() / reference.cpu(), 2)],
+            None => ["-".to_owned(), "-".to_owned()],
+        };
+        let cells = [reference.corpus.to_owned(), reference.variant.name()];
+        let ours = [told(best(Some("gzip"))), told(best(None))].concat();
+        table.row(cells.into_iter().chain(ours).collect());
+    }
+    print!("{}", table.to_markdown());
+}
+
+fn is_reference(row: &Row) -> bool {
+    row.variant.server == "nginx" && row.variant.coding.is_some()
+}
+
+/// Of Steppe's rows that are at least as short, the one that takes least.
+fn cheapest<'r>(rows: &'r [Row], than: &Row, coding: Option<&str>) -> Option<&'r Row> {
+    /// Equal, as far as a tenth of a percent of the content goes.
+    const EQUAL: f64 = 0.001;
+    let is_it = |row: &&Row| {
+        let of_coding = row
+            .variant
+            .coding
+            .is_some_and(|(name, _)| coding.is_none_or(|it| it == name));
+        row.variant.server == "steppe"
+            && of_coding
+            && row.corpus == than.corpus
+            && row.share <= than.share + EQUAL
+    };
+    rows.iter()
+        .filter(is_it)
+        .min_by(|a, b| a.cpu().total_cmp(&b.cpu()))
+}
+
+fn nginx_launch(setup: &Setup, role: &str, address: SocketAddr) -> Result<Launch> {
+    let program = machine::program("nginx")?;
+    std::fs::create_dir_all(setup.run_dir.join(format!("{role}-temp")))?;
+    let preamble = nginx::preamble(setup, role, setup.connections_max);
+    let folder = corpus::folder(&setup.run_dir);
+    let mut text = format!(
+        "{preamble}
+  types {{ application/json json; text/html html; }}
+  open_file_cache max=16 inactive=1h;
+  open_file_cache_valid 1h;
+"
+    );
+    if address == ORIGIN {
+        let _ = write!(
+            text,
+            "  server {{ listen {address}; location ~ ^/[^/]+/(?<name>.+)$ {{ alias {}/$name; }} }}\n}}\n",
+            folder.display()
+        );
+    } else {
+        let proxy =
+            "proxy_pass http://corpus; proxy_http_version 1.1; proxy_set_header Connection \"\";";
+        let _ = write!(
+            text,
+            "  upstream corpus {{ server {ORIGIN}; keepalive 64; }}\n  server {{ listen {address};\n\
+             \x20   gzip_types application/json; gzip_min_length 256; gzip_proxied any;\n\
+             \x20   proxy_buffers 64 16k; proxy_buffer_size 16k;\n\
+             \x20   location / {{ {proxy} }}\n"
+        );
+        for level in 1..=6 {
+            let _ = writeln!(
+                text,
+                "    location /gzip{level}/ {{ gzip on; gzip_comp_level {level}; {proxy} }}"
+            );
+        }
+        text += "  }\n}\n";
+    }
+    let config = write_config(setup, &format!("{role}.conf"), &text)?;
+    Ok(Launch {
+        name: role.to_owned(),
+        version: version(&program, &["-v"])?,
+        program,
+        arguments: nginx::arguments(setup, &config),
+        environment: Vec::new(),
+        address,
+    })
+}
+
+fn steppe_launch(setup: &Setup) -> Result<Launch> {
+    let program: PathBuf = crate::peer::steppe::program(setup)?;
+    let mut text = format!(
+        "[node]\nworkers = 1\nmemory_budget = \"256MiB\"\n[admin]\nlisten = \"{ADMIN}\"\n\
+         [log]\naccess = \"off\"\n[[http.listener]]\nlisten = \"{STEPPE}\"\nprotocols = [\"h1\"]\n\
+         [http.upstream.corpus]\nservers = [\"{ORIGIN}\"]\n\
+         [[http.route]]\nname = \"plain\"\nupstream = \"corpus\"\n"
+    );
+    let ours = variants();
+    let ours = ours.iter().filter(|variant| variant.server == "steppe");
+    for (coding, level) in ours.filter_map(|variant| variant.coding) {
+        let _ = write!(
+            text,
+            "[http.filter.{coding}{level}]\nkind = \"compress\"\nalgorithms = [\"{coding}\"]\n\
+             levels = {{ {coding} = {level} }}\nbreach = \"off\"\nmin_bytes = 256\n\
+             [[http.route]]\nname = \"{coding}{level}\"\npath = \"/{coding}{level}/{{rest*}}\"\n\
+             filters = [\"{coding}{level}\"]\nupstream = \"corpus\"\n"
+        );
+    }
+    let config = write_config(setup, "packing.toml", &text)?;
+    Ok(Launch {
+        name: "steppe-packing".to_owned(),
+        version: version(&program, &["version"])?,
+        program,
+        arguments: vec!["run".into(), "-c".into(), config.into()],
+        environment: Vec::new(),
+        address: STEPPE,
+    })
+}
