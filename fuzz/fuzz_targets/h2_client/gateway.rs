@@ -33,6 +33,7 @@ impl Running {
             codecs: steppe_http::codecs(),
             access: None,
             guests: Guests::default(),
+            tracer: None,
         };
         let gateway = InProcess::start(setup, || ());
         Self {
