@@ -249,7 +249,7 @@ fn nothing_is_fetched_from_where_a_redirection_or_a_token_leads() {
     let issuer = Issuer::start(format!(
         "HTTP/1.1 302 Found\r\nlocation: http://{address}/jwks.json\r\ncontent-length: 0\r\n\r\n"
     ));
-    let site = Site::start(&issuer.trusted(", cooldown = \"1s\""), "", "");
+    let site = Site::start(&issuer.trusted(", cooldown = \"1h\""), "", "");
     let header = Header {
         kid: Some("1".to_owned()),
         jku: Some(format!("http://{address}/jwks.json")),
