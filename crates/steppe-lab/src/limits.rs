@@ -223,6 +223,8 @@ pub const COMMAND_BLOCK_BYTES: usize = 16 << 10;
 pub const COMMAND_GRACE: Duration = Duration::from_secs(2);
 /// How often a command load is looked at: its end is told that late at most.
 pub const COMMAND_LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// How often its high-water mark is read: what it grew by in its last moment is not seen.
+pub const COMMAND_WEIGH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the output is read of a program that is over, where its children still write.
 pub const COMMAND_DRAIN_MAX: Duration = Duration::from_secs(1);
 /// Of its log, what a failure repeats.

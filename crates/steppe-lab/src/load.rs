@@ -90,6 +90,8 @@ pub struct Interval {
     pub service: Histogram<u64>,
     /// The busiest thread.
     pub generator: GeneratorUse,
+    /// Of a command: the most that its program was resident.
+    pub hwm_bytes: Option<u64>,
     /// Why the generator and not the target set the pace, and what to do.
     pub saturated: Option<String>,
 }
@@ -121,6 +123,7 @@ impl Interval {
             response,
             service: sum.service.clone(),
             generator,
+            hwm_bytes: None,
             saturated: None,
         }
     }

@@ -383,6 +383,8 @@ pub struct Budget {
     pub metrics: BTreeMap<String, Option<f64>>,
     pub rss_mib: Option<f64>,
     pub hwm_mib: Option<f64>,
+    /// Of the programs of command loads.
+    pub load_hwm_mib: Option<f64>,
     pub syscalls_per_op: Option<f64>,
     pub cpu_us_per_op: Option<f64>,
     pub p50_ms: Option<f64>,
@@ -458,6 +460,7 @@ impl Default for Budget {
             metrics: BTreeMap::new(),
             rss_mib: None,
             hwm_mib: None,
+            load_hwm_mib: None,
             syscalls_per_op: None,
             cpu_us_per_op: None,
             p50_ms: None,

@@ -41,6 +41,13 @@ pub(super) fn findings(
             budget.hwm_mib,
         ),
         most(
+            "load_hwm",
+            "the high-water mark of the load's programs",
+            "MiB",
+            mib(|epoch| epoch.load_hwm_bytes),
+            budget.load_hwm_mib,
+        ),
+        most(
             "cpu_us_per_op",
             "CPU time",
             "µs/op",

@@ -141,7 +141,14 @@ fn is_final(finding: &Finding) -> bool {
 }
 
 /// Counts, and the highest of a run.
-const MOST: [&str; 5] = ["rss", "hwm", "errors", "close_wait", "open_files"];
+const MOST: [&str; 6] = [
+    "rss",
+    "hwm",
+    "load_hwm",
+    "errors",
+    "close_wait",
+    "open_files",
+];
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,8 @@
 //! (SIGINT, then SIGKILL); what it has said by then counts. A program that fails, or says what is no
 //! line of the protocol, is not started again.
 //!
-//! The program's own CPU time is not judged: it may run anywhere, and mean anything.
+//! The program's own CPU time is not judged: it may run anywhere, and mean anything. Its high-water mark is
+//! told: a client's memory is part of what a protocol costs.
 
 mod line;
 
@@ -15,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -33,7 +34,7 @@ use super::tally::{self, Counter, ErrorKind, Shared};
 use super::{Burst, Interval};
 use crate::limits::{
     COMMAND_BLOCK_BYTES, COMMAND_DRAIN_MAX, COMMAND_GRACE, COMMAND_LOOK_INTERVAL,
-    COMMAND_SAID_BYTES_MAX, ORDERS_MAX,
+    COMMAND_SAID_BYTES_MAX, COMMAND_WEIGH_INTERVAL, ORDERS_MAX,
 };
 use crate::scenario::{CommandLoad, Load, Pace, Program};
 use crate::target::Guard;
@@ -59,6 +60,8 @@ enum Control {
 #[derive(Debug, Default)]
 struct Watched {
     is_running: AtomicBool,
+    /// Of the programs since the last look; 0: nobody could tell.
+    hwm_bytes: AtomicU64,
     failure: Mutex<Option<LoadFailure>>,
 }
 
@@ -157,7 +160,11 @@ impl CommandSource {
 
     pub(super) fn take(&mut self) -> Interval {
         let sum = self.counter.swap();
-        Interval::of(&self.name, sum, super::GeneratorUse::default())
+        let hwm_bytes = self.shared.hwm_bytes.swap(0, Ordering::Relaxed);
+        Interval {
+            hwm_bytes: Some(hwm_bytes).filter(|bytes| *bytes > 0),
+            ..Interval::of(&self.name, sum, super::GeneratorUse::default())
+        }
     }
 
     pub(super) fn failure(&self, clock: Instant) -> Option<LoadFailure> {
@@ -287,6 +294,7 @@ impl Watcher {
         let mut quiet = Vec::new();
         let mut is_stopped = false;
         let mut look = tokio::time::interval(COMMAND_LOOK_INTERVAL);
+        let mut weigh = tokio::time::interval(COMMAND_WEIGH_INTERVAL);
         let mut block = vec![0; COMMAND_BLOCK_BYTES];
         let status = loop {
             tokio::select! {
@@ -302,6 +310,10 @@ impl Watcher {
                         running.kill();
                     }
                 },
+                _ = weigh.tick() => {
+                    let bytes = high_water_bytes(running.pid).unwrap_or(0);
+                    self.shared.hwm_bytes.fetch_max(bytes, Ordering::Relaxed);
+                }
                 _ = look.tick() => {
                     if let Some(status) = running.look() {
                         break status;
@@ -362,6 +374,17 @@ impl Watcher {
             .collect();
         (!shown.is_empty()).then_some(shown)
     }
+}
+
+/// The most that a process has been resident, which the kernel keeps for as long as it lives.
+fn high_water_bytes(pid: Pid) -> Option<u64> {
+    let id = pid.as_raw_nonzero();
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
 }
 
 impl Running {

@@ -44,6 +44,8 @@ pub struct Epoch {
     pub service_p99_us: Option<f64>,
     /// Share of the time that the busiest generator thread spent on, or waiting for, a CPU, 0 to 1.
     pub generator_busy: Option<f64>,
+    /// Highest RSS of the programs of command loads, summed: their `VmHWM`, without their children.
+    pub load_hwm_bytes: Option<u64>,
 
     /// In the quiet moment.
     pub rss_bytes: Option<u64>,

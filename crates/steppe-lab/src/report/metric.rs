@@ -25,6 +25,12 @@ const METRICS: &[Metric] = &[
     metric("live_growth", "Live heap", Quantity::Bytes, live_bytes),
     metric("rss", "RSS", Quantity::Bytes, rss_bytes),
     metric("hwm", "High-water mark", Quantity::Bytes, hwm_bytes),
+    metric(
+        "load_hwm",
+        "High-water mark of the load",
+        Quantity::Bytes,
+        |e| count(e.load_hwm_bytes),
+    ),
     metric("p50", "Median latency", Quantity::Micros, |e| e.p50_us),
     metric("p90", "Latency, p90", Quantity::Micros, |e| e.p90_us),
     metric("p99", "Latency, p99", Quantity::Micros, |e| e.p99_us),

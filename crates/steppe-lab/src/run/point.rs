@@ -64,6 +64,8 @@ fn of_loads(epoch: &mut Epoch, loads: &[Interval]) {
         .then(|| total(owed));
     let busy = loads.iter().filter_map(|load| load.generator.busy());
     epoch.generator_busy = busy.reduce(f64::max);
+    let held = loads.iter().filter_map(|load| load.hwm_bytes);
+    epoch.load_hwm_bytes = held.reduce(u64::saturating_add);
     if let Some(response) = response(loads).filter(|response| !response.is_empty()) {
         let at = |quantile| Some(response.value_at_quantile(quantile) as f64);
         epoch.p50_us = at(0.5);

@@ -85,6 +85,16 @@ fn what_a_program_says_is_what_it_did() {
 }
 
 #[test]
+fn the_most_that_a_program_held_is_told() {
+    // What it holds it has for several looks, and gives back before its end.
+    let holds = "x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 0.5; unset x; echo ops 1";
+    let (interval, failures) = to_end(&shell(holds));
+    assert_eq!(failures, []);
+    let held = interval.hwm_bytes.expect("/proc tells");
+    assert!(held >= 30_000_000, "{held} bytes");
+}
+
+#[test]
 fn a_program_is_told_what_to_do() {
     let script = "test $0,$1 = 1,3 && test $2 -gt 0 && test $3 = 250 && test $OWN = yes && \
                   test $STEPPE_LAB_SECONDS,$STEPPE_LAB_EPOCH,$STEPPE_LAB_SEED = $0,$1,$2 && \

@@ -38,7 +38,37 @@ pub(super) fn heap_profile() -> Option<String> {
     None
 }
 
-/// Neither keeps for a thread what it could leave to others.
+/// Has glibc give back the pages that are free within its arenas, once after each time of work: by itself
+/// it only shortens them from the top, so what stays depends on where the last small piece lies. A relay kept 20 to
+/// 25 MiB so, another figure after each cycle of load. mimalloc gives back by itself.
+#[cfg(all(
+    target_env = "gnu",
+    any(feature = "alloc-system", not(feature = "alloc-mimalloc"))
+))]
+pub(super) fn on_idle() {
+    use std::cell::Cell;
+
+    use steppe_mem::alloc::thread_allocations;
+
+    /// A trim visits every free chunk, some milliseconds: not for what an idle node allocates in a
+    /// quarter of a minute.
+    const ALLOCATIONS_BETWEEN: u64 = 1024;
+    thread_local! {
+        static TRIMMED_AT: Cell<u64> = const { Cell::new(0) };
+    }
+    let now = thread_allocations();
+    if now - TRIMMED_AT.get() > ALLOCATIONS_BETWEEN {
+        TRIMMED_AT.set(now);
+        // SAFETY: it takes no pointer, locks each arena for itself, and leaves what is in use in place.
+        unsafe { libc::malloc_trim(0) };
+    }
+}
+
+/// mimalloc gives back by itself, and musl's allocator keeps nothing for a thread.
+#[cfg(not(all(
+    target_env = "gnu",
+    any(feature = "alloc-system", not(feature = "alloc-mimalloc"))
+)))]
 pub(super) fn on_idle() {}
 
 #[cfg(all(feature = "alloc-mimalloc", not(feature = "alloc-system")))]

@@ -51,6 +51,7 @@ pub fn budget(table: Table<'_>) -> Budget {
         metrics: table.shares("metrics"),
         rss_mib: number("rss_mib"),
         hwm_mib: number("hwm_mib"),
+        load_hwm_mib: number("load_hwm_mib"),
         syscalls_per_op: number("syscalls_per_op"),
         cpu_us_per_op: number("cpu_us_per_op"),
         p50_ms: number("p50_ms"),
