@@ -1,0 +1,13 @@
+//! Without a socket: queries, responses, what is cached of them, and questions in flight.
+
+mod cache;
+mod in_flight;
+#[path = "../support/messages.rs"]
+mod messages;
+mod queries;
+#[path = "../support/questions.rs"]
+mod questions;
+mod responses;
+mod snapshot;
+#[path = "../support/world.rs"]
+mod world;

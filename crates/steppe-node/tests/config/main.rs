@@ -1,0 +1,11 @@
+//! The configuration and the commands that read it: what is accepted, what is refused, and how that is told.
+
+mod broken;
+mod cli;
+mod dns_rules;
+mod dns_upstreams;
+mod embedded_default;
+mod examples;
+mod operations;
+mod random;
+mod schema;

@@ -1,0 +1,12 @@
+//! The forwarder of a whole node, asked by its own commands, by scripted peers and by programs of others.
+
+mod chain;
+mod clients;
+mod commands;
+mod connections;
+mod examples;
+mod flood;
+mod forwarder;
+mod listeners;
+mod outage;
+mod query_secure;

@@ -1,0 +1,282 @@
+//! `hedge` on the wire: who is asked too, when, and whose answer the client gets.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use steppe_testkit::{FieldSection, H2Frame, H2Peer, H2Server, RawOrigin, Steppe, eventually};
+
+use super::{STEPPE, ask};
+
+fn ok(name: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}",
+        name.len()
+    )
+    .into()
+}
+
+/// A server that answers at once, and one that never does.
+struct Pair {
+    quick: RawOrigin,
+    stuck: RawOrigin,
+}
+
+impl Pair {
+    fn start(answer: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self {
+            quick: RawOrigin::replying(move |_| answer()),
+            stuck: RawOrigin::start(|peer| while peer.request().is_some() {}),
+        }
+    }
+
+    /// The stuck server is the first.
+    fn node(&self, keys: &str) -> Steppe {
+        let toml = Steppe::PLAIN
+            .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
+            .replace(
+                "servers = [\"{origin}\"]",
+                &format!("servers = [\"{{origin}}\", \"{{quick}}\"]\n{keys}"),
+            );
+        Steppe::builder(STEPPE)
+            .with("origin", self.stuck.address())
+            .with("quick", self.quick.address())
+            .start(&toml)
+    }
+}
+
+fn hedges(node: &Steppe, outcome: &str) -> f64 {
+    let labels = [("upstream", "origin"), ("outcome", outcome)];
+    node.metrics()
+        .sum("steppe_http_upstream_hedges_total", &labels)
+}
+
+const SOON: &str = "hedge = { after = \"5ms\", budget = \"100%\" }";
+
+#[test]
+fn a_second_server_answers_where_the_first_takes_long() {
+    let pair = Pair::start(|| ok("quick"));
+    let node = pair.node(SOON);
+    // Turn by turn: each second request is for the one that is stuck.
+    for _ in 0..10 {
+        assert_eq!(ask(&node, "GET /", "").text(), "quick");
+    }
+    // A machine that is busy hedges those of the quick one too, which wins nothing.
+    assert_eq!(hedges(&node, "won"), 5.0);
+    assert!(hedges(&node, "sent") >= 5.0);
+    // What lost is cancelled: its connection is closed.
+    eventually("those that lost are closed", || {
+        let closed = pair.stuck.closed();
+        closed.len() >= 5 && closed.iter().all(|&closed| closed)
+    });
+}
+
+#[test]
+fn clients_of_http2_have_it_too() {
+    let pair = Pair::start(|| ok("quick"));
+    let node = pair.node(SOON);
+    let mut client = H2Peer::connect(node.gateway());
+    for _ in 0..6 {
+        let answer = client.exchange(&FieldSection::of("GET", "/"));
+        assert_eq!(
+            (answer.status, answer.text()),
+            (Some(200), "quick".to_owned())
+        );
+    }
+    assert_eq!(hedges(&node, "won"), 3.0);
+}
+
+/// Over HTTP/2 the one that lost is reset, and its connection goes on.
+#[test]
+fn servers_of_http2_are_hedged_by_the_stream() {
+    let frames = Arc::<Mutex<Vec<u8>>>::default();
+    let kept = Arc::clone(&frames);
+    let stuck = RawOrigin::start(move |peer| {
+        let Some(mut server) = H2Server::begin(peer, &[]) else {
+            return;
+        };
+        while let Some(frame) = server.frame() {
+            kept.lock().expect("no panic").push(frame.kind);
+        }
+    });
+    let quick = RawOrigin::start(|peer| {
+        let Some(mut server) = H2Server::begin(peer, &[]) else {
+            return;
+        };
+        while let Some(stream) = server.request() {
+            server.send(&[H2Frame::ok(stream), H2Frame::last_data(stream, "quick")]);
+        }
+    });
+    let toml = Steppe::PLAIN.replace(
+        "servers = [\"{origin}\"]",
+        &format!("servers = [\"{{origin}}\", \"{{quick}}\"]\nprotocol = \"h2c\"\n{SOON}"),
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", stuck.address())
+        .with("quick", quick.address())
+        .start(&toml);
+    for _ in 0..8 {
+        assert_eq!(ask(&node, "GET /", "").text(), "quick");
+    }
+    assert_eq!(hedges(&node, "won"), 4.0);
+    eventually("four streams are reset", || {
+        let frames = frames.lock().expect("no panic");
+        frames
+            .iter()
+            .filter(|&&kind| kind == H2Frame::RST_STREAM)
+            .count()
+            >= 4
+    });
+    assert_eq!(stuck.accepted(), 1);
+}
+
+#[test]
+fn content_is_sent_to_both() {
+    let pair = Pair::start(|| ok("quick"));
+    let node = pair.node(SOON);
+    for _ in 0..2 {
+        let request = "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n again\r\n0\r\n\r\n";
+        assert_eq!(node.exchange(request).text(), "quick");
+    }
+    assert_eq!(hedges(&node, "won"), 1.0);
+    for origin in [&pair.quick, &pair.stuck] {
+        eventually("it has the content", || {
+            let received = origin.received();
+            received.contains("hello") && received.contains(" again")
+        });
+    }
+}
+
+#[test]
+fn what_is_not_idempotent_is_sent_once() {
+    let pair = Pair::start(|| ok("quick"));
+    let node = pair.node(&format!("{SOON}\ntimeouts = {{ first_byte = \"300ms\" }}"));
+    let statuses = (0..4).map(|_| ask(&node, "POST /", "Content-Length: 0\r\n").status());
+    let mut statuses: Vec<_> = statuses.collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 504, 504]);
+    assert_eq!(hedges(&node, "sent"), 0.0);
+}
+
+/// The budget is a share of requests, and a few a second beside it.
+#[test]
+fn the_budget_bounds_how_many_are_sent_twice() {
+    let pair = Pair::start(|| ok("quick"));
+    let keys =
+        "hedge = { after = \"1ms\", budget = \"0.0001%\" }\ntimeouts = { first_byte = \"200ms\" }";
+    let node = pair.node(keys);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..30).for_each(|_| drop(ask(&node, "GET /", ""))));
+        }
+    });
+    assert!(hedges(&node, "denied") > 0.0);
+    assert!(hedges(&node, "sent") < 120.0);
+}
+
+#[test]
+fn a_second_server_that_fails_is_not_the_answer() {
+    let sick = Pair::start(|| b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let node = sick.node(&format!("{SOON}\ntimeouts = {{ first_byte = \"300ms\" }}"));
+    // Those whose turn it is at the sick one get its answer; others wait for the first.
+    let mut statuses: Vec<_> = (0..2).map(|_| ask(&node, "GET /", "").status()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [503, 504]);
+    assert!(hedges(&node, "sent") >= 1.0);
+    assert_eq!(hedges(&node, "won"), 0.0);
+}
+
+/// The first fails while the second is asked: the client waits for the second.
+#[test]
+fn the_second_takes_the_place_of_a_first_that_fails() {
+    let (slow, dying) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let (at_slow, at_dying) = (Arc::clone(&slow), Arc::clone(&dying));
+    let second = RawOrigin::replying({
+        let dying = Arc::clone(&dying);
+        move |_| {
+            at_slow.fetch_add(1, Ordering::SeqCst);
+            // Until the first has failed.
+            while dying.load(Ordering::SeqCst) < 2 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            ok("second")
+        }
+    });
+    let waits = Arc::clone(&slow);
+    let first = RawOrigin::start(move |peer| {
+        if peer.request().is_some() {
+            at_dying.fetch_add(1, Ordering::SeqCst);
+            while waits.load(Ordering::SeqCst) == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            peer.reset_at_end();
+            at_dying.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let toml = Steppe::PLAIN.replace(
+        "servers = [\"{origin}\"]",
+        &format!("servers = [\"{{origin}}\", \"{{second}}\"]\n{SOON}"),
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", first.address())
+        .with("second", second.address())
+        .start(&toml);
+    assert_eq!(ask(&node, "GET /", "").text(), "second");
+    assert_eq!(hedges(&node, "sent"), 1.0);
+    // What it was asked is what was answered: it is not asked again.
+    assert_eq!(slow.load(Ordering::SeqCst), 1);
+}
+
+/// A percentile is known once enough answers have come; then it is what is waited for.
+#[test]
+fn a_percentile_of_the_answers_is_waited_for() {
+    let pair = Pair::start(|| ok("quick"));
+    let stalls = Arc::<AtomicBool>::default();
+    let told = Arc::clone(&stalls);
+    let sometimes = RawOrigin::start(move |peer| {
+        while peer.request().is_some() {
+            if !told.load(Ordering::SeqCst) {
+                peer.send(ok("first"));
+            }
+        }
+    });
+    let toml = Steppe::PLAIN.replace(
+        "servers = [\"{origin}\"]",
+        "servers = [\"{origin}\", \"{quick}\"]\nhedge = { after = \"p90\", budget = \"100%\" }",
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", sometimes.address())
+        .with("quick", pair.quick.address())
+        .start(&toml);
+    // It is computed four times a second.
+    let began_at = Instant::now();
+    let mut answers = 0;
+    while answers < 300 || began_at.elapsed() < Duration::from_millis(700) {
+        assert_eq!(ask(&node, "GET /", "").status(), 200);
+        answers += 1;
+    }
+    stalls.store(true, Ordering::SeqCst);
+    for _ in 0..10 {
+        assert_eq!(ask(&node, "GET /", "").text(), "quick");
+    }
+    assert!(hedges(&node, "won") >= 1.0);
+}
+
+#[test]
+fn one_server_and_max_0_hedge_nothing() {
+    let pair = Pair::start(|| ok("quick"));
+    let node =
+        pair.node("hedge = { after = \"1ms\", max = 0 }\ntimeouts = { first_byte = \"200ms\" }");
+    let mut statuses: Vec<_> = (0..2).map(|_| ask(&node, "GET /", "").status()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 504]);
+    let toml = Steppe::PLAIN.replace(
+        "servers = [\"{origin}\"]",
+        &format!("servers = [\"{{origin}}\"]\n{SOON}\ntimeouts = {{ first_byte = \"200ms\" }}"),
+    );
+    let alone = Steppe::builder(STEPPE)
+        .with("origin", pair.stuck.address())
+        .start(&toml);
+    assert_eq!(ask(&alone, "GET /", "").status(), 504);
+    assert_eq!(hedges(&alone, "sent"), 0.0);
+}

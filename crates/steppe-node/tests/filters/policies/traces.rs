@@ -1,0 +1,289 @@
+//! `[trace]` on the wire: what servers are told, and what a collector is sent.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use steppe_testkit::{FieldSection, H2Frame, H2Peer, H2Server, RawOrigin, Steppe, eventually};
+
+use super::{OK, STEPPE, ask};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const SPAN: &str = "b7ad6b7169203331";
+
+/// A collector that keeps what it is sent.
+struct Collector {
+    origin: RawOrigin,
+    batches: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Collector {
+    fn start(answer: &'static str) -> Self {
+        let batches = Arc::<Mutex<Vec<Value>>>::default();
+        let kept = Arc::clone(&batches);
+        let origin = RawOrigin::replying(move |request| {
+            assert_eq!(request.start, "POST /v1/traces HTTP/1.1");
+            assert_eq!(request.field("content-type"), Some("application/json"));
+            let batch = serde_json::from_slice(&request.body).expect("JSON");
+            kept.lock().expect("no panic").push(batch);
+            answer.into()
+        });
+        Self { origin, batches }
+    }
+
+    fn spans(&self) -> Vec<Value> {
+        let batches = self.batches.lock().expect("no panic");
+        let spans = batches.iter().flat_map(|batch| {
+            assert_eq!(
+                attribute(&batch["resourceSpans"][0]["resource"], "service.name"),
+                "steppe"
+            );
+            let spans = &batch["resourceSpans"][0]["scopeSpans"][0]["spans"];
+            spans.as_array().expect("a list").clone()
+        });
+        spans.collect()
+    }
+
+    fn await_spans(&self, count: usize) -> Vec<Value> {
+        eventually("spans arrive", || self.spans().len() >= count);
+        self.spans()
+    }
+}
+
+fn attribute<'a>(of: &'a Value, name: &str) -> &'a Value {
+    let all = of["attributes"].as_array().expect("a list");
+    let found = all.iter().find(|each| each["key"] == name);
+    found.map_or(&Value::Null, |found| {
+        let value = found["value"].as_object().expect("an object");
+        value.values().next().expect("a value")
+    })
+}
+
+const TAKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+
+fn traced(collector: &RawOrigin, sample: &str, toml: &str) -> String {
+    let otlp = collector.address();
+    format!("[trace]\notlp = \"http://{otlp}\"\nsample = \"{sample}\"\n{toml}")
+}
+
+fn start(collector: &Collector, origin: &RawOrigin, sample: &str) -> Steppe {
+    let toml = traced(&collector.origin, sample, Steppe::PLAIN);
+    let toml = toml.replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]");
+    Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml)
+}
+
+/// The `traceparent` that the origin's last request had, in its parts.
+fn told(origin: &RawOrigin) -> Vec<String> {
+    let received = origin.received().to_ascii_lowercase();
+    let lines = received
+        .lines()
+        .filter_map(|line| line.strip_prefix("traceparent: "));
+    let lines: Vec<_> = lines.collect();
+    assert_eq!(lines.len(), 1, "{received}");
+    origin.forget();
+    lines[0].trim().split('-').map(ToOwned::to_owned).collect()
+}
+
+fn parent(flags: &str) -> String {
+    format!("traceparent: 00-{TRACE}-{SPAN}-{flags}\r\ntracestate: a=1\r\n")
+}
+
+#[test]
+fn a_trace_goes_on_with_a_span_of_its_own() {
+    let (collector, origin) = (Collector::start(TAKEN), RawOrigin::answering(OK));
+    let node = start(&collector, &origin, "100%");
+    assert_eq!(ask(&node, "GET /a?secret", &parent("01")).status(), 200);
+    assert!(
+        origin
+            .received()
+            .to_ascii_lowercase()
+            .contains("tracestate: a=1\r\n")
+    );
+    let told = told(&origin);
+    assert_eq!((&*told[0], &*told[1], &*told[3]), ("00", TRACE, "01"));
+    assert_ne!(told[2], SPAN);
+    let spans = collector.await_spans(1);
+    let span = &spans[0];
+    assert_eq!(span["traceId"], TRACE);
+    assert_eq!(span["parentSpanId"], SPAN);
+    assert_eq!(span["spanId"], told[2]);
+    assert_eq!(span["traceState"], "a=1");
+    assert_eq!(span["name"], "GET all");
+    for (name, value) in [
+        ("http.request.method", "GET"),
+        ("url.path", "/a"),
+        ("url.scheme", "http"),
+        ("http.response.status_code", "200"),
+        ("network.protocol.version", "1.1"),
+        ("steppe.route", "all"),
+        ("steppe.upstream", "origin"),
+        ("steppe.server", &origin.address().to_string()),
+    ] {
+        assert_eq!(attribute(span, name), value, "{name}");
+    }
+    assert_eq!(attribute(span, "steppe.filter"), &Value::Null);
+    assert!(!span.to_string().contains("secret"), "{span}");
+    eventually("it is counted", || {
+        node.metrics().sum("steppe_trace_spans_exported_total", &[]) == 1.0
+    });
+}
+
+#[test]
+fn whoever_began_a_trace_says_whether_it_is_kept() {
+    let (collector, origin) = (Collector::start(TAKEN), RawOrigin::answering(OK));
+    let node = start(&collector, &origin, "100%");
+    ask(&node, "GET /", &parent("00"));
+    assert_eq!(told(&origin)[3], "00");
+    // A later one is kept, and is the only one.
+    ask(&node, "GET /", "");
+    let told = told(&origin);
+    assert_eq!(told[3], "01");
+    let spans = collector.await_spans(1);
+    assert_eq!(
+        (spans.len(), &spans[0]["traceId"]),
+        (1, &told[1].clone().into())
+    );
+    assert_eq!(spans[0]["parentSpanId"], Value::Null);
+}
+
+#[test]
+fn what_is_no_traceparent_begins_a_trace_and_its_state_goes() {
+    let (collector, origin) = (Collector::start(TAKEN), RawOrigin::answering(OK));
+    // So few are kept that none is.
+    let node = start(&collector, &origin, "0.000001%");
+    let upper = format!(
+        "traceparent: 00-{}-{SPAN}-01\r\ntracestate: a=1\r\n",
+        TRACE.to_uppercase()
+    );
+    let twice = parent("01") + &parent("01");
+    for fields in [&*upper, &twice, "tracestate: a=1\r\n"] {
+        ask(&node, "GET /", fields);
+        assert!(
+            !origin
+                .received()
+                .to_ascii_lowercase()
+                .contains("tracestate")
+        );
+        let told = told(&origin);
+        assert_ne!(told[1], TRACE);
+        assert_eq!((told[1].len(), told[2].len(), &*told[3]), (32, 16, "00"));
+    }
+    let wrong = format!("traceparent: 00-{TRACE}-{SPAN}-00\r\ntracestate: A=1\r\n");
+    ask(&node, "GET /", &wrong);
+    assert!(
+        !origin
+            .received()
+            .to_ascii_lowercase()
+            .contains("tracestate")
+    );
+    assert_eq!(told(&origin)[1], TRACE);
+    assert_eq!(collector.spans(), [Value::Null; 0]);
+}
+
+#[test]
+fn a_trace_goes_on_over_http2_on_both_sides() {
+    let collector = Collector::start(TAKEN);
+    let origin = RawOrigin::start(move |peer| {
+        let Some(mut server) = H2Server::begin(peer, &[]) else {
+            return;
+        };
+        while let Some(stream) = server.request() {
+            server.send(&[H2Frame::ok(stream), H2Frame::last_data(stream, "ok")]);
+        }
+    });
+    let toml = traced(&collector.origin, "1%", Steppe::PLAIN)
+        .replace("protocols = [\"h1\"]", "protocols = [\"h2c\"]")
+        .replace(
+            "[http.upstream.origin]\n",
+            "[http.upstream.origin]\nprotocol = \"h2c\"\n",
+        );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    let mut client = H2Peer::connect(node.gateway());
+    let traceparent = format!("00-{TRACE}-{SPAN}-01");
+    let fields = FieldSection::of("GET", "/b").field("traceparent", traceparent);
+    assert_eq!(client.exchange(&fields).status, Some(200));
+    let spans = collector.await_spans(1);
+    assert_eq!(spans[0]["traceId"], TRACE);
+    assert_eq!(attribute(&spans[0], "network.protocol.version"), "2");
+    assert_eq!(attribute(&spans[0], "url.path"), "/b");
+}
+
+#[test]
+fn a_span_names_the_filter_that_answered_and_so_does_the_access_log() {
+    let (collector, origin) = (Collector::start(TAKEN), RawOrigin::answering(OK));
+    let toml = traced(&collector.origin, "100%", Steppe::PLAIN)
+        .replace(
+            "format = \"text\"",
+            "format = \"text\"\naccess = { file = \"access.log\", format = \"json\", fields = [\"status\", \"filter\"] }",
+        )
+        .replace("upstream = \"origin\"", "upstream = \"origin\"\nfilters = [\"door\"]")
+        + "[http.filter.door]\nkind = \"ip\"\ndeny = [\"127.0.0.1\"]\n";
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    assert_eq!(ask(&node, "GET /", "").status(), 403);
+    let span = &collector.await_spans(1)[0];
+    assert_eq!(attribute(span, "steppe.filter"), "door");
+    assert_eq!(attribute(span, "http.response.status_code"), "403");
+    assert_eq!(span["status"], Value::Null);
+    let log = node.scratch().path().join("access.log");
+    let line = "{\"status\":403,\"filter\":\"door\"}\n";
+    eventually("the line is written", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text == line)
+    });
+}
+
+#[test]
+fn a_span_says_what_went_wrong() {
+    let collector = Collector::start(TAKEN);
+    let origin = RawOrigin::answering("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+    let toml = traced(&collector.origin, "100%", Steppe::PLAIN).replace(
+        "servers = [\"{origin}\"]",
+        "servers = [\"{origin}\", \"{other}\"]\nretry = { attempts = 1, on = [\"503\"] }",
+    );
+    let other = RawOrigin::answering("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .with("other", other.address())
+        .start(&toml);
+    assert_eq!(ask(&node, "GET /", "").status(), 503);
+    let span = &collector.await_spans(1)[0];
+    assert_eq!(span["status"]["code"], 2);
+    assert_eq!(attribute(span, "http.request.resend_count"), "1");
+}
+
+/// A collector that rejects, and one that is not there: what is lost is counted.
+#[test]
+fn spans_that_are_lost_are_counted() {
+    let rejecting = Collector::start(
+        "HTTP/1.1 200 OK\r\nContent-Length: 40\r\nConnection: close\r\n\r\n{\"partialSuccess\":{\"rejectedSpans\":\"1\"}}",
+    );
+    let origin = RawOrigin::answering(OK);
+    let node = start(&rejecting, &origin, "100%");
+    ask(&node, "GET /", "");
+    let dropped = |node: &Steppe, reason| {
+        node.metrics()
+            .sum("steppe_trace_spans_dropped_total", &[("reason", reason)])
+    };
+    eventually("one is rejected", || dropped(&node, "rejected") == 1.0);
+    let refusing = Collector::start("HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n");
+    let node = start(&refusing, &origin, "100%");
+    ask(&node, "GET /", "");
+    eventually("one is lost", || dropped(&node, "unreachable") == 1.0);
+    eventually("the log says so", || {
+        node.said().contains("the collector takes no spans")
+    });
+}
+
+/// What a node has when it is told to stop is sent first.
+#[test]
+fn the_last_spans_are_sent() {
+    let (collector, origin) = (Collector::start(TAKEN), RawOrigin::answering(OK));
+    let node = start(&collector, &origin, "100%");
+    ask(&node, "GET /", "");
+    node.stop();
+    assert_eq!(collector.spans().len(), 1);
+}

@@ -1,0 +1,157 @@
+//! The circuit breaker: servers that fail are left alone, by all workers at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use steppe_testkit::{Port, RawOrigin, Steppe};
+
+use super::{GET, STEPPE};
+
+/// A server that fails while it is told to, and counts requests.
+struct Sick {
+    origin: RawOrigin,
+    fails: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Sick {
+    fn start() -> Self {
+        let fails = Arc::new(AtomicBool::new(true));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (is_failing, count) = (Arc::clone(&fails), Arc::clone(&asked));
+        let origin = RawOrigin::replying(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+            let status = match is_failing.load(Ordering::SeqCst) {
+                true => "503 Service Unavailable",
+                false => "200 OK",
+            };
+            format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\nok").into_bytes()
+        });
+        Self {
+            origin,
+            fails,
+            asked,
+        }
+    }
+
+    fn node(&self, keys: &str, more: &str) -> Steppe {
+        let toml = Steppe::PLAIN.replace("workers = 1", "workers = 2").replace(
+            "[http.upstream.origin]\n",
+            &format!("[http.upstream.origin]\ncircuit_breaker = {{ {keys} }}\n"),
+        );
+        let builder = Steppe::builder(STEPPE).with("origin", self.origin.address());
+        builder.start(&(toml + more))
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+/// Each on a connection of its own: the kernel deals them to the workers.
+fn statuses(node: &Steppe, count: usize) -> Vec<u16> {
+    (0..count).map(|_| node.exchange(GET).status()).collect()
+}
+
+fn circuit(node: &Steppe) -> String {
+    let upstreams = node.admin_json("/upstreams");
+    let circuit = upstreams["upstreams"][0]["circuit"].as_str();
+    circuit.expect("it has a circuit breaker").to_owned()
+}
+
+const SORRY: &str = "[http.upstream.sorry]\n\
+    respond = { status = 503, body = \"back soon\", headers = { retry-after = \"7\" } }\n";
+
+#[test]
+fn servers_that_fail_are_left_alone_by_the_whole_node() {
+    let sick = Sick::start();
+    let node = sick.node(
+        "min_requests = 10, open_for = \"1m\", fallback = \"sorry\"",
+        SORRY,
+    );
+    assert_eq!(statuses(&node, 40), [503; 40]);
+    assert_eq!(sick.asked(), 10);
+    assert_eq!(circuit(&node), "open");
+    let answer = node.exchange(GET);
+    assert_eq!(
+        (answer.text(), answer.field("retry-after")),
+        ("back soon".to_owned(), Some("7"))
+    );
+    let metrics = node.admin_get("/metrics").text();
+    assert!(metrics.contains("steppe_http_upstream_circuit_opened_total{upstream=\"origin\"} 1\n"));
+}
+
+#[test]
+fn one_request_at_a_time_tells_whether_they_are_well_again() {
+    let sick = Sick::start();
+    let node = sick.node("min_requests = 4, open_for = \"100ms\"", "");
+    assert_eq!(statuses(&node, 4), [503; 4]);
+    let answer = node.exchange(GET);
+    assert_eq!(
+        (answer.status(), answer.field("retry-after")),
+        (503, Some("1"))
+    );
+    // Still sick: a probe opens it again.
+    let before = sick.asked();
+    while sick.asked() == before {
+        sleep(Duration::from_millis(10));
+        assert_eq!(statuses(&node, 1), [503]);
+    }
+    sick.fails.store(false, Ordering::SeqCst);
+    while statuses(&node, 1) != [200] {
+        sleep(Duration::from_millis(10));
+    }
+    assert_eq!(circuit(&node), "closed");
+    assert_eq!(statuses(&node, 20), [200; 20]);
+}
+
+#[test]
+fn few_failures_and_few_requests_open_nothing() {
+    let sick = Sick::start();
+    let node = sick.node(
+        "min_requests = 10, failure_ratio = \"60%\", open_for = \"1m\"",
+        "",
+    );
+    assert_eq!(statuses(&node, 9), [503; 9]);
+    assert_eq!(circuit(&node), "closed");
+    sick.fails.store(false, Ordering::SeqCst);
+    assert_eq!(statuses(&node, 9), [200; 9]);
+    sick.fails.store(true, Ordering::SeqCst);
+    // 11 of 20 have failed.
+    assert_eq!(statuses(&node, 2), [503; 2]);
+    assert_eq!((circuit(&node), sick.asked()), ("closed".to_owned(), 20));
+    // 14 of 23.
+    assert_eq!(statuses(&node, 10), [503; 10]);
+    assert_eq!(circuit(&node), "open");
+}
+
+#[test]
+fn servers_that_take_no_connection_open_it() {
+    let port = Port::free();
+    let toml = Steppe::PLAIN.replace(
+        "[http.upstream.origin]\n",
+        "[http.upstream.origin]\ncircuit_breaker = { min_requests = 3, open_for = \"1m\" }\n",
+    );
+    let node = Steppe::builder(STEPPE)
+        .with("origin", port.address())
+        .start(&toml);
+    assert_eq!(statuses(&node, 6), [502, 502, 502, 503, 503, 503]);
+    let metrics = node.admin_get("/metrics").text();
+    assert!(
+        metrics.contains("steppe_http_closed_total{reason=\"circuit_open\"} 3\n"),
+        "{metrics}"
+    );
+}
+
+/// What failed before the window does not add up with what fails now.
+#[test]
+fn failures_are_counted_in_a_window() {
+    let sick = Sick::start();
+    let node = sick.node("window = \"1s\", min_requests = 6, open_for = \"1m\"", "");
+    assert_eq!(statuses(&node, 5), [503; 5]);
+    sleep(Duration::from_millis(1200));
+    assert_eq!(statuses(&node, 1), [503]);
+    assert_eq!((circuit(&node), sick.asked()), ("closed".to_owned(), 6));
+}

@@ -1,0 +1,160 @@
+//! Servers that fail in a row are left out, and come back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use steppe_testkit::{Nginx, Port, RawOrigin, Wrk};
+
+use super::{address, answering, failures, node, servers, servers_requests, states, wait_until};
+
+#[test]
+fn a_dead_server_of_three_costs_no_client_an_error_and_is_ejected() {
+    let (port, live) = (Port::free(), [answering(200), answering(200)]);
+    let dead = port.address().to_string();
+    let node = node(&[address(&live[0]), dead, address(&live[1])], "");
+    assert_eq!(failures(&node, 60), 0);
+    assert_eq!(states(&node), ["healthy", "ejected", "healthy"]);
+    let dead = &servers(&node)[1];
+    assert_eq!(dead["ejections"], 1);
+    assert_eq!(dead["failures"], 5, "from then on it is not asked: {dead}");
+    let reason = dead["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("connection refused"), "{reason}");
+    let metrics = node.metrics();
+    let labels = [
+        ("upstream", "origin"),
+        ("server", dead["server"].as_str().expect("text")),
+    ];
+    let sum = |name| metrics.sum(name, &labels);
+    assert_eq!(sum("steppe_http_upstream_server_healthy"), 0.0);
+    assert_eq!(sum("steppe_http_upstream_server_ejections_total"), 1.0);
+    assert_eq!(sum("steppe_http_upstream_server_failures_total"), 5.0);
+}
+
+#[test]
+fn a_server_that_dies_under_load_costs_no_client_an_error() {
+    let body = "location / { return 200 hello; }";
+    let mut nginx: Vec<_> = (0..3).map(|_| Nginx::start(body)).collect();
+    let servers: Vec<_> = nginx
+        .iter()
+        .map(|each| each.address().to_string())
+        .collect();
+    let node = node(
+        &servers,
+        "retry = { on = [\"connect\", \"reset\"] }\noutlier = {}",
+    );
+    let url = node.url("/");
+    let load = std::thread::spawn(move || Wrk::new(&url, 32, 3).run());
+    std::thread::sleep(Duration::from_secs(1));
+    nginx[1].kill();
+    let output = load.join().expect("wrk ends");
+    assert!(output.requests > 100, "{output:?}");
+    assert_eq!((output.refused, output.errors), (0, 0), "{output:?}");
+    assert_eq!(states(&node)[1], "ejected");
+}
+
+#[test]
+fn a_server_that_hangs_is_ejected_and_returns() {
+    let nginx = [0; 2].map(|_| Nginx::start("location / { return 200 hello; }"));
+    let servers = nginx.each_ref().map(|each| each.address().to_string());
+    let node = node(
+        &servers,
+        "timeouts = { first_byte = \"200ms\" }\n\
+         outlier = { consecutive_failures = 2, ejection = \"1s\" }\n\
+         retry = { on = [\"timeout\"] }",
+    );
+    assert_eq!(failures(&node, 4), 0);
+    nginx[0].hang();
+    assert_eq!(failures(&node, 12), 0, "another server lives");
+    wait_until(&node, "it is ejected", |servers| {
+        servers[0]["ejections"] != 0
+    });
+    nginx[0].go_on();
+    wait_until(&node, "it is back", |servers| {
+        servers[0]["state"] == "healthy"
+    });
+    let before = servers_requests(&node, 0);
+    assert_eq!(failures(&node, 10), 0);
+    assert!(
+        servers_requests(&node, 0) > before,
+        "it has its share again"
+    );
+}
+
+#[test]
+fn so_many_failures_in_a_row_eject() {
+    let origins = [answering(503), answering(200)];
+    let servers = origins.each_ref().map(address);
+    let node = node(
+        &servers,
+        "outlier = { consecutive_failures = 3, ejection = \"1h\" }",
+    );
+    assert_eq!(failures(&node, 4), 2);
+    assert_eq!(states(&node), ["healthy"; 2]);
+    assert_eq!(failures(&node, 10), 1);
+    assert_eq!(states(&node), ["ejected", "healthy"]);
+    let reason = self::servers(&node)[0]["reason"].to_string();
+    assert!(
+        reason.contains("3 failures in a row, the last: status 503"),
+        "{reason}"
+    );
+    assert!(reason.contains("back in 3"), "an hour: {reason}");
+}
+
+#[test]
+fn without_outlier_a_status_ejects_nobody() {
+    let origins = [answering(503), answering(200)];
+    let node = node(&origins.each_ref().map(address), "");
+    assert_eq!(failures(&node, 40), 20);
+    assert_eq!(states(&node), ["healthy"; 2]);
+}
+
+#[test]
+fn no_more_than_the_share_is_ejected() {
+    for (share, ejected) in [("25%", 1), ("75%", 3)] {
+        let origins = [0; 4].map(|_| answering(502));
+        let servers = origins.each_ref().map(address);
+        let lines = format!(
+            "outlier = {{ consecutive_failures = 1, ejection = \"1h\", max_ejected = \"{share}\" }}"
+        );
+        let node = node(&servers, &lines);
+        assert_eq!(failures(&node, 12), 12);
+        let states = states(&node);
+        let count = states.iter().filter(|state| *state == "ejected").count();
+        assert_eq!(count, ejected, "{share}: {states:?}");
+    }
+}
+
+/// Fails until it is told to be well.
+fn switched() -> (RawOrigin, Arc<AtomicBool>) {
+    let is_well = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&is_well);
+    let origin = RawOrigin::replying(move |_| {
+        let status = if switch.load(Ordering::Acquire) {
+            200
+        } else {
+            503
+        };
+        format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").into_bytes()
+    });
+    (origin, is_well)
+}
+
+#[test]
+fn a_server_that_returns_starts_slowly() {
+    for (lines, is_slow) in [("", false), ("slow_start = \"1h\"", true)] {
+        let ((origin, is_well), other) = (switched(), answering(200));
+        let lines =
+            format!("{lines}\noutlier = {{ consecutive_failures = 1, ejection = \"100ms\" }}");
+        let node = node(&[address(&origin), address(&other)], &lines);
+        assert_eq!(failures(&node, 2), 1);
+        is_well.store(true, Ordering::Release);
+        wait_until(&node, "it is back", |servers| {
+            servers[0]["state"] == "healthy"
+        });
+        let before = servers_requests(&node, 0);
+        assert_eq!(failures(&node, 44), 0);
+        let had = servers_requests(&node, 0) - before;
+        assert_eq!(had, if is_slow { 4 } else { 22 });
+    }
+}

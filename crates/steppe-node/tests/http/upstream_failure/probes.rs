@@ -1,0 +1,143 @@
+//! Servers that are asked whether they are well.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use steppe_testkit::{PATIENCE, RawOrigin, Steppe};
+
+use super::{OK, address, failures, node, servers, wait_until};
+
+/// Answers requests, and probes by `script`, its last word for good; counts probes.
+fn probed(script: &'static str) -> (RawOrigin, Arc<AtomicUsize>) {
+    let probes = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&probes);
+    let origin = RawOrigin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            if request.head.target() != "/probe?x=1" {
+                peer.send(OK);
+                continue;
+            }
+            assert_eq!(request.field("user-agent"), Some("steppe-probe"));
+            let at = count.fetch_add(1, Ordering::AcqRel).min(script.len() - 1);
+            match &script[at..=at] {
+                "." => peer.send(OK),
+                "!" => peer.send("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"),
+                "3" => peer.send("HTTP/1.1 302 No\r\ncontent-length: 0\r\n\r\n"),
+                _ => {
+                    std::thread::sleep(Duration::from_millis(300));
+                    peer.send(OK)
+                }
+            };
+        }
+    });
+    (origin, probes)
+}
+
+/// A node that probes two servers, the second of which is always well.
+fn probing(script: &'static str, lines: &str) -> (Steppe, [RawOrigin; 2], Arc<AtomicUsize>) {
+    let ((origin, probes), (other, _)) = (probed(script), probed("."));
+    let lines = format!("health = {{ path = \"/probe?x=1\", interval = \"20ms\"{lines} }}");
+    let node = node(&[address(&origin), address(&other)], &lines);
+    (node, [origin, other], probes)
+}
+
+fn wait_for_probes(probes: &AtomicUsize, count: usize) {
+    let end = Instant::now() + PATIENCE;
+    while probes.load(Ordering::Acquire) < count {
+        assert!(Instant::now() < end, "too few probes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn probes_mark_a_server_unhealthy_and_back() {
+    let (node, origins, _) = probing("!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!.", "");
+    wait_until(&node, "it is out", |servers| {
+        servers[0]["state"] == "unhealthy"
+    });
+    let first = servers(&node)[0].clone();
+    assert!(first["probe"]["failed"].as_u64() >= Some(3), "{first}");
+    assert!(
+        first["reason"].to_string().contains("probes fail"),
+        "{first}"
+    );
+    let requests = |origin: &RawOrigin| origin.received().matches("GET / ").count();
+    assert_eq!(failures(&node, 6), 0);
+    if servers(&node)[0]["state"] == "unhealthy" {
+        assert_eq!(requests(&origins[0]), 0, "it is asked nothing");
+    }
+    wait_until(&node, "it is back", |servers| {
+        servers[0]["state"] == "healthy"
+    });
+    assert_eq!(failures(&node, 6), 0);
+    assert!(requests(&origins[0]) >= 3);
+    let first = &servers(&node)[0];
+    assert_eq!(first["probe"]["last"], "200");
+    let labels = |result| [("upstream", "origin"), ("result", result)];
+    let metrics = node.metrics();
+    let probes = |result| metrics.sum("steppe_http_upstream_probes_total", &labels(result));
+    assert!(
+        probes("failed") >= 30.0 && probes("passed") >= 2.0,
+        "{}",
+        metrics.text()
+    );
+}
+
+const OUT: &str = "server is unhealthy";
+const BACK: &str = "server is healthy again";
+
+#[test]
+fn so_many_probes_in_a_row_decide() {
+    let (node, _origins, probes) = probing("!!.!!.!!!.", ", unhealthy_after = 4");
+    wait_for_probes(&probes, 14);
+    assert!(!node.said().contains(OUT), "{}", node.said());
+    let (node, _origins, probes) = probing("!!.!!.!!!.", ", unhealthy_after = 3");
+    wait_for_probes(&probes, 14);
+    assert!(node.said().contains(OUT) && node.said().contains(BACK));
+    let (node, _origins, probes) = probing("!!!..!...!..!...!", ", healthy_after = 4");
+    wait_for_probes(&probes, 20);
+    assert!(node.said().contains(OUT) && !node.said().contains(BACK));
+    let (node, _origins, probes) = probing("!!!..!...!..!...!", ", healthy_after = 3");
+    wait_for_probes(&probes, 20);
+    assert!(node.said().contains(BACK), "{}", node.said());
+}
+
+#[test]
+fn the_statuses_that_are_expected_are_good() {
+    for (expect, is_good) in [("2xx", false), ("200-399", true), ("200, 302", true)] {
+        let (node, _origins, probes) = probing("3", &format!(", expect = \"{expect}\""));
+        wait_for_probes(&probes, 6);
+        assert_eq!(
+            !node.said().contains(OUT),
+            is_good,
+            "{expect}: {}",
+            node.said()
+        );
+    }
+}
+
+#[test]
+fn a_probe_waits_as_long_as_told() {
+    let (node, _origins, _) = probing("~", ", timeout = \"50ms\", unhealthy_after = 2");
+    wait_until(&node, "it is out", |servers| {
+        servers[0]["state"] == "unhealthy"
+    });
+    assert_eq!(servers(&node)[0]["probe"]["last"], "no answer in time");
+    let (node, _origins, _) = probing("~", ", timeout = \"10s\", unhealthy_after = 1");
+    wait_until(&node, "it is asked", |servers| {
+        servers[0]["probe"]["passed"].as_u64() > Some(2)
+    });
+    assert!(!node.said().contains(OUT), "{}", node.said());
+}
+
+#[test]
+fn where_none_is_well_all_are_asked() {
+    let ((one, _), (other, _)) = (probed("!"), probed("!"));
+    let lines = "health = { path = \"/probe?x=1\", interval = \"20ms\" }";
+    let node = node(&[address(&one), address(&other)], lines);
+    wait_until(&node, "both are out", |servers| {
+        servers.iter().all(|server| server["state"] == "unhealthy")
+    });
+    assert_eq!(failures(&node, 4), 0);
+}

@@ -1,0 +1,7 @@
+//! The gateway over HTTP/2 and what travels on it: gRPC, extended CONNECT, and attacks.
+
+mod attacks;
+mod examples;
+mod grpc;
+mod protocols;
+mod upstream;

@@ -1,0 +1,343 @@
+//! The request plane of a node: its relay, and routes of the gateway that lead into it.
+
+mod crowd;
+
+use std::net::SocketAddr;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use steppe_mem::Budget;
+use steppe_plane::frame::Payment;
+use steppe_plane::{Failure, Memory, Request, Status, Target, Worker, WorkerStatus};
+use steppe_testkit::{Chromium, Curl, Port, Process, Scratch, Steppe, eventually, skip};
+use tokio::sync::{oneshot, watch};
+
+const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+const MIB: u64 = 1 << 20;
+
+/// A node with the configuration that people copy, but for addresses, and what `edit` changes; where its plane
+/// listens.
+fn node(edit: impl FnOnce(String) -> String) -> (Steppe, SocketAddr) {
+    let plane = Port::free().keep();
+    let toml = edit(include_str!("../../../../examples/plane.toml").to_owned());
+    let toml = toml
+        .replace("127.0.0.1:7700", &plane.to_string())
+        .replace("127.0.0.1:8080", "{gateway}")
+        .replace("127.0.0.1:9900", "{admin}")
+        .replace("workers = \"auto\"", "workers = 2");
+    (Steppe::builder(STEPPE).start(&toml), plane)
+}
+
+fn echo(plane: SocketAddr, arguments: &[&str]) -> Process {
+    let mut command = Command::new(STEPPE);
+    command.args(["plane", "echo", "--register", &plane.to_string()]);
+    command.args(arguments);
+    let process = Process::start("echo", command);
+    eventually("it is registered", || process.said().contains("serves "));
+    process
+}
+
+fn call(plane: SocketAddr, arguments: &[&str]) -> Output {
+    let mut command = Command::new(STEPPE);
+    command.args(["plane", "call", &plane.to_string()]);
+    command.args(arguments).output().expect("it runs")
+}
+
+fn body(len: usize) -> Vec<u8> {
+    (0..=250).cycle().take(len).collect()
+}
+
+/// Sends a file's bytes by POST.
+fn post(node: &Steppe, scratch: &Scratch, content: &[u8]) -> Curl {
+    let file = scratch.write("content", content);
+    let data = format!("@{}", file.display());
+    Curl::new(&node.url("/infer/x")).args(["--data-binary", &data])
+}
+
+/// Of what a worker serves, what the configuration names is taken.
+#[test]
+fn workers_of_the_configuration_are_dialed() {
+    let port = Port::free().keep();
+    let start = || {
+        let mut command = Command::new(STEPPE);
+        command.args(["plane", "echo", "--listen", &port.to_string()]);
+        let process = Process::start("echo", command);
+        eventually("it listens", || process.said().contains("serves "));
+        process
+    };
+    let first = start();
+    let services = format!("services = {{ echo = [\"{port}\"] }}");
+    let (node, plane) = node(|toml| toml.replace("services = {}", &services));
+    let is_there = || {
+        let report = node.admin_json("/plane").to_string();
+        report.contains(&port.to_string())
+    };
+    eventually("it is dialed", is_there);
+    let called = call(plane, &["echo", "--text", "hello"]);
+    assert_eq!(String::from_utf8_lossy(&called.stdout), "hello");
+    drop(first);
+    eventually("it is gone", || !is_there());
+    let _second = start();
+    eventually("it is dialed again", is_there);
+}
+
+/// A worker of this process, on a thread of its own; it ends when this is dropped.
+struct Serving {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Serving {
+    /// Serves `echo` with `handler`, a part at a time, within a budget.
+    fn start<H, F>(plane: SocketAddr, budget_bytes: u64, handler: H) -> Self
+    where
+        H: Fn(Request) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let (ready, is_ready) = mpsc::sync_channel(1);
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = { runtime }.enable_all().build().expect("a runtime");
+            runtime.block_on(async move {
+                let memory = Arc::new(Memory::new(Budget::new(budget_bytes).root()));
+                let worker = Worker::builder(&memory)
+                    .stream("echo", 100, handler)
+                    .build();
+                let target = Target::new(plane.to_string());
+                let registered = worker.register(target).expect("a target");
+                registered.reaches(WorkerStatus::Serving).await;
+                ready.send(()).expect("somebody waits");
+                let _ = stopped.await;
+            });
+        });
+        is_ready.recv().expect("it serves");
+        Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Sends back what comes, as it comes.
+async fn stream_back(mut request: Request) -> Result<(), Failure> {
+    request.response.begin(Payment::Granted).await?;
+    while let Some(part) = request.body.next().await? {
+        request.response.send(part.bytes).await?;
+    }
+    request.response.end()
+}
+
+#[test]
+fn callers_and_the_gateway_reach_a_worker_by_the_relay() {
+    let (mut node, plane) = node(|toml| toml);
+    let _echo = echo(plane, &[]);
+    let answer = call(plane, &["echo", "--text", "hello"]);
+    assert_eq!(answer.stdout, b"hello", "{answer:?}");
+    let scratch = Scratch::new("plane");
+    for len in [0, 1, 60_000, 70_000, 3_000_000] {
+        let content = body(len);
+        let got = post(&node, &scratch, &content).run();
+        assert_eq!((got.exit, got.head.status()), (0, 200), "{len}: {got:?}");
+        assert!(
+            got.body == content,
+            "{len} bytes came back as {}",
+            got.body.len()
+        );
+    }
+    let got = Curl::new(&node.url("/infer/x")).run();
+    assert_eq!((got.head.status(), got.body.len()), (200, 0));
+    // Those of the gateway count as the others do.
+    let calls = node.admin_json("/plane")["calls"].take();
+    assert_eq!(
+        (&calls["finished"]["ok"], &calls["answered"]),
+        (&7.into(), &7.into())
+    );
+    node.terminate();
+    assert!(node.wait().success(), "{}", node.said());
+}
+
+#[test]
+fn a_body_of_100_mb_goes_there_and_back_within_32_mib() {
+    let (node, plane) = node(|toml| {
+        let listener = "protocols = [\"h1\"]";
+        let limits = format!("{listener}\nlimits.body_bytes = \"256MiB\"");
+        toml.replace("\"96MiB\"", "\"32MiB\"")
+            .replace("budget = \"64MiB\"", "budget = \"24MiB\"")
+            .replace("bytes = \"16MiB\"", "bytes = \"4MiB\"")
+            .replace(listener, &limits)
+    });
+    let _worker = Serving::start(plane, 16 * MIB, stream_back);
+    let scratch = Scratch::new("plane");
+    let content = body(100_000_000);
+    let got = post(&node, &scratch, &content).run();
+    assert_eq!(
+        (got.exit, got.head.status()),
+        (0, 200),
+        "{:?} {}",
+        got.head,
+        got.errors
+    );
+    assert!(got.body == content, "{} bytes came back", got.body.len());
+}
+
+/// Of HTTP's field and of the command alike, by way of the relay.
+#[test]
+fn a_trace_crosses_all_hops() {
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let (node, plane) = node(|toml| toml);
+    let _worker = Serving::start(plane, 16 * MIB, |request: Request| async move {
+        let trace = request.trace_parent.map(|trace| trace.to_string());
+        let said = trace.unwrap_or_else(|| "none".to_owned());
+        request.response.send_whole(said.into()).await
+    });
+    let field = format!("traceparent: {TRACE}");
+    let got = Curl::new(&node.url("/infer/x")).args(["-H", &field]).run();
+    assert_eq!(String::from_utf8_lossy(&got.body), TRACE);
+    let got = Curl::new(&node.url("/infer/x")).args(["-H", "traceparent: 00-1"]);
+    assert_eq!(got.run().body, b"none");
+    let called = call(plane, &["echo", "--traceparent", TRACE]);
+    assert_eq!(String::from_utf8_lossy(&called.stdout), TRACE);
+    let refused = call(plane, &["echo", "--traceparent", "00-1"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
+#[test]
+fn what_goes_wrong_has_a_status() {
+    let (node, plane) = node(|toml| {
+        toml.replace("wait = \"5s\"", "wait = \"200ms\"")
+            .replace("max_payload = \"256MiB\"", "max_payload = \"1MiB\"")
+    });
+    let scratch = Scratch::new("plane");
+    let got = post(&node, &scratch, b"x").run();
+    assert!(
+        matches!(got.head.status(), 502 | 503),
+        "nobody serves it: {got:?}"
+    );
+    let got = post(&node, &scratch, &body(2_000_000)).run();
+    assert_eq!(got.head.status(), 413, "{got:?}");
+    let got = Curl::new(&node.url("/infer/x")).args(["--head"]).run();
+    assert_eq!(got.head.status(), 405);
+    let (fail, told) = watch::channel(false);
+    let _worker = Serving::start(plane, 16 * MIB, move |mut request: Request| {
+        let mut told = told.clone();
+        async move {
+            let asked = request.body.whole().await?;
+            let status = match &*asked {
+                b"invalid" => Status::Invalid,
+                b"denied" => Status::Denied,
+                b"overloaded" => Status::Overloaded,
+                b"late" => {
+                    request.response.begin(Payment::Standing).await?;
+                    request.response.send("some".into()).await?;
+                    told.wait_for(|told| *told).await.expect("it is told");
+                    Status::Internal
+                }
+                _ => Status::Internal,
+            };
+            request
+                .response
+                .fail(&Failure::new(status, "inner workings"));
+            Ok(())
+        }
+    });
+    for (asked, expected) in [
+        ("invalid", 400),
+        ("denied", 403),
+        ("overloaded", 429),
+        ("x", 502),
+    ] {
+        let got = post(&node, &scratch, asked.as_bytes()).run();
+        assert_eq!(
+            (got.exit, got.head.status()),
+            (0, expected),
+            "{asked}: {got:?}"
+        );
+        let said = String::from_utf8_lossy(&got.body);
+        assert!(!said.contains("inner"), "{asked}: {said}");
+        let is_told_when = got.head.field("retry-after").is_some();
+        assert_eq!(is_told_when, expected == 429, "{asked}: {got:?}");
+    }
+    // What fails after the first byte is seen to be incomplete.
+    let run = post(&node, &scratch, b"late").start();
+    eventually("it begins", || run.so_far().body == b"some");
+    fail.send_replace(true);
+    let got = run.finish();
+    assert_eq!((got.head.status(), &*got.body), (200, &b"some"[..]));
+    assert_ne!(got.exit, 0, "curl takes it for whole: {got:?}");
+}
+
+/// What became of calls, in `/plane`, in metrics and on the page.
+#[test]
+fn outcomes_are_counted_and_shown() {
+    let (node, plane) = node(|toml| toml);
+    let at = plane.to_string();
+    let worker = echo(plane, &["--hold", "20ms"]);
+    for _ in 0..3 {
+        assert!(call(plane, &["echo", "--text", "hello"]).status.success());
+    }
+    assert_eq!(call(plane, &["other"]).status.code(), Some(14));
+    assert_eq!(
+        call(plane, &["echo", "--deadline", "1ms"]).status.code(),
+        Some(13)
+    );
+    eventually("all are counted", || {
+        let calls = node.admin_json("/plane")["calls"].take();
+        calls["finished"]
+            == serde_json::json!({ "ok": 3, "deadline exceeded": 1, "unknown service": 1 })
+    });
+    let calls = node.admin_json("/plane")["calls"].take();
+    assert_eq!(calls["answered"], 3);
+    // Each was held for 20 ms before its answer began.
+    assert!(
+        calls["first_byte_seconds"].as_f64().expect("a number") >= 0.06,
+        "{calls}"
+    );
+    let metrics = node.admin_get("/metrics");
+    let metrics = String::from_utf8_lossy(&metrics.body);
+    for line in [
+        "steppe_plane_finished_calls_total{status=\"ok\"} 3",
+        "steppe_plane_answered_calls_total 3",
+        "steppe_plane_budget_waits_total 0",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    // One that finds no worker waits for one.
+    drop(worker);
+    eventually("it is gone", || {
+        !node.admin_json("/plane").to_string().contains("calls_max")
+    });
+    let waits = call(plane, &["echo", "--deadline", "300ms"]);
+    assert_eq!(waits.status.code(), Some(13), "{waits:?}");
+    let mut browser = match Chromium::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip("outcomes_are_shown", &reason),
+    };
+    let _worker = echo(plane, &[]);
+    browser.go(&format!("http://{}/", node.admin()));
+    browser.await_true("byId('plane')?.hidden === false");
+    browser.await_true("byId('plane-finished').innerText.includes('unknown service')");
+    browser.await_true("byId('plane-services').innerText.includes('127.0.0.1')");
+    for width in [1280, 390] {
+        browser.resize(width, 800);
+        let overhang =
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        assert_eq!(
+            browser.evaluate(overhang),
+            serde_json::json!(0),
+            "at {width} px"
+        );
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new(), "{at}");
+}

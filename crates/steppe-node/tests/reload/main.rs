@@ -1,0 +1,5 @@
+//! Changes of the configuration under load, and the service manager that asks for them.
+
+mod changes;
+mod random;
+mod service_manager;
