@@ -16,8 +16,24 @@ const PRODUCT: &str = "Cargo.toml";
 /// The fuzz targets' workspace, which needs few of the exceptions.
 const FUZZ: &str = "fuzz/Cargo.toml";
 
+/// The workspace of the plane's peers, which only its bench builds.
+const PEERS: &str = "bench/plane-peers/Cargo.toml";
+
 /// Adds the steps of cargo-deny to a report.
 pub fn steps(report: &mut Report) {
+    // A dependency of a crate that both workspaces have must be in both lock files, or the bench
+    // does not build.
+    report.step("lock file of the bench's peers", || {
+        let args = [
+            "update",
+            "--workspace",
+            "--locked",
+            "--manifest-path",
+            PEERS,
+        ];
+        process::run(&mut process::cargo(&args)).context("run the same without --locked")?;
+        Ok(Outcome::Passed)
+    });
     let mut installed = None;
     report.step("cargo-deny: install", || {
         installed = Some(ensure_installed()?);
