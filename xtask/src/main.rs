@@ -3,6 +3,7 @@
 //! Nothing here is part of the product. Whatever must happen before there is Rust (packages, the
 //! toolchain) is `scripts/setup.sh`.
 
+mod beside;
 mod deny;
 mod fuzz;
 mod package;
@@ -81,6 +82,13 @@ enum Task {
     LabImage,
     /// The rules of the house that no compiler checks
     Tidy,
+    /// What `test` does while the tests run
+    #[command(hide = true)]
+    Beside {
+        /// Where its report is written
+        #[arg(value_name = "FILE")]
+        report: PathBuf,
+    },
 }
 
 #[derive(Args)]
@@ -115,6 +123,7 @@ fn main() -> ExitCode {
         Task::Lab => package::lab(),
         Task::LabImage => package::lab_image(),
         Task::Tidy => tidy::command(),
+        Task::Beside { report } => beside::command(&report),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

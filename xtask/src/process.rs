@@ -1,8 +1,11 @@
 //! Child processes: visible, counted, and named when they fail.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
@@ -62,21 +65,50 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command, passing its standard output on line by line, to `seen` too. True: it succeeded.
+/// Runs a command, passing what it prints on line by line, to `seen` too. True: it succeeded.
+///
+/// Both of its streams are one, so that lines come in the order in which they were written.
 pub fn run_and_watch(command: &mut Command, mut seen: impl FnMut(&str)) -> Result<bool> {
     let shown = show(command);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start {shown}"))?;
-    let stdout = child.stdout.take().expect("standard output was piped");
-    for line in BufReader::new(stdout).split(b'\n') {
-        let line = line.with_context(|| format!("cannot read from {shown}"))?;
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        seen(&line);
+    let (reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let child = command.spawn();
+    // The command's own ends: the pipe's end is that of the last.
+    command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let mut child = child.with_context(|| format!("cannot start {shown}"))?;
+    let lines = lines_of(reader);
+    loop {
+        match lines.recv_timeout(SILENCE) {
+            Ok(line) => {
+                println!("{line}");
+                seen(&line);
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            // What it started and left behind would keep the pipe open.
+            Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
     }
     Ok(child.wait()?.success())
+}
+
+/// After so long without a line, whether the command still runs is looked at.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Lines that may wait to be shown.
+const LINES_MAX: usize = 1_024;
+
+fn lines_of(reader: io::PipeReader) -> Receiver<String> {
+    let (sender, lines) = mpsc::sync_channel(LINES_MAX);
+    thread::spawn(move || {
+        for line in BufReader::new(reader).split(b'\n') {
+            let Ok(line) = line else { return };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
 }
 
 fn show(command: &Command) -> String {

@@ -1,23 +1,27 @@
-//! Steps in a row: each announced, timed and counted; failures are repeated at the end.
+//! Steps in a row: each announced, timed and counted; failures are repeated at the end, below a table
+//! of what took how long.
 //!
 //! A failed step stops nothing: one run tells everything that is wrong.
 
+use std::fs::{self, File};
+use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 /// What a step came to, unless it failed as a whole.
 pub enum Outcome {
     /// It counts as one.
     Passed,
     /// It ran tests that are counted one by one.
-    Tests(TestCounts),
+    Tests(TestRun),
     /// It could not be done here, for this reason.
     Skipped(String),
 }
 
 /// Tests that ran.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestCounts {
     /// Those that passed.
     pub passed: usize,
@@ -44,12 +48,68 @@ fn count_before(line: &str, word: &str) -> usize {
         .unwrap_or(0)
 }
 
+/// What took how long.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// A step, or a program of tests.
+    pub name: String,
+    /// How long, by the clock.
+    pub seconds: f64,
+}
+
+/// What cargo and the programs of tests that it runs print, read line by line.
+#[derive(Debug, Default)]
+pub struct TestRun {
+    /// All tests.
+    pub counts: TestCounts,
+    /// Each program by itself.
+    pub programs: Vec<Timing>,
+    running: String,
+}
+
+impl TestRun {
+    /// Reads a line: which program runs now, how it ended, or anything else.
+    pub fn see(&mut self, line: &str) {
+        self.counts.add_result_line(line);
+        let words = line.trim_start();
+        if let Some(program) = words.strip_prefix("Running ") {
+            self.running = program_name(program);
+        } else if words.starts_with("Doc-tests ") {
+            self.running = words.to_owned();
+        } else if let Some(seconds) = seconds_of(line) {
+            let name = self.running.clone();
+            self.programs.push(Timing { name, seconds });
+        }
+    }
+}
+
+/// `lab (tests/lab/main.rs)` of `tests/lab/main.rs (target/debug/deps/lab-cf8e698c17859e04)`.
+fn program_name(running: &str) -> String {
+    let (source, program) = running.split_once(" (").unwrap_or((running, ""));
+    let file = program.trim_end_matches(')').rsplit('/').next();
+    let file = file.unwrap_or_default();
+    let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
+    format!("{name} ({})", source.trim_start_matches("unittests "))
+}
+
+fn seconds_of(line: &str) -> Option<f64> {
+    let mut parts = line.strip_prefix("test result: ")?.rsplit("finished in ");
+    parts.next()?.strip_suffix('s')?.parse().ok()
+}
+
+/// So many programs of tests are in the table: the slowest.
+const PROGRAMS_SHOWN: usize = 15;
+
 /// The steps done so far.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Report {
     counts: TestCounts,
     failures: Vec<String>,
     skipped: Vec<String>,
+    steps: Vec<Timing>,
+    /// Those that ran while others did: their time was not waited for.
+    beside: Vec<Timing>,
+    programs: Vec<Timing>,
 }
 
 impl Report {
@@ -59,10 +119,12 @@ impl Report {
         let start = Instant::now();
         let outcome = work();
         let verdict = self.note(name, outcome);
-        println!(
-            "<== {name}: {verdict} ({:.1} s)",
-            start.elapsed().as_secs_f64()
-        );
+        let seconds = start.elapsed().as_secs_f64();
+        println!("<== {name}: {verdict} ({seconds:.1} s)");
+        self.steps.push(Timing {
+            name: name.to_owned(),
+            seconds,
+        });
     }
 
     fn note(&mut self, name: &str, outcome: Result<Outcome>) -> &'static str {
@@ -71,7 +133,10 @@ impl Report {
                 self.counts.passed += 1;
                 "ok"
             }
-            Ok(Outcome::Tests(counts)) => self.note_tests(name, counts),
+            Ok(Outcome::Tests(run)) => {
+                self.programs.extend(run.programs);
+                self.note_tests(name, run.counts)
+            }
             Ok(Outcome::Skipped(reason)) => {
                 self.skipped.push(format!("{name}: {reason}"));
                 "skipped"
@@ -104,9 +169,33 @@ impl Report {
             .push(line.trim_start_matches("SKIPPED ").to_owned());
     }
 
-    /// Prints what failed and what was skipped, and the sum as the last line. True: all passed.
-    pub fn finish(self) -> bool {
+    /// Takes over the steps of another report, which ran while this one's did.
+    pub fn add_beside(&mut self, other: Self) {
+        self.counts.passed += other.counts.passed;
+        self.counts.failed += other.counts.failed;
+        self.failures.extend(other.failures);
+        self.skipped.extend(other.skipped);
+        self.beside.extend(other.steps);
+        self.programs.extend(other.programs);
+    }
+
+    /// Writes it to a file, for the process that waits for this one.
+    pub fn write(&self, file: &Path) -> Result<()> {
+        serde_json::to_writer(File::create(file)?, self)?;
+        Ok(())
+    }
+
+    /// Reads what [`Self::write`] has written.
+    pub fn read(file: &Path) -> Result<Self> {
+        let text = fs::read(file).with_context(|| format!("no report in {}", file.display()))?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// Prints what took how long, what failed and what was skipped, and the sum as the last line. True: all
+    /// passed.
+    pub fn finish(mut self) -> bool {
         println!();
+        print!("{}", self.table());
         for skipped in &self.skipped {
             println!("skipped: {skipped}");
         }
@@ -116,6 +205,29 @@ impl Report {
         println!("{}", sum_line(self.counts));
         self.counts.failed == 0
     }
+}
+
+impl Report {
+    fn table(&mut self) -> String {
+        let sum = self.steps.iter().map(|step| step.seconds).sum();
+        let mut lines = String::from("what took how long, in seconds\n");
+        self.steps.iter().for_each(|step| lines += &row(step));
+        lines += &row(&Timing {
+            name: "in all".to_owned(),
+            seconds: sum,
+        });
+        lines += "while others ran\n";
+        self.beside.iter().for_each(|step| lines += &row(step));
+        lines += "the slowest programs of tests\n";
+        (self.programs).sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+        let slowest = self.programs.iter().take(PROGRAMS_SHOWN);
+        slowest.for_each(|program| lines += &row(program));
+        lines
+    }
+}
+
+fn row(timing: &Timing) -> String {
+    format!("{:9.1}  {}\n", timing.seconds, timing.name)
 }
 
 fn sum_line(counts: TestCounts) -> String {
@@ -129,6 +241,57 @@ fn first_line(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn tests(passed: usize, failed: usize) -> TestRun {
+        TestRun {
+            counts: TestCounts { passed, failed },
+            ..TestRun::default()
+        }
+    }
+
+    #[test]
+    fn each_program_has_its_time() {
+        let mut run = TestRun::default();
+        let said = "     Running unittests src/lib.rs (target/debug/deps/steppe_dns-27c2786d4ff62d3d)\n\
+                    running 1 test\n\
+                    test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; finished in 0.25s\n\
+                    \x20    Running tests/lab/main.rs (target/debug/deps/lab-cf8e698c17859e04)\n\
+                    test result: FAILED. 1 passed; 1 failed; finished in 12.00s\n\
+                    \x20  Doc-tests steppe_dns\n\
+                    test result: ok. 3 passed; 0 failed; finished in 1.50s\n";
+        said.lines().for_each(|line| run.see(line));
+        let shown: String = run.programs.iter().map(row).collect();
+        assert_eq!(
+            shown,
+            "      0.2  steppe_dns (src/lib.rs)\n     12.0  lab (tests/lab/main.rs)\n\
+             \x20     1.5  Doc-tests steppe_dns\n"
+        );
+        assert_eq!((run.counts.passed, run.counts.failed), (5, 1));
+    }
+
+    #[test]
+    fn what_ran_beside_counts_and_its_time_is_not_in_the_sum() {
+        let mut beside = Report::default();
+        beside.step("breaks", || anyhow::bail!("broken"));
+        beside.step("elsewhere", || {
+            Ok(Outcome::Skipped("no network".to_owned()))
+        });
+        beside.steps[0].seconds = 60.0;
+        let written = serde_json::to_string(&beside).unwrap();
+        let mut report = Report::default();
+        report.step("tests", || Ok(Outcome::Tests(tests(2, 0))));
+        report.steps[0].seconds = 5.0;
+        report.add_beside(serde_json::from_str(&written).unwrap());
+        assert_eq!(sum_line(report.counts), "2 passed, 1 failed");
+        assert_eq!((report.failures.len(), report.skipped.len()), (1, 1));
+        let table = report.table();
+        assert!(table.contains("      5.0  in all\n"), "{table}");
+        assert!(
+            table.contains("while others ran\n     60.0  breaks\n"),
+            "{table}"
+        );
+        assert!(!report.finish());
+    }
 
     #[test]
     fn result_lines_are_summed() {
@@ -149,12 +312,7 @@ mod tests {
     fn a_failed_step_fails_the_whole_and_stops_nothing() {
         let mut report = Report::default();
         report.step("breaks", || anyhow::bail!("broken"));
-        report.step("tests", || {
-            Ok(Outcome::Tests(TestCounts {
-                passed: 2,
-                failed: 0,
-            }))
-        });
+        report.step("tests", || Ok(Outcome::Tests(tests(2, 0))));
         report.step("elsewhere", || {
             Ok(Outcome::Skipped("no network".to_owned()))
         });
@@ -169,12 +327,7 @@ mod tests {
     #[test]
     fn a_failed_test_fails_the_whole() {
         let mut report = Report::default();
-        report.step("tests", || {
-            Ok(Outcome::Tests(TestCounts {
-                passed: 2,
-                failed: 1,
-            }))
-        });
+        report.step("tests", || Ok(Outcome::Tests(tests(2, 1))));
         assert!(!report.finish());
     }
 }

@@ -8,8 +8,9 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Result, anyhow, bail, ensure};
 
-use crate::report::{Outcome, Report, TestCounts};
-use crate::{deny, fuzz, process, proofs, sanitize, scanners, tidy};
+use crate::beside::Beside;
+use crate::report::{Outcome, Report, TestRun};
+use crate::{fuzz, process, proofs, sanitize, scanners, tidy};
 
 /// What every change must pass.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -97,18 +98,27 @@ fn first_tier(report: &mut Report, fuzz_seconds: u64) {
         process::run(&mut process::cargo(&args))?;
         Ok(Outcome::Passed)
     });
-    report.step("tests", || {
-        cargo_test(&mut process::cargo(&[
-            "test",
-            "--locked",
-            "--workspace",
-            "--no-fail-fast",
-        ]))
+    let mut beside = None;
+    report.step("start what runs beside the tests", || {
+        beside = Some(Beside::start()?);
+        Ok(Outcome::Passed)
     });
+    let tests = ["test", "--locked", "--workspace", "--no-fail-fast"];
+    report.step("tests: build", || {
+        process::run(process::cargo(&tests).arg("--no-run"))?;
+        Ok(Outcome::Passed)
+    });
+    report.step("tests", || cargo_test(&mut process::cargo(&tests)));
     over_tls(report, &TLS_TABLES, None);
     note_skipped(report);
-    proofs::first_steps(report);
-    deny::steps(report);
+    if let Some(beside) = beside {
+        let mut theirs = Report::default();
+        report.step("what ran beside the tests", || {
+            theirs = beside.finish()?;
+            Ok(Outcome::Passed)
+        });
+        report.add_beside(theirs);
+    }
     fuzz_steps(report, fuzz_seconds);
 }
 
@@ -185,16 +195,17 @@ fn note_skipped(report: &mut Report) {
 
 /// Runs `cargo test` and counts what it ran. No test at all is a failure.
 pub fn cargo_test(command: &mut std::process::Command) -> Result<Outcome> {
-    let mut counts = TestCounts::default();
+    let mut run = TestRun::default();
     command.env("STEPPE_SKIPPED", skipped_file());
-    let succeeded = process::run_and_watch(command, |line| counts.add_result_line(line))?;
+    let succeeded = process::run_and_watch(command, |line| run.see(line))?;
+    let counts = run.counts;
     // A build that broke, or a test binary that died without a result line.
     ensure!(
         succeeded || counts.failed > 0,
         "cargo test failed without a failed test"
     );
     ensure!(counts.passed + counts.failed > 0, "cargo test ran no test");
-    Ok(Outcome::Tests(counts))
+    Ok(Outcome::Tests(run))
 }
 
 fn fuzz_steps(report: &mut Report, seconds: u64) {
@@ -207,18 +218,22 @@ fn fuzz_steps(report: &mut Report, seconds: u64) {
     // Each keeps one core busy.
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     for targets in harness.targets().chunks(cores) {
-        let ran = thread::scope(|scope| {
-            let running: Vec<_> = (targets.iter())
-                .map(|target| scope.spawn(move || harness.run(target, seconds)))
-                .collect();
-            let ended = running.into_iter().map(ScopedJoinHandle::join);
-            ended.collect::<Vec<_>>()
-        });
-        for (target, ran) in targets.iter().zip(ran) {
-            report.step(&format!("fuzz: {target}"), || {
-                println!("{}", ran.map_err(|_| anyhow!("it panicked"))??);
-                Ok(Outcome::Passed)
+        report.step(&format!("fuzz: {}", targets.join(", ")), || {
+            let ran: Vec<_> = thread::scope(|scope| {
+                let running: Vec<_> = (targets.iter())
+                    .map(|target| scope.spawn(move || harness.run(target, seconds)))
+                    .collect();
+                running.into_iter().map(ScopedJoinHandle::join).collect()
             });
-        }
+            let mut failures = Vec::new();
+            for ran in ran {
+                match ran.map_err(|_| anyhow!("it panicked")).flatten() {
+                    Ok(done) => println!("{done}"),
+                    Err(error) => failures.push(format!("{error:#}")),
+                }
+            }
+            ensure!(failures.is_empty(), "{}", failures.join("\n"));
+            Ok(Outcome::Passed)
+        });
     }
 }
