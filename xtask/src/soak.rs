@@ -20,7 +20,7 @@ struct Soak {
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 32] = [
+const SOAKS: [Soak; 33] = [
     soak("gateway-baseline", 0),
     soak("gateway-tls-baseline", 0),
     soak("gateway-h2-baseline", 0),
@@ -38,6 +38,7 @@ const SOAKS: [Soak; 32] = [
     soak("gateway-stress", 0),
     soak("gateway-tls-stress", 0),
     soak("gateway-protocols-stress", 0),
+    soak("gateway-everything", 0),
     soak("dns", 0),
     cycle("plane-memory"),
     cycle("plane-thousand"),

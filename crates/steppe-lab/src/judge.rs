@@ -11,6 +11,7 @@ mod looks;
 mod machine;
 mod metrics;
 mod pairs;
+mod rises;
 mod series;
 mod undecided;
 
@@ -30,6 +31,7 @@ pub use kept::{doubt_lost, lost};
 pub use looks::{Decision, Looked};
 pub use metrics::{MetricFindings, metrics};
 pub use pairs::{RunLatency, findings as comparisons};
+pub use rises::rises;
 
 /// What a run saw, as the judge needs it.
 #[derive(Debug, Clone, Copy)]

@@ -190,7 +190,8 @@ pub struct HttpLoad {
     pub method: String,
     pub headers: Vec<(String, String)>,
     pub body_bytes: u64,
-    pub expect: Expect,
+    /// Any of these is a success.
+    pub expect: Vec<Expect>,
     pub connections: u32,
     /// Requests at a time on a connection: 1 for HTTP/1.1.
     pub streams: u32,
@@ -381,6 +382,9 @@ pub struct Budget {
     /// By which share of its level a series of the target's metrics may change, by its name with or
     /// without labels; `None` is `"off"`.
     pub metrics: BTreeMap<String, Option<f64>>,
+    /// By how much a counter of the target's metrics has to rise at least, by its name with or without
+    /// labels.
+    pub rises: BTreeMap<String, f64>,
     pub rss_mib: Option<f64>,
     pub hwm_mib: Option<f64>,
     /// Of the programs of command loads.
@@ -458,6 +462,7 @@ impl Default for Budget {
             limit_within: LIMIT_WITHIN,
             drift: DriftBudget::default(),
             metrics: BTreeMap::new(),
+            rises: BTreeMap::new(),
             rss_mib: None,
             hwm_mib: None,
             load_hwm_mib: None,

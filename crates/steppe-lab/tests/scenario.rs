@@ -232,7 +232,7 @@ require = ["rsss"]
               9 │ conections = 4
              10 │ expect_status = "ok"
                 ·                 ──┬─
-                ·                   ╰── expected "2xx" or "204"
+                ·                   ╰── expected "2xx", "204" or "2xx, 429"
              11 │ [epochs]
                 ╰────
 
@@ -475,6 +475,14 @@ fn metrics_are_named_only_of_a_target_that_tells_them() {
     // What is wrong is said once.
     let said = said_of(&format!("pid = 1\nmetrics = \"h\"\n{budget}"));
     assert!(said.contains("1 mistake\n"), "{said}");
+    let rises = "[budget.rises]\nhits_total = 1";
+    let said = said_of(&format!("pid = 1\n{rises}"));
+    assert!(said.contains("`budget.rises` is held against"), "{said}");
+    assert_eq!(said_of(&format!("pid = 1\n{metrics}\n{rises}")), "");
+    let said = said_of(&format!(
+        "pid = 1\n{metrics}\n[budget.rises]\nhits_total = 0"
+    ));
+    assert!(said.contains("expected a number above 0"), "{said}");
 }
 
 #[test]
@@ -536,6 +544,7 @@ fn every_key_is_documented() {
                 "budget",
                 "budget.drift",
                 "budget.metrics",
+                "budget.rises",
                 "sampling",
                 "target.live_bytes",
                 "target.collect",

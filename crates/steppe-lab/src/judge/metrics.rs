@@ -112,7 +112,7 @@ fn asked(budget: &Budget, series: &str) -> Option<Option<f64>> {
     by(series).or_else(|| by(family(series)))
 }
 
-fn family(series: &str) -> &str {
+pub(super) fn family(series: &str) -> &str {
     series.split('{').next().unwrap_or(series)
 }
 

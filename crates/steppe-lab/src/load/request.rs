@@ -44,7 +44,7 @@ pub(super) struct Template {
     uri: Uri,
     headers: HeaderMap,
     body: Repeated,
-    expect: Expect,
+    expect: Vec<Expect>,
 }
 
 /// A body of one block again and again.
@@ -86,8 +86,8 @@ impl HttpPlan {
         while let Some(frame) = body.frame().await {
             frame.map_err(|e| http_failure(&e))?;
         }
-        let Expect { from, to } = self.template.expect;
-        if (from..=to).contains(&status) {
+        let is_it = |Expect { from, to }: &Expect| (*from..=*to).contains(&status);
+        if self.template.expect.iter().any(is_it) {
             Ok(())
         } else {
             Err(Failure::answered(ErrorKind::Status(status)))
@@ -156,7 +156,7 @@ impl Template {
             uri: Uri::default(),
             headers: headers(&load.headers)?,
             body: Repeated::new(load.body_bytes),
-            expect: load.expect,
+            expect: load.expect.clone(),
         };
         Ok((endpoint, template, uri))
     }

@@ -58,7 +58,9 @@ impl MetricReader {
         let mut notes = Vec::new();
         for variant in variants {
             let (budget, seed) = (&scenario.budget, scenario.seed);
-            let found = judge::metrics(&self.table, epochs, &variant.name, budget, seed);
+            let mut found = judge::metrics(&self.table, epochs, &variant.name, budget, seed);
+            let rises = judge::rises(&self.table, epochs, &variant.name, &budget.rises);
+            found.findings.extend(rises);
             let worst = found.findings.iter().map(|finding| finding.outcome).max();
             variant.outcome = worst.map_or(variant.outcome, |worst| variant.outcome.max(worst));
             variant.findings.extend(found.findings);

@@ -83,7 +83,7 @@ fn http(table: &Table<'_>, is_http2: bool) -> Option<HttpLoad> {
     let body_bytes = table.integer("body_bytes", 0, BODY_BYTES_MAX);
     let expect = match table.text("expect_status") {
         Some(text) => expected(table, &text),
-        None => Some(Expect { from: 200, to: 299 }),
+        None => Some(vec![Expect { from: 200, to: 299 }]),
     };
     let connections = connections(table);
     let streams = if is_http2 {
@@ -134,28 +134,31 @@ fn headers(table: &Table<'_>) -> Option<Vec<(String, String)>> {
     Some(headers)
 }
 
-/// `"2xx"`, or a status such as `"204"`.
-fn expected(table: &Table<'_>, text: &At<String>) -> Option<Expect> {
-    let value = text.value.as_str();
-    let class = value
-        .strip_suffix("xx")
-        .and_then(|class| class.parse::<u16>().ok());
-    if let Some(class @ 1..=5) = class {
-        return Some(Expect {
+/// `"2xx"`, a status such as `"204"`, or several of either.
+fn expected(table: &Table<'_>, text: &At<String>) -> Option<Vec<Expect>> {
+    let statuses: Option<Vec<_>> = text.value.split(',').map(|it| status(it.trim())).collect();
+    match statuses {
+        Some(statuses) => Some(statuses),
+        None => table.refuse(
+            "expect_status",
+            text.span.clone(),
+            "expected \"2xx\", \"204\" or \"2xx, 429\"",
+        ),
+    }
+}
+
+fn status(text: &str) -> Option<Expect> {
+    let class = text.strip_suffix("xx").map(|class| class.parse::<u16>());
+    match (class, text.parse::<u16>()) {
+        (Some(Ok(class @ 1..=5)), _) => Some(Expect {
             from: class * 100,
             to: class * 100 + 99,
-        });
-    }
-    match value.parse::<u16>() {
-        Ok(status @ 100..=599) => Some(Expect {
+        }),
+        (None, Ok(status @ 100..=599)) => Some(Expect {
             from: status,
             to: status,
         }),
-        _ => table.refuse(
-            "expect_status",
-            text.span.clone(),
-            "expected \"2xx\" or \"204\"",
-        ),
+        _ => None,
     }
 }
 

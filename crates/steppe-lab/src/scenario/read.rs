@@ -115,9 +115,17 @@ fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
     let budget = root.table("budget").map(|table| {
         let span = table.span();
         let budget = budget(table);
-        if !budget.metrics.is_empty() && !is_asked {
-            let message = "`budget.metrics` is held against `target.metrics`, which is not there";
-            let mistake = Mistake::new(span, message, "of this table");
+        let needing = [
+            ("metrics", !budget.metrics.is_empty()),
+            ("rises", !budget.rises.is_empty()),
+        ];
+        for (key, _) in needing
+            .iter()
+            .filter(|(_, is_there)| *is_there && !is_asked)
+        {
+            let message =
+                format!("`budget.{key}` is held against `target.metrics`, which is not there");
+            let mistake = Mistake::new(span.clone(), message, "of this table");
             root.say(
                 mistake.help("for example: target.metrics = \"http://127.0.0.1:9100/metrics\""),
             );

@@ -213,6 +213,30 @@ impl<'a> Table<'a> {
         shares
     }
 
+    /// A table of numbers above 0 by names that are not known beforehand.
+    pub(super) fn numbers(&self, key: &'static str) -> BTreeMap<String, f64> {
+        let mut numbers = BTreeMap::new();
+        let Some(value) = self.ask(key) else {
+            return numbers;
+        };
+        let DeValue::Table(entries) = value.get_ref() else {
+            self.wrong::<()>(key, value, "a table of numbers");
+            return numbers;
+        };
+        for (name, value) in entries.iter() {
+            let number: Option<f64> = match value.get_ref() {
+                DeValue::Integer(number) => number.as_str().parse().ok(),
+                DeValue::Float(number) => number.as_str().parse().ok(),
+                _ => None,
+            };
+            match number.filter(|number| number.is_finite() && *number > 0.0) {
+                Some(number) => _ = numbers.insert(name.get_ref().to_string(), number),
+                None => _ = self.wrong::<()>(key, value, "a number above 0"),
+            }
+        }
+        numbers
+    }
+
     pub(super) fn table(&self, key: &'static str) -> Option<Table<'a>> {
         let value = self.ask(key)?;
         match value.get_ref() {

@@ -67,7 +67,7 @@ fn streams_share_a_connection() {
     let nginx = Nginx::start("http2", server);
     let mut http = http(&nginx.url("/"), 3);
     http.streams = 4;
-    http.expect.from = 202;
+    http.expect[0].from = 202;
     let mut shared = load(LoadKind::Http2(http), open(500.0));
     shared.threads = 2;
     let interval = until(&shared, 100);

@@ -38,7 +38,7 @@ fn http(url: &str, connections: u32) -> HttpLoad {
         method: "GET".to_owned(),
         headers: Vec::new(),
         body_bytes: 0,
-        expect: Expect { from: 200, to: 299 },
+        expect: vec![Expect { from: 200, to: 299 }],
         connections,
         streams: 1,
         ca: None,

@@ -49,6 +49,7 @@ pub fn budget(table: Table<'_>) -> Budget {
         limit_within: within.unwrap_or(LIMIT_WITHIN),
         drift: drift(&table),
         metrics: table.shares("metrics"),
+        rises: table.numbers("rises"),
         rss_mib: number("rss_mib"),
         hwm_mib: number("hwm_mib"),
         load_hwm_mib: number("load_hwm_mib"),
