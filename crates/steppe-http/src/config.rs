@@ -12,6 +12,7 @@ use steppe_net::ListenAddress;
 
 use crate::path::PathPattern;
 
+mod error_pages;
 mod filter;
 mod protocol;
 mod tls;
@@ -22,6 +23,7 @@ pub use crate::field::Underscores;
 pub use crate::guest::{GuestAddress, GuestName};
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
+pub use error_pages::{ErrorContent, ErrorPage, ErrorPages, ErrorsOf};
 pub use filter::{
     BasicAuth, Breach, Cache, Compress, Cors, CustomFilter, FieldEdits, FieldRewrite, Filter,
     FilterKind, ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey, Levels, MediaRange,

@@ -9,8 +9,10 @@
 
 use std::task::{Context, Poll};
 
-use steppe_mem::{Chunk, Lease};
+use bytes::Bytes;
+use steppe_mem::{Chunk, Lease, Reservation};
 
+use crate::encoder::refusal_bytes;
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
 use crate::head::{RequestHead, ResponseHead};
@@ -155,8 +157,74 @@ pub struct Refusal<'a> {
     pub status: u16,
     /// Further fields.
     pub fields: &'a [(&'a str, &'a str)],
-    /// Whether there is a word about it: without, there is no content.
-    pub has_text: bool,
+    /// What it has for content.
+    pub content: RefusalContent<'a>,
+}
+
+/// What a refusal has for content.
+#[derive(Debug, Clone, Copy)]
+pub enum RefusalContent<'a> {
+    /// Nothing.
+    Nothing,
+    /// A word about its status.
+    Word,
+    /// What the configuration has for it.
+    Page(&'a Page),
+}
+
+/// Content that a configuration has for errors. Whoever sends it shares its memory.
+#[derive(Debug)]
+pub struct Page {
+    /// Its `Content-Type`.
+    pub media_type: String,
+    content: Chunk,
+}
+
+impl Page {
+    /// One with this content, which is not empty.
+    #[must_use]
+    pub fn new(media_type: String, content: Bytes, charge: Reservation) -> Self {
+        Self {
+            media_type,
+            content: Chunk::charged(content, charge),
+        }
+    }
+
+    /// Its content.
+    #[must_use]
+    pub fn content(&self) -> Chunk {
+        self.content
+            .view_again()
+            .expect("memory of a library is seen by views")
+    }
+
+    /// How long that is.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.content.len() as u64
+    }
+}
+
+impl Refusal<'_> {
+    /// Its `Content-Type`, where it has content.
+    #[must_use]
+    pub fn media_type(&self) -> Option<&str> {
+        match self.content {
+            RefusalContent::Nothing => None,
+            RefusalContent::Word => Some("text/plain; charset=utf-8"),
+            RefusalContent::Page(page) => Some(&page.media_type),
+        }
+    }
+
+    /// How long its content is.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self.content {
+            RefusalContent::Nothing => 0,
+            RefusalContent::Word => refusal_bytes(self.status),
+            RefusalContent::Page(page) => page.bytes(),
+        }
+    }
 }
 
 /// What one message may take of what is left, so that many find room.

@@ -169,6 +169,7 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
     let loaded = Loaded {
         keys: &loaded.keys,
         users: &loaded.users,
+        pages: &loaded.pages,
         remote: &[],
         caches: &caches,
         account: budget.root(),
@@ -278,6 +279,7 @@ fn explain_filter(
         FilterKind::Jwt(_)
         | FilterKind::BasicAuth(_)
         | FilterKind::Cors(_)
+        | FilterKind::ErrorPages(_)
         | FilterKind::Ip(_)
         | FilterKind::Redirect(_)
         | FilterKind::RequestId(_)

@@ -12,7 +12,7 @@ mod coding;
 mod condition;
 mod content;
 mod lookup;
-mod media_type;
+pub(crate) mod media_type;
 mod multipart;
 pub mod range;
 mod validators;

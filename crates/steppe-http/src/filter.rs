@@ -16,6 +16,7 @@ mod build;
 mod cache;
 mod compress;
 pub(crate) mod cors;
+mod error_pages;
 mod forward_auth;
 mod ip;
 mod jwt;
@@ -31,6 +32,7 @@ use std::any::Any;
 use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -38,7 +40,7 @@ use steppe_mem::{Account, Chunk, Lease, Reservation};
 use steppe_net::ListenAddress;
 
 use crate::error::GatewayError;
-use crate::exchange::{Downstream, Part};
+use crate::exchange::{Downstream, Page, Part};
 use crate::field::FieldBlock;
 use crate::head::{RequestHead, ResponseHead};
 use crate::local::Responder;
@@ -48,6 +50,7 @@ use crate::respond::Respond;
 pub use basic_auth::Users;
 pub use build::{Loaded, build};
 pub use compress::CompressFilter;
+pub use error_pages::PageFiles;
 pub use jwt::{FetchKeys, JwtKeys, RemoteKeys};
 pub use rate_limit::LimitCounts;
 pub use token::{Identity, Token};
@@ -230,6 +233,15 @@ pub enum Ready {
     Serve(Serve),
 }
 
+/// Whose a response is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Author {
+    /// A filter's or a folder's of this node.
+    Gateway,
+    /// A server's, however it came, or that of an upstream which the configuration has the words of.
+    Upstream,
+}
+
 /// Content of a message from its beginning to its end.
 #[derive(Debug)]
 pub struct WholeContent {
@@ -247,8 +259,9 @@ pub struct WholeContent {
 ///    [`ExchangeFilter::poll_ready`] until it is ready. The client may leave
 ///    meanwhile: then the state is dropped. [`ExchangeFilter::take_content`] once it is ready.
 /// 2. [`ExchangeFilter::request_body`] when content is about to be forwarded.
-/// 3. [`ExchangeFilter::response`] right after [`Filter::response`].
+/// 3. [`ExchangeFilter::written_by`] and [`ExchangeFilter::response`] right after [`Filter::response`].
 /// 4. [`ExchangeFilter::response_body`] when content is about to be sent.
+/// 5. [`ExchangeFilter::page`] at any time, instead of what follows.
 pub trait ExchangeFilter: fmt::Debug {
     /// Takes what counts for its filter, once, before all else.
     fn meter(&mut self, _meter: &Rc<FilterMetrics>) {}
@@ -282,6 +295,14 @@ pub trait ExchangeFilter: fmt::Debug {
         _head: &mut RequestHead,
     ) -> Poll<Result<Ready, GatewayError>> {
         Poll::Ready(Ok(Ready::Continue))
+    }
+
+    /// Learns whose the response is, right before it sees its head.
+    fn written_by(&mut self, _author: Author) {}
+
+    /// What the client is told in place of a word about `status`, with which the exchange is refused.
+    fn page(&self, _status: u16) -> Option<Arc<Page>> {
+        None
     }
 
     /// Sees a response's head before it is sent.

@@ -164,6 +164,7 @@ impl Gateway {
             std::mem::take(&mut tls.keys),
             std::mem::take(&mut tls.users),
         );
+        let pages = std::mem::take(&mut tls.pages);
         let way = |(upstream, tls): (&config::Upstream, _)| Way {
             endpoints: match &upstream.kind {
                 UpstreamKind::Servers(servers) => servers
@@ -190,6 +191,7 @@ impl Gateway {
         let loaded = filter::Loaded {
             keys: &keys,
             users: &users,
+            pages: &pages,
             remote: &remote_keys,
             caches: &shared.caches,
             account: &accounts.filters,
@@ -199,7 +201,9 @@ impl Gateway {
             // What its files say may have changed.
             let has_files = matches!(
                 filter.kind,
-                config::FilterKind::Jwt(_) | config::FilterKind::BasicAuth(_)
+                config::FilterKind::Jwt(_)
+                    | config::FilterKind::BasicAuth(_)
+                    | config::FilterKind::ErrorPages(_)
             );
             let known = last.filter(|_| !has_files).and_then(|last| {
                 let at = last

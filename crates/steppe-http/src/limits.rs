@@ -138,6 +138,15 @@ pub const SHA_CRYPT_ROUNDS_MAX: usize = 1_000_000;
 /// Content of a `respond` upstream, and of an answer of a service that decides about requests.
 pub const RESPOND_BYTES_MAX: usize = 16 << 10;
 
+/// Content of one page of `error-pages`: a page with its style in it.
+pub const ERROR_PAGE_BYTES_MAX: usize = 64 << 10;
+
+/// Pages of one such filter: there are some twenty statuses that are met.
+pub const ERROR_PAGES_MAX: usize = 32;
+
+/// What is read of an error that a page stands in for, so that its connection can be used again.
+pub const REPLACED_BYTES_MAX: usize = 64 << 10;
+
 /// What a stored response takes beside its head and its content: handles, its place in the index and in
 /// a queue.
 pub const CACHE_ENTRY_BYTES: usize = 640;

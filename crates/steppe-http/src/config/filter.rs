@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use regex::bytes::Regex;
 
+use super::ErrorPages;
 use crate::coding::Coding;
 use crate::field::is_token;
 use crate::path::PathPattern;
@@ -35,6 +36,8 @@ pub enum FilterKind {
     Compress(Compress),
     /// Says which other sites may read responses (`kind = "cors"`).
     Cors(Cors),
+    /// Says errors in other words (`kind = "error-pages"`).
+    ErrorPages(ErrorPages),
     /// Asks another service about each request (`kind = "forward-auth"`).
     ForwardAuth(ForwardAuth),
     /// Lets networks in or keeps them out (`kind = "ip"`).

@@ -6,7 +6,7 @@ use std::path::Path;
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of the file at `path`, without parameters.
-pub(super) fn of(path: &[u8]) -> &'static str {
+pub(crate) fn of(path: &[u8]) -> &'static str {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let name = std::str::from_utf8(name).unwrap_or_default();
     match mime_guess::from_path(Path::new(name)).first_raw() {
@@ -17,7 +17,7 @@ pub(super) fn of(path: &[u8]) -> &'static str {
 }
 
 /// The type's parameters: text is declared as UTF-8, since browsers guess otherwise.
-pub(super) fn parameters(media_type: &str) -> &'static str {
+pub(crate) fn parameters(media_type: &str) -> &'static str {
     if media_type.starts_with("text/") {
         "; charset=utf-8"
     } else {

@@ -10,6 +10,7 @@ use super::basic_auth::{BasicAuthFilter, Users};
 use super::cache::CacheFilter;
 use super::compress::CompressFilter;
 use super::cors::CorsFilter;
+use super::error_pages::{ErrorPagesFilter, PageFiles};
 use super::forward_auth::ForwardAuthFilter;
 use super::ip::IpFilter;
 use super::jwt::{JwtFilter, JwtKeys, RemoteKeys};
@@ -27,6 +28,8 @@ pub struct Loaded<'a> {
     pub keys: &'a JwtKeys,
     /// Users out of files.
     pub users: &'a Users,
+    /// Pages out of files.
+    pub pages: &'a PageFiles,
     /// Keys behind URLs.
     pub remote: &'a [Arc<RemoteKeys>],
     /// The caches that there are.
@@ -54,6 +57,12 @@ pub fn build(filter: &config::Filter, loaded: &Loaded<'_>) -> Arc<dyn Filter> {
             Arc::new(compress)
         }
         FilterKind::Cors(cors) => Arc::new(CorsFilter::new(cors.clone())),
+        FilterKind::ErrorPages(pages) => Arc::new(ErrorPagesFilter::new(
+            &filter.name,
+            pages,
+            loaded.pages,
+            account,
+        )),
         FilterKind::ForwardAuth(asks) => Arc::new(ForwardAuthFilter::new(asks.clone())),
         FilterKind::Ip(rules) => Arc::new(IpFilter::new(rules.clone())),
         FilterKind::Jwt(jwt) => {

@@ -10,6 +10,7 @@ use steppe_net::proxy_protocol::Ends;
 use crate::error::GatewayError;
 use crate::exchange::Upstream;
 use crate::files::{FileResponder, Served};
+use crate::filter::Author;
 use crate::head::RequestHead;
 use crate::local::{Local, Responder};
 use crate::respond::Responding;
@@ -18,7 +19,7 @@ use crate::upstream::{Pool, PooledStream, Selection, TargetState};
 /// The server's side of an attempt.
 pub(super) enum Attempt {
     Stream(PooledStream),
-    Respond(Local<Responding>),
+    Respond(Local<Responding>, Author),
     /// In a box: every exchange would have room for it, and most serve no files.
     Files(Box<Local<FileResponder>>),
     Guest(Box<dyn Upstream>),
@@ -71,6 +72,15 @@ impl Attempt {
         })
     }
 
+    /// Whose the response is.
+    pub(super) fn author(&self) -> Author {
+        match self {
+            Self::Respond(_, author) => *author,
+            Self::Files(_) => Author::Gateway,
+            Self::Stream(_) | Self::Guest(_) | Self::Served(_) => Author::Upstream,
+        }
+    }
+
     /// The server's side, and its server where it has one.
     pub(super) fn split(&mut self) -> (&mut dyn Upstream, Option<&Arc<TargetState>>) {
         match self {
@@ -78,7 +88,7 @@ impl Attempt {
                 let (stream, state) = stream.split();
                 (stream, Some(state))
             }
-            Self::Respond(respond) => (respond, None),
+            Self::Respond(respond, _) => (respond, None),
             Self::Files(files) => (&mut **files, None),
             Self::Guest(visit) => (&mut **visit, None),
             Self::Served(served) => (served, None),

@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ use super::snapshot::{RouteReport, RouteTarget, Snapshot, WorkerRoute};
 use super::web::WebCall;
 use crate::config::ListenerRoutes;
 use crate::error::GatewayError;
-use crate::exchange::{Downstream, Part, Refusal};
+use crate::exchange::{Downstream, Page, Part, Refusal, RefusalContent};
 use crate::field::{FieldBlock, FieldId};
 use crate::filter::attached::{AttachedFilters, Progress};
 use crate::filter::{Identity, cors};
@@ -277,7 +278,7 @@ impl<D: Downstream + ?Sized> Running<'_, D> {
             self.down.put_refusal(&Refusal {
                 status: 503,
                 fields,
-                has_text: true,
+                content: RefusalContent::Word,
             });
             let write_stall = self.client.settings().timeouts.write_stall;
             self.deadline.set(now, write_stall);
@@ -635,10 +636,16 @@ impl Exchange {
         self.core.probe = None;
         self.core.head = None;
         self.core.replay.forget();
+        let page = self.page(status).filter(|_| !is_call);
+        let content = match &page {
+            _ if is_call => RefusalContent::Nothing,
+            Some(page) => RefusalContent::Page(page),
+            None => RefusalContent::Word,
+        };
         let sent = down.put_refusal(&Refusal {
             status,
             fields,
-            has_text: !is_call,
+            content,
         });
         self.core.log.refused(status, sent.unwrap_or(0));
         self.relay = Relay::new(Timeouts::default(), self.core.began_at);
@@ -646,6 +653,12 @@ impl Exchange {
             Some(_) => Stage::Refusing,
             None => Stage::Over(End::Aborted),
         };
+    }
+
+    /// What the first filter that has something to say about `status` says.
+    fn page(&mut self, status: u16) -> Option<Arc<Page>> {
+        let mut filters = self.filters.get_mut().iter();
+        filters.find_map(|attached| attached.filter.page(status))
     }
 
     fn poll_refusal<D>(

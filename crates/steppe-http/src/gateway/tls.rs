@@ -9,7 +9,7 @@ use steppe_net::ListenAddress;
 use steppe_net::tls::{Agreed, ListenerTls, LoadError, ServerTls};
 
 use crate::config::{self, UpstreamKind};
-use crate::filter::{JwtKeys, Users};
+use crate::filter::{JwtKeys, PageFiles, Users};
 
 /// TLS of every listener and upstream of a configuration, in their order, and keys of its filters.
 #[derive(Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Tls {
     pub(crate) keys: JwtKeys,
     /// Users that filters know.
     pub(crate) users: Users,
+    /// What errors are said by.
+    pub(crate) pages: PageFiles,
 }
 
 /// Why a configuration can't have the TLS that it asks for.
@@ -90,6 +92,10 @@ impl Tls {
             })?,
             users: Users::load(config).map_err(|cause| TlsError {
                 key: "http.filter.users_file",
+                cause,
+            })?,
+            pages: PageFiles::load(config).map_err(|cause| TlsError {
+                key: "http.filter.pages",
                 cause,
             })?,
             ..Self::default()

@@ -7,7 +7,7 @@
 use steppe_mem::{Buffer, Lease, OverBudget};
 
 use super::framing::BodyLength;
-use crate::encoder::{Encoder, Put, refusal_bytes};
+use crate::encoder::{Encoder, Put};
 use crate::exchange::Refusal;
 use crate::field::{FieldBlock, FieldId};
 use crate::head::{Announced, ContentLength, RequestHead, ResponseHead};
@@ -155,13 +155,13 @@ pub fn response(
     })
 }
 
-/// A response that the gateway makes itself, with its content: a status and a word about it.
+/// A response that the gateway makes itself: its head, and its word where that is to follow.
 ///
 /// # Errors
 /// Where the budget has no room.
 pub fn refusal(
     refusal: &Refusal<'_>,
-    has_content: bool,
+    has_word: bool,
     persistence: Persistence,
     lease: &Lease,
 ) -> Result<Buffer, OverBudget> {
@@ -173,9 +173,9 @@ pub fn refusal(
         for (name, value) in refusal.fields {
             out.line(name.as_bytes(), value.as_bytes());
         }
-        if refusal.has_text {
-            out.put(b"content-type: text/plain; charset=utf-8\r\n");
-            out.length(BodyLength::Known(refusal_bytes(status)));
+        if let Some(media_type) = refusal.media_type() {
+            out.line(b"content-type", media_type.as_bytes());
+            out.length(BodyLength::Known(refusal.bytes()));
         } else {
             out.put(b"content-length: 0\r\n");
         }
@@ -185,7 +185,7 @@ pub fn refusal(
             Persistence::Close => out.line(b"connection", b"close"),
         }
         out.put(b"\r\n");
-        if has_content {
+        if has_word {
             out.refusal_content(status);
         }
     })

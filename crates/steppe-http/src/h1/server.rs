@@ -17,9 +17,8 @@ use super::reader::{ReadError, Reader};
 use super::wire::Wire;
 use super::writer::Writer;
 use crate::codec::DownstreamCodec;
-use crate::encoder::refusal_bytes;
 use crate::error::GatewayError;
-use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
+use crate::exchange::{Downstream, Part, Refusal, RefusalContent, Sink, Source};
 use crate::field::{FieldBlock, FieldId, elements};
 use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejected, Request};
 use crate::head::{Announced, RequestHead, ResponseHead, Version};
@@ -426,19 +425,32 @@ impl Downstream for ServerSide {
         self.request.keep_alive &= self.reader.is_done();
         let persistence = self.persistence();
         self.request.keep_alive = persistence != Persistence::Close;
-        let has_content = !self.request.is_head && refusal.has_text;
-        let out = encode::refusal(refusal, has_content, persistence, &self.settings.lease);
+        // What is not out yet may leave no room for a page behind it.
+        let content = match refusal.content {
+            RefusalContent::Page(_) if !self.writer.is_flushed() => RefusalContent::Word,
+            content => content,
+        };
+        let refusal = Refusal {
+            content,
+            ..*refusal
+        };
+        let has_content = !self.request.is_head;
+        let has_word = has_content && matches!(content, RefusalContent::Word);
+        let out = encode::refusal(&refusal, has_word, persistence, &self.settings.lease);
         let Ok(out) = out else {
             self.request.keep_alive = false;
             self.writer.start_static(NO_ROOM);
             return Some(0);
         };
-        self.writer.start(out, BodyLength::Empty);
-        Some(if has_content {
-            refusal_bytes(refusal.status)
-        } else {
-            0
-        })
+        match content {
+            RefusalContent::Page(page) if has_content => {
+                self.writer.start(out, BodyLength::Known(page.bytes()));
+                let put = self.writer.put(Part::Chunk(page.content()));
+                put.expect("it is as long as was said");
+            }
+            _ => self.writer.start(out, BodyLength::Empty),
+        }
+        Some(if has_content { refusal.bytes() } else { 0 })
     }
 
     fn retract(&mut self) -> bool {

@@ -13,12 +13,12 @@ use h2::{Reason, RecvStream};
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TE};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use steppe_mem::{Buffer, Lease, OverBudget, Reservation};
+use steppe_mem::{Buffer, Chunk, Lease, OverBudget, Reservation};
 
 use super::websocket::{self, WEBSOCKET};
 use crate::encoder::Encoder;
 use crate::error::GatewayError;
-use crate::exchange::Refusal;
+use crate::exchange::{Refusal, RefusalContent};
 use crate::field::{FieldBlock, FieldId, FieldList, Span, is_field_value};
 use crate::gateway::ListenerSettings;
 use crate::head::{Announced, ContentLength, RequestHead, RequestView, ResponseHead, Version};
@@ -407,7 +407,7 @@ pub(super) fn outgoing_request(
 pub(super) fn refusal(
     refusal: &Refusal<'_>,
     lease: &Lease,
-) -> Result<(Response<()>, Option<Buffer>), OverBudget> {
+) -> Result<(Response<()>, Option<Chunk>), OverBudget> {
     let mut response = Response::new(());
     *response.status_mut() = status(refusal.status);
     let map = response.headers_mut();
@@ -418,12 +418,17 @@ pub(super) fn refusal(
             map.append(name, value);
         }
     }
-    if !refusal.has_text {
-        return Ok((response, None));
+    let content = match refusal.content {
+        RefusalContent::Nothing => return Ok((response, None)),
+        RefusalContent::Word => {
+            Encoder::encode(lease, 64, |out| out.refusal_content(refusal.status))?.into()
+        }
+        RefusalContent::Page(page) => page.content(),
+    };
+    let media_type = refusal.media_type().map(HeaderValue::from_str);
+    if let Some(Ok(media_type)) = media_type {
+        map.insert(http::header::CONTENT_TYPE, media_type);
     }
-    let content = Encoder::encode(lease, 64, |out| out.refusal_content(refusal.status))?;
-    let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    map.insert(http::header::CONTENT_TYPE, text);
     map.insert(CONTENT_LENGTH, content.len().into());
     Ok((response, Some(content)))
 }

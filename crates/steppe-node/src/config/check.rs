@@ -4,6 +4,7 @@
 //! judges, and what only the machine can tell (whether an address can be bound).
 
 mod dns;
+mod error_pages;
 mod fields;
 mod filters;
 mod plane;

@@ -8,6 +8,7 @@
 mod access;
 mod compress;
 mod dns;
+mod error_pages;
 mod files;
 mod filter;
 mod listener;

@@ -20,6 +20,7 @@ fn filtered(response: &str, keys: &str) -> (RawOrigin, Steppe) {
     let builder = Steppe::builder(STEPPE).with("origin", origin.address());
     let builder = builder.with_file("hs256.key", "a secret that is long enough for HS256");
     let builder = builder.with_file("users.htpasswd", USERS);
+    let builder = builder.with_file("busy.html", "<p>Back in a minute.\n");
     let node = builder.start(&toml);
     (origin, node)
 }
@@ -358,6 +359,7 @@ fn the_pages_configurations_run() {
         "cache",
         "compress",
         "cors",
+        "error-pages",
         "forward-auth",
         "ip",
         "jwt",

@@ -2,6 +2,7 @@
 //! whose decoders are those of others.
 
 mod compress;
+mod error_pages;
 mod pressure;
 mod transform;
 
@@ -24,6 +25,16 @@ fn filtered(origin: &RawOrigin, keys: &str) -> Steppe {
     Steppe::builder(STEPPE)
         .with("origin", origin.address())
         .start(&format!("{toml}\n[http.filter.f]\n{keys}\n"))
+}
+
+/// What `steppe check` says of a filter with these keys, which are wrong.
+#[track_caller]
+fn refused(keys: &str) -> String {
+    let toml = format!("{}[http.filter.f]\n{keys}\n", Steppe::PLAIN);
+    let builder = Steppe::builder(STEPPE).with("origin", "127.0.0.1:1");
+    let (status, said) = builder.run(&["check"], &toml);
+    assert!(!status.success(), "{keys}: {said}");
+    said
 }
 
 /// What curl gets of `path`, with these arguments.

@@ -13,7 +13,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part};
 use crate::field::FieldId;
 use crate::filter::attached::Attached;
-use crate::filter::{About, Ready, Serve, Step, WholeContent};
+use crate::filter::{About, Author, Ready, Serve, Step, WholeContent};
 use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
 use crate::gateway::snapshot::RouteFilter;
@@ -31,7 +31,7 @@ impl Exchange {
         now: Instant,
     ) -> Result<(), GatewayError> {
         if let Some(answer) = self.core.answer.take() {
-            return self.start_respond(&answer, now);
+            return self.start_respond(&answer, Author::Gateway, now);
         }
         let core = &mut self.core;
         let route = Rc::clone(core.route.as_ref().expect("it was routed"));
@@ -47,7 +47,7 @@ impl Exchange {
                 Step::Respond(respond) => {
                     metrics.answered();
                     core.answered_by = Some(place);
-                    return self.start_respond(&respond, now);
+                    return self.start_respond(&respond, Author::Gateway, now);
                 }
                 Step::Serve(serve) => {
                     metrics.answered();
@@ -136,7 +136,7 @@ impl Exchange {
                 let route = core.route.as_ref().expect("it was routed");
                 route.filters[place].metrics.answered();
                 core.answered_by = Some(place);
-                self.start_respond(&respond, now)
+                self.start_respond(&respond, Author::Gateway, now)
             }
             Ready::Serve(serve) => {
                 if let Some(route) = &self.core.route {

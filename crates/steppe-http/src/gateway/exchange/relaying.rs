@@ -12,6 +12,7 @@ use super::tap::ExchangeTap;
 use super::{End, Exchange, Stage};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Outgoing};
+use crate::filter::Author;
 use crate::filter::attached::{Filtered, Progress};
 use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
@@ -27,13 +28,14 @@ impl Exchange {
     pub(super) fn start_respond(
         &mut self,
         respond: &Respond,
+        author: Author,
         now: Instant,
     ) -> Result<(), GatewayError> {
         let core = &self.core;
         let head = core.head.as_ref().expect("no attempt has begun");
         let lease = &core.route.as_ref().expect("it was routed").lease;
         let respond = Responding::new(respond, head.method(), lease)?;
-        self.start(Attempt::Respond(Local(respond)), now)
+        self.start(Attempt::Respond(Local(respond), author), now)
     }
 
     /// Begins the first attempt at the target of the route.
@@ -48,14 +50,16 @@ impl Exchange {
                 (Admission::Open, None) => {
                     Err(GatewayError::upstream(CloseReason::CircuitOpen, 503))
                 }
-                (Admission::Open, Some(respond)) => self.start_respond(respond, now),
+                (Admission::Open, Some(respond)) => {
+                    self.start_respond(respond, Author::Upstream, now)
+                }
                 (Admission::Pass, _) => self.checkout(client, now),
                 (Admission::Probe(probe), _) => {
                     self.core.probe = Some(probe);
                     self.checkout(client, now)
                 }
             },
-            RouteTarget::Respond(respond) => self.start_respond(respond, now),
+            RouteTarget::Respond(respond) => self.start_respond(respond, Author::Upstream, now),
             RouteTarget::Files(served) => {
                 let head = self.core.head.take().expect("no attempt has begun");
                 self.start(Attempt::files(head, served, &route.lease)?, now)
@@ -178,12 +182,14 @@ impl Exchange {
         D: Downstream + ?Sized,
     {
         let attempt = self.attempt.as_mut().expect("an attempt has begun");
+        let author = attempt.author();
         let (upstream, target) = attempt.split();
         let mut tap = ExchangeTap {
             core: &mut self.core,
             filters: &self.filters,
             client,
             target,
+            author,
         };
         if self.filters.borrow().is_empty() {
             self.relay.poll(cx, now, (down, upstream), &mut tap)

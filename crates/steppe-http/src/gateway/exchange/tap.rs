@@ -9,8 +9,8 @@ use super::{ClientContext, Core};
 use crate::error::GatewayError;
 use crate::exchange::Part;
 use crate::field::{FieldBlock, FieldId};
-use crate::filter::Filter;
 use crate::filter::attached::AttachedFilters;
+use crate::filter::{Author, Filter};
 use crate::gateway::snapshot::RouteFilter;
 use crate::head::ResponseHead;
 use crate::relay::{Continue, Tap};
@@ -23,6 +23,7 @@ pub(super) struct ExchangeTap<'a> {
     pub(super) client: &'a ClientContext,
     /// The server that is asked; `None` where the response is made here.
     pub(super) target: Option<&'a Arc<TargetState>>,
+    pub(super) author: Author,
 }
 
 impl Tap for ExchangeTap<'_> {
@@ -70,6 +71,7 @@ impl Tap for ExchangeTap<'_> {
             filter.response(head)?;
             // Each filter has one state at most.
             if let Some(state) = attached.iter_mut().find(|state| state.place == place) {
+                state.filter.written_by(self.author);
                 state.filter.response(head)?;
             }
         }

@@ -7,9 +7,8 @@ use std::task::{Context, Poll, ready};
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::Response;
-use steppe_mem::{Chunk, Lease};
+use steppe_mem::Lease;
 
-use crate::encoder::refusal_bytes;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
 use crate::gateway::ListenerSettings;
@@ -243,9 +242,9 @@ impl Downstream for ServerStream {
         let follows = Follows::Content;
         self.response = State::Head(Head { response, follows });
         let outgoing = self.content().ok()??;
-        outgoing.put(Part::Chunk(Chunk::from(content)));
+        outgoing.put(Part::Chunk(content));
         outgoing.put(Part::End(None));
-        Some(refusal_bytes(refusal.status))
+        Some(refusal.bytes())
     }
 
     fn retract(&mut self) -> bool {

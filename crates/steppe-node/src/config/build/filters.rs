@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use steppe_http::config::{
-    BasicAuth, Breach, Cache, Coding, Compress, Cors, FieldEdits, FieldRewrite, Filter, FilterKind,
-    ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey, Levels, PathEdit, QueryEdits, Rate,
-    RateLimit, RateStore, Redirect, RequestId, Rule, Transform, Unreadable,
+    BasicAuth, Breach, Cache, Coding, Compress, Cors, ErrorContent, ErrorPage, ErrorPages,
+    ErrorsOf, FieldEdits, FieldRewrite, Filter, FilterKind, ForwardAuth, IpRules, JsonEdits,
+    JwksUrl, Jwt, JwtKey, Levels, PathEdit, QueryEdits, Rate, RateLimit, RateStore, Redirect,
+    RequestId, Rule, Transform, Unreadable,
 };
 
 use crate::config::grammar::{media_range, pattern, rate_key, text_source, token_source};
@@ -25,6 +26,17 @@ pub(super) fn filter(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) ->
             realm: fields.take("realm")?,
             forward_user: fields.optional("forward_user")?,
             cache_entries: fields.take("cache_entries")?,
+        }),
+        "error-pages" => FilterKind::ErrorPages(ErrorPages {
+            of: match fields.take::<&str>("of")? {
+                "all" => ErrorsOf::All,
+                _ => ErrorsOf::Gateway,
+            },
+            pages: fields
+                .list("pages")
+                .iter()
+                .map(error_page)
+                .collect::<Option<_>>()?,
         }),
         "forward-auth" => FilterKind::ForwardAuth(ForwardAuth {
             upstream: upstream(&fields.take::<String>("upstream")?)?,
@@ -107,6 +119,18 @@ fn cors(cors: &Fields) -> Option<Cors> {
         expose: cors.take("expose")?,
         credentials: cors.take("credentials")?,
         max_age: cors.optional("max_age")?,
+    })
+}
+
+fn error_page(page: &Node) -> Option<ErrorPage> {
+    let page = page.fields()?;
+    let file: Option<PathBuf> = page.optional("file")?;
+    let body: Option<String> = page.optional("body")?;
+    let content = file.map(ErrorContent::File);
+    Some(ErrorPage {
+        statuses: page.take("status")?,
+        content: content.or(body.map(ErrorContent::Text))?,
+        content_type: page.optional("content_type")?,
     })
 }
 

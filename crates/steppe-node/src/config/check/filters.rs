@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use regex::bytes::Regex;
 
+use super::error_pages;
 use super::fields::{edits, refuse_ours};
 use crate::config::build::json_edits as build_json;
 use crate::config::grammar::pattern;
@@ -20,6 +21,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
             "cache" => cache(fields, mistakes),
             "compress" => compress(fields, mistakes),
             "cors" => cors(fields, mistakes),
+            "error-pages" => error_pages::check(fields, mistakes),
             "jwt" => {
                 secrets(fields, mistakes);
                 fields

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::compress::COMPRESS;
+use super::error_pages::ERROR_PAGES;
 use super::transform::{REQUEST_JSON, RESPONSE_JSON, REWRITE};
 use crate::config::limits::{CACHE_BYTES, RATE_ENTRIES, RATE_MAX, VERIFIED_TOKENS_MAX};
 use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table, Tagged, Variant};
@@ -80,6 +81,11 @@ pub static FILTER: Tagged = Tagged {
             name: "compress",
             doc: COMPRESS.doc,
             table: Some(&COMPRESS),
+        },
+        Variant {
+            name: "error-pages",
+            doc: ERROR_PAGES.doc,
+            table: Some(&ERROR_PAGES),
         },
     ],
 };
