@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use steppe_testkit::{Curl, CurlOutput, Message, RawOrigin, Steppe};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+/// Of "open sesame", by bcrypt.
+const HASH: &str = "$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.";
 
 /// What clients speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +70,12 @@ impl Site {
         let node = Steppe::builder(STEPPE)
             .with("origin", origin.address())
             .with_file("hs256.key", "a secret that is long enough for HS256")
+            .with_file(
+                "users",
+                &["ann", "bob"]
+                    .map(|user| format!("{user}:{HASH}\n"))
+                    .concat(),
+            )
             .start(&toml);
         Self {
             origin,

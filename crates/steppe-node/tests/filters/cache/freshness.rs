@@ -97,37 +97,87 @@ fn what_came_with_authorization_is_for_nobody_else() {
     });
 }
 
-#[test]
-fn what_a_filter_authenticated_is_for_nobody_else() {
-    let jwt = "[http.filter.auth]\nkind = \"jwt\"\nfrom = [\"cookie:session\"]\n\
-        keys = [{ algorithm = \"HS256\", secret_file = \"{scratch}/hs256.key\" }]\n\
-        [[http.route]]\nname = \"open\"\npath = \"/open/{rest*}\"\nupstream = \"origin\"\nfilters = [\"store\"]\n";
+/// Two users whom the filters of `auth` let in by the field that `who` makes of their name: what their
+/// server does not say is for others is for neither of them.
+fn each_user_has_their_own(auth: &str, filters: &str, who: impl Fn(&str) -> String) {
     for protocol in [Protocol::H1, Protocol::H2] {
         let origin = RawOrigin::replying(|request| {
             let control = match request.target() {
-                "/public" => "cache-control: public, max-age=60\r\n",
-                _ => "cache-control: max-age=60\r\n",
+                "/public" => "public, max-age=60",
+                "/shared" => "s-maxage=60",
+                "/asked" => "max-age=60, must-revalidate",
+                _ => "max-age=60",
             };
-            ok(control, "for one").into_bytes()
+            let user = request.field("x-user").unwrap_or("nobody");
+            ok(&format!("cache-control: {control}\r\n"), user).into_bytes()
         });
-        let site = Site::start_with(origin, protocol, "", jwt, "[\"auth\", \"store\"]");
-        let cookie = format!("Cookie: session={}", token());
+        let site = Site::start_with(origin, protocol, "", auth, filters);
         assert_eq!(site.get("/a").head.status(), 401);
-        for at in 1..=2 {
-            let got = site.get_with("/a", [&cookie]);
-            assert_eq!((got.head.status(), is_hit(&got)), (200, false), "{got:?}");
-            assert_eq!(site.asked("/a"), at);
+        for (before, user) in ["ann", "bob", "ann"].into_iter().enumerate() {
+            let got = site.get_with("/a", [&who(user)]);
+            assert_eq!((&*text(&got), is_hit(&got)), (user, false), "{got:?}");
+            assert_eq!(site.asked("/a"), before + 1, "{protocol:?}");
         }
-        site.get_with("/public", [&cookie]);
-        assert!(is_hit(&site.get_with("/public", [&cookie])));
-        assert_eq!(site.asked("/public"), 1);
+        for target in ["/public", "/shared", "/asked"] {
+            assert_eq!(text(&site.get_with(target, [&who("ann")])), "ann");
+            let other = site.get_with(target, [&who("bob")]);
+            assert_eq!((&*text(&other), is_hit(&other)), ("ann", true), "{target}");
+            assert_eq!(site.asked(target), 1, "{target}");
+            // What is stored is for those who get as far.
+            assert_eq!(site.get(target).head.status(), 401, "{target}");
+        }
     }
 }
 
-fn token() -> String {
+#[test]
+fn what_a_token_lets_in_is_for_nobody_else() {
+    let jwt = "[http.filter.auth]\nkind = \"jwt\"\nfrom = [\"cookie:session\"]\n\
+        forward_claims = { sub = \"x-user\" }\n\
+        keys = [{ algorithm = \"HS256\", secret_file = \"{scratch}/hs256.key\" }]\n";
+    each_user_has_their_own(jwt, "[\"auth\", \"store\"]", |user| {
+        format!("Cookie: session={}", token(user))
+    });
+}
+
+/// Even where nothing is left of what it was let in by.
+#[test]
+fn what_a_password_lets_in_is_for_nobody_else() {
+    use base64::Engine;
+    let basic = "[http.filter.auth]\nkind = \"basic-auth\"\nusers_file = \"{scratch}/users\"\n\
+        forward_user = \"x-user\"\n\
+        [http.filter.strip]\nkind = \"transform\"\nrequest_headers = { remove = [\"authorization\"] }\n";
+    let filters = "[\"auth\", \"strip\", \"store\"]";
+    each_user_has_their_own(basic, filters, |user| {
+        let password = format!("{user}:open sesame");
+        let credentials = base64::engine::general_purpose::STANDARD.encode(password);
+        format!("Authorization: Basic {credentials}")
+    });
+}
+
+#[test]
+fn what_a_service_lets_in_is_for_nobody_else() {
+    let decides = RawOrigin::replying(|request| {
+        let cookie = request.field("cookie").unwrap_or_default();
+        match cookie.strip_prefix("session=") {
+            Some(user) => response("200 OK", &format!("x-user: {user}\r\n"), ""),
+            None => response("401 Unauthorized", "", ""),
+        }
+        .into_bytes()
+    });
+    let asks = format!(
+        "[http.upstream.decides]\nservers = [\"{}\"]\n\
+         [http.filter.auth]\nkind = \"forward-auth\"\nupstream = \"decides\"\nresponse_headers = [\"x-user\"]\n",
+        decides.address()
+    );
+    each_user_has_their_own(&asks, "[\"auth\", \"store\"]", |user| {
+        format!("Cookie: session={user}")
+    });
+}
+
+fn token(user: &str) -> String {
     use jsonwebtoken::{EncodingKey, Header, encode};
     let key = EncodingKey::from_secret(b"a secret that is long enough for HS256");
-    let claims = serde_json::json!({ "sub": "a", "exp": 4_000_000_000_u64 });
+    let claims = serde_json::json!({ "sub": user, "exp": 4_000_000_000_u64 });
     encode(&Header::default(), &claims, &key).expect("a token")
 }
 

@@ -168,6 +168,21 @@ fn a_full_cache_gives_way_first() {
 }
 
 #[test]
+fn a_cache_takes_no_more_than_it_may() {
+    let whole = ok(FRESH, &"x".repeat(200_000));
+    let origin = RawOrigin::replying(move |_| whole.clone().into_bytes());
+    let site = Site::start(origin, Protocol::H1, "max_object_bytes = \"1MiB\"", "");
+    let config = site.node.config().replace("\"16MiB\"", "\"4MiB\"");
+    site.node.set_config(&config);
+    assert_eq!(site.node.admin_post("/reload").status(), 200);
+    (0..100).for_each(|at| assert_eq!(site.get(&format!("/{at}")).head.status(), 200));
+    let metrics = site.node.metrics();
+    let bytes = metrics.sum("steppe_http_cache_bytes", &[]);
+    assert!((1e6..4.2e6).contains(&bytes), "{bytes}");
+    assert!(metrics.sum("steppe_http_cache_evicted_total", &[]) > 0.0);
+}
+
+#[test]
 fn what_is_stored_outlives_a_reload() {
     let origin = RawOrigin::answering(ok(FRESH, "content"));
     let site = Site::start(origin, Protocol::H1, "", "");
