@@ -10,17 +10,20 @@ use steppe_net::tls::x509;
 
 use super::Config;
 use super::grammar::{duration_text, percent_text, pin_text, size_text};
+use super::table::{Form, Kind, Support};
 use super::typed::{Fields, Named, Node, Typed};
 
 /// Stands for a value that must not be shown.
 const MASK: &str = "***";
+/// The same where the value is JSON.
+const JSON_MASK: &str = "\"***\"";
 
 /// Which strings are masked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Masking {
     None,
-    /// All of them; in a map, those whose name is one of a secret.
-    Secret,
+    /// All of them; in a map, those whose name is one of a secret. What stands for them.
+    Secret(&'static str),
 }
 
 impl Config {
@@ -32,9 +35,13 @@ impl Config {
 
 fn table(fields: &Fields) -> Map<String, Value> {
     let shown = fields.table.keys.iter().filter_map(|key| {
-        let masking = match key.is_secret {
-            true => Masking::Secret,
-            false => Masking::None,
+        let masking = match &key.support {
+            _ if !key.is_secret => Masking::None,
+            Support::Served {
+                kind: Kind::Map(_, Kind::Text(Form::Json)),
+                ..
+            } => Masking::Secret(JSON_MASK),
+            _ => Masking::Secret(MASK),
         };
         let node = fields.value(key)?;
         Some((key.name.to_owned(), value(node, masking)))
@@ -58,15 +65,17 @@ fn value(node: &Node, masking: Masking) -> Value {
                 .map(|entry| (entry.name.clone(), named(entry, masking)));
             Value::Object(shown.collect())
         }
-        typed if masking == Masking::Secret => masked(typed),
-        scalar => self::scalar(scalar),
+        typed => match masking {
+            Masking::Secret(mask) => masked(typed, mask),
+            Masking::None => scalar(typed),
+        },
     }
 }
 
 /// What stands for a secret. Of a URL the password alone is one, and the rest tells where it leads.
-fn masked(typed: &Typed) -> Value {
+fn masked(typed: &Typed, mask: &str) -> Value {
     let Typed::Text(text) = typed else {
-        return json!(MASK);
+        return json!(mask);
     };
     let url = text.strip_prefix("redis://").map(|rest| {
         let Some((user, host)) = rest.rsplit_once('@') else {
@@ -75,12 +84,12 @@ fn masked(typed: &Typed) -> Value {
         let name = user.split(':').next().unwrap_or_default();
         format!("redis://{name}:{MASK}@{host}")
     });
-    json!(url.as_deref().unwrap_or(MASK))
+    json!(url.as_deref().unwrap_or(mask))
 }
 
 fn named(entry: &Named, masking: Masking) -> Value {
     let masking = match masking {
-        Masking::Secret if is_secret(&entry.name) => Masking::Secret,
+        Masking::Secret(_) if is_secret(&entry.name) => masking,
         _ => Masking::None,
     };
     value(&entry.value, masking)
@@ -144,7 +153,7 @@ mod tests {
     use super::*;
     use crate::config::keys::ROOT;
     use crate::config::mistake::Span;
-    use crate::config::table::{Form, Key, Kind, Needs, Support, Table};
+    use crate::config::table::{Key, Needs, Table};
     use crate::config::typed::Field;
 
     static TABLE: Table = Table {
