@@ -532,6 +532,7 @@ static JWT_KEY: Table = Table {
                 Choice::served("PS512"),
                 Choice::served("ES256"),
                 Choice::served("ES384"),
+                Choice::later("ES512"),
                 Choice::served("EdDSA"),
             ]),
             "What it signs with, and nothing else.",

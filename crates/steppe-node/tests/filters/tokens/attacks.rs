@@ -30,7 +30,7 @@ fn forged(header: &Value, signature: &str) -> String {
 
 #[test]
 fn a_good_token_passes_and_none_does_not() {
-    let site = Site::start(HS, "", "");
+    let site = Site::start(Protocol::H1, HS, "", "");
     let token = signed(json!({ "sub": "ann" }));
     assert_eq!(status(&site, "GET", "/", Some(&token)), 200);
     assert_eq!(status(&site, "GET", "/", None), 401);
@@ -40,7 +40,7 @@ fn a_good_token_passes_and_none_does_not() {
 
 #[test]
 fn an_unsigned_token_is_none() {
-    let site = Site::start(HS, "", "");
+    let site = Site::start(Protocol::H1, HS, "", "");
     for algorithm in ["none", "None", "NoNe", "NONE", "", " none", "hs256"] {
         let token = forged(&json!({ "alg": algorithm, "typ": "JWT" }), "");
         assert_eq!(status(&site, "GET", "/", Some(&token)), 401, "{algorithm}");
@@ -51,7 +51,7 @@ fn an_unsigned_token_is_none() {
 #[test]
 fn a_public_key_is_no_secret() {
     let keys = "keys = [{ algorithm = \"RS256\", public_key_file = \"DIR/rsa.pub\" }]";
-    let site = Site::start(keys, "", "");
+    let site = Site::start(Protocol::H1, keys, "", "");
     let public = site.public("rsa");
     // With and without what an editor adds.
     for secret in [&public[..], public.trim_ascii_end()] {
@@ -65,7 +65,7 @@ fn a_public_key_is_no_secret() {
 
 #[test]
 fn a_key_that_a_token_brings_along_is_nobodys() {
-    let site = Site::start(HS, "", "");
+    let site = Site::start(Protocol::H1, HS, "", "");
     let key = EncodingKey::from_secret(b"the secret of an attacker, long enough");
     let mine = URL_SAFE_NO_PAD.encode("the secret of an attacker, long enough");
     for extra in [
@@ -100,7 +100,7 @@ fn a_key_that_a_token_brings_along_is_nobodys() {
 #[test]
 fn a_signature_of_zeros_is_none() {
     let keys = "keys = [{ algorithm = \"ES256\", public_key_file = \"DIR/ec.pub\" }]";
-    let site = Site::start(keys, "", "");
+    let site = Site::start(Protocol::H1, keys, "", "");
     for signature in [
         "A".repeat(86),
         String::new(),
@@ -115,7 +115,7 @@ fn a_signature_of_zeros_is_none() {
 
 #[test]
 fn a_token_is_not_remembered_beyond_its_end_nor_for_another() {
-    let site = Site::start(HS, "leeway = \"0s\"", "");
+    let site = Site::start(Protocol::H1, HS, "leeway = \"0s\"", "");
     let token = signed(json!({ "sub": "ann", "exp": now() + 5 }));
     assert_eq!(status(&site, "GET", "/", Some(&token)), 200);
     // All but one letter of what is remembered.
@@ -136,7 +136,7 @@ fn no_way_of_writing_a_path_gets_around_a_rule() {
     let rules = "[http.filter.rules]\nkind = \"authorize\"\nrules = [\
         { path = \"/admin/{rest*}\", any_scope = [\"admin\"] }, { path = \"/admin\", any_scope = [\"admin\"] }, \
         { methods = [\"GET\"] }]\n";
-    let site = Site::start(HS, "", rules);
+    let site = Site::start(Protocol::H1, HS, "", rules);
     let token = signed(json!({ "scope": "read" }));
     assert_eq!(status(&site, "GET", "/public", Some(&token)), 200);
     for target in [

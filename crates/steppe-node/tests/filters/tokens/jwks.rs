@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use jsonwebtoken::jwk::Jwk;
-use steppe_testkit::{Authority, Leaf, OriginPeer, TlsServer, eventually};
+use steppe_testkit::{Authority, FieldSection, H2Peer, Leaf, OriginPeer, TlsServer, eventually};
 
 use super::*;
 
@@ -118,7 +118,7 @@ fn a_set_is_fetched_once_for_all_that_wait_for_it() {
             script(peer);
         })
     });
-    let site = Site::start(&issuer.trusted(""), "", "");
+    let site = Site::start(Protocol::H1, &issuer.trusted(""), "", "");
     let token = signer.token();
     let mut clients: Vec<_> = (0..10).map(|_| site.node.connect()).collect();
     for client in &mut clients {
@@ -150,72 +150,79 @@ fn a_set_is_fetched_once_for_all_that_wait_for_it() {
 
 #[test]
 fn a_key_that_is_new_is_fetched_and_one_that_is_gone_vouches_for_nobody() {
-    let (first, second) = (Signer::new("1"), Signer::new("2"));
-    let issuer = Issuer::start(set(&[&first]));
-    let more = ", refresh = \"1h\", cooldown = \"1s\"";
-    let site = Site::start(&issuer.trusted(more), "", "");
-    let (old, new) = (first.token(), second.token());
-    // Verified, and remembered.
-    assert_eq!((site.status(&old), site.status(&old)), (200, 200));
-    issuer.says(set(&[&second]));
-    // Within the cooldown there is no key for it.
-    eventually("the new key is known", || site.status(&new) == 200);
-    assert_eq!(site.status(&old), 401);
-    assert_eq!(issuer.asked(), 2);
-    assert_eq!(fetches(&site.node, "changed"), 2.0);
+    over_each(|protocol| {
+        let (first, second) = (Signer::new("1"), Signer::new("2"));
+        let issuer = Issuer::start(set(&[&first]));
+        let more = ", refresh = \"1h\", cooldown = \"1s\"";
+        let site = Site::start(protocol, &issuer.trusted(more), "", "");
+        let (old, new) = (first.token(), second.token());
+        // Verified, and remembered.
+        assert_eq!((site.status(&old), site.status(&old)), (200, 200));
+        issuer.says(set(&[&second]));
+        // Within the cooldown there is no key for it.
+        eventually("the new key is known", || site.status(&new) == 200);
+        assert_eq!(site.status(&old), 401);
+        assert_eq!(issuer.asked(), 2);
+        assert_eq!(fetches(&site.node, "changed"), 2.0);
+    });
 }
 
 #[test]
 fn a_set_that_can_not_be_had_again_stays() {
-    let signer = Signer::new("1");
-    let issuer = Issuer::start(set(&[&signer]));
-    let more = ", refresh = \"1s\", cooldown = \"1s\"";
-    let site = Site::start(&issuer.trusted(more), "cache_entries = 0", "");
-    let token = signer.token();
-    assert_eq!(site.status(&token), 200);
-    for answer in [
-        "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n".to_owned(),
-        ok("{}"),
-        ok("{\"keys\":[]}"),
-        ok("no JSON"),
-        // Longer than a set may be.
-        ok(&format!("{{\"keys\":[\"{}\"]}}", "x".repeat(300 << 10))),
-        // Cut off.
-        "HTTP/1.1 200 OK\r\ncontent-length: 100\r\nconnection: close\r\n\r\n{".to_owned(),
-    ] {
-        issuer.says(answer);
-        let failed = fetches(&site.node, "failed");
-        eventually("a fetch failed", || fetches(&site.node, "failed") > failed);
+    over_each(|protocol| {
+        let signer = Signer::new("1");
+        let issuer = Issuer::start(set(&[&signer]));
+        let more = ", refresh = \"1s\", cooldown = \"1s\"";
+        let site = Site::start(protocol, &issuer.trusted(more), "cache_entries = 0", "");
+        let token = signer.token();
         assert_eq!(site.status(&token), 200);
-    }
+        for answer in [
+            "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            ok("{}"),
+            ok("{\"keys\":[]}"),
+            ok("no JSON"),
+            // Longer than a set may be.
+            ok(&format!("{{\"keys\":[\"{}\"]}}", "x".repeat(300 << 10))),
+            // Cut off.
+            "HTTP/1.1 200 OK\r\ncontent-length: 100\r\nconnection: close\r\n\r\n{".to_owned(),
+        ] {
+            issuer.says(answer);
+            let failed = fetches(&site.node, "failed");
+            eventually("a fetch failed", || fetches(&site.node, "failed") > failed);
+            assert_eq!(site.status(&token), 200);
+        }
+    });
 }
 
 #[test]
 fn a_node_starts_without_its_issuer_and_says_so() {
-    let signer = Signer::new("1");
-    let issuer =
-        Issuer::start("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n".to_owned());
-    let keys = format!("{HS}\n{}", issuer.trusted(", cooldown = \"1s\""));
-    let site = Site::start(&keys, "", "");
-    let answer = site.ask("GET", "/", &bearer(&signer.token()));
-    assert_eq!(
-        (answer.status(), answer.field("retry-after")),
-        (503, Some("1"))
-    );
-    // Keys of files are there, and what no set can have is refused.
-    assert_eq!(site.status(&signed(json!({ "sub": "ann" }))), 200);
-    let key = EncodingKey::from_secret(SECRET.as_bytes());
-    let other = sign(&Header::new(Algorithm::HS512), json!({}), &key);
-    assert_eq!(site.status(&other), 401);
-    issuer.says(set(&[&signer]));
-    eventually("the set is there", || site.status(&signer.token()) == 200);
+    over_each(|protocol| {
+        let signer = Signer::new("1");
+        let issuer = Issuer::start(
+            "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        );
+        let keys = format!("{HS}\n{}", issuer.trusted(", cooldown = \"1s\""));
+        let site = Site::start(protocol, &keys, "", "");
+        let answer = site.ask("GET", "/", &bearer(&signer.token()));
+        assert_eq!(
+            (answer.status(), answer.field("retry-after")),
+            (503, Some("1"))
+        );
+        // Keys of files are there, and what no set can have is refused.
+        assert_eq!(site.status(&signed(json!({ "sub": "ann" }))), 200);
+        let key = EncodingKey::from_secret(SECRET.as_bytes());
+        let other = sign(&Header::new(Algorithm::HS512), json!({}), &key);
+        assert_eq!(site.status(&other), 401);
+        issuer.says(set(&[&signer]));
+        eventually("the set is there", || site.status(&signer.token()) == 200);
+    });
 }
 
 #[test]
 fn a_flood_of_unknown_keys_is_one_fetch_a_cooldown() {
     let signer = Signer::new("1");
     let issuer = Issuer::start(set(&[&signer]));
-    let site = Site::start(&issuer.trusted(", cooldown = \"1h\""), "", "");
+    let site = Site::start(Protocol::H1, &issuer.trusted(", cooldown = \"1h\""), "", "");
     assert_eq!(site.status(&signer.token()), 200);
     let token = signer.token();
     let (_, rest) = token.split_once('.').expect("a token");
@@ -235,6 +242,15 @@ fn a_flood_of_unknown_keys_is_one_fetch_a_cooldown() {
             assert_eq!(client.response().status(), 401);
         }
     }
+    let mut client = H2Peer::connect(site.node.gateway());
+    for number in 0..1000 {
+        let header = json!({ "alg": "ES256", "kid": format!("h2-{number}") }).to_string();
+        let header =
+            base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, header);
+        let token = format!("Bearer {header}.{rest}");
+        let asked = FieldSection::of("GET", "/").field("authorization", token);
+        assert_eq!(client.exchange(&asked).status, Some(401));
+    }
     assert_eq!(issuer.asked(), 1);
 }
 
@@ -243,75 +259,81 @@ const MOVED: &[u8] =
 
 #[test]
 fn nothing_is_fetched_from_where_a_redirection_or_a_token_leads() {
-    let signer = Signer::new("1");
-    let elsewhere = Issuer::start(set(&[&signer]));
-    let address = elsewhere.server.address();
-    let issuer = Issuer::start(format!(
-        "HTTP/1.1 302 Found\r\nlocation: http://{address}/jwks.json\r\ncontent-length: 0\r\n\r\n"
-    ));
-    let site = Site::start(&issuer.trusted(", cooldown = \"1h\""), "", "");
-    let header = Header {
-        kid: Some("1".to_owned()),
-        jku: Some(format!("http://{address}/jwks.json")),
-        jwk: serde_json::from_value(signer.jwk()).ok(),
-        ..Header::new(Algorithm::ES256)
-    };
-    let token = sign(&header, json!({ "sub": "ann" }), &signer.key);
-    assert_eq!(site.status(&token), 503);
-    assert_eq!((issuer.asked(), elsewhere.asked()), (1, 0));
-    // To another path of the same server it is followed.
-    let count = Arc::new(AtomicUsize::new(0));
-    let (counted, answer) = (Arc::clone(&count), set(&[&signer]));
-    let moved = RawOrigin::replying(move |_| match counted.fetch_add(1, Ordering::SeqCst) {
-        0 => MOVED.to_vec(),
-        _ => answer.clone().into_bytes(),
+    over_each(|protocol| {
+        let signer = Signer::new("1");
+        let elsewhere = Issuer::start(set(&[&signer]));
+        let address = elsewhere.server.address();
+        let issuer = Issuer::start(format!(
+            "HTTP/1.1 302 Found\r\nlocation: http://{address}/jwks.json\r\ncontent-length: 0\r\n\r\n"
+        ));
+        let site = Site::start(protocol, &issuer.trusted(", cooldown = \"1h\""), "", "");
+        let header = Header {
+            kid: Some("1".to_owned()),
+            jku: Some(format!("http://{address}/jwks.json")),
+            jwk: serde_json::from_value(signer.jwk()).ok(),
+            ..Header::new(Algorithm::ES256)
+        };
+        let token = sign(&header, json!({ "sub": "ann" }), &signer.key);
+        assert_eq!(site.status(&token), 503);
+        assert_eq!((issuer.asked(), elsewhere.asked()), (1, 0));
+        // To another path of the same server it is followed.
+        let count = Arc::new(AtomicUsize::new(0));
+        let (counted, answer) = (Arc::clone(&count), set(&[&signer]));
+        let moved = RawOrigin::replying(move |_| match counted.fetch_add(1, Ordering::SeqCst) {
+            0 => MOVED.to_vec(),
+            _ => answer.clone().into_bytes(),
+        });
+        let keys = format!(
+            "jwks = {{ url = \"http://{}/jwks.json\" }}",
+            moved.address()
+        );
+        let site = Site::start(protocol, &keys, "", "");
+        assert_eq!(site.status(&signer.token()), 200);
+        assert!(moved.received().contains("GET /keys HTTP/1.1"));
+        assert_eq!(count.load(Ordering::SeqCst), 2);
     });
-    let keys = format!(
-        "jwks = {{ url = \"http://{}/jwks.json\" }}",
-        moved.address()
-    );
-    let site = Site::start(&keys, "", "");
-    assert_eq!(site.status(&signer.token()), 200);
-    assert!(moved.received().contains("GET /keys HTTP/1.1"));
-    assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 
 #[test]
 fn a_set_comes_by_https_from_a_server_that_is_verified() {
-    let signer = Signer::new("1");
-    let authority = Authority::new("jwks");
-    let issued = authority.issue(&Leaf::named(&["127.0.0.1"]));
-    let issuer = Issuer::serving(set(&[&signer]), |script| {
-        RawOrigin::start_tls(TlsServer::showing(&issued), script)
-    });
-    let scratch = Scratch::new("jwks");
-    let site = |ca: &str| {
-        let file = scratch.path().join("ca.pem");
-        std::fs::write(&file, ca).expect("a file");
-        let address = issuer.server.address();
-        let keys = format!(
-            "jwks = {{ url = \"https://{address}/jwks.json\", ca = \"{}\", cooldown = \"1s\" }}",
-            file.display()
-        );
-        Site::start(&keys, "", "")
-    };
-    let stranger = site(&Authority::new("another").pem());
-    assert_eq!(stranger.status(&signer.token()), 503);
-    assert_eq!(issuer.asked(), 0);
-    let trusting = site(&authority.pem());
-    eventually("the set is there", || {
-        trusting.status(&signer.token()) == 200
+    over_each(|protocol| {
+        let signer = Signer::new("1");
+        let authority = Authority::new("jwks");
+        let issued = authority.issue(&Leaf::named(&["127.0.0.1"]));
+        let issuer = Issuer::serving(set(&[&signer]), |script| {
+            RawOrigin::start_tls(TlsServer::showing(&issued), script)
+        });
+        let scratch = Scratch::new("jwks");
+        let site = |ca: &str| {
+            let file = scratch.path().join("ca.pem");
+            std::fs::write(&file, ca).expect("a file");
+            let address = issuer.server.address();
+            let keys = format!(
+                "jwks = {{ url = \"https://{address}/jwks.json\", ca = \"{}\", cooldown = \"1s\" }}",
+                file.display()
+            );
+            Site::start(protocol, &keys, "", "")
+        };
+        let stranger = site(&Authority::new("another").pem());
+        assert_eq!(stranger.status(&signer.token()), 503);
+        assert_eq!(issuer.asked(), 0);
+        let trusting = site(&authority.pem());
+        eventually("the set is there", || {
+            trusting.status(&signer.token()) == 200
+        });
     });
 }
 
 #[test]
 fn a_reload_keeps_the_set_that_there_is() {
-    let signer = Signer::new("1");
-    let issuer = Issuer::start(set(&[&signer]));
-    let site = Site::start(&issuer.trusted(""), "", "");
-    assert_eq!(site.status(&signer.token()), 200);
-    issuer.says(ok("nothing"));
-    assert_eq!(site.node.admin_post("/reload").status(), 200);
-    assert_eq!(site.status(&signer.token()), 200);
-    assert_eq!(issuer.asked(), 1);
+    over_each(|protocol| {
+        let signer = Signer::new("1");
+        let issuer = Issuer::start(set(&[&signer]));
+        let site = Site::start(protocol, &issuer.trusted(""), "", "");
+        assert_eq!(site.status(&signer.token()), 200);
+        issuer.says(ok("nothing"));
+        assert_eq!(site.node.admin_post("/reload").status(), 200);
+        assert_eq!(site.status(&signer.token()), 200);
+        assert_eq!(issuer.asked(), 1);
+    });
 }

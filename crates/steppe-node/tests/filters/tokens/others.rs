@@ -6,7 +6,8 @@ use super::*;
 
 /// A node with one filter, which may ask an upstream `decides`.
 fn start(origin: &RawOrigin, filter: &str, decides: Option<&RawOrigin>) -> Steppe {
-    let toml = Steppe::PLAIN.replace(
+    let plain = Steppe::PLAIN.replace("[\"h1\"]", "[\"h1\", \"h2c\"]");
+    let toml = plain.replace(
         "upstream = \"origin\"",
         "upstream = \"origin\"\nfilters = [\"f\"]",
     );
@@ -54,49 +55,53 @@ fn guarded(users: &str, more: &str) -> Guarded {
 
 #[test]
 fn a_password_lets_in_and_everything_else_is_challenged() {
-    let site = guarded(
-        &format!("# staff\nann:{HASH}\n"),
-        "realm = \"staff\"\nforward_user = \"X-User\"",
-    );
-    let ask = |fields: &str| ask(&site.node, "GET", "/", fields);
-    let lies = "X-User: root\r\n";
-    // The second one is remembered.
-    for _ in 0..2 {
-        assert_eq!(ask(&(basic("ann:open sesame") + lies)).status(), 200);
-    }
-    let received = site.origin.received().to_ascii_lowercase();
-    assert_eq!(received.matches("x-user: ann\r\n").count(), 2, "{received}");
-    assert!(!received.contains("root"), "{received}");
-    for wrong in ["ann:open sesam", "ann:", "bob:open sesame", ":open sesame"] {
-        let answer = ask(&basic(wrong));
-        assert_eq!(answer.status(), 401, "{wrong}");
-        assert_eq!(
-            answer.field("www-authenticate"),
-            Some("Basic realm=\"staff\", charset=\"UTF-8\"")
+    over_each(|protocol| {
+        let site = guarded(
+            &format!("# staff\nann:{HASH}\n"),
+            "realm = \"staff\"\nforward_user = \"X-User\"",
         );
-    }
-    assert_eq!(ask("").status(), 401);
-    assert_eq!(ask("Authorization: Bearer x\r\n").status(), 401);
-    for malformed in [
-        "Authorization: Basic !\r\n".to_owned(),
-        basic("no colon"),
-        basic("ann:open sesame") + &basic("ann:open sesame"),
-        format!("Authorization: Basic {}\r\n", "A".repeat(2000)),
-    ] {
-        assert_eq!(ask(&malformed).status(), 400);
-    }
-    assert_eq!(site.origin.received().matches("GET /").count(), 2);
+        let ask = |fields: &str| ask(&site.node, protocol, "GET", "/", fields);
+        let lies = "X-User: root\r\n";
+        // The second one is remembered.
+        for _ in 0..2 {
+            assert_eq!(ask(&(basic("ann:open sesame") + lies)).status(), 200);
+        }
+        let received = site.origin.received().to_ascii_lowercase();
+        assert_eq!(received.matches("x-user: ann\r\n").count(), 2, "{received}");
+        assert!(!received.contains("root"), "{received}");
+        for wrong in ["ann:open sesam", "ann:", "bob:open sesame", ":open sesame"] {
+            let answer = ask(&basic(wrong));
+            assert_eq!(answer.status(), 401, "{wrong}");
+            assert_eq!(
+                answer.field("www-authenticate"),
+                Some("Basic realm=\"staff\", charset=\"UTF-8\"")
+            );
+        }
+        assert_eq!(ask("").status(), 401);
+        assert_eq!(ask("Authorization: Bearer x\r\n").status(), 401);
+        for malformed in [
+            "Authorization: Basic !\r\n".to_owned(),
+            basic("no colon"),
+            basic("ann:open sesame") + &basic("ann:open sesame"),
+            format!("Authorization: Basic {}\r\n", "A".repeat(2000)),
+        ] {
+            assert_eq!(ask(&malformed).status(), 400);
+        }
+        assert_eq!(site.origin.received().matches("GET /").count(), 2);
+    });
 }
 
 #[test]
 fn a_password_is_forgotten_with_its_file() {
-    let site = guarded(&format!("ann:{HASH}\n"), "");
-    let status = || ask(&site.node, "GET", "/", &basic("ann:open sesame")).status();
-    assert_eq!((status(), status()), (200, 200));
-    let file = site._scratch.path().join("users");
-    std::fs::write(&file, format!("bob:{HASH}\n")).expect("a file");
-    assert_eq!(site.node.admin_post("/reload").status(), 200);
-    assert_eq!(status(), 401);
+    over_each(|protocol| {
+        let site = guarded(&format!("ann:{HASH}\n"), "");
+        let status = || ask(&site.node, protocol, "GET", "/", &basic("ann:open sesame")).status();
+        assert_eq!((status(), status()), (200, 200));
+        let file = site._scratch.path().join("users");
+        std::fs::write(&file, format!("bob:{HASH}\n")).expect("a file");
+        assert_eq!(site.node.admin_post("/reload").status(), 200);
+        assert_eq!(status(), 401);
+    });
 }
 
 #[test]
@@ -110,7 +115,7 @@ fn more_passwords_than_can_wait_are_refused_and_workers_go_on() {
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{wrong}\r\n"));
     }
     // The worker answers others meanwhile.
-    assert_eq!(ask(&site.node, "GET", "/", "").status(), 401);
+    assert_eq!(ask(&site.node, Protocol::H1, "GET", "/", "").status(), 401);
     let statuses: Vec<_> = clients
         .iter_mut()
         .map(|client| client.response().status())
@@ -125,21 +130,11 @@ fn a_file_that_knows_passwords_themselves_is_refused() {
     let scratch = Scratch::new("basic");
     let users = scratch.path().join("users");
     std::fs::write(&users, "ann:secret\n").expect("a file");
-    let toml = format!(
-        "[[http.listener]]\nlisten = \"127.0.0.1:8080\"\n[http.upstream.a]\nrespond = {{}}\n\
-         [http.filter.f]\nkind = \"basic-auth\"\nusers_file = \"{}\"\n\
-         [[http.route]]\nname = \"a\"\nupstream = \"a\"\nfilters = [\"f\"]\n",
+    let keys = format!(
+        "kind = \"basic-auth\"\nusers_file = \"{}\"",
         users.display()
     );
-    let file = scratch.path().join("steppe.toml");
-    std::fs::write(&file, toml).expect("a file");
-    let output = Command::new(STEPPE)
-        .arg("check")
-        .arg(&file)
-        .output()
-        .expect("steppe");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = refused(&keys);
     assert!(said.contains("line 1: this is no hash"), "{said}");
     assert!(!said.contains("secret"), "{said}");
 }
@@ -149,94 +144,105 @@ const ASKS: &str = "kind = \"forward-auth\"\nupstream = \"decides\"\npath = \"/v
 
 #[test]
 fn a_service_decides_about_each_request() {
-    let decides = RawOrigin::replying(|request| match request.field("cookie") {
-        Some("session=ann") => {
-            b"HTTP/1.1 204 No Content\r\nx-user: ann\r\nx-secret: 1\r\n\r\n".to_vec()
-        }
-        _ => b"HTTP/1.1 302 Found\r\nlocation: /login\r\nset-cookie: a=1\r\nset-cookie: b=2\r\n\
+    over_each(|protocol| {
+        let decides = RawOrigin::replying(|request| match request.field("cookie") {
+            Some("session=ann") => {
+                b"HTTP/1.1 204 No Content\r\nx-user: ann\r\nx-secret: 1\r\n\r\n".to_vec()
+            }
+            _ => {
+                b"HTTP/1.1 302 Found\r\nlocation: /login\r\nset-cookie: a=1\r\nset-cookie: b=2\r\n\
                     content-type: text/html\r\ncontent-length: 5\r\n\r\nlogin"
-            .to_vec(),
-    });
-    let origin = RawOrigin::answering(OK);
-    let node = start(&origin, ASKS, Some(&decides));
-    let lies = "X-User: root\r\nx-team: admins\r\nX-Other: kept\r\n";
-    for _ in 0..3 {
-        let passed = ask(
-            &node,
-            "PUT",
-            "/a/%2e/b?q=1",
-            &format!("Cookie: session=ann\r\n{lies}"),
+                    .to_vec()
+            }
+        });
+        let origin = RawOrigin::answering(OK);
+        let node = start(&origin, ASKS, Some(&decides));
+        let lies = "X-User: root\r\nx-team: admins\r\nX-Other: kept\r\n";
+        for _ in 0..3 {
+            let passed = ask(
+                &node,
+                protocol,
+                "PUT",
+                "/a/%2e/b?q=1",
+                &format!("Cookie: session=ann\r\n{lies}"),
+            );
+            assert_eq!(passed.status(), 200);
+        }
+        let received = origin.received().to_ascii_lowercase();
+        assert_eq!(received.matches("x-user: ann\r\n").count(), 3, "{received}");
+        for absent in ["root", "x-team", "x-secret"] {
+            assert!(!received.contains(absent), "{absent}: {received}");
+        }
+        assert!(received.contains("x-other: kept\r\n"), "{received}");
+        let asked = decides.received().to_ascii_lowercase();
+        for told in [
+            "get /verify?x=1 http/1.1\r\n",
+            "x-forwarded-method: put\r\n",
+            "x-forwarded-uri: /a/b?q=1\r\n",
+            "x-forwarded-proto: http\r\n",
+        ] {
+            assert_eq!(asked.matches(told).count(), 3, "{told}: {asked}");
+        }
+        assert!(
+            !asked.contains("x-other") && !asked.contains("root"),
+            "{asked}"
         );
-        assert_eq!(passed.status(), 200);
-    }
-    let received = origin.received().to_ascii_lowercase();
-    assert_eq!(received.matches("x-user: ann\r\n").count(), 3, "{received}");
-    for absent in ["root", "x-team", "x-secret"] {
-        assert!(!received.contains(absent), "{absent}: {received}");
-    }
-    assert!(received.contains("x-other: kept\r\n"), "{received}");
-    let asked = decides.received().to_ascii_lowercase();
-    for told in [
-        "get /verify?x=1 http/1.1\r\n",
-        "x-forwarded-method: put\r\n",
-        "x-forwarded-uri: /a/b?q=1\r\n",
-        "x-forwarded-proto: http\r\n",
-    ] {
-        assert_eq!(asked.matches(told).count(), 3, "{told}: {asked}");
-    }
-    assert!(
-        !asked.contains("x-other") && !asked.contains("root"),
-        "{asked}"
-    );
-    // One connection, used again.
-    assert_eq!(decides.accepted(), 1);
-    let refused = ask(&node, "GET", "/", "");
-    assert_eq!(
-        (
-            refused.status(),
-            refused.field("location"),
-            refused.text().as_str()
-        ),
-        (302, Some("/login"), "login")
-    );
-    assert_eq!(refused.all("set-cookie"), ["a=1", "b=2"]);
-    assert_eq!(origin.received().matches("HTTP/1.1\r\n").count(), 3);
+        // One connection, used again.
+        assert_eq!(decides.accepted(), 1);
+        let refused = ask(&node, protocol, "GET", "/", "");
+        assert_eq!(
+            (
+                refused.status(),
+                refused.field("location"),
+                refused.text().as_str()
+            ),
+            (302, Some("/login"), "login")
+        );
+        assert_eq!(refused.all("set-cookie"), ["a=1", "b=2"]);
+        assert_eq!(origin.received().matches("HTTP/1.1\r\n").count(), 3);
+    });
 }
 
 #[test]
 fn without_an_answer_nobody_passes() {
-    let origin = RawOrigin::answering(OK);
-    // It never answers.
-    let silent = RawOrigin::start(|peer| while peer.request().is_some() {});
-    let node = start(&origin, &ASKS.replace("1s", "200ms"), Some(&silent));
-    assert_eq!(ask(&node, "GET", "/", "").status(), 504);
-    // It says too much.
-    let long = format!(
-        "HTTP/1.1 403 Forbidden\r\ncontent-length: 20000\r\n\r\n{}",
-        "x".repeat(20_000)
-    );
-    let long = RawOrigin::answering(long);
-    let node = start(&origin, ASKS, Some(&long));
-    assert_eq!(ask(&node, "GET", "/", "").status(), 502);
-    // It is not there.
-    let gone = RawOrigin::answering(OK);
-    let node = start(&origin, ASKS, Some(&gone));
-    drop(gone);
-    eventually("it is gone", || ask(&node, "GET", "/", "").status() == 502);
-    assert_eq!(origin.received(), "");
+    over_each(|protocol| {
+        let origin = RawOrigin::answering(OK);
+        // It never answers.
+        let silent = RawOrigin::start(|peer| while peer.request().is_some() {});
+        let node = start(&origin, &ASKS.replace("1s", "200ms"), Some(&silent));
+        assert_eq!(ask(&node, protocol, "GET", "/", "").status(), 504);
+        // It says too much.
+        let long = format!(
+            "HTTP/1.1 403 Forbidden\r\ncontent-length: 20000\r\n\r\n{}",
+            "x".repeat(20_000)
+        );
+        let long = RawOrigin::answering(long);
+        let node = start(&origin, ASKS, Some(&long));
+        assert_eq!(ask(&node, protocol, "GET", "/", "").status(), 502);
+        // It is not there.
+        let gone = RawOrigin::answering(OK);
+        let node = start(&origin, ASKS, Some(&gone));
+        drop(gone);
+        eventually("it is gone", || {
+            ask(&node, protocol, "GET", "/", "").status() == 502
+        });
+        assert_eq!(origin.received(), "");
+    });
 }
 
 #[test]
 fn an_idle_connection_that_closed_is_nobodys_refusal() {
-    let origin = RawOrigin::answering(OK);
-    // It closes after each answer, without saying so.
-    let decides = RawOrigin::start(|peer| {
-        if peer.request().is_some() {
-            peer.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    over_each(|protocol| {
+        let origin = RawOrigin::answering(OK);
+        // It closes after each answer, without saying so.
+        let decides = RawOrigin::start(|peer| {
+            if peer.request().is_some() {
+                peer.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+            }
+        });
+        let node = start(&origin, ASKS, Some(&decides));
+        for _ in 0..5 {
+            assert_eq!(ask(&node, protocol, "GET", "/", "").status(), 200);
         }
     });
-    let node = start(&origin, ASKS, Some(&decides));
-    for _ in 0..5 {
-        assert_eq!(ask(&node, "GET", "/", "").status(), 200);
-    }
 }
