@@ -455,6 +455,40 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
+fn as_many_workers_run_as_are_asked_for() {
+    let origin = RawOrigin::answering(OK);
+    for count in [1, 3] {
+        let toml = Steppe::PLAIN.replace("workers = 1", &format!("workers = {count}"));
+        let node = Steppe::builder(STEPPE)
+            .with("origin", origin.address())
+            .start(&toml);
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", node.id())).expect("it runs");
+        let names = tasks.map(|task| {
+            let path = task.expect("a thread").path().join("comm");
+            std::fs::read_to_string(path).unwrap_or_default()
+        });
+        let workers = names.filter(|name| name.starts_with("worker-")).count();
+        assert_eq!(workers, count);
+    }
+}
+
+#[test]
+fn a_level_leaves_out_what_is_below_it() {
+    let origin = RawOrigin::answering(OK);
+    let said = |level: &str| {
+        let toml = Steppe::PLAIN.replace("level = \"info\"", &format!("level = \"{level}\""));
+        let mut node = Steppe::builder(STEPPE)
+            .with("origin", origin.address())
+            .start(&toml);
+        node.terminate();
+        node.wait();
+        node.said()
+    };
+    assert!(said("info").contains("INFO"), "{}", said("info"));
+    assert!(!said("error").contains("INFO"), "{}", said("error"));
+}
+
+#[test]
 fn logs_are_json_with_a_level_where_that_is_asked() {
     let origin = RawOrigin::answering(OK);
     let toml = Steppe::PLAIN.replace("format = \"text\"", "format = \"json\"");

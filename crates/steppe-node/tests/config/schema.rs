@@ -1,5 +1,6 @@
 //! The schema, by a validator of the few keywords that it uses.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -181,4 +182,88 @@ fn it_refuses_mistakes() {
             "{wrong}: {refused:?}"
         );
     }
+}
+
+/// The keys of a file, without the names that it chooses; a filter goes by its kind.
+fn keys_of(value: &toml::Value, at: &str, found: &mut BTreeSet<String>) {
+    const MAPS: [&str; 7] = [
+        ".set",
+        ".append",
+        ".claims",
+        ".forward_claims",
+        ".respond.headers",
+        "route.headers",
+        "route.query",
+    ];
+    match value {
+        toml::Value::Array(items) => items.iter().for_each(|item| keys_of(item, at, found)),
+        toml::Value::Table(table) if !MAPS.iter().any(|map| at.ends_with(map)) => {
+            for (name, value) in table {
+                let kind = value.get("kind").and_then(toml::Value::as_str);
+                match (at, kind) {
+                    ("", _) => keys_of(value, name, found),
+                    ("http.upstream", _) => keys_of(value, "http.upstream.*", found),
+                    ("http.filter", Some(kind)) => keys_of(value, &format!("{at}.{kind}"), found),
+                    _ if at.starts_with("http.filter.") && name == "kind" => {}
+                    _ => keys_of(value, &format!("{at}.{name}"), found),
+                }
+            }
+        }
+        _ => _ = found.insert(at.to_owned()),
+    }
+}
+
+/// A key that stands behind `# ` is one too.
+fn uncommented(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.strip_prefix("# ") {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => rest,
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Names of the tests in a folder's files.
+fn tests_in(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder of the project") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            tests_in(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = fs::read_to_string(&path).expect("a file of the project");
+            let tests = text.split("#[test]\n").skip(1);
+            let names = tests.filter_map(|test| test.split_once("fn ")?.1.split('(').next());
+            found.extend(names.map(str::to_owned));
+        }
+    }
+}
+
+/// Which test fails where a key is ignored was found by leaving it out. A key that comes to the file needs one
+/// too.
+#[test]
+fn each_key_of_the_largest_example_has_a_test() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(folder.join("../../examples/gateway.toml")).expect("an example");
+    let file: toml::Value = toml::from_str(&uncommented(&text)).expect("TOML");
+    let mut keys = BTreeSet::new();
+    keys_of(&file, "", &mut keys);
+    // Not supported yet.
+    keys.retain(|key| !key.starts_with("http.listener.tls.acme."));
+    let proofs: BTreeMap<_, _> = include_str!("../data/gateway_keys.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(' '))
+        .map(|(key, test)| (key.to_owned(), test.trim()))
+        .collect();
+    let proven: BTreeSet<_> = proofs.keys().cloned().collect();
+    let lacking: Vec<_> = keys.difference(&proven).collect();
+    assert!(lacking.is_empty(), "without a test: {lacking:?}");
+    let unknown: Vec<_> = proven.difference(&keys).collect();
+    assert!(unknown.is_empty(), "no such keys: {unknown:?}");
+    let mut tests = BTreeSet::new();
+    tests_in(&folder.join("tests"), &mut tests);
+    let gone: Vec<_> = proofs
+        .iter()
+        .filter(|(_, test)| !tests.contains(**test))
+        .collect();
+    assert!(gone.is_empty(), "no such tests: {gone:?}");
 }

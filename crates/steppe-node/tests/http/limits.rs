@@ -50,6 +50,25 @@ fn a_head_that_stops_gets_408_and_the_close() {
     assert_eq!(node.exchange(GET).text(), "ok");
 }
 
+/// Of two half heads, the one that began first is still waited for when the other is given up.
+#[test]
+fn each_listener_waits_for_heads_as_long_as_it_is_told() {
+    let origin = RawOrigin::answering(OK);
+    let toml = Steppe::PLAIN.replace(
+        "protocols = [\"h1\"]\n",
+        "protocols = [\"h1\"]\ntimeouts = { header = \"500ms\" }\n\
+         [[http.listener]]\nlisten = \"127.0.0.1:{patient}\"\ntimeouts = { header = \"1m\" }\n",
+    );
+    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let (builder, patient) = builder.with_port("patient");
+    let node = builder.start(&toml);
+    let half = "GET / HTTP/1.1\r\nHost: a\r\n";
+    let mut patient = Peer::connect(([127, 0, 0, 1], patient).into());
+    patient.send(half);
+    assert_eq!(node.connect().send(half).response().status(), 408);
+    assert_eq!(patient.send("\r\n").response().text(), "ok");
+}
+
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
     let origin = RawOrigin::answering(OK);

@@ -280,8 +280,32 @@ fn a_connection_that_never_stands_is_504() {
         fillers.push(stream);
         assert!(fillers.len() < 100, "the queue never fills");
     }
-    let node = node(address, "timeouts = { connect = \"300ms\" }");
+    // Of two requests, the one that began first still waits when the other is given up.
+    let patient = format!(
+        "timeouts = {{ connect = \"300ms\" }}\n\
+         [http.upstream.patient]\nservers = [\"{address}\"]\ntimeouts = {{ connect = \"1m\" }}\n\
+         [[http.route]]\nname = \"patient\"\npath = \"/patient\"\nupstream = \"patient\"\n"
+    );
+    let node = node(address, &patient);
+    let mut patient = node.connect();
+    patient.send(GET.replacen("/", "/patient", 1));
     assert_eq!(node.exchange(GET).status(), 504);
+    // Its connection stands once there is room for it.
+    full.set_nonblocking(false).expect("a socket of the test's");
+    let accepting = std::thread::spawn(move || {
+        while let Ok((stream, _)) = full.accept() {
+            let mut text = [0; 1024];
+            let mut stream = stream;
+            let count = std::io::Read::read(&mut stream, &mut text).unwrap_or(0);
+            if count > 0 {
+                let _ = std::io::Write::write_all(&mut stream, OK.as_bytes());
+                return;
+            }
+        }
+    });
+    drop(fillers);
+    assert_eq!(patient.response().status(), 200);
+    accepting.join().expect("no panic");
 }
 
 #[test]

@@ -186,6 +186,29 @@ fn only_what_is_configured_and_may_be_is_encoded() {
 }
 
 #[test]
+fn types_are_those_that_are_named() {
+    let content = records(4 << 10, 3);
+    let origin = RawOrigin::replying(move |request| {
+        let media_type = request.target().trim_start_matches('/');
+        response(&format!("content-type: {media_type}\r\n"), &content)
+    });
+    let types = "types = [\"application/*\", \"text/event-stream\"]";
+    let node = filtered(&origin, &format!("{KEYS}\n{types}"));
+    for version in VERSIONS {
+        for (media_type, is_encoded) in [
+            ("application/jsonx", true),
+            ("text/event-stream", true),
+            ("text/html", false),
+        ] {
+            let path = format!("/{media_type}");
+            let got = get(&node, &path, &[version, "-H", "accept-encoding: gzip"]);
+            let coding = got.head.field("content-encoding");
+            assert_eq!(coding == Some("gzip"), is_encoded, "{media_type}");
+        }
+    }
+}
+
+#[test]
 fn a_client_may_forbid_it_and_short_content_is_left() {
     let (origin, content) = json_origin("");
     let node = filtered(&origin, &format!("{KEYS}\nmin_bytes = 20000"));

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use steppe_testkit::{FieldSection, H2Frame, H2Peer, H2Server, RawOrigin, Steppe, eventually};
+use steppe_testkit::{
+    FieldSection, H2Frame, H2Peer, H2Server, RawOrigin, Steppe, eventually, page_example,
+};
 
 use super::{OK, STEPPE, ask};
 
@@ -286,4 +288,22 @@ fn the_last_spans_are_sent() {
     ask(&node, "GET /", "");
     node.stop();
     assert_eq!(collector.spans().len(), 1);
+}
+
+/// As it stands there: only addresses are others.
+#[test]
+fn the_pages_configuration_sends_spans() {
+    let collector = Collector::start(TAKEN);
+    let origin = RawOrigin::answering(OK);
+    let toml = page_example("traces", "A collector")
+        .replace("127.0.0.1:4318", &collector.origin.address().to_string())
+        .replace("127.0.0.1:8080", "{gateway}")
+        .replace("127.0.0.1:9001", &origin.address().to_string());
+    let node = Steppe::builder(STEPPE).start(&format!("[admin]\nlisten = \"{{admin}}\"\n{toml}"));
+    assert_eq!(node.admin_json("/config")["trace"]["sample"], "1%");
+    assert_eq!(ask(&node, "GET /a", &parent("01")).status(), 200);
+    let spans = collector.await_spans(1);
+    assert_eq!(spans[0]["traceId"], TRACE);
+    assert_eq!(spans[0]["name"], "GET api");
+    assert_eq!(told(&origin)[1], TRACE);
 }

@@ -107,6 +107,33 @@ fn one_request_at_a_time_tells_whether_they_are_well_again() {
     assert_eq!(statuses(&node, 20), [200; 20]);
 }
 
+/// Of two, the one that opened first is still open when the other is tried again.
+#[test]
+fn a_circuit_is_open_for_as_long_as_it_is_told() {
+    let (long, short) = (Sick::start(), Sick::start());
+    let more = format!(
+        "[http.upstream.short]\nservers = [\"{}\"]\n\
+         circuit_breaker = {{ min_requests = 4, open_for = \"100ms\" }}\n\
+         [[http.route]]\nname = \"short\"\npath = \"/short\"\nupstream = \"short\"\n",
+        short.origin.address()
+    );
+    let node = long.node("min_requests = 4, open_for = \"1m\"", &more);
+    let ask = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        node.exchange(request).status()
+    };
+    for path in ["/", "/short"] {
+        (0..4).for_each(|_| assert_eq!(ask(path), 503, "{path}"));
+    }
+    for sick in [&long, &short] {
+        sick.fails.store(false, Ordering::SeqCst);
+    }
+    while ask("/short") != 200 {
+        sleep(Duration::from_millis(10));
+    }
+    assert_eq!((ask("/"), long.asked()), (503, 4));
+}
+
 #[test]
 fn few_failures_and_few_requests_open_nothing() {
     let sick = Sick::start();
