@@ -527,6 +527,23 @@ pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 #[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A block with these lines, in a budget of its own.
+    pub(crate) fn fields(lines: &[(&str, &str)]) -> FieldBlock {
+        let budget = steppe_mem::Budget::new(16 << 20);
+        let buffer = Buffer::take(&budget.root().lease(), 4096).expect("room");
+        let mut fields = FieldBlock::new(buffer, FieldList::take());
+        for (name, value) in lines {
+            let added = fields.append(name.as_bytes(), value.as_bytes());
+            added.expect("room");
+        }
+        fields
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

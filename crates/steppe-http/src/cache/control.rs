@@ -303,21 +303,9 @@ fn directive(element: &[u8]) -> (&[u8], Argument<'_>) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use steppe_mem::{Budget, Buffer};
 
     use super::*;
-    use crate::field::FieldList;
-
-    fn fields(lines: &[(&str, &str)]) -> FieldBlock {
-        let budget = Budget::new(16 << 20);
-        let buffer = Buffer::take(&budget.root().lease(), 4096).expect("room");
-        let mut fields = FieldBlock::new(buffer, FieldList::take());
-        for (name, value) in lines {
-            let added = fields.append(name.as_bytes(), value.as_bytes());
-            added.expect("room");
-        }
-        fields
-    }
+    use crate::field::testing::fields;
 
     fn response(value: &str) -> ResponseControl {
         ResponseControl::of(&fields(&[("cache-control", value)]))

@@ -245,25 +245,12 @@ fn told_age(fields: &FieldBlock) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use steppe_mem::{Budget, Buffer};
-
     use super::*;
-    use crate::field::FieldList;
+    use crate::field::testing::fields;
 
     /// 1994-11-06 08:49:37.
     const TIME: u64 = 784_111_777;
     const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-
-    fn fields(lines: &[(&str, &str)]) -> FieldBlock {
-        let budget = Budget::new(16 << 20);
-        let buffer = Buffer::take(&budget.root().lease(), 4096).expect("room");
-        let mut fields = FieldBlock::new(buffer, FieldList::take());
-        for (name, value) in lines {
-            let added = fields.append(name.as_bytes(), value.as_bytes());
-            added.expect("room");
-        }
-        fields
-    }
 
     fn settings() -> config::Cache {
         config::Cache {

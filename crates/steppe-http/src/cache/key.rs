@@ -250,21 +250,10 @@ fn sort(list: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use steppe_mem::{Budget, Buffer};
+    use steppe_mem::Budget;
 
     use super::*;
-    use crate::field::FieldList;
-
-    fn fields(lines: &[(&str, &str)]) -> FieldBlock {
-        let budget = Budget::new(16 << 20);
-        let buffer = Buffer::take(&budget.root().lease(), 4096).expect("room");
-        let mut fields = FieldBlock::new(buffer, FieldList::take());
-        for (name, value) in lines {
-            let added = fields.append(name.as_bytes(), value.as_bytes());
-            added.expect("room");
-        }
-        fields
-    }
+    use crate::field::testing::fields;
 
     fn resource(scheme: &str, authority: &str, target: &str, route: &str) -> Option<Resource> {
         let budget = Budget::new(16 << 20);

@@ -117,11 +117,10 @@ pub fn any_tag(list: &[u8], accept: impl Fn(&[u8]) -> bool) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use steppe_mem::{Budget, Buffer};
     use steppe_net::FileStatus;
 
     use super::*;
-    use crate::field::FieldList;
+    use crate::field::testing::fields;
 
     /// 1994-11-06 08:49:37.
     const MODIFIED: u64 = 784_111_777;
@@ -137,17 +136,6 @@ mod tests {
             inode: 7,
         };
         Validators::of(status, Duration::from_secs(MODIFIED + age))
-    }
-
-    fn fields(lines: &[(&str, &str)]) -> FieldBlock {
-        let budget = Budget::new(16 << 20);
-        let buffer = Buffer::take(&budget.root().lease(), 4096).expect("room");
-        let mut fields = FieldBlock::new(buffer, FieldList::take());
-        for (name, value) in lines {
-            let added = fields.append(name.as_bytes(), value.as_bytes());
-            added.expect("room");
-        }
-        fields
     }
 
     #[track_caller]
