@@ -12,6 +12,7 @@ mod explain;
 mod health;
 mod manual;
 mod plane;
+mod source;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

@@ -19,6 +19,7 @@ use steppe_http::explain::{
 
 use crate::cli::code::Code;
 use crate::cli::console::{complain, load, print, say};
+use crate::cli::source::Source;
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -41,17 +42,8 @@ pub(super) struct Options {
     /// What the token says, as JSON, instead of one that is verified
     #[arg(long, value_name = "JSON", value_parser = claims)]
     claims: Option<Map<String, Value>>,
-    /// Configuration of the node
-    #[arg(
-        short,
-        long = "config",
-        value_name = "FILE",
-        default_value = "/etc/steppe/steppe.toml"
-    )]
-    config: PathBuf,
-    /// Prints JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    source: Source,
 }
 
 pub(super) const HELP: &str = "\
@@ -79,7 +71,7 @@ fn claims(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 pub(super) fn run(options: &Options) -> ExitCode {
-    let outcome = match load(&options.config) {
+    let outcome = match load(&options.source.config) {
         Ok(outcome) => outcome,
         Err(code) => return code.into(),
     };
@@ -122,7 +114,7 @@ pub(super) fn run(options: &Options) -> ExitCode {
     let explained = match explained {
         Ok(explained) => explained,
         Err(error @ steppe_http::explain::ExplainError::File(_)) => {
-            say(&format!("{}: {error}\n", options.config.display()));
+            say(&format!("{}: {error}\n", options.source.config.display()));
             return Code::Configuration.into();
         }
         Err(error) => {
@@ -134,9 +126,9 @@ pub(super) fn run(options: &Options) -> ExitCode {
         config: &config,
         options,
         listener,
-        text: std::fs::read_to_string(&options.config).unwrap_or_default(),
+        text: std::fs::read_to_string(&options.source.config).unwrap_or_default(),
     };
-    match options.json {
+    match options.source.json {
         true => print(&format!("{:#}\n", shown.json(&explained))),
         false => print(&shown.text(&explained)),
     }
@@ -169,7 +161,7 @@ impl Shown<'_> {
 
     fn place(&self, at: Option<usize>) -> String {
         match self.line(at) {
-            Some(line) => format!(" ({}:{line})", self.options.config.display()),
+            Some(line) => format!(" ({}:{line})", self.options.source.config.display()),
             None => String::new(),
         }
     }

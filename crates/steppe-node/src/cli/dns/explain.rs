@@ -7,7 +7,7 @@ mod setting;
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -21,6 +21,7 @@ use steppe_dns::wire::{Name, NameError, Rtype};
 
 use crate::cli::code::Code;
 use crate::cli::console::{complain, load, print, say};
+use crate::cli::source::Source;
 use crate::config::{self, Config};
 
 #[derive(Debug, Args)]
@@ -37,17 +38,8 @@ pub(super) struct Options {
     /// What the client calls itself, by the name of the TLS server or the path of HTTPS
     #[arg(long, value_name = "ID")]
     client_id: Option<ClientId>,
-    /// Configuration of the node
-    #[arg(
-        short,
-        long = "config",
-        value_name = "FILE",
-        default_value = "/etc/steppe/steppe.toml"
-    )]
-    config: PathBuf,
-    /// Prints JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    source: Source,
 }
 
 pub(super) const HELP: &str = "\
@@ -65,7 +57,7 @@ fn name(text: &str) -> Result<Box<Name>, NameError> {
 }
 
 pub(super) fn run(options: &Options) -> ExitCode {
-    let outcome = match load(&options.config) {
+    let outcome = match load(&options.source.config) {
         Ok(outcome) => outcome,
         Err(code) => return code.into(),
     };
@@ -86,11 +78,11 @@ pub(super) fn run(options: &Options) -> ExitCode {
     };
     let shown = Shown {
         config: &config,
-        file: &options.config,
-        text: std::fs::read_to_string(&options.config).unwrap_or_default(),
+        file: &options.source.config,
+        text: std::fs::read_to_string(&options.source.config).unwrap_or_default(),
     };
     let decisions = &explained.decisions;
-    if options.json {
+    if options.source.json {
         let decisions: Vec<Value> = decisions.iter().map(|each| shown.json(each)).collect();
         let explained = json!({
             "name": options.name.to_string(),
