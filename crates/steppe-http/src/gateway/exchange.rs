@@ -5,12 +5,14 @@
 //! for the next request, so that an idle connection has no room for one and a
 //! request allocates none.
 
+mod beginning;
 mod behind;
 mod call;
 mod filtering;
 mod hedging;
 mod log;
 mod pool;
+mod refusing;
 mod relaying;
 mod retry;
 mod tap;
@@ -20,34 +22,26 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use steppe_mem::Reservation;
 use steppe_net::Deadline;
 
 use super::attempt::{Attempt, Connected, Connecting};
 use super::client::ClientContext;
-use super::forwarding::Forwarded;
-use super::redirect;
-use super::replay::{Repeats, Replay};
-use super::snapshot::{RouteReport, RouteTarget, Snapshot, WorkerRoute};
+use super::replay::Replay;
+use super::snapshot::WorkerRoute;
 use super::web::WebCall;
-use crate::config::ListenerRoutes;
 use crate::error::GatewayError;
-use crate::exchange::{Downstream, Page, Part, Refusal, RefusalContent};
-use crate::field::{FieldBlock, FieldId};
+use crate::exchange::{Downstream, Part, Refusal, RefusalContent};
+use crate::filter::Identity;
 use crate::filter::attached::{AttachedFilters, Progress};
-use crate::filter::{Identity, cors};
-use crate::grpc::{self, Code, Dialect};
+use crate::grpc::{self, Code};
 use crate::head::{RequestHead, RequestView, Version};
-use crate::max_forwards::MaxForwards;
 use crate::metrics::CloseReason;
 use crate::relay::{Relay, Timeouts};
 use crate::respond::Respond;
-use crate::router::{FieldLookup, NoRoute, RouteQuery};
-use crate::status;
 use crate::upstream::{Probe, Selection};
 use call::Call;
 use hedging::Hedge;
@@ -355,145 +349,6 @@ impl Exchange {
         core.trace = None;
     }
 
-    /// Finds the route, and makes the request what its filters are to see.
-    fn begin<D>(&mut self, client: &ClientContext, down: &mut D, request: Request)
-    where
-        D: Downstream + ?Sized,
-    {
-        let Request { mut head, .. } = request;
-        let snapshot = client.state.current();
-        let peer = client.peer(&snapshot);
-        let forwarded = Forwarded::new(&snapshot, &peer, client);
-        self.core.call = Call::begin(client, &head);
-        let log = &mut self.core.log;
-        if snapshot.access.is_some() {
-            let client = forwarded.client(&head);
-            log.begin(&snapshot, (peer, client), Some(&head.view()));
-        }
-        if let Err(error) = self.core.begin_trace(client, &mut head) {
-            self.core.log.set_report(&snapshot.no_route);
-            return self.refuse(client, down, error, &[]);
-        }
-        let log = &mut self.core.log;
-        if let Some(tls) = client.tls()
-            && tls.is_misdirected(head.host())
-        {
-            log.set_report(&snapshot.no_route);
-            return self.respond(client, down, 421, &[]);
-        }
-        if let Some(port) = client.settings().redirect_https {
-            log.set_report(&snapshot.no_route);
-            if head.is_connect() {
-                return self.refuse_connect(client, down);
-            }
-            return match redirect::to_https(&head, port) {
-                Some(location) => self.respond(client, down, 308, &[("location", &location)]),
-                None => self.refuse(client, down, GatewayError::bad_request(), &[]),
-            };
-        }
-        let route = match snapshot.gateway.router.route(&query_of(client, &head)) {
-            Ok(route) => Rc::clone(&snapshot.routes[route]),
-            Err(no_route) => {
-                log.set_report(&snapshot.no_route);
-                return self.refuse_unrouted(client, down, no_route, &snapshot, &head);
-            }
-        };
-        log.set_report(&route.report);
-        down.charge_to(&route.lease);
-        if let Err(error) = self.translate(client, &route, &mut head) {
-            return self.refuse(client, down, error, &[]);
-        }
-        let is_last_hop = match self.prepare(&route, &mut head, forwarded) {
-            Ok(max_forwards) => max_forwards == MaxForwards::AnswerHere,
-            Err(error) => return self.refuse(client, down, error, &[]),
-        };
-        if is_last_hop {
-            self.core.answer = Some(answer_to_max_forwards(client, &snapshot, &head));
-        }
-        self.core.set_timeouts(client, &route, &head);
-        let repeats = self.core.repeats(&route);
-        self.core.replay.begin(&head, repeats);
-        self.core.head = Some(head);
-        self.core.route = Some(route);
-        self.stage = Stage::Filtering(0);
-    }
-
-    /// Makes a call of gRPC of one of gRPC-Web where the servers can be those of gRPC.
-    fn translate(
-        &mut self,
-        client: &ClientContext,
-        route: &WorkerRoute,
-        head: &mut RequestHead,
-    ) -> Result<(), GatewayError> {
-        let Some(call) = &mut self.core.call else {
-            return Ok(());
-        };
-        let Dialect::Web { request, response } = call.dialect else {
-            return Ok(());
-        };
-        if !route.pool().is_some_and(|pool| pool.is_multiplexed()) {
-            return Ok(());
-        }
-        grpc::web::to_grpc(head, request)?;
-        self.web = Some(WebCall::new((request, response), &route.lease)?);
-        call.count(client, head);
-        Ok(())
-    }
-
-    /// Says which server is wanted, and adds what origins are told of the client.
-    fn prepare(
-        &mut self,
-        route: &WorkerRoute,
-        head: &mut RequestHead,
-        forwarded: Forwarded<'_>,
-    ) -> Result<MaxForwards, GatewayError> {
-        let core = &mut self.core;
-        // Before it is changed: what a client sent tells where it belongs.
-        let client = forwarded.client(head);
-        if let Some(pool) = route.pool() {
-            pool.select(&mut core.selection, head, client, core.began_at);
-        }
-        core.log.client = Some(client);
-        forwarded.replace(head, &route.lease)?;
-        head.fields
-            .append_known(FieldId::Via, b"via", via_value(head.version))?;
-        let method: &[u8] = match head.method() {
-            b"OPTIONS" => b"OPTIONS",
-            b"TRACE" => b"TRACE",
-            _ => return Ok(MaxForwards::Absent),
-        };
-        MaxForwards::count_down(method, &mut head.fields)
-    }
-
-    /// No route is for it.
-    fn refuse_connect<D>(&mut self, client: &ClientContext, down: &mut D)
-    where
-        D: Downstream + ?Sized,
-    {
-        let error = GatewayError::downstream(CloseReason::Unsupported, 501);
-        self.refuse(client, down, error, &[]);
-    }
-
-    fn refuse_unrouted<D>(
-        &mut self,
-        client: &ClientContext,
-        down: &mut D,
-        no_route: NoRoute,
-        snapshot: &Snapshot,
-        head: &RequestHead,
-    ) where
-        D: Downstream + ?Sized,
-    {
-        match no_route {
-            _ if head.is_connect() => self.refuse_connect(client, down),
-            NoRoute::NotFound => self.respond(client, down, 404, &[]),
-            NoRoute::MethodNotAllowed => {
-                let allowed = allowed_methods(client, snapshot, head);
-                self.respond(client, down, 405, &[("allow", &allowed)]);
-            }
-        }
-    }
-
     fn poll<D>(
         &mut self,
         cx: &mut Context<'_>,
@@ -567,140 +422,9 @@ impl Exchange {
         let _ = deadline.poll_passed(cx);
         Poll::Pending
     }
-
-    /// Answers with an error, and counts why.
-    fn refuse<D>(
-        &mut self,
-        client: &ClientContext,
-        down: &mut D,
-        error: GatewayError,
-        fields: &[(&str, &str)],
-    ) where
-        D: Downstream + ?Sized,
-    {
-        client.count_closed(error.reason);
-        self.core.log.reason = Some(error.reason);
-        if error.status == 499 {
-            self.core.log.refused(error.status, 0);
-            self.stage = Stage::Over(End::Aborted);
-            return;
-        }
-        let retry_after = [("retry-after", "1")];
-        let is_overloaded = error.status == 503;
-        let fields = if is_overloaded { &retry_after } else { fields };
-        self.respond(client, down, error.status, fields);
-    }
-
-    /// Answers with a status and a word about it.
-    fn respond<D>(
-        &mut self,
-        client: &ClientContext,
-        down: &mut D,
-        status: u16,
-        fields: &[(&str, &str)],
-    ) where
-        D: Downstream + ?Sized,
-    {
-        let settings = client.settings();
-        let transport_security = settings.strict_transport_security.as_deref();
-        let transport_security =
-            transport_security.map(|value| ("strict-transport-security", value));
-        // A call is told beside 200 (gRPC's "Trailers-Only").
-        let code = Code::of(status, self.core.log.reason);
-        let dialect = self.core.call.as_ref().map(|call| call.dialect);
-        let media_type = dialect.map_or("", Dialect::media_type_of_refusal);
-        let of_call = [
-            ("content-type", media_type),
-            ("grpc-status", code.as_str()),
-            ("grpc-message", status::reason(status)),
-        ];
-        let is_call = self.core.call.is_some();
-        let (status, of_call) = match &mut self.core.call {
-            Some(call) => {
-                call.refuse(code);
-                (200, &of_call[..])
-            }
-            None => (status, &[][..]),
-        };
-        let with_ours: Vec<_>;
-        let fields = if is_call || transport_security.is_some() {
-            let ours = transport_security.iter().chain(of_call);
-            with_ours = fields.iter().chain(ours).copied().collect();
-            &with_ours
-        } else {
-            fields
-        };
-        // What the request held is free for others.
-        self.attempt = None;
-        self.hedge = None;
-        self.core.probe = None;
-        self.core.head = None;
-        self.core.replay.forget();
-        let page = self.page(status).filter(|_| !is_call);
-        let content = match &page {
-            _ if is_call => RefusalContent::Nothing,
-            Some(page) => RefusalContent::Page(page),
-            None => RefusalContent::Word,
-        };
-        let sent = down.put_refusal(&Refusal {
-            status,
-            fields,
-            content,
-        });
-        self.core.log.refused(status, sent.unwrap_or(0));
-        self.relay = Relay::new(Timeouts::default(), self.core.began_at);
-        self.stage = match sent {
-            Some(_) => Stage::Refusing,
-            None => Stage::Over(End::Aborted),
-        };
-    }
-
-    /// What the first filter that has something to say about `status` says.
-    fn page(&mut self, status: u16) -> Option<Arc<Page>> {
-        let mut filters = self.filters.get_mut().iter();
-        filters.find_map(|attached| attached.filter.page(status))
-    }
-
-    fn poll_refusal<D>(
-        &mut self,
-        cx: &mut Context<'_>,
-        now: Instant,
-        client: &ClientContext,
-        deadline: &Deadline,
-        down: &mut D,
-    ) -> Poll<End>
-    where
-        D: Downstream + ?Sized,
-    {
-        let flushed = down.poll_flush(cx);
-        if let Poll::Ready(flushed) = flushed {
-            let end = flushed.map_or(End::Aborted, |()| End::Response);
-            return Poll::Ready(end);
-        }
-        if !self.core.log.is_refusal_timed {
-            self.core.log.is_refusal_timed = true;
-            deadline.set(now, client.settings().timeouts.write_stall);
-        }
-        ready!(deadline.poll_passed(cx));
-        Poll::Ready(End::Aborted)
-    }
 }
 
 impl Core {
-    /// What a request may be sent again after that is not idempotent.
-    fn repeats(&self, route: &WorkerRoute) -> Repeats {
-        let Some(pool) = route.pool() else {
-            return Repeats::Never;
-        };
-        let policy = pool.settings().retry;
-        let is_retried = self.call.is_some() && policy.is_some_and(|retry| retry.on.has_codes());
-        if is_retried || pool.is_multiplexed() {
-            Repeats::AfterWord
-        } else {
-            Repeats::Never
-        }
-    }
-
     /// A server is told how long a call may still take.
     fn shorten_timeout(&mut self, now: Instant) -> Result<(), GatewayError> {
         if let (Some(_), Some(ends_at), Some(head)) =
@@ -713,59 +437,6 @@ impl Core {
         }
         Ok(())
     }
-
-    /// How long the exchange may take, and each part of it.
-    fn set_timeouts(&mut self, client: &ClientContext, route: &WorkerRoute, head: &RequestHead) {
-        /// A local response is there at once.
-        const LOCAL: Duration = Duration::from_secs(60);
-        let local = match &route.target {
-            // Its answer may take as long as the route lets it.
-            RouteTarget::Guest(..) => route.total.unwrap_or(LOCAL),
-            _ => LOCAL,
-        };
-        let upstream = route.pool().map(|pool| pool.settings().timeouts);
-        let timeouts = client.settings().timeouts;
-        // A call lasts for as long as its client says: there may be no end to it.
-        let total = if self.call.is_some() {
-            let mut said = head.fields.values_named(grpc::TIMEOUT);
-            said.next().and_then(grpc::timeout)
-        } else {
-            route.total
-        };
-        let total_at = total.and_then(|total| self.began_at.checked_add(total));
-        self.timeouts = Timeouts {
-            request_content: timeouts.idle,
-            write_stall: timeouts.write_stall,
-            first_byte: upstream.map_or(local, |timeouts| timeouts.first_byte),
-            upstream_idle: upstream.map_or(local, |timeouts| timeouts.idle),
-            total_at,
-        };
-    }
-}
-
-/// RFC 9110 §7.6.2: who may not forward a request any further answers as its origin would.
-/// `OPTIONS` is told what the route takes; what came is shown to nobody (`TRACE`).
-fn answer_to_max_forwards(
-    client: &ClientContext,
-    snapshot: &Snapshot,
-    head: &RequestHead,
-) -> Box<Respond> {
-    let allowed = allowed_methods(client, snapshot, head);
-    let allow = (!allowed.is_empty()).then(|| ("allow".to_owned(), allowed));
-    Box::new(Respond {
-        status: if head.method() == b"TRACE" { 405 } else { 204 },
-        body: Vec::new(),
-        fields: allow.into_iter().collect(),
-    })
-}
-
-/// The value of `Allow`. Off the hot path: it allocates.
-fn allowed_methods(client: &ClientContext, snapshot: &Snapshot, head: &RequestHead) -> String {
-    let methods = snapshot
-        .gateway
-        .router
-        .allowed_methods(query_of(client, head));
-    methods.collect::<Vec<_>>().join(", ")
 }
 
 /// The name of the filter of a route that answered.
@@ -778,26 +449,5 @@ pub(super) fn via_value(version: Version) -> &'static [u8] {
         Version::Http10 => b"1.0 steppe",
         Version::Http11 => b"1.1 steppe",
         Version::Http2 => b"2.0 steppe",
-    }
-}
-
-fn query_of<'a>(client: &'a ClientContext, head: &'a RequestHead) -> RouteQuery<'a> {
-    let cert = client.tls().and_then(|tls| tls.agreed.client.as_ref());
-    let has_own = client.settings().routes == ListenerRoutes::Own;
-    RouteQuery {
-        listener: has_own.then_some(&client.listener.address),
-        host: head.host(),
-        path: head.path(),
-        method: head.method(),
-        preflight: cors::requested_method(head),
-        query: head.query(),
-        fields: &head.fields,
-        client_cert: cert.map(|cert| &cert.summary),
-    }
-}
-
-impl FieldLookup for FieldBlock {
-    fn any_value(&self, name: &str, accept: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        self.values_named(name.as_bytes()).any(accept)
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::super::client::ClientContext;
-use super::{RouteReport, Snapshot};
 use crate::access::{Ended, Record, WorkerAccess};
 use crate::filter::ServedFrom;
 use crate::forwarded::Peer;
+use crate::gateway::snapshot::{RouteReport, Snapshot};
 use crate::head::RequestView;
 use crate::metrics::{Answered, CloseReason, TotalMetrics};
 use crate::upstream::TargetState;
