@@ -52,7 +52,7 @@ fn load_kind(kind: &str, target: &str, connections: u32) -> anyhow::Result<LoadK
         method: "GET".to_owned(),
         headers: Vec::new(),
         body_bytes: 0,
-        expect: Expect { from: 200, to: 299 },
+        expect: vec![Expect { from: 200, to: 299 }],
         connections,
         streams: 1,
         ca: None,
