@@ -1,6 +1,6 @@
 //! Soaks that go on until every series is decided.
 
-use super::harness::{Lab, alone, scenario};
+use super::harness::{Lab, among_others, scenario};
 
 fn plan(until: &str) -> String {
     format!(
@@ -24,7 +24,7 @@ const LOAD: &str = "connections = 4\nrate_per_s = 300";
 
 #[test]
 fn what_is_flat_is_decided_at_an_early_look() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("decided");
     let text = scenario("steady", "", LOAD, &plan("until = \"decided\""));
     let said = lab
@@ -52,7 +52,7 @@ fn what_is_flat_is_decided_at_an_early_look() {
 
 #[test]
 fn a_leak_ends_it_and_says_why() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("decided-leak");
     let text = scenario("leaking", ", \"2000\"", LOAD, &plan(""));
     let said = lab.write("soak.toml", &text).run(&[

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::harness::{Lab, alone, free_port, program, scenario};
+use super::harness::{Lab, alone, among_others, free_port, program, scenario};
 
 const LOAD: &str = "connections = 4\nrate_per_s = 200";
 const EPOCHS: &str = "[epochs]\nlength = \"200ms\"\nquiesce = \"40ms\"\ncount = 20\nwarmup = 4\n";
@@ -42,7 +42,7 @@ fn a_wrong_scenario_runs_nothing() {
 
 #[test]
 fn a_second_run_does_not_bury_the_first() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("second");
     lab.write("soak.toml", &scenario("steady", "", LOAD, EPOCHS));
     lab.run(&["soak", "soak.toml", "-o", "run"]);
@@ -56,7 +56,7 @@ fn a_second_run_does_not_bury_the_first() {
 
 #[test]
 fn a_target_that_dies_is_named_with_its_last_words() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("dies");
     let (program, port) = (program("steady"), free_port());
     lab.write(
@@ -140,7 +140,7 @@ fn a_library_that_is_not_there_is_not_left_out() {
 
 #[test]
 fn a_daemon_is_not_left_behind() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("daemon");
     let (program, port) = (program("steady"), free_port());
     lab.write(
@@ -162,7 +162,7 @@ fn a_daemon_is_not_left_behind() {
 
 #[test]
 fn a_required_capability_that_is_missing_is_invalid() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("requires");
     // The target tells no live bytes: that can't be seen on any machine.
     let text = scenario(
@@ -193,7 +193,7 @@ fn a_saturated_generator_is_invalid_not_slow() {
 
 #[test]
 fn ctrl_c_reports_what_it_has() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("ctrl-c");
     let epochs = EPOCHS.replace("count = 20", "count = 2000");
     lab.write("soak.toml", &scenario("steady", "", LOAD, &epochs));
@@ -244,7 +244,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn a_lab_that_is_killed_takes_everybody_along_and_leaves_a_report() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("killed");
     let (program, port) = (program("steady"), free_port());
     lab.write(

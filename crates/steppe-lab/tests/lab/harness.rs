@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
 
@@ -94,10 +94,17 @@ impl Said {
     }
 }
 
-/// Two cores: one measurement at a time.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+static MEASURED: RwLock<()> = RwLock::new(());
+
+/// For what is told by times, or takes a core as a whole: no other measurement beside it.
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    MEASURED.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For what is told by memory, descriptors and processes, at a few hundred requests a second: most of
+/// its time it waits, and another of its kind changes nothing.
+pub fn among_others() -> RwLockReadGuard<'static, ()> {
+    MEASURED.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A program of `testdata/`. `cargo test --test lab` alone does not build them.

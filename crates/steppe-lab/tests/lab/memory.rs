@@ -1,6 +1,6 @@
 //! Soaks and cycles of programs whose memory is known.
 
-use super::harness::{Lab, alone, finding, free_port, program, scenario};
+use super::harness::{Lab, among_others, finding, free_port, program, scenario};
 
 const STEADY_LOAD: &str = "connections = 8\nrate_per_s = 1000";
 const SHORT: &str = r#"
@@ -18,7 +18,7 @@ drift = "off"                        # too short a time for latency
 "#;
 
 fn soak(lab: &Lab, text: &str) -> (i32, serde_json::Value) {
-    let _alone = alone();
+    let _among = among_others();
     let said = lab
         .write("soak.toml", text)
         .run(&["soak", "soak.toml", "-o", "run"]);
@@ -259,7 +259,7 @@ cgroup_growth_mib_per_day = 100000
 drift = "off"
 "#
     );
-    let _alone = alone();
+    let _among = among_others();
     lab.write("worst.toml", &text.replace("EXPECT", ""));
     lab.run(&["soak", "worst.toml", "-o", "worst"])
         .ended_with(1)
@@ -299,7 +299,7 @@ rss_growth_kib_per_cycle = 64
 errors = 0
 "#
     );
-    let _alone = alone();
+    let _among = among_others();
     lab.write("cycles.toml", &text)
         .run(&["cycle", "cycles.toml", "-o", "run"])
         .ended_with(0);

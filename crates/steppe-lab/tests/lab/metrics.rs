@@ -1,6 +1,6 @@
 //! What a target tells of itself in Prometheus's text format is judged as well.
 
-use super::harness::{Lab, Said, alone, finding, free_port, program};
+use super::harness::{Lab, Said, among_others, finding, free_port, program};
 
 fn soak(name: &str, budget: &str) -> (Lab, Said) {
     let lab = Lab::new(name);
@@ -25,7 +25,7 @@ drift = "off"
 {budget}
 "#
     );
-    let _alone = alone();
+    let _among = among_others();
     let said = lab
         .write("it.toml", &text)
         .run(&["soak", "it.toml", "-o", "run"]);
@@ -96,7 +96,7 @@ fn a_page_that_is_none_is_said() {
          url = \"http://127.0.0.1:{port}/\"\nrate_per_s = 100\n\
          [epochs]\nlength = \"100ms\"\nquiesce = \"20ms\"\ncount = 16\n"
     );
-    let _alone = alone();
+    let _among = among_others();
     let said = lab
         .write("it.toml", &text)
         .run(&["soak", "it.toml", "-o", "run"]);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::harness::{Lab, Said, alone, free_port};
+use super::harness::{Lab, Said, among_others, free_port};
 use super::skip::skip;
 
 /// Any growth is over it.
@@ -51,7 +51,7 @@ fn soak(name: &str, command: &[&str], profile: &str) -> (Value, Said) {
          [[load]]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/\"\nconnections = 4\n\
          rate_per_s = 300\n{REST}"
     );
-    let _alone = alone();
+    let _among = among_others();
     let said = lab
         .write("soak.toml", &text)
         .run(&["soak", "soak.toml", "-o", "run"]);
