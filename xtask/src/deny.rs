@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 
 use crate::process;
 use crate::report::{Outcome, Report};
+use crate::tools::Tool;
 
-/// A new version may judge differently: it is taken on by a change, not by a date.
-const VERSION: &str = "0.20.2";
+const TOOL: Tool = Tool {
+    name: "cargo-deny",
+    version: "0.20.2",
+    version_args: &["--version"],
+};
 
 /// The product's workspace, where an exception that is not needed any more is an error.
 const PRODUCT: &str = "Cargo.toml";
@@ -36,7 +40,7 @@ pub fn steps(report: &mut Report) {
     });
     let mut installed = None;
     report.step("cargo-deny: install", || {
-        installed = Some(ensure_installed()?);
+        installed = Some(TOOL.ensure_installed()?);
         Ok(Outcome::Passed)
     });
     let Some(program) = installed else { return };
@@ -79,34 +83,4 @@ fn deny(program: &PathBuf, manifest: &str) -> Command {
     command.env("GIT_HTTP_LOW_SPEED_TIME", "30");
     command.args(["--locked", "--workspace", "--manifest-path", manifest]);
     command
-}
-
-/// Finds cargo-deny in `target/tools`, or builds it there: unoptimized, which takes a minute where
-/// a release build takes several and is as quick for a graph of this size.
-fn ensure_installed() -> Result<PathBuf> {
-    let tools = process::target_directory().join("tools");
-    let program = tools.join("bin/cargo-deny");
-    if is_current(&program) {
-        return Ok(program);
-    }
-    let args = [
-        "install",
-        "cargo-deny",
-        "--version",
-        VERSION,
-        "--locked",
-        "--debug",
-        "--root",
-    ];
-    let mut install = process::cargo(&args);
-    install.arg(&tools).env("CARGO_PROFILE_DEV_DEBUG", "0");
-    // One shared directory for what it compiles: the next version finds most of it there.
-    install.env("CARGO_TARGET_DIR", tools.join("build"));
-    process::run(&mut install).context("cargo-deny could not be installed")?;
-    Ok(program)
-}
-
-fn is_current(program: &PathBuf) -> bool {
-    let version = process::output(Command::new(program).arg("--version"));
-    version.is_ok_and(|version| version.trim_end().ends_with(VERSION))
 }

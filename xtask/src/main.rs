@@ -6,6 +6,7 @@
 mod beside;
 mod deny;
 mod fuzz;
+mod mutants;
 mod package;
 mod process;
 mod proofs;
@@ -15,6 +16,7 @@ mod scanners;
 mod soak;
 mod tidy;
 mod tiers;
+mod tools;
 mod truths;
 
 use std::path::PathBuf;
@@ -52,6 +54,12 @@ enum Task {
     Prove,
     /// The node's integration tests under AddressSanitizer
     Asan,
+    /// Break the code of steppe-http place by place, and see that its library tests notice: hours
+    Mutants {
+        /// Parts of paths of the files in crates/steppe-http/mutants.toml; all files when none is named
+        #[arg(value_name = "FILE")]
+        files: Vec<String>,
+    },
     /// Run the lab's scenarios, about 35 minutes in all
     Soak {
         /// Scenarios, as the files of scenarios/ are called; all but the allocator's when none is named
@@ -114,6 +122,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz_command(&args),
         Task::Prove => proofs::command(),
         Task::Asan => sanitize::command(),
+        Task::Mutants { files } => mutants::command(&files),
         Task::Soak { names } => soak::command(&names),
         Task::LabTruths { names } => truths::command(&names),
         Task::LabHealthy { runs } => truths::healthy(runs),

@@ -27,8 +27,16 @@ pub fn target_directory() -> PathBuf {
 
 /// A cargo command in the root of the workspace, by the toolchain that runs this xtask.
 pub fn cargo(args: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(args).current_dir(root()).stdin(Stdio::null());
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = self::command(Path::new(&program));
+    command.args(args);
+    command
+}
+
+/// A command in the root of the workspace that reads nothing.
+pub fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root()).stdin(Stdio::null());
     command
 }
 

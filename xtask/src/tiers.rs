@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::beside::Beside;
 use crate::report::{Outcome, Report, TestRun};
-use crate::{fuzz, process, proofs, sanitize, scanners, tidy};
+use crate::{fuzz, mutants, process, proofs, sanitize, scanners, tidy};
 
 /// What every change must pass.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -51,6 +51,7 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
     note_skipped(&mut report);
     proofs::long_steps(&mut report);
     sanitize::steps(&mut report);
+    mutants::step(&mut report);
     Ok(report.finish())
 }
 
