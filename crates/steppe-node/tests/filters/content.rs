@@ -3,8 +3,10 @@
 
 mod compress;
 mod error_pages;
+mod giving_way;
 mod pressure;
 mod transform;
+mod unused;
 
 use steppe_testkit::{Curl, CurlOutput, RawOrigin, Steppe};
 
