@@ -181,6 +181,7 @@ fn costs_nothing(balance: Option<Balance>, log: Option<AccessFormat>) {
     let gateway = Running::start(servers(balance), log);
     for request in [
         "GET /a/b?c=d HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n".to_owned(),
+        "GET /bare/a HTTP/1.1\r\nHost: example.com\r\n\r\n".to_owned(),
         format!(
             "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{}",
             "y".repeat(500)
@@ -363,7 +364,7 @@ impl Running {
     }
 }
 
-/// One route through one filter to one origin.
+/// Two routes to one origin: through a filter, and through none.
 fn configuration(listener: Listener, servers: Servers) -> config::Gateway {
     let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
     let edits = FieldEdits {
@@ -376,6 +377,7 @@ fn configuration(listener: Listener, servers: Servers) -> config::Gateway {
         ..Transform::default()
     };
     let path = "/{rest*}".parse().expect("valid");
+    let bare = "/bare/{rest*}".parse().expect("valid");
     config::Gateway {
         listeners: vec![listener],
         upstreams: vec![Upstream {
@@ -386,11 +388,14 @@ fn configuration(listener: Listener, servers: Servers) -> config::Gateway {
             name: "f".into(),
             kind: FilterKind::Transform(transform),
         }],
-        routes: vec![Route {
-            filters: vec![0],
-            total: Some(Duration::from_secs(60)),
-            ..Route::of("all", path, Target::Upstream(0))
-        }],
+        routes: vec![
+            Route::of("bare", bare, Target::Upstream(0)),
+            Route {
+                filters: vec![0],
+                total: Some(Duration::from_secs(60)),
+                ..Route::of("all", path, Target::Upstream(0))
+            },
+        ],
         ..config::Gateway::default()
     }
 }

@@ -13,6 +13,7 @@
 //! stranger does, by its sockets and its process.
 
 mod authority;
+mod callgrind;
 mod cgroup;
 mod chromium;
 mod delay_queue;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::peer::PATIENCE;
-use crate::{Cgroup, Message, Metrics, NameServer, Peer, Port, Process, Scratch, Wire};
+use crate::{Cgroup, Message, Metrics, NameServer, Peer, Port, Process, Scratch, Wire, callgrind};
 
 /// A running node, with a configuration and ports of its own.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ pub struct SteppeBuilder<'a> {
     held: Vec<Port>,
     cgroup: Option<&'a Cgroup>,
     names_from: Option<&'a NameServer>,
+    is_counted: bool,
     environment: Vec<(String, String)>,
     scratch: Scratch,
 }
@@ -76,6 +77,13 @@ impl<'a> SteppeBuilder<'a> {
         self
     }
 
+    /// Has its instructions counted: see [`Steppe::instructions`]. It takes several times as long for everything.
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        self.is_counted = true;
+        self
+    }
+
     /// Sets a variable of the node's environment, in whose value `{scratch}` is replaced too.
     #[must_use]
     pub fn with_env(mut self, name: &str, value: &str) -> Self {
@@ -111,6 +119,12 @@ impl<'a> SteppeBuilder<'a> {
         command.arg("run").arg("-c").arg(&config);
         let process = Process::start("steppe", command);
         let scratch = self.scratch;
+        let patience = PATIENCE
+            * if self.is_counted {
+                callgrind::SLOWER
+            } else {
+                1
+            };
         let mut node = Steppe {
             process,
             gateway,
@@ -118,7 +132,7 @@ impl<'a> SteppeBuilder<'a> {
             _held: self.held,
             scratch,
         };
-        node.await_ready();
+        node.await_ready(patience);
         node
     }
 
@@ -129,6 +143,9 @@ impl<'a> SteppeBuilder<'a> {
     }
 
     fn plain_command(&self) -> Command {
+        if self.is_counted {
+            return callgrind::command(self.program, &self.scratch);
+        }
         match (self.cgroup, self.names_from) {
             (Some(cgroup), _) => cgroup.command(self.program),
             (None, Some(server)) => {
@@ -170,6 +187,7 @@ impl Steppe {
             held: Vec::new(),
             cgroup: None,
             names_from: None,
+            is_counted: false,
             environment: Vec::new(),
             scratch: Scratch::new("node"),
         }
@@ -246,6 +264,13 @@ upstream = "origin"
             maximum: limit,
         };
         prlimit(pid, Resource::Nofile, limits).expect("its limit can be set");
+    }
+
+    /// Instructions of a node that is [counted](SteppeBuilder::counted), spent on `work` within functions whose name
+    /// has `within`, such as `"steppe_http::"`; whom they call counts with its own name.
+    #[track_caller]
+    pub fn instructions(&self, within: &str, work: impl FnOnce()) -> u64 {
+        callgrind::count(self.id(), &self.scratch, within, work)
     }
 
     /// What it logged so far.
@@ -376,8 +401,8 @@ upstream = "origin"
     }
 
     #[track_caller]
-    fn await_ready(&mut self) {
-        let end = Instant::now() + PATIENCE;
+    fn await_ready(&mut self, patience: Duration) {
+        let end = Instant::now() + patience;
         while !self.is_ready() {
             if !self.is_running() {
                 let status = self.wait();

@@ -1,0 +1,131 @@
+//! What filters cost requests that pass none of them: nothing, by the instructions of the gateway's own code.
+//!
+//! Functions of the gateway are counted, and not those that wait and keep time below it, which depend on the
+//! machine: the counts of two nodes differ by less than an instruction a request, which the gateway's own timers
+//! take. A branch for each kind of filter would be two dozen. Allocations are counted by steppe-http's `allocations`.
+
+use steppe_testkit::{Nginx, Steppe};
+
+use super::STEPPE;
+
+const REQUESTS: u64 = 500;
+/// Functions that count.
+const GATEWAY: &str = "steppe_http::";
+
+#[test]
+fn filters_of_other_routes_cost_a_request_no_instruction() {
+    let origin = Nginx::start("location / { return 200 0123456789; }");
+    let without = counted(&origin, "");
+    let beside = counted(&origin, &format!("filters = [{ALL}]\n{EACH_KIND}"));
+    println!(
+        "instructions of {REQUESTS} requests: {without:?} without filters, {beside:?} beside a route with all of them"
+    );
+    let differ = without.plain.abs_diff(beside.plain);
+    assert!(
+        differ < REQUESTS,
+        "{without:?} without filters, {beside:?} beside them"
+    );
+    // One filter that passes by is seen: the count can tell.
+    assert!(beside.with_one > beside.plain + 20 * REQUESTS, "{beside:?}");
+}
+
+/// Of `REQUESTS` requests each.
+#[derive(Debug)]
+struct Counts {
+    /// To a route without filters.
+    plain: u64,
+    /// To a route with one that has nothing to do.
+    with_one: u64,
+}
+
+/// Counts requests to a node whose last route has these keys.
+fn counted(origin: &Nginx, keys: &str) -> Counts {
+    let toml = format!("{}{ROUTES}{keys}", Steppe::PLAIN);
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .with_file("users", USERS)
+        .with_file("key", "a key of tests, which has to be long enough")
+        .counted()
+        .start(&toml);
+    let of = |path: &str| {
+        let mut peer = node.connect();
+        let mut ask = |times| {
+            for _ in 0..times {
+                peer.send(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n\r\n"));
+                assert_eq!(peer.response().status(), 200);
+            }
+        };
+        // Connections stand and buffers have their size.
+        ask(100);
+        node.instructions(GATEWAY, || ask(REQUESTS))
+    };
+    Counts {
+        plain: of("/plain"),
+        with_one: of("/one/filter"),
+    }
+}
+
+const USERS: &str = "alice:$6$steppetest$NeAb8r87SkriJPa0xEbyUL134eiC9.JqHu7sPwOAs.lQ7N0qe/hHUAvOzeKkzAY/w2P1LYGxziHvHU3KYt1GM.\n";
+
+/// One of each kind.
+const ALL: &str = r#""cors", "authorize", "basic", "cache", "compress", "forward", "pages", "ip", "jwt", "limit", "redirect",
+"id", "headers", "transform""#;
+
+const ROUTES: &str = r#"
+[http.filter.passing]
+kind = "ip"
+allow = ["127.0.0.0/8"]
+[[http.route]]
+name = "one"
+path = "/one/{rest*}"
+upstream = "origin"
+filters = ["passing"]
+[[http.route]]
+name = "filtered"
+path = "/filtered/{rest*}"
+upstream = "origin"
+"#;
+
+const EACH_KIND: &str = r#"
+[http.filter.authorize]
+kind = "authorize"
+rules = [{ methods = ["GET"] }]
+[http.filter.basic]
+kind = "basic-auth"
+users_file = "{scratch}/users"
+[http.filter.cache]
+kind = "cache"
+[http.filter.compress]
+kind = "compress"
+[http.filter.cors]
+kind = "cors"
+origins = ["https://app.example.com"]
+[http.filter.pages]
+kind = "error-pages"
+pages = [{ status = "5xx", body = "sorry" }]
+[http.filter.forward]
+kind = "forward-auth"
+upstream = "origin"
+path = "/verify"
+[http.filter.ip]
+kind = "ip"
+allow = ["127.0.0.0/8"]
+[http.filter.jwt]
+kind = "jwt"
+keys = [{ algorithm = "HS256", secret_file = "{scratch}/key" }]
+[http.filter.limit]
+kind = "rate-limit"
+rate = 100
+concurrent = 10
+[http.filter.redirect]
+kind = "redirect"
+to = "https://new.example{path}{query}"
+[http.filter.id]
+kind = "request-id"
+[http.filter.headers]
+kind = "security-headers"
+[http.filter.transform]
+kind = "transform"
+path = [{ pattern = "^/v1/(?<rest>.*)$", to = "/${rest}" }]
+response_json = { remove = ["extra"] }
+"#;
