@@ -376,6 +376,40 @@ mod tests {
     }
 
     #[test]
+    fn another_request_is_looked_at_by_the_same_names() {
+        let one = selecting("x-a, x-b", &[("x-a", "1")]).expect("it is selected");
+        let asked = fields(&[("x-a", "2"), ("x-b", "3"), ("x-c", "4")]);
+        let again = one.again(&asked);
+        assert!(again.matches(&asked) && !one.matches(&asked));
+        assert_eq!(
+            Some(again),
+            selecting("x-a, x-b", &[("x-a", "2"), ("x-b", "3")])
+        );
+    }
+
+    #[test]
+    fn names_and_values_take_memory() {
+        let bytes = |vary, asked: &[_]| selecting(vary, asked).expect("it is selected").bytes();
+        assert_eq!(bytes("", &[]), 0);
+        let one = bytes("x-a", &[]);
+        assert!(one > "x-a".len());
+        assert_eq!(bytes("x-a", &[("x-a", "12345")]), one + 5);
+        assert_eq!(bytes("x-a, x-b", &[("x-b", "12345")]), 2 * one + 5);
+        assert_eq!(bytes("x-abcd", &[]), one + 3);
+    }
+
+    #[test]
+    fn an_origin_ends_where_its_path_begins() {
+        for (uri, of) in [
+            ("http://a/x/y", "http://a"),
+            ("https://a/", "https://a"),
+            ("http://a.test", "http://a.test"),
+        ] {
+            assert_eq!(origin(uri.as_bytes()), of.as_bytes(), "{uri}");
+        }
+    }
+
+    #[test]
     fn nothing_selects_what_varies_by_everything() {
         assert_eq!(selecting("*", &[]), None);
         assert_eq!(selecting("x-a, *", &[]), None);
@@ -403,7 +437,10 @@ mod tests {
         assert!(!same("x-a", &["1,2"], &["2,1"]));
         assert!(!same("x-a", &["a"], &["A"]));
         assert!(!same("x-a", &["\"1 ,2\""], &["\"1,2\""]));
+        assert!(!same("x-a", &["1", "2"], &["12"]));
+        assert!(!same("x-a", &["\"1\"", "\"2\""], &["\"1\"\"2\""]));
         assert!(same("accept-encoding", &["gzip, br"], &["BR,gzip"]));
+        assert!(!same("accept-encoding", &["gzip, br"], &["zstd, br"]));
         assert!(same("accept-encoding", &["gzip;q=0.5"], &["gzip; q=0.5"]));
         assert!(!same("accept-encoding", &["gzip;q=0"], &["gzip"]));
         assert!(!same("accept-encoding", &["gzip"], &["gzip, br"]));

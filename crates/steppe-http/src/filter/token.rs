@@ -105,3 +105,30 @@ impl fmt::Debug for Token {
         f.debug_struct("Token").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_share_what_was_found_until_it_is_cleared() {
+        let identity = Identity::default();
+        let clone = identity.clone();
+        assert!(identity.token().is_none() && !identity.is_authenticated());
+        identity.authenticate();
+        assert!(clone.token().is_none() && clone.is_authenticated());
+        identity.clear();
+        assert!(!clone.is_authenticated());
+        identity.set(Arc::new(Token::said(Map::new())));
+        assert!(clone.token().is_some() && clone.is_authenticated());
+        identity.clear();
+        assert!(clone.token().is_none() && !clone.is_authenticated());
+    }
+
+    #[test]
+    fn a_token_does_not_show_what_it_says() {
+        let mut token = Token::said(Map::new());
+        token.text = "secret".into();
+        assert_eq!(format!("{token:?}"), "Token { .. }");
+    }
+}

@@ -69,3 +69,62 @@ impl Verified {
         self.places.get(usize::try_from(at).ok()?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    fn token(text: &str, ends_at: u64) -> Arc<Token> {
+        Arc::new(Token {
+            text: text.into(),
+            claims: Map::new(),
+            ends_at,
+        })
+    }
+
+    #[test]
+    fn a_token_is_good_until_it_ends_for_its_text_and_its_keys() {
+        let budget = Budget::new(1 << 20);
+        // All tokens have the one place.
+        let verified = Verified::new(1, budget.root());
+        verified.put(&token("a", 100), 3);
+        let is_known = |text, now, generation| verified.get(text, now, generation).is_some();
+        assert!(is_known("a", 99, 3));
+        assert!(!is_known("a", 100, 3));
+        assert!(!is_known("a", 99, 2) && !is_known("a", 99, 4));
+        assert!(!is_known("b", 99, 3));
+        verified.put(&token("b", 100), 3);
+        assert!(is_known("b", 99, 3) && !is_known("a", 99, 3));
+    }
+
+    #[test]
+    fn tokens_lie_all_over_the_table() {
+        let budget = Budget::new(1 << 20);
+        let verified = Verified::new(1 << 10, budget.root());
+        let texts: Vec<_> = (0..64).map(|at| format!("token {at}")).collect();
+        (texts.iter()).for_each(|text| verified.put(&token(text, 1), 0));
+        let known = texts
+            .iter()
+            .filter(|text| verified.get(text, 0, 0).is_some());
+        // Two of them may share a place, as one in thirty does.
+        assert!(known.count() > 32);
+    }
+
+    #[test]
+    fn what_a_token_takes_is_charged_and_where_there_is_no_room_it_is_forgotten() {
+        let budget = Budget::new(1 << 20);
+        let verified = Verified::new(1, budget.root());
+        let text = "x".repeat(64 << 10);
+        let before = budget.root().reserved_bytes();
+        verified.put(&token(&text, 1), 0);
+        assert!(verified.get(&text, 0, 0).is_some());
+        assert!(budget.root().reserved_bytes() - before >= 512 << 10);
+        let long = "y".repeat(128 << 10);
+        verified.put(&token(&long, 1), 0);
+        assert!(verified.get(&long, 0, 0).is_none());
+        assert!(verified.get(&text, 0, 0).is_some());
+    }
+}

@@ -113,6 +113,60 @@ mod tests {
         assert_eq!(left.map(|word| word & COUNT_MASK).sum::<u64>(), 0);
     }
 
+    /// Of each place, in order.
+    fn counts(table: &InFlight) -> Vec<u64> {
+        let words = table.slots.iter().map(|slot| slot.load(Ordering::Relaxed));
+        words.map(|word| word & COUNT_MASK).collect()
+    }
+
+    #[test]
+    fn who_leaves_makes_room_in_whatever_set_it_was() {
+        let table = InFlight::new(1, 64);
+        for set in 0..8 {
+            let key = set << 61 | 1 << 40;
+            let place = table.enter(key).expect("room");
+            let mut expected = vec![0; 64];
+            expected[usize::try_from(set).expect("small") * WAYS] = 1;
+            assert_eq!(counts(&table), expected);
+            drop(place);
+            assert_eq!(counts(&table), [0; 64]);
+        }
+    }
+
+    #[test]
+    fn a_key_without_requests_leaves_its_place_to_another() {
+        let table = InFlight::new(1, WAYS);
+        let mut places: Vec<_> = (1..=8).map(|key| table.enter(key << 40)).collect();
+        assert!(table.enter(9 << 40).is_none());
+        // The place that is left has the greatest key.
+        places.pop();
+        assert!(table.enter(9 << 40).is_some());
+    }
+
+    #[test]
+    fn a_key_is_counted_where_it_has_requests() {
+        let table = InFlight::new(2, WAYS);
+        let key = 7 << 40;
+        let other = table.enter(8 << 40);
+        let second = table.enter(key);
+        drop((other, second));
+        // Its earlier place, which is empty now, still has its tag.
+        let first = table.enter(key).expect("room");
+        let again = table.enter(key).expect("room");
+        assert_eq!(counts(&table), [2, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(table.enter(key).is_none());
+        drop(first);
+        drop(again);
+        // Here the empty one comes first.
+        let other = table.enter(8 << 40);
+        let second = table.enter(key);
+        drop(other);
+        table.slots[0].store(key >> COUNT_BITS << COUNT_BITS, Ordering::Relaxed);
+        let again = table.enter(key);
+        assert_eq!(counts(&table), [0, 2, 0, 0, 0, 0, 0, 0]);
+        drop((second, again));
+    }
+
     #[test]
     fn threads_share_one_limit() {
         let table = InFlight::new(3, 64);
