@@ -43,7 +43,7 @@ impl InFlight {
         loop {
             let words = || {
                 set.iter()
-                    .map(|slot| slot.load(Ordering::Relaxed))
+                    .map(|slot| slot.load(Ordering::SeqCst))
                     .enumerate()
             };
             let own = words().find(|&(_, word)| word >> COUNT_BITS == tag && word & COUNT_MASK > 0);
@@ -56,7 +56,9 @@ impl InFlight {
                 0 => tag << COUNT_BITS | 1,
                 _ => word + 1,
             };
-            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            // Each of two workers stores to its place and then looks for the other's: in one order for both, or
+            // neither would see the other, both places would stay, and the next request would look for ever.
+            let (success, failure) = (Ordering::SeqCst, Ordering::SeqCst);
             if set[at]
                 .compare_exchange(word, next, success, failure)
                 .is_err()
