@@ -35,7 +35,7 @@ test-all: ## make test, the long runs, and FUZZ_SECONDS of fuzzing a target
 	@scripts/setup.sh test-all
 	@cargo xtask test-all --fuzz-seconds $(FUZZ_SECONDS) $(ARGS)
 
-soak: ## run the lab's scenarios, an hour and a quarter; ARGS names some, e.g. ARGS=nginx
+soak: ## run the lab's scenarios, some three hours; ARGS names some, e.g. ARGS=nginx
 	@scripts/setup.sh soak
 	@cargo run --locked --package xtask -- soak $(ARGS)
 
