@@ -7,6 +7,7 @@
 //! started anew, since neither may touch the timings.
 
 mod compression;
+mod costs;
 mod fleet;
 mod h2;
 mod measure;
@@ -91,6 +92,7 @@ Examples:
   steppe-bench http --phases cached --peers nginx,varnish
                                              what a hit of a cache costs
   steppe-bench http --phases compression     codings beside nginx's gzip alone
+  steppe-bench http --phases costs           what tokens, limits, rules and routes add to a request
   steppe-bench http --steppe target/release/steppe
                                              a binary that is there already
   steppe-bench http --rate 5000              the open loop at one rate for all
@@ -161,6 +163,9 @@ pub async fn run(options: &Options) -> Result<bool> {
     if bench.plan.phases.contains(&Phase::Compression) {
         let (rounds, seconds) = (bench.plan.rounds, bench.plan.seconds.div_ceil(2));
         is_valid &= compression::run(&bench.setup, rounds, seconds).await?;
+    }
+    if bench.plan.phases.contains(&Phase::Costs) {
+        is_valid &= costs::run(&bench.setup, bench.plan.rounds * costs::ROUNDS_EACH).await?;
     }
     report::print(&fleets, &skipped, &bench.plan, &machine);
     Ok(is_valid)
@@ -299,7 +304,7 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
 
 /// Each phase runs all proxies before the next one begins: pairs are as close in time as can be.
 async fn run_round(fleets: &mut [Fleet], bench: &Bench, round: usize) -> Result<()> {
-    let in_rounds = |phase: &&Phase| **phase != Phase::Compression;
+    let in_rounds = |phase: &&Phase| !phase.transports().is_empty();
     for phase in bench.plan.phases.iter().filter(in_rounds) {
         let mut runs = Vec::new();
         for (at, fleet) in fleets.iter().enumerate() {
@@ -351,7 +356,7 @@ async fn run_phase(
         Phase::H2Clear => h2::requests(contestant, results, bench, Wire::Clear).await,
         Phase::H2Bodies => h2::bodies(contestant, results, bench).await,
         Phase::H2Grpc => h2::grpc(contestant, results, bench).await,
-        Phase::Compression => Ok(()),
+        Phase::Compression | Phase::Costs => Ok(()),
     }
 }
 
@@ -408,6 +413,8 @@ enum Phase {
     Cached,
     /// CPU a gigabyte by coding, level and ratio, with processes of its own; beside nginx alone.
     Compression,
+    /// What tokens, limits, rules and routes add to a request, with processes of its own; Steppe alone.
+    Costs,
 }
 
 impl Phase {
@@ -426,7 +433,7 @@ impl Phase {
             Self::H2Bodies => &[Transport::Http2],
             Self::H2Grpc => &[Transport::Grpc],
             Self::Cached => &[Transport::Cached],
-            Self::Compression => &[],
+            Self::Compression | Self::Costs => &[],
         }
     }
 

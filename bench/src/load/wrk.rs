@@ -76,11 +76,23 @@ impl Files {
     /// # Errors
     /// When they can't be written.
     pub fn create(folder: &Path) -> Result<Self> {
+        Self::with(folder, "summary", "")
+    }
+
+    /// With a script of this name that says more.
+    ///
+    /// # Errors
+    /// When they can't be written.
+    pub fn with(folder: &Path, name: &str, lua: &str) -> Result<Self> {
         let files = Self {
-            script: folder.join("summary.lua"),
+            script: folder.join(format!("{name}.lua")),
             openssl: folder.join("openssl.cnf"),
         };
-        for (path, text) in [(&files.script, SCRIPT), (&files.openssl, OPENSSL_CONFIG)] {
+        let script = format!("{SCRIPT}{lua}");
+        for (path, text) in [
+            (&files.script, script.as_str()),
+            (&files.openssl, OPENSSL_CONFIG),
+        ] {
             fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(files)

@@ -58,6 +58,31 @@ pub fn prepare(setup: &Setup) -> Result<Launch> {
     })
 }
 
+/// Another one, which has the small body at any path.
+///
+/// # Errors
+/// When its configuration can't be written.
+pub fn any_path(setup: &Setup, address: SocketAddr) -> Result<Launch> {
+    let program = machine::program("nginx")?;
+    let version = version(&program, &["-v"])?;
+    let role = "any-path";
+    fs::create_dir_all(setup.run_dir.join(format!("{role}-temp")))?;
+    let preamble = preamble(setup, role, setup.origin_connections_max);
+    let small = ".".repeat(SMALL_BYTES);
+    let text = format!(
+        "{preamble}\n  server {{ listen {address} backlog=4096; location / {{ return 200 \"{small}\"; }} }}\n}}\n"
+    );
+    let config = write_config(setup, &format!("{role}.conf"), &text)?;
+    Ok(Launch {
+        name: role.to_owned(),
+        version,
+        program,
+        arguments: arguments(setup, &config),
+        environment: Vec::new(),
+        address,
+    })
+}
+
 /// `return` alone would answer an upload before it read it, which lets a proxy stop early: so an
 /// upload is buffered whole in memory, dropped, and answered by a second server of the same nginx.
 /// Over TLS there is one cipher suite: OpenSSL's clients would choose another than the others.

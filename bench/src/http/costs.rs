@@ -1,0 +1,392 @@
+//! What single features of a route cost a request: CPU time with one, less CPU time without it.
+//!
+//! A feature costs a few per cent of a request, and a machine's pace wanders by more than that. So whoever has a
+//! feature and whoever has not get short loads next to each other, many times over; the figure is the median of the
+//! differences within each round, with its interval. Both are sent the same requests. Where the node serves both from
+//! one process, as everywhere but with the number of routes, memory and code lie in the same places too. A signature
+//! is held against the library that verifies it, called in a loop within the same rounds.
+
+mod tokens;
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+
+use self::tokens::Tokens;
+use super::CONNECTIONS;
+use crate::load::wrk;
+use crate::peer::{Setup, loopback, origin, steppe, version, write_config};
+use crate::process;
+use crate::server::{Launch, Server};
+use crate::stats;
+use crate::table::{Table, figure};
+
+/// A node with one route, one with a thousand, and one with a route for each feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Node {
+    OneRoute,
+    ManyRoutes,
+    Features,
+}
+
+/// What requests carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carry {
+    Nothing,
+    /// The same token.
+    Token,
+    /// Another token than the last thousand requests.
+    NewToken,
+}
+
+/// Requests that are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Load {
+    node: Node,
+    path: &'static str,
+    carry: Carry,
+}
+
+/// Two loads whose difference is what a feature costs.
+struct Feature {
+    name: &'static str,
+    with: Load,
+    without: Load,
+    most: Most,
+}
+
+/// What it is meant to cost at most.
+#[derive(Clone, Copy)]
+enum Most {
+    Microseconds(f64),
+    /// Of what the library takes for a token.
+    OfLibrary(f64),
+}
+
+const FEATURES: [Feature; 5] = [
+    feature(
+        "a thousand routes",
+        load(Node::ManyRoutes, "/api/v500/items"),
+        0.3,
+    ),
+    feature("a rate limit", load(Node::Features, "/limited"), 0.3),
+    feature("50 rules for fields", load(Node::Features, "/fields"), 2.0),
+    Feature {
+        without: Load {
+            carry: Carry::Token,
+            ..load(Node::Features, "/plain")
+        },
+        ..feature("a token that is known", token("/known", Carry::Token), 1.0)
+    },
+    Feature {
+        without: Load {
+            carry: Carry::NewToken,
+            ..load(Node::Features, "/plain")
+        },
+        most: Most::OfLibrary(1.1),
+        ..feature("a token by RS256", token("/new", Carry::NewToken), 0.0)
+    },
+];
+
+const fn load(node: Node, path: &'static str) -> Load {
+    Load {
+        node,
+        path,
+        carry: Carry::Nothing,
+    }
+}
+
+const fn token(path: &'static str, carry: Carry) -> Load {
+    Load {
+        carry,
+        ..load(Node::Features, path)
+    }
+}
+
+const fn feature(name: &'static str, with: Load, most_us: f64) -> Feature {
+    let without = match with.node {
+        Node::Features => load(Node::Features, "/plain"),
+        Node::OneRoute | Node::ManyRoutes => load(Node::OneRoute, with.path),
+    };
+    Feature {
+        name,
+        with,
+        without,
+        most: Most::Microseconds(most_us),
+    }
+}
+
+impl Node {
+    const ALL: [Self; 3] = [Self::OneRoute, Self::ManyRoutes, Self::Features];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::OneRoute => "one-route",
+            Self::ManyRoutes => "many-routes",
+            Self::Features => "features",
+        }
+    }
+
+    const fn address(self) -> SocketAddr {
+        loopback(28_074 + self as u16)
+    }
+
+    const fn admin(self) -> SocketAddr {
+        loopback(28_908 + self as u16)
+    }
+
+    /// Its routes and filters.
+    fn routes(self, tokens: &Tokens) -> String {
+        match self {
+            Self::OneRoute => "[[http.route]]\nname = \"all\"\nupstream = \"origin\"\n".to_owned(),
+            Self::ManyRoutes => (0..ROUTES).fold(String::new(), |mut text, number| {
+                let _ = write!(
+                    text,
+                    "[[http.route]]\nname = \"r{number}\"\npath = \"/api/v{number}/{{rest*}}\"\nupstream = \"origin\"\n"
+                );
+                text
+            }),
+            Self::Features => features(tokens),
+        }
+    }
+}
+
+const ROUTES: u16 = 1_000;
+/// Half of them of requests, half of responses.
+const FIELDS: u16 = 50;
+
+fn features(tokens: &Tokens) -> String {
+    let fields: Vec<String> = (0..FIELDS / 2)
+        .map(|number| format!("x-field-{number} = \"value {number}\""))
+        .collect();
+    let fields = fields.join(", ");
+    let key = tokens.public_key.display();
+    let keys = format!("keys = [{{ algorithm = \"RS256\", public_key_file = \"{key}\" }}]");
+    let filters = format!(
+        "[http.filter.limit]\nkind = \"rate-limit\"\nrate = 1000000\n\
+         [http.filter.fields]\nkind = \"transform\"\nrequest_headers = {{ set = {{ {fields} }} }}\n\
+         response_headers = {{ set = {{ {fields} }} }}\n\
+         [http.filter.known]\nkind = \"jwt\"\n{keys}\n\
+         [http.filter.new]\nkind = \"jwt\"\n{keys}\ncache_entries = 1\n"
+    );
+    let routes = [
+        ("plain", ""),
+        ("limited", "\"limit\""),
+        ("fields", "\"fields\""),
+        ("known", "\"known\""),
+        ("new", "\"new\""),
+    ];
+    routes.iter().fold(filters, |mut text, (name, filter)| {
+        let _ = write!(
+            text,
+            "[[http.route]]\nname = \"{name}\"\npath = \"/{name}\"\nfilters = [{filter}]\nupstream = \"origin\"\n"
+        );
+        text
+    })
+}
+
+/// What was measured, round by round.
+#[derive(Default)]
+struct Measured {
+    /// CPU a request of each of the loads.
+    cpu_us: Vec<Vec<f64>>,
+    library_us: Vec<f64>,
+    errors: Vec<String>,
+}
+
+/// Measures, and prints the table; whether every response was as it should.
+///
+/// # Errors
+/// When something can't be started.
+pub(super) async fn run(setup: &Setup, rounds: usize) -> Result<bool> {
+    let tokens = Tokens::create(setup)?;
+    let origin = origin::any_path(setup, ORIGIN)?;
+    let _origin = Server::start(&origin, &setup.run_dir).await?;
+    let mut servers = Vec::new();
+    for node in Node::ALL {
+        let launch = launch(setup, node, &tokens)?;
+        servers.push((node, Server::start(&launch, &setup.run_dir).await?));
+    }
+    let mut loads = Vec::new();
+    for load in FEATURES
+        .iter()
+        .flat_map(|feature| [feature.with, feature.without])
+    {
+        if !loads.contains(&load) {
+            loads.push(load);
+        }
+    }
+    let mut measured = Measured {
+        cpu_us: vec![Vec::new(); loads.len()],
+        ..Measured::default()
+    };
+    let scripts = Scripts::create(setup, &tokens)?;
+    for round in 0..=rounds {
+        // The first one warms up.
+        let is_counted = round > 0;
+        for place in stats::order(loads.len(), round) {
+            let load = loads[place];
+            let server = servers.iter().find(|(node, _)| *node == load.node);
+            let process = server.context("all nodes run")?.1.process();
+            let cpu_us = scripts.run(load, process, &mut measured.errors).await?;
+            if is_counted {
+                measured.cpu_us[place].push(cpu_us);
+            }
+        }
+        if is_counted {
+            measured.library_us.push(tokens.verify_all_us()?);
+        }
+        eprintln!("costs: round {round} of {rounds}");
+    }
+    print(&loads, &measured);
+    Ok(measured.errors.is_empty())
+}
+
+const ORIGIN: SocketAddr = loopback(28_077);
+/// For each of the bench's: loads are short.
+pub(super) const ROUNDS_EACH: usize = 3;
+/// Of each load; pairs are as close as they are short.
+const SECONDS: u64 = 1;
+
+/// What wrk runs for each kind of request.
+struct Scripts {
+    nothing: wrk::Files,
+    token: wrk::Files,
+    new_token: wrk::Files,
+}
+
+impl Scripts {
+    fn create(setup: &Setup, tokens: &Tokens) -> Result<Self> {
+        let folder = &setup.run_dir;
+        let token = format!(
+            "wrk.headers[\"Authorization\"] = \"Bearer {}\"\n",
+            tokens.first()
+        );
+        let each = format!(
+            "local requests, at = {{}}, 0\n\
+             function init(args)\n\
+             \x20 for token in io.lines(\"{}\") do\n\
+             \x20   requests[#requests + 1] = wrk.format(nil, nil, {{ [\"Authorization\"] = \"Bearer \" .. token }})\n\
+             \x20 end\n\
+             end\n\
+             function request()\n\
+             \x20 at = at % #requests + 1\n\
+             \x20 return requests[at]\n\
+             end\n",
+            tokens.list.display()
+        );
+        Ok(Self {
+            nothing: wrk::Files::create(folder)?,
+            token: wrk::Files::with(folder, "token", &token)?,
+            new_token: wrk::Files::with(folder, "tokens", &each)?,
+        })
+    }
+
+    /// CPU a request.
+    async fn run(&self, load: Load, process: u32, errors: &mut Vec<String>) -> Result<f64> {
+        let files = match load.carry {
+            Carry::Nothing => &self.nothing,
+            Carry::Token => &self.token,
+            Carry::NewToken => &self.new_token,
+        };
+        let url = format!("http://{}{}", load.node.address(), load.path);
+        let before = process::cpu(process)?;
+        let summary = wrk::run(&url, CONNECTIONS, SECONDS, files).await?;
+        let used = process::cpu(process)?.since(&before);
+        if let Some(what) = summary.errors.describe() {
+            errors.push(format!("{url}: {what}"));
+            eprintln!("  INVALID: {url}: {what}");
+        }
+        Ok(used.microseconds_per(summary.requests).0)
+    }
+}
+
+fn print(loads: &[Load], measured: &Measured) {
+    println!("\nWhat a feature adds to a request, CPU, one worker; pairs of neighbours");
+    let mut table = Table::new(&[
+        "feature",
+        "without µs",
+        "adds µs",
+        "95 % of it",
+        "at most",
+        "",
+        "rounds",
+    ]);
+    let of = |load: &Load| {
+        let at = loads.iter().position(|other| other == load);
+        at.map_or(&[][..], |at| &measured.cpu_us[at])
+    };
+    for feature in &FEATURES {
+        let (with, without) = (of(&feature.with), of(&feature.without));
+        let added: Vec<f64> = with
+            .iter()
+            .zip(without)
+            .map(|(with, without)| with - without)
+            .collect();
+        let library = stats::median(&measured.library_us);
+        let most = match feature.most {
+            Most::Microseconds(most) => most,
+            Most::OfLibrary(times) => times * library,
+        };
+        let (low, high) = stats::median_interval(&added);
+        let median = stats::median(&added);
+        table.row(vec![
+            feature.name.to_owned(),
+            figure(stats::median(without), 2),
+            figure(median, 2),
+            format!("{}–{}", figure(low, 2), figure(high, 2)),
+            figure(most, 2),
+            if median <= most { "held" } else { "short" }.to_owned(),
+            added.len().to_string(),
+        ]);
+    }
+    print!("{}", table.to_markdown());
+    let library = &measured.library_us;
+    println!(
+        "\nThe library alone takes {} µs for a token by RS256; at most 1.1 times that.",
+        figure(stats::median(library), 2)
+    );
+    for error in &measured.errors {
+        println!("INVALID: {error}");
+    }
+}
+
+fn launch(setup: &Setup, node: Node, tokens: &Tokens) -> Result<Launch> {
+    let program = steppe::program(setup)?;
+    let (listen, admin) = (node.address(), node.admin());
+    let text = format!(
+        "[node]\nworkers = 1\nmemory_budget = \"256MiB\"\n[admin]\nlisten = \"{admin}\"\n\
+         [log]\nlevel = \"warn\"\naccess = \"off\"\n\
+         [[http.listener]]\nlisten = \"{listen}\"\nprotocols = [\"h1\"]\n\
+         [http.upstream.origin]\nservers = [\"{ORIGIN}\"]\nkeepalive = 256\n{}",
+        node.routes(tokens)
+    );
+    let name = format!("steppe-{}", node.name());
+    let config = write_config(setup, &format!("{name}.toml"), &text)?;
+    Ok(Launch {
+        name,
+        version: version(&program, &["version"])?,
+        program,
+        arguments: vec!["run".into(), "-c".into(), config.into()],
+        environment: Vec::new(),
+        address: listen,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_halves_of_a_pair_are_sent_the_same() {
+        for feature in &FEATURES {
+            assert_eq!(
+                feature.with.carry, feature.without.carry,
+                "{}",
+                feature.name
+            );
+            assert_ne!(feature.with, feature.without, "{}", feature.name);
+        }
+    }
+}
