@@ -12,16 +12,6 @@ pub const DEADLINE_TICK: Duration = Duration::from_millis(50);
 /// `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
 
-/// What the accept queues of one listener's socket may hold is one part in so many of the budget: of bytes
-/// that clients sent before their connection was accepted nobody has been asked for room.
-pub const ACCEPT_QUEUE_SHARE: u64 = 4;
-
-/// At least this much for each queued connection: a request's head.
-pub const ACCEPT_QUEUE_BYTES_MIN: usize = 8 << 10;
-
-/// From here on the kernel's default is left alone: it starts there.
-pub const ACCEPT_QUEUE_BYTES_TUNED: usize = 64 << 10;
-
 /// Connections accepted in a row before the worker runs its other tasks.
 pub const ACCEPT_BATCH: usize = 64;
 

@@ -13,7 +13,6 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::address::{ListenAddress, SocketKey};
 use crate::limits::BACKLOG;
 use crate::stream::{PeerAddress, Stream};
-use crate::sys::set_first_receive_buffer;
 
 /// A listening socket that no runtime polls yet.
 #[derive(Debug)]
@@ -200,19 +199,6 @@ impl BoundListener {
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
         &self.address
-    }
-
-    /// Lets a client send about so many bytes before its connection is accepted, and has the kernel tune the
-    /// size from there on once somebody reads: by default 64 KiB, which a crowd of 4,096 would make 360 MB
-    /// while the process is stopped or throttled. Of TCP, from Linux 5.15 on; others are left as they are.
-    ///
-    /// # Errors
-    /// As the system reports them.
-    pub fn limit_queued_bytes(&self, bytes: usize) -> io::Result<()> {
-        match self.address {
-            ListenAddress::Tcp(_) => set_first_receive_buffer(&self.socket, bytes),
-            ListenAddress::Unix(_) => Ok(()),
-        }
     }
 
     /// Registers it with the runtime of the calling thread.

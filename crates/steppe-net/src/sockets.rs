@@ -9,9 +9,6 @@ use std::net::SocketAddr;
 use crate::activation::Inherited;
 use crate::address::{ListenAddress, SocketKey, SocketKind};
 use crate::datagram::{BoundDatagram, bind_datagram};
-use crate::limits::{
-    ACCEPT_QUEUE_BYTES_MIN, ACCEPT_QUEUE_BYTES_TUNED, ACCEPT_QUEUE_SHARE, BACKLOG,
-};
 use crate::listener::{BindError, BoundListener};
 
 /// Bound sockets of one worker, until its service takes them.
@@ -74,22 +71,6 @@ impl BoundSockets {
         let listeners = listeners.map(|(address, _)| SocketKey::stream(address.clone()));
         let datagrams = self.datagrams.iter();
         listeners.chain(datagrams.map(|&(address, _)| SocketKey::datagram(address)))
-    }
-
-    /// Sizes what clients may send ahead, before their connection is accepted: all queued connections
-    /// of a socket have a share of the budget together.
-    pub(crate) fn fit_queues(&self, budget_bytes: u64) {
-        let each = budget_bytes / ACCEPT_QUEUE_SHARE / u64::from(BACKLOG.unsigned_abs());
-        let each = usize::try_from(each).unwrap_or(usize::MAX);
-        if each >= ACCEPT_QUEUE_BYTES_TUNED {
-            return;
-        }
-        for (address, listener) in &self.listeners {
-            let limited = listener.limit_queued_bytes(each.max(ACCEPT_QUEUE_BYTES_MIN));
-            if let Err(error) = limited {
-                tracing::debug!(%address, %error, "cannot size what clients send ahead");
-            }
-        }
     }
 
     /// Whether nothing is left to take.

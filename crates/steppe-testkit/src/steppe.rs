@@ -377,16 +377,6 @@ upstream = "origin"
         self.process.signal(Signal::TERM);
     }
 
-    /// Stops it where it stands: its sockets stay, and the kernel accepts for it.
-    pub fn hang(&self) {
-        self.process.signal(Signal::STOP);
-    }
-
-    /// Lets it go on after [`Steppe::hang`].
-    pub fn go_on(&self) {
-        self.process.signal(Signal::CONT);
-    }
-
     /// Waits for its end.
     #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {

@@ -17,7 +17,6 @@ pub struct ServiceSet<C> {
     services: WorkerServices<C>,
     inherited: Inherited,
     workers: usize,
-    budget_bytes: Option<u64>,
     /// Sockets of the configuration in force.
     owners: SocketOwners,
 }
@@ -42,18 +41,8 @@ impl<C: 'static> ServiceSet<C> {
             services: WorkerServices(services.into_iter().collect()),
             inherited,
             workers,
-            budget_bytes: None,
             owners: SocketOwners::new(),
         }
-    }
-
-    /// Has clients whose connection is not accepted yet send no more than fits a budget of so many bytes
-    /// beside the rest, see
-    /// [`ACCEPT_QUEUE_SHARE`](crate::limits::ACCEPT_QUEUE_SHARE).
-    #[must_use]
-    pub const fn within(mut self, budget_bytes: u64) -> Self {
-        self.budget_bytes = Some(budget_bytes);
-        self
     }
 
     /// Lets every service prepare `config`.
@@ -66,11 +55,7 @@ impl<C: 'static> ServiceSet<C> {
         for (index, service) in self.services.0.iter().enumerate() {
             sockets.begin(index);
             let prepared = Arc::clone(service).prepare(config, &mut sockets)?;
-            let bound = sockets.take_bound();
-            if let Some(budget_bytes) = self.budget_bytes {
-                bound.iter().for_each(|of| of.fit_queues(budget_bytes));
-            }
-            services.push((prepared, bound));
+            services.push((prepared, sockets.take_bound()));
         }
         let owners = sockets.into_owners();
         Ok(PreparedServices { services, owners })

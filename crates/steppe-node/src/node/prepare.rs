@@ -53,9 +53,7 @@ pub(super) fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Resu
     let admin = bind_admin(&config, &inherited);
     let admin = admin.map_err(|error| explain_port(&error, file.as_deref()))?;
     let services = Services::new(&config, &budget, workers)?;
-    let set = services
-        .set(inherited, workers)
-        .within(budget.root().limit_bytes());
+    let set = services.set(inherited, workers);
     let first = set.prepare(&config).map_err(|error| match error {
         PrepareError::Bind { .. } => explain_port(&error, file.as_deref()),
         PrepareError::Other { .. } => error.into(),
