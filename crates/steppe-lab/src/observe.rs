@@ -25,6 +25,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::limits::QUICK_ROLLUP;
@@ -532,6 +533,14 @@ impl Observer {
             / u128::from(self.ticks_per_s.max(1));
         u64::try_from(us).unwrap_or(u64::MAX)
     }
+}
+
+/// The most that a process has been resident, which the kernel keeps for as long as it lives.
+#[must_use]
+pub fn high_water_bytes(process: Pid) -> Option<u64> {
+    let id = process.as_raw_nonzero();
+    let text = fs::read(format!("/proc/{id}/status")).ok()?;
+    Status::parse(&text).hwm
 }
 
 /// CPU time of the thread that asks: what it costs to look.

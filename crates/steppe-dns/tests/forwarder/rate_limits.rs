@@ -1,18 +1,18 @@
 //! Clients and zones that ask for too much, against the service on its sockets with two workers.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use steppe_dns::config::{Action, Block, Limits, RateOf, Rule, RuleRate};
 use steppe_dns::rate_limit::{Looks, Miss, RateLimiter, Report, Verdict};
 use steppe_dns::siphash::SipKey;
-use steppe_testkit::Port;
+use steppe_testkit::{Peer, Port};
 
 use crate::client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
 use crate::node::Node;
 use crate::server::{Server, answered};
+use crate::streams::ask;
 
 const A: u16 = 1;
 const TXT: u16 = 16;
@@ -113,20 +113,6 @@ impl Flood {
     }
 }
 
-/// The response to a query on a connection of its own.
-fn ask_by_tcp(server: SocketAddr, query: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(server).expect("listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("is set");
-    let len = u16::try_from(query.len()).expect("a message");
-    let framed = [&len.to_be_bytes()[..], query].concat();
-    stream.write_all(&framed).expect("is sent");
-    let mut len = [0; 2];
-    stream.read_exact(&mut len).expect("a response");
-    let mut response = vec![0; u16::from_be_bytes(len).into()];
-    stream.read_exact(&mut response).expect("a response");
-    response
-}
-
 fn limited(node: &Node, limit: &str) -> u64 {
     node.metric(&format!("steppe_dns_limited_total{{limit=\"{limit}\"}}"))
 }
@@ -147,7 +133,10 @@ fn a_network_that_asks_too_often_is_dropped_and_others_are_not() {
     assert_eq!(limited(&node, "client_qps"), 1000 - answered);
     // The same network, but its client would wait on a connection.
     flood.send(&node, &queries);
-    assert_eq!(rcode(&ask_by_tcp(listen, &queries[0])), REFUSED);
+    assert_eq!(
+        rcode(&ask(&mut Peer::connect(listen), &queries[0])),
+        REFUSED
+    );
     let mut other = Flood::from("127.0.1.1", listen);
     other.send(&node, &queries[..5]);
     assert_eq!(other.responses(5).len(), 5);
@@ -188,7 +177,7 @@ fn a_network_that_may_not_have_asked_gets_few_bytes() {
     // Another network is served, and so is this one when it has shown that it is there.
     other.send(&node, &queries);
     assert!(other.responses(2).iter().all(|each| answers(each) == 1));
-    assert_eq!(answers(&ask_by_tcp(listen, &queries[0])), 1);
+    assert_eq!(answers(&ask(&mut Peer::connect(listen), &queries[0])), 1);
     flood.send(&node, &vec![queries.clone(); 100].concat());
     let responses = flood.responses(200);
     assert_eq!(responses.len(), 200);
@@ -320,7 +309,7 @@ fn a_rule_limits_the_queries_that_it_is_for_and_no_others() {
         assert_eq!(of_other == 5, !is_shared, "{name}: {of_other}");
         // A client on a connection would wait.
         flood.send(&node, &queries);
-        let refused = ask_by_tcp(listen, &queries[0]);
+        let refused = ask(&mut Peer::connect(listen), &queries[0]);
         let reason = extended_error(&refused);
         assert_eq!((rcode(&refused), reason), (REFUSED, Some(PROHIBITED)));
         dropped = limited(&node, "rule");

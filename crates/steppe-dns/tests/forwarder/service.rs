@@ -1,16 +1,17 @@
 //! The forwarder on its sockets, with servers and clients of the test's own.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Shutdown, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use steppe_dns::config::{Action, Block, Listener, Protocol, Rule, Transport};
-use steppe_testkit::Port;
+use steppe_testkit::{Peer, Port};
 
-use crate::client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
+use crate::client::{Client, answers, extended_error, forwarder, query, rcode};
 use crate::node::Node;
 use crate::server::{Server, answered};
+use crate::streams::{receive, send};
 
 const A: u16 = 1;
 
@@ -59,28 +60,6 @@ fn the_next_server_is_asked_where_one_is_dead_or_fails() {
     assert_eq!(failing.asked().len(), 1);
 }
 
-/// Queries on one connection, in one write.
-fn send_all(listen: SocketAddr, queries: &[Vec<u8>]) -> TcpStream {
-    let mut stream = TcpStream::connect(listen).expect("listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("is set");
-    let framed = queries.iter().flat_map(|query| {
-        let len = u16::try_from(query.len()).expect("a message");
-        [&len.to_be_bytes()[..], query].concat()
-    });
-    stream
-        .write_all(&framed.collect::<Vec<u8>>())
-        .expect("is sent");
-    stream
-}
-
-fn receive(stream: &mut TcpStream) -> Vec<u8> {
-    let mut len = [0; 2];
-    stream.read_exact(&mut len).expect("a response");
-    let mut response = vec![0; u16::from_be_bytes(len).into()];
-    stream.read_exact(&mut response).expect("a response");
-    response
-}
-
 #[test]
 fn queries_of_a_connection_are_answered_in_any_order() {
     let gate = Arc::new(Mutex::new(()));
@@ -96,14 +75,15 @@ fn queries_of_a_connection_are_answered_in_any_order() {
     let _node = Node::start(forwarder(listen, &[slow.address]), 1);
     // The second one is answered here.
     let queries = [query("a.example.org", A), query("localhost", A)];
-    let mut stream = send_all(listen, &queries);
-    assert_eq!(receive(&mut stream)[..2], queries[1][..2]);
-    stream.shutdown(Shutdown::Write).expect("is open");
+    let mut peer = Peer::connect(listen);
+    send(&mut peer, &queries);
+    assert_eq!(receive(&mut peer)[..2], queries[1][..2]);
+    peer.stream().shutdown(Shutdown::Write).expect("is open");
     drop(closed);
-    let response = receive(&mut stream);
+    let response = receive(&mut peer);
     assert_eq!(response[..2], queries[0][..2]);
     assert_eq!(answers(&response), 1);
-    assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
+    assert_eq!(peer.stream().read(&mut [0]).expect("it ends"), 0);
 }
 
 #[test]
@@ -112,8 +92,9 @@ fn a_connection_without_a_query_is_closed() {
     let _node = Node::start(forwarder(listen, &[server.address]), 1);
     let mut response = query("a.example.org", A);
     response[2] |= 0x80;
-    let mut stream = send_all(listen, &[response]);
-    assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
+    let mut peer = Peer::connect(listen);
+    send(&mut peer, &[response]);
+    assert_eq!(peer.stream().read(&mut [0]).expect("it ends"), 0);
 }
 
 #[test]
@@ -323,7 +304,9 @@ fn a_client_that_does_not_read_is_no_longer_read() {
     let node = Node::start(forwarder(listen, &[server.address]), 1);
     let asked = query("a.example.org", 16);
     // What it asks for is more than the kernel has room for, both ways.
-    let mut stream = send_all(listen, std::slice::from_ref(&asked));
+    let mut peer = Peer::connect(listen);
+    send(&mut peer, std::slice::from_ref(&asked));
+    let mut stream = peer.stream();
     let framed = [
         &u16::try_from(asked.len()).expect("short").to_be_bytes()[..],
         &asked,

@@ -36,6 +36,7 @@ use crate::limits::{
     COMMAND_BLOCK_BYTES, COMMAND_DRAIN_MAX, COMMAND_GRACE, COMMAND_LOOK_INTERVAL,
     COMMAND_SAID_BYTES_MAX, COMMAND_WEIGH_INTERVAL, ORDERS_MAX,
 };
+use crate::observe::high_water_bytes;
 use crate::scenario::{CommandLoad, Load, Pace, Program};
 use crate::target::Guard;
 use line::{Lines, Message, Mistake};
@@ -374,17 +375,6 @@ impl Watcher {
             .collect();
         (!shown.is_empty()).then_some(shown)
     }
-}
-
-/// The most that a process has been resident, which the kernel keeps for as long as it lives.
-fn high_water_bytes(pid: Pid) -> Option<u64> {
-    let id = pid.as_raw_nonzero();
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib << 10)
 }
 
 impl Running {

@@ -169,72 +169,54 @@ impl<'a> Table<'a> {
 
     /// A table of texts: environment, header fields.
     pub(super) fn map(&self, key: &'static str) -> BTreeMap<String, String> {
-        let mut map = BTreeMap::new();
-        let Some(value) = self.ask(key) else {
-            return map;
-        };
-        let DeValue::Table(entries) = value.get_ref() else {
-            self.wrong::<()>(key, value, "a table of texts");
-            return map;
-        };
-        for (name, value) in entries.iter() {
-            if let DeValue::String(text) = value.get_ref() {
-                map.insert(name.get_ref().to_string(), text.to_string());
-            } else {
-                self.wrong::<()>(key, value, "a text in quotes");
-            }
-        }
-        map
+        self.named(
+            key,
+            ("a table of texts", "a text in quotes"),
+            |value| match value {
+                DeValue::String(text) => Some(text.to_string()),
+                _ => None,
+            },
+        )
     }
 
     /// A table of shares by names that are not known beforehand; `None` is the word `"off"`.
     pub(super) fn shares(&self, key: &'static str) -> BTreeMap<String, Option<f64>> {
-        let mut shares = BTreeMap::new();
-        let Some(value) = self.ask(key) else {
-            return shares;
-        };
-        let DeValue::Table(entries) = value.get_ref() else {
-            self.wrong::<()>(key, value, "a table of shares");
-            return shares;
-        };
-        for (name, value) in entries.iter() {
-            let share = match value.get_ref() {
-                DeValue::String(word) if word == "off" => Some(None),
-                DeValue::Integer(number) => number.as_str().parse().ok().map(Some),
-                DeValue::Float(number) => number.as_str().parse().ok().map(Some),
-                _ => None,
-            };
-            let is_share = |share: &Option<f64>| share.is_none_or(|it| it.is_finite() && it >= 0.0);
-            match share.filter(is_share) {
-                Some(share) => _ = shares.insert(name.get_ref().to_string(), share),
-                None => _ = self.wrong::<()>(key, value, "a share from 0, or \"off\""),
-            }
-        }
-        shares
+        let expected = ("a table of shares", "a share from 0, or \"off\"");
+        self.named(key, expected, |value| match value {
+            DeValue::String(word) if word == "off" => Some(None),
+            _ => number(value).filter(|share| *share >= 0.0).map(Some),
+        })
     }
 
     /// A table of numbers above 0 by names that are not known beforehand.
     pub(super) fn numbers(&self, key: &'static str) -> BTreeMap<String, f64> {
-        let mut numbers = BTreeMap::new();
+        self.named(key, ("a table of numbers", "a number above 0"), |value| {
+            number(value).filter(|number| *number > 0.0)
+        })
+    }
+
+    /// A table by names that are not known beforehand; `expected` says what it and its values are.
+    fn named<T>(
+        &self,
+        key: &'static str,
+        expected: (&str, &str),
+        read: impl Fn(&DeValue<'_>) -> Option<T>,
+    ) -> BTreeMap<String, T> {
+        let mut named = BTreeMap::new();
         let Some(value) = self.ask(key) else {
-            return numbers;
+            return named;
         };
         let DeValue::Table(entries) = value.get_ref() else {
-            self.wrong::<()>(key, value, "a table of numbers");
-            return numbers;
+            self.wrong::<()>(key, value, expected.0);
+            return named;
         };
         for (name, value) in entries.iter() {
-            let number: Option<f64> = match value.get_ref() {
-                DeValue::Integer(number) => number.as_str().parse().ok(),
-                DeValue::Float(number) => number.as_str().parse().ok(),
-                _ => None,
-            };
-            match number.filter(|number| number.is_finite() && *number > 0.0) {
-                Some(number) => _ = numbers.insert(name.get_ref().to_string(), number),
-                None => _ = self.wrong::<()>(key, value, "a number above 0"),
+            match read(value.get_ref()) {
+                Some(value) => _ = named.insert(name.get_ref().to_string(), value),
+                None => _ = self.wrong::<()>(key, value, expected.1),
             }
         }
-        numbers
+        named
     }
 
     pub(super) fn table(&self, key: &'static str) -> Option<Table<'a>> {
@@ -380,4 +362,14 @@ fn suggest<'k>(name: &str, known: impl Iterator<Item = &'k str>, list: &str) -> 
         Some((_, key)) => format!("did you mean `{key}`?"),
         None => format!("known: {list}"),
     }
+}
+
+/// A finite number, whole or not.
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    let number: f64 = match value {
+        DeValue::Integer(number) => number.as_str().parse().ok()?,
+        DeValue::Float(number) => number.as_str().parse().ok()?,
+        _ => return None,
+    };
+    number.is_finite().then_some(number)
 }

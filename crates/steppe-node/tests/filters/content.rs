@@ -18,8 +18,14 @@ const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
 /// A node whose one route has the filter `f` of these keys, in front of `origin`.
 #[track_caller]
 fn filtered(origin: &RawOrigin, keys: &str) -> Steppe {
+    filtered_behind(origin, "protocols = [\"h1\", \"h2c\"]", keys)
+}
+
+/// The same, with a listener of these keys.
+#[track_caller]
+fn filtered_behind(origin: &RawOrigin, listener: &str, keys: &str) -> Steppe {
     let toml = Steppe::PLAIN
-        .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
+        .replace("protocols = [\"h1\"]", listener)
         .replace(
             "upstream = \"origin\"",
             "upstream = \"origin\"\nfilters = [\"f\"]",

@@ -1,18 +1,17 @@
 //! What servers say that nobody asked for, that can't be read, or that must not be believed.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use steppe_dns::config::{Addresses, Policy};
-use steppe_testkit::{Port, eventually};
+use steppe_testkit::{Peer, Port, eventually};
 
 use super::{A, REFUSED, SERVFAIL, assert_good, good, response_of};
-use crate::client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
+use crate::client::{Client, answers, extended_error, forwarder, query, rcode};
 use crate::messages::{Rr, message, name, soa, with_opt};
 use crate::node::Node;
 use crate::server::{Asked, By, Server, answered};
+use crate::streams::ask;
 
 const CNAME: u16 = 5;
 const SOA: u16 = 6;
@@ -32,19 +31,6 @@ fn address(owner: &str, last: u8) -> Rr<'_> {
     Rr(owner, A, 3600, vec![192, 0, 2, last])
 }
 
-fn ask_by_tcp(listen: SocketAddr, query: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(listen).expect("listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("is set");
-    let len = u16::try_from(query.len()).expect("a message");
-    let framed = [&len.to_be_bytes()[..], query].concat();
-    stream.write_all(&framed).expect("is sent");
-    let mut len = [0; 2];
-    stream.read_exact(&mut len).expect("a response");
-    let mut response = vec![0; u16::from_be_bytes(len).into()];
-    stream.read_exact(&mut response).expect("a response");
-    response
-}
-
 #[test]
 fn a_hundred_addresses_that_fit_no_datagram_come_by_tcp() {
     let server = Server::start(|asked| match asked.by {
@@ -61,7 +47,7 @@ fn a_hundred_addresses_that_fit_no_datagram_come_by_tcp() {
     let asked = query("a.example.org", A);
     let by_udp = Client::of(listen).ask(&asked);
     assert_eq!((by_udp[2] & 2, answers(&by_udp)), (2, 0), "truncated");
-    let by_tcp = ask_by_tcp(listen, &asked);
+    let by_tcp = ask(&mut Peer::connect(listen), &asked);
     assert_eq!((by_tcp[2] & 2, answers(&by_tcp)), (0, 100));
     let ways: Vec<By> = server.asked().iter().map(|asked| asked.by).collect();
     assert_eq!(ways, [By::Udp, By::Tcp], "the client's TCP had the cache");

@@ -19,7 +19,7 @@ use crate::router::NoRoute;
 use crate::status;
 
 impl Exchange {
-    /// No route is for it.
+    /// Nobody is connected to whom a client names.
     pub(super) fn refuse_connect<D>(&mut self, client: &ClientContext, down: &mut D)
     where
         D: Downstream + ?Sized,
@@ -28,6 +28,7 @@ impl Exchange {
         self.refuse(client, down, error, &[]);
     }
 
+    /// No route is for it.
     pub(super) fn refuse_unrouted<D>(
         &mut self,
         client: &ClientContext,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use steppe_testkit::{Curl, Message, RawOrigin, Steppe};
 
 use super::compress::decoded;
-use super::{VERSIONS, filtered, get, refused, response};
+use super::{VERSIONS, filtered, filtered_behind, get, refused, response};
 
 const JSON: &str = "content-type: application/json\r\n";
 
@@ -165,18 +165,8 @@ fn what_a_group_matched_ends_no_field_and_no_line() {
 #[test]
 fn a_pattern_takes_time_in_proportion() {
     let origin = mirror();
-    let toml = Steppe::PLAIN
-        .replace(
-            "protocols = [\"h1\"]",
-            "protocols = [\"h1\"]\nlimits = { header_bytes = \"128KiB\" }",
-        )
-        .replace(
-            "upstream = \"origin\"",
-            "upstream = \"origin\"\nfilters = [\"f\"]",
-        );
-    let node = Steppe::builder(super::STEPPE)
-        .with("origin", origin.address())
-        .start(&format!("{toml}[http.filter.f]\n{REWRITES}\n"));
+    let listener = "protocols = [\"h1\"]\nlimits = { header_bytes = \"128KiB\" }";
+    let node = filtered_behind(&origin, listener, REWRITES);
     let long = "a".repeat(50_000);
     let field = format!("x-text: {long}!");
     let got = get(&node, "/", &["-H", &field]);
@@ -434,18 +424,8 @@ fn an_edited_request_is_sent_again_whole() {
 #[test]
 fn a_client_that_stalls_within_its_content_is_told_so() {
     let origin = mirror();
-    let toml = Steppe::PLAIN
-        .replace(
-            "protocols = [\"h1\"]",
-            "protocols = [\"h1\"]\ntimeouts = { idle = \"200ms\" }",
-        )
-        .replace(
-            "upstream = \"origin\"",
-            "upstream = \"origin\"\nfilters = [\"f\"]",
-        );
-    let node = Steppe::builder(super::STEPPE)
-        .with("origin", origin.address())
-        .start(&format!("{toml}[http.filter.f]\n{EDITS}\n"));
+    let listener = "protocols = [\"h1\"]\ntimeouts = { idle = \"200ms\" }";
+    let node = filtered_behind(&origin, listener, EDITS);
     let mut peer = node.connect();
     peer.patience(Duration::from_secs(20));
     peer.send(
