@@ -79,11 +79,10 @@ export interface NativeWatch {
 export interface NativeAddon {
   Native: new (
     options: NativeOptions,
+    /** Allocated and described by JavaScript: see `layout.ts`. */
     ring: SharedArrayBuffer,
     onDoorbell: () => void,
   ) => NativeCapture;
-  /** Bytes that a ring takes. */
-  ringBytes(slots: number, slotBytes: number): number;
   /**
    * Sleeps until `head` is no more `seen`, the ring is closed or `ms` are over; from any Worker that
    * has the ring. True: there is something new.
