@@ -1,94 +1,144 @@
 /**
- * What the native addon exports. JavaScript resolves every default and checks every range before it
- * calls: the native side gets whole options.
+ * What the native addon exports. JavaScript resolves every default before it calls.
  *
  * @internal
  */
-import type { AudioDevice, AudioProcess, DeviceChange, SampleFormat } from './types';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { AudioError } from './error';
+import type { SampleFormat } from './types';
 
 /** @internal */
 export interface NativeSource {
-  kind: 'input' | 'loopback' | 'process' | 'synthetic';
-  deviceId?: string;
-  pid?: number;
-  signal: 'tone' | 'probe' | 'silence' | 'speech';
-  frequencyHz: number;
-  driftPpm: number;
-  pace: 'realtime' | 'burst';
-  /** 0: without end. */
-  packets: number;
+  kind: string;
+  deviceId?: string | undefined;
+  pid?: number | undefined;
+  signal?: string | undefined;
+  frequencyHz?: number | undefined;
+  driftPpm?: number | undefined;
+  pace?: string | undefined;
+  speed?: number | undefined;
+  packets?: number | undefined;
+  sampleRate?: number | undefined;
+  channels?: number | undefined;
+  sample?: SampleFormat | undefined;
 }
 
 /** @internal */
 export interface NativeOptions {
-  /** One or two. */
   sources: NativeSource[];
-  combine: 'mix' | 'side-by-side';
+  combine: string;
   sampleRate: number;
-  /** Of each source; the packets of two side by side have twice as many. */
   channels: number;
   sample: SampleFormat;
   packetFrames: number;
   slots: number;
   slotBytes: number;
-  overrun: 'drop-oldest' | 'drop-newest' | 'error';
-  silence: 'emit' | 'skip';
-  convert: 'allow' | 'refuse';
-  gate?: { thresholdDb: number; hangoverMs: number; prerollMs: number };
+  overrun: string;
+  silence: string;
+  convert: string;
+  gate?: { thresholdDb: number; hangoverMs: number; prerollMs: number } | undefined;
 }
 
-/**
- * What happened besides packets, in order. A capture that ends by itself has `end`, or `error`.
- *
- * @internal
- */
+/** @internal */
+export interface NativeFormat {
+  sampleRate: number;
+  channels: number;
+  sample: SampleFormat;
+}
+
+/** @internal */
 export interface NativeEvent {
-  kind: 'device' | 'error' | 'end';
-  change?: DeviceChange;
+  kind:
+    | 'open'
+    | 'moved'
+    | 'suspended'
+    | 'resumed'
+    | 'reconnecting'
+    | 'reconnected'
+    | 'permission-suspected'
+    | 'failed'
+    | 'ended';
+  device?: string;
+  format?: NativeFormat;
+  delayFrames?: number;
+  lostFrames?: number;
   code?: string;
   message?: string;
 }
 
 /** @internal */
-export interface NativeStats {
-  resamplerDelayMs: number;
-  /** What the device was opened with. */
-  deviceSampleRate: number;
-  deviceChannels: number;
-}
-
-/** @internal */
 export interface NativeCapture {
-  /** Opens the device. Rejects with a code. */
-  start(): Promise<void>;
+  start(): void;
   pause(): void;
   resume(): void;
-  /** The capture thread is gone when it returns. */
+  ref(): void;
+  unref(): void;
+  events(): NativeEvent[];
   close(): void;
-  /** Called after a doorbell whose control word `events` was not 0; takes them all. */
-  takeEvents(): NativeEvent[];
-  stats(): NativeStats;
 }
 
 /** @internal */
-export interface NativeWatch {
-  close(): void;
+export interface NativeReport {
+  code?: string;
+  message?: string;
+}
+
+/** @internal */
+export interface NativeDevice {
+  id: string;
+  name: string;
+  kind: 'input' | 'loopback';
+  isDefault: boolean;
+  format: NativeFormat;
+  backend: string;
 }
 
 /** @internal */
 export interface NativeAddon {
-  Native: new (
-    options: NativeOptions,
-    /** Allocated and described by JavaScript: see `layout.ts`. */
-    ring: SharedArrayBuffer,
-    onDoorbell: () => void,
-  ) => NativeCapture;
-  /**
-   * Sleeps until `head` is no more `seen`, the ring is closed or `ms` are over; from any Worker that
-   * has the ring. True: there is something new.
-   */
-  wait(ring: SharedArrayBuffer, seen: number, ms: number): boolean;
-  devices(): Promise<AudioDevice[]>;
-  processes(): Promise<AudioProcess[]>;
-  watch(onChange: (change: DeviceChange) => void): NativeWatch;
+  Native: new (options: NativeOptions, ring: Uint8Array, onDoorbell: () => void) => NativeCapture;
+  Waiter: new (ring: Uint8Array) => { wait(seen: number, timeoutMs: number): number };
+  Watcher: new (onChange: () => void) => { close(): void };
+  layout(slots: number, slotBytes: number): { bytes: number };
+  devices(): Promise<NativeReport & { devices: NativeDevice[] }>;
+  processes(): Promise<NativeReport & { programs: { pid: number; name: string }[] }>;
+}
+
+/** Whether the C library is musl: glibc says its version in the report. */
+function isMusl(): boolean {
+  const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } };
+  return process.platform === 'linux' && report.header?.glibcVersionRuntime === undefined;
+}
+
+/** The name of this platform's addon, as packages and files have it. */
+export function triple(): string {
+  const { platform, arch } = process;
+  if (platform === 'linux') return `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`;
+  return platform === 'win32' ? `win32-${arch}-msvc` : `${platform}-${arch}`;
+}
+
+let loaded: NativeAddon | undefined;
+
+/**
+ * The addon: that of a checkout, else that of the platform's package, which npm installs as an
+ * optional dependency. `STEPPE_AUDIO_NATIVE` names another file.
+ *
+ * @internal
+ */
+export function addon(): NativeAddon {
+  loaded ??= load();
+  return loaded;
+}
+
+function load(): NativeAddon {
+  const name = triple();
+  const built = join(__dirname, '..', 'native', `steppe-audio.${name}.node`);
+  const named = process.env['STEPPE_AUDIO_NATIVE'];
+  const path = named ?? (existsSync(built) ? built : `@steppe/audio-${name}`);
+  try {
+    return require(path) as NativeAddon;
+  } catch (error) {
+    const message = `no native addon for ${name}: reinstall without --omit=optional, or build it with \`npm run build:native\` (${(error as Error).message})`;
+    throw new AudioError('ERR_NO_BINARY', message);
+  }
 }

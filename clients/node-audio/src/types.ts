@@ -10,7 +10,7 @@ export type SampleFormat = 's16' | 'f32' | 'mulaw';
 
 /** What packets carry. The device is opened in this format, or its sound is converted to it. */
 export interface AudioFormat {
-  /** Frames a second: 8,000 to 192,000. */
+  /** Frames a second: 4,000 to 384,000. */
   sampleRate: number;
   /** Interleaved channels: 1 to 32. With two sources side by side: the channels of each of them. */
   channels: number;
@@ -40,19 +40,23 @@ export interface Source {
 export interface SyntheticOptions {
   /**
    * `tone`: a sine of `frequencyHz` at half of full scale. `probe`: samples that encode the number
-   * of their frame (its low 16 bits, in each channel), so that every lost frame can be counted.
-   * `silence`: zeros. `speech`: bursts of noise of 1 s with pauses of 1 s, which a gate tells
-   * apart. Default `tone`.
+   * of their frame, so that every lost frame can be counted: of `s16` the low 15 bits in the first
+   * channel, the next 15 in the second; of `f32` the number modulo 2^24, over 2^24. `silence`: zeros.
+   * `speech`: a second of noise and one of silence, which a gate tells apart. Default `tone`.
    */
   signal?: 'tone' | 'probe' | 'silence' | 'speech';
   /** Of `tone`: default 440. */
   frequencyHz?: number;
-  /** How far the source's clock is off, in parts per million: default 0, at most ±1,000. */
+  /** How far the source's clock is off, in parts per million: default 0, at most ±10,000. */
   driftPpm?: number;
   /** `realtime` keeps pace with the format; `burst` generates as fast as slots are free. */
   pace?: 'realtime' | 'burst';
+  /** Of `realtime`: a multiple of it, up to 10,000. Default 1. */
+  speed?: number;
   /** The capture ends after so many packets. Default: never. */
   packets?: number;
+  /** What the device gives, and is converted from. Default: what packets have. */
+  format?: Partial<AudioFormat>;
 }
 
 /** Memory that the capture allocates once, when it opens. It never grows. */
@@ -151,8 +155,16 @@ export interface Packet {
   readonly samples: Samples;
   /** Every sample is zero. */
   readonly silent: boolean;
-  /** This packet does not follow the one before: the device was interrupted, or frames were lost. */
+  /** This packet does not follow the one before: frames were lost, or left out on purpose. */
   readonly discontinuity: boolean;
+  /** The gate opened with this packet. */
+  readonly voiceBegins: boolean;
+  /** Largest magnitude of a sample: 0 to 1. */
+  readonly peak: number;
+  /** Root mean square of the samples: 0 to 1. */
+  readonly rms: number;
+  /** Frames before this one, lost ones too, those that were left out on purpose not. */
+  readonly position: number;
   /** Frames that were lost between the packet before and this one. */
   readonly droppedBefore: number;
   /** Keeps the packet beyond its loan, until one more `release()`. Returns itself. */
@@ -164,6 +176,11 @@ export interface Packet {
   release(): void;
   /** The bytes in memory of their own. Counted in `stats().copies`. */
   copy(): Buffer;
+  /**
+   * Copies the samples into memory of yours, and returns it: for consumers that refuse shared memory,
+   * without an allocation. Counted in `stats().copies`.
+   */
+  copyTo<T extends Samples>(target: T): T;
   /** As `release()`, for `using`. */
   [Symbol.dispose](): void;
 }
@@ -214,13 +231,19 @@ export interface AudioProcess {
 /** What happened to devices. Of a capture: to its own. */
 export interface DeviceChange {
   /**
-   * `added`, `removed`: plugged in, or gone. `default`: another one is the default now. `lost`,
-   * `restored`: of a capture, whose device or server went away and came back.
+   * `added`, `removed`: plugged in, or gone. `default`: another one is the default now.
+   * Of a capture: `lost`, `restored`: its device or server went away and came back. `moved`: it is on
+   * another device now. `permission-suspected`: the samples look like those that a system gives in
+   * place of what it denies.
    */
-  kind: 'added' | 'removed' | 'default' | 'lost' | 'restored';
+  kind: 'added' | 'removed' | 'default' | 'lost' | 'restored' | 'moved' | 'permission-suspected';
   /** An {@link AudioDevice.id}, where there is one. */
   deviceId: string | undefined;
   name: string | undefined;
+  /** Of `restored`: frames that were lost in between. */
+  lostFrames?: number;
+  /** Of `lost`: what the system said. Of `permission-suspected`: what to do. */
+  message?: string;
 }
 
 /** Codes of `AudioError`. */
@@ -260,29 +283,38 @@ export type AudioErrorCode =
 export interface CaptureStats {
   /** Packets that were filled, delivered or not. */
   captured: number;
+  /** Frames that were captured or lost, not those that were left out on purpose. */
   capturedFrames: number;
   /** Packets that a reader got. */
   delivered: number;
-  /** Frames that were lost for want of a free slot, or by the device. */
+  /** Frames that were lost: for want of a free slot, and by the device. */
   droppedFrames: number;
-  /** Packets that `silence: 'skip'` or the gate left out. */
-  skipped: number;
-  gated: number;
+  overrunFrames: number;
+  lostFrames: number;
+  /** Frames that `silence: 'skip'`, the gate or a pause left out. */
+  silentFrames: number;
+  gatedFrames: number;
+  pausedFrames: number;
+  /** Interruptions by the device, and connections to a sound server that were made again. */
+  discontinuities: number;
+  reconnects: number;
   slots: { total: number; free: number; filled: number; held: number; heldPeak: number };
   /** Packets that found their slot free at once, and those that had to make room or were lost. */
   hits: number;
   misses: number;
   /** hits ÷ (hits + misses). */
   reuse: number;
-  /** Copies between the system's buffer and the reader, counted where they are made. */
-  copies: number;
-  /** copies ÷ captured: 1 unless something asks for more. */
+  /** Frames copied or converted on the native side, each time that it is done. */
+  copiedFrames: number;
+  /** copiedFrames ÷ capturedFrames: 1 without a resampler. */
   copiesPerPacket: number;
+  /** Packets that were copied on the JavaScript side: `copy()`, and `mode: 'copy'`. */
+  copies: number;
   /** Copies that a consumer needs because it can't read shared memory: `toReadable`, `toWeb`. */
   fallbackCopies: number;
   /** Calls from the native side into JavaScript; each delivers all packets that are there. */
   wakes: number;
-  /** From the capture of a packet's last frame to its delivery. */
+  /** From the capture of a packet's last frame to its delivery; of the first packet of each wake. */
   latencyMs: { p50: number; p90: number; p99: number; max: number };
   /** What the resampler delays sound by; 0 without one. `timeNs` accounts for it. */
   resamplerDelayMs: number;
@@ -340,8 +372,10 @@ export interface StreamSummary {
   bytes: number;
   requests: number;
   reconnects: number;
-  /** Frames that the server was told are missing: lost in the capture, or while it was away. */
+  /** Frames that the capture lost before they could be sent. */
   droppedFrames: number;
+  /** Frames of requests that failed: the server knows by positions which of them arrived. */
+  unconfirmedFrames: number;
 }
 
 /** The events of a capture. */

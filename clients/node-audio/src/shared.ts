@@ -1,0 +1,86 @@
+import { once } from 'node:events';
+import { parentPort } from 'node:worker_threads';
+import { AudioError } from './error';
+import { addon } from './native';
+import { RingReader } from './ring';
+import type { CaptureStats, Packet } from './types';
+import { statsOf } from './report';
+
+/** What a Worker needs to read a capture: to be posted, or given as `workerData`. */
+export interface SharedCapture {
+  readonly steppeAudio: 1;
+  readonly memory: SharedArrayBuffer;
+  readonly tally: SharedArrayBuffer;
+}
+
+export function sharedOf(memory: SharedArrayBuffer, tally: Float64Array): SharedCapture {
+  return { steppeAudio: 1, memory, tally: tally.buffer as SharedArrayBuffer };
+}
+
+/** Longest wait in native code: a Worker that is terminated ends after it. */
+const WAIT_MS = 100;
+
+/**
+ * Reads a capture in a Worker, blocking, without an event loop. It allocates nothing for a packet.
+ */
+export class AudioReader {
+  private readonly reader: RingReader;
+  private waits = 0;
+  private readonly waiter: { wait(seen: number, timeoutMs: number): number };
+
+  constructor(shared: SharedCapture, options: { debug?: boolean } = {}) {
+    if (shared?.steppeAudio !== 1) {
+      throw new AudioError('ERR_INVALID_OPTION', 'invalid option: this is nothing that share() gave');
+    }
+    const mode = { debug: options.debug ?? process.env['STEPPE_AUDIO_DEBUG'] === '1', copy: false };
+    this.reader = new RingReader(shared.memory, new Float64Array(shared.tally), mode);
+    this.waiter = new (addon().Waiter)(new Uint8Array(shared.memory));
+  }
+
+  /** In a Worker: waits for what `capture.share(worker)` posts. */
+  static async receive(options: { debug?: boolean } = {}): Promise<AudioReader> {
+    if (parentPort === null) throw new AudioError('ERR_UNSUPPORTED', 'not supported here: this is no Worker');
+    for (;;) {
+      const [message] = (await once(parentPort, 'message')) as [SharedCapture];
+      if (message?.steppeAudio === 1) return new AudioReader(message, options);
+    }
+  }
+
+  /** Whether everything was read. */
+  get ended(): boolean {
+    return this.reader.isClosed && this.reader.isEmpty;
+  }
+
+  /**
+   * Blocks until there is a packet, which is on loan until the next call. `undefined`: the capture
+   * has ended, or `timeoutMs` are over.
+   */
+  read(timeoutMs = Infinity): Packet | undefined {
+    const { reader } = this;
+    let leftMs = timeoutMs;
+    for (let hasWaited = false; ; hasWaited = true) {
+      const packet = reader.take();
+      if (packet !== undefined && hasWaited) this.noteLatency(packet);
+      if (packet !== undefined) return packet;
+      if (this.ended || leftMs <= 0) return undefined;
+      const slice = Math.min(leftMs, WAIT_MS);
+      this.waiter.wait(reader.head >>> 0, slice);
+      leftMs -= slice;
+    }
+  }
+
+  /** Packets until the capture ends; each is on loan until the next. */
+  *[Symbol.iterator](): Generator<Packet, void, undefined> {
+    for (let packet = this.read(); packet !== undefined; packet = this.read()) yield packet;
+  }
+
+  /** Of one wait in sixteen: to read the clock may allocate. */
+  private noteLatency(packet: Packet): void {
+    this.waits = (this.waits + 1) & 15;
+    if (this.waits === 0) this.reader.noteLatency(packet);
+  }
+
+  stats(): CaptureStats {
+    return statsOf(this.reader, 0);
+  }
+}

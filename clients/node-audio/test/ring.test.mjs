@@ -1,0 +1,132 @@
+// The reader alone, over a ring that JavaScript writes as native/MEMORY.md has it.
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { test } from 'node:test';
+
+const require = createRequire(import.meta.url);
+const { RingReader } = require('../dist/ring.js');
+const { TALLY_BYTES, Tally } = require('../dist/layout.js');
+
+const FILLED = 0x4000_0000;
+
+/** The producer's side, by words. */
+class Writer {
+  position = 0;
+  sequence = 0;
+
+  constructor({ slots, packetFrames = 4, channels = 1, sample = 1, firstHead = 0 }) {
+    const entries = 2 ** Math.ceil(Math.log2(slots));
+    const table = Math.ceil((512 + entries * 4) / 64) * 64;
+    const data = table + slots * 64;
+    this.memory = new SharedArrayBuffer(data + slots * 64);
+    this.words = new Int32Array(this.memory);
+    const control = [0x53544155, 1, slots, 64, 64, 512, entries - 1, table, data];
+    this.words.set([...control, 48_000, channels, sample, packetFrames]);
+    this.words[16] = this.words[32] = firstHead;
+    Object.assign(this, { slots, table, data, mask: entries - 1, packetFrames });
+  }
+
+  /** Publishes a packet whose samples are its position; false: no slot is free. */
+  publish({ frames = this.packetFrames, flags = 0, skip = 0 } = {}) {
+    const { words } = this;
+    this.position += skip;
+    const record = (slot) => this.table / 4 + slot * 16;
+    const slot = [...Array(this.slots).keys()].find((one) => Atomics.load(words, record(one)) === 0);
+    if (slot === undefined) return false;
+    const first = record(slot);
+    new Int16Array(this.memory, this.data + slot * 64, frames).fill(this.position);
+    words.set([frames, frames * 2, flags, this.sequence, 0, this.position, 0, 5_000, 1], first + 1);
+    this.position += frames;
+    this.sequence += 1;
+    Atomics.store(words, first, FILLED);
+    const head = Atomics.load(words, 16);
+    Atomics.store(words, 128 + (head & this.mask), slot);
+    Atomics.store(words, 16, (head + 1) | 0);
+    return true;
+  }
+
+  /** Takes the oldest back, as a producer does that drops it. */
+  dropOldest() {
+    const tail = Atomics.load(this.words, 32);
+    const slot = Atomics.load(this.words, 128 + (tail & this.mask));
+    Atomics.store(this.words, 32, (tail + 1) | 0);
+    Atomics.store(this.words, this.table / 4 + slot * 16, 0);
+  }
+}
+
+function pair(options) {
+  const writer = new Writer(options);
+  const tally = new Float64Array(new SharedArrayBuffer(TALLY_BYTES));
+  return { writer, tally, reader: new RingReader(writer.memory, tally, { debug: false, copy: false }) };
+}
+
+test('packets come in order, in place, and their slots go back', () => {
+  const { writer, reader, tally } = pair({ slots: 3 });
+  for (let round = 0; round < 50; round += 1) {
+    assert.ok(writer.publish());
+    assert.ok(writer.publish());
+    for (const sequence of [round * 2, round * 2 + 1]) {
+      const packet = reader.take();
+      assert.equal(packet.sequence, sequence);
+      assert.equal(packet.position, sequence * 4);
+      assert.deepEqual([...packet.samples], Array(4).fill(sequence * 4));
+      assert.equal(packet.timeNs, 0x1_0000_0000 + 5_000);
+      assert.equal(packet.droppedBefore, 0);
+    }
+    assert.equal(reader.take(), undefined);
+    assert.equal(tally[Tally.held], 0);
+  }
+  assert.equal(tally[Tally.heldPeak], 1);
+  assert.equal(tally[Tally.delivered], 100);
+});
+
+test('counters of the queue wrap', () => {
+  for (const firstHead of [-3, 0x7fff_fffe]) {
+    const { writer, reader } = pair({ slots: 3, firstHead });
+    for (let sequence = 0; sequence < 10; sequence += 1) {
+      assert.ok(writer.publish());
+      assert.equal(reader.take().sequence, sequence);
+      assert.equal(reader.take(), undefined);
+    }
+  }
+});
+
+test('frames that were dropped are told by the packet after them', () => {
+  const { writer, reader, tally } = pair({ slots: 4 });
+  for (let packets = 0; packets < 4; packets += 1) writer.publish();
+  assert.equal(writer.publish(), false);
+  writer.dropOldest();
+  writer.dropOldest();
+  assert.ok(writer.publish({ skip: 7 }));
+  const dropped = [];
+  for (let packet = reader.take(); packet; packet = reader.take()) {
+    dropped.push([packet.droppedBefore, packet.discontinuity]);
+  }
+  assert.deepEqual(dropped, [[8, true], [0, false], [7, true]]);
+  assert.equal(tally[Tally.droppedFrames], 15);
+});
+
+test('a packet that is held keeps its slot, however often it is retained', () => {
+  const { writer, reader } = pair({ slots: 2 });
+  writer.publish();
+  const packet = reader.take().retain().retain();
+  writer.publish();
+  reader.take();
+  reader.endLoan();
+  assert.ok(writer.publish());
+  assert.equal(writer.publish(), false);
+  packet.release();
+  assert.equal(writer.publish(), false);
+  assert.equal(packet.position, 0);
+  packet.release();
+  assert.ok(writer.publish());
+});
+
+test('a short packet has short views', () => {
+  const { writer, reader } = pair({ slots: 2 });
+  writer.publish({ frames: 3, flags: 1 | 4 });
+  const packet = reader.take();
+  assert.equal(packet.samples.length, 3);
+  assert.equal(packet.bytes.length, 6);
+  assert.deepEqual([packet.silent, packet.timeEstimated, packet.discontinuity], [true, true, false]);
+});

@@ -1,0 +1,127 @@
+// Streams over HTTP/2: to a server of Node.js's, and through the gateway that cargo built.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { createServer as createH2Server } from 'node:http2';
+import { connect, createServer as createTcpServer } from 'node:net';
+import { test } from 'node:test';
+
+import { AudioCapture } from '@steppe/audio';
+import { createOrigin } from '../examples/origin.mjs';
+import { Gateway, missing, token } from './gateway.mjs';
+
+const probe = (options, packets = 0) =>
+  AudioCapture.open({
+    source: { kind: 'synthetic', synthetic: { signal: 'probe', packets, ...options } },
+  });
+
+async function listening(server) {
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return server.address().port;
+}
+
+function received(origin) {
+  assert.equal(origin.streams.size, 1);
+  return [...origin.streams.values()][0].report();
+}
+
+test('a capture arrives bit-exact through the gateway with a JWT, across rotations', { skip: missing }, async (t) => {
+  const origin = createOrigin();
+  const server = createServer(origin.handle);
+  const gateway = new Gateway();
+  t.after(() => [gateway.stop(), server.close(), server.closeAllConnections()]);
+  await gateway.start(`servers = ["127.0.0.1:${await listening(server)}"]`);
+
+  const capture = await probe({ speed: 5 }, 600);
+  // A frame of 1,008 bytes; four requests or more.
+  const summary = await capture.streamTo(gateway.url, { token, maxRequestBytes: 150_000 });
+  assert.equal(summary.packets, 600);
+  assert.equal(summary.reconnects, 0);
+  assert.ok(summary.requests >= 4, `${summary.requests} requests`);
+  assert.deepEqual(received(origin), {
+    next: 288_000,
+    frames: 288_000,
+    gapFrames: 0,
+    duplicates: 0,
+    wrong: 0,
+    requests: summary.requests,
+  });
+  assert.equal(capture.stats().slots.free, capture.stats().slots.total);
+});
+
+test('a request is followed by another when it is old', async (t) => {
+  const origin = createOrigin();
+  const server = createH2Server(origin.handle);
+  t.after(() => server.close());
+  const capture = await probe({}, 60);
+  const url = `http://127.0.0.1:${await listening(server)}/`;
+  const answers = [];
+  const summary = await capture.streamTo(url, {
+    maxRequestMs: 100,
+    onResponse: (chunk, request) => answers.push([request, JSON.parse(chunk).next]),
+  });
+  assert.ok(summary.requests >= 4, `${summary.requests} requests`);
+  assert.equal(answers.length, summary.requests);
+  const { frames, gapFrames, wrong } = received(origin);
+  assert.deepEqual({ frames, gapFrames, wrong }, { frames: 28_800, gapFrames: 0, wrong: 0 });
+});
+
+test('the gap of a forced disconnect is told to the frame', async (t) => {
+  const origin = createOrigin();
+  const server = createH2Server(origin.handle);
+  const port = await listening(server);
+  // A relay of TCP whose connections can be cut in the middle.
+  const sockets = new Set();
+  const relay = createTcpServer((client) => {
+    const upstream = connect(port, '127.0.0.1');
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    }
+    client.pipe(upstream).pipe(client);
+  });
+  t.after(() => [relay.close(), server.close(), sockets.forEach((socket) => socket.destroy())]);
+  const url = `http://127.0.0.1:${await listening(relay)}/`;
+
+  // More than the ring holds while the server is away: 16 slots of 10 ms, and 100 ms of pause.
+  const capture = await AudioCapture.open({
+    source: { kind: 'synthetic', synthetic: { signal: 'probe', packets: 1_000, speed: 10 } },
+    ring: { slots: 16 },
+  });
+  const streaming = capture.streamTo(url);
+  while ((origin.streams.values().next().value?.frames ?? 0) < 48_000) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  for (const socket of sockets) socket.destroy();
+  const summary = await streaming;
+  const { next, frames, gapFrames, wrong } = received(origin);
+  assert.ok(summary.reconnects >= 1);
+  assert.equal(wrong, 0);
+  // Everything that is missing is a gap that the server knows of, and none is more than was lost.
+  assert.equal(frames + gapFrames, next);
+  const { droppedFrames, capturedFrames } = capture.stats();
+  assert.ok(droppedFrames > 0);
+  assert.ok(gapFrames >= summary.droppedFrames, `${gapFrames} and ${summary.droppedFrames}`);
+  assert.ok(gapFrames <= summary.droppedFrames + summary.unconfirmedFrames);
+  assert.equal(capturedFrames, 480_000);
+  assert.equal(next + (droppedFrames - summary.droppedFrames), capturedFrames);
+});
+
+test('a token that is refused ends the stream with ERR_STREAM', { skip: missing }, async (t) => {
+  const gateway = new Gateway();
+  t.after(() => gateway.stop());
+  await gateway.start('servers = ["127.0.0.1:9"]');
+  const capture = await probe({}, 50);
+  await assert.rejects(capture.streamTo(gateway.url, { token: 'x.y.z' }), ({ code, message }) => {
+    assert.equal(code, 'ERR_STREAM');
+    assert.match(message, /answered 40[01]/);
+    return true;
+  });
+  await capture.close();
+});
+
+test('a server that is never there is given up', async () => {
+  const capture = await probe({}, 0);
+  await assert.rejects(capture.streamTo('http://127.0.0.1:9/', { giveUpMs: 150 }), { code: 'ERR_STREAM' });
+  await capture.close();
+  assert.equal(capture.stats().slots.held, 0);
+});
