@@ -1,5 +1,5 @@
-// One case of the benchmark, in a process of its own: `node --expose-gc --max-semi-space-size=256
-// case.mjs MODE PACKETS_A_SECOND SECONDS`; 0 packets a second: as many as slots are free for.
+// One case of the benchmark, in a process of its own: `node --expose-gc --min-semi-space-size=256
+// --max-semi-space-size=256 case.mjs MODE PACKETS_A_SECOND SECONDS`; 0 packets a second: as many as slots are free for.
 import { PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
@@ -66,17 +66,27 @@ class Meter {
   }
 }
 
-async function main() {
-  const [mode, rate, seconds] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
-  const synthetic = rate === 0 ? { pace: 'burst' } : { speed: rate / 100 };
-  const capture = await AudioCapture.open({
-    source: { kind: 'synthetic', synthetic },
+function open(mode, rate) {
+  return AudioCapture.open({
+    source: { kind: 'synthetic', synthetic: rate === 0 ? { pace: 'burst' } : { speed: rate / 100 } },
     format: { channels: 2, sample: 'f32' },
     packetMs: 10,
-    ring: { slots: 512 },
+    ring: { slots: 2_048 },
     mode: mode === 'copy' ? 'copy' : 'zero-copy',
   });
-  const result = mode === 'worker' ? await byWorker(capture, seconds) : await byEvents(capture, mode, seconds);
+}
+
+async function main() {
+  const [mode, rate, seconds] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
+  const read = mode === 'worker' ? byWorker : byEvents;
+  // Code is compiled before it is measured: many wakes, then many packets.
+  for (const warm of [20_000, 0]) {
+    const capture = await open(mode, warm);
+    if (mode !== 'worker') await byEvents(capture, mode, 2);
+    await capture.close();
+  }
+  const capture = await open(mode, rate);
+  const result = await read(capture, mode, seconds);
   const { reuse, droppedFrames, latencyMs, copiesPerPacket, wakes } = capture.stats();
   await capture.close();
   console.log(JSON.stringify({ mode, rate, reuse, droppedFrames, p99Ms: latencyMs.p99, copiesPerPacket, wakes, ...result }));
@@ -91,8 +101,7 @@ async function byEvents(capture, mode, seconds) {
     meter.packets += 1;
     if (mode === 'collected pool') kept = pool.give(packet);
   });
-  // The code is compiled when it is measured.
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  await new Promise((resolve) => setTimeout(resolve, 200));
   const wakes = capture.stats().wakes;
   await meter.begin();
   await new Promise((resolve) => setTimeout(resolve, seconds * 1e3));
@@ -104,7 +113,7 @@ async function byEvents(capture, mode, seconds) {
   return { ...result, reuse: pool.hits / (pool.hits + pool.misses), copiesPerPacket: 2 };
 }
 
-async function byWorker(capture, seconds) {
+async function byWorker(capture, _mode, seconds) {
   const worker = new Worker(new URL(import.meta.url), {
     workerData: { shared: capture.share(), seconds },
     resourceLimits: { maxYoungGenerationSizeMb: 256 },

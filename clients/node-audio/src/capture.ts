@@ -62,8 +62,9 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   private areListenersStale = false;
   private wake: (() => void) | undefined;
   private isDrainDue = false;
-  /** The next packet is the first since the native side called: its latency is noted. */
+  /** The next packet is the first of a wake whose latency is noted. */
   private isFresh = false;
+  private wakes = 0;
   private hasEnded = false;
   private failure: AudioError | undefined;
   private droppedTold = 0;
@@ -287,7 +288,9 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
 
   private onDoorbell(): void {
     Atomics.store(this.reader.ring.words, Control.doorbell, 0);
-    this.isFresh = true;
+    // To read the clock allocates a number: one wake in sixteen tells the latency.
+    this.wakes = (this.wakes + 1) & 15;
+    this.isFresh = this.wakes === 1;
     try {
       this.drain();
     } catch (error) {

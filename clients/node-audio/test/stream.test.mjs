@@ -87,8 +87,9 @@ test('the gap of a forced disconnect is told to the frame', async (t) => {
     source: { kind: 'synthetic', synthetic: { signal: 'probe', packets: 1_000, speed: 10 } },
     ring: { slots: 16 },
   });
-  const streaming = capture.streamTo(url);
-  while ((origin.streams.values().next().value?.frames ?? 0) < 48_000) {
+  let isOver = false;
+  const streaming = capture.streamTo(url).finally(() => (isOver = true));
+  while (!isOver && (origin.streams.values().next().value?.frames ?? 0) < 48_000) {
     await new Promise((resolve) => setImmediate(resolve));
   }
   for (const socket of sockets) socket.destroy();
