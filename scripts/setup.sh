@@ -44,6 +44,8 @@ packages() {
       echo nodejs:node nghttp2-client:h2load
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
+      # A sound server without a sound card, and what plays to it.
+      echo pulseaudio:pulseaudio pulseaudio-utils:pacat
       # Workers of the plane are found in it.
       echo etcd-server:etcd etcd-client:etcdctl
       # Nodes share limits in it.

@@ -5,7 +5,7 @@ use super::tree::{SourceFile, Tree};
 
 /// What each crate may link of ours. A crate that is missing here may link none of them, which is
 /// said too: a new crate gets its line.
-const BELOW: [(&str, &[&str]); 18] = [
+const BELOW: [(&str, &[&str]); 19] = [
     // The ground: an allocator of ours knows nothing of ours.
     ("steppe-malloc", &[]),
     ("steppe-malloc-abi", &["steppe-malloc"]),
@@ -46,6 +46,8 @@ const BELOW: [(&str, &[&str]); 18] = [
     // It watches any process, and is released alone.
     ("steppe-lab", &[]),
     ("steppe-testkit", &[]),
+    // An addon of Node.js, released alone.
+    ("steppe-audio", &[]),
     ("steppe-bench", &["steppe-testkit", "steppe-net"]),
     // The allocator under them is preloaded.
     ("steppe-malloc-load", &[]),

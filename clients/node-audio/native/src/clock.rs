@@ -1,0 +1,10 @@
+//! The clock of times in packets: monotonic, the one that `process.hrtime` reads.
+
+pub mod device;
+pub mod sys;
+
+/// Now, in ns of the monotonic clock.
+#[must_use]
+pub fn now_ns() -> u64 {
+    sys::monotonic_ns()
+}

@@ -1,0 +1,179 @@
+//! A device's clock against the monotonic one: which frame was captured when.
+//!
+//! What a sound system says of a frame's time jitters by some ms, and the device's rate is off by up to
+//! some hundred parts per million. A delay-locked loop of second order (F. Adriaensen, "Using a DLL to
+//! filter time", LAC 2005) follows both: it predicts a frame's time from the last one's and the length of
+//! a frame, and corrects both by a part of the error.
+
+use std::f64::consts::{SQRT_2, TAU};
+
+use crate::limits::{CLOCK_JUMP_NS, CLOCK_PPM_MAX};
+
+/// Bandwidth of the loop at first, in Hz: it finds the time within some seconds.
+const BANDWIDTH_FIRST: f64 = 1.0;
+/// Bandwidth once it has found it: the shorter it is, the less jitter passes.
+const BANDWIDTH: f64 = 0.05;
+/// How long the first bandwidth lasts, in s.
+const SETTLING: f64 = 8.0;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct DeviceClock {
+    rate: u32,
+    /// Length of a frame by the device's own account, in ns.
+    nominal_ns: f64,
+    frame_ns: f64,
+    /// A frame and its time; none before the first observation.
+    anchor: Option<(u64, f64)>,
+    /// How much time was observed, in s.
+    observed: f64,
+}
+
+impl DeviceClock {
+    /// A clock that nobody has looked at.
+    #[must_use]
+    pub fn new(rate: u32) -> Self {
+        let nominal_ns = 1e9 / f64::from(rate);
+        Self {
+            rate,
+            nominal_ns,
+            frame_ns: nominal_ns,
+            anchor: None,
+            observed: 0.0,
+        }
+    }
+
+    /// Frames a second that it should have.
+    #[must_use]
+    pub fn rate(&self) -> u32 {
+        self.rate
+    }
+
+    /// Takes note that the frame of this number was captured at this time. Frames go up.
+    pub fn observe(&mut self, frame: u64, ns: u64) {
+        let ns = of_ns(ns);
+        let Some(predicted) = self.exact_time_of_frame(frame) else {
+            self.anchor = Some((frame, ns));
+            return;
+        };
+        let error = ns - predicted;
+        if error.abs() > CLOCK_JUMP_NS {
+            self.anchor = Some((frame, ns));
+            return;
+        }
+        self.correct(frame, predicted, error);
+    }
+
+    fn correct(&mut self, frame: u64, predicted: f64, error: f64) {
+        let (last, _) = self.anchor.unwrap_or((frame, predicted));
+        let elapsed_ns = of_ns(frame.saturating_sub(last)) * self.frame_ns;
+        let bandwidth = if self.observed < SETTLING {
+            BANDWIDTH_FIRST
+        } else {
+            BANDWIDTH
+        };
+        self.observed += elapsed_ns / 1e9;
+        let omega = (TAU * bandwidth * elapsed_ns / 1e9).min(0.5);
+        self.anchor = Some((frame, predicted + SQRT_2 * omega * error));
+        if elapsed_ns > 0.0 {
+            let factor = 1.0 + omega * omega * error / elapsed_ns;
+            let limit = CLOCK_PPM_MAX / 1e6;
+            let ratio = (self.frame_ns * factor / self.nominal_ns).clamp(1.0 - limit, 1.0 + limit);
+            self.frame_ns = self.nominal_ns * ratio;
+        }
+    }
+
+    /// When the frame of this number was captured, in ns. `None` before the first observation.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, which is what a time before the first one should"
+    )]
+    pub fn time_of(&self, frame: u64) -> Option<u64> {
+        self.exact_time_of_frame(frame).map(|ns| ns as u64)
+    }
+
+    /// As [`time_of`](Self::time_of), as a fraction.
+    #[must_use]
+    pub fn exact_time_of_frame(&self, frame: u64) -> Option<f64> {
+        self.exact_time_of(of_ns(frame))
+    }
+
+    /// When the point of the stream was captured that is so many frames after its start.
+    #[must_use]
+    pub fn exact_time_of(&self, position: f64) -> Option<f64> {
+        let (anchor, ns) = self.anchor?;
+        Some(ns + (position - of_ns(anchor)) * self.frame_ns)
+    }
+
+    /// How long a frame lasts over what it should, as a ratio.
+    #[must_use]
+    pub fn frame_ratio(&self) -> f64 {
+        self.frame_ns / self.nominal_ns
+    }
+
+    /// Forgets the time, as after a gap; the rate that was found stays.
+    pub fn interrupt(&mut self) {
+        self.anchor = None;
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact to 2^53, which is 104 days"
+)]
+fn of_ns(ns: u64) -> f64 {
+    ns as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device that runs `ppm` fast, observed every `period` frames for so many seconds, with
+    /// `jitter` ns (a saw tooth). Gives the largest error of the last second in ns.
+    fn error_after(seconds: u64, ppm: f64, jitter: f64) -> (f64, f64) {
+        let mut clock = DeviceClock::new(48_000);
+        let frame_ns = 1e9 / (48_000.0 * (1.0 + ppm / 1e6));
+        let mut worst = 0.0_f64;
+        for step in 0..seconds * 100 {
+            let frame = step * 480;
+            let truth = 1e9 + of_ns(frame) * frame_ns;
+            let noise = jitter * (of_ns(step * 7 % 13) / 12.0 - 0.5);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "positive"
+            )]
+            clock.observe(frame, (truth + noise) as u64);
+            if step >= (seconds - 1) * 100 {
+                worst = worst.max((of_ns(clock.time_of(frame).unwrap()) - truth).abs());
+            }
+        }
+        (worst, (clock.frame_ratio() - 1.0) * -1e6)
+    }
+
+    #[test]
+    fn jitter_of_milliseconds_is_filtered_and_drift_followed() {
+        for ppm in [0.0, 100.0, -300.0] {
+            let (worst_ns, found_ppm) = error_after(60, ppm, 4e6);
+            assert!(worst_ns < 200_000.0, "{ppm} ppm: {worst_ns} ns");
+            assert!(
+                (found_ppm - ppm).abs() < 20.0,
+                "{ppm} ppm: found {found_ppm}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_jump_is_followed_at_once() {
+        let mut clock = DeviceClock::new(48_000);
+        (0..10).for_each(|step| clock.observe(step * 480, 1_000_000_000 + step * 10_000_000));
+        assert_eq!(clock.time_of(4_800), Some(1_100_000_000));
+        clock.observe(4_800, 3_100_000_000);
+        assert_eq!(clock.time_of(4_800), Some(3_100_000_000));
+        clock.interrupt();
+        assert_eq!(clock.time_of(4_800), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! From the format of a device to the one that was asked for.
+//!
+//! Without resampling a frame goes from the device's buffer straight into the slot, its samples mixed and
+//! encoded on the way: one copy. With it there are three: decoded and mixed, resampled, encoded.
+
+pub mod mix;
+pub mod mulaw;
+pub mod resample;
+pub mod sample;
+pub mod sinc;
+
+use crate::error::{Error, Result};
+use crate::format::{Format, Sample};
+use mix::Matrix;
+use resample::Resampler;
+
+/// Whether a device's format may be converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// It is, where it has to be.
+    Allow,
+    /// It is refused unless it is the one that was asked for.
+    Refuse,
+}
+
+/// How frames of a device become frames of packets.
+pub enum Conversion {
+    /// They are that already.
+    None,
+    /// Channels are mixed, samples encoded.
+    Mix(Matrix),
+    /// They are resampled too.
+    Resample(Box<Resampler>),
+}
+
+impl Conversion {
+    /// From one format to another.
+    ///
+    /// # Errors
+    /// [`Error::Format`]: it is refused by policy.
+    pub fn new(from: Format, to: Format, policy: Policy) -> Result<Self> {
+        if from == to {
+            return Ok(Self::None);
+        }
+        if policy == Policy::Refuse {
+            return Err(Error::Format(format!(
+                "the device gives {from}, and {to} was asked for; ask for what it gives, or allow \
+                 conversion"
+            )));
+        }
+        if from.rate == to.rate {
+            return Ok(Self::Mix(Matrix::new(from, to)));
+        }
+        Ok(Self::Resample(Box::new(Resampler::new(from, to)?)))
+    }
+
+    /// What it delays sound by, in frames of packets.
+    #[must_use]
+    pub fn delay_frames(&self) -> f64 {
+        match self {
+            Self::None | Self::Mix(_) => 0.0,
+            Self::Resample(resampler) => resampler.delay_frames(),
+        }
+    }
+}
+
+/// Samples as floats, whatever they are made of.
+#[must_use]
+pub fn in_floats(format: Format) -> Format {
+    Format {
+        sample: Sample::F32,
+        ..format
+    }
+}

@@ -1,0 +1,254 @@
+//! What JavaScript calls: the class `Native` and a few functions.
+//!
+//! All checks of options that the wrapper can't make are here or below; an error has the `code` of
+//! [`Error::code`](crate::error::Error::code). **Invariant:** a capture's thread has ended before the
+//! environment that owns its memory goes: a cleanup hook joins it.
+#![expect(
+    unsafe_code,
+    reason = "the addon's edge: Node-API, and memory that JavaScript gave"
+)]
+
+mod bell;
+mod guard;
+pub mod options;
+pub mod report;
+pub mod system;
+
+use std::ptr::NonNull;
+
+use napi::Env;
+use napi::bindgen_prelude::{Function, Uint8Array};
+use napi_derive::napi;
+
+use crate::capture::Capture;
+use crate::convert::Policy;
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::packetizer::Packetizer;
+use crate::ring::Ring;
+use crate::ring::sys::{Memory, Owned};
+use crate::source::Source;
+use bell::Bell;
+use guard::Guard;
+use options::Options;
+use report::{EventReport, LayoutReport};
+
+/// The `code` of an error in JavaScript.
+pub struct Code(String);
+
+impl AsRef<str> for Code {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Why what JavaScript called failed.
+type Fault = napi::Error<Code>;
+
+fn thrown(error: &Error) -> Fault {
+    napi::Error::new(Code(error.code().to_owned()), error.to_string())
+}
+
+fn refused(error: &napi::Error) -> Fault {
+    napi::Error::new(Code(error.status.as_ref().to_owned()), &error.reason)
+}
+
+/// The sizes of a ring's memory, for JavaScript to allocate it.
+#[napi]
+pub fn layout(slots: u32, slot_bytes: u32) -> Result<LayoutReport, Fault> {
+    let layout = Layout::new(slots, slot_bytes).map_err(|error| thrown(&error))?;
+    Ok(LayoutReport::from(layout))
+}
+
+/// Now, in ns of the clock that packets' times are of.
+#[napi]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact for 104 days after the machine started, then to 2 ns"
+)]
+pub fn now_ns() -> f64 {
+    crate::clock::now_ns() as f64
+}
+
+/// One capture.
+#[napi]
+pub struct Native {
+    running: Guard<Running>,
+}
+
+/// What has to end before the environment does, in this order: the thread, what it would have taken,
+/// the doorbell, and the memory.
+struct Running {
+    capture: Option<Capture>,
+    /// What `start` starts.
+    ready: Option<Ready>,
+    bell: Bell,
+    /// Keeps the memory.
+    _array: Uint8Array,
+}
+
+/// What a capture is started with.
+struct Ready {
+    source: Box<dyn Source>,
+    packetizer: Packetizer,
+    policy: Policy,
+    bell: Bell,
+}
+
+impl Ready {
+    fn start(self) -> crate::error::Result<Capture> {
+        Capture::start(
+            self.source,
+            self.packetizer,
+            self.policy,
+            Box::new(self.bell),
+        )
+    }
+}
+
+#[napi]
+impl Native {
+    /// A capture of these options into this memory, which nothing else uses.
+    #[napi(constructor)]
+    pub fn new(
+        env: Env,
+        options: Options,
+        memory: Uint8Array,
+        on_doorbell: Function<(), ()>,
+    ) -> Result<Self, Fault> {
+        let (source, packetizer) = built(&options, &memory).map_err(|error| thrown(&error))?;
+        let (kept, bell) = Bell::pair(&env, &on_doorbell).map_err(|error| refused(&error))?;
+        let running = Running {
+            capture: None,
+            ready: Some(Ready {
+                source,
+                packetizer,
+                policy: options.policy().map_err(|error| thrown(&error))?,
+                bell,
+            }),
+            bell: kept,
+            _array: memory,
+        };
+        let running = Guard::new(&env, running).map_err(|error| refused(&error))?;
+        Ok(Self { running })
+    }
+
+    /// Starts the capture's thread. The event `open` or `failed` follows.
+    #[napi]
+    pub fn start(&self) -> Result<(), Fault> {
+        let started = self.running.with(|running| {
+            let Some(ready) = running.ready.take() else {
+                let message = "a capture is started once";
+                return Err(Error::Options(message.to_owned()));
+            };
+            running.capture = Some(ready.start()?);
+            Ok(())
+        });
+        started.unwrap_or(Ok(())).map_err(|error| thrown(&error))
+    }
+
+    /// Leaves frames out until `resume`; the device goes on.
+    #[napi]
+    pub fn pause(&self) {
+        self.with_capture(Capture::pause);
+    }
+
+    /// Lets frames pass again.
+    #[napi]
+    pub fn resume(&self) {
+        self.with_capture(Capture::resume);
+    }
+
+    /// Has the capture keep the event loop alive, as it does from the start.
+    #[napi(js_name = "ref")]
+    pub fn reference(&self, env: Env) {
+        self.running.with(|running| running.bell.reference(&env));
+    }
+
+    /// Lets the event loop end while the capture goes on.
+    #[napi]
+    pub fn unref(&self, env: Env) {
+        self.running.with(|running| running.bell.unreference(&env));
+    }
+
+    /// Events that were not fetched yet, the oldest first.
+    #[napi]
+    pub fn events(&self) -> Vec<EventReport> {
+        let mut events = Vec::new();
+        self.with_capture(|capture| {
+            events.extend(std::iter::from_fn(|| capture.event()).map(EventReport::from));
+        });
+        events
+    }
+
+    /// Ends the capture, and returns when its thread has ended. The memory stays as it is.
+    #[napi]
+    pub fn close(&self, env: Env) {
+        self.running.close(&env);
+    }
+
+    fn with_capture(&self, act: impl FnOnce(&Capture)) {
+        self.running
+            .with(|running| running.capture.as_ref().map(act));
+    }
+}
+
+fn built(
+    options: &Options,
+    array: &Uint8Array,
+) -> crate::error::Result<(Box<dyn Source>, Packetizer)> {
+    let settings = options.settings()?;
+    let layout = Layout::new(options.slots, options.slot_bytes)?;
+    let memory = memory_of(array)
+        .ok_or_else(|| Error::Options("memory is not aligned to 8 bytes".to_owned()))?;
+    // SAFETY: JavaScript gives each capture memory of its own, as the constructor asks.
+    let owned = unsafe { Owned::new(memory) };
+    let ring = Ring::new(owned, layout).ok_or_else(|| {
+        Error::Options(format!(
+            "memory has {} bytes, and the ring takes {}",
+            memory.len(),
+            layout.bytes
+        ))
+    })?;
+    let source = options.source(settings)?;
+    Ok((source, Packetizer::new(ring, settings)?))
+}
+
+/// The memory of an array, which lives as long as the array is kept.
+fn memory_of(array: &Uint8Array) -> Option<Memory> {
+    let len = u32::try_from(array.len()).ok()?;
+    let base = NonNull::new(array.as_ptr().cast_mut())?;
+    // SAFETY: the array's buffer is neither moved nor resized, being a SharedArrayBuffer of fixed
+    // length, and whoever uses the value keeps the array: `Running` until its thread has ended, a
+    // `Waiter` for each call.
+    unsafe { Memory::from_raw(base, len) }
+}
+
+/// Waits for packets where there is no event loop to wake: in a Worker.
+#[napi]
+pub struct Waiter {
+    memory: Memory,
+    /// Keeps the memory.
+    _array: Uint8Array,
+}
+
+#[napi]
+impl Waiter {
+    /// A waiter on the memory of a capture, which may be of another thread.
+    #[napi(constructor)]
+    pub fn new(memory: Uint8Array) -> Result<Self, Fault> {
+        let found = memory_of(&memory).filter(|found| found.len() >= crate::layout::QUEUE_OFFSET);
+        let error = || thrown(&Error::Options("memory is not a ring's".to_owned()));
+        Ok(Self {
+            memory: found.ok_or_else(error)?,
+            _array: memory,
+        })
+    }
+
+    /// Waits until `HEAD` is not `seen`, the capture ends, or so many ms have passed, at most 100.
+    /// Returns `HEAD`.
+    #[napi]
+    pub fn wait(&self, seen: u32, timeout_ms: u32) -> u32 {
+        crate::wait::wait(&self.memory, seen, timeout_ms)
+    }
+}

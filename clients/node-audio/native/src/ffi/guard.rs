@@ -1,0 +1,43 @@
+//! What has to end before its environment does.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use napi::{CleanupEnvHook, Env};
+
+/// A value that is dropped when it is closed, collected, or its environment goes: whatever is first.
+pub struct Guard<T: 'static> {
+    value: Rc<RefCell<Option<T>>>,
+    hook: Cell<Option<CleanupEnvHook<Rc<RefCell<Option<T>>>>>>,
+}
+
+impl<T: 'static> Guard<T> {
+    /// Guards a value.
+    pub fn new(env: &Env, value: T) -> napi::Result<Self> {
+        let value = Rc::new(RefCell::new(Some(value)));
+        let hook = env.add_env_cleanup_hook(value.clone(), |value| drop(value.take()))?;
+        let hook = Cell::new(Some(hook));
+        Ok(Self { value, hook })
+    }
+
+    /// What `act` says of the value. `None`: it is gone.
+    pub fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.value.borrow_mut().as_mut().map(act)
+    }
+
+    /// Drops the value.
+    pub fn close(&self, env: &Env) {
+        drop(self.value.take());
+        if let Some(hook) = self.hook.take() {
+            // It fails only once the environment has run it.
+            let _ = env.remove_env_cleanup_hook(hook);
+        }
+    }
+}
+
+impl<T: 'static> Drop for Guard<T> {
+    fn drop(&mut self) {
+        // The hook, which has the value too, finds nothing.
+        drop(self.value.take());
+    }
+}

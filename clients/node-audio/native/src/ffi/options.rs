@@ -1,0 +1,281 @@
+//! Options as JavaScript writes them, made into types that can't be wrong.
+
+use std::time::Duration;
+
+use napi_derive::napi;
+
+use crate::convert::Policy;
+use crate::device::Wanted;
+use crate::error::{Error, Result};
+use crate::format::{Format, Sample};
+use crate::gate;
+use crate::limits::{PACKET_FRAMES_MAX, SLOTS_MAX};
+use crate::packetizer::{Overrun, Settings, Silence};
+use crate::source::pair::{Combine, Pair};
+use crate::source::synthetic::{self, Pace, Synthetic, Wave};
+use crate::source::{Source, System};
+
+/// What a capture is to be.
+#[napi(object)]
+pub struct Options {
+    /// Where sound comes from; a second source is put on the clock of the first.
+    pub sources: Vec<SourceOptions>,
+    /// Of two sources: `side-by-side` (the default) or `mix`.
+    pub combine: Option<String>,
+    /// In Hz.
+    pub sample_rate: u32,
+    /// Samples of a frame of each source: packets of two side by side have twice as many.
+    pub channels: u32,
+    /// `s16`, `f32` or `mulaw`.
+    pub sample: String,
+    /// Frames of a full packet.
+    pub packet_frames: u32,
+    /// Slots of the ring.
+    pub slots: u32,
+    /// Bytes that a packet may have.
+    pub slot_bytes: u32,
+    /// `drop-oldest`, `drop-newest` or `error`.
+    pub overrun: String,
+    /// `emit` or `skip`.
+    pub silence: String,
+    /// `allow` (the default) or `refuse`: what happens when the device gives another format.
+    pub convert: Option<String>,
+    /// The gate; none by default.
+    pub gate: Option<GateOptions>,
+}
+
+/// Where sound comes from, and of `synthetic` what it is: what is left out there is as the capture has it,
+/// or does not apply.
+#[napi(object)]
+pub struct SourceOptions {
+    /// `input`, `loopback`, `process` or `synthetic`.
+    pub kind: String,
+    /// Of `input` and `loopback`: which; the default one if none is named.
+    pub device_id: Option<String>,
+    /// Of `process`: which.
+    pub pid: Option<u32>,
+    /// `tone` (the default), `silence`, `speech` or `probe`.
+    pub signal: Option<String>,
+    /// Of a tone, in Hz; 440 by default.
+    pub frequency_hz: Option<u32>,
+    /// Parts per million by which its clock runs fast.
+    pub drift_ppm: Option<f64>,
+    /// `realtime` (the default), or `burst`: as fast as slots are free.
+    pub pace: Option<String>,
+    /// Of `realtime`: multiple of real time; 1 by default.
+    pub speed: Option<f64>,
+    /// Packets after which it ends; 0 by default: never.
+    pub packets: Option<u32>,
+    /// What the device gives, in Hz.
+    pub sample_rate: Option<u32>,
+    /// What the device gives.
+    pub channels: Option<u32>,
+    /// What the device gives.
+    pub sample: Option<String>,
+}
+
+/// When the gate opens and closes.
+#[napi(object)]
+pub struct GateOptions {
+    /// Root mean square in dB below full scale at which it opens, at most 0.
+    pub threshold_db: f64,
+    /// How long it stays open after that.
+    pub hangover_ms: u32,
+    /// What is let pass of the sound before.
+    pub preroll_ms: u32,
+}
+
+/// How loud a tone is: 6 dB below full scale.
+const TONE_AMPLITUDE: f32 = 0.5;
+
+impl Options {
+    /// How packets are made.
+    pub fn settings(&self) -> Result<Settings> {
+        let sample = Sample::parse(&self.sample)?;
+        if !(1..=PACKET_FRAMES_MAX).contains(&self.packet_frames) {
+            return Err(Error::Options(format!(
+                "a packet of {} frames: it has 1 to {PACKET_FRAMES_MAX}",
+                self.packet_frames
+            )));
+        }
+        let each = Format::checked(self.sample_rate, self.channels, sample)?;
+        let channels = match (self.sources.len(), self.combine()?) {
+            (2, Combine::SideBySide) => each.channels * 2,
+            _ => each.channels,
+        };
+        let format = Format::checked(each.rate, channels, sample)?;
+        let packet_ns = format.duration_ns(self.packet_frames.into());
+        Ok(Settings {
+            format,
+            packet_frames: self.packet_frames,
+            overrun: overrun(&self.overrun)?,
+            silence: silence(&self.silence)?,
+            gate: match &self.gate {
+                Some(gate) => Some(gate.settings(packet_ns)?),
+                None => None,
+            },
+        })
+    }
+
+    /// Whether the device's format may be converted.
+    pub fn policy(&self) -> Result<Policy> {
+        match self.convert.as_deref() {
+            None | Some("allow") => Ok(Policy::Allow),
+            Some("refuse") => Ok(Policy::Refuse),
+            Some(word) => Err(Error::Options(format!(
+                "convert is '{word}', and may be 'allow' or 'refuse'"
+            ))),
+        }
+    }
+
+    /// The source, or both, not opened yet.
+    pub fn source(&self, settings: Settings) -> Result<Box<dyn Source>> {
+        match self.sources.as_slice() {
+            [source] => source.source(settings),
+            [first, second] => {
+                let combine = self.combine()?;
+                let each = Settings {
+                    format: combine.each(settings.format),
+                    ..settings
+                };
+                let sources = [first.source(each)?, second.source(each)?];
+                let policy = self.policy()?;
+                Ok(Box::new(Pair::new(sources, combine, &settings, policy)))
+            }
+            sources => Err(Error::Options(format!(
+                "a capture has one source or two, not {}",
+                sources.len()
+            ))),
+        }
+    }
+
+    fn combine(&self) -> Result<Combine> {
+        match self.combine.as_deref() {
+            None | Some("side-by-side") => Ok(Combine::SideBySide),
+            Some("mix") => Ok(Combine::Mix),
+            Some(word) => Err(Error::Options(format!(
+                "combine is '{word}', and may be 'side-by-side' or 'mix'"
+            ))),
+        }
+    }
+}
+
+impl SourceOptions {
+    fn source(&self, settings: Settings) -> Result<Box<dyn Source>> {
+        let device = self.device_id.clone();
+        let wanted = match self.kind.as_str() {
+            "input" => Wanted::Input(device),
+            "loopback" => Wanted::Loopback(device),
+            "process" => {
+                let missing = || Error::Options("source.pid is missing".to_owned());
+                Wanted::Process(self.pid.ok_or_else(missing)?)
+            }
+            "synthetic" => return Ok(Box::new(Synthetic::new(self.synthetic(settings)?)?)),
+            kind => {
+                return Err(Error::Options(format!(
+                    "source.kind is '{kind}', and may be 'input', 'loopback', 'process' or 'synthetic'"
+                )));
+            }
+        };
+        let packet_ns = settings.format.duration_ns(settings.packet_frames.into());
+        Ok(Box::new(System::new(
+            wanted,
+            Duration::from_nanos(packet_ns),
+        )))
+    }
+
+    fn synthetic(&self, capture: Settings) -> Result<synthetic::Settings> {
+        let asked = capture.format;
+        let sample = self.sample.as_deref().map(Sample::parse).transpose()?;
+        let format = Format::checked(
+            self.sample_rate.unwrap_or(asked.rate),
+            self.channels.unwrap_or(asked.channels),
+            sample.unwrap_or(asked.sample),
+        )?;
+        let period =
+            u64::from(capture.packet_frames) * u64::from(format.rate) / u64::from(asked.rate);
+        let period = period.clamp(1, PACKET_FRAMES_MAX.into());
+        let packets = self.packets.filter(|&packets| packets > 0);
+        Ok(synthetic::Settings {
+            format,
+            wave: self.wave()?,
+            pace: self.pace()?,
+            period: u32::try_from(period).unwrap_or(PACKET_FRAMES_MAX),
+            frames: packets.map(|packets| u64::from(packets) * period),
+        })
+    }
+
+    fn wave(&self) -> Result<Wave> {
+        match self.signal.as_deref().unwrap_or("tone") {
+            "tone" => Ok(Wave::Sine {
+                frequency: self.frequency_hz.unwrap_or(440),
+                amplitude: TONE_AMPLITUDE,
+            }),
+            "silence" => Ok(Wave::Silence),
+            "speech" => Ok(Wave::Speech),
+            "probe" => Ok(Wave::Ramp),
+            word => Err(Error::Options(format!(
+                "source.signal is '{word}', and may be 'tone', 'silence', 'speech' or 'probe'"
+            ))),
+        }
+    }
+
+    fn pace(&self) -> Result<Pace> {
+        match self.pace.as_deref() {
+            None | Some("realtime") => Ok(Pace::Clock {
+                ppm: self.drift_ppm.unwrap_or(0.0),
+                speed: self.speed.unwrap_or(1.0),
+            }),
+            Some("burst") => Ok(Pace::Burst),
+            Some(word) => Err(Error::Options(format!(
+                "source.pace is '{word}', and may be 'realtime' or 'burst'"
+            ))),
+        }
+    }
+}
+
+fn overrun(word: &str) -> Result<Overrun> {
+    match word {
+        "drop-oldest" => Ok(Overrun::DropOldest),
+        "drop-newest" => Ok(Overrun::DropNewest),
+        "error" => Ok(Overrun::Fail),
+        _ => Err(Error::Options(format!(
+            "overrun is '{word}', and may be 'drop-oldest', 'drop-newest' or 'error'"
+        ))),
+    }
+}
+
+fn silence(word: &str) -> Result<Silence> {
+    match word {
+        "emit" => Ok(Silence::Emit),
+        "skip" => Ok(Silence::Skip),
+        _ => Err(Error::Options(format!(
+            "silence is '{word}', and may be 'emit' or 'skip'"
+        ))),
+    }
+}
+
+impl GateOptions {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a threshold needs no more digits"
+    )]
+    fn settings(&self, packet_ns: u64) -> Result<gate::Settings> {
+        if self.threshold_db.is_nan() || self.threshold_db > 0.0 {
+            return Err(Error::Options(format!(
+                "gate.thresholdDb is {}, and may be up to 0",
+                self.threshold_db
+            )));
+        }
+        // Whole packets, so that no less passes than was asked for.
+        let packets = |ms: u32| {
+            let packets = (u64::from(ms) * 1_000_000).div_ceil(packet_ns.max(1));
+            u32::try_from(packets).unwrap_or(u32::MAX)
+        };
+        Ok(gate::Settings {
+            threshold: 10_f64.powf(self.threshold_db / 20.0) as f32,
+            hangover: packets(self.hangover_ms).min(u32::MAX - 1),
+            preroll: packets(self.preroll_ms).min(SLOTS_MAX),
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! Sample formats and what a stream is made of.
+
+use crate::error::{Error, Result};
+use crate::limits::{CHANNELS_MAX, RATE_MAX, RATE_MIN};
+
+/// How one sample is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sample {
+    /// Signed 16-bit integer, little-endian.
+    S16,
+    /// IEEE 754 single, little-endian, full scale at ±1.
+    F32,
+    /// µ-law, ITU-T G.711, with its bits inverted as on the wire.
+    Mulaw,
+}
+
+impl Sample {
+    /// Bytes of a sample.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::S16 => 2,
+            Self::F32 => 4,
+            Self::Mulaw => 1,
+        }
+    }
+
+    /// Its number in the control block: the layout's `SAMPLE`.
+    #[must_use]
+    pub fn code(self) -> u32 {
+        match self {
+            Self::S16 => 1,
+            Self::F32 => 2,
+            Self::Mulaw => 3,
+        }
+    }
+
+    /// The byte that silence is made of.
+    #[must_use]
+    pub fn silence(self) -> u8 {
+        match self {
+            Self::S16 | Self::F32 => 0,
+            Self::Mulaw => 0xff,
+        }
+    }
+
+    /// As options spell it.
+    ///
+    /// # Errors
+    /// [`Error::Options`] for any other word.
+    pub fn parse(word: &str) -> Result<Self> {
+        match word {
+            "s16" => Ok(Self::S16),
+            "f32" => Ok(Self::F32),
+            "mulaw" => Ok(Self::Mulaw),
+            _ => Err(Error::Options(format!(
+                "format.sample is '{word}', and may be 's16', 'f32' or 'mulaw'"
+            ))),
+        }
+    }
+
+    /// As options spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::S16 => "s16",
+            Self::F32 => "f32",
+            Self::Mulaw => "mulaw",
+        }
+    }
+}
+
+/// What a stream of interleaved frames is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Format {
+    /// Frames a second, in Hz.
+    pub rate: u32,
+    /// Samples of a frame.
+    pub channels: u32,
+    /// How each is stored.
+    pub sample: Sample,
+}
+
+impl Format {
+    /// A format within the limits.
+    ///
+    /// # Errors
+    /// [`Error::Options`] names what is outside of them.
+    pub fn checked(rate: u32, channels: u32, sample: Sample) -> Result<Self> {
+        if !(RATE_MIN..=RATE_MAX).contains(&rate) {
+            return Err(Error::Options(format!(
+                "format.sampleRate is {rate} Hz, and may be {RATE_MIN} to {RATE_MAX}"
+            )));
+        }
+        if !(1..=CHANNELS_MAX).contains(&channels) {
+            return Err(Error::Options(format!(
+                "format.channels is {channels}, and may be 1 to {CHANNELS_MAX}"
+            )));
+        }
+        Ok(Self {
+            rate,
+            channels,
+            sample,
+        })
+    }
+
+    /// Bytes of a frame.
+    #[must_use]
+    pub fn frame_bytes(self) -> u32 {
+        self.channels * self.sample.bytes()
+    }
+
+    /// How long so many frames last, in ns.
+    #[must_use]
+    pub fn duration_ns(self, frames: u64) -> u64 {
+        let ns = u128::from(frames) * 1_000_000_000 / u128::from(self.rate);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    /// How many whole frames so many ns last.
+    #[must_use]
+    pub fn frames_in(self, ns: u64) -> u64 {
+        let frames = u128::from(ns) * u128::from(self.rate) / 1_000_000_000;
+        u64::try_from(frames).unwrap_or(u64::MAX)
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (rate, channels) = (self.rate, self.channels);
+        write!(f, "{rate} Hz, {channels} channels, {}", self.sample.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_have_limits() {
+        assert!(Format::checked(48_000, 2, Sample::S16).is_ok());
+        for (rate, channels) in [(3_999, 2), (384_001, 2), (48_000, 0), (48_000, 33)] {
+            let error = Format::checked(rate, channels, Sample::F32).unwrap_err();
+            assert_eq!(error.code(), "ERR_INVALID_OPTION", "{rate} {channels}");
+        }
+    }
+
+    #[test]
+    fn durations_and_frames_are_exact() {
+        let format = Format::checked(44_100, 2, Sample::S16).unwrap();
+        assert_eq!(format.frame_bytes(), 4);
+        assert_eq!(format.duration_ns(44_100), 1_000_000_000);
+        assert_eq!(format.frames_in(10_000_000), 441);
+        // A year of frames does not overflow.
+        assert_eq!(
+            format.duration_ns(44_100 * 31_536_000),
+            31_536_000_000_000_000
+        );
+    }
+}

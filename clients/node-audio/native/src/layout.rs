@@ -1,0 +1,272 @@
+//! Where everything stands in the memory that JavaScript and native code share.
+//!
+//! `native/MEMORY.md` is the same as a document. All numbers are little-endian, all offsets in bytes
+//! from the start of the memory, and nothing in it is a pointer.
+
+use crate::error::{Error, Result};
+use crate::limits::{RING_BYTES_MAX, SLOT_BYTES_MAX, SLOTS_MAX, SLOTS_MIN};
+
+/// What the first word says: "STAU".
+pub const MAGIC: u32 = 0x5354_4155;
+/// Changes whenever this file does.
+pub const VERSION: u32 = 1;
+
+/// 32-bit words of the control block, by index. Each writer has a cache line of its own.
+pub mod word {
+    /// [`MAGIC`](super::MAGIC).
+    pub const MAGIC: u32 = 0;
+    /// [`VERSION`](super::VERSION).
+    pub const VERSION: u32 = 1;
+    /// Number of slots.
+    pub const SLOTS: u32 = 2;
+    /// Bytes that a packet may have.
+    pub const SLOT_BYTES: u32 = 3;
+    /// Bytes from a slot's data to the next one's.
+    pub const STRIDE: u32 = 4;
+    /// Offset of the queue of filled slots.
+    pub const QUEUE: u32 = 5;
+    /// Entries of the queue less one; their number is a power of two.
+    pub const QUEUE_MASK: u32 = 6;
+    /// Offset of the slot table.
+    pub const TABLE: u32 = 7;
+    /// Offset of the slots' data.
+    pub const DATA: u32 = 8;
+    /// Frames a second, in Hz.
+    pub const RATE: u32 = 9;
+    /// Samples of a frame.
+    pub const CHANNELS: u32 = 10;
+    /// `Sample::code`.
+    pub const SAMPLE: u32 = 11;
+    /// Frames of a full packet.
+    pub const PACKET_FRAMES: u32 = 12;
+
+    /// Packets published; wraps. Written by the producer.
+    pub const HEAD: u32 = 16;
+    /// Packets taken out of the queue; wraps. Whoever raises it by compare-exchange has the entry.
+    pub const TAIL: u32 = 32;
+    /// 1: a wake of the event loop is under way.
+    pub const DOORBELL: u32 = 48;
+    /// Blocking readers that sleep.
+    pub const WAITERS: u32 = 49;
+    /// How the capture ended: [`OPEN`](super::closed::OPEN) and its fellows.
+    pub const CLOSED: u32 = 50;
+    /// 1: there are events to fetch.
+    pub const EVENTS: u32 = 51;
+}
+
+/// Values of [`word::CLOSED`].
+pub mod closed {
+    /// It goes on.
+    pub const OPEN: u32 = 0;
+    /// It ended as it should: closed, or a source with an end.
+    pub const ENDED: u32 = 1;
+    /// It failed; an event says why.
+    pub const FAILED: u32 = 2;
+}
+
+/// Offset of the counters.
+pub const COUNTERS: u32 = 256;
+
+/// 64-bit counters, by index from [`COUNTERS`]. The producer writes them all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Counter {
+    /// Frames that were delivered or lost: the position of the next one.
+    Frames,
+    /// Packets published.
+    Packets,
+    /// Bytes published.
+    Bytes,
+    /// Packets that an overrun dropped.
+    DroppedPackets,
+    /// Their frames.
+    DroppedFrames,
+    /// Frames that the source lost: they never came here.
+    LostFrames,
+    /// Frames of silent packets that were left out.
+    SilentFrames,
+    /// Frames that the gate left out.
+    GatedFrames,
+    /// Frames that came during a pause.
+    PausedFrames,
+    /// Packets that found a free slot.
+    Hits,
+    /// Packets that found none.
+    Misses,
+    /// Frames copied or converted from one buffer to another, each time.
+    CopiedFrames,
+    /// Wakes of the event loop.
+    Wakes,
+    /// Discontinuities.
+    Discontinuities,
+    /// Connections to a sound server or device that were made again.
+    Reconnects,
+    /// Most packets that waited in the queue at a time.
+    QueuedMax,
+    /// Sum of the times from a packet's last frame to its publication, in ns.
+    LatencyNs,
+    /// Frames of the second of two sources that were missing, and are silence.
+    FilledFrames,
+    /// Events that were lost since JavaScript did not fetch them.
+    LostEvents,
+}
+
+/// Number of [`Counter`]s.
+pub const COUNTERS_LEN: u32 = Counter::LostEvents as u32 + 1;
+
+/// Offset of the queue: what stands before it has a size of its own.
+pub const QUEUE_OFFSET: u32 = 512;
+
+/// Bytes of a record of the slot table.
+pub const RECORD_BYTES: u32 = 64;
+
+/// Offsets of fields in a record of the slot table.
+pub mod record {
+    /// `u32`: whose the slot is, see [`state`](super::state).
+    pub const STATE: u32 = 0;
+    /// `u32`: frames.
+    pub const FRAMES: u32 = 4;
+    /// `u32`: bytes of data.
+    pub const BYTES: u32 = 8;
+    /// `u32`: see [`flag`](super::flag).
+    pub const FLAGS: u32 = 12;
+    /// `u64`: packets before it, dropped ones too.
+    pub const SEQUENCE: u32 = 16;
+    /// `u64`: frames before it that were delivered or lost.
+    pub const POSITION: u32 = 24;
+    /// `u64`: when its first frame was captured, in ns of the monotonic clock.
+    pub const TIME_NS: u32 = 32;
+    /// `u64`: frames that the source lost just before it.
+    pub const LOST_BEFORE: u32 = 40;
+    /// `u64`: when it was published, in ns of the monotonic clock.
+    pub const PUBLISHED_NS: u32 = 48;
+    /// `f32`: the largest sample, 1 at full scale.
+    pub const PEAK: u32 = 56;
+    /// `f32`: the root of the mean of the samples' squares, 1 at full scale.
+    pub const RMS: u32 = 60;
+}
+
+/// Values of [`record::STATE`]. A slot that is held has the number of its holders there.
+pub mod state {
+    /// Nobody's.
+    pub const FREE: u32 = 0;
+    /// In the queue.
+    pub const FILLED: u32 = 0x4000_0000;
+    /// The producer's.
+    pub const WRITING: u32 = 0x2000_0000;
+}
+
+/// Bits of [`record::FLAGS`].
+pub mod flag {
+    /// Every sample is zero, or the source said that it is silent.
+    pub const SILENT: u32 = 1;
+    /// What is before it is not what was captured before it: frames were lost, or left out.
+    pub const DISCONTINUITY: u32 = 2;
+    /// The time is estimated, not the device's.
+    pub const TIME_ESTIMATED: u32 = 4;
+    /// The gate opened with this packet.
+    pub const VOICE_BEGINS: u32 = 8;
+}
+
+/// Cache lines, and what `Float32Array` and SIMD loads want.
+const ALIGNMENT: u64 = 64;
+
+/// The sizes of one ring's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Number of slots.
+    pub slots: u32,
+    /// Bytes that a packet may have.
+    pub slot_bytes: u32,
+    /// Bytes from a slot to the next.
+    pub stride: u32,
+    /// Offset of the slot table.
+    pub table: u32,
+    /// Offset of the first slot's data.
+    pub data: u32,
+    /// Bytes in all.
+    pub bytes: u32,
+}
+
+impl Layout {
+    /// The sizes for so many slots of so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Options`] when a limit is passed.
+    pub fn new(slots: u32, slot_bytes: u32) -> Result<Self> {
+        if !(SLOTS_MIN..=SLOTS_MAX).contains(&slots) {
+            return Err(Error::Options(format!(
+                "ring.slots is {slots}, and may be {SLOTS_MIN} to {SLOTS_MAX}"
+            )));
+        }
+        if !(1..=SLOT_BYTES_MAX).contains(&slot_bytes) {
+            return Err(Error::Options(format!(
+                "ring.slotBytes is {slot_bytes}, and may be 1 to {SLOT_BYTES_MAX}"
+            )));
+        }
+        let queue = u64::from(slots.next_power_of_two()) * 4;
+        let table = aligned(u64::from(QUEUE_OFFSET) + queue);
+        let data = aligned(table + u64::from(slots) * u64::from(RECORD_BYTES));
+        let stride = aligned(u64::from(slot_bytes));
+        let bytes = data + u64::from(slots) * stride;
+        if bytes > RING_BYTES_MAX {
+            return Err(Error::Options(format!(
+                "a ring of {slots} slots of {slot_bytes} bytes takes {bytes} bytes, at most {RING_BYTES_MAX}"
+            )));
+        }
+        let narrow = |size: u64| u32::try_from(size).expect("at most RING_BYTES_MAX");
+        Ok(Self {
+            slots,
+            slot_bytes,
+            stride: narrow(stride),
+            table: narrow(table),
+            data: narrow(data),
+            bytes: narrow(bytes),
+        })
+    }
+
+    /// Entries of the queue less one.
+    #[must_use]
+    pub fn queue_mask(self) -> u32 {
+        self.slots.next_power_of_two() - 1
+    }
+}
+
+fn aligned(size: u64) -> u64 {
+    size.next_multiple_of(ALIGNMENT)
+}
+
+const _: () = assert!(COUNTERS + COUNTERS_LEN * 8 <= QUEUE_OFFSET);
+const _: () = assert!(QUEUE_OFFSET as u64 % ALIGNMENT == 0);
+// A state that counts holders never meets those that name an owner.
+const _: () = assert!(state::WRITING < state::FILLED && state::WRITING > 1 << 28);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_in_cache_lines() {
+        let layout = Layout::new(5, 1_921).unwrap();
+        assert_eq!(layout.queue_mask(), 7);
+        assert_eq!((layout.table, layout.data), (576, 896));
+        assert_eq!((layout.stride, layout.bytes), (1_984, 896 + 5 * 1_984));
+    }
+
+    #[test]
+    fn sizes_have_limits() {
+        let invalid = [
+            (1, 64),
+            (16_385, 64),
+            (2, 0),
+            (2, SLOT_BYTES_MAX + 1),
+            (65, SLOT_BYTES_MAX),
+        ];
+        for (slots, slot_bytes) in invalid {
+            assert!(
+                Layout::new(slots, slot_bytes).is_err(),
+                "{slots} {slot_bytes}"
+            );
+        }
+    }
+}

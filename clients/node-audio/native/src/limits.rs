@@ -1,0 +1,80 @@
+//! Every bound of the addon, with its reason.
+
+/// Fewest slots of a ring: one that is read while the next is written.
+pub const SLOTS_MIN: u32 = 2;
+
+/// Most slots of a ring. A scan for a free one passes each at most once, which takes some ns a slot.
+pub const SLOTS_MAX: u32 = 16_384;
+
+/// Largest slot: more than a second of 32 channels of 32-bit samples at 96 kHz.
+pub const SLOT_BYTES_MAX: u32 = 16 << 20;
+
+/// Largest memory of a ring: what JavaScript allocates for one capture.
+pub const RING_BYTES_MAX: u64 = 1 << 30;
+
+/// Sample rates in Hz that a capture can ask for: telephony to what sound cards have.
+pub const RATE_MIN: u32 = 4_000;
+/// See [`RATE_MIN`].
+pub const RATE_MAX: u32 = 384_000;
+
+/// Most channels of a stream, as PulseAudio has it (`PA_CHANNELS_MAX`).
+pub const CHANNELS_MAX: u32 = 32;
+
+/// Most frames of a packet: ten seconds at 96 kHz.
+pub const PACKET_FRAMES_MAX: u32 = 960_000;
+
+/// Longest wait of one call of a blocking reader, in ms: a Worker that is terminated ends with it.
+pub const WAIT_MS_MAX: u32 = 100;
+
+/// Events that JavaScript has not fetched yet. Further ones are counted and lost: each names a
+/// state that a later one replaces.
+pub const EVENTS_MAX: usize = 64;
+
+/// Longest device name or id in bytes that is kept of what a sound server says.
+pub const NAME_BYTES_MAX: usize = 512;
+
+/// Most devices or streams of a list.
+pub const DEVICES_MAX: usize = 1_024;
+
+/// Largest offset of a synthetic device's clock, in parts per million: any real clock's is below 500.
+pub const CLOCK_PPM_MAX: f64 = 10_000.0;
+
+/// Chunks that are resampled a second: each waits until it is full.
+pub const RESAMPLE_CHUNKS_A_SECOND: u32 = 400;
+
+/// How far two sources may be apart, in ns, before the second is placed anew rather than resampled.
+pub const ALIGN_JUMP_NS: f64 = 50e6;
+
+/// Largest ratio that a second source is resampled by: half a percent is no pitch that is heard to change.
+pub const ALIGN_RATIO_MAX: f64 = 1.005;
+
+/// How long the first of two sources waits for the second, in ns.
+pub const ALIGN_WAIT_NS: f64 = 500e6;
+
+/// Packets of each of two sources that wait for the other: 2.56 s of 10 ms each.
+pub const PAIR_SLOTS: u32 = 256;
+
+/// An error in ns at which a device's time has jumped, rather than jittered.
+pub const CLOCK_JUMP_NS: f64 = 100e6;
+
+/// How long a sound server may take for an answer, in ms.
+pub const SERVER_ANSWER_MS_MAX: u64 = 5_000;
+
+/// How long a server or device that went away is waited for, in ms.
+pub const RETURN_MS_MAX: u64 = 30_000;
+
+/// How often it is asked again, in ms.
+pub const RETURN_EVERY_MS: u64 = 100;
+
+/// How often a sound system that is not there is looked for, in ms.
+pub const WATCH_EVERY_MS: u64 = 1_000;
+
+/// How long a source waits for its device at a time, in ms, before it looks whether to stop: what wakes
+/// it earlier is a waker.
+pub const TURN_MS: u64 = 250;
+
+/// Fastest synthetic device, as a multiple of real time.
+pub const SPEED_MAX: f64 = 10_000.0;
+
+const _: () = assert!(SLOTS_MIN < SLOTS_MAX);
+const _: () = assert!(SLOT_BYTES_MAX as u64 * SLOTS_MIN as u64 <= RING_BYTES_MAX);

@@ -1,0 +1,365 @@
+//! Makes packets of what a source delivers: frames go from the source's buffer into a slot.
+//!
+//! **Invariant:** every frame that a source delivers or reports lost is published, dropped and
+//! counted, or left out on purpose and counted. **Invariant:** no allocation, lock or wait.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::frames::Frames;
+use crate::gate::{self, Gate, Verdict};
+use crate::layout::{Counter, flag};
+use crate::level::{self, Level};
+use crate::ring::{Record, Ring, Slot};
+
+/// What happens when no slot is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overrun {
+    /// The oldest packet that nobody has taken is dropped.
+    DropOldest,
+    /// The new packet is dropped.
+    DropNewest,
+    /// The capture fails.
+    Fail,
+}
+
+/// What happens with packets whose samples are all zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silence {
+    /// They are packets like others, and flagged.
+    Emit,
+    /// They are left out, and counted.
+    Skip,
+}
+
+/// How packets are made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// What frames are made of.
+    pub format: Format,
+    /// Frames of a full packet.
+    pub packet_frames: u32,
+    /// See [`Overrun`].
+    pub overrun: Overrun,
+    /// See [`Silence`].
+    pub silence: Silence,
+    /// The gate, if there is one.
+    pub gate: Option<gate::Settings>,
+}
+
+/// When a frame was captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time {
+    /// In ns of the monotonic clock.
+    pub ns: u64,
+    /// Whether it is estimated, and not the device's.
+    pub is_estimated: bool,
+}
+
+impl Time {
+    /// A time that the device told.
+    #[must_use]
+    pub fn of_device(ns: u64) -> Self {
+        Self {
+            ns,
+            is_estimated: false,
+        }
+    }
+
+    /// So much later.
+    #[must_use]
+    pub fn plus(self, ns: u64) -> Self {
+        Self {
+            ns: self.ns.saturating_add(ns),
+            ..self
+        }
+    }
+}
+
+/// A packet on its way.
+#[derive(Debug)]
+struct Filling {
+    /// `None`: there was no slot, and the packet is dropped.
+    slot: Option<Slot>,
+    frames: u32,
+    time: Time,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Packetizer {
+    ring: Ring,
+    settings: Settings,
+    filling: Option<Filling>,
+    position: u64,
+    sequence: u64,
+    lost_before: u64,
+    /// Flags of the next packet.
+    flags: u32,
+    gate: Option<Gate>,
+    /// Packets of the gate's pre-roll, the oldest first. Its capacity never changes.
+    kept: Vec<(Slot, Record)>,
+}
+
+impl Packetizer {
+    /// One whose ring is empty.
+    ///
+    /// # Errors
+    /// [`Error::Options`]: a packet does not fit into a slot, or the pre-roll not into the ring.
+    pub fn new(ring: Ring, settings: Settings) -> Result<Self> {
+        let layout = ring.layout();
+        let bytes = u64::from(settings.packet_frames) * u64::from(settings.format.frame_bytes());
+        if settings.packet_frames == 0 || bytes > layout.slot_bytes.into() {
+            return Err(Error::Options(format!(
+                "a packet of {} frames takes {bytes} bytes, and ring.slotBytes is {}",
+                settings.packet_frames, layout.slot_bytes
+            )));
+        }
+        let preroll = settings.gate.map_or(0, |gate| gate.preroll);
+        if preroll > layout.slots / 2 {
+            return Err(Error::Options(format!(
+                "gate.prerollMs is {preroll} packets, and may be half of the {} slots",
+                layout.slots
+            )));
+        }
+        ring.describe(settings.format, settings.packet_frames);
+        Ok(Self {
+            ring,
+            settings,
+            filling: None,
+            position: 0,
+            sequence: 0,
+            lost_before: 0,
+            flags: 0,
+            gate: settings.gate.map(Gate::new),
+            kept: Vec::with_capacity(preroll as usize),
+        })
+    }
+
+    /// The ring that it fills.
+    #[must_use]
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// What it makes packets of.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.settings.format
+    }
+
+    /// Appends frames, the first captured at this time, and publishes the packets that are full.
+    ///
+    /// # Errors
+    /// [`Error::Overrun`], if that is the policy.
+    pub fn push(&mut self, frames: &impl Frames, time: Time) -> Result<()> {
+        let count = frames.count();
+        let mut done = 0_u64;
+        while done < count {
+            let time = time.plus(self.settings.format.duration_ns(done));
+            done += u64::from(self.fill(frames, done, time)?);
+        }
+        Ok(())
+    }
+
+    /// Fills the current packet with frames from this one on, and says how many.
+    fn fill(&mut self, frames: &impl Frames, first: u64, time: Time) -> Result<u32> {
+        let mut filling = match self.filling.take() {
+            Some(filling) => filling,
+            None => self.begin(time)?,
+        };
+        let room = self.settings.packet_frames - filling.frames;
+        let left = frames.count() - first;
+        let taken = u32::try_from(left).map_or(room, |left| left.min(room));
+        if let Some(slot) = &filling.slot {
+            let frame_bytes = self.settings.format.frame_bytes() as usize;
+            let start = filling.frames as usize * frame_bytes;
+            let len = taken as usize * frame_bytes;
+            frames.write(first, &mut self.ring.data(slot)[start..start + len]);
+            if frames.is_copied() {
+                self.ring.count(Counter::CopiedFrames, taken.into());
+            }
+        }
+        filling.frames += taken;
+        if filling.frames == self.settings.packet_frames {
+            self.finish(filling);
+        } else {
+            self.filling = Some(filling);
+        }
+        Ok(taken)
+    }
+
+    fn begin(&mut self, time: Time) -> Result<Filling> {
+        Ok(Filling {
+            slot: self.slot()?,
+            frames: 0,
+            time,
+        })
+    }
+
+    fn slot(&mut self) -> Result<Option<Slot>> {
+        if let Some(slot) = self.ring.acquire() {
+            return Ok(Some(slot));
+        }
+        match self.settings.overrun {
+            Overrun::DropNewest => Ok(None),
+            Overrun::Fail => Err(Error::Overrun {
+                slots: self.ring.layout().slots,
+            }),
+            Overrun::DropOldest => Ok(self.ring.reclaim().map(|(slot, frames)| {
+                self.count_dropped(frames);
+                slot
+            })),
+        }
+    }
+
+    fn count_dropped(&self, frames: u32) {
+        self.ring.count(Counter::DroppedPackets, 1);
+        self.ring.count(Counter::DroppedFrames, frames.into());
+    }
+
+    /// Ends a packet, which may be shorter than a full one.
+    fn finish(&mut self, filling: Filling) {
+        let Filling { slot, frames, time } = filling;
+        let Some(slot) = slot else {
+            self.count_dropped(frames);
+            self.pass_by(frames.into());
+            return;
+        };
+        let record = self.describe(&slot, frames, time);
+        let is_skipped = record.flags & flag::SILENT != 0 && self.settings.silence == Silence::Skip;
+        if is_skipped {
+            self.leave_out(slot, record.frames, Counter::SilentFrames);
+            return;
+        }
+        let verdict = match &mut self.gate {
+            Some(gate) => gate.judge(record.rms),
+            None => Verdict::Passes,
+        };
+        match verdict {
+            Verdict::Passes => self.publish(slot, record),
+            Verdict::Opens => self.open_gate(slot, record),
+            Verdict::Kept => self.keep(slot, record),
+        }
+    }
+
+    fn describe(&mut self, slot: &Slot, frames: u32, time: Time) -> Record {
+        let format = self.settings.format;
+        let bytes = frames * format.frame_bytes();
+        let data = &self.ring.data(slot)[..bytes as usize];
+        let level = Level::of(data, format.sample);
+        let mut flags = 0;
+        if level::is_silent(data, format.sample) {
+            flags |= flag::SILENT;
+        }
+        if time.is_estimated {
+            flags |= flag::TIME_ESTIMATED;
+        }
+        Record {
+            frames,
+            bytes,
+            flags,
+            time_ns: time.ns,
+            peak: level.peak,
+            rms: level.rms,
+            ..Record::default()
+        }
+    }
+
+    /// Publishes the pre-roll, then the packet that opened the gate.
+    fn open_gate(&mut self, slot: Slot, record: Record) {
+        self.flags |= flag::VOICE_BEGINS;
+        // Drained from the front without giving its memory up.
+        while !self.kept.is_empty() {
+            let (slot, record) = self.kept.remove(0);
+            self.publish(slot, record);
+        }
+        self.publish(slot, record);
+    }
+
+    fn keep(&mut self, slot: Slot, record: Record) {
+        let preroll = self.gate.as_ref().map_or(0, Gate::preroll) as usize;
+        if preroll == 0 {
+            return self.leave_out(slot, record.frames, Counter::GatedFrames);
+        }
+        if self.kept.len() == preroll {
+            let (oldest, record) = self.kept.remove(0);
+            self.leave_out(oldest, record.frames, Counter::GatedFrames);
+        }
+        self.kept.push((slot, record));
+    }
+
+    fn leave_out(&mut self, slot: Slot, frames: u32, reason: Counter) {
+        self.ring.give_back(slot);
+        self.flags |= flag::DISCONTINUITY;
+        self.ring.count(reason, frames.into());
+    }
+
+    fn publish(&mut self, slot: Slot, mut record: Record) {
+        record.flags |= std::mem::take(&mut self.flags);
+        record.lost_before = std::mem::take(&mut self.lost_before);
+        record.sequence = self.sequence;
+        record.position = self.position;
+        record.published_ns = clock::now_ns();
+        let end_ns = record.time_ns + self.settings.format.duration_ns(record.frames.into());
+        let latency = record.published_ns.saturating_sub(end_ns);
+        self.ring.count(Counter::LatencyNs, latency);
+        self.ring.publish(slot, &record);
+        self.pass_by(record.frames.into());
+    }
+
+    /// Counts a packet that was delivered or dropped.
+    fn pass_by(&mut self, frames: u64) {
+        self.sequence += 1;
+        self.advance(frames);
+    }
+
+    fn advance(&mut self, frames: u64) {
+        self.position += frames;
+        let counter = self.ring.counter(Counter::Frames);
+        counter.store(self.position, Relaxed);
+    }
+
+    /// Reports frames that the source lost: they were captured, and never came here.
+    pub fn lose(&mut self, frames: u64) {
+        self.flush();
+        self.interrupt();
+        self.lost_before += frames;
+        self.ring.count(Counter::LostFrames, frames);
+        self.advance(frames);
+    }
+
+    /// Leaves frames out that come during a pause.
+    pub fn pass_over(&mut self, frames: u64) {
+        self.flush();
+        self.flags |= flag::DISCONTINUITY;
+        self.ring.count(Counter::PausedFrames, frames);
+    }
+
+    /// Says that what comes does not follow on what came, though no frame is known to be lost.
+    pub fn interrupt(&mut self) {
+        self.flush();
+        self.flags |= flag::DISCONTINUITY;
+        self.ring.count(Counter::Discontinuities, 1);
+    }
+
+    /// Ends: nothing follows. What the gate kept is left out.
+    pub fn end(&mut self) {
+        self.flush();
+        while let Some((slot, record)) = self.kept.pop() {
+            self.leave_out(slot, record.frames, Counter::GatedFrames);
+        }
+    }
+
+    /// Publishes the packet that is not full yet.
+    pub fn flush(&mut self) {
+        if let Some(filling) = self.filling.take() {
+            self.finish(filling);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! A consumer of a ring, which does by words alone what JavaScript does.
+//!
+//! Pairs of sources have one for each (`source/pair.rs`), and tests.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+
+use super::sys::Memory;
+use super::{Record, Ring};
+use crate::layout::{Layout, QUEUE_OFFSET, RECORD_BYTES, record, word};
+
+/// A packet that is held.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Taken {
+    /// Its slot.
+    pub slot: u32,
+    /// What is said of it.
+    pub packet: Record,
+    /// Its data.
+    pub data: Vec<u8>,
+}
+
+/// Takes packets out of a ring.
+#[derive(Debug, Clone, Copy)]
+pub struct Consumer {
+    memory: Memory,
+    layout: Layout,
+}
+
+impl Consumer {
+    /// A consumer of this ring. The ring's memory outlives it: who makes it sees to that.
+    #[must_use]
+    pub fn of(ring: &Ring) -> Self {
+        Self {
+            memory: ring.memory(),
+            layout: ring.layout(),
+        }
+    }
+
+    /// The oldest packet, which is held from now on.
+    #[must_use]
+    pub fn take(&self) -> Option<Taken> {
+        let (tail, head) = (
+            self.memory.u32(word::TAIL * 4),
+            self.memory.u32(word::HEAD * 4),
+        );
+        loop {
+            let at = tail.load(SeqCst);
+            if at == head.load(SeqCst) {
+                return None;
+            }
+            let entry = QUEUE_OFFSET + (at & self.layout.queue_mask()) * 4;
+            let slot = self.memory.u32(entry).load(SeqCst);
+            let next = at.wrapping_add(1);
+            if tail.compare_exchange(at, next, SeqCst, SeqCst).is_ok() {
+                self.field(slot, record::STATE).store(1, SeqCst);
+                return Some(self.read(slot));
+            }
+        }
+    }
+
+    /// Lets a packet go.
+    pub fn release(&self, taken: &Taken) {
+        let before = self.field(taken.slot, record::STATE).fetch_sub(1, SeqCst);
+        debug_assert_eq!(before, 1, "a packet was released twice");
+    }
+
+    /// A word of the control block.
+    #[must_use]
+    pub fn word(&self, index: u32) -> &AtomicU32 {
+        self.memory.u32(index * 4)
+    }
+
+    pub(super) fn field(&self, slot: u32, field: u32) -> &AtomicU32 {
+        let offset = self.layout.table + slot * RECORD_BYTES + field;
+        self.memory.u32(offset)
+    }
+
+    fn wide(&self, slot: u32, field: u32) -> u64 {
+        let offset = self.layout.table + slot * RECORD_BYTES + field;
+        self.memory.u64(offset).load(Relaxed)
+    }
+
+    pub(super) fn read(&self, slot: u32) -> Taken {
+        let narrow = |field| self.field(slot, field).load(Acquire);
+        let bytes = narrow(record::BYTES);
+        let offset = self.layout.data + slot * self.layout.stride;
+        let words = (0..bytes.div_ceil(4)).map(|index| self.memory.u32(offset + index * 4));
+        let mut data: Vec<u8> = words
+            .flat_map(|word| word.load(Relaxed).to_le_bytes())
+            .collect();
+        data.truncate(bytes as usize);
+        let packet = Record {
+            frames: narrow(record::FRAMES),
+            bytes,
+            flags: narrow(record::FLAGS),
+            sequence: self.wide(slot, record::SEQUENCE),
+            position: self.wide(slot, record::POSITION),
+            time_ns: self.wide(slot, record::TIME_NS),
+            lost_before: self.wide(slot, record::LOST_BEFORE),
+            published_ns: self.wide(slot, record::PUBLISHED_NS),
+            peak: f32::from_bits(narrow(record::PEAK)),
+            rms: f32::from_bits(narrow(record::RMS)),
+        };
+        Taken { slot, packet, data }
+    }
+}

@@ -1,0 +1,167 @@
+//! A ring with a consumer as JavaScript is one.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::thread;
+
+pub use super::consumer::{Consumer, Taken};
+use super::sys::Heap;
+use super::{Record, Ring};
+use crate::layout::{Layout, record, state, word};
+
+/// A ring of memory that is never freed.
+pub fn ring(slots: u32, slot_bytes: u32) -> Ring {
+    let layout = Layout::new(slots, slot_bytes).unwrap();
+    let heap = Heap::new(layout.bytes);
+    let ring = Ring::new(heap.producer(), layout).unwrap();
+    std::mem::forget(heap);
+    ring
+}
+
+fn put(ring: &mut Ring, value: u32) -> bool {
+    let slot = ring.acquire().or_else(|| Some(ring.reclaim()?.0));
+    let Some(slot) = slot else { return false };
+    ring.data(&slot)[..4].copy_from_slice(&value.to_le_bytes());
+    let packet = Record {
+        frames: 1,
+        bytes: 4,
+        sequence: value.into(),
+        ..Record::default()
+    };
+    ring.publish(slot, &packet);
+    true
+}
+
+fn value(taken: &Taken) -> u32 {
+    u32::from_le_bytes(taken.data[..].try_into().unwrap())
+}
+
+#[test]
+fn packets_come_in_order_and_slots_come_back() {
+    let mut ring = ring(3, 4);
+    let consumer = Consumer::of(&ring);
+    assert_eq!(consumer.take(), None);
+    for round in 0..100 {
+        assert!(put(&mut ring, round * 2) && put(&mut ring, round * 2 + 1));
+        for expected in [round * 2, round * 2 + 1] {
+            let taken = consumer.take().unwrap();
+            assert_eq!(
+                (value(&taken), taken.packet.sequence),
+                (expected, expected.into())
+            );
+            consumer.release(&taken);
+        }
+    }
+    assert_eq!(
+        ring.counter(crate::layout::Counter::Misses).load(Relaxed),
+        0
+    );
+}
+
+#[test]
+fn the_oldest_filled_slot_is_reclaimed_and_a_held_one_never() {
+    let mut ring = ring(3, 4);
+    let consumer = Consumer::of(&ring);
+    (0..3).for_each(|n| assert!(put(&mut ring, n)));
+    let held = consumer.take().unwrap();
+    // 1 is the oldest in the queue now.
+    assert!(put(&mut ring, 3));
+    let (second, third) = (consumer.take().unwrap(), consumer.take().unwrap());
+    assert_eq!((value(&second), value(&third)), (2, 3));
+    assert!(!put(&mut ring, 4), "every slot is held");
+    assert_eq!(value(&consumer.read(held.slot)), 0);
+    consumer.release(&second);
+    assert!(put(&mut ring, 5));
+    assert_eq!(value(&consumer.take().unwrap()), 5);
+}
+
+#[test]
+fn a_slot_with_two_holders_is_free_after_both() {
+    let mut ring = ring(2, 4);
+    let consumer = Consumer::of(&ring);
+    assert!(put(&mut ring, 1));
+    let taken = consumer.take().unwrap();
+    consumer
+        .field(taken.slot, record::STATE)
+        .fetch_add(1, SeqCst);
+    consumer
+        .field(taken.slot, record::STATE)
+        .fetch_sub(1, SeqCst);
+    assert!(put(&mut ring, 2) && put(&mut ring, 3));
+    assert_eq!(value(&consumer.read(taken.slot)), 1);
+    consumer.release(&taken);
+    assert_eq!(
+        consumer.field(taken.slot, record::STATE).load(SeqCst),
+        state::FREE
+    );
+}
+
+#[test]
+fn the_queue_goes_on_where_its_counts_wrap() {
+    let mut ring = ring(3, 4);
+    ring.words(word::HEAD).store(u32::MAX - 1, SeqCst);
+    ring.words(word::TAIL).store(u32::MAX - 1, SeqCst);
+    let consumer = Consumer::of(&ring);
+    for n in 0..8 {
+        assert!(put(&mut ring, n));
+        let taken = consumer.take().unwrap();
+        assert_eq!(value(&taken), n);
+        consumer.release(&taken);
+    }
+}
+
+#[test]
+fn two_consumers_and_a_producer_that_reclaims_share_every_packet_once() {
+    const PACKETS: u32 = 20_000;
+    let mut ring = ring(8, 4);
+    let consumer = Consumer::of(&ring);
+    let done = AtomicU32::new(0);
+    let (mut reclaimed, mut refused) = (0, 0);
+    let taken: Vec<Vec<u32>> = thread::scope(|scope| {
+        let drain = || {
+            let mut values = Vec::new();
+            loop {
+                let is_last = done.load(SeqCst) == 1;
+                while let Some(taken) = consumer.take() {
+                    values.push(value(&taken));
+                    consumer.release(&taken);
+                }
+                if is_last {
+                    return values;
+                }
+                thread::yield_now();
+            }
+        };
+        let running = [scope.spawn(drain), scope.spawn(drain)];
+        for n in 0..PACKETS {
+            let slot = match ring.acquire() {
+                Some(slot) => Some(slot),
+                None => ring.reclaim().map(|(slot, frames)| {
+                    reclaimed += frames;
+                    slot
+                }),
+            };
+            match slot {
+                Some(slot) => {
+                    ring.data(&slot)[..4].copy_from_slice(&n.to_le_bytes());
+                    let packet = Record {
+                        frames: 1,
+                        bytes: 4,
+                        ..Record::default()
+                    };
+                    ring.publish(slot, &packet);
+                }
+                None => refused += 1,
+            }
+        }
+        done.store(1, SeqCst);
+        running.map(|one| one.join().unwrap()).into()
+    });
+    assert!(taken.iter().all(|values| values.is_sorted()));
+    let mut all = taken.concat();
+    all.sort_unstable();
+    let count = all.len();
+    all.dedup();
+    assert_eq!(all.len(), count, "one was taken twice");
+    assert_eq!(u32::try_from(count).unwrap() + reclaimed + refused, PACKETS);
+}

@@ -1,0 +1,289 @@
+//! What a source has of the capture that it runs for: where frames go, and whether to go on.
+//!
+//! **Invariant:** the event loop is woken only when no wake is under way.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::convert::{Conversion, Policy};
+use crate::error::Result;
+use crate::event::{Event, Opened};
+use crate::format::Format;
+use crate::frames::Data;
+use crate::layout::{Counter, closed, word};
+use crate::limits::EVENTS_MAX;
+use crate::packetizer::{Packetizer, Time};
+use crate::wait;
+
+/// Wakes the event loop.
+pub trait Bell: Send {
+    /// Has it look at the queue, soon. It neither waits nor fails.
+    fn ring(&self);
+}
+
+/// What wakes a source that waits for its device.
+pub type Waker = Box<dyn Fn() + Send>;
+
+/// What the owner of a capture tells its thread.
+#[derive(Default)]
+pub struct Control {
+    is_stopped: AtomicBool,
+    is_paused: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Control {
+    /// Has the source end.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Release);
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wake) = &*waker {
+            wake();
+        }
+    }
+
+    /// Whether the source has to end.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Acquire)
+    }
+
+    /// Leaves frames out until [`resume`](Self::resume). The device goes on.
+    pub fn pause(&self) {
+        self.is_paused.store(true, Release);
+    }
+
+    /// Lets frames pass again.
+    pub fn resume(&self) {
+        self.is_paused.store(false, Release);
+    }
+
+    /// Says how to wake the source; `None` when that is not possible any more.
+    pub fn set_waker(&self, waker: Option<Waker>) {
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = waker;
+    }
+}
+
+/// See the module.
+pub struct Session {
+    packetizer: Packetizer,
+    control: Arc<Control>,
+    events: SyncSender<Event>,
+    bell: Box<dyn Bell>,
+    policy: Policy,
+    /// What the device gives.
+    device: Format,
+    conversion: Conversion,
+    has_begun: bool,
+    /// Packets that were published when the event loop was last woken.
+    told: u32,
+}
+
+impl Session {
+    /// A session, and the events that it will tell.
+    #[must_use]
+    pub fn new(
+        packetizer: Packetizer,
+        policy: Policy,
+        control: Arc<Control>,
+        bell: Box<dyn Bell>,
+    ) -> (Self, Receiver<Event>) {
+        let (events, received) = sync_channel(EVENTS_MAX);
+        let session = Self {
+            device: packetizer.format(),
+            policy,
+            conversion: Conversion::None,
+            has_begun: false,
+            packetizer,
+            control,
+            events,
+            bell,
+            told: 0,
+        };
+        (session, received)
+    }
+
+    /// What its owner tells.
+    #[must_use]
+    pub fn control(&self) -> &Arc<Control> {
+        &self.control
+    }
+
+    /// Whether the source has to end.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.control.is_stopped()
+    }
+
+    /// Whether a device was opened.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// What packets are made of.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.packetizer.format()
+    }
+
+    /// Whether every slot is filled or held.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.packetizer.ring().is_full()
+    }
+
+    /// Says that the device is open, and what its frames are made of.
+    ///
+    /// # Errors
+    /// [`Error::Format`](crate::error::Error::Format): it may not be converted.
+    pub fn begin(&mut self, device: &str, format: Format) -> Result<()> {
+        self.begin_again(format)?;
+        self.has_begun = true;
+        self.tell(Event::Open(Opened {
+            device: device.to_owned(),
+            format,
+            delay_frames: self.conversion.delay_frames(),
+        }));
+        Ok(())
+    }
+
+    /// Says that the device is another one, or open again, and what its frames are made of now.
+    ///
+    /// # Errors
+    /// As for [`begin`](Self::begin).
+    pub fn begin_again(&mut self, format: Format) -> Result<()> {
+        self.conversion = Conversion::new(format, self.format(), self.policy)?;
+        self.device = format;
+        Ok(())
+    }
+
+    /// Says that the device is back, after so many frames were lost.
+    pub fn reconnected(&mut self, lost_frames: u64) {
+        self.packetizer.ring().count(Counter::Reconnects, 1);
+        self.tell(Event::Reconnected { lost_frames });
+    }
+
+    /// Takes frames of the device, the first captured at this time.
+    ///
+    /// # Errors
+    /// [`Error::Overrun`](crate::error::Error::Overrun), if that is the policy.
+    pub fn push(&mut self, data: Data<'_>, time: Time) -> Result<()> {
+        if self.control.is_paused.load(Acquire) {
+            self.draw_out()?;
+            let frames = self.scaled(data.count(self.device));
+            self.packetizer.pass_over(frames);
+        } else {
+            self.convert(data, time)?;
+        }
+        self.ring_if_published();
+        Ok(())
+    }
+
+    fn convert(&mut self, data: Data<'_>, time: Time) -> Result<()> {
+        let packetizer = &mut self.packetizer;
+        match &mut self.conversion {
+            Conversion::None => packetizer.push(&data.plain(self.device), time),
+            Conversion::Mix(matrix) => packetizer.push(&matrix.mixed(data), time),
+            Conversion::Resample(resampler) => {
+                resampler.push(data, time, |frames, time| packetizer.push(&frames, time))?;
+                let copied = resampler.take_copied();
+                packetizer.ring().count(Counter::CopiedFrames, copied);
+                Ok(())
+            }
+        }
+    }
+
+    /// Delivers what the resampler still has.
+    fn draw_out(&mut self) -> Result<()> {
+        let packetizer = &mut self.packetizer;
+        match &mut self.conversion {
+            Conversion::None | Conversion::Mix(_) => Ok(()),
+            Conversion::Resample(resampler) => {
+                resampler.flush(|frames, time| packetizer.push(&frames, time))
+            }
+        }
+    }
+
+    /// Frames of packets that so many of the device make.
+    fn scaled(&self, frames: u64) -> u64 {
+        match &self.conversion {
+            Conversion::None | Conversion::Mix(_) => frames,
+            Conversion::Resample(resampler) => resampler.scaled(frames),
+        }
+    }
+
+    /// Adds to a counter that is the source's.
+    pub fn count(&self, counter: Counter, more: u64) {
+        self.packetizer.ring().count(counter, more);
+    }
+
+    /// Reports frames of the device that were lost.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push).
+    pub fn lose(&mut self, frames: u64) -> Result<()> {
+        self.draw_out()?;
+        let frames = self.scaled(frames);
+        self.packetizer.lose(frames);
+        self.ring_if_published();
+        Ok(())
+    }
+
+    /// Says that what comes does not follow on what came.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push).
+    pub fn interrupt(&mut self) -> Result<()> {
+        self.draw_out()?;
+        self.packetizer.interrupt();
+        self.ring_if_published();
+        Ok(())
+    }
+
+    /// Tells an event.
+    pub fn tell(&mut self, event: Event) {
+        let ring = self.packetizer.ring();
+        if self.events.try_send(event).is_err() {
+            ring.count(Counter::LostEvents, 1);
+        }
+        ring.words(word::EVENTS).store(1, SeqCst);
+        self.wake();
+    }
+
+    /// Ends: no packet follows.
+    pub fn end(mut self, outcome: Result<()>) {
+        let outcome = outcome.and_then(|()| self.draw_out());
+        self.packetizer.end();
+        let (state, event) = match outcome {
+            Ok(()) => (closed::ENDED, Event::Ended),
+            Err(error) => (closed::FAILED, Event::Failed(error)),
+        };
+        let ring = self.packetizer.ring();
+        ring.words(word::CLOSED).store(state, SeqCst);
+        self.tell(event);
+        wait::wake(&self.packetizer.ring().memory());
+    }
+
+    fn ring_if_published(&mut self) {
+        let ring = self.packetizer.ring();
+        let head = ring.words(word::HEAD).load(SeqCst);
+        if head == self.told {
+            return;
+        }
+        self.told = head;
+        wait::wake(&ring.memory());
+        self.wake();
+    }
+
+    fn wake(&self) {
+        let ring = self.packetizer.ring();
+        let doorbell = ring.words(word::DOORBELL);
+        if doorbell.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
+            ring.count(Counter::Wakes, 1);
+            self.bell.ring();
+        }
+    }
+}

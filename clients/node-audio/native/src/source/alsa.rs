@@ -1,0 +1,180 @@
+//! ALSA, through libasound: microphones and line inputs where there is no sound server.
+//!
+//! It has no monitors of outputs and tells no programs apart. Frames are read into a buffer of one
+//! period, which is one copy more than elsewhere, and counted.
+
+mod sys;
+
+use std::time::Duration;
+
+use crate::clock;
+use crate::clock::device::DeviceClock;
+use crate::device::{Backend, Device, Kind};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::frames::Data;
+use crate::layout::Counter;
+use crate::limits::TURN_MS;
+use crate::packetizer::Time;
+use crate::session::Session;
+use crate::source::Source;
+use sys::{Fault, Pcm, Request};
+
+/// The device that is taken when none is named, as ALSA's configuration has it.
+const DEFAULT: &str = "default";
+
+/// See the module.
+#[derive(Debug)]
+pub struct Alsa {
+    device: String,
+    /// Length of a packet.
+    packet: Duration,
+}
+
+impl Alsa {
+    /// A capture of packets of this length, from this PCM or the default one.
+    #[must_use]
+    pub fn new(device: Option<&str>, packet: Duration) -> Self {
+        Self {
+            device: device.unwrap_or(DEFAULT).to_owned(),
+            packet,
+        }
+    }
+
+    fn error(&self, fault: Fault) -> Error {
+        let device = &self.device;
+        match fault.code {
+            libc::ENOENT => Error::NoDevice(format!("'{device}' of ALSA")),
+            libc::ENODEV | libc::ENXIO | libc::EBADFD => Error::Unplugged(format!("'{device}'")),
+            libc::EACCES | libc::EPERM => Error::Permission(format!(
+                "ALSA refuses '{device}'; the user has to be in the group 'audio'"
+            )),
+            _ => Error::Backend {
+                call: fault.call,
+                reason: format!("{} ('{device}')", fault.text),
+            },
+        }
+    }
+}
+
+impl Source for Alsa {
+    fn run(&mut self, session: &mut Session) -> Result<()> {
+        let request = Request {
+            format: session.format(),
+            period: self.packet,
+        };
+        let pcm = Pcm::open(&self.device, &request).map_err(|fault| match fault.code {
+            // What it says when the configuration's default leads to a card that is not there.
+            libc::ENOENT | libc::ENODEV if self.device == DEFAULT => {
+                Error::NoDevice("the default input of ALSA: there is no sound card".to_owned())
+            }
+            _ => self.error(fault),
+        })?;
+        let format = pcm.format();
+        session.begin(&self.device, format)?;
+        let mut stream = Stream {
+            clock: DeviceClock::new(format.rate),
+            frames: 0,
+            buffer: vec![0; (pcm.period() * format.frame_bytes()) as usize],
+            end_ns: None,
+            pcm,
+        };
+        while !session.is_stopped() {
+            stream.turn(session).map_err(|failure| match failure {
+                Failure::Device(fault) => self.error(fault),
+                Failure::Session(error) => error,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a turn failed.
+enum Failure {
+    Device(Fault),
+    Session(Error),
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::Device(fault)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Session(error)
+    }
+}
+
+/// A PCM that captures.
+struct Stream {
+    pcm: Pcm,
+    clock: DeviceClock,
+    frames: u64,
+    buffer: Vec<u8>,
+    /// After an overrun: when the first frame that is missing was captured.
+    end_ns: Option<u64>,
+}
+
+impl Stream {
+    /// Waits for a period and delivers it.
+    fn turn(&mut self, session: &mut Session) -> std::result::Result<(), Failure> {
+        let read = self
+            .pcm
+            .wait(Duration::from_millis(TURN_MS))
+            .and_then(|is_ready| {
+                if is_ready {
+                    self.pcm.read(&mut self.buffer)
+                } else {
+                    Ok(0)
+                }
+            });
+        match read {
+            Ok(0) => Ok(()),
+            Ok(frames) => Ok(self.deliver(session, frames)?),
+            Err(fault) if fault.is_interruption() => {
+                self.pcm.recover(&fault)?;
+                self.end_ns = self.clock.time_of(self.frames).or(self.end_ns);
+                self.clock.interrupt();
+                Ok(session.interrupt()?)
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    fn deliver(&mut self, session: &mut Session, frames: u32) -> Result<()> {
+        let format = self.pcm.format();
+        let behind = self.pcm.delay().saturating_add(frames.into());
+        let captured = clock::now_ns().saturating_sub(format.duration_ns(behind));
+        self.clock.observe(self.frames, captured);
+        let time = Time::of_device(self.clock.time_of(self.frames).unwrap_or(captured));
+        if let Some(end_ns) = self.end_ns.take() {
+            let lost_frames = format.frames_in(time.ns.saturating_sub(end_ns));
+            session.lose(lost_frames)?;
+            session.tell(Event::Resumed);
+        }
+        let bytes = (frames * format.frame_bytes()) as usize;
+        session.count(Counter::CopiedFrames, frames.into());
+        session.push(Data::Bytes(&self.buffer[..bytes]), time)?;
+        self.frames += u64::from(frames);
+        Ok(())
+    }
+}
+
+/// The PCMs that capture.
+///
+/// # Errors
+/// There is no libasound.
+pub fn devices() -> Result<Vec<Device>> {
+    let named = sys::captures().map_err(|reason| Error::NoServer(reason.to_owned()))?;
+    let device = |(id, name): (String, String)| Device {
+        is_default: id == DEFAULT,
+        kind: Kind::Input,
+        format: sys::ASSUMED,
+        backend: Backend::Alsa,
+        id,
+        name,
+    };
+    Ok(named.into_iter().map(device).collect())
+}

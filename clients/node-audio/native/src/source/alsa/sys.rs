@@ -1,0 +1,351 @@
+//! libasound, loaded at run time: what capture needs of its PCM interface.
+//!
+//! Declarations follow alsa-lib's headers of version 1.2.
+#![expect(unsafe_code, reason = "libasound is C")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
+use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+use crate::format::{Format, Sample};
+use crate::limits::{CHANNELS_MAX, DEVICES_MAX, NAME_BYTES_MAX, RATE_MAX, RATE_MIN};
+use crate::source::sys::library;
+
+/// `SND_PCM_STREAM_CAPTURE`.
+const CAPTURE: c_int = 1;
+/// `SND_PCM_ACCESS_RW_INTERLEAVED`.
+const RW_INTERLEAVED: c_int = 3;
+/// `SND_PCM_FORMAT_S16_LE`.
+const S16_LE: c_int = 2;
+/// `SND_PCM_FORMAT_FLOAT_LE`.
+const FLOAT_LE: c_int = 14;
+/// Periods of the device's buffer: what it keeps while this thread does not run.
+const PERIODS: c_ulong = 16;
+
+/// What a PCM is listed with: it is asked only when it is opened.
+pub const ASSUMED: Format = Format {
+    rate: 48_000,
+    channels: 2,
+    sample: Sample::S16,
+};
+
+library! {
+    /// The functions of libasound that are called.
+    Library = "libasound.so.2" {
+        fn snd_pcm_open(*mut *mut c_void, *const c_char, c_int, c_int) -> c_int;
+        fn snd_pcm_close(*mut c_void) -> c_int;
+        fn snd_pcm_hw_params_malloc(*mut *mut c_void) -> c_int;
+        fn snd_pcm_hw_params_free(*mut c_void);
+        fn snd_pcm_hw_params_any(*mut c_void, *mut c_void) -> c_int;
+        fn snd_pcm_hw_params_set_access(*mut c_void, *mut c_void, c_int) -> c_int;
+        fn snd_pcm_hw_params_set_format(*mut c_void, *mut c_void, c_int) -> c_int;
+        fn snd_pcm_hw_params_set_channels_near(*mut c_void, *mut c_void, *mut c_uint) -> c_int;
+        fn snd_pcm_hw_params_set_rate_near(*mut c_void, *mut c_void, *mut c_uint, *mut c_int) -> c_int;
+        fn snd_pcm_hw_params_set_period_size_near(*mut c_void, *mut c_void, *mut c_ulong, *mut c_int) -> c_int;
+        fn snd_pcm_hw_params_set_buffer_size_near(*mut c_void, *mut c_void, *mut c_ulong) -> c_int;
+        fn snd_pcm_hw_params(*mut c_void, *mut c_void) -> c_int;
+        fn snd_pcm_start(*mut c_void) -> c_int;
+        fn snd_pcm_wait(*mut c_void, c_int) -> c_int;
+        fn snd_pcm_readi(*mut c_void, *mut c_void, c_ulong) -> c_long;
+        fn snd_pcm_delay(*mut c_void, *mut c_long) -> c_int;
+        fn snd_pcm_recover(*mut c_void, c_int, c_int) -> c_int;
+        fn snd_strerror(c_int) -> *const c_char;
+        fn snd_device_name_hint(c_int, *const c_char, *mut *mut *mut c_void) -> c_int;
+        fn snd_device_name_get_hint(*const c_void, *const c_char) -> *mut c_char;
+        fn snd_device_name_free_hint(*mut *mut c_void) -> c_int;
+    }
+}
+
+/// What is asked of a PCM; it gives what is nearest.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// Rate, channels and samples.
+    pub format: Format,
+    /// How long a period lasts.
+    pub period: Duration,
+}
+
+/// A call that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The function.
+    pub call: &'static str,
+    /// A code of `errno`; 0 when there is no library.
+    pub code: c_int,
+    /// What it says.
+    pub text: String,
+}
+
+impl Fault {
+    /// Whether the PCM goes on once it has recovered: it overran, or the machine slept.
+    #[must_use]
+    pub fn is_interruption(&self) -> bool {
+        matches!(self.code, libc::EPIPE | libc::ESTRPIPE | libc::EINTR)
+    }
+}
+
+/// A PCM that captures.
+pub struct Pcm {
+    library: &'static Library,
+    pcm: NonNull<c_void>,
+    format: Format,
+    period: u32,
+}
+
+// SAFETY: a PCM is used by one thread at a time, the one that has this value.
+unsafe impl Send for Pcm {}
+
+impl Pcm {
+    /// Opens and starts one.
+    ///
+    /// # Errors
+    /// There is no libasound, no such PCM, or it is busy.
+    pub fn open(device: &str, request: &Request) -> Result<Self, Fault> {
+        let library = Library::get().map_err(|reason| Fault {
+            call: "dlopen",
+            code: 0,
+            text: format!("libasound can't be loaded ({reason})"),
+        })?;
+        let name = CString::new(device).unwrap_or_default();
+        let mut pcm = ptr::null_mut();
+        // SAFETY: the result and the name live through the call.
+        let status = unsafe { (library.snd_pcm_open)(&raw mut pcm, name.as_ptr(), CAPTURE, 0) };
+        checked(library, status, "snd_pcm_open")?;
+        let pcm = NonNull::new(pcm).ok_or_else(|| fault(library, -libc::ENODEV, "snd_pcm_open"))?;
+        let mut opened = Self {
+            library,
+            pcm,
+            format: request.format,
+            period: 0,
+        };
+        opened.configure(request)?;
+        // SAFETY: the PCM is there, and prepared by its parameters.
+        let status = unsafe { (library.snd_pcm_start)(opened.pcm.as_ptr()) };
+        checked(library, status, "snd_pcm_start")?;
+        Ok(opened)
+    }
+
+    fn configure(&mut self, request: &Request) -> Result<(), Fault> {
+        let mut parameters = ptr::null_mut();
+        // SAFETY: the result lives through the call.
+        let status = unsafe { (self.library.snd_pcm_hw_params_malloc)(&raw mut parameters) };
+        checked(self.library, status, "snd_pcm_hw_params_malloc")?;
+        let configured = self.configure_by(parameters, request);
+        // SAFETY: allocated above.
+        unsafe { (self.library.snd_pcm_hw_params_free)(parameters) };
+        configured
+    }
+
+    fn configure_by(&mut self, parameters: *mut c_void, request: &Request) -> Result<(), Fault> {
+        let (library, pcm) = (self.library, self.pcm.as_ptr());
+        // SAFETY: both are there.
+        let status = unsafe { (library.snd_pcm_hw_params_any)(pcm, parameters) };
+        checked(library, status, "snd_pcm_hw_params_any")?;
+        let set = library.snd_pcm_hw_params_set_access;
+        // SAFETY: as above.
+        let status = unsafe { set(pcm, parameters, RW_INTERLEAVED) };
+        checked(library, status, "snd_pcm_hw_params_set_access")?;
+        self.set_sample(parameters, request.format.sample)?;
+        self.set_channels(parameters, request.format.channels)?;
+        self.set_rate(parameters, request.format.rate)?;
+        self.set_period(parameters, request.period)?;
+        // SAFETY: as above.
+        let status = unsafe { (library.snd_pcm_hw_params)(pcm, parameters) };
+        checked(library, status, "snd_pcm_hw_params")
+    }
+
+    /// The samples that were asked for, or the others.
+    fn set_sample(&mut self, parameters: *mut c_void, wanted: Sample) -> Result<(), Fault> {
+        let both = match wanted {
+            Sample::F32 => [(Sample::F32, FLOAT_LE), (Sample::S16, S16_LE)],
+            Sample::S16 | Sample::Mulaw => [(Sample::S16, S16_LE), (Sample::F32, FLOAT_LE)],
+        };
+        let set = self.library.snd_pcm_hw_params_set_format;
+        let mut status = 0;
+        for (sample, code) in both {
+            // SAFETY: PCM and parameters are there.
+            status = unsafe { set(self.pcm.as_ptr(), parameters, code) };
+            if status >= 0 {
+                self.format.sample = sample;
+                return Ok(());
+            }
+        }
+        checked(self.library, status, "snd_pcm_hw_params_set_format")
+    }
+
+    fn set_channels(&mut self, parameters: *mut c_void, wanted: u32) -> Result<(), Fault> {
+        let set = self.library.snd_pcm_hw_params_set_channels_near;
+        let mut channels: c_uint = wanted;
+        // SAFETY: PCM and parameters are there, and the number lives through the call.
+        let status = unsafe { set(self.pcm.as_ptr(), parameters, &raw mut channels) };
+        checked(self.library, status, "snd_pcm_hw_params_set_channels_near")?;
+        self.format.channels = channels.clamp(1, CHANNELS_MAX);
+        Ok(())
+    }
+
+    fn set_rate(&mut self, parameters: *mut c_void, wanted: u32) -> Result<(), Fault> {
+        let set = self.library.snd_pcm_hw_params_set_rate_near;
+        let (mut rate, pcm): (c_uint, _) = (wanted, self.pcm.as_ptr());
+        // SAFETY: PCM and parameters are there, and the number lives through the call.
+        let status = unsafe { set(pcm, parameters, &raw mut rate, ptr::null_mut()) };
+        checked(self.library, status, "snd_pcm_hw_params_set_rate_near")?;
+        self.format.rate = rate.clamp(RATE_MIN, RATE_MAX);
+        Ok(())
+    }
+
+    fn set_period(&mut self, parameters: *mut c_void, wanted: Duration) -> Result<(), Fault> {
+        let (library, pcm) = (self.library, self.pcm.as_ptr());
+        let ns = u64::try_from(wanted.as_nanos()).unwrap_or(u64::MAX);
+        let frames = u32::try_from(self.format.frames_in(ns)).unwrap_or(u32::MAX);
+        let mut period = c_ulong::from(frames.max(1));
+        let set = library.snd_pcm_hw_params_set_period_size_near;
+        // SAFETY: PCM and parameters are there, and the number lives through the call.
+        let status = unsafe { set(pcm, parameters, &raw mut period, ptr::null_mut()) };
+        checked(library, status, "snd_pcm_hw_params_set_period_size_near")?;
+        let mut buffer = period.saturating_mul(PERIODS);
+        let set = library.snd_pcm_hw_params_set_buffer_size_near;
+        // SAFETY: as above.
+        let status = unsafe { set(pcm, parameters, &raw mut buffer) };
+        checked(library, status, "snd_pcm_hw_params_set_buffer_size_near")?;
+        self.period = u32::try_from(period).unwrap_or(frames).max(1);
+        Ok(())
+    }
+
+    /// What it gives.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Frames of a period.
+    #[must_use]
+    pub fn period(&self) -> u32 {
+        self.period
+    }
+
+    /// Waits for a period; `false`: none came in this time.
+    ///
+    /// # Errors
+    /// See [`Fault::is_interruption`].
+    pub fn wait(&self, timeout: Duration) -> Result<bool, Fault> {
+        let ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+        // SAFETY: the PCM is there.
+        let status = unsafe { (self.library.snd_pcm_wait)(self.pcm.as_ptr(), ms) };
+        checked(self.library, status, "snd_pcm_wait")?;
+        Ok(status > 0)
+    }
+
+    /// Reads frames into a buffer, as many as it takes, and says how many.
+    ///
+    /// # Errors
+    /// See [`Fault::is_interruption`].
+    pub fn read(&self, buffer: &mut [u8]) -> Result<u32, Fault> {
+        let frames = buffer.len() as c_ulong / c_ulong::from(self.format.frame_bytes());
+        let read = self.library.snd_pcm_readi;
+        // SAFETY: the PCM is there, and the buffer has room for so many frames of its format.
+        let read = unsafe { read(self.pcm.as_ptr(), buffer.as_mut_ptr().cast(), frames) };
+        let status = c_int::try_from(read).unwrap_or(0);
+        checked(self.library, status.min(0), "snd_pcm_readi")?;
+        Ok(u32::try_from(read).unwrap_or(0))
+    }
+
+    /// Frames that were captured and not read yet.
+    #[must_use]
+    pub fn delay(&self) -> u64 {
+        let mut frames: c_long = 0;
+        // SAFETY: the PCM is there, and the number lives through the call.
+        let status = unsafe { (self.library.snd_pcm_delay)(self.pcm.as_ptr(), &raw mut frames) };
+        if status < 0 {
+            return 0;
+        }
+        u64::try_from(frames).unwrap_or(0)
+    }
+
+    /// Has it go on after an interruption.
+    ///
+    /// # Errors
+    /// It can't.
+    pub fn recover(&self, fault: &Fault) -> Result<(), Fault> {
+        let (library, pcm) = (self.library, self.pcm.as_ptr());
+        // SAFETY: the PCM is there; 1: nothing is printed.
+        let status = unsafe { (library.snd_pcm_recover)(pcm, -fault.code, 1) };
+        checked(library, status, "snd_pcm_recover")?;
+        // SAFETY: the PCM is there. It fails where recovering has started it.
+        unsafe { (library.snd_pcm_start)(pcm) };
+        Ok(())
+    }
+}
+
+impl Drop for Pcm {
+    fn drop(&mut self) {
+        // SAFETY: the PCM is there, and nobody uses it after this.
+        unsafe { (self.library.snd_pcm_close)(self.pcm.as_ptr()) };
+    }
+}
+
+fn checked(library: &Library, status: c_int, call: &'static str) -> Result<(), Fault> {
+    if status < 0 {
+        return Err(fault(library, status, call));
+    }
+    Ok(())
+}
+
+fn fault(library: &Library, status: c_int, call: &'static str) -> Fault {
+    // SAFETY: any number is accepted, and the text is static.
+    let text = unsafe { text((library.snd_strerror)(status)) };
+    Fault {
+        call,
+        code: -status,
+        text,
+    }
+}
+
+/// A C string, bounded; empty for none.
+///
+/// # Safety
+/// It is null or terminated.
+unsafe fn text(pointer: *const c_char) -> String {
+    if pointer.is_null() {
+        return String::new();
+    }
+    // SAFETY: terminated, as the caller says.
+    let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
+    String::from_utf8_lossy(&bytes[..bytes.len().min(NAME_BYTES_MAX)]).into_owned()
+}
+
+/// Names and descriptions of the PCMs that capture. `Err` says what is missing.
+pub fn captures() -> Result<Vec<(String, String)>, &'static str> {
+    let library = Library::get()?;
+    let mut hints: *mut *mut c_void = ptr::null_mut();
+    // SAFETY: the interface's name and the result live through the call; -1: all cards.
+    let status = unsafe { (library.snd_device_name_hint)(-1, c"pcm".as_ptr(), &raw mut hints) };
+    if status < 0 || hints.is_null() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for index in 0..DEVICES_MAX {
+        // SAFETY: the list ends with a null pointer, at which this stops.
+        let hint = unsafe { *hints.add(index) };
+        if hint.is_null() {
+            break;
+        }
+        if hint_text(library, hint, c"IOID") != "Output" {
+            let name = hint_text(library, hint, c"NAME");
+            let description = hint_text(library, hint, c"DESC").replace('\n', ", ");
+            found.push((name, description));
+        }
+    }
+    // SAFETY: the list that was given above.
+    unsafe { (library.snd_device_name_free_hint)(hints) };
+    Ok(found)
+}
+
+fn hint_text(library: &Library, hint: *const c_void, id: &CStr) -> String {
+    // SAFETY: a hint of the list, and a name that lives through the call.
+    let owned = unsafe { (library.snd_device_name_get_hint)(hint, id.as_ptr()) };
+    // SAFETY: null, or a terminated string that is ours.
+    let copy = unsafe { text(owned) };
+    // SAFETY: libasound gave it as `free` expects it, or null.
+    unsafe { libc::free(owned.cast()) };
+    copy
+}

@@ -1,0 +1,103 @@
+//! Linux: the sound server where there is one, else ALSA.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::device::{Device, Program, Wanted};
+use crate::error::{Error, Result};
+use crate::session::{Control, Session};
+use crate::source::Source;
+use crate::source::alsa::{self, Alsa};
+use crate::source::pulse::{self, Pulse};
+
+/// What captures from this system's devices.
+pub struct System {
+    wanted: Wanted,
+    packet: Duration,
+}
+
+impl System {
+    /// A capture of packets of this length.
+    #[must_use]
+    pub fn new(wanted: Wanted, packet: Duration) -> Self {
+        Self { wanted, packet }
+    }
+}
+
+impl Source for System {
+    fn run(&mut self, session: &mut Session) -> Result<()> {
+        let outcome = Pulse::new(self.wanted.clone(), self.packet).run(session);
+        let (Err(Error::NoServer(reason)), false) = (&outcome, session.has_begun()) else {
+            return outcome;
+        };
+        let Wanted::Input(device) = &self.wanted else {
+            return outcome;
+        };
+        let by_alsa = Alsa::new(device.as_deref(), self.packet).run(session);
+        if session.has_begun() {
+            return by_alsa;
+        }
+        by_alsa.map_err(|error| neither(reason, &error))
+    }
+}
+
+/// There is no server, and ALSA has nothing either.
+fn neither(server: &str, alsa: &Error) -> Error {
+    match alsa {
+        Error::NoServer(_) | Error::NoDevice(_) | Error::Backend { .. } => {
+            Error::NoServer(format!("{server}. By ALSA: {alsa}"))
+        }
+        other => other.clone(),
+    }
+}
+
+/// The devices that there are.
+///
+/// # Errors
+/// There is neither a server nor libasound.
+pub fn devices() -> Result<Vec<Device>> {
+    let by_server = pulse::devices();
+    let Err(Error::NoServer(reason)) = &by_server else {
+        return by_server;
+    };
+    let by_alsa = alsa::devices().map_err(|error| neither(reason, &error))?;
+    if by_alsa.is_empty() {
+        return by_server;
+    }
+    Ok(by_alsa)
+}
+
+/// The programs that play sound.
+///
+/// # Errors
+/// There is no server: ALSA can't tell.
+pub fn programs() -> Result<Vec<Program>> {
+    pulse::programs()
+}
+
+/// Calls `on_change` whenever devices have changed, until it is stopped.
+///
+/// # Errors
+/// There is no server, or it went away.
+pub fn watch(control: &Arc<Control>, on_change: &dyn Fn()) -> Result<()> {
+    pulse::watch(control, on_change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_neither_has_is_told_of_both() {
+        let alsa = Error::NoDevice("the default input of ALSA".to_owned());
+        let error = neither("PulseAudio or PipeWire: connection refused", &alsa);
+        assert_eq!(error.code(), "ERR_NO_SERVER");
+        let text = error.to_string();
+        assert!(
+            text.contains("connection refused") && text.contains("default input of ALSA"),
+            "{text}"
+        );
+        let busy = Error::Permission("no".to_owned());
+        assert_eq!(neither("none", &busy), busy);
+    }
+}

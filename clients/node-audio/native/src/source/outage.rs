@@ -1,0 +1,102 @@
+//! A stream that went away, until it is back: whether to wait for it, and what is missing.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::format::Format;
+use crate::limits::{RETURN_EVERY_MS, RETURN_MS_MAX};
+use crate::session::Session;
+
+/// What is known of the stream before the current one.
+#[derive(Debug, Default)]
+pub struct Outage {
+    /// Its device; none if there was no stream yet.
+    device: Option<String>,
+    /// When the frame after the last delivered one would have been captured, in ns.
+    end_ns: Option<u64>,
+    /// Since when there is none.
+    since: Option<Instant>,
+    /// What frames are counted in.
+    format: Option<Format>,
+}
+
+impl Outage {
+    /// A stream is open, the first or another one.
+    ///
+    /// # Errors
+    /// Its format can't be converted.
+    pub fn over(&mut self, session: &mut Session, device: &str, format: Format) -> Result<()> {
+        self.format = Some(format);
+        let device = device.to_owned();
+        let before = self.device.replace(device.clone());
+        if before.is_none() {
+            return session.begin(&device, format);
+        }
+        session.begin_again(format)?;
+        if before.as_ref() != Some(&device) {
+            session.tell(Event::Moved { device });
+        }
+        Ok(())
+    }
+
+    /// The stream has ended; the frame after its last would be of this time.
+    ///
+    /// # Errors
+    /// Those of [`Session::push`].
+    pub fn began(&mut self, session: &mut Session, end_ns: Option<u64>) -> Result<()> {
+        self.end_ns = end_ns.or(self.end_ns);
+        session.interrupt()
+    }
+
+    /// Tells what is missing, when the first frame of the new stream is there, captured at this time.
+    ///
+    /// # Errors
+    /// Those of [`Session::push`].
+    pub fn close_gap(&mut self, session: &mut Session, ns: u64) -> Result<()> {
+        let (Some(end_ns), Some(format)) = (self.end_ns.take(), self.format) else {
+            return Ok(());
+        };
+        let lost_frames = format.frames_in(ns.saturating_sub(end_ns));
+        if lost_frames > 0 {
+            session.lose(lost_frames)?;
+        }
+        if self.since.take().is_some() {
+            session.reconnected(lost_frames);
+        }
+        Ok(())
+    }
+
+    /// Waits a while before the next attempt.
+    ///
+    /// # Errors
+    /// There was no stream yet, or it has been gone for too long, or nothing would change it.
+    pub fn outlast(&mut self, session: &mut Session, error: Error) -> Result<()> {
+        let is_passing = matches!(
+            error,
+            Error::NoServer(_)
+                | Error::NoDevice(_)
+                | Error::NoProcess(_)
+                | Error::Unplugged(_)
+                | Error::Backend { .. }
+        );
+        if self.device.is_none() || !is_passing {
+            return Err(error);
+        }
+        let is_new = self.since.is_none();
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() > Duration::from_millis(RETURN_MS_MAX) {
+            return Err(match error {
+                Error::NoDevice(device) => Error::Unplugged(device),
+                other => other,
+            });
+        }
+        if is_new {
+            let reason = error.to_string();
+            session.tell(Event::Reconnecting { reason });
+        }
+        thread::park_timeout(Duration::from_millis(RETURN_EVERY_MS));
+        Ok(())
+    }
+}

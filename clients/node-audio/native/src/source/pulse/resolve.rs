@@ -1,0 +1,188 @@
+//! Which source of the server is meant.
+
+use std::time::Duration;
+
+use super::sys::{Connection, Fault, Request, ServerDefaults, SourceEntry};
+use crate::device::Wanted;
+use crate::error::{Error, Result};
+use crate::format::Format;
+
+/// A source that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// Its name.
+    pub source: String,
+    /// What it gives.
+    pub format: Format,
+    /// The one stream of its sink that is recorded; all of it if `None`.
+    pub of_stream: Option<u32>,
+    /// Whether the server may put the stream on another source.
+    may_move: bool,
+}
+
+impl Resolved {
+    fn of(source: &SourceEntry) -> Self {
+        Self {
+            source: source.name.clone(),
+            format: source.format,
+            of_stream: None,
+            may_move: false,
+        }
+    }
+
+    /// How to record it, in fragments of this length.
+    #[must_use]
+    pub fn request(&self, fragment: Duration) -> Request {
+        let ns = u64::try_from(fragment.as_nanos()).unwrap_or(u64::MAX);
+        let frames = u32::try_from(self.format.frames_in(ns)).unwrap_or(u32::MAX);
+        Request {
+            source: self.source.clone(),
+            format: self.format,
+            fragment_bytes: frames.max(1).saturating_mul(self.format.frame_bytes()),
+            of_stream: self.of_stream,
+            may_move: self.may_move,
+        }
+    }
+}
+
+/// Asks the server.
+///
+/// # Errors
+/// [`Error::NoDevice`], [`Error::NoProcess`], or the server does not answer.
+pub fn resolve(connection: &Connection, wanted: &Wanted) -> Result<Resolved> {
+    let fault = |fault: Fault| connection.error(fault, "");
+    let sources = connection.sources().map_err(fault)?;
+    let defaults = || connection.defaults().map_err(fault);
+    match wanted {
+        Wanted::Input(Some(id)) => named(&sources, id).map(Resolved::of),
+        Wanted::Input(None) => {
+            let found = default_input(&sources, &defaults()?).map(Resolved::of);
+            let found = found.ok_or_else(|| {
+                Error::NoDevice(
+                    "the default input: there is no microphone or line input".to_owned(),
+                )
+            })?;
+            Ok(Resolved {
+                may_move: true,
+                ..found
+            })
+        }
+        Wanted::Loopback(Some(id)) => monitor(&sources, id).map(Resolved::of),
+        Wanted::Loopback(None) => {
+            let defaults = defaults()?;
+            if defaults.sink.is_empty() {
+                return Err(Error::NoDevice(
+                    "the default output: there is none".to_owned(),
+                ));
+            }
+            monitor(&sources, &defaults.sink).map(Resolved::of)
+        }
+        Wanted::Process(pid) => {
+            let playing = connection.playing().map_err(fault)?;
+            let stream = playing.iter().find(|stream| stream.pid == *pid);
+            let stream = stream.ok_or_else(|| Error::NoProcess(pid.to_string()))?;
+            let is_monitor = |source: &&SourceEntry| matches!(source.monitor_of, Some((sink, _)) if sink == stream.sink);
+            let source = sources.iter().find(is_monitor);
+            let source = source.ok_or_else(|| Error::NoProcess(pid.to_string()))?;
+            Ok(Resolved {
+                of_stream: Some(stream.index),
+                ..Resolved::of(source)
+            })
+        }
+    }
+}
+
+fn named<'a>(sources: &'a [SourceEntry], id: &str) -> Result<&'a SourceEntry> {
+    let found = sources.iter().find(|source| source.name == id);
+    found.ok_or_else(|| Error::NoDevice(format!("'{id}'")))
+}
+
+/// The monitor of this name, or of the sink of this name.
+fn monitor<'a>(sources: &'a [SourceEntry], id: &str) -> Result<&'a SourceEntry> {
+    let is_it = |source: &&SourceEntry| match &source.monitor_of {
+        Some((_, sink)) => sink == id || source.name == id,
+        None => false,
+    };
+    let found = sources.iter().find(is_it);
+    found.ok_or_else(|| match named(sources, id) {
+        Ok(_) => Error::NoDevice(format!("'{id}' as an output: it is an input")),
+        Err(error) => error,
+    })
+}
+
+/// The server's default source, unless that is what an output plays; then the first that is none.
+pub fn default_input<'a>(
+    sources: &'a [SourceEntry],
+    defaults: &ServerDefaults,
+) -> Option<&'a SourceEntry> {
+    let mut inputs = sources.iter().filter(|source| source.monitor_of.is_none());
+    let first = inputs.clone().next();
+    inputs
+        .find(|source| source.name == defaults.source)
+        .or(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Sample;
+
+    fn source(name: &str, sink: Option<&str>) -> SourceEntry {
+        SourceEntry {
+            name: name.to_owned(),
+            description: String::new(),
+            format: Format {
+                rate: 48_000,
+                channels: 2,
+                sample: Sample::S16,
+            },
+            monitor_of: sink.map(|sink| (7, sink.to_owned())),
+        }
+    }
+
+    fn defaults(source: &str) -> ServerDefaults {
+        ServerDefaults {
+            sink: "out".to_owned(),
+            source: source.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_default_input_is_never_a_monitor() {
+        let sources = [
+            source("out.monitor", Some("out")),
+            source("line", None),
+            source("mic", None),
+        ];
+        let name =
+            |default| default_input(&sources, &defaults(default)).map(|found| found.name.as_str());
+        assert_eq!(name("mic"), Some("mic"));
+        assert_eq!(name("out.monitor"), Some("line"));
+        assert_eq!(default_input(&sources[..1], &defaults("out.monitor")), None);
+    }
+
+    #[test]
+    fn a_loopback_is_never_a_microphone() {
+        let sources = [source("mic", None), source("out.monitor", Some("out"))];
+        assert_eq!(monitor(&sources, "out").unwrap().name, "out.monitor");
+        assert_eq!(
+            monitor(&sources, "out.monitor").unwrap().name,
+            "out.monitor"
+        );
+        let message = monitor(&sources, "mic").unwrap_err().to_string();
+        assert!(
+            message.contains("'mic' as an output: it is an input"),
+            "{message}"
+        );
+        assert_eq!(
+            monitor(&sources, "gone").unwrap_err().code(),
+            "ERR_NO_DEVICE"
+        );
+    }
+
+    #[test]
+    fn fragments_are_as_long_as_packets() {
+        let request = Resolved::of(&source("mic", None)).request(Duration::from_millis(10));
+        assert_eq!((request.fragment_bytes, request.may_move), (1_920, false));
+    }
+}

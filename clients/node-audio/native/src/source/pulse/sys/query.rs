@@ -1,0 +1,243 @@
+//! Questions to the server: which devices and streams there are.
+
+use std::ffi::{c_int, c_void};
+
+use super::abi::{
+    Context, INVALID_INDEX, Library, OnSinkInput, OnSource, Operation, SampleSpec, ServerInfo,
+    SinkInputInfo, SourceInfo, sample,
+};
+use super::connection::{Connection, Fault, text};
+use crate::format::{Format, Sample};
+use crate::limits::{CHANNELS_MAX, DEVICES_MAX, RATE_MAX, RATE_MIN};
+
+/// A source: a microphone, or the monitor of a sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceEntry {
+    /// Its name, which is its id.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// What it gives, of the formats that we take.
+    pub format: Format,
+    /// Of a monitor: the sink's index and name.
+    pub monitor_of: Option<(u32, String)>,
+}
+
+/// What the server takes when nothing is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerDefaults {
+    /// Name of a sink; empty for none.
+    pub sink: String,
+    /// Name of a source; empty for none.
+    pub source: String,
+}
+
+/// A stream that a program plays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Playing {
+    /// Index of the stream.
+    pub index: u32,
+    /// Index of the sink that it plays to.
+    pub sink: u32,
+    /// The program's process; 0 when it is not known.
+    pub pid: u32,
+    /// The program's name, for people.
+    pub name: String,
+}
+
+/// Answers on their way. A callback has its address, so it stays in a box.
+struct Answers<T> {
+    library: &'static Library,
+    items: Vec<T>,
+}
+
+impl Connection {
+    /// All sources.
+    ///
+    /// # Errors
+    /// The server went away, or does not answer.
+    pub fn sources(&self) -> Result<Vec<SourceEntry>, Fault> {
+        let ask = self.library.pa_context_get_source_info_list;
+        let on_source: OnSource = on_source;
+        self.ask("pa_context_get_source_info_list", |answers| {
+            // SAFETY: the context is ready or fails the call, and the answers outlive the operation.
+            unsafe { ask(self.context.as_ptr(), on_source, answers) }
+        })
+    }
+
+    /// All streams that programs play.
+    ///
+    /// # Errors
+    /// The server went away, or does not answer.
+    pub fn playing(&self) -> Result<Vec<Playing>, Fault> {
+        let ask = self.library.pa_context_get_sink_input_info_list;
+        let on_input: OnSinkInput = on_sink_input;
+        self.ask("pa_context_get_sink_input_info_list", |answers| {
+            // SAFETY: as in `sources`.
+            unsafe { ask(self.context.as_ptr(), on_input, answers) }
+        })
+    }
+
+    /// What the server takes when nothing is named.
+    ///
+    /// # Errors
+    /// The server went away, or does not answer.
+    pub fn defaults(&self) -> Result<ServerDefaults, Fault> {
+        let ask = self.library.pa_context_get_server_info;
+        let call = "pa_context_get_server_info";
+        let mut found = self.ask(call, |answers| {
+            // SAFETY: as in `sources`.
+            unsafe { ask(self.context.as_ptr(), on_server, answers) }
+        })?;
+        found.pop().ok_or_else(|| self.fault(call))
+    }
+
+    fn ask<T>(
+        &self,
+        call: &'static str,
+        start: impl FnOnce(*mut c_void) -> *mut Operation,
+    ) -> Result<Vec<T>, Fault> {
+        let answers = Box::into_raw(Box::new(Answers {
+            library: self.library,
+            items: Vec::<T>::new(),
+        }));
+        let operation = start(answers.cast());
+        let outcome = if operation.is_null() {
+            Err(self.fault(call))
+        } else {
+            let outcome = self.turn_until(|| !self.is_running(operation), call);
+            self.cancel(operation);
+            outcome
+        };
+        // SAFETY: made above, and the operation that had it has ended or was canceled.
+        let answers = unsafe { Box::from_raw(answers) };
+        outcome.map(|()| answers.items)
+    }
+}
+
+/// Appends what a list's callback was given; its end and its errors have no entry.
+///
+/// # Safety
+/// `answers` is that of [`Connection::ask`] with this type, and `info` is null or valid.
+unsafe fn append<I, T>(
+    info: *const I,
+    answers: *mut c_void,
+    entry: impl FnOnce(&I, &'static Library) -> T,
+) {
+    // SAFETY: null, or valid through the callback, as the caller says.
+    let Some(info) = (unsafe { info.as_ref() }) else {
+        return;
+    };
+    // SAFETY: as the caller says; the loop's thread is the only one that has it.
+    let answers = unsafe { &mut *answers.cast::<Answers<T>>() };
+    if answers.items.len() < DEVICES_MAX {
+        answers.items.push(entry(info, answers.library));
+    }
+}
+
+extern "C" fn on_source(_: *mut Context, info: *const SourceInfo, _: c_int, answers: *mut c_void) {
+    // SAFETY: `sources` registered this with its answers.
+    unsafe { append(info, answers, |info, _| source_entry(info)) };
+}
+
+extern "C" fn on_sink_input(
+    _: *mut Context,
+    info: *const SinkInputInfo,
+    _: c_int,
+    answers: *mut c_void,
+) {
+    // SAFETY: `playing` registered this with its answers.
+    unsafe { append(info, answers, playing) };
+}
+
+extern "C" fn on_server(_: *mut Context, info: *const ServerInfo, answers: *mut c_void) {
+    // SAFETY: `defaults` registered this with its answers.
+    unsafe {
+        append(info, answers, |info, _| ServerDefaults {
+            sink: text(info.default_sink_name),
+            source: text(info.default_source_name),
+        });
+    };
+}
+
+fn source_entry(info: &SourceInfo) -> SourceEntry {
+    let is_monitor = info.monitor_of_sink != INVALID_INDEX;
+    SourceEntry {
+        name: text(info.name),
+        description: text(info.description),
+        format: format_of(info.sample_spec),
+        monitor_of: is_monitor.then(|| (info.monitor_of_sink, text(info.monitor_of_sink_name))),
+    }
+}
+
+/// The format that the device is captured in: its own, or the next that loses nothing.
+fn format_of(spec: SampleSpec) -> Format {
+    let fits_s16 = [
+        sample::U8,
+        sample::ALAW,
+        sample::ULAW,
+        sample::S16LE,
+        sample::S16BE,
+    ];
+    Format {
+        rate: spec.rate.clamp(RATE_MIN, RATE_MAX),
+        channels: u32::from(spec.channels).clamp(1, CHANNELS_MAX),
+        sample: if fits_s16.contains(&spec.format) {
+            Sample::S16
+        } else {
+            Sample::F32
+        },
+    }
+}
+
+fn playing(info: &SinkInputInfo, library: &'static Library) -> Playing {
+    let property = |key: &std::ffi::CStr| {
+        if info.proplist.is_null() {
+            return String::new();
+        }
+        // SAFETY: the list is valid through the callback, and so is what it gives.
+        text(unsafe { (library.pa_proplist_gets)(info.proplist, key.as_ptr()) })
+    };
+    let name = property(c"application.name");
+    Playing {
+        index: info.index,
+        sink: info.sink,
+        pid: property(c"application.process.id").parse().unwrap_or(0),
+        name: if name.is_empty() {
+            text(info.name)
+        } else {
+            name
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_captured_in_a_format_that_loses_nothing() {
+        let of = |format| {
+            format_of(SampleSpec {
+                format,
+                rate: 44_100,
+                channels: 2,
+            })
+        };
+        assert_eq!(of(sample::S16LE).sample, Sample::S16);
+        assert_eq!(of(sample::ULAW).sample, Sample::S16);
+        // 24 and 32 bits.
+        for format in [sample::FLOAT32LE, 7, 9, 11] {
+            assert_eq!(of(format).sample, Sample::F32);
+        }
+        let odd = SampleSpec {
+            format: sample::S16LE,
+            rate: 1,
+            channels: 0,
+        };
+        assert_eq!(
+            (format_of(odd).rate, format_of(odd).channels),
+            (RATE_MIN, 1)
+        );
+    }
+}

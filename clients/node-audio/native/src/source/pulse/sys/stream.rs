@@ -1,0 +1,210 @@
+//! A stream that records.
+
+use std::cell::Cell;
+use std::ffi::{CString, c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use super::abi::{BufferAttr, SampleSpec, Stream, sample, stream_flag, stream_state};
+use super::connection::{Connection, Fault, text};
+use crate::format::{Format, Sample};
+
+/// What is recorded.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Name of a source.
+    pub source: String,
+    /// What is asked for.
+    pub format: Format,
+    /// Bytes that come at a time.
+    pub fragment_bytes: u32,
+    /// Index of a stream whose sound alone is recorded, of those that play to the monitor's sink.
+    pub of_stream: Option<u32>,
+    /// Whether the server may move it to another source.
+    pub may_move: bool,
+}
+
+/// A stream that records, while it is there.
+pub struct Recording<'c> {
+    connection: &'c Connection,
+    stream: NonNull<Stream>,
+    /// Written by a callback.
+    was_moved: Box<Cell<bool>>,
+}
+
+/// What has been recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fragment<'a> {
+    /// Samples.
+    Bytes(&'a [u8]),
+    /// So many bytes are missing.
+    Hole(usize),
+}
+
+impl<'c> Recording<'c> {
+    /// Starts to record.
+    ///
+    /// # Errors
+    /// There is no such source, or the server refuses.
+    pub fn start(connection: &'c Connection, request: &Request) -> Result<Self, Fault> {
+        let spec = SampleSpec {
+            format: match request.format.sample {
+                Sample::S16 => sample::S16LE,
+                Sample::F32 => sample::FLOAT32LE,
+                Sample::Mulaw => sample::ULAW,
+            },
+            rate: request.format.rate,
+            channels: u8::try_from(request.format.channels).unwrap_or(u8::MAX),
+        };
+        let context = connection.context.as_ptr();
+        let new = connection.library.pa_stream_new;
+        let name = c"capture".as_ptr();
+        // SAFETY: the context is there, the name and the specification live through the call, and
+        // the channels' map is the default one.
+        let stream = unsafe { new(context, name, &raw const spec, ptr::null()) };
+        let recording = Self {
+            connection,
+            stream: NonNull::new(stream).ok_or_else(|| connection.fault("pa_stream_new"))?,
+            was_moved: Box::default(),
+        };
+        recording.connect(request)?;
+        Ok(recording)
+    }
+
+    fn connect(&self, request: &Request) -> Result<(), Fault> {
+        let (library, stream) = (self.connection.library, self.stream.as_ptr());
+        let cell = ptr::from_ref(&*self.was_moved).cast_mut().cast();
+        // SAFETY: the cell lives as long as the stream, in a box.
+        unsafe { (library.pa_stream_set_moved_callback)(stream, Some(on_moved), cell) };
+        if let Some(index) = request.of_stream {
+            // SAFETY: the stream is there, and not connected yet.
+            let status = unsafe { (library.pa_stream_set_monitor_stream)(stream, index) };
+            self.checked(status, "pa_stream_set_monitor_stream")?;
+        }
+        let source = CString::new(request.source.as_str()).unwrap_or_default();
+        let attributes = BufferAttr {
+            // As much as the server keeps for us: 4 MiB.
+            maxlength: u32::MAX,
+            tlength: u32::MAX,
+            prebuf: u32::MAX,
+            minreq: u32::MAX,
+            fragsize: request.fragment_bytes,
+        };
+        let mut flags = stream_flag::INTERPOLATE_TIMING
+            | stream_flag::AUTO_TIMING_UPDATE
+            | stream_flag::ADJUST_LATENCY;
+        if !request.may_move {
+            flags |= stream_flag::DONT_MOVE;
+        }
+        let connect = library.pa_stream_connect_record;
+        // SAFETY: the stream is there; name and attributes live through the call.
+        let status = unsafe { connect(stream, source.as_ptr(), &raw const attributes, flags) };
+        self.checked(status, "pa_stream_connect_record")?;
+        let is_decided = || self.state() != stream_state::CREATING;
+        self.connection
+            .turn_until(is_decided, "pa_stream_connect_record")?;
+        if self.is_ready() {
+            return Ok(());
+        }
+        Err(self.connection.fault("pa_stream_connect_record"))
+    }
+
+    fn checked(&self, status: c_int, call: &'static str) -> Result<(), Fault> {
+        if status < 0 {
+            return Err(self.connection.fault(call));
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> i32 {
+        // SAFETY: the stream is there.
+        unsafe { (self.connection.library.pa_stream_get_state)(self.stream.as_ptr()) }
+    }
+
+    /// Whether it records still.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.state() == stream_state::READY
+    }
+
+    /// Name of the source that it records.
+    #[must_use]
+    pub fn source(&self) -> String {
+        let name = self.connection.library.pa_stream_get_device_name;
+        // SAFETY: the stream is ready or gives none, and the name lives until the next turn.
+        text(unsafe { name(self.stream.as_ptr()) })
+    }
+
+    /// Whether the server moved it to another source since this was last asked.
+    #[must_use]
+    pub fn take_moved(&self) -> bool {
+        self.was_moved.take()
+    }
+
+    /// Whether its source is suspended.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        let is_suspended = self.connection.library.pa_stream_is_suspended;
+        // SAFETY: the stream is there.
+        (unsafe { is_suspended(self.stream.as_ptr()) }) == 1
+    }
+
+    /// How long ago the next frame was captured, in ns. `None`: the server has not told yet.
+    #[must_use]
+    pub fn latency_ns(&self) -> Option<i64> {
+        let (mut latency_us, mut is_negative) = (0_u64, 0);
+        let stream = self.stream.as_ptr();
+        let latency = self.connection.library.pa_stream_get_latency;
+        // SAFETY: the stream is there, and both results are written or left alone.
+        let status = unsafe { latency(stream, &raw mut latency_us, &raw mut is_negative) };
+        if status < 0 {
+            return None;
+        }
+        let ns = i64::try_from(latency_us).ok()?.checked_mul(1_000)?;
+        Some(if is_negative == 0 { ns } else { -ns })
+    }
+
+    /// Gives the next fragment to `use_it`, and then back to libpulse. `None`: there is none yet.
+    ///
+    /// # Errors
+    /// The stream ended.
+    pub fn next<R>(&self, use_it: impl FnOnce(Fragment<'_>) -> R) -> Result<Option<R>, Fault> {
+        let (library, stream) = (self.connection.library, self.stream.as_ptr());
+        let (mut data, mut len) = (ptr::null::<c_void>(), 0_usize);
+        // SAFETY: the stream is there, and both results are written.
+        let status = unsafe { (library.pa_stream_peek)(stream, &raw mut data, &raw mut len) };
+        self.checked(status, "pa_stream_peek")?;
+        if len == 0 {
+            return Ok(None);
+        }
+        let result = if data.is_null() {
+            use_it(Fragment::Hole(len))
+        } else {
+            // SAFETY: libpulse keeps these bytes until the fragment is dropped, below.
+            let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) };
+            use_it(Fragment::Bytes(bytes))
+        };
+        // SAFETY: a fragment was peeked.
+        let status = unsafe { (library.pa_stream_drop)(stream) };
+        self.checked(status, "pa_stream_drop")?;
+        Ok(Some(result))
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        let (library, stream) = (self.connection.library, self.stream.as_ptr());
+        // SAFETY: the stream is there; its callback is taken back before the cell goes.
+        unsafe { (library.pa_stream_set_moved_callback)(stream, None, ptr::null_mut()) };
+        // SAFETY: as above. It fails where there is no connection any more.
+        unsafe { (library.pa_stream_disconnect)(stream) };
+        // SAFETY: this is the only reference.
+        unsafe { (library.pa_stream_unref)(stream) };
+    }
+}
+
+extern "C" fn on_moved(_: *mut Stream, cell: *mut c_void) {
+    // SAFETY: the recording's cell, which it keeps until it takes the callback back; the loop's
+    // thread is the one that reads it.
+    let cell = unsafe { &*cell.cast::<Cell<bool>>() };
+    cell.set(true);
+}

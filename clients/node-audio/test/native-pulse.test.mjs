@@ -1,0 +1,195 @@
+// The addon with a real sound server: what is played is what is captured, and what is lost is told.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+
+import { Checker, PulseServer, probe } from './pulse-server.mjs';
+import { Capture, DISCONTINUITY, SILENT, addon } from './ring-reader.mjs';
+
+const server = new PulseServer();
+before(() => server.start());
+after(() => server.stop());
+
+const loopback = { sources: [{ kind: 'loopback' }], slots: 64 };
+const SECOND = 48_000;
+
+/** Whether the packet has a sample that is not zero. */
+const isLoud = ({ flags }) => (flags & SILENT) === 0;
+
+/** Why a capture of these options fails. */
+async function failure(options) {
+  const capture = new Capture(options, () => {});
+  return new Promise((resolve) => {
+    const look = setInterval(() => {
+      const failed = capture.events.find(({ kind }) => kind === 'failed');
+      if (failed === undefined) return;
+      clearInterval(look);
+      resolve(failed);
+    }, 5);
+  });
+}
+
+test('a probe is captured bit for bit, and a device is told in its own format', async () => {
+  const checker = new Checker();
+  const capture = new Capture(loopback, (packet) => checker.see(packet));
+  const { device, format } = await capture.event('open');
+  assert.equal(device, 'zc.monitor');
+  assert.deepEqual(format, { sampleRate: 48_000, channels: 2, sample: 's16' });
+  server.play(probe(1, 2 * SECOND));
+  await capture.until(() => checker.last === 2 * SECOND);
+  capture.close();
+  assert.deepEqual([checker.frames, checker.lost, checker.wrong], [2 * SECOND, 0, 0]);
+  assert.equal(capture.reader.counter('copiedFrames'), capture.reader.counter('frames'));
+  assert.equal(capture.reader.counter('lostFrames'), 0);
+});
+
+test('frames that a blocked event loop loses are frames that positions tell', async () => {
+  const checker = new Checker();
+  let [next, dropped, isBlocked] = [0, 0, false];
+  const options = { ...loopback, slots: 8 };
+  const capture = new Capture(options, (packet) => {
+    if (next > 0 && checker.last > 0) dropped += packet.position - next;
+    next = packet.position + packet.frames;
+    checker.see(packet);
+    if (isBlocked || checker.last < SECOND / 2) return;
+    isBlocked = true;
+    // Until more packets came than there are slots for.
+    const misses = () => capture.reader.counter('misses');
+    while (misses() < 20) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+  });
+  await capture.event('open');
+  server.play(probe(1, 3 * SECOND));
+  await capture.until(() => checker.last === 3 * SECOND);
+  capture.close();
+  assert.ok(dropped > 0);
+  assert.equal(checker.lost, dropped);
+  assert.equal(checker.wrong, 0);
+  assert.equal(capture.reader.counter('droppedFrames'), dropped);
+});
+
+test('a server that is restarted is found again, and the gap is told', async () => {
+  let [last, gap] = [undefined, undefined];
+  const capture = new Capture(loopback, (packet) => {
+    const endNs = last && last.timeNs + (last.frames * 1e9) / SECOND;
+    if (packet.lostBefore > 0) gap = { ...packet, endNs };
+    last = { timeNs: packet.timeNs, frames: packet.frames };
+  });
+  await capture.event('open');
+  await capture.until(() => capture.reader.counter('frames') > SECOND / 2);
+  await server.kill();
+  const killedNs = addon.nowNs();
+  await capture.event('reconnecting');
+  const restartedNs = addon.nowNs();
+  await server.start();
+  const { lostFrames } = await capture.event('reconnected');
+  await capture.until(() => gap);
+  capture.close();
+  assert.equal(gap.lostBefore, lostFrames);
+  assert.notEqual(gap.flags & DISCONTINUITY, 0);
+  const packetNs = 10e6;
+  const gapNs = gap.timeNs - gap.endNs;
+  assert.ok(Math.abs(gapNs - (lostFrames * 1e9) / SECOND) < packetNs, `${gapNs} ns`);
+  assert.ok(gap.endNs < killedNs + packetNs, 'nothing was captured after its end');
+  assert.ok(gap.timeNs > restartedNs, 'nothing was captured before it was back');
+  assert.equal(capture.reader.counter('reconnects'), 1);
+});
+
+test('a monitor that goes away is not replaced by another source', async () => {
+  const module = server.pactl('load-module', 'module-null-sink', 'sink_name=gone').trim();
+  let [isOther, packets] = [false, 0];
+  const sources = [{ kind: 'loopback', deviceId: 'gone' }];
+  const capture = new Capture({ ...loopback, sources }, (packet) => {
+    packets += 1;
+    isOther ||= isLoud(packet);
+  });
+  const { device } = await capture.event('open');
+  assert.equal(device, 'gone.monitor');
+  // Something else to listen to.
+  server.play(probe(1, 3 * SECOND));
+  await capture.until(() => packets > 20);
+  server.pactl('unload-module', module);
+  await capture.event('reconnecting');
+  const before = packets;
+  server.pactl('load-module', 'module-null-sink', 'sink_name=gone');
+  await capture.event('reconnected');
+  await capture.until(() => packets > before + 20);
+  capture.close();
+  assert.equal(isOther, false);
+});
+
+test('one program is captured, and not another', async () => {
+  const other = server.play(Buffer.alloc(20 * SECOND * 4, 0x11));
+  const player = server.play(probe(1, 8 * SECOND));
+  for (;;) {
+    const { programs } = await addon.processes();
+    if (programs.filter(({ pid }) => [player.pid, other.pid].includes(pid)).length === 2) break;
+  }
+  const checker = new Checker();
+  const sources = [{ kind: 'process', pid: player.pid }];
+  const capture = new Capture({ ...loopback, sources }, (packet) => checker.see(packet));
+  await capture.event('open');
+  await capture.until(() => checker.frames > SECOND);
+  capture.close();
+  other.kill();
+  player.kill();
+  assert.deepEqual([checker.lost, checker.wrong], [0, 0]);
+  const { code, message } = await failure({ sources: [{ kind: 'process', pid: 1 }] });
+  assert.equal(code, 'ERR_NO_PROCESS');
+  assert.match(message, /AudioCapture.processes\(\)/);
+});
+
+test('devices are listed, and changes told', async () => {
+  const { devices } = await addon.devices();
+  const monitor = devices.find(({ id }) => id === 'zc.monitor');
+  assert.equal(monitor.kind, 'loopback');
+  assert.equal(monitor.isDefault, true);
+  assert.equal(monitor.backend, 'pulse');
+  let changes = 0;
+  const watcher = new addon.Watcher(() => (changes += 1));
+  const changed = async (count) => {
+    while (changes < count) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  // The first is told when it begins to watch.
+  await changed(1);
+  const module = server.pactl('load-module', 'module-null-sink', 'sink_name=plugged').trim();
+  await changed(2);
+  const ids = (await addon.devices()).devices.map(({ id }) => id);
+  assert.ok(ids.includes('plugged.monitor'));
+  server.pactl('unload-module', module);
+  watcher.close();
+});
+
+test('what is asked for and is not there has a code', async () => {
+  const input = await failure({ sources: [{ kind: 'input' }] });
+  assert.equal(input.code, 'ERR_NO_DEVICE');
+  assert.match(input.message, /no microphone/);
+  const named = await failure({ sources: [{ kind: 'loopback', deviceId: 'nowhere' }] });
+  assert.equal(named.code, 'ERR_NO_DEVICE');
+  assert.match(named.message, /'nowhere'/);
+  const format = { convert: 'refuse', sampleRate: 16_000, packetFrames: 160 };
+  const refused = await failure({ ...loopback, ...format });
+  assert.equal(refused.code, 'ERR_FORMAT');
+  assert.match(refused.message, /the device gives 48000 Hz, 2 channels, s16/);
+});
+
+test('a device is resampled and mixed to what was asked for', async () => {
+  let [frames, delayed] = [0, 0];
+  const asked = { sampleRate: 16_000, channels: 1, sample: 'f32', packetFrames: 160 };
+  const capture = new Capture({ ...loopback, ...asked }, (packet) => (frames += packet.frames));
+  const { delayFrames } = await capture.event('open');
+  delayed = delayFrames;
+  await capture.until(() => frames >= 16_000);
+  capture.close();
+  assert.ok(delayed > 0);
+  // Decoded and mixed, resampled, encoded.
+  const copied = capture.reader.counter('copiedFrames') / frames;
+  assert.ok(copied > 2.8 && copied < 3.2, `${copied}`);
+});
+
+test('without a server there is an error that says so', async () => {
+  const { PULSE_SERVER } = process.env;
+  process.env.PULSE_SERVER = 'unix:/nonexistent/native';
+  const { code, message } = await failure(loopback);
+  process.env.PULSE_SERVER = PULSE_SERVER;
+  assert.equal(code, 'ERR_NO_SERVER');
+  assert.match(message, /PULSE_SERVER/);
+});

@@ -1,0 +1,111 @@
+// A PulseAudio server of our own, as an ordinary process without a sound card, and its players.
+import { spawn, execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const FORMAT = ['--raw', '--format=s16le', '--rate=48000', '--channels=2'];
+
+export class PulseServer {
+  players = [];
+
+  constructor() {
+    this.folder = mkdtempSync(join(tmpdir(), 'steppe-pulse-'));
+    this.socket = join(this.folder, 'native');
+    this.env = { ...process.env, XDG_RUNTIME_DIR: this.folder, HOME: this.folder };
+    this.env.PULSE_SERVER = process.env.PULSE_SERVER = `unix:${this.socket}`;
+  }
+
+  /** Starts it with a null sink, and waits until it answers. */
+  async start() {
+    const script = join(this.folder, 'server.pa');
+    writeFileSync(
+      script,
+      `load-module module-native-protocol-unix auth-anonymous=1 socket=${this.socket}\n` +
+        'load-module module-null-sink sink_name=zc format=s16le rate=48000 channels=2\n',
+    );
+    const args = ['-n', '-F', script, '--daemonize=no', '--exit-idle-time=-1', '--use-pid-file=no'];
+    args.push('--realtime=no', '--high-priority=no', '--log-target=stderr', '--log-level=error');
+    // Debian's pulseaudio will not run as root without a word of warning, which is fine here.
+    this.process = spawn('pulseaudio', args, { env: this.env, stdio: 'ignore' });
+    while (!this.answers()) {
+      if (this.process.exitCode !== null) throw new Error('pulseaudio has ended');
+      await delay(20);
+    }
+  }
+
+  answers() {
+    if (!existsSync(this.socket)) return false;
+    try {
+      return this.pactl('info').includes('Default Sink: zc');
+    } catch {
+      return false;
+    }
+  }
+
+  pactl(...args) {
+    return execFileSync('pactl', args, { env: this.env, encoding: 'utf8', stdio: 'pipe' });
+  }
+
+  /** Plays raw frames (s16, stereo, 48 kHz) to a sink, until they are over or it is stopped. */
+  play(frames, sink = 'zc') {
+    const args = ['--playback', ...FORMAT, `--device=${sink}`, '--latency-msec=200'];
+    const player = spawn('pacat', args, { env: this.env, stdio: ['pipe', 'ignore', 'ignore'] });
+    // It is killed while it reads.
+    player.stdin.on('error', () => {});
+    player.stdin.end(frames);
+    this.players.push(player);
+    return player;
+  }
+
+  async kill() {
+    const ended = once(this.process, 'exit');
+    this.process.kill('SIGKILL');
+    await ended;
+    rmSync(this.socket, { force: true });
+  }
+
+  async stop() {
+    this.players.forEach((player) => player.kill('SIGKILL'));
+    await this.kill();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Frames that tell their number, from `first` on: its low 15 bits left, the next 15 right. */
+export function probe(first, count) {
+  const samples = new Uint16Array(count * 2);
+  for (let frame = 0; frame < count; frame += 1) {
+    samples[frame * 2] = (first + frame) & 0x7fff;
+    samples[frame * 2 + 1] = ((first + frame) >> 15) & 0x7fff;
+  }
+  return Buffer.from(samples.buffer);
+}
+
+/** The number that a frame tells; 0 is silence. */
+export const numberOf = (samples, frame) => samples[frame * 2] + samples[frame * 2 + 1] * 0x8000;
+
+/**
+ * Checks a probe that was played and captured. Zeros between numbers are the player's underruns:
+ * the next number follows on the last one before them. Numbers that are skipped were lost.
+ */
+export class Checker {
+  last = 0;
+  frames = 0;
+  lost = 0;
+  wrong = 0;
+
+  see({ bytes, frames }) {
+    const samples = new Uint16Array(bytes.buffer, bytes.byteOffset, frames * 2);
+    for (let frame = 0; frame < frames; frame += 1) {
+      const number = numberOf(samples, frame);
+      if (number === 0) continue;
+      if (this.last > 0 && number <= this.last) this.wrong += 1;
+      if (this.last > 0 && number > this.last) this.lost += number - this.last - 1;
+      this.last = number;
+      this.frames += 1;
+    }
+  }
+}

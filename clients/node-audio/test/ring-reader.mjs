@@ -1,0 +1,138 @@
+// The addon, and a reader of a ring's memory by words alone, as native/MEMORY.md has it.
+import { createRequire } from 'node:module';
+
+// Where the build leaves the addon; `STEPPE_AUDIO_NATIVE` names another.
+const triples = { linux: 'linux-x64-gnu', darwin: 'darwin-arm64', win32: 'win32-x64-msvc' };
+const built = `../native/steppe-audio.${triples[process.platform]}.node`;
+export const addon = createRequire(import.meta.url)(process.env.STEPPE_AUDIO_NATIVE ?? built);
+
+const WORD = { STRIDE: 4, QUEUE: 5, MASK: 6, TABLE: 7, DATA: 8 };
+const COUNTER = {
+  frames: 0,
+  droppedFrames: 4,
+  lostFrames: 5,
+  gatedFrames: 7,
+  hits: 9,
+  misses: 10,
+  copiedFrames: 11,
+  wakes: 12,
+  reconnects: 14,
+};
+export const [HEAD, TAIL, DOORBELL, CLOSED, EVENTS] = [16, 32, 48, 50, 51];
+export const [SILENT, DISCONTINUITY] = [1, 2];
+
+export const defaults = {
+  sources: [{ kind: 'synthetic', signal: 'probe' }],
+  sampleRate: 48_000,
+  channels: 2,
+  sample: 's16',
+  packetFrames: 480,
+  slots: 16,
+  slotBytes: 1_920,
+  overrun: 'drop-oldest',
+  silence: 'emit',
+};
+
+export class Reader {
+  constructor(memory) {
+    this.memory = memory;
+    this.words = new Int32Array(memory);
+    this.wide = new BigUint64Array(memory);
+  }
+
+  take() {
+    const { words } = this;
+    for (;;) {
+      const tail = Atomics.load(words, TAIL);
+      if (tail === Atomics.load(words, HEAD)) return undefined;
+      const entry = (words[WORD.QUEUE] >> 2) + (tail & words[WORD.MASK]);
+      const slot = Atomics.load(words, entry);
+      if (Atomics.compareExchange(words, TAIL, tail, (tail + 1) | 0) !== tail) continue;
+      const record = words[WORD.TABLE] + slot * 64;
+      Atomics.store(words, record >> 2, 1);
+      return { slot, ...this.read(record, words[WORD.DATA] + slot * words[WORD.STRIDE]) };
+    }
+  }
+
+  read(record, data) {
+    const word = (offset) => this.words[(record + offset) >> 2];
+    const wide = (offset) => Number(this.wide[(record + offset) >> 3]);
+    return {
+      frames: word(4),
+      flags: word(12),
+      sequence: wide(16),
+      position: wide(24),
+      timeNs: wide(32),
+      lostBefore: wide(40),
+      bytes: new Uint8Array(this.memory, data, word(8)),
+    };
+  }
+
+  release({ slot }) {
+    return Atomics.sub(this.words, (this.words[WORD.TABLE] + slot * 64) >> 2, 1);
+  }
+
+  counter(name) {
+    return Number(this.wide[256 / 8 + COUNTER[name]]);
+  }
+}
+
+/** A capture that was not started; `onDoorbell` is told who rings. */
+export function open(options, onDoorbell) {
+  const all = { ...defaults, ...options };
+  const memory = new SharedArrayBuffer(addon.layout(all.slots, all.slotBytes).bytes);
+  const reader = new Reader(memory);
+  const native = new addon.Native(all, new Uint8Array(memory), () => onDoorbell());
+  return { native, reader };
+}
+
+/**
+ * A capture that hands packets and events on until it is closed: `each` is given packets, which are
+ * released when it returns; `until(kind)` waits for an event.
+ */
+export class Capture {
+  events = [];
+  waiting = [];
+
+  constructor(options, each) {
+    this.each = each;
+    const { native, reader } = open(options, () => this.drain());
+    Object.assign(this, { native, reader });
+    native.start();
+  }
+
+  drain() {
+    const { words } = this.reader;
+    Atomics.store(words, DOORBELL, 0);
+    const isClosed = Atomics.load(words, CLOSED) !== 0;
+    for (let packet = this.reader.take(); packet; packet = this.reader.take()) {
+      this.each(packet);
+      this.reader.release(packet);
+    }
+    if (Atomics.exchange(words, EVENTS, 0) === 1) this.events.push(...this.native.events());
+    this.waiting = this.waiting.filter((one) => !one.look());
+    if (isClosed) this.native.close();
+  }
+
+  /** Waits until `test` gives something. */
+  until(test) {
+    return new Promise((resolve, reject) => {
+      const look = () => {
+        const found = test();
+        if (found) return resolve(found) ?? true;
+        const failed = this.events.find(({ kind }) => kind === 'failed' || kind === 'ended');
+        if (failed) return reject(new Error(failed.message ?? 'it ended')) ?? true;
+        return false;
+      };
+      if (!look()) this.waiting.push({ look });
+    });
+  }
+
+  event(kind) {
+    return this.until(() => this.events.find((event) => event.kind === kind));
+  }
+
+  close() {
+    this.native.close();
+  }
+}
