@@ -13,13 +13,14 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use crate::report::{Outcome, Report};
-use crate::{deny, fuzz, process, proofs};
+use crate::{audio, deny, fuzz, process, proofs};
 
 /// The process: does the steps and writes their report.
 pub fn command(file: &Path) -> Result<bool> {
     let mut report = Report::default();
     deny::steps(&mut report);
     proofs::first_steps(&mut report);
+    audio::check_other_systems(&mut report);
     report.step("fuzz: build", || {
         fuzz::Harness::build()?;
         Ok(Outcome::Passed)

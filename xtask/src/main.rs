@@ -3,6 +3,7 @@
 //! Nothing here is part of the product. Whatever must happen before there is Rust (packages, the
 //! toolchain) is `scripts/setup.sh`.
 
+mod audio;
 mod beside;
 mod deny;
 mod fuzz;

@@ -54,6 +54,21 @@ pub const ALIGN_WAIT_NS: f64 = 500e6;
 /// Packets of each of two sources that wait for the other: 2.56 s of 10 ms each.
 pub const PAIR_SLOTS: u32 = 256;
 
+/// How late a loopback's next frame may be, in ns, before silence stands for it.
+pub const IDLE_AFTER_NS: u64 = 100_000_000;
+
+/// What is left open before now when silence is put in, in ns, and what counts as jitter.
+pub const IDLE_MARGIN_NS: u64 = 40_000_000;
+
+/// How long a source waits for WASAPI at a time, in ms: a loopback may give no event at all.
+pub const WASAPI_TURN_MS: u32 = 20;
+
+/// How much WASAPI keeps while this process does not run, in units of 100 ns: a second.
+pub const WASAPI_BUFFER_HNS: i64 = 10_000_000;
+
+/// How long a source may give nothing but zeros from its start, in ns, before a permission is suspected.
+pub const SUSPICIOUS_SILENCE_NS: u64 = 3_000_000_000;
+
 /// An error in ns at which a device's time has jumped, rather than jittered.
 pub const CLOCK_JUMP_NS: f64 = 100e6;
 
@@ -77,4 +92,5 @@ pub const TURN_MS: u64 = 250;
 pub const SPEED_MAX: f64 = 10_000.0;
 
 const _: () = assert!(SLOTS_MIN < SLOTS_MAX);
+const _: () = assert!(IDLE_MARGIN_NS < IDLE_AFTER_NS);
 const _: () = assert!(SLOT_BYTES_MAX as u64 * SLOTS_MIN as u64 <= RING_BYTES_MAX);

@@ -5,18 +5,32 @@
 
 #[cfg(target_os = "linux")]
 mod alsa;
+#[cfg(any(target_os = "windows", test))]
+mod idle;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
 mod outage;
 pub mod pair;
+#[cfg(not(target_os = "linux"))]
+mod polled;
 #[cfg(target_os = "linux")]
 pub mod pulse;
+#[cfg(any(target_os = "macos", test))]
+mod suspicion;
 pub mod synthetic;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(target_os = "windows")]
+mod windows;
 
 #[cfg(target_os = "linux")]
 pub use linux::{System, devices, programs, watch};
+#[cfg(target_os = "macos")]
+pub use macos::{System, devices, programs, watch};
+#[cfg(target_os = "windows")]
+pub use windows::{System, devices, programs, watch};
 
 use crate::error::Result;
 use crate::session::Session;

@@ -1,0 +1,360 @@
+//! Windows: WASAPI in shared mode, through the crate `wasapi`.
+//!
+//! Microphones, what an output plays (loopback; silence where nothing plays), and what one process plays
+//! with its children (Windows 10 2004 and later), whose times are estimated since Windows gives none.
+//! Frames are read into a buffer, which is one copy more than elsewhere, and counted.
+//! Type-checked, untested.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasapi::{
+    AudioCaptureClient, AudioClient, BufferInfo, DeviceEnumerator, Direction, Handle, SampleType,
+    SessionState, StreamMode, WasapiError, WaveFormat,
+};
+
+use crate::clock;
+use crate::device::{Backend, Device, Kind, Program, Wanted};
+use crate::error::{Error, Result};
+use crate::format::{Format, Sample};
+use crate::frames::Data;
+use crate::layout::Counter;
+use crate::limits::{CHANNELS_MAX, RATE_MAX, RATE_MIN, WASAPI_BUFFER_HNS, WASAPI_TURN_MS};
+use crate::packetizer::Time;
+use crate::session::{Control, Session};
+use crate::source::Source;
+use crate::source::idle::Idle;
+use crate::source::outage::Outage;
+use crate::source::polled;
+
+/// What captures from this system's devices.
+pub struct System {
+    wanted: Wanted,
+}
+
+impl System {
+    /// A capture; the audio engine decides the period.
+    #[must_use]
+    pub fn new(wanted: Wanted, _packet: Duration) -> Self {
+        Self { wanted }
+    }
+
+    fn capture(&self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+        let opened = self.open(session.format())?;
+        outage.over(session, &opened.device, opened.format)?;
+        let mut stream = Stream {
+            client: opened.client.get_audiocaptureclient().map_err(error)?,
+            ready: opened.client.set_get_eventhandle().map_err(error)?,
+            buffer: Vec::new(),
+            idle: Idle::new(opened.format),
+            is_loopback: !matches!(self.wanted, Wanted::Input(_)),
+            is_estimated: matches!(self.wanted, Wanted::Process(_)),
+            format: opened.format,
+        };
+        opened.client.start_stream().map_err(error)?;
+        let ended = stream.run(session, outage);
+        // The device may be gone.
+        let _ = opened.client.stop_stream();
+        if !session.is_stopped() {
+            outage.began(session, stream.idle.end_ns())?;
+        }
+        ended
+    }
+
+    fn open(&self, asked: Format) -> Result<Opened> {
+        if let Wanted::Process(pid) = self.wanted {
+            // Such a client has no format of its own: Windows converts.
+            let format = in_floats(asked);
+            let client = AudioClient::new_application_loopback_client(pid, true).map_err(error)?;
+            return initialized(client, format!("process {pid}"), format);
+        }
+        let (direction, id) = match &self.wanted {
+            Wanted::Loopback(id) => (Direction::Render, id),
+            Wanted::Input(id) => (Direction::Capture, id),
+            Wanted::Process(_) => return Err(Error::Unsupported("a process".to_owned())),
+        };
+        let enumerator = DeviceEnumerator::new().map_err(error)?;
+        let device = match id {
+            Some(id) => enumerator.get_device(id),
+            None => enumerator.get_default_device(&direction),
+        };
+        let device = device.map_err(error)?;
+        let client = device.get_iaudioclient().map_err(error)?;
+        let mixed = client.get_mixformat().map_err(error)?;
+        let id = device.get_id().map_err(error)?;
+        initialized(client, id, of_wave(&mixed))
+    }
+}
+
+impl Source for System {
+    fn run(&mut self, session: &mut Session) -> Result<()> {
+        initialize();
+        let mut outage = Outage::default();
+        loop {
+            match self.capture(session, &mut outage) {
+                _ if session.is_stopped() => return Ok(()),
+                Ok(()) => return Ok(()),
+                Err(error) => outage.outlast(session, error)?,
+            }
+        }
+    }
+}
+
+/// Has this thread use COM; it fails where the thread does already.
+fn initialize() {
+    let _ = wasapi::initialize_mta();
+}
+
+/// A client that was initialized.
+struct Opened {
+    client: AudioClient,
+    device: String,
+    format: Format,
+}
+
+fn initialized(mut client: AudioClient, device: String, format: Format) -> Result<Opened> {
+    let mode = StreamMode::EventsShared {
+        autoconvert: true,
+        buffer_duration_hns: WASAPI_BUFFER_HNS,
+    };
+    let (rate, channels) = (format.rate as usize, format.channels as usize);
+    let wave = WaveFormat::new(32, 32, &SampleType::Float, rate, channels, None);
+    // Of an output, `Capture` is its loopback.
+    let capture = Direction::Capture;
+    client
+        .initialize_client(&wave, &capture, &mode)
+        .map_err(error)?;
+    Ok(Opened {
+        client,
+        device,
+        format,
+    })
+}
+
+/// A client that captures.
+struct Stream {
+    client: AudioCaptureClient,
+    ready: Handle,
+    buffer: Vec<u8>,
+    idle: Idle,
+    /// It delivers nothing while nothing plays.
+    is_loopback: bool,
+    /// Windows gives no times.
+    is_estimated: bool,
+    format: Format,
+}
+
+impl Stream {
+    fn run(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+        while !session.is_stopped() {
+            match self.ready.wait_for_event(WASAPI_TURN_MS) {
+                Ok(()) | Err(WasapiError::EventTimeout) => {}
+                Err(failure) => return Err(error(failure)),
+            }
+            while self.read(session, outage)? {}
+            if self.is_loopback {
+                let time = self.idle.end_ns();
+                let frames = self.idle.overdue(clock::now_ns());
+                self.silence(session, frames, time)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one packet of the engine's; `false`: there is none.
+    fn read(&mut self, session: &mut Session, outage: &mut Outage) -> Result<bool> {
+        let next = self.client.get_next_packet_size().map_err(error)?;
+        let Some(frames @ 1..) = next else {
+            return Ok(false);
+        };
+        let bytes = (frames * self.format.frame_bytes()) as usize;
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, 0);
+        }
+        let (read, info) = self
+            .client
+            .read_from_device(&mut self.buffer)
+            .map_err(error)?;
+        self.deliver(session, outage, read, &info)?;
+        Ok(true)
+    }
+
+    fn deliver(
+        &mut self,
+        session: &mut Session,
+        outage: &mut Outage,
+        frames: u32,
+        info: &BufferInfo,
+    ) -> Result<()> {
+        let time = self.time_of(frames, info);
+        outage.close_gap(session, time.ns)?;
+        if self.is_loopback {
+            let end_ns = self.idle.end_ns();
+            let silent = self.idle.before(time.ns);
+            self.silence(session, silent, end_ns)?;
+        } else if info.flags.data_discontinuity {
+            self.lose_until(session, time)?;
+        } else {
+            self.idle.before(time.ns);
+        }
+        self.idle.captured(frames.into());
+        let bytes = (frames * self.format.frame_bytes()) as usize;
+        let data = if info.flags.silent {
+            Data::Silence(frames.into())
+        } else {
+            session.count(Counter::CopiedFrames, frames.into());
+            Data::Bytes(&self.buffer[..bytes])
+        };
+        session.push(data, time)
+    }
+
+    /// When a packet's first frame was captured: by Windows, in units of 100 ns of the clock that
+    /// `process.hrtime` reads; else as if its last frame were captured now.
+    fn time_of(&self, frames: u32, info: &BufferInfo) -> Time {
+        if self.is_estimated || info.flags.timestamp_error || info.timestamp == 0 {
+            let length_ns = self.format.duration_ns(frames.into());
+            return Time {
+                ns: clock::now_ns().saturating_sub(length_ns),
+                is_estimated: true,
+            };
+        }
+        Time::of_device(info.timestamp.saturating_mul(100))
+    }
+
+    /// A microphone's glitch: what is missing by the clock was lost.
+    fn lose_until(&mut self, session: &mut Session, time: Time) -> Result<()> {
+        let frames = self.idle.before(time.ns);
+        if frames == 0 {
+            return session.interrupt();
+        }
+        session.lose(frames)
+    }
+
+    fn silence(&self, session: &mut Session, frames: u64, from_ns: Option<u64>) -> Result<()> {
+        if frames == 0 {
+            return Ok(());
+        }
+        let time = Time {
+            ns: from_ns.unwrap_or_default(),
+            is_estimated: true,
+        };
+        session.push(Data::Silence(frames), time)
+    }
+}
+
+fn in_floats(format: Format) -> Format {
+    Format {
+        sample: Sample::F32,
+        ..format
+    }
+}
+
+fn of_wave(wave: &WaveFormat) -> Format {
+    Format {
+        rate: wave.get_samplespersec().clamp(RATE_MIN, RATE_MAX),
+        channels: u32::from(wave.get_nchannels()).clamp(1, CHANNELS_MAX),
+        sample: Sample::F32,
+    }
+}
+
+/// `AUDCLNT_E_DEVICE_INVALIDATED`.
+const DEVICE_INVALIDATED: u32 = 0x8889_0004;
+/// `E_ACCESSDENIED`.
+const ACCESS_DENIED: u32 = 0x8007_0005;
+/// `HRESULT_FROM_WIN32(ERROR_NOT_FOUND)`.
+const NOT_FOUND: u32 = 0x8007_0490;
+
+fn error(failure: WasapiError) -> Error {
+    let code = match &failure {
+        WasapiError::Windows(error) => error.code().0.cast_unsigned(),
+        _ => 0,
+    };
+    match code {
+        DEVICE_INVALIDATED => Error::Unplugged(failure.to_string()),
+        ACCESS_DENIED => Error::Permission(
+            "Windows denies the microphone; allow it in Settings, Privacy & security, Microphone"
+                .to_owned(),
+        ),
+        NOT_FOUND => Error::NoDevice("there is none of this kind or id".to_owned()),
+        _ => Error::Backend {
+            call: "WASAPI",
+            reason: failure.to_string(),
+        },
+    }
+}
+
+/// The devices that there are.
+///
+/// # Errors
+/// Windows has no audio service.
+pub fn devices() -> Result<Vec<Device>> {
+    initialize();
+    let mut found = Vec::new();
+    for (direction, kind) in [
+        (Direction::Capture, Kind::Input),
+        (Direction::Render, Kind::Loopback),
+    ] {
+        list(&direction, kind, &mut found).map_err(error)?;
+    }
+    Ok(found)
+}
+
+fn list(
+    direction: &Direction,
+    kind: Kind,
+    found: &mut Vec<Device>,
+) -> std::result::Result<(), WasapiError> {
+    let enumerator = DeviceEnumerator::new()?;
+    let default = enumerator.get_default_device(direction);
+    let default = default.and_then(|device| device.get_id()).ok();
+    let devices = enumerator.get_device_collection(direction)?;
+    for index in 0..devices.get_nbr_devices()? {
+        let device = devices.get_device_at_index(index)?;
+        let id = device.get_id()?;
+        found.push(Device {
+            name: device.get_friendlyname()?,
+            kind,
+            is_default: default.as_ref() == Some(&id),
+            format: of_wave(&device.get_device_format()?),
+            backend: Backend::Wasapi,
+            id,
+        });
+    }
+    Ok(())
+}
+
+/// The programs that play sound by the default output.
+///
+/// # Errors
+/// There is no output.
+pub fn programs() -> Result<Vec<Program>> {
+    initialize();
+    playing().map_err(error)
+}
+
+fn playing() -> std::result::Result<Vec<Program>, WasapiError> {
+    let device = DeviceEnumerator::new()?.get_default_device(&Direction::Render)?;
+    let sessions = device
+        .get_iaudiosessionmanager()?
+        .get_audiosessionenumerator()?;
+    let mut programs: Vec<Program> = Vec::new();
+    for index in 0..sessions.get_count()? {
+        let session = sessions.get_session(index)?;
+        let pid = session.get_process_id()?;
+        let is_listed = programs.iter().any(|program| program.pid == pid);
+        if pid == 0 || is_listed || session.get_state()? != SessionState::Active {
+            continue;
+        }
+        let name = session.get_display_name()?;
+        programs.push(Program { pid, name });
+    }
+    Ok(programs)
+}
+
+/// Calls `on_change` whenever devices have changed, until it is stopped.
+///
+/// # Errors
+/// Windows has no audio service.
+pub fn watch(control: &Arc<Control>, on_change: &dyn Fn()) -> Result<()> {
+    polled::watch(control, on_change, devices)
+}

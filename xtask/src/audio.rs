@@ -1,0 +1,57 @@
+//! The addon of @steppe/audio for systems that tests don't run on: type-checked.
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+use crate::report::{Outcome, Report};
+
+/// What it is checked for besides this machine, and flags of rustc: a shared library of musl links its
+/// libc dynamically.
+const TARGETS: [(&str, &str); 5] = [
+    ("x86_64-pc-windows-msvc", ""),
+    ("aarch64-apple-darwin", ""),
+    ("x86_64-apple-darwin", ""),
+    ("x86_64-unknown-linux-musl", "-C target-feature=-crt-static"),
+    ("aarch64-unknown-linux-gnu", ""),
+];
+
+/// Adds the step to a report.
+pub fn check_other_systems(report: &mut Report) {
+    report.step("audio: other systems", || {
+        if let Err(error) = add_targets() {
+            return Ok(Outcome::Skipped(format!(
+                "standard libraries of other systems can't be had: {error:#}"
+            )));
+        }
+        let failed: Vec<&str> = TARGETS
+            .iter()
+            .filter(|(target, flags)| !is_sound(target, flags))
+            .map(|(target, _)| *target)
+            .collect();
+        if !failed.is_empty() {
+            bail!("does not check: {}", failed.join(", "));
+        }
+        Ok(Outcome::Passed)
+    });
+}
+
+fn add_targets() -> Result<()> {
+    let mut rustup = process::command("rustup".as_ref());
+    rustup.args(["target", "add"]);
+    rustup.args(TARGETS.map(|(target, _)| target));
+    process::output(&mut rustup).context("rustup")?;
+    Ok(())
+}
+
+fn is_sound(target: &str, flags: &str) -> bool {
+    let args = ["check", "--locked", "--package", "steppe-audio", "--target"];
+    let mut check = process::cargo(&args);
+    check
+        .arg(target)
+        .env("RUSTFLAGS", format!("-D warnings {flags}"));
+    check.env(
+        "CARGO_TARGET_DIR",
+        process::target_directory().join("audio-targets"),
+    );
+    process::run(&mut check).is_ok()
+}
