@@ -15,7 +15,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all soak bench-http bench-malloc bench-dns bench-plane man deb image lab lab-image install fmt
+.PHONY: help run test test-all soak bench-http bench-malloc bench-dns bench-plane bench-audio soak-audio man deb image lab lab-image install fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -54,6 +54,16 @@ bench-dns: ## the DNS forwarder beside unbound, dnsdist, Knot Resolver and dnsma
 bench-plane: ## the request plane beside tonic, tarpc and NATS
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- plane $(ARGS)
+
+bench-audio: ## @steppe/audio beside copies and a pool that the garbage collector gives back
+	@scripts/setup.sh test
+	@cd clients/node-audio && npm ci --no-audit --no-fund && npm run build && \
+	  npm run build:native -- --release && npm run bench -- --svg bench/burst.svg
+
+soak-audio: ## capture for an hour; fails for a lost frame that is not told, and for memory with a slope
+	@scripts/setup.sh test
+	@cd clients/node-audio && npm ci --no-audit --no-fund && npm run build && \
+	  npm run build:native -- --release && npm run soak
 
 man: ## write the manual pages to target/packaging/man
 	@scripts/setup.sh run

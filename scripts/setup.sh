@@ -41,7 +41,7 @@ packages() {
       echo g++:c++ git:git nginx:nginx wrk:wrk strace:strace procps:ps iproute2:ss
       echo chromium:chromium
       # Clients and servers of HTTP/2 that others wrote.
-      echo nodejs:node nghttp2-client:h2load
+      echo nodejs:node npm:npm nghttp2-client:h2load
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
       # A sound server without a sound card, and what plays to it.
@@ -62,7 +62,7 @@ packages() {
       [ "$goal" = test-all ] || return 0
       # Large programs and servers that run on the allocator, and another allocator beside it. Tests
       # for other targets are skipped unless their compilers and qemu are there.
-      echo redis-tools:redis-benchmark sqlite3:sqlite3 npm:npm
+      echo redis-tools:redis-benchmark sqlite3:sqlite3
       echo libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
       # Another cache, to be held against the suite that ours is held against.
