@@ -37,7 +37,7 @@ fn asked_for_ten(policy: Policy, servers: &[Server]) -> Vec<usize> {
         let response = client.ask_for(&format!("{number}.example.org"));
         assert_eq!((rcode(&response), answers(&response)), (0, 1));
     }
-    servers.iter().map(|server| server.asked().len()).collect()
+    servers.iter().map(Server::asked_count).collect()
 }
 
 #[test]

@@ -72,6 +72,11 @@ impl Server {
         self.log.lock().expect("no test failed there").clone()
     }
 
+    /// How many queries came so far.
+    pub fn asked_count(&self) -> usize {
+        self.log.lock().expect("no test failed there").len()
+    }
+
     /// Ports that queries came from.
     pub fn ports(&self) -> HashSet<u16> {
         self.asked().iter().map(|asked| asked.from.port()).collect()
