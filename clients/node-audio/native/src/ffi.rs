@@ -61,11 +61,9 @@ pub fn layout(slots: u32, slot_bytes: u32) -> Result<LayoutReport, Fault> {
 }
 
 /// Now, in ns of the clock that packets' times are of.
+///
+/// Exact for 104 days after the machine started, then to 2 ns.
 #[napi]
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "exact for 104 days after the machine started, then to 2 ns"
-)]
 pub fn now_ns() -> f64 {
     crate::clock::now_ns() as f64
 }

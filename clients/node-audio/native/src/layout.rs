@@ -237,7 +237,7 @@ fn aligned(size: u64) -> u64 {
 }
 
 const _: () = assert!(COUNTERS + COUNTERS_LEN * 8 <= QUEUE_OFFSET);
-const _: () = assert!(QUEUE_OFFSET as u64 % ALIGNMENT == 0);
+const _: () = assert!((QUEUE_OFFSET as u64).is_multiple_of(ALIGNMENT));
 // A state that counts holders never meets those that name an owner.
 const _: () = assert!(state::WRITING < state::FILLED && state::WRITING > 1 << 28);
 

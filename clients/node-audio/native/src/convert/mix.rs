@@ -1,5 +1,7 @@
 //! Channels of a device mixed to those that were asked for.
 
+use std::f32::consts::FRAC_1_SQRT_2;
+
 use super::sample::{decode, encode};
 use crate::format::Format;
 use crate::frames::{Data, Frames, span};
@@ -19,8 +21,8 @@ pub struct Matrix {
 /// FL FR FC LFE BL BR, the order of WAVE files and PulseAudio, to stereo: ITU-R BS.775-3 table 2,
 /// without the LFE, scaled so that nothing clips.
 const SURROUND: [[f32; 6]; 2] = {
-    const FRONT: f32 = 1.0 / (1.0 + 2.0 * 0.707_106_8);
-    const SIDE: f32 = FRONT * 0.707_106_8;
+    const FRONT: f32 = 1.0 / (1.0 + 2.0 * FRAC_1_SQRT_2);
+    const SIDE: f32 = FRONT * FRAC_1_SQRT_2;
     [
         [FRONT, 0.0, SIDE, 0.0, SIDE, 0.0],
         [0.0, FRONT, SIDE, 0.0, 0.0, SIDE],

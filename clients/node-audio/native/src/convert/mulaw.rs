@@ -26,7 +26,7 @@ pub fn decode(code: u8) -> f32 {
 pub fn decode_s16(code: u8) -> i16 {
     let code = !code;
     let segment = code >> 4 & 0x07;
-    let magnitude = ((i16::from(code & 0x0f) << 3) + 0x84 << segment) - 0x84;
+    let magnitude = (((i16::from(code & 0x0f) << 3) + 0x84) << segment) - 0x84;
     if code & 0x80 == 0 {
         magnitude
     } else {

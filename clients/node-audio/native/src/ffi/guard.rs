@@ -5,10 +5,13 @@ use std::rc::Rc;
 
 use napi::{CleanupEnvHook, Env};
 
+/// What both sides may drop.
+type Shared<T> = Rc<RefCell<Option<T>>>;
+
 /// A value that is dropped when it is closed, collected, or its environment goes: whatever is first.
 pub struct Guard<T: 'static> {
-    value: Rc<RefCell<Option<T>>>,
-    hook: Cell<Option<CleanupEnvHook<Rc<RefCell<Option<T>>>>>>,
+    value: Shared<T>,
+    hook: Cell<Option<CleanupEnvHook<Shared<T>>>>,
 }
 
 impl<T: 'static> Guard<T> {
