@@ -51,7 +51,7 @@ pub fn command(parts: &[String]) -> Result<bool> {
         fs::remove_dir_all(&out)?;
     }
     fs::create_dir_all(&out)?;
-    mutate(&files, &out)?;
+    mutate(&files, list.tests(), &out)?;
     let run = read(&out.join("mutants.out"))?;
     files.iter().for_each(|file| println!("{}", run.row(file)));
     let wrong = list.compare(&files, &run);
@@ -75,7 +75,7 @@ fn committed() -> Result<List> {
     Ok(list)
 }
 
-fn mutate(files: &[&str], out: &Path) -> Result<()> {
+fn mutate(files: &[&str], tests: &[String], out: &Path) -> Result<()> {
     let program = TOOL.ensure_installed()?;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let mut command = process::command(&program);
@@ -101,6 +101,8 @@ fn mutate(files: &[&str], out: &Path) -> Result<()> {
     files.iter().for_each(|file| {
         command.args(["--file", file]);
     });
+    // For cargo, and for the program that has the tests.
+    command.args(["--", "--"]).args(tests);
     // The copies of the tree lie with the rest of what is built.
     command.env("TMPDIR", out);
     let status = command.status().context("cannot start cargo-mutants")?;

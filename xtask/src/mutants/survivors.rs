@@ -14,6 +14,8 @@ use serde::Deserialize;
 pub struct List {
     /// What is mutated, from the root of the workspace.
     files: Vec<String>,
+    /// Parts of names of the library tests that are run.
+    tests: Vec<String>,
     #[serde(default)]
     survivor: Vec<Survivor>,
 }
@@ -63,6 +65,11 @@ impl List {
             ensure!(*times > 0, "it survives 0 times: {mutant}");
         }
         Ok(list)
+    }
+
+    /// Parts of names of the tests that must notice.
+    pub fn tests(&self) -> &[String] {
+        &self.tests
     }
 
     /// The files whose paths have one of `parts`; all of them when there is none.
@@ -182,6 +189,7 @@ mod tests {
 
     const LIST: &str = r#"
         files = ["src/a.rs", "src/b/c.rs"]
+        tests = ["a::", "b::"]
 
         [[survivor]]
         mutant = "src/a.rs: replace < with <= in f"
