@@ -196,7 +196,7 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
 
 /// Nothing is sent: what stands behind a filter is not asked.
 #[derive(Debug)]
-struct Nobody;
+pub(crate) struct Nobody;
 
 impl MakeBehind for Nobody {
     fn make(&self) -> Rc<dyn Behind> {

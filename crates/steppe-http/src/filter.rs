@@ -25,6 +25,8 @@ mod redirect;
 mod representation;
 mod request_id;
 mod security_headers;
+#[cfg(test)]
+mod testing;
 mod token;
 mod transform;
 

@@ -50,6 +50,10 @@ pub mod status;
 mod target;
 pub mod upstream;
 
+// What tests of the library share with those beside it calls it by its name.
+#[cfg(test)]
+extern crate self as steppe_http;
+
 use std::sync::Arc;
 
 pub use gateway::Gateway;

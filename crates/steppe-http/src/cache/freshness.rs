@@ -366,7 +366,11 @@ mod tests {
         }
         not_stored(200, &[("cache-control", "max-age=0")]);
         not_stored(200, &[("cache-control", "max-age=60, no-cache")]);
-        not_stored(200, &[("cache-control", "max-age=60"), ("age", "60")]);
+        // The second that it took to come counts, too.
+        for age in ["60", "59"] {
+            not_stored(200, &[("cache-control", "max-age=60"), ("age", age)]);
+        }
+        fresh_for(200, &[("cache-control", "max-age=60"), ("age", "58")], 60);
         let understood = ("cache-control", "max-age=60, no-store, must-understand");
         fresh_for(200, &[understood], 60);
         fresh_for(503, &[understood], 60);

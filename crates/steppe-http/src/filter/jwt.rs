@@ -383,3 +383,6 @@ fn parameters<'a>(query: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [
     let pairs = query.split(|&byte| byte == b'&');
     pairs.filter_map(move |pair| pair.strip_prefix(name)?.strip_prefix(b"="))
 }
+
+#[cfg(test)]
+mod tests;

@@ -267,17 +267,18 @@ pub fn upgrade_matches(asked: &[u8], answered: &[u8]) -> bool {
 
 /// RFC 9110 §7.8: `protocol = protocol-name [ "/" protocol-version ]`.
 fn is_same_protocol(asked: &[u8], answered: &[u8]) -> bool {
-    let split = |protocol| match memchr::memchr(b'/', protocol) {
-        Some(slash) => (&protocol[..slash], Some(&protocol[slash + 1..])),
-        None => (protocol, None),
-    };
-    let (asked_name, asked_version): (&[u8], Option<&[u8]>) = split(asked);
-    let (name, version) = split(answered);
+    let (asked_name, asked_version) = name_and_version(asked);
+    let (name, version) = name_and_version(answered);
     let is_same_version = match (asked_version, version) {
         (Some(asked), Some(answered)) => asked.eq_ignore_ascii_case(answered),
         _ => true,
     };
     asked_name.eq_ignore_ascii_case(name) && is_same_version
+}
+
+fn name_and_version(protocol: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let mut parts = protocol.splitn(2, |&byte| byte == b'/');
+    (parts.next().unwrap_or_default(), parts.next())
 }
 
 #[cfg(test)]
@@ -373,6 +374,7 @@ mod tests {
         assert!(!keep(Version::Http11, "Connection: x, CLOSE\r\n"));
         assert!(!keep(Version::Http10, ""));
         assert!(keep(Version::Http10, "Connection: Keep-Alive\r\n"));
+        assert!(!keep(Version::Http10, "Connection: keep-alive, close\r\n"));
     }
 
     #[test]
@@ -393,6 +395,10 @@ mod tests {
         assert!(!upgrade(
             "Connection: Upgrade\r\nUpgrade: websocket, H2C\r\n"
         ));
+        assert!(!upgrade("Connection: Upgrade\r\nUpgrade: HTTP/2.0\r\n"));
+        let text = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+        let old = request(Version::Http10, &fields(text)).expect("valid");
+        assert!(!old.upgrade);
         assert!(!upgrade(
             "Connection: Upgrade\r\nUpgrade: x\r\nContent-Length: 3\r\n"
         ));
@@ -409,6 +415,8 @@ mod tests {
             ("foo/1", "foo"),
             ("tls/1.0, irc/6.9", "TLS/1.0, IRC/6.9"),
             ("websocket", ", websocket,"),
+            ("a/1/2", "a/1/2"),
+            ("/1", "/1"),
         ] {
             let is_match = upgrade_matches(asked.as_bytes(), answered.as_bytes());
             assert!(is_match, "{asked}, then {answered}");
@@ -421,6 +429,7 @@ mod tests {
             ("websocket", "h2c"),
             ("websocket", "websocket, h2c"),
             ("foo/1", "foo/2"),
+            ("a/1/2", "a/1/3"),
             ("websocket", "web"),
             ("web", "websocket"),
             // A list of this length is no answer, and what it costs is bounded.
@@ -449,9 +458,29 @@ mod tests {
             read(304, false, "Transfer-Encoding: chunked\r\n"),
             Ok(BodyLength::Empty)
         );
+        for status in [100, 101, 199] {
+            let said = read(status, false, "Content-Length: 5\r\n");
+            assert_eq!(said, Ok(BodyLength::Empty), "{status}");
+        }
+        for status in [200, 203, 205, 303, 305, 404] {
+            let said = read(status, false, "Content-Length: 5\r\n");
+            assert_eq!(said, Ok(BodyLength::Known(5)), "{status}");
+        }
         assert_eq!(read(200, false, ""), Ok(BodyLength::UntilEnd));
         let both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n";
         assert_eq!(read(200, true, both), Err(FramingError::Ambiguous));
+    }
+
+    #[test]
+    fn servers_take_another_request_where_their_response_has_an_end() {
+        let keep = |is_to_head, text| {
+            let read = response(Version::Http11, 200, is_to_head, &fields(text));
+            read.expect("valid").keep_alive
+        };
+        assert!(keep(false, "Content-Length: 5\r\n"));
+        assert!(!keep(false, "Content-Length: 5\r\nConnection: close\r\n"));
+        assert!(!keep(false, ""));
+        assert!(keep(true, "") && !keep(true, "Connection: close\r\n"));
     }
 
     #[test]
@@ -466,5 +495,6 @@ mod tests {
             Err(FramingError::Expectation)
         );
         assert_eq!(expects(Version::Http10, "Expect: x\r\n"), Ok(false));
+        assert_eq!(expects(Version::Http11, ""), Ok(false));
     }
 }

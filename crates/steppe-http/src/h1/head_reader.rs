@@ -1,5 +1,6 @@
 //! Reads request heads of a connection, one after the other.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -10,29 +11,28 @@ use super::reader::split;
 use super::server::{Age, HeadError, NextRequest, ServerConnection, ServerSide};
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, FieldList};
-use crate::gateway::{ListenerSettings, Request};
+use crate::gateway::Request;
 use crate::head::RequestHead;
 use crate::limits::{FIRST_REQUEST_GRACE, REQUEST_READ_BYTES, STARVED_HEADS_MAX};
 use crate::metrics::CloseReason;
 
 /// A place among the heads that may wait for budget while they hold some.
-struct StarvedHead(Rc<ListenerSettings>);
+struct StarvedHead(Rc<Cell<usize>>);
 
 impl StarvedHead {
     /// `None`: enough others wait.
-    fn new(settings: &Rc<ListenerSettings>) -> Option<Self> {
-        let waiting = settings.starved_heads.get();
+    fn new(places: &Rc<Cell<usize>>) -> Option<Self> {
+        let waiting = places.get();
         (waiting < STARVED_HEADS_MAX).then(|| {
-            settings.starved_heads.set(waiting + 1);
-            Self(Rc::clone(settings))
+            places.set(waiting + 1);
+            Self(Rc::clone(places))
         })
     }
 }
 
 impl Drop for StarvedHead {
     fn drop(&mut self) {
-        let waiting = &self.0.starved_heads;
-        waiting.set(waiting.get() - 1);
+        self.0.set(self.0.get() - 1);
     }
 }
 
@@ -137,7 +137,7 @@ impl ServerConnection {
             if !is_starved {
                 *starved = None;
             } else if starved.is_none() {
-                *starved = StarvedHead::new(&side.settings);
+                *starved = StarvedHead::new(&side.settings.starved_heads);
             }
             // It holds memory that those need who wait longer.
             let is_let_wait = starved.is_some() == is_starved;
@@ -194,3 +194,6 @@ impl ServerSide {
             .map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 
 /// Runs until it is dropped.
 pub struct InProcess {
-    drain: Drain,
+    pub drain: Drain,
     worker: Option<WorkerThread>,
 }
 

@@ -186,3 +186,6 @@ impl fmt::Debug for Key {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,8 +37,8 @@ pub struct RemoteKeys {
     flight: Mutex<Flight>,
     /// Tells the task of a request that needs a fetch.
     asked: Notify,
-    /// How many fetches have ended.
-    ended: watch::Sender<u64>,
+    /// Tells those that wait that a fetch has ended.
+    ended: watch::Sender<()>,
     waiting: Arc<AtomicUsize>,
     counts: Counts,
     lease: Lease,
@@ -112,7 +112,7 @@ impl RemoteKeys {
                 began_at: None,
             }),
             asked: Notify::new(),
-            ended: watch::Sender::new(0),
+            ended: watch::Sender::new(()),
             waiting: Arc::default(),
             counts: Counts::default(),
             lease: account.lease(),
@@ -252,7 +252,7 @@ impl Drop for Landing<'_> {
     fn drop(&mut self) {
         let mut flight = self.0.flight();
         flight.is_under_way = false;
-        self.0.ended.send_modify(|ended| *ended += 1);
+        self.0.ended.send_replace(());
     }
 }
 
@@ -285,90 +285,4 @@ impl fmt::Debug for RemoteKeys {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use steppe_mem::Budget;
-
-    use super::*;
-
-    fn set(cooldown: Duration) -> RemoteKeys {
-        let source = JwksUrl {
-            url: "http://issuer.example/".to_owned(),
-            refresh: Duration::from_secs(300),
-            cooldown,
-            ca: None,
-        };
-        RemoteKeys::new("f", source, Budget::new(1 << 20).root())
-    }
-
-    fn is_waiting(asked: &Asked) -> bool {
-        matches!(asked, Asked::Wait(_))
-    }
-
-    #[test]
-    fn a_fetch_that_is_under_way_is_waited_for_and_another_is_not_begun_for_a_cooldown() {
-        let (start, cooldown) = (Instant::now(), Duration::from_secs(30));
-        let set = set(cooldown);
-        // The first one, which the task begins with.
-        assert!(is_waiting(&set.ask(start)));
-        drop(set.take_off(start));
-        let just_before = start
-            + cooldown
-                .checked_sub(Duration::from_nanos(1))
-                .expect("longer");
-        for cooling in [start, just_before] {
-            assert!(matches!(set.ask(cooling), Asked::Cooling));
-        }
-        assert!(!set.flight().is_under_way);
-        assert!(is_waiting(&set.ask(start + cooldown)));
-        assert!(set.flight().is_under_way);
-        // Whoever comes now joins it.
-        assert!(is_waiting(&set.ask(start)));
-    }
-
-    #[test]
-    fn no_more_wait_than_may() {
-        let set = set(Duration::from_secs(1));
-        let now = Instant::now();
-        let mut waiting: Vec<_> = (0..JWKS_WAITERS_MAX).map(|_| set.ask(now)).collect();
-        assert!(waiting.iter().all(is_waiting));
-        assert!(matches!(set.ask(now), Asked::Full));
-        assert_eq!(set.report().waiting, JWKS_WAITERS_MAX);
-        waiting.pop();
-        assert!(is_waiting(&set.ask(now)));
-        drop(waiting);
-        assert_eq!(set.report().waiting, 0);
-    }
-
-    #[test]
-    fn a_set_that_is_the_same_is_not_another_and_one_of_no_use_changes_nothing() {
-        const RSA: &str = r#"{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"new"}]}"#;
-        let set = set(Duration::from_secs(1));
-        assert_eq!(set.known().generation, 0);
-        assert_eq!(set.take(RSA.into()), Ok(true));
-        assert_eq!((set.known().generation, set.report().keys), (1, 1));
-        assert_eq!(set.take(RSA.into()), Ok(false));
-        for wrong in [
-            "",
-            "[]",
-            "{}",
-            r#"{"keys":{}}"#,
-            r#"{"keys":[]}"#,
-            r#"{"keys":[{"kty":"oct","k":"AAAA"}]}"#,
-        ] {
-            assert!(set.take(wrong.into()).is_err(), "{wrong}");
-        }
-        let many = format!(
-            r#"{{"keys":[{}]}}"#,
-            vec![r#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#; 65].join(",")
-        );
-        assert!(set.take(many.into()).is_err());
-        assert_eq!((set.known().generation, set.report().keys), (1, 1));
-        assert_eq!(
-            set.take(RSA.replace("AQAB\"},", "AQAC\"},").into()),
-            Ok(true)
-        );
-        assert_eq!(set.known().generation, 2);
-    }
-}
+mod tests;

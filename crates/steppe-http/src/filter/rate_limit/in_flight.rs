@@ -46,7 +46,7 @@ impl InFlight {
                     .map(|slot| slot.load(Ordering::SeqCst))
                     .enumerate()
             };
-            let own = words().find(|&(_, word)| word >> COUNT_BITS == tag && word & COUNT_MASK > 0);
+            let own = words().find(|&(_, word)| counts(word, tag));
             let emptiest = words().min_by_key(|&(_, word)| word & COUNT_MASK);
             let (at, word) = own.or(emptiest).expect("a set has slots");
             if word & COUNT_MASK >= self.limit {
@@ -70,15 +70,19 @@ impl InFlight {
                 at: first + at,
             };
             // Two workers may have begun to count one key in two places: one of them goes.
-            let is_twice = words().any(|(other, word)| {
-                other != at && word >> COUNT_BITS == tag && word & COUNT_MASK > 0
-            });
-            if !is_twice || next >> COUNT_BITS != tag {
+            let mut others = words().filter(|&(other, _)| other != at);
+            let is_twice = counts(next, tag) && others.any(|(_, word)| counts(word, tag));
+            if !is_twice {
                 return Some(place);
             }
             drop(place);
         }
     }
+}
+
+/// Whether a word counts requests of the key with this tag.
+fn counts(word: u64, tag: u64) -> bool {
+    word >> COUNT_BITS == tag && word & COUNT_MASK > 0
 }
 
 impl Drop for Place {
@@ -115,8 +119,8 @@ mod tests {
         assert_eq!(left.map(|word| word & COUNT_MASK).sum::<u64>(), 0);
     }
 
-    /// Of each place, in order.
-    fn counts(table: &InFlight) -> Vec<u64> {
+    /// Requests of each place, in order.
+    fn requests(table: &InFlight) -> Vec<u64> {
         let words = table.slots.iter().map(|slot| slot.load(Ordering::Relaxed));
         words.map(|word| word & COUNT_MASK).collect()
     }
@@ -129,9 +133,9 @@ mod tests {
             let place = table.enter(key).expect("room");
             let mut expected = vec![0; 64];
             expected[usize::try_from(set).expect("small") * WAYS] = 1;
-            assert_eq!(counts(&table), expected);
+            assert_eq!(requests(&table), expected);
             drop(place);
-            assert_eq!(counts(&table), [0; 64]);
+            assert_eq!(requests(&table), [0; 64]);
         }
     }
 
@@ -155,7 +159,7 @@ mod tests {
         // Its earlier place, which is empty now, still has its tag.
         let first = table.enter(key).expect("room");
         let again = table.enter(key).expect("room");
-        assert_eq!(counts(&table), [2, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(requests(&table), [2, 0, 0, 0, 0, 0, 0, 0]);
         assert!(table.enter(key).is_none());
         drop(first);
         drop(again);
@@ -165,7 +169,7 @@ mod tests {
         drop(other);
         table.slots[0].store(key >> COUNT_BITS << COUNT_BITS, Ordering::Relaxed);
         let again = table.enter(key);
-        assert_eq!(counts(&table), [0, 2, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(requests(&table), [0, 2, 0, 0, 0, 0, 0, 0]);
         drop((second, again));
     }
 

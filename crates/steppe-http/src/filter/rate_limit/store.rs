@@ -199,3 +199,6 @@ impl Line {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,8 +1,9 @@
 //! Heads that are read, those that need more, and those that have two readings.
 
-use steppe_mem::Budget;
+use steppe_mem::{Budget, Buffer};
 
 use super::*;
+use crate::field::Underscores;
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes: 200,
@@ -34,6 +35,45 @@ fn a_head_is_read_and_what_follows_is_left() {
     assert_eq!(&text[line.head_bytes..], b"next");
     let values: Vec<&[u8]> = fields.iter().map(|field| field.value(text)).collect();
     assert_eq!(values, [&b"x"[..], b""]);
+}
+
+#[test]
+fn one_empty_line_before_a_request_is_skipped() {
+    let line = request_of("\r\nGET / HTTP/1.1\r\n\r\n").expect("valid");
+    let line = line.expect("whole");
+    assert_eq!((line.method.start(), line.head_bytes), (2, 20));
+}
+
+#[test]
+fn values_lose_the_space_around_them() {
+    let text = b"A: \t x\t y \t\r\nB:z\r\nC: \t \r\n\r\n";
+    let mut fields = FieldList::take();
+    let read = trailers(text, LIMITS, &mut fields, &lease());
+    assert_eq!(read, Ok(Some(text.len())));
+    let lines = fields
+        .iter()
+        .map(|field| (field.name(text), field.value(text)));
+    let expected: [(&[u8], &[u8]); 3] = [(b"A", b"x\t y"), (b"B", b"z"), (b"C", b"")];
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn names_with_underscores_are_told_apart() {
+    let kept = |text: &str| {
+        let mut bytes = Buffer::take(&lease(), text.len()).expect("room");
+        bytes.put(text.as_bytes()).expect("room");
+        let mut fields = FieldList::take();
+        trailers(bytes.filled(), LIMITS, &mut fields, bytes.lease()).expect("valid");
+        let mut fields = FieldBlock::new(bytes, fields);
+        let applied = fields.apply_underscores(Underscores::Drop);
+        applied.expect("nothing is refused");
+        let values = fields
+            .iter()
+            .flat_map(|(_, _, value)| value.iter().copied());
+        String::from_utf8(values.collect()).expect("ASCII")
+    };
+    assert_eq!(kept("a-b:1\r\na_b:2\r\nAB:3\r\n\r\n"), "13");
+    assert_eq!(kept("_:1\r\nab:2\r\nb_:3\r\n\r\n"), "2");
 }
 
 #[test]
@@ -83,6 +123,10 @@ fn what_has_two_readings_is_refused() {
         ("GET /\r\n", ParseError::FirstLine),
         ("GET / x HTTP/1.1\r\n", ParseError::FirstLine),
         ("GET /\u{e9} HTTP/1.1\r\n", ParseError::FirstLine),
+        // Without a method, and without a target.
+        (" / HTTP/1.1\r\n\r\n", ParseError::FirstLine),
+        ("GET  HTTP/1.1\r\n\r\n", ParseError::FirstLine),
+        ("GET / x", ParseError::FirstLine),
         ("GET / HTTP/2.0\r\n", ParseError::Version),
         ("GET / HTTP/0.9\r\n", ParseError::Version),
         ("GET / HTTP/1.11\r\n", ParseError::FirstLine),
@@ -115,6 +159,28 @@ fn too_long_a_head_is_refused_by_the_part_that_is_too_long() {
     let field = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(200));
     assert_eq!(request_of(&field[..200]), Err(ParseError::TooLarge));
     assert_eq!(request_of(&field), Err(ParseError::TooLarge));
+    // A line that has just room leaves none for what must follow it.
+    let line = format!("GET /{} HTTP/1.1\r\n", "a".repeat(200 - 16));
+    assert_eq!(line.len(), 200);
+    assert_eq!(request_of(&line), Err(ParseError::TooLarge));
+    // As long as may be.
+    for (first, is_request) in [("GET / HTTP/1.1", true), ("HTTP/1.1 200 OK", false)] {
+        let head = |bytes: usize| {
+            let rest = bytes - first.len() - "\r\nA: \r\n\r\n".len();
+            format!("{first}\r\nA: {}\r\n\r\n", "a".repeat(rest))
+        };
+        let bytes_of = |text: &str| match is_request {
+            true => request_of(text).map(|line| line.map(|line| line.head_bytes)),
+            false => response_of(text).map(|line| line.map(|line| line.head_bytes)),
+        };
+        assert_eq!(bytes_of(&head(200)), Ok(Some(200)), "{first}");
+        assert_eq!(bytes_of(&head(200)[..199]), Ok(None), "{first}");
+        assert_eq!(bytes_of(&head(201)), Err(ParseError::TooLarge), "{first}");
+        assert_eq!(bytes_of(&head(201)[..200]), Err(ParseError::TooLarge));
+    }
+    let reason = format!("HTTP/1.1 200 {}", "a".repeat(200));
+    assert_eq!(response_of(&reason[..199]), Ok(None));
+    assert_eq!(response_of(&reason[..200]), Err(ParseError::TooLarge));
 }
 
 #[test]
@@ -128,6 +194,10 @@ fn status_lines_are_read_and_refused() {
         "HTTP/1.1 2000\r\n\r\n",
         "ICY 200 OK\r\n\r\n",
         "HTTP/1.1  200 OK\r\n\r\n",
+        "HTTP/1.1 2x0 OK\r\n\r\n",
+        "HTTP/1.1 20x OK\r\n\r\n",
+        "HTTP/1.1x200",
+        "HTTP/1.1x200 OK\r\n\r\n",
     ] {
         assert_eq!(status(text), Err(ParseError::FirstLine), "{text:?}");
     }
@@ -135,6 +205,14 @@ fn status_lines_are_read_and_refused() {
         status("HTTP/1.1 200 a\rb\r\n\r\n"),
         Err(ParseError::LineEnd)
     );
+    for (text, reason) in [
+        ("HTTP/1.1 204\r\n\r\n", ""),
+        ("HTTP/1.1 204 \r\n\r\n", ""),
+        ("HTTP/1.1 404 Not Found\r\n\r\n", "Not Found"),
+    ] {
+        let line = response_of(text).expect("valid").expect("whole");
+        assert_eq!(line.reason.of(text.as_bytes()), reason.as_bytes());
+    }
 }
 
 #[test]
@@ -186,6 +264,8 @@ fn sections_that_come_byte_by_byte_are_parsed_a_few_times() {
     };
     assert_eq!(parses("\r\n"), 2);
     let few = parses("A: b\r\n\r\n");
+    // The first two times, and when it ends.
+    assert_eq!(few, 3);
     assert_eq!(parses(&format!("{}\r\n", "A: b\r\n".repeat(30))), few);
     // Also where part of the empty line comes with what is before it.
     assert!(section_may_be_complete(b"A: b\r\n\r\n", 6));
@@ -202,4 +282,11 @@ fn trailers_end_with_an_empty_line() {
     assert_eq!(read(b"\r\nrest"), (Ok(Some(2)), 0));
     assert_eq!(read(b"A: b\r\n\r\n"), (Ok(Some(8)), 1));
     assert_eq!(read(b"A: b\r\n").0, Ok(None));
+    let long = format!("A: {}\r\n\r\n", "a".repeat(200 - 7));
+    assert_eq!(read(long.as_bytes()).0, Ok(Some(200)));
+    assert_eq!(read(&long.as_bytes()[..199]).0, Ok(None));
+    let longer = long.replace("A:", "AA:");
+    assert_eq!(read(longer.as_bytes()).0, Err(ParseError::TooLarge));
+    let part = &longer.as_bytes()[..200];
+    assert_eq!(read(part).0, Err(ParseError::TooLarge));
 }

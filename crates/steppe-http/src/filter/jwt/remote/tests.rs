@@ -1,0 +1,189 @@
+//! When a set is fetched, and what becomes of the one before.
+
+use std::collections::VecDeque;
+use std::future::{pending, poll_fn};
+use std::time::Duration;
+
+use steppe_mem::Budget;
+use tokio::task::{LocalSet, yield_now};
+
+use super::*;
+
+fn set(cooldown: Duration) -> RemoteKeys {
+    let source = JwksUrl {
+        url: "http://issuer.example/".to_owned(),
+        refresh: Duration::from_secs(300),
+        cooldown,
+        ca: None,
+    };
+    RemoteKeys::new("f", source, Budget::new(1 << 20).root())
+}
+
+const RSA: &str = r#"{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"new"}]}"#;
+
+impl RemoteKeys {
+    /// A fetch that began now has ended, without a set.
+    pub(in crate::filter::jwt) fn land(&self) {
+        drop(self.take_off(Instant::now()));
+    }
+
+    /// A fetch brought this set.
+    pub(in crate::filter::jwt) fn learn(&self, text: &[u8]) {
+        self.take(text.to_vec()).expect("a set");
+    }
+}
+
+fn is_waiting(asked: &Asked) -> bool {
+    matches!(asked, Asked::Wait(_))
+}
+
+#[test]
+fn a_fetch_that_is_under_way_is_waited_for_and_another_is_not_begun_for_a_cooldown() {
+    let (start, cooldown) = (Instant::now(), Duration::from_secs(30));
+    let set = set(cooldown);
+    // The first one, which the task begins with.
+    assert!(is_waiting(&set.ask(start)));
+    drop(set.take_off(start));
+    let just_before = start
+        + cooldown
+            .checked_sub(Duration::from_nanos(1))
+            .expect("longer");
+    for cooling in [start, just_before] {
+        assert!(matches!(set.ask(cooling), Asked::Cooling));
+    }
+    assert!(!set.flight().is_under_way);
+    assert!(is_waiting(&set.ask(start + cooldown)));
+    assert!(set.flight().is_under_way);
+    // Whoever comes now joins it.
+    assert!(is_waiting(&set.ask(start)));
+}
+
+#[test]
+fn no_more_wait_than_may() {
+    let set = set(Duration::from_secs(1));
+    let now = Instant::now();
+    let mut waiting: Vec<_> = (0..JWKS_WAITERS_MAX).map(|_| set.ask(now)).collect();
+    assert!(waiting.iter().all(is_waiting));
+    assert!(matches!(set.ask(now), Asked::Full));
+    assert_eq!(set.report().waiting, JWKS_WAITERS_MAX);
+    waiting.pop();
+    assert!(is_waiting(&set.ask(now)));
+    drop(waiting);
+    assert_eq!(set.report().waiting, 0);
+}
+
+#[test]
+fn a_set_that_is_the_same_is_not_another_and_one_of_no_use_changes_nothing() {
+    let set = set(Duration::from_secs(1));
+    assert_eq!(set.known().generation, 0);
+    assert!(set.take(Vec::new()).is_err());
+    assert_eq!(set.take(RSA.into()), Ok(true));
+    assert_eq!((set.known().generation, set.report().keys), (1, 1));
+    assert_eq!(set.take(RSA.into()), Ok(false));
+    for wrong in [
+        "",
+        "[]",
+        "{}",
+        r#"{"keys":{}}"#,
+        r#"{"keys":[]}"#,
+        r#"{"keys":[{"kty":"oct","k":"AAAA"}]}"#,
+    ] {
+        assert!(set.take(wrong.into()).is_err(), "{wrong}");
+    }
+    let many = format!(
+        r#"{{"keys":[{}]}}"#,
+        vec![r#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#; 65].join(",")
+    );
+    assert!(set.take(many.into()).is_err());
+    assert_eq!((set.known().generation, set.report().keys), (1, 1));
+    assert_eq!(
+        set.take(RSA.replace("AQAB\"},", "AQAC\"},").into()),
+        Ok(true)
+    );
+    assert_eq!(set.known().generation, 2);
+}
+
+#[test]
+fn a_set_is_that_of_its_filter_and_its_source() {
+    let set = set(Duration::from_secs(1));
+    assert_eq!(set.filter(), "f");
+    let other = JwksUrl {
+        url: "http://other.example/".to_owned(),
+        ..set.source.clone()
+    };
+    assert!(set.is("f", &set.source));
+    assert!(!set.is("g", &set.source) && !set.is("f", &other) && !set.is("g", &other));
+    let shown = format!("{set:?}");
+    assert_eq!(shown, "RemoteKeys { filter: \"f\", .. }");
+}
+
+#[test]
+fn a_set_is_charged_with_what_its_keys_take_beside_its_text() {
+    let budget = Budget::new(1 << 20);
+    let set = RemoteKeys::new("f", set(Duration::ZERO).source, budget.root());
+    let before = budget.root().reserved_bytes();
+    let text = format!("{RSA}{}", " ".repeat(128 << 10));
+    assert_eq!(set.take(text.clone().into()), Ok(true));
+    assert!(budget.root().reserved_bytes() - before >= 2 * text.len() as u64);
+}
+
+/// What a server answers, in order; then nothing, for ever.
+#[derive(Default)]
+struct Server {
+    answers: Mutex<VecDeque<Result<Vec<u8>, String>>>,
+    asked: AtomicUsize,
+}
+
+impl FetchKeys for Server {
+    fn fetch(&self, _: &JwksUrl, _: usize) -> LocalFuture<Result<Vec<u8>, String>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let answer = self.answers.lock().expect("no panic").pop_front();
+        Box::pin(async move {
+            yield_now().await;
+            match answer {
+                Some(answer) => answer,
+                None => pending().await,
+            }
+        })
+    }
+}
+
+#[test]
+fn a_set_is_fetched_at_once_and_again_when_a_request_asks() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().build().expect("a runtime");
+    let answers = [Err("away".to_owned()), Ok(RSA.into()), Ok(RSA.into())];
+    let server = Arc::new(Server {
+        answers: Mutex::new(answers.into()),
+        ..Server::default()
+    });
+    let fetch: Arc<dyn FetchKeys> = server.clone();
+    let set = Arc::new(set(Duration::from_secs(30)));
+    // No request of this test comes within a cooldown.
+    let later = Instant::now() + Duration::from_secs(3600);
+    let local = LocalSet::new();
+    let mut task = local.spawn_local(Arc::clone(&set).keep_current(fetch));
+    local.block_on(&runtime, async {
+        let reports = [(0, 1, 0, 0), (1, 1, 1, 0), (1, 1, 1, 1)];
+        for (number, expected) in (1..).zip(reports) {
+            let Asked::Wait(mut wait) = set.ask(later) else {
+                panic!("it does not wait");
+            };
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert!(wait.poll(&mut cx).is_pending());
+            tokio::select! {
+                () = poll_fn(|cx| wait.poll(cx)) => {}
+                ended = &mut task => panic!("{ended:?}"),
+            }
+            // Until the next one asks, there is no other fetch.
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            let report = set.report();
+            let counts = (report.keys, report.failed, report.changed, report.unchanged);
+            assert_eq!(counts, expected);
+            assert_eq!(server.asked.load(Ordering::Relaxed), number);
+            assert!(!set.flight().is_under_way);
+        }
+    });
+}
