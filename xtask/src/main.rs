@@ -8,7 +8,6 @@ mod beside;
 mod deny;
 mod fuzz;
 mod mutants;
-mod node_audio;
 mod package;
 mod process;
 mod proofs;

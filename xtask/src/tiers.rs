@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::beside::Beside;
 use crate::report::{Outcome, Report, TestRun};
-use crate::{fuzz, mutants, node_audio, process, proofs, sanitize, scanners, tidy};
+use crate::{audio, fuzz, mutants, process, proofs, sanitize, scanners, tidy};
 
 /// What every change must pass.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -45,7 +45,7 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
             .env("STEPPE_LONG", "1");
         cargo_test(&mut command)
     });
-    node_audio::long_step(&mut report);
+    audio::long_step(&mut report);
     report.step("suite of caches", cache_suite);
     over_tls(&mut report, &TLS_TABLES_ALL, Some("1"));
     over_tls(&mut report, &TLS_TABLES_HEAVY, None);
@@ -113,7 +113,7 @@ fn first_tier(report: &mut Report, fuzz_seconds: u64) {
     report.step("tests", || cargo_test(&mut process::cargo(&tests)));
     over_tls(report, &TLS_TABLES, None);
     note_skipped(report);
-    node_audio::step(report);
+    audio::step(report);
     if let Some(beside) = beside {
         let mut theirs = Report::default();
         report.step("what ran beside the tests", || {
