@@ -1,5 +1,4 @@
-import { LATENCY_BUCKETS, Tally, State } from './layout';
-import { Control } from './layout';
+import { Control, LATENCY_BUCKETS, RECORD_BYTES, State, Tally } from './layout';
 import type { RingReader } from './ring';
 import type { CaptureStats, Level } from './types';
 
@@ -48,7 +47,7 @@ export function statsOf(reader: RingReader, delayFrames: number): CaptureStats {
 function slotsOf({ ring }: RingReader): CaptureStats['slots'] {
   const counts = { free: 0, filled: 0, held: 0 };
   for (let slot = 0; slot < ring.slots; slot += 1) {
-    const state = Atomics.load(ring.words, ring.word(Control.table) / 4 + slot * 16);
+    const state = Atomics.load(ring.words, ring.word(Control.table) / 4 + (slot * RECORD_BYTES) / 4);
     if (state === State.free) counts.free += 1;
     else if (state === State.filled || state === State.writing) counts.filled += 1;
     else counts.held += 1;

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 
+import { numberOf } from './pulse-server.mjs';
 import { CLOSED, DOORBELL, EVENTS, HEAD, Reader, addon, defaults, open } from './ring-reader.mjs';
 
 /** Captures until it ends, and gives each packet to `each`. */
@@ -28,8 +29,7 @@ function drained(options, each) {
 function isExact({ position, frames, bytes }) {
   const samples = new Uint16Array(bytes.buffer, bytes.byteOffset, frames * 2);
   for (let frame = 0; frame < frames; frame += 1) {
-    const number = samples[frame * 2] + samples[frame * 2 + 1] * 0x8000;
-    if (number !== position + frame) return false;
+    if (numberOf(samples, frame) !== position + frame) return false;
   }
   return true;
 }

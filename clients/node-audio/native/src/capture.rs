@@ -4,19 +4,18 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::thread::{self, JoinHandle};
 
 use crate::convert::Policy;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::Event;
 use crate::packetizer::Packetizer;
 use crate::session::{Bell, Control, Session};
 use crate::source::Source;
+use crate::thread::Thread;
 
 /// See the module.
 pub struct Capture {
-    control: Arc<Control>,
-    thread: Option<JoinHandle<()>>,
+    thread: Thread,
     events: Receiver<Event>,
 }
 
@@ -38,26 +37,18 @@ impl Capture {
             session.control().set_waker(None);
             session.end(outcome);
         };
-        let thread = thread::Builder::new().name("steppe-audio".to_owned());
-        let thread = thread.spawn(run).map_err(|error| Error::Backend {
-            call: "pthread_create",
-            reason: error.to_string(),
-        })?;
-        Ok(Self {
-            control,
-            thread: Some(thread),
-            events,
-        })
+        let thread = Thread::start("steppe-audio", control, run)?;
+        Ok(Self { thread, events })
     }
 
     /// Leaves frames out until [`resume`](Self::resume).
     pub fn pause(&self) {
-        self.control.pause();
+        self.thread.control().pause();
     }
 
     /// Lets frames pass again.
     pub fn resume(&self) {
-        self.control.resume();
+        self.thread.control().resume();
     }
 
     /// The oldest event that was not fetched yet.
@@ -68,17 +59,7 @@ impl Capture {
 
     /// Ends the source, and waits until its thread has ended.
     pub fn close(&mut self) {
-        self.control.stop();
-        if let Some(thread) = self.thread.take() {
-            // A panic has ended it as well, and was printed.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        self.close();
+        self.thread.close();
     }
 }
 
@@ -213,7 +194,7 @@ mod tests {
         let capture = Capture::start(source(None, pace), packetizer, Policy::Refuse, bell).unwrap();
         capture.pause();
         while skipped() == 0 {
-            thread::yield_now();
+            std::thread::yield_now();
         }
         while consumer.take().is_some() {}
         capture.resume();

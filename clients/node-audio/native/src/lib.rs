@@ -34,6 +34,7 @@ pub mod packetizer;
 pub mod ring;
 pub mod session;
 pub mod source;
+pub mod thread;
 pub mod wait;
 pub mod watch;
 

@@ -2,18 +2,18 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::limits::WATCH_EVERY_MS;
 use crate::session::{Bell, Control};
 use crate::source;
+use crate::thread::Thread;
 
 /// A watch; it ends when it is dropped.
 pub struct Watch {
-    control: Arc<Control>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Thread,
 }
 
 impl Watch {
@@ -24,16 +24,9 @@ impl Watch {
     pub fn start(bell: Box<dyn Bell>) -> Result<Self> {
         let control = Arc::new(Control::default());
         let theirs = control.clone();
-        let thread = thread::Builder::new().name("steppe-audio-watch".to_owned());
-        let thread = thread.spawn(move || run(&theirs, &*bell));
-        let thread = thread.map_err(|error| Error::Backend {
-            call: "pthread_create",
-            reason: error.to_string(),
-        })?;
-        Ok(Self {
-            control,
-            thread: Some(thread),
-        })
+        let run = move || run(&theirs, &*bell);
+        let thread = Thread::start("steppe-audio-watch", control, run)?;
+        Ok(Self { _thread: thread })
     }
 }
 
@@ -57,14 +50,4 @@ fn run(control: &Arc<Control>, bell: &dyn Bell) {
         }
     }
     control.set_waker(None);
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.control.stop();
-        if let Some(thread) = self.thread.take() {
-            // A panic has ended it as well, and was printed.
-            let _ = thread.join();
-        }
-    }
 }

@@ -20,7 +20,7 @@ use crate::layout::Counter;
 use crate::packetizer::Time;
 use crate::session::{Control, Session};
 use crate::source::Source;
-use crate::source::outage::Outage;
+use crate::source::outage::{Outage, outlast_all};
 use crate::source::polled;
 use crate::source::suspicion::Suspicion;
 use sys::{Recording, Status, Tap};
@@ -120,14 +120,7 @@ impl Source for System {
         let this_thread = thread::current();
         let control = session.control().clone();
         control.set_waker(Some(Box::new(move || this_thread.unpark())));
-        let mut outage = Outage::default();
-        loop {
-            match self.capture(session, &mut outage) {
-                _ if session.is_stopped() => return Ok(()),
-                Ok(()) => return Ok(()),
-                Err(error) => outage.outlast(session, error)?,
-            }
-        }
+        outlast_all(session, |session, outage| self.capture(session, outage))
     }
 }
 

@@ -9,6 +9,27 @@ use crate::format::Format;
 use crate::limits::{RETURN_EVERY_MS, RETURN_MS_MAX};
 use crate::session::Session;
 
+/// Captures one stream after the other until the capture is to end: another one at once where a stream
+/// ends without an error, after a while where it failed.
+///
+/// # Errors
+/// There was no stream yet, or it has been gone for too long, or nothing would change it.
+pub fn outlast_all(
+    session: &mut Session,
+    mut capture: impl FnMut(&mut Session, &mut Outage) -> Result<()>,
+) -> Result<()> {
+    let mut outage = Outage::default();
+    loop {
+        let ended = capture(session, &mut outage);
+        if session.is_stopped() {
+            return Ok(());
+        }
+        if let Err(error) = ended {
+            outage.outlast(session, error)?;
+        }
+    }
+}
+
 /// What is known of the stream before the current one.
 #[derive(Debug, Default)]
 pub struct Outage {
@@ -72,7 +93,7 @@ impl Outage {
     ///
     /// # Errors
     /// There was no stream yet, or it has been gone for too long, or nothing would change it.
-    pub fn outlast(&mut self, session: &mut Session, error: Error) -> Result<()> {
+    fn outlast(&mut self, session: &mut Session, error: Error) -> Result<()> {
         let is_passing = matches!(
             error,
             Error::NoServer(_)

@@ -24,7 +24,7 @@ use crate::limits::TURN_MS;
 use crate::packetizer::Time;
 use crate::session::{Control, Session};
 use crate::source::Source;
-use crate::source::outage::Outage;
+use crate::source::outage::{Outage, outlast_all};
 use resolve::Resolved;
 use sys::{Connection, Fault, Fragment, Recording};
 
@@ -36,14 +36,6 @@ pub struct Pulse {
     packet: Duration,
 }
 
-/// How a stream ended, when it did not fail.
-enum End {
-    /// The capture is to end.
-    Stopped,
-    /// It has to be opened anew: the default is another device.
-    Superseded,
-}
-
 impl Pulse {
     /// A capture of packets of this length.
     #[must_use]
@@ -52,7 +44,7 @@ impl Pulse {
     }
 
     /// Opens the stream, and delivers until it ends.
-    fn capture(&self, session: &mut Session, outage: &mut Outage) -> Result<End> {
+    fn capture(&self, session: &mut Session, outage: &mut Outage) -> Result<()> {
         let connected = Connected::open(session.control())?;
         let connection = &connected.connection;
         let resolved = resolve::resolve(connection, &self.wanted)?;
@@ -79,15 +71,7 @@ impl Pulse {
 
 impl Source for Pulse {
     fn run(&mut self, session: &mut Session) -> Result<()> {
-        let mut outage = Outage::default();
-        loop {
-            match self.capture(session, &mut outage) {
-                _ if session.is_stopped() => return Ok(()),
-                Ok(End::Stopped) => return Ok(()),
-                Ok(End::Superseded) => {}
-                Err(error) => outage.outlast(session, error)?,
-            }
-        }
+        outlast_all(session, |session, outage| self.capture(session, outage))
     }
 }
 
@@ -136,23 +120,22 @@ struct Stream<'c> {
 }
 
 impl Stream<'_> {
-    fn run(&mut self, session: &mut Session, outage: &mut Outage, wanted: &Wanted) -> Result<End> {
+    /// Delivers until the capture is to end, or the default is another device.
+    fn run(&mut self, session: &mut Session, outage: &mut Outage, wanted: &Wanted) -> Result<()> {
         let fault = |fault: Fault| self.connection.error(fault, &self.resolved.source);
         let turn = Duration::from_millis(TURN_MS);
-        loop {
-            if session.is_stopped() {
-                return Ok(End::Stopped);
-            }
+        while !session.is_stopped() {
             self.connection.turn(turn).map_err(fault)?;
             if !self.recording.is_ready() {
                 return Err(fault(self.connection.fault("pa_stream_get_state")));
             }
             if self.is_superseded(wanted)? {
-                return Ok(End::Superseded);
+                return Ok(());
             }
             self.look_at_device(session)?;
             self.drain(session, outage)?;
         }
+        Ok(())
     }
 
     /// Whether the default is another device than this.

@@ -24,7 +24,7 @@ use crate::packetizer::Time;
 use crate::session::{Control, Session};
 use crate::source::Source;
 use crate::source::idle::Idle;
-use crate::source::outage::Outage;
+use crate::source::outage::{Outage, outlast_all};
 use crate::source::polled;
 
 /// What captures from this system's devices.
@@ -89,14 +89,7 @@ impl System {
 impl Source for System {
     fn run(&mut self, session: &mut Session) -> Result<()> {
         initialize();
-        let mut outage = Outage::default();
-        loop {
-            match self.capture(session, &mut outage) {
-                _ if session.is_stopped() => return Ok(()),
-                Ok(()) => return Ok(()),
-                Err(error) => outage.outlast(session, error)?,
-            }
-        }
+        outlast_all(session, |session, outage| self.capture(session, outage))
     }
 }
 
