@@ -4,6 +4,8 @@
 //! same time: at first, and after a gap, by leaving frames out or putting silence in; then by a resampler
 //! whose ratio follows the ratio of both clocks, corrected by what is still missing. No thread or clock is
 //! here: packets and their times go in, aligned frames come out.
+//!
+//! **Invariant:** nothing is allocated for a packet, nor does memory grow while a source stands still.
 
 use std::collections::VecDeque;
 
@@ -13,7 +15,10 @@ use rubato::{Adjustable, Async, FixedAsync, Resampler};
 use crate::clock::device::DeviceClock;
 use crate::convert::sinc;
 use crate::error::{Error, Result};
-use crate::limits::{ALIGN_JUMP_NS, ALIGN_RATIO_MAX, ALIGN_WAIT_NS, RESAMPLE_CHUNKS_A_SECOND};
+use crate::limits::{
+    ALIGN_AHEAD_NS, ALIGN_JUMP_NS, ALIGN_RATIO_MAX, ALIGN_WAIT_NS, RESAMPLE_CHUNKS_A_SECOND,
+};
+use crate::packetizer::Time;
 
 /// How long an error takes to be corrected, in s: short enough to follow drift, long enough that no pitch
 /// is heard to change.
@@ -26,17 +31,30 @@ struct Track {
     clock: DeviceClock,
     /// Frames that came, those that were lost among them.
     received: u64,
+    /// Of these, those up to the last one with an estimated time.
+    estimated: u64,
     /// Frames that wait to go out.
     ready: VecDeque<f32>,
 }
 
 impl Track {
-    fn new(rate: u32, channels: u32) -> Self {
+    /// With room for so many frames that wait.
+    fn new(rate: u32, channels: u32, frames: usize) -> Self {
         Self {
             channels: channels as usize,
             clock: DeviceClock::new(rate),
             received: 0,
-            ready: VecDeque::new(),
+            estimated: 0,
+            ready: VecDeque::with_capacity(frames * channels as usize),
+        }
+    }
+
+    /// Takes note of frames that come, the first captured at this time.
+    fn receive(&mut self, samples: usize, time: Time) {
+        self.clock.observe(self.received, time.ns);
+        self.received += (samples / self.channels) as u64;
+        if time.is_estimated {
+            self.estimated = self.received;
         }
     }
 
@@ -44,15 +62,30 @@ impl Track {
         self.ready.len() / self.channels
     }
 
+    /// How many more frames may wait where so many may in all.
+    fn room(&self, frames: usize) -> usize {
+        frames.saturating_sub(self.ready_frames())
+    }
+
     fn fill(&mut self, frames: usize) {
         let samples = frames * self.channels;
         self.ready.extend(std::iter::repeat_n(0.0, samples));
+    }
+
+    /// Leaves the next frames out, as many as there are of so many.
+    fn skip(&mut self, frames: u64) {
+        let ready = self.ready_frames();
+        let frames = usize::try_from(frames).map_or(ready, |frames| frames.min(ready));
+        self.ready.drain(..frames * self.channels);
     }
 }
 
 /// See the module.
 pub struct Aligner {
     rate: u32,
+    packet_frames: usize,
+    /// Most frames of the second that wait for the first.
+    ahead: usize,
     first: Track,
     second: Track,
     resampler: Async<f32>,
@@ -63,73 +96,89 @@ pub struct Aligner {
     position: f64,
     /// Frames of the first that went out: the next one's number.
     gone: u64,
+    /// Of these, those up to the last one that the second has an estimated time of.
+    estimated: u64,
     /// Frames of the second that were missing.
     filled: u64,
     is_placed: bool,
 }
 
-/// Frames that belong together, the first captured at this time.
+/// Frames that belong together, at most a packet of them.
 pub struct Aligned<'a> {
     /// Of the first source, interleaved.
     pub first: &'a [f32],
     /// Of the second, of as many frames.
     pub second: &'a [f32],
-    /// When the first of them was captured, in ns.
-    pub time_ns: u64,
+    /// When the first source's first one was captured. It is estimated where that of either's is.
+    pub time: Time,
 }
 
 impl Aligner {
-    /// For two sources of this rate.
+    /// For two sources of this rate, that come in packets of at most so many frames.
     ///
     /// # Errors
     /// [`Error::Format`]: rubato can't resample it.
-    pub fn new(rate: u32, first_channels: u32, second_channels: u32) -> Result<Self> {
+    pub fn new(rate: u32, [first, second]: [u32; 2], packet_frames: u32) -> Result<Self> {
         let chunk = (rate / RESAMPLE_CHUNKS_A_SECOND).max(1) as usize;
         let resampler = Async::new_sinc(
             1.0,
             ALIGN_RATIO_MAX,
             &sinc::ALIGN.parameters(),
             chunk,
-            second_channels as usize,
+            second as usize,
             FixedAsync::Input,
         )
         .map_err(|error| Error::Format(error.to_string()))?;
-        let room = resampler.output_frames_max() * second_channels as usize;
+        let packet_frames = packet_frames as usize;
+        let waiting = frames_of(rate, ALIGN_WAIT_NS) + packet_frames;
+        let ahead = frames_of(rate, ALIGN_AHEAD_NS) + packet_frames;
+        let room = resampler.output_frames_max() * second as usize;
         Ok(Self {
             rate,
-            first: Track::new(rate, first_channels),
-            second: Track::new(rate, second_channels),
+            packet_frames,
+            ahead,
+            first: Track::new(rate, first, waiting),
+            second: Track::new(rate, second, ahead),
             position: sinc::ALIGN.first_position(1.0),
-            pending: Vec::with_capacity(chunk * second_channels as usize),
+            pending: Vec::with_capacity(chunk * second as usize),
             output: vec![0.0; room],
             resampler,
             gone: 0,
+            estimated: 0,
             filled: 0,
             is_placed: false,
         })
     }
 
-    /// Takes frames of the first source, captured at this time.
-    pub fn push_first(&mut self, samples: &[f32], time_ns: u64) {
-        self.first.clock.observe(self.first.received, time_ns);
-        self.first.received += (samples.len() / self.first.channels) as u64;
+    /// Takes a packet of the first source, captured at this time; then it is time to [`pull`](Self::pull).
+    pub fn push_first(&mut self, samples: &[f32], time: Time) {
+        self.first.receive(samples.len(), time);
         self.first.ready.extend(samples);
     }
 
-    /// Takes note of frames of the first source that were lost: the next ones are later by that.
+    /// Has what the first waits with go out now, with silence for what the second has not given.
+    pub fn hurry(&mut self) {
+        self.fill(self.first.ready_frames());
+    }
+
+    /// Takes note of frames of the first source that were lost, once what came before them was
+    /// [hurried](Self::hurry) and pulled: the next ones are later by that, and what the second has for the
+    /// lost ones goes with nothing.
     pub fn lose_first(&mut self, frames: u64) {
         self.first.received += frames;
         self.gone += frames;
         self.first.clock.interrupt();
+        self.second.skip(frames);
+        // What comes for them is left out too, until the first is there to be placed beside.
+        self.is_placed &= self.second.ready_frames() > 0;
     }
 
-    /// Takes frames of the second source, captured at this time.
+    /// Takes a packet of the second source, captured at this time.
     ///
     /// # Errors
     /// [`Error::Format`]: rubato refuses.
-    pub fn push_second(&mut self, samples: &[f32], time_ns: u64) -> Result<()> {
-        self.second.clock.observe(self.second.received, time_ns);
-        self.second.received += (samples.len() / self.second.channels) as u64;
+    pub fn push_second(&mut self, samples: &[f32], time: Time) -> Result<()> {
+        self.second.receive(samples.len(), time);
         let chunk = self.resampler.input_frames_next() * self.second.channels;
         let mut rest = samples;
         while !rest.is_empty() {
@@ -179,23 +228,35 @@ impl Aligner {
         if let Some(error_ns) = self.error_ns() {
             let is_far = error_ns.abs() > ALIGN_JUMP_NS;
             if !self.is_placed || is_far {
-                let late = self.frames_of(error_ns.abs());
+                let late = frames_of(self.rate, error_ns.abs());
                 if error_ns > 0.0 {
                     // What is missing was never captured, or lost.
-                    self.second.fill(late);
-                    self.filled += late as u64;
+                    let missing = late.min(self.second.room(self.ahead));
+                    self.second.fill(missing);
+                    self.filled += missing as u64;
                 } else {
                     start = late.min(frames);
                 }
                 self.is_placed = error_ns > 0.0 || start < frames;
             }
         }
-        let channels = self.second.channels;
-        let samples = &self.output[start * channels..frames * channels];
+        // What is too far ahead is left out, and what comes after that placed anew.
+        self.is_placed &= frames - start <= self.second.room(self.ahead);
         if self.is_placed {
+            let channels = self.second.channels;
+            let samples = &self.output[start * channels..frames * channels];
             self.second.ready.extend(samples);
+            self.note_estimated();
         }
         self.position += of_frames;
+    }
+
+    /// Takes note of the number that goes out last of those with an estimated time.
+    #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 frames")]
+    fn note_estimated(&mut self) {
+        if self.position < self.second.estimated as f64 {
+            self.estimated = self.gone + self.second.ready_frames() as u64;
+        }
     }
 
     /// Follows the clocks: the resampler's ratio is the ratio of the frames' lengths, and what corrects
@@ -220,15 +281,6 @@ impl Aligner {
         Some(self.second.clock.exact_time_of(self.position)? - first)
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "not negative, and saturating"
-    )]
-    fn frames_of(&self, ns: f64) -> usize {
-        (ns * f64::from(self.rate) / 1e9).round() as usize
-    }
-
     /// Gives the frames that have both sources, as far as they are there. A second source that has been
     /// silent for too long is filled with silence.
     ///
@@ -236,33 +288,54 @@ impl Aligner {
     /// Those of `deliver`.
     pub fn pull(&mut self, mut deliver: impl FnMut(Aligned<'_>) -> Result<()>) -> Result<()> {
         let waiting = self.first.ready_frames();
-        let late = waiting.saturating_sub(self.frames_of(ALIGN_WAIT_NS));
-        let missing = late.saturating_sub(self.second.ready_frames());
-        if missing > 0 {
-            self.second.fill(missing);
-            self.filled += missing as u64;
+        self.fill(waiting.saturating_sub(frames_of(self.rate, ALIGN_WAIT_NS)));
+        loop {
+            let ready = self.first.ready_frames().min(self.second.ready_frames());
+            let frames = ready.min(self.packet_frames);
+            if frames == 0 {
+                return Ok(());
+            }
+            let time = self.time();
+            let (first, second) = (frames * self.first.channels, frames * self.second.channels);
+            deliver(Aligned {
+                first: &self.first.ready.make_contiguous()[..first],
+                second: &self.second.ready.make_contiguous()[..second],
+                time,
+            })?;
+            self.first.ready.drain(..first);
+            self.second.ready.drain(..second);
+            self.gone += frames as u64;
         }
-        let frames = waiting.min(self.second.ready_frames());
-        if frames == 0 {
-            return Ok(());
+    }
+
+    /// Puts silence in for what the second has not given of so many frames.
+    fn fill(&mut self, frames: usize) {
+        let missing = frames.saturating_sub(self.second.ready_frames());
+        self.second.fill(missing);
+        self.filled += missing as u64;
+    }
+
+    /// When the next frame that goes out was captured.
+    fn time(&self) -> Time {
+        Time {
+            ns: self.first.clock.time_of(self.gone).unwrap_or_default(),
+            is_estimated: self.gone < self.first.estimated.max(self.estimated),
         }
-        let time_ns = self.first.clock.time_of(self.gone).unwrap_or_default();
-        let (first, second) = (frames * self.first.channels, frames * self.second.channels);
-        deliver(Aligned {
-            first: &self.first.ready.make_contiguous()[..first],
-            second: &self.second.ready.make_contiguous()[..second],
-            time_ns,
-        })?;
-        self.first.ready.drain(..first);
-        self.second.ready.drain(..second);
-        self.gone += frames as u64;
-        Ok(())
     }
 
     /// Frames of the second that were missing since this was last asked.
     pub fn take_filled(&mut self) -> u64 {
         std::mem::take(&mut self.filled)
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, and saturating"
+)]
+fn frames_of(rate: u32, ns: f64) -> usize {
+    (ns * f64::from(rate) / 1e9).round() as usize
 }
 
 #[cfg(test)]

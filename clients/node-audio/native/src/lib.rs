@@ -5,8 +5,8 @@
 //! packets there are ([`session`]), reads them where they are, and releases a slot by one atomic
 //! operation. From the sound system's buffer to the slot is one copy; there is none after it.
 //!
-//! **Invariant:** the thread of a source neither allocates, takes a lock nor logs for a packet; the one that
-//! joins two sources may allocate.
+//! **Invariant:** the thread of a source neither allocates, takes a lock nor logs for a packet, nor does the
+//! one that joins two sources.
 //! **Invariant:** no frame is lost without being counted and told by the packet after it.
 //! Non-goals: what JavaScript does with packets, and playing sound.
 

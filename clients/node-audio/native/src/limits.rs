@@ -51,6 +51,10 @@ pub const ALIGN_RATIO_MAX: f64 = 1.005;
 /// How long the first of two sources waits for the second, in ns.
 pub const ALIGN_WAIT_NS: f64 = 500e6;
 
+/// How far the second of two sources may be ahead of the first, in ns: what goes beyond while the first
+/// stands still goes with nothing, and is left out.
+pub const ALIGN_AHEAD_NS: f64 = 1e9;
+
 /// Packets of each of two sources that wait for the other: 2.56 s of 10 ms each.
 pub const PAIR_SLOTS: u32 = 256;
 

@@ -51,15 +51,19 @@ fn clicks(samples: &[f32]) -> Vec<usize> {
     rises.map(|(index, _)| index + 1).collect()
 }
 
+fn aligner() -> Aligner {
+    Aligner::new(RATE, [1, 1], u32::try_from(PACKET).unwrap()).unwrap()
+}
+
 struct Run {
     first: Vec<f32>,
     second: Vec<f32>,
     filled: u64,
 }
 
-/// Captures for so many seconds of virtual time; `each` may lose a packet of the second.
-fn run(seconds: u64, mut devices: [Device; 2], is_lost: impl Fn(u64) -> bool) -> Run {
-    let mut aligner = Aligner::new(RATE, 1, 1).unwrap();
+/// Captures for so many seconds of virtual time. `lost` tells of which source a step's packets are lost.
+fn run(seconds: u64, mut devices: [Device; 2], lost: impl Fn(u64) -> Option<usize>) -> Run {
+    let mut aligner = aligner();
     let mut run = Run {
         first: Vec::new(),
         second: Vec::new(),
@@ -67,26 +71,38 @@ fn run(seconds: u64, mut devices: [Device; 2], is_lost: impl Fn(u64) -> bool) ->
     };
     for step in 0..seconds * u64::from(RATE) / PACKET {
         let (samples, time) = devices[0].packet();
-        aligner.push_first(&samples, time);
+        if lost(step) == Some(0) {
+            aligner.hurry();
+            pull(&mut aligner, &mut run);
+            aligner.lose_first(PACKET);
+        } else {
+            aligner.push_first(&samples, Time::of_device(time));
+        }
         // The second's packets come as its clock has them.
         while devices[1].time(devices[1].next + PACKET) <= devices[0].time(devices[0].next) {
             let (samples, time) = devices[1].packet();
-            if is_lost(step) {
+            if lost(step) == Some(1) {
                 aligner.lose_second(PACKET);
             } else {
-                aligner.push_second(&samples, time).unwrap();
+                aligner
+                    .push_second(&samples, Time::of_device(time))
+                    .unwrap();
             }
         }
-        aligner
-            .pull(|aligned| {
-                run.first.extend(aligned.first);
-                run.second.extend(aligned.second);
-                Ok(())
-            })
-            .unwrap();
+        pull(&mut aligner, &mut run);
     }
     run.filled = aligner.take_filled();
     run
+}
+
+fn pull(aligner: &mut Aligner, run: &mut Run) {
+    aligner
+        .pull(|aligned| {
+            run.first.extend(aligned.first);
+            run.second.extend(aligned.second);
+            Ok(())
+        })
+        .unwrap();
 }
 
 /// The largest distance of a click in the second from that in the first, in frames; after `from`.
@@ -113,7 +129,7 @@ fn worst(run: &Run, from: usize) -> usize {
 #[test]
 fn two_devices_100_ppm_apart_stay_aligned_for_ten_minutes() {
     let devices = [Device::new(0.0, 5e9), Device::new(100.0, 5.037e9)];
-    let run = run(600, devices, |_| false);
+    let run = run(600, devices, |_| None);
     // Left alone they would be 480 frames apart at the end. A packet has 80.
     assert!(worst(&run, 0) <= 8, "{} frames apart", worst(&run, 0));
     // The second began 37 ms later, of which the filter's start makes some.
@@ -127,7 +143,7 @@ fn two_devices_100_ppm_apart_stay_aligned_for_ten_minutes() {
 #[test]
 fn a_second_that_began_first_or_runs_slow_is_aligned_too() {
     let devices = [Device::new(80.0, 5.5e9), Device::new(-120.0, 5e9)];
-    let run = run(60, devices, |_| false);
+    let run = run(60, devices, |_| None);
     assert!(worst(&run, 0) <= 8, "{} frames apart", worst(&run, 0));
     assert_eq!(run.filled, 0);
 }
@@ -136,7 +152,82 @@ fn a_second_that_began_first_or_runs_slow_is_aligned_too() {
 fn what_the_second_lost_is_silence_in_its_place() {
     let devices = [Device::new(0.0, 5e9), Device::new(0.0, 5e9)];
     // Half a second, from 10.2 s on: between two clicks.
-    let run = run(20, devices, |step| (1_020..1_070).contains(&step));
+    let run = run(20, devices, |step| {
+        (1_020..1_070).contains(&step).then_some(1)
+    });
     assert!(worst(&run, 0) <= 8, "{} frames apart", worst(&run, 0));
     assert!(run.filled.abs_diff(4_000) <= 200, "{} frames", run.filled);
+}
+
+#[test]
+fn what_the_second_has_beside_what_the_first_lost_goes_with_nothing() {
+    let devices = [Device::new(0.0, 5e9), Device::new(0.0, 5e9)];
+    // Half a second, that ends 0.3 s before a click.
+    let run = run(20, devices, |step| {
+        (1_020..1_070).contains(&step).then_some(0)
+    });
+    // Both are there, but for what is still in the filter and in a packet.
+    let short = (20 * 8_000 - 4_000) - run.first.len();
+    assert!(short < 400, "{short} frames");
+    assert!(worst(&run, 0) <= 8, "{} frames apart", worst(&run, 0));
+    // Silence for what the second had not given when the loss was told.
+    assert!(run.filled <= 400, "{} frames", run.filled);
+}
+
+#[test]
+fn a_first_source_that_stands_still_lets_nothing_grow() {
+    let mut aligner = aligner();
+    let mut devices = [Device::new(0.0, 5e9), Device::new(0.0, 5e9)];
+    let room = aligner.second.ready.capacity();
+    for step in 0..6_000 {
+        // The first is there for a second of the minute.
+        if step < 100 {
+            let (samples, time) = devices[0].packet();
+            aligner.push_first(&samples, Time::of_device(time));
+        }
+        let (samples, time) = devices[1].packet();
+        aligner
+            .push_second(&samples, Time::of_device(time))
+            .unwrap();
+        aligner.pull(|_| Ok(())).unwrap();
+    }
+    // A second and a packet.
+    let waiting = aligner.second.ready_frames();
+    assert!((8_000..=8_080).contains(&waiting), "{waiting} frames");
+    assert_eq!(aligner.second.ready.capacity(), room);
+}
+
+/// Whether each frame that goes out is said to have an estimated time, where that of the first twenty
+/// packets of one source is.
+fn marks(estimated: usize) -> Vec<bool> {
+    let mut aligner = aligner();
+    let mut devices = [Device::new(0.0, 5e9), Device::new(0.0, 5e9)];
+    let mut marks = Vec::new();
+    for step in 0..100 {
+        let [first, second] = [0, 1].map(|index| {
+            let (samples, ns) = devices[index].packet();
+            let is_estimated = index == estimated && step < 20;
+            (samples, Time { ns, is_estimated })
+        });
+        aligner.push_first(&first.0, first.1);
+        aligner.push_second(&second.0, second.1).unwrap();
+        let mark = |aligned: Aligned<'_>| {
+            marks.extend(aligned.first.iter().map(|_| aligned.time.is_estimated));
+            Ok(())
+        };
+        aligner.pull(mark).unwrap();
+    }
+    marks
+}
+
+#[test]
+fn times_are_estimated_while_either_source_has_them_so() {
+    for source in [0, 1] {
+        let marks = marks(source);
+        assert!(marks.is_sorted_by(|one, other| one >= other), "once");
+        let count = marks.iter().filter(|&&is_estimated| is_estimated).count();
+        // What goes out at a time is marked as its first frame is.
+        assert!((1_600..1_700).contains(&count), "{source}: {count} frames");
+        assert!(marks.len() > 7_000);
+    }
 }

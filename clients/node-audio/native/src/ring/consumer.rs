@@ -1,6 +1,6 @@
 //! A consumer of a ring, which does by words alone what JavaScript does.
 //!
-//! Pairs of sources have one for each (`source/pair.rs`), and tests.
+//! Pairs of sources have one for each (`source/pair.rs`), and tests. **Invariant:** it allocates nothing.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -10,14 +10,12 @@ use super::{Record, Ring};
 use crate::layout::{Layout, QUEUE_OFFSET, RECORD_BYTES, record, word};
 
 /// A packet that is held.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Taken {
     /// Its slot.
     pub slot: u32,
     /// What is said of it.
     pub packet: Record,
-    /// Its data.
-    pub data: Vec<u8>,
 }
 
 /// Takes packets out of a ring.
@@ -81,18 +79,18 @@ impl Consumer {
         self.memory.u64(offset).load(Relaxed)
     }
 
+    /// Its data by the word, little-endian; the last one may have bytes that are not the packet's.
+    pub fn words(&self, taken: &Taken) -> impl Iterator<Item = u32> {
+        let offset = self.layout.data + taken.slot * self.layout.stride;
+        let words = 0..taken.packet.bytes.div_ceil(4);
+        words.map(move |index| self.memory.u32(offset + index * 4).load(Relaxed))
+    }
+
     pub(super) fn read(&self, slot: u32) -> Taken {
         let narrow = |field| self.field(slot, field).load(Acquire);
-        let bytes = narrow(record::BYTES);
-        let offset = self.layout.data + slot * self.layout.stride;
-        let words = (0..bytes.div_ceil(4)).map(|index| self.memory.u32(offset + index * 4));
-        let mut data: Vec<u8> = words
-            .flat_map(|word| word.load(Relaxed).to_le_bytes())
-            .collect();
-        data.truncate(bytes as usize);
         let packet = Record {
             frames: narrow(record::FRAMES),
-            bytes,
+            bytes: narrow(record::BYTES),
             flags: narrow(record::FLAGS),
             sequence: self.wide(slot, record::SEQUENCE),
             position: self.wide(slot, record::POSITION),
@@ -102,6 +100,6 @@ impl Consumer {
             peak: f32::from_bits(narrow(record::PEAK)),
             rms: f32::from_bits(narrow(record::RMS)),
         };
-        Taken { slot, packet, data }
+        Taken { slot, packet }
     }
 }

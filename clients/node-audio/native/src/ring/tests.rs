@@ -4,9 +4,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::thread;
 
-pub use super::consumer::{Consumer, Taken};
 use super::sys::Heap;
-use super::{Record, Ring};
+use super::{Record, Ring, consumer};
 use crate::layout::{Layout, record, state, word};
 
 /// A ring of memory that is never freed.
@@ -16,6 +15,51 @@ pub fn ring(slots: u32, slot_bytes: u32) -> Ring {
     let ring = Ring::new(heap.producer(), layout).unwrap();
     std::mem::forget(heap);
     ring
+}
+
+/// A packet that is held, and its data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Taken {
+    pub packet: Record,
+    pub data: Vec<u8>,
+    held: consumer::Taken,
+}
+
+/// A consumer that gives data as well.
+#[derive(Debug, Clone, Copy)]
+pub struct Consumer(consumer::Consumer);
+
+impl Consumer {
+    pub fn of(ring: &Ring) -> Self {
+        Self(consumer::Consumer::of(ring))
+    }
+
+    pub fn take(&self) -> Option<Taken> {
+        self.0.take().map(|held| self.with_data(held))
+    }
+
+    pub fn release(&self, taken: &Taken) {
+        self.0.release(&taken.held);
+    }
+
+    /// What is in the slot of this packet now.
+    fn read_again(&self, taken: &Taken) -> Taken {
+        self.with_data(self.0.read(taken.held.slot))
+    }
+
+    fn with_data(&self, held: consumer::Taken) -> Taken {
+        let mut data: Vec<u8> = self.0.words(&held).flat_map(u32::to_le_bytes).collect();
+        data.truncate(held.packet.bytes as usize);
+        Taken {
+            packet: held.packet,
+            data,
+            held,
+        }
+    }
+
+    fn state(&self, taken: &Taken) -> &AtomicU32 {
+        self.0.field(taken.held.slot, record::STATE)
+    }
 }
 
 fn put(ring: &mut Ring, value: u32) -> bool {
@@ -68,10 +112,10 @@ fn the_oldest_filled_slot_is_reclaimed_and_a_held_one_never() {
     assert!(put(&mut ring, 3));
     let (second, third) = (consumer.take().unwrap(), consumer.take().unwrap());
     assert_eq!((value(&second), value(&third)), (2, 3));
-    assert!(!put(&mut ring, 4), "every slot is held");
-    assert_eq!(value(&consumer.read(held.slot)), 0);
+    assert!(ring.is_full() && !put(&mut ring, 4), "every slot is held");
+    assert_eq!(value(&consumer.read_again(&held)), 0);
     consumer.release(&second);
-    assert!(put(&mut ring, 5));
+    assert!(!ring.is_full() && put(&mut ring, 5));
     assert_eq!(value(&consumer.take().unwrap()), 5);
 }
 
@@ -81,19 +125,26 @@ fn a_slot_with_two_holders_is_free_after_both() {
     let consumer = Consumer::of(&ring);
     assert!(put(&mut ring, 1));
     let taken = consumer.take().unwrap();
-    consumer
-        .field(taken.slot, record::STATE)
-        .fetch_add(1, SeqCst);
-    consumer
-        .field(taken.slot, record::STATE)
-        .fetch_sub(1, SeqCst);
+    consumer.state(&taken).fetch_add(1, SeqCst);
+    consumer.state(&taken).fetch_sub(1, SeqCst);
     assert!(put(&mut ring, 2) && put(&mut ring, 3));
-    assert_eq!(value(&consumer.read(taken.slot)), 1);
+    assert_eq!(value(&consumer.read_again(&taken)), 1);
     consumer.release(&taken);
-    assert_eq!(
-        consumer.field(taken.slot, record::STATE).load(SeqCst),
-        state::FREE
-    );
+    assert_eq!(consumer.state(&taken).load(SeqCst), state::FREE);
+}
+
+#[test]
+fn the_longest_queue_is_noted_and_no_longer_one() {
+    let mut ring = ring(4, 4);
+    let consumer = Consumer::of(&ring);
+    for (filled, longest) in [(2, 2), (1, 2), (3, 3), (4, 4), (2, 4)] {
+        (0..filled).for_each(|n| assert!(put(&mut ring, n)));
+        let noted = ring.counter(crate::layout::Counter::QueuedMax);
+        assert_eq!(noted.load(Relaxed), longest, "{filled} wait");
+        while let Some(taken) = consumer.take() {
+            consumer.release(&taken);
+        }
+    }
 }
 
 #[test]

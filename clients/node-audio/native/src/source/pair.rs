@@ -1,7 +1,8 @@
 //! Two sources as one: mixed, or side by side.
 //!
 //! Each is a capture of its own with a ring that JavaScript does not see; this thread takes packets out of
-//! both, aligns them, and delivers. The capture is over when the first source is.
+//! both, aligns them, and delivers. The capture is over when the first source is. **Invariant:** nothing is
+//! allocated for a packet.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::{self, Thread};
@@ -14,11 +15,11 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::format::{Format, Sample};
 use crate::frames::Data;
-use crate::layout::{Counter, Layout, closed, word};
+use crate::layout::{Counter, Layout, closed, flag, word};
 use crate::limits::{PAIR_SLOTS, TURN_MS};
 use crate::packetizer::{Overrun, Packetizer, Settings, Silence, Time};
 use crate::ring::Ring;
-use crate::ring::consumer::{Consumer, Taken};
+use crate::ring::consumer::Consumer;
 use crate::ring::sys::Heap;
 use crate::session::{Bell, Session};
 use crate::source::Source;
@@ -120,22 +121,29 @@ struct Track {
     _heap: Heap,
 }
 
-impl Track {
-    /// The next packet as floats, how many frames were lost before it, and its time.
-    fn take(&mut self) -> Option<(u64, u64)> {
-        let taken = self.consumer.take()?;
-        let lost = taken.packet.position - self.next;
-        self.next = taken.packet.position + u64::from(taken.packet.frames);
-        self.decode(&taken);
-        self.consumer.release(&taken);
-        Some((lost, taken.packet.time_ns))
-    }
+/// What is said of a packet whose samples were taken.
+struct Told {
+    /// Frames that were lost before it.
+    lost: u64,
+    time: Time,
+}
 
-    fn decode(&mut self, taken: &Taken) {
-        let (samples, _) = taken.data.as_chunks::<4>();
+impl Track {
+    /// The next packet, its samples in place of the last one's.
+    fn take(&mut self) -> Option<Told> {
+        let taken = self.consumer.take()?;
+        let packet = taken.packet;
+        let lost = packet.position - self.next;
+        self.next = packet.position + u64::from(packet.frames);
         self.samples.clear();
         self.samples
-            .extend(samples.iter().map(|&bytes| f32::from_le_bytes(bytes)));
+            .extend(self.consumer.words(&taken).map(f32::from_bits));
+        self.consumer.release(&taken);
+        let time = Time {
+            ns: packet.time_ns,
+            is_estimated: packet.flags & flag::TIME_ESTIMATED != 0,
+        };
+        Some(Told { lost, time })
     }
 
     fn is_over(&self) -> bool {
@@ -156,13 +164,14 @@ impl Source for Pair {
         let Some([first, second]) = self.sources.take() else {
             return Ok(());
         };
+        let channels = [self.each.channels; 2];
         let mut joined = Joined {
             first: self.track(first)?,
             second: self.track(second)?,
-            aligner: Aligner::new(self.each.rate, self.each.channels, self.each.channels)?,
+            aligner: Aligner::new(self.each.rate, channels, self.packet_frames)?,
             combine: self.combine,
             each: self.each,
-            bytes: Vec::new(),
+            bytes: vec![0; (self.packet_frames * self.each.frame_bytes()) as usize * 2],
         };
         joined.begin(session)?;
         while !session.is_stopped() {
@@ -186,6 +195,7 @@ struct Joined {
     aligner: Aligner,
     combine: Combine,
     each: Format,
+    /// Room for a packet of both.
     bytes: Vec<u8>,
 }
 
@@ -225,22 +235,44 @@ impl Joined {
 
     fn turn(&mut self, session: &mut Session) -> Result<()> {
         self.tell(session)?;
-        while let Some((lost, time_ns)) = self.first.take() {
-            if lost > 0 {
-                self.deliver(session)?;
-                self.aligner.lose_first(lost);
-                session.lose(lost)?;
+        while !session.is_stopped() {
+            // One of each at a time, so that none waits for all that the other's ring has.
+            let has_first = self.take_first(session)?;
+            let has_second = self.take_second(session)?;
+            if !has_first && !has_second {
+                break;
             }
-            self.aligner.push_first(&self.first.samples, time_ns);
+            self.deliver(session)?;
         }
-        while let Some((lost, time_ns)) = self.second.take() {
-            if lost > 0 {
-                self.aligner.lose_second(lost);
-                session.interrupt()?;
-            }
-            self.aligner.push_second(&self.second.samples, time_ns)?;
+        Ok(())
+    }
+
+    /// Hands the first's next packet to the aligner, and says whether there was one.
+    fn take_first(&mut self, session: &mut Session) -> Result<bool> {
+        let Some(Told { lost, time }) = self.first.take() else {
+            return Ok(false);
+        };
+        if lost > 0 {
+            self.aligner.hurry();
+            self.deliver(session)?;
+            self.aligner.lose_first(lost);
+            session.lose(lost)?;
         }
-        self.deliver(session)
+        self.aligner.push_first(&self.first.samples, time);
+        Ok(true)
+    }
+
+    /// As [`take_first`](Self::take_first), of the second.
+    fn take_second(&mut self, session: &mut Session) -> Result<bool> {
+        let Some(Told { lost, time }) = self.second.take() else {
+            return Ok(false);
+        };
+        if lost > 0 {
+            self.aligner.lose_second(lost);
+            session.interrupt()?;
+        }
+        self.aligner.push_second(&self.second.samples, time)?;
+        Ok(true)
     }
 
     /// Passes events on; the second's failure is the pair's.
@@ -259,14 +291,16 @@ impl Joined {
 
     fn deliver(&mut self, session: &mut Session) -> Result<()> {
         let (combine, channels) = (self.combine, self.each.channels as usize);
+        let frame_bytes = self.format().frame_bytes() as usize;
         let bytes = &mut self.bytes;
         self.aligner.pull(|aligned| {
-            bytes.clear();
+            let frames = aligned.first.len() / channels;
+            let bytes = &mut bytes[..frames * frame_bytes];
             match combine {
                 Combine::Mix => mix(&aligned, bytes),
                 Combine::SideBySide => beside(&aligned, channels, bytes),
             }
-            session.push(Data::Bytes(bytes), Time::of_device(aligned.time_ns))
+            session.push(Data::Bytes(bytes), aligned.time)
         })?;
         session.count(Counter::FilledFrames, self.aligner.take_filled());
         Ok(())
@@ -282,19 +316,139 @@ impl Joined {
     }
 }
 
-fn mix(aligned: &Aligned<'_>, bytes: &mut Vec<u8>) {
+fn mix(aligned: &Aligned<'_>, target: &mut [u8]) {
+    let (target, _) = target.as_chunks_mut::<4>();
     let samples = aligned.first.iter().zip(aligned.second);
-    let sums = samples.map(|(one, other)| (one + other).clamp(-1.0, 1.0));
-    bytes.extend(sums.flat_map(f32::to_le_bytes));
+    for (bytes, (one, other)) in target.iter_mut().zip(samples) {
+        *bytes = (one + other).clamp(-1.0, 1.0).to_le_bytes();
+    }
 }
 
-fn beside(aligned: &Aligned<'_>, channels: usize, bytes: &mut Vec<u8>) {
-    let frames = aligned.first.chunks_exact(channels);
-    for (one, other) in frames.zip(aligned.second.chunks_exact(channels)) {
-        bytes.extend(
-            one.iter()
-                .chain(other)
-                .flat_map(|sample| sample.to_le_bytes()),
-        );
+fn beside(aligned: &Aligned<'_>, channels: usize, target: &mut [u8]) {
+    let (target, _) = target.as_chunks_mut::<4>();
+    let both = aligned.first.chunks_exact(channels);
+    let both = both.zip(aligned.second.chunks_exact(channels));
+    for (frame, (one, other)) in target.chunks_exact_mut(2 * channels).zip(both) {
+        for (bytes, sample) in frame.iter_mut().zip(one.iter().chain(other)) {
+            *bytes = sample.to_le_bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::tests::{Consumer, Taken, ring};
+
+    const FORMAT: Format = Format {
+        rate: 48_000,
+        channels: 1,
+        sample: Sample::F32,
+    };
+    const PACKET: u32 = 48;
+
+    /// A source of a constant, whose times are estimated for so many packets of forty.
+    struct Stamped {
+        sample: f32,
+        estimated: u64,
+    }
+
+    impl Source for Stamped {
+        fn run(&mut self, session: &mut Session) -> Result<()> {
+            session.begin("stamped", FORMAT)?;
+            let bytes = self.sample.to_le_bytes().repeat(PACKET as usize);
+            for packet in 0..40 {
+                let time = Time {
+                    ns: 1_000_000_000 + FORMAT.duration_ns(packet * u64::from(PACKET)),
+                    is_estimated: packet < self.estimated,
+                };
+                session.push(Data::Bytes(&bytes), time)?;
+            }
+            while !session.is_stopped() {
+                thread::park_timeout(Duration::from_millis(1));
+            }
+            Ok(())
+        }
+    }
+
+    struct Silent;
+
+    impl Bell for Silent {
+        fn ring(&self) {}
+    }
+
+    /// The first thirty packets of two such sources.
+    fn captured(sources: [Stamped; 2], combine: Combine) -> Vec<Taken> {
+        let channels = match combine {
+            Combine::Mix => 1,
+            Combine::SideBySide => 2,
+        };
+        let settings = Settings {
+            format: Format { channels, ..FORMAT },
+            packet_frames: PACKET,
+            overrun: Overrun::DropNewest,
+            silence: Silence::Emit,
+            gate: None,
+        };
+        let ring = ring(64, 1_024);
+        let consumer = Consumer::of(&ring);
+        let packetizer = Packetizer::new(ring, settings).unwrap();
+        let sources = sources.map(|source| Box::new(source) as Box<dyn Source>);
+        let pair = Pair::new(sources, combine, &settings, Policy::Refuse);
+        let capture = Capture::start(Box::new(pair), packetizer, Policy::Refuse, Box::new(Silent));
+        let _capture = capture.unwrap();
+        let mut packets = Vec::new();
+        while packets.len() < 30 {
+            match consumer.take() {
+                Some(taken) => packets.push(taken),
+                None => thread::yield_now(),
+            }
+        }
+        packets
+    }
+
+    fn samples(taken: &Taken) -> Vec<f32> {
+        let (samples, _) = taken.data.as_chunks::<4>();
+        samples
+            .iter()
+            .map(|&bytes| f32::from_le_bytes(bytes))
+            .collect()
+    }
+
+    #[test]
+    fn a_pair_marks_times_that_either_source_has_estimated() {
+        for estimated in [[10, 0], [0, 10]] {
+            let sources = estimated.map(|estimated| Stamped {
+                sample: 0.25,
+                estimated,
+            });
+            let packets = captured(sources, Combine::Mix);
+            let is_marked = |taken: &Taken| taken.packet.flags & flag::TIME_ESTIMATED != 0;
+            assert!(packets[..10].iter().all(is_marked), "{estimated:?}");
+            // The second is resampled by the chunk, of 120 frames.
+            assert!(!packets[13..].iter().any(is_marked), "{estimated:?}");
+        }
+    }
+
+    #[test]
+    fn two_sources_are_added_or_stand_side_by_side() {
+        let sources = || {
+            [0.25, -0.75].map(|sample| Stamped {
+                sample,
+                estimated: 0,
+            })
+        };
+        // Where the filter of the second has begun to give the constant.
+        let mixed = &captured(sources(), Combine::Mix)[20];
+        assert_eq!((mixed.packet.frames, mixed.packet.position), (48, 960));
+        for sample in samples(mixed) {
+            assert!((sample + 0.5).abs() < 1e-3, "{sample}");
+        }
+        let beside = samples(&captured(sources(), Combine::SideBySide)[20]);
+        assert_eq!(beside.len(), 96);
+        for frame in beside.chunks(2) {
+            assert_eq!(frame[0], 0.25);
+            assert!((frame[1] + 0.75).abs() < 1e-3, "{frame:?}");
+        }
     }
 }
