@@ -1,7 +1,7 @@
 //! ALSA, through libasound: microphones and line inputs where there is no sound server.
 //!
-//! It has no monitors of outputs and tells no programs apart. Frames are read into a buffer of one
-//! period, which is one copy more than elsewhere, and counted.
+//! It has no monitors of outputs and tells no programs apart. Frames are taken from where the device writes
+//! them; a PCM that does not let them be seen there has them copied once more, which is counted.
 
 mod sys;
 
@@ -12,13 +12,14 @@ use crate::clock::device::DeviceClock;
 use crate::device::{Backend, Device, Kind};
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::format::Format;
 use crate::frames::Data;
 use crate::layout::Counter;
 use crate::limits::TURN_MS;
 use crate::packetizer::Time;
 use crate::session::Session;
 use crate::source::Source;
-use sys::{Fault, Pcm, Request};
+use sys::{Fault, Pcm, Request, Span};
 
 /// The device that is taken when none is named, as ALSA's configuration has it.
 const DEFAULT: &str = "default";
@@ -72,13 +73,13 @@ impl Source for Alsa {
         })?;
         let format = pcm.format();
         session.begin(&self.device, format)?;
-        let mut stream = Stream {
+        let timeline = Timeline {
+            format,
             clock: DeviceClock::new(format.rate),
             frames: 0,
-            buffer: vec![0; (pcm.period() * format.frame_bytes()) as usize],
             end_ns: None,
-            pcm,
         };
+        let mut stream = Stream { pcm, timeline };
         while !session.is_stopped() {
             stream.turn(session).map_err(|failure| match failure {
                 Failure::Device(fault) => self.error(fault),
@@ -110,43 +111,50 @@ impl From<Error> for Failure {
 /// A PCM that captures.
 struct Stream {
     pcm: Pcm,
+    timeline: Timeline,
+}
+
+impl Stream {
+    /// Waits for a period and delivers what is there.
+    fn turn(&mut self, session: &mut Session) -> std::result::Result<(), Failure> {
+        match self.read(session) {
+            Err(Failure::Device(fault)) if fault.is_interruption() => {
+                self.pcm.recover(&fault)?;
+                self.timeline.interrupt();
+                Ok(session.interrupt()?)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn read(&mut self, session: &mut Session) -> std::result::Result<(), Failure> {
+        if !self.pcm.wait(Duration::from_millis(TURN_MS))? {
+            return Ok(());
+        }
+        let timeline = &mut self.timeline;
+        self.pcm.read(|span| Ok(timeline.deliver(session, &span)?))
+    }
+}
+
+/// Which frames came, and when.
+struct Timeline {
+    format: Format,
     clock: DeviceClock,
     frames: u64,
-    buffer: Vec<u8>,
     /// After an overrun: when the first frame that is missing was captured.
     end_ns: Option<u64>,
 }
 
-impl Stream {
-    /// Waits for a period and delivers it.
-    fn turn(&mut self, session: &mut Session) -> std::result::Result<(), Failure> {
-        let read = self
-            .pcm
-            .wait(Duration::from_millis(TURN_MS))
-            .and_then(|is_ready| {
-                if is_ready {
-                    self.pcm.read(&mut self.buffer)
-                } else {
-                    Ok(0)
-                }
-            });
-        match read {
-            Ok(0) => Ok(()),
-            Ok(frames) => Ok(self.deliver(session, frames)?),
-            Err(fault) if fault.is_interruption() => {
-                self.pcm.recover(&fault)?;
-                self.end_ns = self.clock.time_of(self.frames).or(self.end_ns);
-                self.clock.interrupt();
-                Ok(session.interrupt()?)
-            }
-            Err(fault) => Err(fault.into()),
-        }
+impl Timeline {
+    fn interrupt(&mut self) {
+        self.end_ns = self.clock.time_of(self.frames).or(self.end_ns);
+        self.clock.interrupt();
     }
 
-    fn deliver(&mut self, session: &mut Session, frames: u32) -> Result<()> {
-        let format = self.pcm.format();
-        let behind = self.pcm.delay().saturating_add(frames.into());
-        let captured = clock::now_ns().saturating_sub(format.duration_ns(behind));
+    fn deliver(&mut self, session: &mut Session, span: &Span<'_>) -> Result<()> {
+        let data = Data::Bytes(span.bytes);
+        let (format, frames) = (self.format, data.count(self.format));
+        let captured = clock::now_ns().saturating_sub(format.duration_ns(span.behind));
         self.clock.observe(self.frames, captured);
         let time = Time::of_device(self.clock.time_of(self.frames).unwrap_or(captured));
         if let Some(end_ns) = self.end_ns.take() {
@@ -154,11 +162,11 @@ impl Stream {
             session.lose(lost_frames)?;
             session.tell(Event::Resumed);
         }
-        let bytes = (frames * format.frame_bytes()) as usize;
-        session.count(Counter::CopiedFrames, frames.into());
-        session.push(Data::Bytes(&self.buffer[..bytes]), time)?;
-        self.frames += u64::from(frames);
-        Ok(())
+        if span.is_copy {
+            session.count(Counter::CopiedFrames, frames);
+        }
+        self.frames += frames;
+        session.push(data, time)
     }
 }
 

@@ -3,6 +3,8 @@
 //! Declarations follow alsa-lib's headers of version 1.2.
 #![expect(unsafe_code, reason = "libasound is C")]
 
+mod words;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
@@ -10,9 +12,12 @@ use std::time::Duration;
 use crate::format::{Format, Sample};
 use crate::limits::{CHANNELS_MAX, DEVICES_MAX, NAME_BYTES_MAX, RATE_MAX, RATE_MIN};
 use crate::source::sys::library;
+use words::{Handler, Words};
 
 /// `SND_PCM_STREAM_CAPTURE`.
 const CAPTURE: c_int = 1;
+/// `SND_PCM_ACCESS_MMAP_INTERLEAVED`.
+const MMAP_INTERLEAVED: c_int = 0;
 /// `SND_PCM_ACCESS_RW_INTERLEAVED`.
 const RW_INTERLEAVED: c_int = 3;
 /// `SND_PCM_FORMAT_S16_LE`.
@@ -46,9 +51,13 @@ library! {
         fn snd_pcm_hw_params(*mut c_void, *mut c_void) -> c_int;
         fn snd_pcm_start(*mut c_void) -> c_int;
         fn snd_pcm_wait(*mut c_void, c_int) -> c_int;
+        fn snd_pcm_avail_update(*mut c_void) -> c_long;
+        fn snd_pcm_mmap_begin(*mut c_void, *mut *const Area, *mut c_ulong, *mut c_ulong) -> c_int;
+        fn snd_pcm_mmap_commit(*mut c_void, c_ulong, c_ulong) -> c_long;
         fn snd_pcm_readi(*mut c_void, *mut c_void, c_ulong) -> c_long;
         fn snd_pcm_delay(*mut c_void, *mut c_long) -> c_int;
         fn snd_pcm_recover(*mut c_void, c_int, c_int) -> c_int;
+        fn snd_lib_error_set_local(Option<Handler>) -> Option<Handler>;
         fn snd_strerror(c_int) -> *const c_char;
         fn snd_device_name_hint(c_int, *const c_char, *mut *mut *mut c_void) -> c_int;
         fn snd_device_name_get_hint(*const c_void, *const c_char) -> *mut c_char;
@@ -84,16 +93,41 @@ impl Fault {
     }
 }
 
-/// A PCM that captures.
+/// `snd_pcm_channel_area_t`: where the samples of a channel are, in bits from an address.
+#[repr(C)]
+pub struct Area {
+    address: *mut c_void,
+    first: c_uint,
+    step: c_uint,
+}
+
+/// How frames are read.
+enum Access {
+    /// Where the device writes them, or what converts what it writes.
+    Shared,
+    /// Into a buffer of one period, where the other is not to be had.
+    Copied(Vec<u8>),
+}
+
+/// Frames that were captured, and not given back yet.
+pub struct Span<'a> {
+    /// Whole frames.
+    pub bytes: &'a [u8],
+    /// Frames that were captured since the first of them was, itself among them.
+    pub behind: u64,
+    /// Whether they were copied to where they are.
+    pub is_copy: bool,
+}
+
+/// A PCM that captures. It stays on the thread that opened it.
 pub struct Pcm {
     library: &'static Library,
     pcm: NonNull<c_void>,
     format: Format,
     period: u32,
+    access: Access,
+    _words: Words,
 }
-
-// SAFETY: a PCM is used by one thread at a time, the one that has this value.
-unsafe impl Send for Pcm {}
 
 impl Pcm {
     /// Opens and starts one.
@@ -106,6 +140,7 @@ impl Pcm {
             code: 0,
             text: format!("libasound can't be loaded ({reason})"),
         })?;
+        let words = Words::keep(library);
         let name = CString::new(device).unwrap_or_default();
         let mut pcm = ptr::null_mut();
         // SAFETY: the result and the name live through the call.
@@ -117,6 +152,8 @@ impl Pcm {
             pcm,
             format: request.format,
             period: 0,
+            access: Access::Shared,
+            _words: words,
         };
         opened.configure(request)?;
         // SAFETY: the PCM is there, and prepared by its parameters.
@@ -136,14 +173,31 @@ impl Pcm {
         configured
     }
 
+    /// Has frames be seen where the device writes them, or else copies them.
     fn configure_by(&mut self, parameters: *mut c_void, request: &Request) -> Result<(), Fault> {
+        if self.set(parameters, request, MMAP_INTERLEAVED).is_ok() {
+            return Ok(());
+        }
+        self.set(parameters, request, RW_INTERLEAVED)?;
+        let bytes = self.period * self.format.frame_bytes();
+        self.access = Access::Copied(vec![0; bytes as usize]);
+        Ok(())
+    }
+
+    /// Asks for all that is needed, with this access.
+    fn set(
+        &mut self,
+        parameters: *mut c_void,
+        request: &Request,
+        access: c_int,
+    ) -> Result<(), Fault> {
         let (library, pcm) = (self.library, self.pcm.as_ptr());
         // SAFETY: both are there.
         let status = unsafe { (library.snd_pcm_hw_params_any)(pcm, parameters) };
         checked(library, status, "snd_pcm_hw_params_any")?;
         let set = library.snd_pcm_hw_params_set_access;
         // SAFETY: as above.
-        let status = unsafe { set(pcm, parameters, RW_INTERLEAVED) };
+        let status = unsafe { set(pcm, parameters, access) };
         checked(library, status, "snd_pcm_hw_params_set_access")?;
         self.set_sample(parameters, request.format.sample)?;
         self.set_channels(parameters, request.format.channels)?;
@@ -179,7 +233,12 @@ impl Pcm {
         // SAFETY: PCM and parameters are there, and the number lives through the call.
         let status = unsafe { set(self.pcm.as_ptr(), parameters, &raw mut channels) };
         checked(self.library, status, "snd_pcm_hw_params_set_channels_near")?;
-        self.format.channels = channels.clamp(1, CHANNELS_MAX);
+        if !(1..=CHANNELS_MAX).contains(&channels) {
+            let mut strange = fault(self.library, -libc::EINVAL, "snd_pcm_hw_params");
+            strange.text = format!("it has {channels} channels, and may have 1 to {CHANNELS_MAX}");
+            return Err(strange);
+        }
+        self.format.channels = channels;
         Ok(())
     }
 
@@ -217,12 +276,6 @@ impl Pcm {
         self.format
     }
 
-    /// Frames of a period.
-    #[must_use]
-    pub fn period(&self) -> u32 {
-        self.period
-    }
-
     /// Waits for a period; `false`: none came in this time.
     ///
     /// # Errors
@@ -235,23 +288,106 @@ impl Pcm {
         Ok(status > 0)
     }
 
-    /// Reads frames into a buffer, as many as it takes, and says how many.
+    /// Gives frames to `deliver` that are there, if there are any.
     ///
     /// # Errors
-    /// See [`Fault::is_interruption`].
-    pub fn read(&self, buffer: &mut [u8]) -> Result<u32, Fault> {
-        let frames = buffer.len() as c_ulong / c_ulong::from(self.format.frame_bytes());
-        let read = self.library.snd_pcm_readi;
+    /// See [`Fault::is_interruption`], and those of `deliver`.
+    pub fn read<E: From<Fault>>(
+        &mut self,
+        deliver: impl FnOnce(Span<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut access = std::mem::replace(&mut self.access, Access::Shared);
+        let outcome = match &mut access {
+            Access::Shared => self.read_shared(deliver),
+            Access::Copied(buffer) => self.read_copied(buffer, deliver),
+        };
+        self.access = access;
+        outcome
+    }
+
+    fn read_shared<E: From<Fault>>(
+        &self,
+        deliver: impl FnOnce(Span<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (library, pcm) = (self.library, self.pcm.as_ptr());
+        // SAFETY: the PCM is there.
+        let available = unsafe { (library.snd_pcm_avail_update)(pcm) };
+        let mut frames = counted(library, available, "snd_pcm_avail_update")?;
+        if frames == 0 {
+            return Ok(());
+        }
+        let (mut areas, mut offset) = (ptr::null(), 0);
+        let begin = library.snd_pcm_mmap_begin;
+        // SAFETY: the PCM is there and was opened to be mapped; the results live through the call.
+        let status = unsafe { begin(pcm, &raw mut areas, &raw mut offset, &raw mut frames) };
+        checked(library, status, "snd_pcm_mmap_begin")?;
+        let behind = self.delay();
+        // SAFETY: given by `snd_pcm_mmap_begin`, with as many frames as it says, and not committed yet.
+        let bytes = unsafe { self.mapped(areas, offset, frames)? };
+        let span = Span {
+            bytes,
+            behind,
+            is_copy: false,
+        };
+        let delivered = deliver(span);
+        // SAFETY: what `snd_pcm_mmap_begin` gave, which nobody looks at any more.
+        let committed = unsafe { (library.snd_pcm_mmap_commit)(pcm, offset, frames) };
+        delivered?;
+        counted(library, committed, "snd_pcm_mmap_commit")?;
+        Ok(())
+    }
+
+    /// The frames of a mapped PCM.
+    ///
+    /// # Safety
+    /// Areas, offset and frames are those that `snd_pcm_mmap_begin` gave, and the frames are not committed
+    /// for as long as the bytes are used.
+    unsafe fn mapped(
+        &self,
+        areas: *const Area,
+        offset: c_ulong,
+        frames: c_ulong,
+    ) -> Result<&[u8], Fault> {
+        let strange = || fault(self.library, -libc::EINVAL, "snd_pcm_mmap_begin");
+        let frame_bytes = self.format.frame_bytes();
+        let span = |frames: c_ulong| Some(usize::try_from(frames).ok()? * frame_bytes as usize);
+        // SAFETY: null, or an area for each channel.
+        let area = unsafe { areas.as_ref() }.ok_or_else(strange)?;
+        let is_interleaved = area.first == 0 && area.step == frame_bytes * 8;
+        let (true, Some(start), Some(len)) = (is_interleaved, span(offset), span(frames)) else {
+            return Err(strange());
+        };
+        // SAFETY: the PCM's buffer, in which these frames lie.
+        let first = unsafe { area.address.cast::<u8>().add(start) };
+        // SAFETY: mapped and initialized for as long as the PCM is there. A device that comes around to
+        // them, which is an overrun, leaves bytes of any value, which bytes may have.
+        Ok(unsafe { std::slice::from_raw_parts(first, len) })
+    }
+
+    fn read_copied<E: From<Fault>>(
+        &self,
+        buffer: &mut [u8],
+        deliver: impl FnOnce(Span<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (library, pcm) = (self.library, self.pcm.as_ptr());
+        let frame_bytes = self.format.frame_bytes() as usize;
+        let frames = (buffer.len() / frame_bytes) as c_ulong;
         // SAFETY: the PCM is there, and the buffer has room for so many frames of its format.
-        let read = unsafe { read(self.pcm.as_ptr(), buffer.as_mut_ptr().cast(), frames) };
-        let status = c_int::try_from(read).unwrap_or(0);
-        checked(self.library, status.min(0), "snd_pcm_readi")?;
-        Ok(u32::try_from(read).unwrap_or(0))
+        let read = unsafe { (library.snd_pcm_readi)(pcm, buffer.as_mut_ptr().cast(), frames) };
+        let read = counted(library, read, "snd_pcm_readi")?;
+        let read = usize::try_from(read).unwrap_or(0);
+        if read == 0 {
+            return Ok(());
+        }
+        deliver(Span {
+            bytes: &buffer[..read * frame_bytes],
+            behind: self.delay().saturating_add(read as u64),
+            is_copy: true,
+        })
     }
 
     /// Frames that were captured and not read yet.
-    #[must_use]
-    pub fn delay(&self) -> u64 {
+    fn delay(&self) -> u64 {
         let mut frames: c_long = 0;
         // SAFETY: the PCM is there, and the number lives through the call.
         let status = unsafe { (self.library.snd_pcm_delay)(self.pcm.as_ptr(), &raw mut frames) };
@@ -290,9 +426,21 @@ fn checked(library: &Library, status: c_int, call: &'static str) -> Result<(), F
     Ok(())
 }
 
+/// A number of frames, or a status.
+fn counted(library: &Library, result: c_long, call: &'static str) -> Result<c_ulong, Fault> {
+    let status = c_int::try_from(result.min(0)).unwrap_or(c_int::MIN);
+    checked(library, status, call)?;
+    Ok(c_ulong::try_from(result).unwrap_or(0))
+}
+
+/// With what libasound said first, if it said anything.
 fn fault(library: &Library, status: c_int, call: &'static str) -> Fault {
     // SAFETY: any number is accepted, and the text is static.
-    let text = unsafe { text((library.snd_strerror)(status)) };
+    let mut text = unsafe { text((library.snd_strerror)(status)) };
+    let said = words::take();
+    if !said.is_empty() {
+        text = format!("{text}: {said}");
+    }
     Fault {
         call,
         code: -status,
@@ -316,6 +464,7 @@ unsafe fn text(pointer: *const c_char) -> String {
 /// Names and descriptions of the PCMs that capture. `Err` says what is missing.
 pub fn captures() -> Result<Vec<(String, String)>, &'static str> {
     let library = Library::get()?;
+    let _words = Words::keep(library);
     let mut hints: *mut *mut c_void = ptr::null_mut();
     // SAFETY: the interface's name and the result live through the call; -1: all cards.
     let status = unsafe { (library.snd_device_name_hint)(-1, c"pcm".as_ptr(), &raw mut hints) };
