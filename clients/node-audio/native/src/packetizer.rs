@@ -11,7 +11,7 @@ use crate::format::Format;
 use crate::frames::Frames;
 use crate::gate::{self, Gate, Verdict};
 use crate::layout::{Counter, flag};
-use crate::level::{self, Level};
+use crate::level::Level;
 use crate::ring::{Record, Ring, Slot};
 
 /// What happens when no slot is free.
@@ -251,7 +251,7 @@ impl Packetizer {
         let data = &self.ring.data(slot)[..bytes as usize];
         let level = Level::of(data, format.sample);
         let mut flags = 0;
-        if level::is_silent(data, format.sample) {
+        if level.is_silent() {
             flags |= flag::SILENT;
         }
         if time.is_estimated {
