@@ -113,16 +113,24 @@ impl Format {
     /// How long so many frames last, in ns.
     #[must_use]
     pub fn duration_ns(self, frames: u64) -> u64 {
-        let ns = u128::from(frames) * 1_000_000_000 / u128::from(self.rate);
-        u64::try_from(ns).unwrap_or(u64::MAX)
+        scaled(frames, 1_000_000_000, self.rate.into())
     }
 
     /// How many whole frames so many ns last.
     #[must_use]
     pub fn frames_in(self, ns: u64) -> u64 {
-        let frames = u128::from(ns) * u128::from(self.rate) / 1_000_000_000;
-        u64::try_from(frames).unwrap_or(u64::MAX)
+        scaled(ns, self.rate.into(), 1_000_000_000)
     }
+}
+
+/// So much, times a ratio, rounded down.
+fn scaled(much: u64, by: u64, over: u64) -> u64 {
+    // A packet's fits into 64 bits, which are divided by an instruction; more are by a function.
+    if let Some(product) = much.checked_mul(by) {
+        return product / over;
+    }
+    let wide = u128::from(much) * u128::from(by) / u128::from(over);
+    u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
 impl std::fmt::Display for Format {
@@ -156,5 +164,10 @@ mod tests {
             format.duration_ns(44_100 * 31_536_000),
             31_536_000_000_000_000
         );
+        // Where 64 bits just do, and no longer do.
+        for frames in [u64::MAX / 1_000_000_000, u64::MAX / 1_000_000_000 + 1] {
+            let exact = u128::from(frames) * 1_000_000_000 / 44_100;
+            assert_eq!(u128::from(format.duration_ns(frames)), exact, "{frames}");
+        }
     }
 }

@@ -55,7 +55,10 @@ pub struct Slot(u32);
 pub struct Ring {
     memory: Owned,
     layout: Layout,
+    /// Where the next free slot is looked for first.
     cursor: u32,
+    /// `TAIL` as it was last read.
+    tail_seen: u32,
 }
 
 impl Ring {
@@ -69,6 +72,7 @@ impl Ring {
             memory,
             layout,
             cursor: 0,
+            tail_seen: 0,
         };
         (0..layout.data / 4).for_each(|index| ring.words(index).store(0, Relaxed));
         ring.write_geometry();
@@ -116,17 +120,13 @@ impl Ring {
 
     /// A free slot, for the producer to write. `None`: each is filled or held.
     pub fn acquire(&mut self) -> Option<Slot> {
-        let slots = self.layout.slots;
-        let free = (0..slots)
-            .map(|step| (self.cursor + step) % slots)
-            .find(|&slot| self.record(slot, record::STATE).load(Acquire) == state::FREE);
-        let Some(slot) = free else {
+        let Some(slot) = self.free() else {
             self.count(Counter::Misses, 1);
             return None;
         };
         self.record(slot, record::STATE)
             .store(state::WRITING, Relaxed);
-        self.cursor = (slot + 1) % slots;
+        self.cursor = slot + 1;
         self.count(Counter::Hits, 1);
         Some(Slot(slot))
     }
@@ -134,8 +134,14 @@ impl Ring {
     /// Whether every slot is filled or held.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        let mut slots = 0..self.layout.slots;
-        !slots.any(|slot| self.record(slot, record::STATE).load(Acquire) == state::FREE)
+        self.free().is_none()
+    }
+
+    /// The first free slot from the cursor on, around. Slots come back in the order in which they were
+    /// filled, but for those that somebody keeps: it is most often the one at the cursor.
+    fn free(&self) -> Option<u32> {
+        let mut around = (self.cursor..self.layout.slots).chain(0..self.cursor);
+        around.find(|&slot| self.record(slot, record::STATE).load(Acquire) == state::FREE)
     }
 
     /// Takes the oldest packet back out of the queue, and says how many frames it had. `None`: there
@@ -186,12 +192,17 @@ impl Ring {
         self.note_queued(head.wrapping_add(1));
     }
 
-    fn note_queued(&self, head: u32) {
-        let queued = head.wrapping_sub(self.words(word::TAIL).load(Relaxed));
-        let max = self.counter(Counter::QueuedMax);
-        if u64::from(queued) > max.load(Relaxed) {
-            max.store(queued.into(), Relaxed);
+    /// Notes how many packets wait. Consumers write `TAIL` all the time, and its cache line is theirs: it
+    /// is read only when what it was before does not tell that there are no more than ever.
+    fn note_queued(&mut self, head: u32) {
+        let max = self.counter(Counter::QueuedMax).load(Relaxed);
+        if u64::from(head.wrapping_sub(self.tail_seen)) <= max {
+            return;
         }
+        self.tail_seen = self.words(word::TAIL).load(Relaxed);
+        let queued = u64::from(head.wrapping_sub(self.tail_seen));
+        self.counter(Counter::QueuedMax)
+            .store(queued.max(max), Relaxed);
     }
 
     fn write_record(&self, slot: u32, packet: &Record) {

@@ -69,7 +69,7 @@ pub struct Synthetic {
     settings: Settings,
     wave: Generator,
     ticks: Ticks,
-    /// One period.
+    /// One period, where the wave has it nowhere.
     buffer: Vec<u8>,
     next: u64,
 }
@@ -103,9 +103,9 @@ impl Synthetic {
 
     fn deliver(&mut self, frames: u32, session: &mut Session) -> Result<()> {
         let bytes = (frames * self.settings.format.frame_bytes()) as usize;
-        self.wave.write(self.next, &mut self.buffer[..bytes]);
         let time = Time::of_device(self.ticks.at(self.next));
-        session.push(Data::Bytes(&self.buffer[..bytes]), time)?;
+        let data = self.wave.read(self.next, &mut self.buffer[..bytes]);
+        session.push(Data::Bytes(data), time)?;
         self.next += u64::from(frames);
         Ok(())
     }
@@ -237,12 +237,21 @@ impl Generator {
         }
     }
 
-    fn write(&self, first: u64, target: &mut [u8]) {
+    /// Frames from this one on, as many as the buffer takes: in the table as a device's in its own memory,
+    /// or in the buffer.
+    fn read<'a>(&'a self, first: u64, buffer: &'a mut [u8]) -> &'a [u8] {
         match self {
-            Self::Silence(byte) => target.fill(*byte),
-            Self::Ramp(format) => write_ramp(first, *format, target),
-            Self::Table { bytes, format } => write_table(bytes, first, *format, target),
+            Self::Silence(byte) => buffer.fill(*byte),
+            Self::Ramp(format) => write_ramp(first, *format, buffer),
+            Self::Table { bytes, format } => {
+                let at = offset_of(bytes, first, *format);
+                if let Some(frames) = bytes.get(at..at + buffer.len()) {
+                    return frames;
+                }
+                write_around(bytes, at, buffer);
+            }
         }
+        buffer
     }
 }
 
@@ -259,10 +268,15 @@ fn noise(rate: u32) -> impl FnMut(u32) -> f64 {
     }
 }
 
-fn write_table(table: &[u8], first: u64, format: Format, target: &mut [u8]) {
+/// Where a table has the frame of this number.
+fn offset_of(table: &[u8], first: u64, format: Format) -> usize {
     let frame_bytes = u64::from(format.frame_bytes());
     let frames = table.len() as u64 / frame_bytes;
-    let mut at = usize::try_from(first % frames * frame_bytes).unwrap_or(0);
+    usize::try_from(first % frames * frame_bytes).unwrap_or(0)
+}
+
+/// Writes a table from this byte on, and from its start after its end.
+fn write_around(table: &[u8], mut at: usize, target: &mut [u8]) {
     let mut rest = target;
     while !rest.is_empty() {
         let len = rest.len().min(table.len() - at);
@@ -351,10 +365,9 @@ mod tests {
             amplitude: 0.5,
         };
         let generator = Generator::new(wave, FORMAT).unwrap();
-        let mut target = vec![0; 48 * 4];
-        let mut first = target.clone();
-        generator.write(0, &mut first);
-        generator.write(47_976, &mut target);
+        let mut buffers = [[0; 48 * 4]; 2];
+        let [one, other] = &mut buffers;
+        let (first, target) = (generator.read(0, one), generator.read(47_976, other));
         // A thousand periods a second: half a period before the end is as half a one in.
         assert_eq!(target[24 * 4..], first[..24 * 4]);
         assert_eq!(i16::from_le_bytes([first[48], first[49]]), 16_384);
@@ -364,9 +377,8 @@ mod tests {
     fn speech_is_a_second_of_noise_and_one_of_silence() {
         let generator = Generator::new(Wave::Speech, FORMAT).unwrap();
         let second = |first| {
-            let mut target = vec![0; 48_000 * 4];
-            generator.write(first, &mut target);
-            crate::level::Level::of(&target, Sample::S16)
+            let mut buffer = vec![0; 48_000 * 4];
+            crate::level::Level::of(generator.read(first, &mut buffer), Sample::S16)
         };
         assert!(second(0).rms > 0.25 && second(96_000) == second(0));
         assert_eq!(second(48_000).peak, 0.0);
