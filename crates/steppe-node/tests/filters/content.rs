@@ -65,7 +65,7 @@ fn response(fields: &str, content: &[u8]) -> Vec<u8> {
 
 /// Records of a kind that APIs answer with; the same for the same seed.
 fn records(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed | 1;
+    let mut state = seed << 1 | 1;
     let mut next = move || {
         state ^= state << 13;
         state ^= state >> 7;
