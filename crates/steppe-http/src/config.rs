@@ -12,10 +12,13 @@ use steppe_net::ListenAddress;
 
 use crate::path::PathPattern;
 
+mod authentication;
 mod error_pages;
 mod filter;
 mod protocol;
+mod rate_limit;
 mod tls;
+mod transform;
 mod upstream;
 
 pub use crate::coding::Coding;
@@ -23,15 +26,18 @@ pub use crate::field::Underscores;
 pub use crate::guest::{GuestAddress, GuestName};
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
+pub use authentication::{BasicAuth, ForwardAuth, JwksUrl, Jwt, JwtKey, Rule, TokenSource};
 pub use error_pages::{ErrorContent, ErrorPage, ErrorPages, ErrorsOf};
 pub use filter::{
-    BasicAuth, Breach, Cache, Compress, Cors, CustomFilter, FieldEdits, FieldRewrite, Filter,
-    FilterKind, ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey, Levels, MediaRange,
-    PathEdit, QueryEdits, Rate, RateKey, RateLimit, RateStore, Redirect, RequestId, Rule,
-    TextSource, TokenSource, Transform, Unreadable,
+    Breach, Cache, Compress, Cors, CustomFilter, Filter, FilterKind, IpRules, Levels, MediaRange,
+    Redirect, RequestId,
 };
 pub use protocol::{H1, H2, H2C, ProtocolName};
+pub use rate_limit::{Rate, RateKey, RateLimit, RateStore};
 pub use tls::{ClientCertMatch, ListenerTls};
+pub use transform::{
+    FieldEdits, FieldRewrite, JsonEdits, PathEdit, QueryEdits, TextSource, Transform, Unreadable,
+};
 pub use upstream::{
     Balance, CircuitBreaker, HashOn, Health, HealthRequest, Hedge, HedgeAfter, Outlier, Retry,
     RetryOn, Server, Servers, Statuses, Sticky, UpstreamTimeouts,

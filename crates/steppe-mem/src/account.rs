@@ -12,13 +12,16 @@
 //! Lock order: children or slots of an account, then the queues of its tree.
 //! Nothing is called that could lock while children or slots are locked.
 
+mod lease;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::{Context, Poll, ready};
 
-use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
-use crate::waiters::{Queue, Waiter, Waiting, Wanted};
+pub use lease::{Lease, OverBudget, Reservation};
+
+use crate::waiters::{Queue, Waiting};
+use lease::Slot;
 
 /// The account of the whole node: the root of the tree.
 #[derive(Debug, Clone)]
@@ -35,25 +38,6 @@ pub trait Evict: fmt::Debug + Send + Sync {
     /// Called on any thread, in the middle of a reservation of anybody: it must neither reserve nor
     /// wait for who does.
     fn evict(&self, bytes: u64) -> u64;
-}
-
-/// A worker's own share of an account, from which it reserves. Clones share it.
-#[derive(Debug, Clone)]
-pub struct Lease(Arc<Slot>);
-
-/// Bytes of an account, given back on drop.
-#[derive(Debug)]
-pub struct Reservation {
-    lease: Lease,
-    bytes: usize,
-}
-
-/// The budget has no room for this many bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("over budget: no room for {bytes} bytes")]
-pub struct OverBudget {
-    /// What was asked for.
-    pub bytes: u64,
 }
 
 /// What an account holds, for people.
@@ -91,17 +75,6 @@ pub(crate) struct Node {
     /// Tasks that this account refused.
     queue: Queue,
     /// Everybody who waits in the tree.
-    waiting: Arc<Waiting>,
-}
-
-/// Aligned so that no two workers write the same pair of cache lines.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Slot {
-    /// Drawn, and not reserved.
-    free_bytes: AtomicU64,
-    account: Account,
-    root: Account,
     waiting: Arc<Waiting>,
 }
 
@@ -429,254 +402,6 @@ impl Node {
             "{} gives back {bytes} of {before}",
             self.name
         );
-    }
-}
-
-impl Lease {
-    /// Reserves `bytes`.
-    ///
-    /// # Errors
-    /// [`OverBudget`] where the account, or one above it, has no room; it is
-    /// counted as a refusal.
-    pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, OverBudget> {
-        self.reserve(bytes).ok_or_else(|| {
-            self.0.account.ancestry().for_each(|node| {
-                node.refused.fetch_add(1, Ordering::Relaxed);
-            });
-            OverBudget {
-                bytes: bytes as u64,
-            }
-        })
-    }
-
-    /// Reserves `bytes` where there is room for them.
-    pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
-        self.0
-            .take(bytes as u64)
-            .then(|| Reservation::new(self, bytes))
-    }
-
-    /// Reserves `bytes`, or queues the task, which is woken once they are drawn for it.
-    ///
-    /// `waiter` is its place in the queue: the task passes the same at every poll, and
-    /// drops it when it no longer waits. A poll in between costs one lock; one with other
-    /// bytes than before keeps the place's age.
-    ///
-    /// # Cancel safety
-    /// A task that stops polling and drops its `waiter` loses nothing, for itself or others.
-    pub fn poll_reserve(
-        &self,
-        cx: &mut Context<'_>,
-        bytes: usize,
-        waiter: &mut Waiter,
-    ) -> Poll<Reservation> {
-        if !waiter.is_waiting() && self.0.take_cached(bytes as u64) {
-            return Poll::Ready(Reservation::new(self, bytes));
-        }
-        let wanted = Wanted {
-            bytes: bytes as u64,
-            leaving: 0,
-        };
-        if !waiter.is_waiting() {
-            self.account().make_room(wanted.bytes);
-        }
-        ready!(waiter.poll(self, wanted, cx.waker()));
-        Poll::Ready(Reservation::new(self, bytes))
-    }
-
-    /// [`Lease::poll_reserve`] for what may wait until others need less: `bytes` are reserved while
-    /// `leaving` more are free, about.
-    ///
-    /// # Cancel safety
-    /// As [`Lease::poll_reserve`].
-    pub fn poll_reserve_leaving(
-        &self,
-        cx: &mut Context<'_>,
-        (bytes, leaving): (usize, u64),
-        waiter: &mut Waiter,
-    ) -> Poll<Reservation> {
-        let wanted = Wanted {
-            bytes: bytes as u64,
-            leaving,
-        };
-        if !waiter.is_waiting() {
-            self.account()
-                .make_room(wanted.bytes.saturating_add(leaving));
-        }
-        if !waiter.is_waiting()
-            && self.account().headroom_bytes() >= wanted.bytes.saturating_add(leaving)
-            && self.0.take(wanted.bytes)
-        {
-            return Poll::Ready(Reservation::new(self, bytes));
-        }
-        ready!(waiter.poll(self, wanted, cx.waker()));
-        Poll::Ready(Reservation::new(self, bytes))
-    }
-
-    /// The root of the tree that this lease belongs to.
-    #[must_use]
-    pub fn root(&self) -> &Account {
-        &self.0.root
-    }
-
-    /// The account that this lease draws from.
-    #[must_use]
-    pub fn account(&self) -> &Account {
-        &self.0.account
-    }
-
-    pub(crate) fn waiting(&self) -> &Waiting {
-        &self.0.waiting
-    }
-
-    /// Whether both are the same share.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Slot {
-    /// Takes `bytes` out of what is free, or out of what can be drawn.
-    fn take(&self, bytes: u64) -> bool {
-        self.take_cached(bytes) || self.account.draw_after_reclaim(bytes)
-    }
-
-    /// Takes `bytes` out of what is free, or draws a chunk for them where nobody waits.
-    fn take_cached(&self, bytes: u64) -> bool {
-        if self.take_free(bytes) {
-            return true;
-        }
-        let chunk = bytes.max(DRAW_BYTES);
-        if self.waiting.is_any() || self.account.draw(chunk).is_err() {
-            return false;
-        }
-        self.keep(chunk - bytes);
-        true
-    }
-
-    fn take_free(&self, bytes: u64) -> bool {
-        self.free_bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |free| {
-                free.checked_sub(bytes)
-            })
-            .is_ok()
-    }
-
-    fn give_back(&self, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        if self.keep(bytes) > LEASE_FREE_BYTES_MAX {
-            let free = self.free_bytes.swap(0, Ordering::SeqCst);
-            let kept = free.min(DRAW_BYTES);
-            self.account.give_back(free - kept);
-            self.keep(kept);
-        }
-    }
-
-    /// Keeps `bytes` free, unless somebody waits: how much is free then.
-    fn keep(&self, bytes: u64) -> u64 {
-        let free = self.free_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
-        // In this order: whoever starts to wait makes it known before it looks here.
-        if self.waiting.is_any() {
-            self.flush();
-            return 0;
-        }
-        free
-    }
-
-    /// Gives back all that is free.
-    fn flush(&self) {
-        if self.free_bytes.load(Ordering::SeqCst) > 0 {
-            self.account
-                .give_back(self.free_bytes.swap(0, Ordering::SeqCst));
-        }
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.account.give_back(*self.free_bytes.get_mut());
-    }
-}
-
-impl Reservation {
-    /// For bytes that are drawn.
-    fn new(lease: &Lease, bytes: usize) -> Self {
-        Self {
-            lease: lease.clone(),
-            bytes,
-        }
-    }
-
-    /// Bytes held.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The lease that the bytes came from.
-    #[must_use]
-    pub fn lease(&self) -> &Lease {
-        &self.lease
-    }
-
-    /// Reserves `bytes` more.
-    ///
-    /// # Errors
-    /// [`OverBudget`]; what was held is kept.
-    pub fn try_grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
-        if !self.lease.0.take(bytes as u64) {
-            return Err(OverBudget {
-                bytes: bytes as u64,
-            });
-        }
-        self.bytes += bytes;
-        Ok(())
-    }
-
-    /// Gives `bytes` back.
-    ///
-    /// # Panics
-    /// Where fewer bytes are held.
-    pub fn shrink(&mut self, bytes: usize) {
-        assert!(
-            bytes <= self.bytes,
-            "shrinking {} bytes by {bytes}",
-            self.bytes
-        );
-        self.bytes -= bytes;
-        self.lease.0.give_back(bytes as u64);
-    }
-
-    /// Takes `bytes` off as a reservation of their own.
-    ///
-    /// # Panics
-    /// Where fewer bytes are held.
-    #[must_use]
-    pub fn split(&mut self, bytes: usize) -> Self {
-        assert!(
-            bytes <= self.bytes,
-            "splitting {bytes} bytes off {}",
-            self.bytes
-        );
-        self.bytes -= bytes;
-        Self::new(&self.lease, bytes)
-    }
-
-    /// Takes over what `other` holds.
-    ///
-    /// # Panics
-    /// Where it is of another lease.
-    pub fn join(&mut self, mut other: Self) {
-        assert!(self.lease.is(&other.lease), "joining another lease");
-        self.bytes += std::mem::take(&mut other.bytes);
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.lease.0.give_back(self.bytes as u64);
     }
 }
 

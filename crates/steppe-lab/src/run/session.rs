@@ -1,5 +1,6 @@
 //! Soak, cycle, A/B and calibration: runs one after the other, each in fresh processes.
 
+mod capabilities;
 mod judging;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ use crate::judge::{self, RunLatency};
 use crate::limits::RESTLESS_EPOCHS_MAX;
 use crate::load::{Burst, Driver, Interval, LoadFailure};
 use crate::record::{
-    Capability, Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, Verdict,
+    Epoch, Folder, FolderError, Manifest, Problem, ProblemKind, RunEntry, Verdict,
 };
 use crate::scenario::Load;
 use crate::target::MetricClient;
@@ -251,112 +252,6 @@ impl Session<'_> {
         })
     }
 
-    /// What can be seen of the first target can be seen of all.
-    fn take_capabilities(&mut self, sampler: &Sampler) -> Result<(), Stop> {
-        self.limit_bytes = self.limit(sampler);
-        let mut capabilities = sampler.capabilities.clone();
-        capabilities.push(self.live_capability());
-        self.manifest.capabilities = capabilities;
-        self.note_live_bytes();
-        let missing = self
-            .request
-            .scenario
-            .budget
-            .require
-            .iter()
-            .find_map(|name| {
-                let seen = self
-                    .manifest
-                    .capabilities
-                    .iter()
-                    .find(|seen| seen.name == *name);
-                match seen {
-                    Some(capability) if capability.available => None,
-                    Some(capability) => Some((name, capability.detail.clone())),
-                    None => Some((
-                        name,
-                        "the lab does not know how to look at it here".to_owned(),
-                    )),
-                }
-            });
-        match missing {
-            None => Ok(()),
-            Some((name, detail)) => Err(Problem::new(
-                ProblemKind::MissingCapability,
-                format!("the scenario requires `{name}`, which can't be seen here: {detail}"),
-                "`steppe-lab doctor` says how to mend it; or take it out of `budget.require`",
-            )
-            .into()),
-        }
-    }
-
-    /// A scenario that names them wants them.
-    fn note_live_bytes(&mut self) {
-        let live = self
-            .manifest
-            .capabilities
-            .iter()
-            .find(|it| it.name == "live_bytes");
-        let lack = live
-            .filter(|live| !live.available)
-            .map(|live| live.detail.clone());
-        if let Some(lack) = lack.filter(|_| self.request.scenario.target.live_bytes.is_some()) {
-            let text = format!("live bytes can't be read: {lack}");
-            let help = "leak and retention can't be told apart without them";
-            self.problems
-                .push(Problem::new(ProblemKind::Note, text, help));
-        }
-    }
-
-    fn live_capability(&self) -> Capability {
-        let lost = "leak and retention can't be told apart".to_owned();
-        let name = "live_bytes".to_owned();
-        let Some(live) = &self.request.scenario.target.live_bytes else {
-            let detail = "the scenario has no `target.live_bytes`".to_owned();
-            return Capability {
-                name,
-                available: false,
-                detail,
-                lost,
-            };
-        };
-        match self.client.live_bytes(live, LIVE_PATIENCE) {
-            Ok(_) => Capability {
-                name,
-                available: true,
-                detail: live.url.clone(),
-                lost,
-            },
-            Err(error) => Capability {
-                name,
-                available: false,
-                detail: error.to_string(),
-                lost,
-            },
-        }
-    }
-
-    /// Where the target would be killed: as the scenario says, else its group's limit, else the
-    /// machine's memory.
-    fn limit(&self, sampler: &Sampler) -> Option<u64> {
-        if let Some(mib) = self.request.scenario.budget.limit_mib {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "bytes of a limit"
-            )]
-            return Some((mib * 1_048_576.0) as u64);
-        }
-        let group = sampler
-            .now()
-            .slow
-            .cgroup
-            .and_then(|charge| charge.limit_bytes);
-        group
-            .or(Some(self.manifest.machine.memory_bytes))
-            .filter(|bytes| *bytes > 0)
-    }
-
     fn step(&mut self, running: &mut Running, number: usize, step: Step) -> Result<(), Stop> {
         let mut epoch = Epoch {
             variant: running.variant.clone(),
@@ -384,8 +279,7 @@ impl Session<'_> {
         self.wait(running, step.quiet)?;
         epoch.collections = self.collect(running, step.quiet)?;
         let quiet = running.sampler.quiet();
-        let live = self.request.scenario.target.live_bytes.as_ref();
-        let live_bytes = live.and_then(|live| self.client.live_bytes(live, LIVE_PATIENCE).ok());
+        let live_bytes = self.live_bytes();
         self.read_metrics(&epoch)?;
         self.note_places(running, number);
         let loads = running.driver.take();
@@ -687,4 +581,3 @@ const TICK: Duration = Duration::from_millis(100);
 const PAUSE_PATIENCE: Duration = Duration::from_secs(3);
 /// How long a command load may take to end after its time.
 const COMMAND_OVERTIME: Duration = Duration::from_secs(2);
-const LIVE_PATIENCE: Duration = Duration::from_secs(2);

@@ -6,6 +6,7 @@
 //! key once, and a test finds one that it does not take.
 
 mod access;
+mod authentication;
 mod compress;
 mod dns;
 mod error_pages;
