@@ -1,7 +1,8 @@
 //! ALSA, through libasound: microphones and line inputs where there is no sound server.
 //!
-//! It has no monitors of outputs and tells no programs apart. Frames are taken from where the device writes
-//! them; a PCM that does not let them be seen there has them copied once more, which is counted.
+//! It has no monitors of outputs and tells no programs apart. Frames of hardware (`hw:…`) are taken from
+//! where it writes them; those of other PCMs, which libasound makes of others, are copied once more, which
+//! is counted.
 
 mod sys;
 

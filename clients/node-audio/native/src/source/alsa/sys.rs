@@ -24,6 +24,9 @@ const RW_INTERLEAVED: c_int = 3;
 const S16_LE: c_int = 2;
 /// `SND_PCM_FORMAT_FLOAT_LE`.
 const FLOAT_LE: c_int = 14;
+/// `SND_PCM_TYPE_HW`, `_FILE` and `_NULL`: the PCMs that are mapped. Those that convert what others give
+/// may be mapped too, and some then give nothing: `plug` over PulseAudio's plugin (alsa-lib 1.2.8).
+const MAPPED: [c_int; 3] = [0, 3, 4];
 /// Periods of the device's buffer: what it keeps while this thread does not run.
 const PERIODS: c_ulong = 16;
 
@@ -38,6 +41,7 @@ library! {
     /// The functions of libasound that are called.
     Library = "libasound.so.2" {
         fn snd_pcm_open(*mut *mut c_void, *const c_char, c_int, c_int) -> c_int;
+        fn snd_pcm_type(*mut c_void) -> c_int;
         fn snd_pcm_close(*mut c_void) -> c_int;
         fn snd_pcm_hw_params_malloc(*mut *mut c_void) -> c_int;
         fn snd_pcm_hw_params_free(*mut c_void);
@@ -103,7 +107,7 @@ pub struct Area {
 
 /// How frames are read.
 enum Access {
-    /// Where the device writes them, or what converts what it writes.
+    /// Where the device writes them.
     Shared,
     /// Into a buffer of one period, where the other is not to be had.
     Copied(Vec<u8>),
@@ -175,7 +179,10 @@ impl Pcm {
 
     /// Has frames be seen where the device writes them, or else copies them.
     fn configure_by(&mut self, parameters: *mut c_void, request: &Request) -> Result<(), Fault> {
-        if self.set(parameters, request, MMAP_INTERLEAVED).is_ok() {
+        // SAFETY: the PCM is there.
+        let kind = unsafe { (self.library.snd_pcm_type)(self.pcm.as_ptr()) };
+        let is_mapped = MAPPED.contains(&kind);
+        if is_mapped && self.set(parameters, request, MMAP_INTERLEAVED).is_ok() {
             return Ok(());
         }
         self.set(parameters, request, RW_INTERLEAVED)?;
