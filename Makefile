@@ -55,15 +55,15 @@ bench-plane: ## the request plane beside tonic, tarpc and NATS
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- plane $(ARGS)
 
-bench-audio: ## @steppe/audio beside copies and a pool that the garbage collector gives back
-	@scripts/setup.sh test
+bench-audio: ## @steppe/audio beside decibri, copies, and a pool that the garbage collector gives back
+	@scripts/setup.sh bench
 	@cd clients/node-audio && npm ci --no-audit --no-fund && npm run build && \
-	  npm run build:native -- --release && npm run bench -- --svg bench/burst.svg
+	  npm run build:native -- --release && npm ci --prefix bench/peers --no-audit --no-fund && \
+	  npm run bench -- --svg bench/bench.svg --readme README.md
 
-soak-audio: ## capture for an hour; fails for a lost frame that is not told, and for memory with a slope
-	@scripts/setup.sh test
-	@cd clients/node-audio && npm ci --no-audit --no-fund && npm run build && \
-	  npm run build:native -- --release && npm run soak
+soak-audio: ## capture a sound server for an hour under the lab; frames that nothing tells and memory that grows fail
+	@scripts/setup.sh soak
+	@cargo run --locked --package xtask -- soak audio
 
 man: ## write the manual pages to target/packaging/man
 	@scripts/setup.sh run

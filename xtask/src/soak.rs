@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::process;
+use crate::{audio, process};
 
 /// A file of `scenarios/`, what runs it, and how it ends.
 struct Soak {
@@ -20,7 +20,7 @@ struct Soak {
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 33] = [
+const SOAKS: [Soak; 34] = [
     soak("gateway-baseline", 0),
     soak("gateway-tls-baseline", 0),
     soak("gateway-h2-baseline", 0),
@@ -59,6 +59,7 @@ const SOAKS: [Soak; 33] = [
     named("malloc-redis"),
     named("malloc-node"),
     named("malloc-balanced"),
+    named("audio"),
 ];
 
 const fn soak(name: &'static str, exit_code: i32) -> Soak {
@@ -140,6 +141,13 @@ fn needs_certificate(soak: &Soak) -> bool {
 
 fn build(wanted: &[&Soak]) -> Result<()> {
     let release = ["build", "--locked", "--release", "--package"];
+    let is_audio = |soak: &&Soak| soak.name == "audio";
+    if wanted.iter().any(is_audio) {
+        audio::build_for_soak()?;
+    }
+    if wanted.iter().all(is_audio) {
+        return process::run(process::cargo(&release).arg("steppe-lab"));
+    }
     process::run(process::cargo(&release).args(["steppe-node", "--package", "steppe-lab"]))?;
     process::run(process::cargo(&release).args(["steppe-lab", "--examples"]))?;
     if wanted.iter().any(|soak| soak.name.starts_with("malloc-")) {

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const FORMAT = ['--raw', '--format=s16le', '--rate=48000', '--channels=2'];
@@ -11,7 +12,9 @@ const FORMAT = ['--raw', '--format=s16le', '--rate=48000', '--channels=2'];
 export class PulseServer {
   players = [];
 
-  constructor() {
+  /** Its sink plays samples as pactl calls them. */
+  constructor({ sample = 's16le' } = {}) {
+    this.sample = sample;
     this.folder = mkdtempSync(join(tmpdir(), 'steppe-pulse-'));
     this.socket = join(this.folder, 'native');
     this.env = { ...process.env, XDG_RUNTIME_DIR: this.folder, HOME: this.folder };
@@ -24,7 +27,7 @@ export class PulseServer {
     writeFileSync(
       script,
       `load-module module-native-protocol-unix auth-anonymous=1 socket=${this.socket}\n` +
-        'load-module module-null-sink sink_name=zc format=s16le rate=48000 channels=2\n',
+        `load-module module-null-sink sink_name=zc format=${this.sample} rate=48000 channels=2\n`,
     );
     const args = ['-n', '-F', script, '--daemonize=no', '--exit-idle-time=-1', '--use-pid-file=no'];
     args.push('--realtime=no', '--high-priority=no', '--log-target=stderr', '--log-level=error');
@@ -49,13 +52,13 @@ export class PulseServer {
     return execFileSync('pactl', args, { env: this.env, encoding: 'utf8', stdio: 'pipe' });
   }
 
-  /** Plays raw frames (s16, stereo, 48 kHz) to a sink, until they are over or it is stopped. */
-  play(frames, sink = 'zc') {
-    const args = ['--playback', ...FORMAT, `--device=${sink}`, '--latency-msec=200'];
+  /** Plays raw frames (s16, stereo, 48 kHz), a buffer or chunks of them, until they are over or it is stopped. */
+  play(frames, { latencyMs = 200 } = {}) {
+    const args = ['--playback', ...FORMAT, '--device=zc', `--latency-msec=${latencyMs}`];
     const player = spawn('pacat', args, { env: this.env, stdio: ['pipe', 'ignore', 'ignore'] });
     // It is killed while it reads.
     player.stdin.on('error', () => {});
-    player.stdin.end(frames);
+    Readable.from(Buffer.isBuffer(frames) ? [frames] : frames, { objectMode: false }).pipe(player.stdin);
     this.players.push(player);
     return player;
   }
@@ -82,6 +85,11 @@ export function probe(first, count) {
     samples[frame * 2 + 1] = ((first + frame) >> 15) & 0x7fff;
   }
   return Buffer.from(samples.buffer);
+}
+
+/** A probe by the second, for six hours: then its numbers end. */
+export function* longProbe() {
+  for (let first = 1; first < 2 ** 30 - 48_000; first += 48_000) yield probe(first, 48_000);
 }
 
 /** The number that a frame tells; 0 is silence. */
