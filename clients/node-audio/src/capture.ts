@@ -61,6 +61,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   private listenersOfPackets: PacketListener[] = [];
   private areListenersStale = false;
   private wake: (() => void) | undefined;
+  /** What all who wait wait for. */
+  private waking: Promise<void> | undefined;
   private isDrainDue = false;
   /** The next packet is the first of a wake whose latency is noted. */
   private isFresh = false;
@@ -256,7 +258,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
         if (this.failure !== undefined) throw this.failure;
         return false;
       }
-      await new Promise<void>((resolve) => (this.wake = resolve));
+      this.waking ??= new Promise<void>((resolve) => (this.wake = resolve));
+      await this.waking;
     }
     return true;
   }
@@ -305,9 +308,14 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     if (this.areListenersStale) this.refreshListeners();
     if (this.listenersOfPackets.length > 0) this.emitPackets();
     this.look();
+    this.wakeWaiting();
+  }
+
+  private wakeWaiting(): void {
     const { wake } = this;
     if (wake === undefined) return;
     this.wake = undefined;
+    this.waking = undefined;
     wake();
   }
 
@@ -404,8 +412,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
       if (failure !== undefined) this.tellFailure(failure);
       this.emit('end');
     }
-    this.wake?.();
-    this.wake = undefined;
+    this.wakeWaiting();
   }
 }
 

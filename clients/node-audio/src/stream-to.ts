@@ -122,14 +122,17 @@ class Sender {
   private async request(): Promise<void> {
     const stream = await this.begin();
     const exchange = new Exchange(stream, this.options.onResponse, this.summary.requests - 1, () => this.kick());
-    const beganMs = performance.now();
     const progress = { bytes: 0, frames: 0 };
-    const timer = setTimeout(() => this.kick(), this.maxRequestMs);
+    let isOld = false;
+    const timer = setTimeout(() => {
+      isOld = true;
+      this.kick();
+    }, this.maxRequestMs);
     try {
       for (const held of this.held) this.send(stream, held, progress);
       for (;;) {
         exchange.throwIfFailed();
-        const isOver = performance.now() - beganMs >= this.maxRequestMs || progress.bytes >= this.maxRequestBytes;
+        const isOver = isOld || progress.bytes >= this.maxRequestBytes;
         if (isOver || this.isAborted) break;
         const packet = this.held.length < this.heldMax ? this.capture.nextHeld() : undefined;
         if (packet !== undefined) this.take(stream, packet, progress);

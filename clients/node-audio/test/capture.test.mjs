@@ -179,6 +179,15 @@ test('listeners may come late and go early', async () => {
   await capture.close();
 });
 
+test('whoever waits is woken, however many wait', async () => {
+  const capture = await AudioCapture.open({ source: synthetic({}) });
+  const done = capture.begin('a test');
+  while (capture.next() !== undefined);
+  assert.deepEqual(await Promise.all([capture.wait(), capture.wait()]), [true, true]);
+  done();
+  await capture.close();
+});
+
 test('a listener that throws is an uncaught exception, and keeps no slot', () => {
   const script = `
     const { AudioCapture } = require('@steppe/audio');
