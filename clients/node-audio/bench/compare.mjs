@@ -1,58 +1,94 @@
-// Compares ways to hand packets over, each in a process of its own, and prints a table and, with
-// `--svg FILE`, a chart. `npm run bench`; SECONDS a case as the variable says, 5 by default.
-import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+// Compares ways to hand packets over, each in a process of its own, at 100 a second what one sound server plays, and
+// prints a table. `npm run bench -- [--svg FILE] [--readme FILE]` draws a chart, and puts the table between the marks of a
+// document. SECONDS a case as the variable says, 10 by default.
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { PulseServer, longProbe } from '../test/pulse-server.mjs';
 
-const MODES = ['copy', 'collected pool', 'ring', 'worker'];
+const { dependencies } = JSON.parse(readFileSync(new URL('peers/package.json', import.meta.url), 'utf8'));
 const NAMES = {
   copy: 'copies',
   'collected pool': 'pool that the collector gives back',
+  decibri: `decibri ${dependencies.decibri}`,
   ring: 'ring, events',
   worker: 'ring, a Worker',
 };
-const seconds = process.env.SECONDS ?? '5';
+const OURS = ['ring', 'worker'];
+const seconds = process.env.SECONDS ?? '10';
 
-function measure(mode, rate) {
+const server = new PulseServer({ sample: 'float32le' });
+await server.start();
+server.play(longProbe(), { latencyMs: 2_000 });
+// What knows ALSA alone comes to the same server.
+writeFileSync(join(server.folder, '.asoundrc'), 'pcm.!default { type pulse }\nctl.!default { type pulse }\n');
+
+async function measure(mode, rate) {
   const args = ['--expose-gc', '--min-semi-space-size=256', '--max-semi-space-size=256', fileURLToPath(new URL('case.mjs', import.meta.url))];
-  const { stdout, stderr, status } = spawnSync(process.execPath, [...args, mode, String(rate), rate === 0 ? '1' : seconds], { encoding: 'utf8' });
-  if (status !== 0) throw new Error(stderr);
-  return JSON.parse(stdout);
+  const { stdout } = await promisify(execFile)(process.execPath, [...args, mode, String(rate), rate === 0 ? '2' : seconds], { env: server.env });
+  return JSON.parse(stdout.trim().split('\n').at(-1));
 }
 
-const rows = [100, 10_000, 0].flatMap((rate) => MODES.map((mode) => measure(mode, rate)));
-const fixed = (value, digits) => (!Number.isFinite(value) ? '–' : value.toFixed(digits));
-console.log('| packets a second | | heap bytes a packet | retained, KB | external, MB | collections, ms | slot reuse | p99, ms | packets a second, got |');
-console.log('|---|---|---:|---:|---:|---:|---:|---:|---:|');
-for (const row of rows) {
-  const cells = [
-    row.rate === 0 ? 'burst' : row.rate.toLocaleString('en'),
-    NAMES[row.mode],
+const rows = [];
+for (const rate of [100, 10_000, 0]) for (const mode of Object.keys(NAMES)) rows.push(await measure(mode, rate));
+await server.stop();
+
+const fixed = (value, digits) => (Number.isFinite(value) ? value.toFixed(digits) : '–');
+const packets = (value) => Math.round(value).toLocaleString('en');
+
+function cells(row) {
+  const name = [row.rate === 0 ? 'burst' : packets(row.rate), NAMES[row.mode]];
+  if (row.cannot) return [...name, ...Array(8).fill(''), row.cannot];
+  return [
+    ...name,
     fixed(row.heapBytesPerPacket, 1),
+    fixed(row.heapBytesPerWake, 1),
     fixed(row.retainedKb, 0),
     fixed(row.externalMb, 1),
     `${row.collections}, ${fixed(row.collectionMs, 1)}`,
-    `${fixed(row.reuse * 100, 1)} %`,
-    row.rate === 100 ? fixed(row.p99Ms, 2) : '',
-    Math.round(row.packetsPerSecond).toLocaleString('en'),
+    row.reuse === undefined ? '–' : `${fixed(row.reuse * 100, 1)} %`,
+    row.rate === 100 ? fixed(row.p99Ms, 1) : '',
+    row.lost === undefined ? '' : `${row.lost}, ${row.droppedFrames ?? '–'}`,
+    packets(row.packetsPerSecond),
   ];
-  console.log(`| ${cells.join(' | ')} |`);
-}
-for (const { rate, mode, heapBytesPerWake } of rows) {
-  if (mode === 'ring') console.error(`${rate} a second: ${fixed(heapBytesPerWake, 1)} heap bytes a wake`);
 }
 
-const at = process.argv.indexOf('--svg');
-if (at > 0) writeFileSync(process.argv[at + 1], chart(rows.filter(({ rate }) => rate === 0)));
+const heads = ['packets a second', '', 'heap bytes a packet', 'a wake', 'retained, KB', 'external, MB', 'collections, ms', 'slot reuse', 'p99, ms', 'frames lost, told', 'packets a second, got'];
+const line = (texts) => `| ${texts.join(' | ')} |`;
+const table = [line(heads), `|---|---|${'---:|'.repeat(heads.length - 2)}`, ...rows.map((row) => line(cells(row)))].join('\n');
+console.log(table);
 
-/** Bars of packets a second in a burst. */
-function chart(bursts) {
-  const most = Math.max(...bursts.map(({ packetsPerSecond }) => packetsPerSecond));
-  const bars = bursts.map(({ mode, packetsPerSecond }, index) => {
-    const [y, width] = [40 + index * 34, (packetsPerSecond / most) * 300];
-    const number = Math.round(packetsPerSecond / 1e3).toLocaleString('en');
-    return `<text x="230" y="${y + 16}" text-anchor="end">${NAMES[mode]}</text><rect x="240" y="${y}" width="${width.toFixed(0)}" height="22" fill="${mode === 'ring' || mode === 'worker' ? '#0a7' : '#999'}"/><text x="${(246 + width).toFixed(0)}" y="${y + 16}">${number} k</text>`;
+/** A chart below another. */
+const panel = (title, drawn, at) => `<g transform="translate(0 ${at})"><text x="10" y="22" font-weight="bold">${title}</text>${drawn.join('')}</g>`;
+
+const file = (option) => {
+  const at = process.argv.indexOf(option);
+  return at > 0 ? process.argv[at + 1] : undefined;
+};
+if (file('--svg')) writeFileSync(file('--svg'), chart());
+if (file('--readme')) {
+  const marks = /(<!-- begin bench -->\n)[^]*(<!-- end bench -->)/;
+  const document = readFileSync(file('--readme'), 'utf8');
+  writeFileSync(file('--readme'), document.replace(marks, (_all, begin, end) => `${begin}${table}\n${end}`));
+}
+
+/** Two charts of bars: what a packet allocates, and how fast packets go. */
+function chart() {
+  const of = (rate) => rows.filter((row) => row.rate === rate && !row.cannot);
+  const allocated = bars(of(100), 'heapBytesPerPacket', (value) => `${value.toFixed(0)} bytes`);
+  const speed = bars(of(0), 'packetsPerSecond', (value) => `${packets(value / 1e3)} k`);
+  const at = 60 + allocated.length * 34;
+  const height = at + 50 + speed.length * 34;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="640" height="${height}" font-family="sans-serif" font-size="13"><rect width="640" height="${height}" fill="#fff"/>${panel('Heap bytes a packet, at 100 a second of a sound server', allocated, 0)}${panel('Packets a second in a burst (3,840 bytes each)', speed, at)}</svg>\n`;
+}
+
+function bars(shown, key, label) {
+  const most = Math.max(...shown.map((row) => row[key]));
+  return shown.map((row, index) => {
+    const [y, width] = [40 + index * 34, Math.max(1, (row[key] / most) * 300)];
+    const color = OURS.includes(row.mode) ? '#0a7' : '#999';
+    return `<text x="230" y="${y + 16}" text-anchor="end">${NAMES[row.mode]}</text><rect x="240" y="${y}" width="${width.toFixed(0)}" height="22" fill="${color}"/><text x="${(246 + width).toFixed(0)}" y="${y + 16}">${label(row[key])}</text>`;
   });
-  const height = 50 + bursts.length * 34;
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="620" height="${height}" font-family="sans-serif" font-size="13"><rect width="620" height="${height}" fill="#fff"/><text x="10" y="22" font-weight="bold">Packets a second in a burst (3,840 bytes each)</text>${bars.join('')}</svg>\n`;
 }

@@ -1,4 +1,5 @@
 import { AudioCapture } from './capture';
+import { HeapMeter } from './heap-meter';
 import type { CaptureOptions } from './types';
 
 /** A mode of the benchmark: how packets are read. */
@@ -14,11 +15,15 @@ const MODES: readonly Mode[] = [
   { name: 'events, copies', options: { mode: 'copy' } },
 ];
 
+/** Packets from one reading of the heap to the next. */
+const SPAN = 1_024;
+
 export interface BenchRow {
   mode: string;
   packetsPerSecond: number;
   packets: number;
-  heapBytesPerPacket: number;
+  /** Absent: the garbage collector came too often to tell. */
+  heapBytesPerPacket?: number;
   droppedFrames: number;
   reuse: number;
 }
@@ -33,7 +38,7 @@ export async function bench(seconds: number, isJson: boolean): Promise<void> {
     const cells = [
       row.mode.padEnd(20),
       Math.round(row.packetsPerSecond).toLocaleString('en').padStart(10),
-      row.heapBytesPerPacket.toFixed(1).padStart(19),
+      (row.heapBytesPerPacket?.toFixed(1) ?? '-').padStart(19),
       String(row.droppedFrames).padStart(6),
       `${(row.reuse * 100).toFixed(1)} %`.padStart(12),
     ];
@@ -42,41 +47,45 @@ export async function bench(seconds: number, isJson: boolean): Promise<void> {
 }
 
 async function measure({ name, options, isLoop }: Mode, seconds: number): Promise<BenchRow> {
+  const meter = new HeapMeter();
+  await meter.begin();
   const source = { kind: 'synthetic', synthetic: { pace: 'burst' } } as const;
   const capture = await AudioCapture.open({ ...options, source, ring: { slots: 4_096 } });
-  const counts = { packets: 0, heapBytes: 0, heapUsed: process.memoryUsage().heapUsed };
+  let packets = 0;
   const beganMs = performance.now();
+  /** Whether to go on. */
   const see = (): boolean => {
-    counts.packets += 1;
-    if (counts.packets % 1_024 !== 0) return true;
-    // What a collection takes away is no allocation: only growth counts.
-    const { heapUsed } = process.memoryUsage();
-    counts.heapBytes += Math.max(0, heapUsed - counts.heapUsed);
-    counts.heapUsed = heapUsed;
+    packets += 1;
+    if (packets % SPAN !== 0) return true;
+    meter.read(packets);
     return performance.now() - beganMs < seconds * 1e3;
   };
   if (isLoop === true) {
     for await (const _packet of capture) if (!see()) break;
   } else {
-    await new Promise<void>((resolve) => {
-      const listener = (): void => {
-        if (see()) return;
-        capture.off('packet', listener);
-        resolve();
-      };
-      capture.on('packet', listener);
-    });
+    await events(capture, see);
   }
   const elapsed = (performance.now() - beganMs) / 1e3;
   await capture.close();
   const { droppedFrames, reuse } = capture.stats();
-  const { packets, heapBytes } = counts;
+  const { perPacket } = await meter.end();
   return {
     mode: name,
     packets,
     packetsPerSecond: packets / elapsed,
-    heapBytesPerPacket: heapBytes / packets,
+    ...(perPacket === undefined ? {} : { heapBytesPerPacket: perPacket }),
     droppedFrames,
     reuse,
   };
+}
+
+function events(capture: AudioCapture, see: () => boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const listener = (): void => {
+      if (see()) return;
+      capture.off('packet', listener);
+      resolve();
+    };
+    capture.on('packet', listener);
+  });
 }

@@ -64,12 +64,10 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   /** What all who wait wait for. */
   private waking: Promise<void> | undefined;
   private isDrainDue = false;
-  /** The next packet is the first of a wake whose latency is noted. */
-  private isFresh = false;
-  private wakes = 0;
   private hasEnded = false;
   private failure: AudioError | undefined;
   private droppedTold = 0;
+  private gapsTold = 0;
   private delayFrames = 0;
   private sharing: NodeJS.Timeout | undefined;
   private opened: { resolve: () => void; reject: (error: Error) => void } | undefined;
@@ -239,16 +237,12 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
 
   /** @internal The next packet, on loan. */
   next(): Packet | undefined {
-    const packet = this.reader.take();
-    if (packet !== undefined) this.note(packet);
-    return packet;
+    return this.reader.take();
   }
 
   /** @internal The next packet, held until it is released. */
   nextHeld(): Packet | undefined {
-    const packet = this.reader.takeHeld();
-    if (packet !== undefined) this.note(packet);
-    return packet;
+    return this.reader.takeHeld();
   }
 
   /** @internal Waits for packets. False: there will be none. Rejects when the capture failed. */
@@ -269,11 +263,6 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     this.reader.count(Tally.fallbackCopies, 1);
   }
 
-  private note(packet: Packet): void {
-    if (this.isFresh) this.reader.noteLatency(packet);
-    this.isFresh = false;
-  }
-
   private onListeners(name: string | symbol): void {
     if (name !== 'packet') return;
     this.areListenersStale = true;
@@ -291,9 +280,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
 
   private onDoorbell(): void {
     Atomics.store(this.reader.ring.words, Control.doorbell, 0);
-    // To read the clock allocates a number: one wake in sixteen tells the latency.
-    this.wakes = (this.wakes + 1) & 15;
-    this.isFresh = this.wakes === 1;
+    this.reader.noteWake();
     try {
       this.drain();
     } catch (error) {
@@ -365,9 +352,11 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   }
 
   private tellOverrun(): void {
+    const gaps = this.reader.gaps;
+    if (gaps === this.gapsTold) return;
+    this.gapsTold = gaps;
     const framesTotal = this.tally[Tally.droppedFrames] as number;
     const frames = framesTotal - this.droppedTold;
-    if (frames === 0) return;
     this.droppedTold = framesTotal;
     this.emit('overrun', { frames, framesTotal });
   }

@@ -86,31 +86,32 @@ export const SAMPLES = [undefined, 's16', 'f32', 'mulaw'] as const;
  * What the reader writes, in memory of its own, as indices of a `Float64Array`: a Worker that reads
  * is seen by the capture's thread.
  */
-export const Tally = {
-  delivered: 0,
-  held: 1,
-  heldPeak: 2,
-  copies: 3,
-  fallbackCopies: 4,
-  droppedFrames: 5,
-  latencyMaxMs: 6,
-  /** Of which three words of an `Int32Array` are used instead, see `TallyWord`. */
-  words: 7,
-  latencyFirst: 9,
-} as const;
+export const Tally = { copies: 0, fallbackCopies: 1, droppedFrames: 2 } as const;
+
+/** Buckets of the histogram of latencies: four to a doubling. */
+export const LATENCY_BUCKETS = 112;
 
 /**
- * Words of the same memory: what is read and written for every packet, as integers, since a double
- * that passes from one function to another may be allocated.
+ * Words of the same memory, behind the floats: what is read and written for every packet or wake, as
+ * integers. A double is allocated where code is not optimized yet, or passes it on.
  */
 export const TallyWord = {
   /** The low word of the position after the last packet that was taken. */
-  position: 14,
+  position: 8,
   /** The floats of its level. */
-  peak: 15,
-  rms: 16,
+  peak: 9,
+  rms: 10,
+  /** Packets that were taken: the low word and the high one. */
+  delivered: 11,
+  deliveredHigh: 12,
+  held: 13,
+  heldPeak: 14,
+  /** Packets before which frames were missing; wraps. */
+  gaps: 15,
+  /** In ticks. */
+  latencyMax: 16,
+  /** The first of the histogram. */
+  latency: 17,
 } as const;
 
-/** Buckets of the histogram of latencies: four to a doubling, from 1 µs on. */
-export const LATENCY_BUCKETS = 112;
-export const TALLY_BYTES = (Tally.latencyFirst + LATENCY_BUCKETS) * 8;
+export const TALLY_BYTES = 8 * Math.ceil((TallyWord.latency + LATENCY_BUCKETS) / 2);

@@ -1,6 +1,6 @@
 import './symbols';
 import { AudioError } from './error';
-import { Control, Flag, Record, SAMPLE_BYTES, SAMPLES, Tally } from './layout';
+import { Control, Flag, Record, SAMPLE_BYTES, SAMPLES, Tally, TallyWord } from './layout';
 import type { Packet, SampleFormat, Samples } from './types';
 
 /** Views of a ring's memory, and what packets share. */
@@ -189,8 +189,8 @@ export class SlotPacket implements Packet {
     this.holds -= 1;
     if (this.holds > 0) return;
     if (this.isChecked) this.allBytes.fill(this.ring.sample === 'f32' ? 0xff : 0x7f);
-    const { tally, words } = this.ring;
-    tally[Tally.held] = (tally[Tally.held] as number) - 1;
+    const { tallyWords, words } = this.ring;
+    tallyWords[TallyWord.held] = (tallyWords[TallyWord.held] as number) - 1;
     Atomics.sub(words, this.record, 1);
   }
 

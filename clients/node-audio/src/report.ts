@@ -1,4 +1,5 @@
-import { Control, LATENCY_BUCKETS, RECORD_BYTES, State, Tally } from './layout';
+import { bucketEndMs, msOf } from './latency';
+import { Control, LATENCY_BUCKETS, RECORD_BYTES, State, Tally, TallyWord } from './layout';
 import type { RingReader } from './ring';
 import type { CaptureStats, Level } from './types';
 
@@ -21,7 +22,7 @@ export function statsOf(reader: RingReader, delayFrames: number): CaptureStats {
   return {
     captured: counter('packets'),
     capturedFrames: frames,
-    delivered: tally(Tally.delivered),
+    delivered: reader.delivered,
     droppedFrames: overrunFrames + lostFrames,
     overrunFrames,
     lostFrames,
@@ -39,7 +40,7 @@ export function statsOf(reader: RingReader, delayFrames: number): CaptureStats {
     copies: tally(Tally.copies),
     fallbackCopies: tally(Tally.fallbackCopies),
     wakes: counter('wakes'),
-    latencyMs: latencyOf(tally),
+    latencyMs: latencyOf(ring.tallyWords),
     resamplerDelayMs: (delayFrames * 1e3) / ring.sampleRate,
   };
 }
@@ -52,18 +53,18 @@ function slotsOf({ ring }: RingReader): CaptureStats['slots'] {
     else if (state === State.filled || state === State.writing) counts.filled += 1;
     else counts.held += 1;
   }
-  return { total: ring.slots, ...counts, heldPeak: ring.tally[Tally.heldPeak] as number };
+  return { total: ring.slots, ...counts, heldPeak: ring.tallyWords[TallyWord.heldPeak] as number };
 }
 
 /** Percentiles of the histogram: the upper bound of the bucket that has them. */
-function latencyOf(tally: (index: number) => number): CaptureStats['latencyMs'] {
-  const counts = Array.from({ length: LATENCY_BUCKETS }, (_, at) => tally(Tally.latencyFirst + at));
+function latencyOf(words: Int32Array): CaptureStats['latencyMs'] {
+  const counts = words.subarray(TallyWord.latency, TallyWord.latency + LATENCY_BUCKETS);
   const total = counts.reduce((sum, count) => sum + count, 0);
-  const max = tally(Tally.latencyMaxMs);
+  const max = msOf(words[TallyWord.latencyMax] as number);
   const percentile = (share: number): number => {
     let left = total * share;
     const bucket = counts.findIndex((count) => (left -= count) <= 0);
-    return total === 0 ? 0 : Math.min(max, 2 ** ((bucket + 1) / 4) / 1e3);
+    return total === 0 ? 0 : Math.min(max, bucketEndMs(bucket));
   };
   return { p50: percentile(0.5), p90: percentile(0.9), p99: percentile(0.99), max };
 }

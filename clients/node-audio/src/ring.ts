@@ -1,7 +1,11 @@
 import { performance } from 'node:perf_hooks';
-import { Control, Counter, COUNTERS, LATENCY_BUCKETS, Record, Tally, TallyWord } from './layout';
+import { bucketOf, ticksAt, ticksOf } from './latency';
+import { Control, Counter, COUNTERS, Record, Tally, TallyWord } from './layout';
 import { CopiedPacket, RingViews, SlotPacket } from './packet';
 import type { Packet } from './types';
+
+/** Spans of time of which each tells a latency: 2^28 ns are 268 ms. */
+const SPAN_BITS = 28;
 
 /** What a reader makes of packets. */
 export interface ReaderMode {
@@ -18,10 +22,16 @@ export class RingReader {
   private readonly packets: SlotPacket[] = [];
   private readonly queue: number;
   private readonly mask: number;
-  /** `performance.now()` of the clock that packets are timed by. */
-  private readonly clockOffsetMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+  /** Ticks from `performance.now()` to the clock that packets are timed by. */
+  private readonly clockTicks = ticksOf(Number(process.hrtime.bigint()) / 1e6 - performance.now());
+  /** Of a full packet. */
+  private readonly packetTicks: number;
   private last: SlotPacket | undefined;
   private lastTurn = 0;
+  /** The next packet is the first after a wait. */
+  private isWoken = false;
+  /** The span of time in which latency was noted last. */
+  private notedSpan = -1;
 
   constructor(
     memory: SharedArrayBuffer,
@@ -31,6 +41,7 @@ export class RingReader {
     this.ring = new RingViews(memory, tally);
     this.queue = this.ring.word(Control.queue) / 4;
     this.mask = this.ring.word(Control.queueMask);
+    this.packetTicks = ticksOf((this.ring.packetFrames * 1e3) / this.ring.sampleRate);
     for (let slot = 0; slot < this.ring.slots; slot += 1) {
       this.packets.push(new SlotPacket(this.ring, slot, mode.debug));
     }
@@ -78,15 +89,21 @@ export class RingReader {
     this.last = undefined;
   }
 
-  /** Notes how long after its last frame this packet is delivered. */
-  noteLatency(packet: Packet): void {
-    const nowMs = performance.now() + this.clockOffsetMs;
-    const lengthMs = (packet.frames * 1e3) / packet.sampleRate;
-    const ms = Math.max(0, nowMs - packet.timeNs / 1e6 - lengthMs);
-    const bucket = ms < 0.001 ? 0 : Math.min(LATENCY_BUCKETS - 1, Math.floor(4 * Math.log2(ms * 1e3)));
-    const { tally } = this.ring;
-    this.count(Tally.latencyFirst + bucket, 1);
-    if (ms > (tally[Tally.latencyMaxMs] as number)) tally[Tally.latencyMaxMs] = ms;
+  /** Whoever waited was woken: the next packet may tell how late it is delivered. */
+  noteWake(): void {
+    this.isWoken = true;
+  }
+
+  /** Packets before which frames were missing; wraps. */
+  get gaps(): number {
+    return Atomics.load(this.ring.tallyWords, TallyWord.gaps);
+  }
+
+  /** Packets that were taken. */
+  get delivered(): number {
+    const { tallyWords } = this.ring;
+    const high = tallyWords[TallyWord.deliveredHigh] as number;
+    return ((tallyWords[TallyWord.delivered] as number) >>> 0) + high * 0x1_0000_0000;
   }
 
   count(index: number, by: number): void {
@@ -121,7 +138,7 @@ export class RingReader {
   private begin(slot: number): SlotPacket {
     if (this.mode.debug) this.packets[slot] = new SlotPacket(this.ring, slot, true);
     const packet = this.packets[slot] as SlotPacket;
-    const { words, tally, tallyWords } = this.ring;
+    const { words, tallyWords } = this.ring;
     const { record } = packet;
     const position = words[record + Record.position] as number;
     // By the low words: a gap of 2^32 frames is a day.
@@ -129,12 +146,38 @@ export class RingReader {
     tallyWords[TallyWord.position] = position + (words[record + Record.frames] as number);
     tallyWords[TallyWord.peak] = words[record + Record.peak] as number;
     tallyWords[TallyWord.rms] = words[record + Record.rms] as number;
-    if (dropped > 0) tally[Tally.droppedFrames] = (tally[Tally.droppedFrames] as number) + dropped;
-    tally[Tally.delivered] = (tally[Tally.delivered] as number) + 1;
-    const held = (tally[Tally.held] as number) + 1;
-    tally[Tally.held] = held;
-    if (held > (tally[Tally.heldPeak] as number)) tally[Tally.heldPeak] = held;
+    if (dropped > 0) {
+      this.count(Tally.droppedFrames, dropped);
+      // Another thread that sees it sees the frames too.
+      Atomics.add(tallyWords, TallyWord.gaps, 1);
+    }
+    const delivered = ((tallyWords[TallyWord.delivered] as number) + 1) | 0;
+    tallyWords[TallyWord.delivered] = delivered;
+    if (delivered === 0) tallyWords[TallyWord.deliveredHigh] = (tallyWords[TallyWord.deliveredHigh] as number) + 1;
+    const held = (tallyWords[TallyWord.held] as number) + 1;
+    tallyWords[TallyWord.held] = held;
+    if (held > (tallyWords[TallyWord.heldPeak] as number)) tallyWords[TallyWord.heldPeak] = held;
+    if (this.isWoken) this.noteLatency(record);
     packet.begin(dropped);
     return packet;
+  }
+  /**
+   * Notes how long after its last frame a packet is delivered: of the first wake in each span, since
+   * to read the clock allocates a number.
+   */
+  private noteLatency(record: number): void {
+    this.isWoken = false;
+    const { words, tallyWords, packetFrames, sampleRate } = this.ring;
+    const published = record + Record.publishedNs;
+    const span = ((words[published] as number) >>> SPAN_BITS) | ((words[published + 1] as number) << (32 - SPAN_BITS));
+    if (span === this.notedSpan) return;
+    this.notedSpan = span;
+    const frames = words[record + Record.frames] as number;
+    const length = frames === packetFrames ? this.packetTicks : ticksOf((frames * 1e3) / sampleRate);
+    const now = (ticksOf(performance.now()) + this.clockTicks) | 0;
+    const ticks = Math.max(0, (now - ticksAt(words, record + Record.timeNs) - length) | 0);
+    const bucket = TallyWord.latency + bucketOf(ticks);
+    tallyWords[bucket] = (tallyWords[bucket] as number) + 1;
+    if (ticks > (tallyWords[TallyWord.latencyMax] as number)) tallyWords[TallyWord.latencyMax] = ticks;
   }
 }

@@ -25,7 +25,6 @@ const WAIT_MS = 100;
  */
 export class AudioReader {
   private readonly reader: RingReader;
-  private waits = 0;
   private readonly waiter: { wait(seen: number, timeoutMs: number): number };
 
   constructor(shared: SharedCapture, options: { debug?: boolean } = {}) {
@@ -57,27 +56,22 @@ export class AudioReader {
    */
   read(timeoutMs = Infinity): Packet | undefined {
     const { reader } = this;
-    let leftMs = timeoutMs;
-    for (let hasWaited = false; ; hasWaited = true) {
+    let leftMs = timeoutMs === Infinity ? WAIT_MS : timeoutMs;
+    for (;;) {
       const packet = reader.take();
-      if (packet !== undefined && hasWaited) this.noteLatency(packet);
       if (packet !== undefined) return packet;
       if (this.ended || leftMs <= 0) return undefined;
       const slice = Math.min(leftMs, WAIT_MS);
       this.waiter.wait(reader.head >>> 0, slice);
-      leftMs -= slice;
+      reader.noteWake();
+      // Without an end there is always a slice left: to count from Infinity allocates a number.
+      if (timeoutMs !== Infinity) leftMs -= slice;
     }
   }
 
   /** Packets until the capture ends; each is on loan until the next. */
   *[Symbol.iterator](): Generator<Packet, void, undefined> {
     for (let packet = this.read(); packet !== undefined; packet = this.read()) yield packet;
-  }
-
-  /** Of one wait in sixteen: to read the clock may allocate. */
-  private noteLatency(packet: Packet): void {
-    this.waits = (this.waits + 1) & 15;
-    if (this.waits === 0) this.reader.noteLatency(packet);
   }
 
   stats(): CaptureStats {

@@ -314,7 +314,7 @@ export interface CaptureStats {
   fallbackCopies: number;
   /** Calls from the native side into JavaScript; each delivers all packets that are there. */
   wakes: number;
-  /** From the capture of a packet's last frame to its delivery; of one wake in sixteen, its first packet. */
+  /** From the capture of a packet's last frame to its delivery; of the first wake in each 268 ms, its first packet, to 1 µs. */
   latencyMs: { p50: number; p90: number; p99: number; max: number };
   /** What the resampler delays sound by; 0 without one. `timeNs` accounts for it. */
   resamplerDelayMs: number;

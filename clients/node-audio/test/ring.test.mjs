@@ -5,7 +5,8 @@ import { test } from 'node:test';
 
 const require = createRequire(import.meta.url);
 const { RingReader } = require('../dist/ring.js');
-const { TALLY_BYTES, Tally } = require('../dist/layout.js');
+const { bucketEndMs, bucketOf, ticksAt, ticksOf } = require('../dist/latency.js');
+const { LATENCY_BUCKETS, TALLY_BYTES, Tally, TallyWord } = require('../dist/layout.js');
 
 const FILLED = 0x4000_0000;
 
@@ -57,11 +58,12 @@ class Writer {
 function pair(options) {
   const writer = new Writer(options);
   const tally = new Float64Array(new SharedArrayBuffer(TALLY_BYTES));
-  return { writer, tally, reader: new RingReader(writer.memory, tally, { debug: false, copy: false }) };
+  const reader = new RingReader(writer.memory, tally, { debug: false, copy: false });
+  return { writer, tally, tallyWords: new Int32Array(tally.buffer), reader };
 }
 
 test('packets come in order, in place, and their slots go back', () => {
-  const { writer, reader, tally } = pair({ slots: 3 });
+  const { writer, reader, tallyWords } = pair({ slots: 3 });
   for (let round = 0; round < 50; round += 1) {
     assert.ok(writer.publish());
     assert.ok(writer.publish());
@@ -74,10 +76,36 @@ test('packets come in order, in place, and their slots go back', () => {
       assert.equal(packet.droppedBefore, 0);
     }
     assert.equal(reader.take(), undefined);
-    assert.equal(tally[Tally.held], 0);
+    assert.equal(tallyWords[TallyWord.held], 0);
   }
-  assert.equal(tally[Tally.heldPeak], 1);
-  assert.equal(tally[Tally.delivered], 100);
+  assert.equal(tallyWords[TallyWord.heldPeak], 1);
+  assert.equal(reader.delivered, 100);
+});
+
+test('packets are counted beyond 32 bits', () => {
+  const { writer, reader, tallyWords } = pair({ slots: 3 });
+  for (const [low, delivered] of [[0x7fff_ffff, 2 ** 31], [-1, 2 ** 32]]) {
+    tallyWords[TallyWord.delivered] = low;
+    writer.publish();
+    reader.take();
+    assert.equal(reader.delivered, delivered);
+  }
+});
+
+test('of the wakes in a span of time the first tells its latency, and what is taken besides does not', () => {
+  const { writer, reader, tallyWords } = pair({ slots: 3 });
+  const noted = () => tallyWords.subarray(TallyWord.latency).reduce((sum, count) => sum + count, 0);
+  const take = () => {
+    writer.publish();
+    reader.take();
+    return noted();
+  };
+  assert.equal(take(), 0);
+  reader.noteWake();
+  assert.deepEqual([take(), take()], [1, 1]);
+  // All packets of this writer have one time.
+  reader.noteWake();
+  assert.equal(take(), 1);
 });
 
 test('counters of the queue wrap', () => {
@@ -129,4 +157,19 @@ test('a short packet has short views', () => {
   assert.equal(packet.samples.length, 3);
   assert.equal(packet.bytes.length, 6);
   assert.deepEqual([packet.silent, packet.timeEstimated, packet.discontinuity], [true, true, false]);
+});
+
+test('latencies lie in quarters of doublings', () => {
+  let last = -1;
+  for (const ticks of [...Array(4_096).keys(), ...Array.from({ length: 80 }, (_, at) => Math.floor(4_096 * 1.18 ** at)).filter((one) => one < 2 ** 28)]) {
+    const bucket = bucketOf(ticks);
+    assert.ok(bucket >= last, `${ticks}`);
+    assert.ok(ticks < ticksOf(bucketEndMs(bucket)), `${ticks}`);
+    if (bucket > 0) assert.ok(ticks >= ticksOf(bucketEndMs(bucket - 1)), `${ticks}`);
+    last = bucket;
+  }
+  assert.equal(bucketOf(2 ** 31 - 1), LATENCY_BUCKETS - 1);
+  const words = new Int32Array(2);
+  new BigUint64Array(words.buffer)[0] = (3n << 42n) + 1_024n * 7n;
+  assert.equal(ticksAt(words, 0), 7);
 });
