@@ -5,28 +5,43 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process;
 use crate::report::{Outcome, Report};
+use crate::{process, pypi};
 
 /// What every change passes. The gateway and the plane's examples are built by the tests before.
 pub fn step(report: &mut Report) {
     report.step("audio: build", || {
-        process::run(&mut npm(&["ci", "--no-audit", "--no-fund"]))?;
-        process::run(&mut npm(&["run", "build"]))?;
-        process::run(&mut npm(&["run", "build:native"]))?;
+        build(&[])?;
         Ok(Outcome::Passed)
     });
     report.step("audio", || run("test"));
 }
 
-/// Installs what is packed on each Node.js, and captures for three minutes.
+/// The package with the addon as it is published.
+pub fn build_for_soak() -> Result<()> {
+    build(&["--", "--release"])
+}
+
+fn build(cargo: &[&str]) -> Result<()> {
+    process::run(&mut npm(&["ci", "--no-audit", "--no-fund"]))?;
+    process::run(&mut npm(&["run", "build"]))?;
+    process::run(npm(&["run", "build:native"]).args(cargo))?;
+    Ok(())
+}
+
+/// Builds what is published, installs what is packed on each Node.js, and captures a sound server for three
+/// minutes.
 pub fn long_step(report: &mut Report) {
+    report.step("audio: install cargo-zigbuild", || pypi::ZIGBUILD.install());
     report.step("audio: long tests", || run("test:long"));
 }
 
 fn run(script: &str) -> Result<Outcome> {
+    let known = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(pypi::ZIGBUILD.folder()).chain(std::env::split_paths(&known));
     let mut npm = npm(&["run", script]);
     npm.env("CARGO_TARGET_DIR", process::target_directory());
+    npm.env("PATH", std::env::join_paths(folders)?);
     process::run(&mut npm)?;
     Ok(Outcome::Passed)
 }

@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::beside::Beside;
 use crate::report::{Outcome, Report, TestRun};
-use crate::{audio, fuzz, mutants, process, proofs, sanitize, scanners, tidy};
+use crate::{audio, fuzz, mutants, process, proofs, pypi, sanitize, tidy};
 
 /// What every change must pass.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -23,7 +23,7 @@ pub fn test(fuzz_seconds: u64) -> Result<bool> {
 pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
     let mut report = Report::default();
     first_tier(&mut report, fuzz_seconds);
-    report.step("install sslyze", scanners::install);
+    report.step("install sslyze", || pypi::SSLYZE.install());
     // Each loads a node to its limits: one after the other. They use the build that is there.
     report.step("long tests", || {
         let args = [
