@@ -64,8 +64,8 @@ struct Listener {
 impl Listener {
     /// Takes a part of the content, however it is cut; gives what is over.
     fn hear(&mut self, part: &[u8]) -> Result<Vec<Bytes>, Failure> {
-        self.rest.extend_from_slice(part);
-        let content = std::mem::take(&mut self.rest);
+        let mut content = std::mem::take(&mut self.rest);
+        content.extend_from_slice(part);
         let mut left = content.as_slice();
         let mut lines = Vec::new();
         while let Some((header, rest)) = left.split_first_chunk::<HEADER_BYTES>() {
@@ -79,7 +79,10 @@ impl Listener {
             lines.extend(self.packet(header, samples));
             left = rest;
         }
-        self.rest = left.to_vec();
+        // What goes on in the next part stays where it is, unless a packet before it is over.
+        let heard = content.len() - left.len();
+        content.drain(..heard);
+        self.rest = content;
         Ok(lines)
     }
 
