@@ -4,6 +4,7 @@
 //! span lies within them. Nothing borrows from it across a change: an edit
 //! appends bytes and moves offsets. Spec: RFC 9110 §5.
 
+mod edits;
 mod list;
 mod strip;
 
@@ -11,6 +12,7 @@ use steppe_mem::{Buffer, Lease, OverBudget};
 
 use crate::encoder::{Encoder, Put};
 
+pub(crate) use edits::{Lines, NameSet};
 pub use list::FieldList;
 pub use strip::{UnderscoreRefused, Underscores};
 

@@ -46,16 +46,36 @@ impl FieldList {
     #[inline]
     pub fn try_push(&mut self, field: Field, lease: &Lease) -> Result<(), OverBudget> {
         if self.fields.len() == self.fields.capacity() {
-            self.grow(lease)?;
+            self.grow(self.fields.len() + 1, lease)?;
         }
         self.has_underscore |= field.has_underscore;
         self.fields.push(field);
         Ok(())
     }
 
+    /// [`FieldList::try_push`] for several lines, none of which is marked for its underscore.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn try_extend(
+        &mut self,
+        fields: impl ExactSizeIterator<Item = Field>,
+        lease: &Lease,
+    ) -> Result<(), OverBudget> {
+        let lines = self.fields.len() + fields.len();
+        if lines > self.fields.capacity() {
+            self.grow(lines, lease)?;
+        }
+        self.fields.extend(fields);
+        Ok(())
+    }
+
+    /// Makes room for so many lines at least.
     #[cold]
-    fn grow(&mut self, lease: &Lease) -> Result<(), OverBudget> {
-        let capacity = (2 * self.fields.capacity()).max(FIELD_LIST_LINES);
+    fn grow(&mut self, lines: usize, lease: &Lease) -> Result<(), OverBudget> {
+        let capacity = (2 * self.fields.capacity())
+            .max(FIELD_LIST_LINES)
+            .max(lines);
         let bytes = capacity * size_of::<Field>();
         let charge = lease.try_reserve(bytes).or_else(|_| {
             // What this thread keeps for later is the first thing to go.
@@ -165,8 +185,25 @@ mod tests {
         let mut full = list(2 * FIELD_LIST_LINES, &lease).expect("room");
         let reserved = budget.root().reserved_bytes();
         assert!(full.try_push(line(), &lease).is_err());
+        assert!(full.try_extend([line()].into_iter(), &lease).is_err());
         assert_eq!(full.len(), 2 * FIELD_LIST_LINES);
         assert_eq!(budget.root().reserved_bytes(), reserved);
+    }
+
+    #[test]
+    fn lines_that_come_together_are_charged_as_others_are() {
+        let budget = Budget::new(1 << 20);
+        let (root, lease) = (budget.root(), budget.root().lease());
+        let mut list = FieldList::take();
+        let lines = |count| vec![line(); count].into_iter();
+        list.try_extend(lines(FIELD_LIST_LINES), &lease)
+            .expect("free");
+        assert_eq!(root.reserved_bytes(), 0);
+        // More than twice as many at a time.
+        list.try_extend(lines(3 * FIELD_LIST_LINES), &lease)
+            .expect("room");
+        assert_eq!(list.len(), 4 * FIELD_LIST_LINES);
+        assert_eq!(root.reserved_bytes(), capacity_bytes(&list));
     }
 
     #[test]

@@ -159,7 +159,7 @@ fn options<'a>(fields: &[Field], bytes: &'a [u8]) -> impl Iterator<Item = &'a [u
 }
 
 /// Orders names by length, then by their bytes in lower case: most differ in length.
-fn compare(left: &[u8], right: &[u8]) -> Ordering {
+pub(super) fn compare(left: &[u8], right: &[u8]) -> Ordering {
     #[cfg(test)]
     tests::count_step();
     let by_bytes = || {

@@ -16,7 +16,7 @@ use regex::bytes::Captures;
 use super::{About, Filter, Step};
 use crate::config::{FieldEdits, FieldRewrite, PathEdit, QueryEdits, TextSource, Transform};
 use crate::error::GatewayError;
-use crate::field::{FieldBlock, is_field_value};
+use crate::field::{FieldBlock, Lines, NameSet, Span, is_field_value};
 use crate::head::{RequestHead, ResponseHead};
 use crate::limits::HEADER_BYTES_MAX;
 use crate::metrics::CloseReason;
@@ -26,9 +26,24 @@ use content::{Editing, JsonEditor};
 /// Edits heads and content on the way in and out.
 #[derive(Debug)]
 pub struct TransformFilter {
-    edits: Transform,
+    path: Vec<PathEdit>,
+    query: QueryEdits,
+    request: HeadEdits,
+    response: HeadEdits,
     request_json: Option<Arc<JsonEditor>>,
     response_json: Option<Arc<JsonEditor>>,
+}
+
+/// [`FieldEdits`], arranged to be made in one pass over a head, however many there are.
+#[derive(Debug)]
+struct HeadEdits {
+    rewrite: Vec<FieldRewrite>,
+    /// What is removed, and what is set: its lines go, and one comes.
+    removed: NameSet,
+    /// What is set, then what is appended.
+    added: Lines,
+    /// Of these, trailers have none.
+    covered: NameSet,
 }
 
 impl TransformFilter {
@@ -38,34 +53,58 @@ impl TransformFilter {
         Self {
             request_json: edits.request_json.as_ref().map(JsonEditor::new),
             response_json: edits.response_json.as_ref().map(JsonEditor::new),
-            edits,
+            request: HeadEdits::new(edits.request),
+            response: HeadEdits::new(edits.response),
+            path: edits.path,
+            query: edits.query,
         }
     }
 }
 
-/// Removes from a trailer section the fields that `edits` set or remove.
-///
-/// A server that merges trailers into the head (RFC 9110 §6.5.2) would otherwise see there what
-/// the edits took out of the head. What they append stands in the head alone: a peer's own lines of
-/// that name are let through there, too.
-fn cover_trailers(edits: &FieldEdits, trailers: &mut FieldBlock) {
-    let set = edits.set.iter().map(|(name, _)| name);
-    let rewritten = edits.rewrite.iter().map(|rewrite| &rewrite.header);
-    for name in edits.remove.iter().chain(set).chain(rewritten) {
-        trailers.remove(name.as_bytes());
+impl HeadEdits {
+    fn new(edits: FieldEdits) -> Self {
+        let FieldEdits {
+            rewrite,
+            remove,
+            set,
+            append,
+        } = edits;
+        let names_set = set.iter().map(|(name, _)| name.as_str());
+        let removed = remove.iter().map(String::as_str).chain(names_set);
+        let rewritten = rewrite.iter().map(|rewrite| rewrite.header.as_str());
+        let covered = removed.clone().chain(rewritten).collect();
+        // Of two lines that are set by one name, the second one would take out the first one.
+        let is_last = |&(at, (name, _)): &(usize, &(String, String))| {
+            let mut later = set[at + 1..].iter();
+            !later.any(|(later, _)| later.eq_ignore_ascii_case(name))
+        };
+        let lines_set = set.iter().enumerate().filter(is_last);
+        let added = lines_set.map(|(_, line)| line).chain(&append);
+        Self {
+            removed: removed.collect(),
+            added: added
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect(),
+            covered,
+            rewrite,
+        }
+    }
+
+    /// Removes, sets and appends, in this order.
+    fn apply(&self, fields: &mut FieldBlock) -> Result<(), GatewayError> {
+        fields.remove_all(&self.removed);
+        Ok(fields.append_all(&self.added)?)
     }
 }
 
 impl Filter for TransformFilter {
     fn begin(&self, _: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
-        let edits = &self.edits;
-        for rewrite in &edits.request.rewrite {
-            let path = head.path().to_vec();
-            rewrite_field(rewrite, &path, &mut head.fields)?;
+        for rewrite in &self.request.rewrite {
+            rewrite_field(rewrite, head.parts.path, &mut head.fields)?;
         }
-        rewrite_path(&edits.path, head)?;
-        rewrite_query(&edits.query, head)?;
-        apply(&edits.request, &mut head.fields)?;
+        rewrite_path(&self.path, head)?;
+        rewrite_query(&self.query, head)?;
+        self.request.apply(&mut head.fields)?;
         let (request, response) = (self.request_json.as_ref(), self.response_json.as_ref());
         Ok(match Editing::begin(request, response, head)? {
             Some(editing) => Step::Attach(Box::new(editing)),
@@ -73,20 +112,23 @@ impl Filter for TransformFilter {
         })
     }
 
+    // A server that merges trailers into the head (RFC 9110 §6.5.2) would see there what the edits took
+    // out of the head. What they append stands in the head alone: a peer's own lines of that name are let
+    // through there, too.
     fn request_trailers(&self, trailers: &mut FieldBlock) {
-        cover_trailers(&self.edits.request, trailers);
+        trailers.remove_all(&self.request.covered);
     }
 
     fn response(&self, head: &mut ResponseHead) -> Result<(), GatewayError> {
-        for rewrite in &self.edits.response.rewrite {
-            rewrite_field(rewrite, b"", &mut head.fields)
+        for rewrite in &self.response.rewrite {
+            rewrite_field(rewrite, Span::default(), &mut head.fields)
                 .map_err(|error| GatewayError::upstream(error.reason, 502))?;
         }
-        apply(&self.edits.response, &mut head.fields)
+        self.response.apply(&mut head.fields)
     }
 
     fn response_trailers(&self, trailers: &mut FieldBlock) {
-        cover_trailers(&self.edits.response, trailers);
+        trailers.remove_all(&self.response.covered);
     }
 }
 
@@ -113,29 +155,25 @@ fn replaced(text: &[u8], groups: &Captures<'_>, to: &str) -> Vec<u8> {
 }
 
 /// Sets a field to what the pattern finds elsewhere, or replaces what it finds in the field itself, of each
-/// line.
+/// line. `path` lies within `fields`.
 fn rewrite_field(
     rewrite: &FieldRewrite,
-    path: &[u8],
+    path: Span,
     fields: &mut FieldBlock,
 ) -> Result<(), GatewayError> {
     let name = rewrite.header.as_bytes();
     let (found, pattern) = (&rewrite.to, &rewrite.pattern);
     let values: Vec<Vec<u8>> = match &rewrite.from {
         None => {
-            let mut has_match = false;
-            let mut replace = |value: &[u8]| match pattern.captures(value) {
-                Some(groups) => {
-                    has_match = true;
-                    replaced(value, &groups, found)
-                }
-                None => value.to_vec(),
-            };
-            let values = fields.values_named(name).map(&mut replace).collect();
-            if !has_match {
+            let mut lines = fields.values_named(name);
+            if !lines.any(|value| pattern.is_match(value)) {
                 return Ok(());
             }
-            values
+            let replace = |value: &[u8]| match pattern.captures(value) {
+                Some(groups) => replaced(value, &groups, found),
+                None => value.to_vec(),
+            };
+            fields.values_named(name).map(replace).collect()
         }
         Some(source) => {
             let expand = |text: &[u8]| {
@@ -146,7 +184,7 @@ fn rewrite_field(
                 Some(expanded)
             };
             let value = match source {
-                TextSource::Path => expand(path),
+                TextSource::Path => expand(path.of(fields.bytes())),
                 TextSource::Header(from) => fields.values_named(from.as_bytes()).find_map(expand),
             };
             match value {
@@ -219,25 +257,82 @@ fn escaped(text: &str) -> String {
     out
 }
 
-fn apply(edits: &FieldEdits, fields: &mut FieldBlock) -> Result<(), GatewayError> {
-    for name in &edits.remove {
-        fields.remove(name.as_bytes());
-    }
-    for (name, value) in &edits.set {
-        fields.set(name.as_bytes(), value.as_bytes())?;
-    }
-    for (name, value) in &edits.append {
-        fields.append(name.as_bytes(), value.as_bytes())?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use steppe_mem::{Budget, Buffer};
 
     use super::*;
-    use crate::field::FieldList;
+    use crate::field::{FieldList, testing};
+
+    /// Names and values of lines, with few names in either case.
+    fn lines(count: usize) -> impl Strategy<Value = Vec<(String, String)>> {
+        prop::collection::vec(("(x-[a-d]|X-[A-D]|host|via)", "[0-9]{0,2}"), 0..count)
+    }
+
+    proptest! {
+        /// In one pass, as edit by edit.
+        #[test]
+        fn edits_of_fields_are_made_one_after_the_other(
+            came in lines(12),
+            remove in prop::collection::vec("x-[a-d]", 0..3),
+            set in lines(5),
+            append in lines(4),
+        ) {
+            let came: Vec<_> = came.iter().map(|(name, value)| (&**name, &**value)).collect();
+            let mut expected = testing::fields(&came);
+            for name in &remove {
+                expected.remove(name.as_bytes());
+            }
+            for (name, value) in &set {
+                expected.set(name.as_bytes(), value.as_bytes()).expect("room");
+            }
+            for (name, value) in &append {
+                expected.append(name.as_bytes(), value.as_bytes()).expect("room");
+            }
+            let edits = HeadEdits::new(FieldEdits { remove, set, append, ..FieldEdits::default() });
+            let mut edited = testing::fields(&came);
+            edits.apply(&mut edited).expect("room");
+            let shown = |fields: &FieldBlock| {
+                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                let lines = fields.iter().map(|(id, name, value)| (id, text(name), text(value)));
+                lines.collect::<Vec<_>>()
+            };
+            prop_assert_eq!(shown(&edited), shown(&expected));
+        }
+    }
+
+    #[test]
+    fn a_field_is_rewritten_by_what_is_found_and_else_stays() {
+        let rewrite = |from: Option<&str>, pattern: &str, to: &str| FieldRewrite {
+            header: "x-a".to_owned(),
+            from: from.map(|from| TextSource::parse(from).expect("a source")),
+            pattern: regex::bytes::Regex::new(pattern).expect("a pattern"),
+            to: to.to_owned(),
+        };
+        let rewritten = |rewrite: FieldRewrite| {
+            let budget = Budget::new(1 << 20);
+            let lease = budget.root().lease();
+            let head = RequestHead::new(b"GET", b"a.test", b"/t/blue/x", &lease);
+            let mut head = head.expect("a request");
+            for (name, value) in [("X-A", "one"), ("x-b", "two"), ("x-a", "three")] {
+                let added = head.fields.append(name.as_bytes(), value.as_bytes());
+                added.expect("room");
+            }
+            let done = rewrite_field(&rewrite, head.parts.path, &mut head.fields);
+            done.expect("a value");
+            let values = head.fields.values_named(b"x-a");
+            let values = values.map(|value| String::from_utf8_lossy(value).into_owned());
+            values.collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(rewritten(rewrite(None, "e$", "E")), "onE,threE");
+        assert_eq!(rewritten(rewrite(None, "^o", "O")), "One,three");
+        assert_eq!(rewritten(rewrite(None, "x", "y")), "one,three");
+        let of_path = "^/t/(?<t>[^/]+)/";
+        assert_eq!(rewritten(rewrite(Some("path"), of_path, "${t}")), "blue");
+        assert_eq!(rewritten(rewrite(Some("path"), "^/u/", "x")), "one,three");
+        assert_eq!(rewritten(rewrite(Some("header:x-b"), "w", "W")), "W");
+    }
 
     fn rewritten(edits: Transform, target: &str) -> Result<String, u16> {
         let budget = Budget::new(1 << 20);
