@@ -10,6 +10,7 @@ mod tokens;
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use anyhow::{Context, Result};
 
@@ -139,14 +140,8 @@ impl Node {
     /// Its routes and filters.
     fn routes(self, tokens: &Tokens) -> String {
         match self {
-            Self::OneRoute => "[[http.route]]\nname = \"all\"\nupstream = \"origin\"\n".to_owned(),
-            Self::ManyRoutes => (0..ROUTES).fold(String::new(), |mut text, number| {
-                let _ = write!(
-                    text,
-                    "[[http.route]]\nname = \"r{number}\"\npath = \"/api/v{number}/{{rest*}}\"\nupstream = \"origin\"\n"
-                );
-                text
-            }),
+            Self::OneRoute => versions(500..501),
+            Self::ManyRoutes => versions(0..ROUTES),
             Self::Features => features(tokens),
         }
     }
@@ -155,6 +150,17 @@ impl Node {
 const ROUTES: u16 = 1_000;
 /// Half of them of requests, half of responses.
 const FIELDS: u16 = 50;
+
+/// A route for each of them: the one that is asked for is the same, whoever else is there.
+fn versions(numbers: Range<u16>) -> String {
+    numbers.fold(String::new(), |mut text, number| {
+        let _ = write!(
+            text,
+            "[[http.route]]\nname = \"r{number}\"\npath = \"/api/v{number}/{{rest*}}\"\nupstream = \"origin\"\n"
+        );
+        text
+    })
+}
 
 fn features(tokens: &Tokens) -> String {
     let fields: Vec<String> = (0..FIELDS / 2)
