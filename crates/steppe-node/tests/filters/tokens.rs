@@ -103,6 +103,7 @@ fn key_pair(folder: &str, name: &str, kind: &str) {
     let private = format!("{folder}/{name}.pem");
     let (algorithm, options): (_, &[&str]) = match kind {
         "RSA" => ("RSA", &["-pkeyopt", "rsa_keygen_bits:2048"]),
+        "RSA1024" => ("RSA", &["-pkeyopt", "rsa_keygen_bits:1024"]),
         "EC" => ("EC", &["-pkeyopt", "ec_paramgen_curve:P-256"]),
         "EC384" => ("EC", &["-pkeyopt", "ec_paramgen_curve:P-384"]),
         _ => (kind, &[]),
@@ -500,6 +501,8 @@ fn a_claim_has_a_limit_of_its_own() {
 fn a_key_that_can_not_be_used_is_named() {
     let scratch = Scratch::new("tokens");
     let folder = scratch.path().display();
+    key_pair(&folder.to_string(), "rsa1024", "RSA1024");
+    key_pair(&folder.to_string(), "ec384", "EC384");
     std::fs::write(scratch.path().join("short.key"), "short").expect("a file");
     std::fs::write(
         scratch.path().join("x.pub"),
@@ -523,8 +526,24 @@ fn a_key_that_can_not_be_used_is_named() {
             format!("algorithm = \"RS256\", public_key_file = \"{folder}/none\""),
             "No such file",
         ),
+        (
+            format!("algorithm = \"PS256\", public_key_file = \"{folder}/rsa1024.pub\""),
+            "an RSA key has 2048 to 8192 bits, this one has 1024",
+        ),
+        (
+            format!("algorithm = \"ES256\", public_key_file = \"{folder}/ec384.pub\""),
+            "ES256 takes keys on P-256, this one is on P-384",
+        ),
     ] {
         let said = refused(&format!("kind = \"jwt\"\nkeys = [{{ {key} }}]"));
         assert!(said.contains(says), "{said}");
     }
+    let modulus = "_".repeat(170) + "8";
+    let set = json!({ "keys": [{ "kty": "RSA", "kid": "old", "n": modulus, "e": "AQAB" }] });
+    scratch.write("set.json", set.to_string());
+    let said = refused(&format!(
+        "kind = \"jwt\"\njwks = {{ file = \"{folder}/set.json\" }}"
+    ));
+    let says = "key \"old\": an RSA key has 2048 to 8192 bits, this one has 1024";
+    assert!(said.contains(says), "{said}");
 }

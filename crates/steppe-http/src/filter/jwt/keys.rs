@@ -1,12 +1,19 @@
 //! Keys that may have signed tokens, out of the files that a configuration names.
+//!
+//! They are parsed when they are read: what a key can't be used for shows then, and a token costs its
+//! signature alone.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use aws_lc_rs::hmac;
+use aws_lc_rs::signature::{
+    self, EcdsaVerificationAlgorithm, ParsedPublicKey, RsaParameters, RsaPublicKeyComponents,
+};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
-use jsonwebtoken::{Algorithm, DecodingKey};
+use jsonwebtoken::{AlgorithmFamily, DecodingKey, DecodingKeyKind};
 use serde_json::Value;
 use steppe_net::tls::{LoadError, read};
 
@@ -25,25 +32,65 @@ pub struct JwtKeys(HashMap<String, Arc<[Key]>>);
 pub struct Key {
     pub(super) id: Option<String>,
     pub(super) name: &'static str,
-    pub(super) algorithm: Algorithm,
-    pub(super) key: DecodingKey,
+    pub(super) verifier: Verifier,
+}
+
+/// What verifies signatures, for every token.
+#[derive(Clone)]
+pub(super) enum Verifier {
+    Secret(Box<hmac::Key>),
+    Public(ParsedPublicKey),
+}
+
+/// A set of keys.
+#[derive(Debug)]
+pub(super) struct Set {
+    pub(super) keys: Vec<Key>,
+    /// What is wrong with others, which would verify nothing.
+    pub(super) unfit: Vec<String>,
+}
+
+/// How an algorithm signs.
+#[derive(Clone, Copy)]
+enum Scheme {
+    Hmac(hmac::Algorithm),
+    Rsa(&'static RsaParameters),
+    /// With the name of its curve.
+    Ecdsa(&'static EcdsaVerificationAlgorithm, &'static str),
+    Ed25519,
 }
 
 /// Algorithms that keys may have, by their names (RFC 7518 §3.1, RFC 8037).
-const ALGORITHMS: [(&str, Algorithm); 12] = [
-    ("HS256", Algorithm::HS256),
-    ("HS384", Algorithm::HS384),
-    ("HS512", Algorithm::HS512),
-    ("RS256", Algorithm::RS256),
-    ("RS384", Algorithm::RS384),
-    ("RS512", Algorithm::RS512),
-    ("PS256", Algorithm::PS256),
-    ("PS384", Algorithm::PS384),
-    ("PS512", Algorithm::PS512),
-    ("ES256", Algorithm::ES256),
-    ("ES384", Algorithm::ES384),
-    ("EdDSA", Algorithm::EdDSA),
+const ALGORITHMS: [(&str, Scheme); 12] = [
+    ("HS256", Scheme::Hmac(hmac::HMAC_SHA256)),
+    ("HS384", Scheme::Hmac(hmac::HMAC_SHA384)),
+    ("HS512", Scheme::Hmac(hmac::HMAC_SHA512)),
+    ("RS256", Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256)),
+    ("RS384", Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384)),
+    ("RS512", Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512)),
+    ("PS256", Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256)),
+    ("PS384", Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384)),
+    ("PS512", Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512)),
+    (
+        "ES256",
+        Scheme::Ecdsa(&signature::ECDSA_P256_SHA256_FIXED, "P-256"),
+    ),
+    (
+        "ES384",
+        Scheme::Ecdsa(&signature::ECDSA_P384_SHA384_FIXED, "P-384"),
+    ),
+    ("EdDSA", Scheme::Ed25519),
 ];
+
+impl Key {
+    /// Whether it made this signature of `signed`.
+    pub(super) fn verifies(&self, signed: &[u8], signature: &[u8]) -> bool {
+        match &self.verifier {
+            Verifier::Secret(key) => hmac::verify(key, signed, signature).is_ok(),
+            Verifier::Public(key) => key.verify_sig(signed, signature).is_ok(),
+        }
+    }
+}
 
 impl JwtKeys {
     /// Reads the files that `config` names.
@@ -69,8 +116,11 @@ impl JwtKeys {
 fn of(jwt: &Jwt) -> Result<Vec<Key>, LoadError> {
     let mut keys: Vec<_> = jwt.keys.iter().map(single).collect::<Result<_, _>>()?;
     for path in &jwt.sets {
-        let set = parse_set(&read(path)?);
-        keys.extend(set.map_err(|error| LoadError::content(path, error))?);
+        let set = parse_set(&read(path)?).map_err(|error| LoadError::content(path, error))?;
+        if let Some(problem) = set.unfit.first() {
+            return Err(LoadError::content(path, problem));
+        }
+        keys.extend(set.keys);
     }
     Ok(keys)
 }
@@ -80,7 +130,7 @@ fn of(jwt: &Jwt) -> Result<Vec<Key>, LoadError> {
 ///
 /// # Errors
 /// What is wrong with the set.
-pub(super) fn parse_set(text: &[u8]) -> Result<Vec<Key>, String> {
+pub(super) fn parse_set(text: &[u8]) -> Result<Set, String> {
     let mut set: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let Some(Value::Array(keys)) = set.get_mut("keys").map(Value::take) else {
         return Err("it is no set of keys".to_owned());
@@ -92,29 +142,36 @@ pub(super) fn parse_set(text: &[u8]) -> Result<Vec<Key>, String> {
     let known = keys
         .into_iter()
         .filter_map(|key| serde_json::from_value(key).ok());
-    let keys: Vec<_> = known.filter_map(|key: Jwk| from_set(&key)).collect();
-    if keys.is_empty() {
-        return Err("no key of it verifies signatures".to_owned());
+    let (mut keys, mut unfit) = (Vec::new(), Vec::new());
+    for key in known.filter_map(|key: Jwk| from_set(&key)) {
+        match key {
+            Ok(key) => keys.push(key),
+            Err(problem) => unfit.push(problem),
+        }
     }
-    Ok(keys)
+    match unfit.first() {
+        Some(problem) if keys.is_empty() => Err(problem.clone()),
+        None if keys.is_empty() => Err("no key of it verifies signatures".to_owned()),
+        _ => Ok(Set { keys, unfit }),
+    }
 }
 
 fn single(key: &JwtKey) -> Result<Key, LoadError> {
     let path = &key.file;
     let bytes = read(path)?;
-    let (name, algorithm) = named(key.algorithm)
+    let (name, scheme) = named(key.algorithm)
         .ok_or_else(|| LoadError::content(path, format!("{} is not known", key.algorithm)))?;
-    let parsed = match &name[..2] {
-        "HS" => secret(path, &bytes)?,
-        "ES" => pem(path, DecodingKey::from_ec_pem(&bytes))?,
-        "Ed" => pem(path, DecodingKey::from_ed_pem(&bytes))?,
-        _ => pem(path, DecodingKey::from_rsa_pem(&bytes))?,
+    let read = match scheme {
+        Scheme::Hmac(_) => secret(path, &bytes)?,
+        Scheme::Rsa(_) => pem(path, DecodingKey::from_rsa_pem(&bytes))?,
+        Scheme::Ecdsa(..) => pem(path, DecodingKey::from_ec_pem(&bytes))?,
+        Scheme::Ed25519 => pem(path, DecodingKey::from_ed_pem(&bytes))?,
     };
+    let verifier = verifier((name, scheme), &read);
     Ok(Key {
         id: key.id.clone(),
         name,
-        algorithm,
-        key: parsed,
+        verifier: verifier.map_err(|problem| LoadError::content(path, problem))?,
     })
 }
 
@@ -141,15 +198,82 @@ fn pem(
     parsed.map_err(|_| LoadError::content(path, problem))
 }
 
+/// What verifies signatures of an algorithm by this key.
+///
+/// # Errors
+/// Why none of it would be good.
+fn verifier((name, scheme): (&str, Scheme), key: &DecodingKey) -> Result<Verifier, String> {
+    use DecodingKeyKind::{RsaModulusExponent, SecretOrDer};
+    let parsed = match (scheme, key.family(), key.kind()) {
+        (Scheme::Hmac(algorithm), AlgorithmFamily::Hmac, SecretOrDer(secret)) => {
+            let key = hmac::Key::new(algorithm, secret);
+            return Ok(Verifier::Secret(Box::new(key)));
+        }
+        (Scheme::Rsa(parameters), AlgorithmFamily::Rsa, SecretOrDer(der)) => {
+            if let Ok(bits) = RsaParameters::public_modulus_len(der) {
+                check_bits(parameters, bits)?;
+            }
+            ParsedPublicKey::new(parameters, der).ok()
+        }
+        (Scheme::Rsa(parameters), AlgorithmFamily::Rsa, RsaModulusExponent { n, e }) => {
+            check_bits(parameters, bits(n))?;
+            let components = RsaPublicKeyComponents { n, e };
+            components.to_parsed_public_key(parameters).ok()
+        }
+        (Scheme::Ecdsa(algorithm, curve), AlgorithmFamily::Ec, SecretOrDer(point)) => {
+            if let Some(other) = curve_of(point).filter(|other| *other != curve) {
+                return Err(format!(
+                    "{name} takes keys on {curve}, this one is on {other}"
+                ));
+            }
+            ParsedPublicKey::new(algorithm, point).ok()
+        }
+        (Scheme::Ed25519, AlgorithmFamily::Ed, SecretOrDer(bytes)) => {
+            ParsedPublicKey::new(&signature::ED25519, bytes).ok()
+        }
+        _ => None,
+    };
+    let parsed = parsed.ok_or_else(|| format!("it is not a public key of {name}"))?;
+    Ok(Verifier::Public(parsed))
+}
+
+/// The library looks at this anew for each signature, which it says is not good.
+fn check_bits(parameters: &RsaParameters, bits: u32) -> Result<(), String> {
+    let (least, most) = (parameters.min_modulus_len(), parameters.max_modulus_len());
+    if (least..=most).contains(&bits) {
+        return Ok(());
+    }
+    Err(format!(
+        "an RSA key has {least} to {most} bits, this one has {bits}"
+    ))
+}
+
+/// Of a number, its most significant byte first.
+fn bits(number: &[u8]) -> u32 {
+    let zeros = number.first().map_or(0, |first| first.leading_zeros());
+    let bits = u32::try_from(8 * number.len()).unwrap_or(u32::MAX);
+    bits - zeros
+}
+
+/// The curve of a point that is written in so many bytes (SEC 1 §2.3.3), whole or compressed.
+fn curve_of(point: &[u8]) -> Option<&'static str> {
+    match point.len() {
+        33 | 65 => Some("P-256"),
+        49 | 97 => Some("P-384"),
+        67 | 133 => Some("P-521"),
+        _ => None,
+    }
+}
+
 /// A key of a set that verifies signatures: by the algorithm that it names, or the usual one of its kind.
-/// Secrets have no place in a set, which is public.
-fn from_set(jwk: &Jwk) -> Option<Key> {
+/// Secrets have no place in a set, which is public. `None`: it is for something else.
+fn from_set(jwk: &Jwk) -> Option<Result<Key, String>> {
     let common = &jwk.common;
     let usage = common.public_key_use.as_ref();
     if usage.is_some_and(|usage| *usage != PublicKeyUse::Signature) {
         return None;
     }
-    let (name, algorithm) = match (common.key_algorithm, &jwk.algorithm) {
+    let algorithm = match (common.key_algorithm, &jwk.algorithm) {
         (Some(algorithm), _) => named(&algorithm.to_string())?,
         (None, AlgorithmParameters::RSA(_)) => named("RS256")?,
         (None, AlgorithmParameters::EllipticCurve(curve)) => match curve.curve {
@@ -160,21 +284,35 @@ fn from_set(jwk: &Jwk) -> Option<Key> {
         (None, AlgorithmParameters::OctetKeyPair(_)) => named("EdDSA")?,
         (None, AlgorithmParameters::OctetKey(_)) => return None,
     };
-    let is_of_secret = name.starts_with("HS");
-    (!is_of_secret).then_some(Key {
+    let (name, scheme) = algorithm;
+    if matches!(scheme, Scheme::Hmac(_)) {
+        return None;
+    }
+    let read = DecodingKey::from_jwk(jwk).map_err(|_| format!("it is not a public key of {name}"));
+    let verifier = read.and_then(|key| verifier(algorithm, &key));
+    let key = verifier.map(|verifier| Key {
         id: common.key_id.clone(),
         name,
-        algorithm,
-        key: DecodingKey::from_jwk(jwk).ok()?,
-    })
+        verifier,
+    });
+    Some(key.map_err(|problem| match &common.key_id {
+        None => problem,
+        Some(id) => {
+            let shown: String = id.chars().take(SHOWN_ID_CHARS).collect();
+            format!("key {shown:?}: {problem}")
+        }
+    }))
 }
+
+/// Whoever serves a set chose the names of its keys.
+const SHOWN_ID_CHARS: usize = 64;
 
 /// Whether a set may have a key of this algorithm.
 pub(super) fn is_of_sets(algorithm: &str) -> bool {
     named(algorithm).is_some() && !algorithm.starts_with("HS")
 }
 
-fn named(wanted: &str) -> Option<(&'static str, Algorithm)> {
+fn named(wanted: &str) -> Option<(&'static str, Scheme)> {
     ALGORITHMS.into_iter().find(|(name, _)| *name == wanted)
 }
 
@@ -188,4 +326,4 @@ impl fmt::Debug for Key {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -218,12 +218,19 @@ impl RemoteKeys {
         if last.generation > 0 && last.text == text {
             return Ok(false);
         }
-        let keys = parse_set(&text)?;
-        // Keys hold about what their text does.
-        let charge = self.lease.try_reserve(2 * text.len());
+        let set = parse_set(&text)?;
+        for problem in &set.unfit {
+            tracing::warn!(
+                filter = self.filter,
+                problem,
+                "a key of the set is left out"
+            );
+        }
+        // Beside their text: a parsed key takes about four times what it is written in.
+        let charge = self.lease.try_reserve(5 * text.len());
         let charge = charge.map_err(|_| "the budget has no room".to_owned())?;
         let set = KeySet {
-            keys,
+            keys: set.keys,
             generation: last.generation + 1,
             text,
             _charge: Some(charge),

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
+use aws_lc_rs::hmac;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;
 use steppe_mem::Budget;
 
+use super::keys::Verifier;
+use super::keys::tests::rsa_jwk;
 use super::*;
 use crate::config::JwksUrl;
 use crate::filter::testing::{Exchange, field, responded};
@@ -32,8 +35,7 @@ fn key(id: Option<&str>) -> Key {
     Key {
         id: id.map(str::to_owned),
         name: "HS256",
-        algorithm: Algorithm::HS256,
-        key: DecodingKey::from_secret(SECRET),
+        verifier: Verifier::Secret(Box::new(hmac::Key::new(hmac::HMAC_SHA256, SECRET))),
     }
 }
 
@@ -200,16 +202,58 @@ fn headers_that_say_too_much_or_nothing_are_refused() {
     assert_eq!(refused(r#"{"alg":"HS256"}"#), BAD_SIGNATURE);
     for malformed in [
         "[]",
+        r#"["HS256"]"#,
         "{}",
         r#"{"alg":1}"#,
+        r#"{"alg":null}"#,
+        r#"{"alg":"none","alg":"HS256"}"#,
         r#"{"alg":"HS256","kid":1}"#,
+        r#"{"alg":"HS256","kid":null}"#,
+        r#"{"alg":"HS256"}{}"#,
         "\"",
     ] {
         assert_eq!(refused(malformed), Refused::Malformed, "{malformed}");
     }
-    let critical = refused(r#"{"alg":"HS256","crit":["exp"]}"#);
-    let says = "an extension of the token is not supported";
-    assert_eq!(critical, Refused::Invalid(says));
+    for critical in [r#"["exp"]"#, "null"] {
+        let critical = refused(&format!(r#"{{"alg":"HS256","crit":{critical}}}"#));
+        let says = "an extension of the token is not supported";
+        assert_eq!(critical, Refused::Invalid(says));
+    }
+    // Members are named in any spelling of JSON, and what others are is nobody's business.
+    let spelled = r#" {"\u0061lg":"HS25\u0036","typ":1,"x":[null]}"#;
+    assert_eq!(refused(spelled), BAD_SIGNATURE);
+}
+
+#[test]
+fn what_is_signed_is_all_before_the_last_dot_and_claims_are_one_part() {
+    let filter = filter(config());
+    let claims = |text: &str| filter.0.signed_claims(text, None);
+    let good = token(json!({ "sub": "ann" }));
+    assert_eq!(claims(&good).expect("it is signed")["sub"], "ann");
+    let (signed, signature) = good.rsplit_once('.').expect("three parts");
+    let (header, payload) = signed.split_once('.').expect("two parts");
+    let sign = |signed: &str| {
+        let key = EncodingKey::from_secret(SECRET);
+        let signature = jsonwebtoken::crypto::sign(signed.as_bytes(), &key, Algorithm::HS256);
+        format!("{signed}.{}", signature.expect("a signature"))
+    };
+    assert_eq!(sign(signed), good);
+    for bad in [
+        // The signature is that of something else, or none.
+        format!("{signed}.{}", &signature[1..]),
+        format!("{signed}."),
+        format!("{signed}.{signature}="),
+        format!("{header}.{}.{signature}", &payload[4..]),
+        format!("{header}.{signature}"),
+        // Signed, and not three parts; signed, and no claims.
+        sign(header),
+        sign(&format!("{header}.")),
+        sign(&format!("{signed}.{payload}")),
+        sign(&format!("{header}.{}", URL_SAFE_NO_PAD.encode("[]"))),
+        sign(&format!("{header}.{}", URL_SAFE_NO_PAD.encode("{}{}"))),
+    ] {
+        assert_eq!(claims(&bad), Err(BAD_SIGNATURE), "{bad}");
+    }
 }
 
 #[test]
@@ -406,8 +450,8 @@ fn a_token_of_an_unknown_key_waits_for_a_fetch_where_there_is_a_url() {
     );
     // While the next one is not due yet, the same is said at once.
     assert_eq!(responded(step(&with, OF_SET)).status, 503);
-    let body = br#"{"keys":[{"kty":"RSA","kid":"b","n":"AQAB","e":"AQAB"}]}"#;
-    set.learn(body);
+    let body = format!(r#"{{"keys":[{}]}}"#, rsa_jwk(r#","kid":"b""#));
+    set.learn(body.as_bytes());
     assert_eq!(responded(step(&with, OF_SET)).status, 401);
 }
 

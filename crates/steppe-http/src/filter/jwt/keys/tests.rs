@@ -5,9 +5,22 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use super::*;
 
 const RSA: &str = "-----BEGIN PUBLIC KEY-----
+MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA5nJ69jSU4BhnL848Oksp
+99dZz7cY+hY3hGN5XZ7ny10gYvM3p7x9UD+UhXmNgI4iIrlms/A/EfExfWRwFRGw
+DMFjBYvClrDCbOGTJRpv0qS1IUn42IJL8bZcz4Gooa9SrZeckgENfI9XaU+I9l/h
+uEbm9/HGTbULWFphPFSVq4bjR/ICUq0NZZQtovvzPL9xIOa5alf6uLnsMupPxuye
+/6g3lnBwnri6q5Hb3K+Mqcg8Brh7W/paxlx66Ab6bf4+d82v5euAaAaJXDOvjb/I
+QYMnKn0obXfsrGQrMm02KdI+ZldXZuCErHa/WFKs3thFZHCxEk87cCVQBI+Qokp7
+5wIDAQAB
+-----END PUBLIC KEY-----
+";
+const RSA_1024: &str = "-----BEGIN PUBLIC KEY-----
 MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDkRKOgxXUs6KTX/JisnpHY/FQo
 QrVAi1NFNBzBHBbRCE/fYs0Hu+R+A9ohiyYvQhCWalvY2ODQvgH69LwkQBhpIcrj
 VsvazqcsyT4ImucNxHumXnrdTTYqSwDYD/1txNMVRhteS/DbacGj8cqb+jbTZva4
@@ -19,10 +32,27 @@ MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAETtOsJVniybN6Bdsvo1k9uzzP+8p5
 9U0ftBu9p+A9l+3icF9f54wVK0qUN/CCpl894vMnvFAlsPJY9JXpMRengQ==
 -----END PUBLIC KEY-----
 ";
+const P384: &str = "-----BEGIN PUBLIC KEY-----
+MHYwEAYHKoZIzj0CAQYFK4EEACIDYgAEFDBPjFobjOrcO+esOeUVxlPpx1Z/ZeRn
+TbjTcKC0YbgxVAjAFo9lUfiiaTYDW3IKOnIejTii09hfAXn/3ZMYL4xrWL53cUeD
+Mca1T7jNLrRN0W8OMEptnOG5dZ9/zq6E
+-----END PUBLIC KEY-----
+";
+const SECP256K1: &str = "-----BEGIN PUBLIC KEY-----
+MFYwEAYHKoZIzj0CAQYFK4EEAAoDQgAEU7oemb+6vH8qsJ47XD8P60KsNUfcQ31S
+11eHZUaDYmAK8Tj7kf+zztuWjfxIOmNxfX/N/tAt/GI8HzqiL0F47Q==
+-----END PUBLIC KEY-----
+";
 const ED25519: &str = "-----BEGIN PUBLIC KEY-----
 MCowBQYDK2VwAyEA/hRkc2c2wrr3z4K6eE9OfCGj+Nv4v1e4OKXepXzGK/w=
 -----END PUBLIC KEY-----
 ";
+
+/// A key of a set: 2,048 bits, each of them 1, and `more` members.
+pub(in crate::filter::jwt) fn rsa_jwk(more: &str) -> String {
+    let modulus = "_".repeat(341) + "w";
+    format!(r#"{{"kty":"RSA","n":"{modulus}","e":"AQAB"{more}}}"#)
+}
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -67,9 +97,16 @@ fn loaded(algorithm: &'static str, content: impl AsRef<[u8]>) -> Result<&'static
 fn each_algorithm_takes_keys_of_its_own_kind() {
     let secret = "x".repeat(32);
     for (algorithm, _) in ALGORITHMS {
-        for (kind, content) in [("HS", &*secret), ("RS", RSA), ("ES", P256), ("Ed", ED25519)] {
+        for (kind, content) in [
+            ("HS", &*secret),
+            ("RS", RSA),
+            ("ES256", P256),
+            ("ES384", P384),
+            ("Ed", ED25519),
+        ] {
             let own = match &algorithm[..2] {
                 "PS" => "RS",
+                "ES" => algorithm,
                 own => own,
             };
             let loaded = loaded(algorithm, content);
@@ -78,6 +115,65 @@ fn each_algorithm_takes_keys_of_its_own_kind() {
         }
     }
     assert!(loaded("none", &secret).is_err_and(|error| error.contains("none is not known")));
+}
+
+#[test]
+fn a_key_that_would_verify_nothing_is_named() {
+    let problem = |algorithm, content| loaded(algorithm, content).expect_err("it is of no use");
+    for (algorithm, content, says) in [
+        (
+            "RS256",
+            RSA_1024,
+            "an RSA key has 2048 to 8192 bits, this one has 1024",
+        ),
+        (
+            "PS512",
+            RSA_1024,
+            "an RSA key has 2048 to 8192 bits, this one has 1024",
+        ),
+        (
+            "ES256",
+            P384,
+            "ES256 takes keys on P-256, this one is on P-384",
+        ),
+        (
+            "ES384",
+            P256,
+            "ES384 takes keys on P-384, this one is on P-256",
+        ),
+        // Its points take as many bytes as those on P-256.
+        ("ES256", SECP256K1, "it is not a public key of ES256"),
+    ] {
+        let said = problem(algorithm, content);
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
+fn a_key_verifies_what_it_has_signed() {
+    const TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4iLCJleHAiOjQyOTQ5NjcyOTV9";
+    const SIGNATURE: &str = "H13LfGNbBiwwbwsHg-6tpvmq-ZXXyE8aJ6CVq82zx6ZmsNHx-gFt1j8BmC_fN2aQuwiaOhqWUjGV9qRvyHBRunwd0fOv72K6pfLwSkvAHa7DxyPOVs7RUFs8RQ_HGJENCPaiEFwTicRdckR7PMB46b_liDl2A5Z0W5AVauFc8E3FpfZ48QsMDQFN6hW3JmEqsRKxEvfbl8mT2eE94a3o2zX1TEjJxX5vXtLeSbHFGpTW9jKy475d_jUeGTslASu2u_MBbonOv1bBy4loAm4R2z30vZfEg1lI3dXg3TtM13tcGDtyHu__o2J0m11uSSqW2f8l-LN8utjb6aoLsOeu8g";
+    let folder = Folder::new();
+    let key = |algorithm| {
+        let file = folder.file("key", RSA);
+        single(&JwtKey {
+            id: None,
+            algorithm,
+            file,
+        })
+        .expect("a key")
+    };
+    let signature = URL_SAFE_NO_PAD.decode(SIGNATURE).expect("base64url");
+    assert!(key("RS256").verifies(TOKEN.as_bytes(), &signature));
+    assert!(!key("RS256").verifies(&TOKEN.as_bytes()[1..], &signature));
+    assert!(!key("RS256").verifies(TOKEN.as_bytes(), &signature[1..]));
+    assert!(!key("RS256").verifies(TOKEN.as_bytes(), b""));
+    for other in ["RS384", "PS256"] {
+        assert!(
+            !key(other).verifies(TOKEN.as_bytes(), &signature),
+            "{other}"
+        );
+    }
 }
 
 #[test]
@@ -106,10 +202,12 @@ fn a_secret_is_long_enough_and_no_public_key() {
 fn keys_of_a_configuration_are_those_of_its_filters() {
     let folder = Folder::new();
     let secret = folder.file("secret", "x".repeat(32));
-    let set = folder.file(
-        "set",
-        r#"{"keys":[{"kty":"RSA","kid":"b","n":"AQAB","e":"AQAB"}]}"#,
+    let set = |key: String| format!(r#"{{"keys":[{key}]}}"#);
+    let short = folder.file(
+        "short",
+        set(rsa_jwk(r#","kid":"b""#) + r#",{"kty":"RSA","kid":"s\n","n":"AQAB","e":"AQAB"}"#),
     );
+    let set = folder.file("set", set(rsa_jwk(r#","kid":"b""#)));
     let jwt = |sets| Jwt {
         issuer: None,
         audience: Vec::new(),
@@ -157,21 +255,33 @@ fn keys_of_a_configuration_are_those_of_its_filters() {
     );
     let error = JwtKeys::load(&config(vec![folder.0.join("none")]));
     assert!(error.is_err());
+    let error = JwtKeys::load(&config(vec![short])).expect_err("one is short");
+    let says = r#"key "s\n": an RSA key has 2048 to 8192 bits, this one has 17"#;
+    assert!(error.to_string().contains(says), "{error}");
 }
 
 /// The algorithms of a set's keys.
 fn algorithms(keys: &[&str]) -> Vec<&'static str> {
     let text = format!(r#"{{"keys":[{}]}}"#, keys.join(","));
     let keys = parse_set(text.as_bytes());
-    keys.map_or(Vec::new(), |keys| keys.iter().map(|key| key.name).collect())
+    keys.map_or(Vec::new(), |set| {
+        set.keys.iter().map(|key| key.name).collect()
+    })
 }
 
 #[test]
 fn keys_of_a_set_have_the_algorithm_that_they_name_or_the_usual_one() {
+    let curve = |name, x, y| format!(r#"{{"kty":"EC","crv":"{name}","x":"{x}","y":"{y}"}}"#);
     let coordinate = "A".repeat(43);
-    let curve =
-        |name| format!(r#"{{"kty":"EC","crv":"{name}","x":"{coordinate}","y":"{coordinate}"}}"#);
-    let rsa = |more| format!(r#"{{"kty":"RSA","n":"AQAB","e":"AQAB"{more}}}"#);
+    let p256 = [
+        "TtOsJVniybN6Bdsvo1k9uzzP-8p59U0ftBu9p-A9l-0",
+        "4nBfX-eMFStKlDfwgqZfPeLzJ7xQJbDyWPSV6TEXp4E",
+    ];
+    let p384 = [
+        "FDBPjFobjOrcO-esOeUVxlPpx1Z_ZeRnTbjTcKC0YbgxVAjAFo9lUfiiaTYDW3IK",
+        "OnIejTii09hfAXn_3ZMYL4xrWL53cUeDMca1T7jNLrRN0W8OMEptnOG5dZ9_zq6E",
+    ];
+    let rsa = rsa_jwk;
     let ed = format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{coordinate}"}}"#);
     let oct = |more| format!(r#"{{"kty":"oct","k":"{coordinate}"{more}}}"#);
     for (key, expected) in [
@@ -185,9 +295,13 @@ fn keys_of_a_set_have_the_algorithm_that_they_name_or_the_usual_one() {
         (rsa(r#","alg":"HS256""#), None),
         (oct(""), None),
         (oct(r#","alg":"HS256""#), None),
-        (curve("P-256"), Some("ES256")),
-        (curve("P-384"), Some("ES384")),
-        (curve("P-521"), None),
+        // It is another kind of key.
+        (rsa(r#","alg":"ES256""#), None),
+        (curve("P-256", p256[0], p256[1]), Some("ES256")),
+        (curve("P-384", p384[0], p384[1]), Some("ES384")),
+        (curve("P-521", p384[0], p384[1]), None),
+        // No such point is on the curve.
+        (curve("P-256", &*coordinate, &*coordinate), None),
         (ed, Some("EdDSA")),
     ] {
         let expected: Vec<_> = expected.into_iter().collect();
@@ -197,9 +311,41 @@ fn keys_of_a_set_have_the_algorithm_that_they_name_or_the_usual_one() {
 
 #[test]
 fn a_set_has_so_many_keys() {
-    let keys = |count| algorithms(&vec![r#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#; count]).len();
+    let key = rsa_jwk("");
+    let keys = |count| algorithms(&vec![&*key; count]).len();
     assert_eq!(keys(JWKS_KEYS_MAX), JWKS_KEYS_MAX);
     assert_eq!(keys(JWKS_KEYS_MAX + 1), 0);
+}
+
+#[test]
+fn a_key_of_a_set_that_would_verify_nothing_is_left_out_and_named() {
+    let of = |first: u8, bytes: usize| {
+        let mut modulus = vec![0xff; bytes];
+        modulus[0] = first;
+        let modulus = URL_SAFE_NO_PAD.encode(modulus);
+        format!(r#"{{"kty":"RSA","n":"{modulus}","e":"AQAB"}}"#)
+    };
+    let unfit = |key: &str| {
+        let text = format!(r#"{{"keys":[{},{key}]}}"#, rsa_jwk(""));
+        let set = parse_set(text.as_bytes()).expect("one is good");
+        assert_eq!(set.keys.len() + set.unfit.len(), 2);
+        set.unfit.into_iter().next()
+    };
+    assert_eq!(unfit(&of(0x80, 256)), None);
+    assert_eq!(unfit(&of(0xff, 1024)), None);
+    let bits = |bits| {
+        Some(format!(
+            "an RSA key has 2048 to 8192 bits, this one has {bits}"
+        ))
+    };
+    assert_eq!(unfit(&of(0x7f, 256)), bits(2047));
+    assert_eq!(unfit(&of(0x01, 1025)), bits(8193));
+    // RFC 7518 §6.3.1.1: without zeros before it.
+    let other = Some("it is not a public key of RS256".to_owned());
+    assert_eq!(unfit(&of(0, 257)), other);
+    // Where there is no other one, that is what is wrong with the set.
+    let text = format!(r#"{{"keys":[{}]}}"#, of(0x7f, 256));
+    assert_eq!(parse_set(text.as_bytes()).err(), bits(2047));
 }
 
 #[test]
