@@ -12,8 +12,8 @@ const cli = fileURLToPath(new URL('../dist/cli.js', import.meta.url));
 /** No sound server, and no sound card either. */
 const deaf = {
   ...process.env,
-  PULSE_SERVER: 'unix:/nonexistent/pulse',
-  XDG_RUNTIME_DIR: '/nonexistent',
+  PULSE_SERVER: 'unix:/dev/null/pulse',
+  XDG_RUNTIME_DIR: '/dev/null/none',
   ALSA_CONFIG_PATH: '/dev/null',
 };
 

@@ -57,8 +57,8 @@ fn captured(name: &str, pcm: &str, configuration: &str) -> Output {
         ])
         .env(PCM, pcm)
         .env("ALSA_CONFIG_PATH", path)
-        .env("PULSE_SERVER", "unix:/nonexistent/pulse")
-        .env("XDG_RUNTIME_DIR", "/nonexistent")
+        .env("PULSE_SERVER", "unix:/dev/null/pulse")
+        .env("XDG_RUNTIME_DIR", "/dev/null/none")
         .output()
         .unwrap()
 }

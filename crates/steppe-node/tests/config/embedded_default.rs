@@ -109,7 +109,7 @@ fn a_port_for_https_that_is_taken_is_told_with_the_option_that_moves_it() {
 fn without_a_folder_for_temporary_files_it_goes_without_https() {
     let ports = Ports::free();
     let mut command = ports.command();
-    command.env("TMPDIR", "/nonexistent");
+    command.env("TMPDIR", "/dev/null/none");
     let node = started(command);
     let said = node.said();
     assert!(said.contains("a certificate cannot be written"), "{said}");
