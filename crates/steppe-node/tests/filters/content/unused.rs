@@ -57,7 +57,9 @@ fn counted(origin: &Nginx, keys: &str) -> Counts {
         };
         // Connections stand and buffers have their size.
         ask(100);
-        node.instructions(GATEWAY, || ask(REQUESTS))
+        // Timers that fire meanwhile take instructions too: more of them where the machine is busy.
+        let counts = (0..3).map(|_| node.instructions(GATEWAY, || ask(REQUESTS)));
+        counts.min().expect("there are three")
     };
     Counts {
         plain: of("/plain"),
