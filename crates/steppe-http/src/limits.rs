@@ -368,6 +368,16 @@ pub const BROTLI_DECODER_BYTES: usize = 1 << 20;
 /// What the encoder of gzip takes: a window of 32 KiB twice, its tables, and what waits to be written.
 pub const GZIP_STATE_BYTES: usize = 384 << 10;
 
+/// Content up to here becomes gzip all at once where all of it is there: it takes what two turns of content in pieces
+/// take.
+pub const WHOLE_CONTENT_BYTES_MAX: usize = 64 << 10;
+
+/// What the encoder takes that does so: tables of 256 KiB, and 50,001 sequences of eight bytes.
+pub const WHOLE_STATE_BYTES: usize = 704 << 10;
+
+/// The same at level 1: a table of 128 KiB, and 8,193 sequences.
+pub const WHOLE_STATE_BYTES_FASTEST: usize = 224 << 10;
+
 /// What an encoder of Zstandard takes, with a window of 128 KiB.
 pub const ZSTD_STATE_BYTES: usize = 1280 << 10;
 
@@ -413,6 +423,7 @@ pub const PADDING_WIDTH_BYTES_MIN: usize = 32;
 pub const PADDING_WIDTH_BYTES_MAX: usize = 4 << 10;
 
 const _: () = assert!(2 * PADDING_WIDTH_BYTES_MAX < COMPRESSED_BUFFER_BYTES_MAX);
+const _: () = assert!(WHOLE_CONTENT_BYTES_MAX <= 2 * COMPRESSED_PIECE_BYTES);
 const _: () = assert!(steppe_net::limits::PROXY_V2_BYTES_MAX <= REQUEST_READ_BYTES);
 const _: () = assert!(REQUEST_READ_BYTES <= HEADER_BYTES_MAX);
 const _: () = assert!(

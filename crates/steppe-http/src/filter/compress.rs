@@ -1,13 +1,14 @@
 //! `compress`: encodes content that clients accept encoded.
 //!
-//! Invariant: content is compressed piece by piece as it comes, never collected; what is encoded already, partial, or
-//! not to be transformed is left alone. Where the budget has no room for an encoder, content goes as it is. Spec: RFC 9110
+//! Invariant: content is compressed piece by piece as it comes, or all at once where it is short and there; what is
+//! encoded already, partial, or not to be transformed is left alone. Where the budget has no room for an encoder, content goes as it is. Spec: RFC 9110
 //! §8.4 (`Content-Encoding`), §8.8.3 (`ETag`), §12.5.3 (`Accept-Encoding`), §12.5.5 (`Vary`); RFC 9111 §5.2
 //! (`no-transform`).
 
 mod body;
 mod contexts;
 mod encoder;
+mod gathering;
 mod padding;
 mod secrets;
 
@@ -25,9 +26,10 @@ use crate::field::{FieldBlock, FieldId, elements};
 use crate::files::Accepted;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::metrics::{FilterMetrics, Uncompressed};
-use body::{Body, Manner};
+use body::{Body, Encoders, Manner};
 use contexts::Contexts;
 use encoder::Shape;
+use gathering::Gathering;
 use padding::Padding;
 
 /// Compresses responses.
@@ -115,14 +117,13 @@ impl Compressing {
             (Some(coding), None) => coding,
         };
         if !self.is_to_head {
-            let shape = Shape::of(coding, config.levels.of(coding), length);
-            let Some(context) = self.shared.contexts.take(shape) else {
-                return Ok(Some(Uncompressed::NoRoom));
-            };
             let manner = Manner {
                 coding,
                 is_event_stream: media_type(&head.fields).eq_ignore_ascii_case(EVENT_STREAM),
                 length,
+            };
+            let Some(encoders) = self.encoders(&manner) else {
+                return Ok(Some(Uncompressed::NoRoom));
             };
             let padding = self
                 .shared
@@ -130,11 +131,28 @@ impl Compressing {
                 .as_ref()
                 .map(|key| Padding::new(coding, key));
             let meter = self.meter.clone();
-            self.body = Some(Box::new(Body::new(manner, context, padding, meter)));
+            self.body = Some(Box::new(Body::new(manner, encoders, padding, meter)));
             head.length = ContentLength::Unknown;
         }
         mark(&mut head.fields, coding)?;
         Ok(None)
+    }
+
+    /// What compresses content in that manner; `None` where the budget has no room for it.
+    fn encoders(&self, manner: &Manner) -> Option<Encoders> {
+        let Manner { coding, length, .. } = *manner;
+        let contexts = &self.shared.contexts;
+        let shape = Shape::of(coding, self.shared.config.levels.of(coding), length);
+        let gathers =
+            coding == Coding::Gzip && !manner.is_event_stream && Gathering::is_for(length);
+        let whole = gathers.then(|| contexts.whole(shape)).flatten();
+        let gathering = whole.map(|whole| Gathering::new(whole, length));
+        let stream = match gathering {
+            // It comes at once nearly always.
+            Some(_) if length.is_some() => None,
+            _ => Some(contexts.take(shape)?),
+        };
+        Some(Encoders { gathering, stream })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod compress;
 mod error_pages;
+mod gathered;
 mod giving_way;
 mod pressure;
 mod transform;
@@ -91,4 +92,16 @@ fn records(bytes: usize, seed: u64) -> Vec<u8> {
     }
     text += "null]";
     text.into_bytes()
+}
+
+/// Nothing that a coding could shorten.
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 88_172_645_463_325_252_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_be_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
 }

@@ -1,7 +1,8 @@
 //! Content on its way through an encoder.
 //!
-//! Invariant: it holds one part of what came and one buffer of what goes, and does a bounded piece of work before
-//! others of its worker have their turn. When the server pauses, what was compressed so far goes on.
+//! Invariant: it holds one part of what came and one buffer of what goes, or short content that becomes gzip all at
+//! once (`gathering.rs`), and does a bounded piece of work before others of its worker have their turn. When the server
+//! pauses, what came so far goes on.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,6 +13,7 @@ use tokio::time::Sleep;
 
 use super::contexts::Context;
 use super::encoder::Operation;
+use super::gathering::{Gathering, fitted};
 use super::padding::{self, Padding};
 use crate::config::Coding;
 use crate::error::GatewayError;
@@ -31,15 +33,25 @@ pub(super) struct Manner {
     pub(super) length: Option<u64>,
 }
 
+/// What compresses content: of both, what gathers it comes first, and streams it where that turns out to be better.
+#[derive(Debug)]
+pub(super) struct Encoders {
+    pub(super) gathering: Option<Gathering>,
+    /// May be missing where content gathers: it takes one then.
+    pub(super) stream: Option<Context>,
+}
+
 /// The content of one response.
 #[derive(Debug)]
 pub(super) struct Body {
     manner: Manner,
-    context: Context,
+    encoders: Encoders,
     padding: Option<Padding>,
     stage: Stage,
     /// What came, and is not compressed yet.
     input: Option<Chunk>,
+    /// What came behind that: where content gathered, and is streamed after all.
+    behind: Option<Chunk>,
     /// The content's end came, with these trailers.
     end: Option<Option<FieldBlock>>,
     output: Option<Buffer>,
@@ -64,6 +76,8 @@ struct Counts {
 /// What the encoder does, in this order; [`Stage::Flush`] leads back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    /// It is not compressed before all of it is there. Only first.
+    Gather,
     Content,
     /// The server pauses.
     Flush,
@@ -82,17 +96,22 @@ type Polled<T> = Poll<Result<T, GatewayError>>;
 impl Body {
     pub(super) fn new(
         manner: Manner,
-        context: Context,
+        encoders: Encoders,
         padding: Option<Padding>,
         meter: Option<Rc<FilterMetrics>>,
     ) -> Self {
         let coding = manner.coding;
+        let stage = match encoders.gathering {
+            Some(_) => Stage::Gather,
+            None => Stage::Content,
+        };
         Self {
             manner,
-            context,
+            encoders,
             padding,
-            stage: Stage::Content,
+            stage,
             input: None,
+            behind: None,
             end: None,
             output: None,
             waiter: Waiter::default(),
@@ -112,6 +131,15 @@ impl Body {
     fn poll_next(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Polled<Option<Part>> {
         loop {
             let operation = match self.stage {
+                Stage::Gather if self.input.is_some() => {
+                    ready!(self.poll_gather(cx, lease))?;
+                    continue;
+                }
+                Stage::Gather if self.end.is_some() => {
+                    ready!(self.poll_whole(cx, lease));
+                    continue;
+                }
+                Stage::Gather => return Poll::Ready(Ok(None)),
                 Stage::Content if self.input.is_some() => Operation::Process,
                 Stage::Content if self.end.is_some() => {
                     self.stage = self.after_content();
@@ -165,7 +193,8 @@ impl Body {
         let output = self.output.as_mut().expect("room was made");
         let input = self.input.as_ref().map_or(&[][..], Chunk::filled);
         let piece = &input[..input.len().min(COMPRESSED_PIECE_BYTES)];
-        let encoded = self.context.encode(piece, output.spare_mut(), operation);
+        let stream = self.encoders.stream.as_mut().expect("else it gathers");
+        let encoded = stream.encode(piece, output.spare_mut(), operation);
         let encoded = encoded.map_err(|_| GatewayError::over_budget())?;
         if let Some(padding) = &mut self.padding {
             padding.see(&piece[..encoded.read]);
@@ -178,10 +207,62 @@ impl Body {
         if let Some(input) = &mut self.input {
             input.consume(encoded.read);
             if input.is_empty() {
-                self.input = None;
+                self.input = self.behind.take();
             }
         }
-        Ok(encoded.is_done && operation != Operation::Process)
+        Ok(encoded.is_done && operation != Operation::Process && self.input.is_none())
+    }
+
+    /// Ready when what came is gathered, or when all of it is streamed.
+    fn poll_gather(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Polled<()> {
+        let gathering = self.encoders.gathering.as_mut();
+        let gathering = gathering.expect("the stage says so");
+        let bytes = self.input.as_ref().map_or(0, Chunk::len);
+        if gathering.takes(bytes) {
+            ready!(gathering.poll_room(cx, lease, &mut self.waiter));
+            if let Some(chunk) = self.input.take() {
+                gathering.add(chunk);
+            }
+        } else if !self.stream() {
+            // It has more than was said, which no server and no filter may give.
+            return Poll::Ready(Err(GatewayError::over_budget()));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ready when gathered content is compressed.
+    fn poll_whole(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Poll<()> {
+        let gathering = self.encoders.gathering.as_ref();
+        let gathering = gathering.expect("the stage says so");
+        let gzip = gathering.poll_gzip(cx, lease, &mut self.waiter, &mut self.padding);
+        let gzip = ready!(gzip);
+        self.counts.read = gathering.content().len() as u64;
+        self.counts.written = gzip.len() as u64;
+        // What they hold makes room first.
+        (self.encoders.gathering, self.encoders.stream) = (None, None);
+        self.output = Some(fitted(gzip, lease));
+        self.stage = Stage::End;
+        Poll::Ready(())
+    }
+
+    /// Has content that gathered pass from now on; says whether the budget has room for what that takes.
+    fn stream(&mut self) -> bool {
+        let encoders = &mut self.encoders;
+        let Some(gathering) = encoders.gathering.take() else {
+            return true;
+        };
+        if encoders.stream.is_none() {
+            encoders.stream = gathering.stream();
+        }
+        if encoders.stream.is_none() {
+            encoders.gathering = Some(gathering);
+            return false;
+        }
+        if let Some(first) = gathering.into_chunk() {
+            self.behind = self.input.replace(first);
+        }
+        self.stage = Stage::Content;
+        true
     }
 
     fn after_content(&self) -> Stage {
@@ -202,7 +283,7 @@ impl Body {
             Stage::PadWithin => Stage::Finish,
             Stage::Finish if self.padding.is_some() => Stage::PadAfter,
             Stage::Finish | Stage::PadAfter => Stage::End,
-            Stage::Content | Stage::End | Stage::Over => stage,
+            Stage::Gather | Stage::Content | Stage::End | Stage::Over => stage,
         }
     }
 
@@ -214,7 +295,7 @@ impl Body {
         };
         // The longest of all fits into an empty buffer.
         let spare = self.output.as_ref().map_or(0, Buffer::spare);
-        let longest = padding.bytes_max();
+        let longest = padding.bytes_max(usize::MAX);
         if spare < longest {
             if let Some(full) = self.take_output() {
                 self.padding = Some(padding);
@@ -285,12 +366,18 @@ impl BodyTransform for Body {
 
     fn poll_paused(&mut self, cx: &mut TaskContext<'_>, lease: &Lease) -> Polled<Part> {
         self.turn_bytes = 0;
-        let has_more =
-            self.unflushed > 0 || self.output.as_ref().is_some_and(|out| !out.is_empty());
-        if self.stage != Stage::Content || !has_more {
+        let gathered = self.encoders.gathering.as_ref().map(Gathering::content);
+        let has_more = gathered.is_some_and(|content| !content.is_empty())
+            || self.unflushed > 0
+            || self.output.as_ref().is_some_and(|out| !out.is_empty());
+        if !matches!(self.stage, Stage::Gather | Stage::Content) || !has_more {
             return Poll::Pending;
         }
         ready!(self.poll_pause(cx));
+        if !self.stream() {
+            // All of it is waited for.
+            return Poll::Pending;
+        }
         self.pause = None;
         self.stage = Stage::Flush;
         match ready!(self.poll_next(cx, lease))? {

@@ -2,14 +2,14 @@
 //!
 //! Invariant: whatever an encoder may take is reserved before it is made, and all of a filter's encoders take no
 //! more than its share of the budget. Who finds no room sends what it has as it is. Each thread has idle
-//! encoders of its own; the lock around them is for threads that end.
+//! encoders of its own, and one of whole content, which its responses use in turn; the locks are for threads that end.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steppe_mem::{Account, Lease, Reservation};
 
-use super::encoder::{Broken, Encoded, Encoder, Operation, Shape};
+use super::encoder::{Broken, Encoded, Encoder, Operation, Shape, WholeEncoder};
 use crate::limits::{ENCODERS_LEAVE, ENCODERS_SHARE, IDLE_ENCODERS_MAX};
 
 /// The encoders of one filter.
@@ -24,13 +24,28 @@ pub(super) struct Contexts {
 #[repr(align(128))]
 struct Shelf {
     lease: Lease,
-    idle: Mutex<Vec<Idle>>,
+    stock: Mutex<Stock>,
+}
+
+#[derive(Debug, Default)]
+struct Stock {
+    idle: Vec<Idle>,
+    /// Of the one level that the filter has.
+    whole: Option<Arc<Mutex<Charged>>>,
 }
 
 #[derive(Debug)]
 struct Idle {
     shape: Shape,
     encoder: Encoder,
+    /// It was fed: it has to be reset before other content.
+    is_begun: bool,
+    _charge: Reservation,
+}
+
+#[derive(Debug)]
+struct Charged {
+    encoder: WholeEncoder,
     _charge: Reservation,
 }
 
@@ -42,6 +57,15 @@ pub(super) struct Context {
     home: Arc<Contexts>,
 }
 
+/// The thread's encoder of whole content, kept for who has some to come.
+#[derive(Debug)]
+pub(super) struct Whole {
+    encoder: Arc<Mutex<Charged>>,
+    /// Of what streams the same content.
+    shape: Shape,
+    home: Arc<Contexts>,
+}
+
 impl Contexts {
     /// None yet; what there will be is charged to `account`, under `name`.
     pub(super) fn new(name: &str, account: &Account) -> Self {
@@ -50,7 +74,7 @@ impl Contexts {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let shelf = || Shelf {
             lease: account.lease(),
-            idle: Mutex::default(),
+            stock: Mutex::default(),
         };
         Self {
             shelves: std::iter::repeat_with(shelf).take(threads).collect(),
@@ -67,19 +91,50 @@ impl Contexts {
         })
     }
 
+    /// The encoder of whole content that `shape` would stream; `None` where the budget has no room for it.
+    pub(super) fn whole(self: &Arc<Self>, shape: Shape) -> Option<Whole> {
+        let there = self.shelf().stock().whole.clone();
+        let encoder = there.or_else(|| self.make_whole(shape.level))?;
+        Some(Whole {
+            encoder,
+            shape,
+            home: Arc::clone(self),
+        })
+    }
+
+    fn make_whole(&self, level: u8) -> Option<Arc<Mutex<Charged>>> {
+        let charge = self.charge(WholeEncoder::state_bytes(level))?;
+        let made = Arc::new(Mutex::new(Charged {
+            encoder: WholeEncoder::new(level),
+            _charge: charge,
+        }));
+        self.shelf().stock().whole = Some(Arc::clone(&made));
+        Some(made)
+    }
+
     fn reuse(&self, shape: Shape) -> Option<Idle> {
-        let mut idle = self
-            .shelf()
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let at = idle.iter().position(|idle| idle.shape == shape)?;
-        let mut found = idle.swap_remove(at);
-        found.encoder.reset().is_ok().then_some(found)
+        let mut stock = self.shelf().stock();
+        let at = stock.idle.iter().position(|idle| idle.shape == shape)?;
+        let mut found = stock.idle.swap_remove(at);
+        if found.is_begun {
+            found.encoder.reset().ok()?;
+            found.is_begun = false;
+        }
+        Some(found)
     }
 
     fn make(&self, shape: Shape) -> Option<Idle> {
-        let bytes = shape.state_bytes();
+        let charge = self.charge(shape.state_bytes())?;
+        Some(Idle {
+            shape,
+            encoder: Encoder::new(shape).ok()?,
+            is_begun: false,
+            _charge: charge,
+        })
+    }
+
+    /// For an encoder that takes `bytes`.
+    fn charge(&self, bytes: usize) -> Option<Reservation> {
         let shelf = self.shelf();
         let root = shelf.lease.root();
         let leaves = root.limit_bytes() / ENCODERS_LEAVE;
@@ -93,12 +148,7 @@ impl Contexts {
         if self.account.headroom_bytes() < bytes as u64 {
             return None;
         }
-        let charge = shelf.lease.try_reserve(bytes).ok()?;
-        Some(Idle {
-            shape,
-            encoder: Encoder::new(shape).ok()?,
-            _charge: charge,
-        })
+        shelf.lease.try_reserve(bytes).ok()
     }
 
     fn put_back(&self, returned: Idle) {
@@ -106,9 +156,9 @@ impl Contexts {
         if shelf.lease.root().waiting() > 0 {
             return shelf.clear();
         }
-        let mut idle = shelf.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE_ENCODERS_MAX {
-            idle.push(returned);
+        let mut stock = shelf.stock();
+        if stock.idle.len() < IDLE_ENCODERS_MAX {
+            stock.idle.push(returned);
         }
     }
 
@@ -124,9 +174,12 @@ impl Contexts {
 }
 
 impl Shelf {
+    fn stock(&self) -> MutexGuard<'_, Stock> {
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn clear(&self) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.clear();
+        *self.stock() = Stock::default();
     }
 }
 
@@ -139,11 +192,42 @@ impl Context {
         operation: Operation,
     ) -> Result<Encoded, Broken> {
         let idle = self.idle.as_mut().ok_or(Broken)?;
+        idle.is_begun = true;
         let encoded = idle.encoder.encode(input, room, operation);
         if encoded.is_err() {
             self.idle = None;
         }
         encoded
+    }
+}
+
+impl Whole {
+    /// What content of so many bytes becomes at most.
+    pub(super) fn bytes_max(&self, bytes: usize) -> usize {
+        self.encoder().encoder.bytes_max(bytes)
+    }
+
+    /// Fills some of `room`, which is [`Whole::bytes_max`] at least; says how much.
+    pub(super) fn encode(&self, content: &[u8], room: &mut [u8]) -> usize {
+        self.encoder().encoder.encode(content, room)
+    }
+
+    /// An encoder that streams the same content; `None` where the budget has no room for it.
+    pub(super) fn stream(&self) -> Option<Context> {
+        self.home.take(self.shape)
+    }
+
+    fn encoder(&self) -> MutexGuard<'_, Charged> {
+        self.encoder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        let shelf = self.home.shelf();
+        if shelf.lease.root().waiting() > 0 {
+            shelf.clear();
+        }
     }
 }
 

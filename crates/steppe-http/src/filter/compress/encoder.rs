@@ -12,13 +12,14 @@ use brotli::enc::encode::{
 };
 use brotli::enc::{BrotliAlloc, StandardAlloc};
 use flate2::{Compress, Compression, FlushCompress, Status};
+use libdeflater::{CompressionLvl, Compressor};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
 
 use crate::config::Coding;
 use crate::limits::{
     BROTLI_STATE_BYTES, BROTLI_STATE_BYTES_SHORT, GZIP_STATE_BYTES, SHORT_CONTENT_BYTES_MAX,
-    ZSTD_STATE_BYTES, ZSTD_STATE_BYTES_SHORT,
+    WHOLE_STATE_BYTES, WHOLE_STATE_BYTES_FASTEST, ZSTD_STATE_BYTES, ZSTD_STATE_BYTES_SHORT,
 };
 
 /// What an encoder is made for.
@@ -36,6 +37,9 @@ pub(super) enum Encoder {
     Zstd(CCtx<'static>),
     Br(Box<Brotli>),
 }
+
+/// An encoder of gzip that takes content all at once, and is ready for other content then.
+pub(super) struct WholeEncoder(Compressor);
 
 /// A Brotli encoder, which can't be used again.
 pub(super) struct Brotli<A: BrotliAlloc = StandardAlloc>(BrotliEncoderStateStruct<A>);
@@ -140,6 +144,36 @@ impl Encoder {
             Self::Zstd(zstd) => encode_zstd(zstd, input, room, operation),
             Self::Br(br) => br.encode(input, room, operation),
         }
+    }
+}
+
+impl WholeEncoder {
+    /// One of `level`, from 1 to 9.
+    pub(super) fn new(level: u8) -> Self {
+        let level = CompressionLvl::new(level.into()).expect("it has those that gzip has");
+        Self(Compressor::new(level))
+    }
+
+    /// What one of `level` takes at most.
+    pub(super) fn state_bytes(level: u8) -> usize {
+        match level {
+            1 => WHOLE_STATE_BYTES_FASTEST,
+            _ => WHOLE_STATE_BYTES,
+        }
+    }
+
+    /// What content of so many bytes becomes at most.
+    pub(super) fn bytes_max(&mut self, bytes: usize) -> usize {
+        self.0.gzip_compress_bound(bytes)
+    }
+
+    /// Fills some of `room`; says how much.
+    ///
+    /// # Panics
+    /// Where `room` is shorter than [`WholeEncoder::bytes_max`].
+    pub(super) fn encode(&mut self, content: &[u8], room: &mut [u8]) -> usize {
+        let written = self.0.gzip_compress(content, room);
+        written.expect("it becomes no longer than that")
     }
 }
 
@@ -289,6 +323,12 @@ impl std::fmt::Debug for Encoder {
     }
 }
 
+impl std::fmt::Debug for WholeEncoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WholeEncoder")
+    }
+}
+
 /// What one call takes or gives is no longer than a slice.
 fn count(bytes: u64) -> usize {
     usize::try_from(bytes).expect("a slice's length")
@@ -347,6 +387,28 @@ mod tests {
                 })
             })
         })
+    }
+
+    #[test]
+    fn whole_gzip_is_read_by_another_decoder_and_has_room() {
+        use std::io::Read;
+
+        use crate::limits::WHOLE_CONTENT_BYTES_MAX;
+
+        for level in 1..=9 {
+            let mut encoder = WholeEncoder::new(level);
+            for bytes in [0, 1, 60, 5000, WHOLE_CONTENT_BYTES_MAX] {
+                for content in contents(bytes) {
+                    let mut room = vec![0; encoder.bytes_max(bytes)];
+                    let written = encoder.encode(&content, &mut room);
+                    let mut read = Vec::new();
+                    let mut decoder = flate2::bufread::GzDecoder::new(&room[..written]);
+                    decoder.read_to_end(&mut read).expect("it is gzip");
+                    assert!(read == content, "{bytes} bytes at level {level}");
+                    assert!(decoder.into_inner().is_empty(), "nothing follows");
+                }
+            }
+        }
     }
 
     #[test]

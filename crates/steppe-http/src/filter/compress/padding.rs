@@ -7,6 +7,7 @@
 //! [`bytes_min`] on.
 
 use aws_lc_rs::hmac;
+use steppe_mem::Buffer;
 
 use crate::config::Coding;
 use crate::limits::{PADDING_WIDTH_BYTES_MAX, PADDING_WIDTH_BYTES_MIN};
@@ -44,8 +45,7 @@ impl Padding {
     /// The sum of two numbers, each the same for all that it can be: who varies the content and averages has
     /// to average far more than with one number, whose least value shows soon.
     pub(super) fn bytes(self, compressed: u64) -> usize {
-        let width = usize::try_from(compressed).unwrap_or(usize::MAX) / WIDTH_SHARE;
-        let width = width.clamp(PADDING_WIDTH_BYTES_MIN, PADDING_WIDTH_BYTES_MAX);
+        let width = width(usize::try_from(compressed).unwrap_or(usize::MAX));
         let tag = self.content.sign();
         let number = |at: usize| {
             let bytes = tag.as_ref()[at..at + 8].try_into().expect("eight bytes");
@@ -55,15 +55,36 @@ impl Padding {
         bytes_min(self.coding) + number(0) + number(8)
     }
 
-    /// What it is at most, however much content there was.
-    pub(super) fn bytes_max(&self) -> usize {
-        bytes_min(self.coding) + 2 * PADDING_WIDTH_BYTES_MAX
+    /// What it is at most, behind content that becomes `compressed` bytes or fewer.
+    pub(super) fn bytes_max(&self, compressed: usize) -> usize {
+        bytes_min(self.coding) + 2 * width(compressed)
+    }
+
+    /// Pads gzip that was made all at once. Its blocks begin at a byte behind its head, and only there do they for
+    /// certain.
+    ///
+    /// # Panics
+    /// Where it is none, or has no room for [`Padding::bytes_max`].
+    pub(super) fn insert(self, gzip: &mut Buffer) {
+        /// RFC 1952 §2.3, without a field that is optional.
+        const HEAD_BYTES: usize = 10;
+        let compressed = gzip.len();
+        let bytes = self.bytes(compressed as u64);
+        gzip.advance(bytes);
+        let filled = gzip.filled_mut();
+        filled.copy_within(HEAD_BYTES..compressed, HEAD_BYTES + bytes);
+        fill_gzip(&mut filled[HEAD_BYTES..HEAD_BYTES + bytes]);
     }
 
     /// Whether it stands before the encoder's last bytes, behind a flush; else after them.
     pub(super) fn is_within(coding: Coding) -> bool {
         coding != Coding::Zstd
     }
+}
+
+/// Half of the range of what follows `compressed` bytes.
+fn width(compressed: usize) -> usize {
+    (compressed / WIDTH_SHARE).clamp(PADDING_WIDTH_BYTES_MIN, PADDING_WIDTH_BYTES_MAX)
 }
 
 /// Shorter than this is no padding of a format.

@@ -41,7 +41,8 @@ pub(super) fn decoded(program: &str, args: &[&str], encoded: &[u8]) -> Vec<u8> {
 const NODE: &str = "const z = require('zlib'), fs = require('fs');
 const input = fs.readFileSync(0);
 process.stdout.write(z[process.argv[1]](input));";
-const PYTHON: &str = "import sys, zlib
+/// Of one gzip, with nothing behind it.
+pub(super) const PYTHON: &str = "import sys, zlib
 decoder = zlib.decompressobj(31)
 out = decoder.decompress(sys.stdin.buffer.read()) + decoder.flush()
 assert decoder.eof and not decoder.unused_data
@@ -347,7 +348,7 @@ fn a_level_says_how_hard_a_coding_tries() {
 
 /// Megabytes in both framings, through a buffer of a few: it is streamed.
 #[test]
-fn long_content_is_whole_and_never_collected() {
+fn long_content_is_whole_and_never_gathered() {
     let content = records(6 << 20, 11);
     let known = response(JSON, &content);
     let chunked = {

@@ -11,7 +11,7 @@ use steppe_testkit::{
     raise_file_limit, upload,
 };
 
-use super::{STEPPE, records, response};
+use super::{STEPPE, noise, records, response};
 
 const BUDGET_BYTES: u64 = 64 << 20;
 /// What the process may take beyond: program, stacks, tables.
@@ -245,16 +245,4 @@ fn told(node: &Steppe) -> Told {
         evicted: sum("steppe_http_cache_evicted_total", &[("filter", "store")]),
         refused: sum("steppe_http_closed_total", &[("reason", "over_budget")]),
     }
-}
-
-/// Nothing that a coding could shorten.
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 88_172_645_463_325_252_u64;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_be_bytes()[0]
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
 }

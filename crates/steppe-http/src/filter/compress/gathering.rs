@@ -1,0 +1,140 @@
+//! Short content that becomes gzip all at once.
+//!
+//! Invariant: it holds no more than [`WHOLE_CONTENT_BYTES_MAX`] of content, charged as what is read is. What turns out
+//! to be longer, or does not come at once, is streamed instead, from its first byte on.
+
+use std::task::{Context as TaskContext, Poll, ready};
+
+use steppe_mem::{Buffer, Chunk, Lease, Waiter};
+
+use super::contexts::{Context, Whole};
+use super::padding::Padding;
+use crate::limits::{CHUNK_BYTES_MIN, WHOLE_CONTENT_BYTES_MAX};
+
+/// Content as far as it came, and what will compress it.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    whole: Whole,
+    /// `None`: what comes first is all of it, or it is streamed.
+    length: Option<usize>,
+    held: Held,
+}
+
+#[derive(Debug)]
+enum Held {
+    Nothing,
+    /// As it came: content that is there at once is not copied.
+    One(Chunk),
+    /// In a buffer for all of it.
+    Several(Buffer),
+}
+
+impl Gathering {
+    /// Whether content of `length` bytes, as far as that is known, may become gzip all at once.
+    pub(super) fn is_for(length: Option<u64>) -> bool {
+        length.is_none_or(|length| length <= WHOLE_CONTENT_BYTES_MAX as u64)
+    }
+
+    pub(super) fn new(whole: Whole, length: Option<u64>) -> Self {
+        Self {
+            whole,
+            length: length.and_then(|length| usize::try_from(length).ok()),
+            held: Held::Nothing,
+        }
+    }
+
+    /// What came so far.
+    pub(super) fn content(&self) -> &[u8] {
+        match &self.held {
+            Held::Nothing => &[],
+            Held::One(chunk) => chunk.filled(),
+            Held::Several(buffer) => buffer.filled(),
+        }
+    }
+
+    /// Whether so much more may be added; else all of it is to be streamed.
+    pub(super) fn takes(&self, bytes: usize) -> bool {
+        let allowed = match (&self.held, self.length) {
+            (_, Some(length)) => length,
+            (Held::Nothing, None) => WHOLE_CONTENT_BYTES_MAX,
+            (_, None) => 0,
+        };
+        self.content().len() + bytes <= allowed
+    }
+
+    /// Ready when there is room for what it [takes](Self::takes).
+    pub(super) fn poll_room(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        lease: &Lease,
+        waiter: &mut Waiter,
+    ) -> Poll<()> {
+        if let (Held::One(first), Some(length)) = (&self.held, self.length) {
+            let mut buffer = ready!(Buffer::poll_take(cx, lease, length, waiter));
+            buffer.put(first.filled()).expect("it is a part of all");
+            self.held = Held::Several(buffer);
+        }
+        Poll::Ready(())
+    }
+
+    /// Takes some of it over, for which there is room.
+    pub(super) fn add(&mut self, chunk: Chunk) {
+        match &mut self.held {
+            Held::Several(buffer) => buffer.put(chunk.filled()).expect("room was made"),
+            held => *held = Held::One(chunk),
+        }
+    }
+
+    /// Ready with the gzip of all that came.
+    pub(super) fn poll_gzip(
+        &self,
+        cx: &mut TaskContext<'_>,
+        lease: &Lease,
+        waiter: &mut Waiter,
+        padding: &mut Option<Padding>,
+    ) -> Poll<Buffer> {
+        let content = self.content();
+        let bytes_max = self.whole.bytes_max(content.len());
+        let longest = padding
+            .as_ref()
+            .map_or(0, |padding| padding.bytes_max(bytes_max));
+        let mut gzip = ready!(Buffer::poll_take(cx, lease, bytes_max + longest, waiter));
+        let written = self.whole.encode(content, gzip.spare_mut());
+        gzip.advance(written);
+        if let Some(mut padding) = padding.take() {
+            padding.see(content);
+            padding.insert(&mut gzip);
+        }
+        Poll::Ready(gzip)
+    }
+
+    /// An encoder that takes it piece by piece instead; `None` where the budget has no room for one.
+    pub(super) fn stream(&self) -> Option<Context> {
+        self.whole.stream()
+    }
+
+    /// What came, for that encoder.
+    pub(super) fn into_chunk(self) -> Option<Chunk> {
+        match self.held {
+            Held::Nothing => None,
+            Held::One(chunk) => Some(chunk),
+            Held::Several(buffer) => Some(buffer.into()),
+        }
+    }
+}
+
+/// `buffer`, or a smaller one with what it holds, where that is little of it and the budget has room for both.
+pub(super) fn fitted(buffer: Buffer, lease: &Lease) -> Buffer {
+    let is_tight = buffer.len() > buffer.capacity() / 2 || buffer.capacity() <= CHUNK_BYTES_MIN;
+    if is_tight {
+        return buffer;
+    }
+    match Buffer::take(lease, buffer.len()) {
+        Ok(mut smaller) => {
+            let put = smaller.put(buffer.filled());
+            put.expect("it was taken for it");
+            smaller
+        }
+        Err(_) => buffer,
+    }
+}
