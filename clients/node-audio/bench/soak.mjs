@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { AudioCapture } from '@steppe/audio';
+import { numberOf } from '../test/pulse-server.mjs';
 
 const minutes = process.argv[2] === undefined ? undefined : Number(process.argv[2]);
 const [PORT, SOUND_PORT] = [28030, 28031];
@@ -28,7 +29,7 @@ function see({ samples, frames, droppedBefore }) {
   seen.dropped += droppedBefore;
   if (seen.last > 0) seen.told += droppedBefore;
   for (let frame = 0; frame < frames; frame += 1) {
-    const number = samples[frame * 2] + samples[frame * 2 + 1] * 0x8000;
+    const number = numberOf(samples, frame);
     if (number === 0) seen.silent += 1;
     else {
       if (number <= seen.last) seen.wrong += 1;

@@ -126,12 +126,7 @@ impl Account {
         while let Some(parent) = &root.0.parent {
             root = parent;
         }
-        let slot = Arc::new(Slot {
-            free_bytes: AtomicU64::new(0),
-            account: self.clone(),
-            root: root.clone(),
-            waiting: Arc::clone(&self.0.waiting),
-        });
+        let slot = Arc::new(Slot::new(self.clone(), root.clone()));
         let mut slots = lock(&self.0.slots);
         slots.retain(|slot| slot.strong_count() > 0);
         slots.push(Arc::downgrade(&slot));

@@ -75,14 +75,6 @@ mod tests {
     use std::sync::atomic::AtomicU32;
     use std::sync::atomic::Ordering::SeqCst;
 
-    struct Counting(Arc<AtomicU32>);
-
-    impl Bell for Counting {
-        fn ring(&self) {
-            self.0.fetch_add(1, SeqCst);
-        }
-    }
-
     const FORMAT: Format = Format {
         rate: 48_000,
         channels: 2,
@@ -117,14 +109,12 @@ mod tests {
         let consumer = Consumer::of(packetizer.ring());
         let memory = packetizer.ring().memory();
         let bells = Arc::new(AtomicU32::new(0));
+        let rung = bells.clone();
+        let bell = move || {
+            rung.fetch_add(1, SeqCst);
+        };
         let source = source(Some(48 * 1_000 + 7), Pace::Burst);
-        let capture = Capture::start(
-            source,
-            packetizer,
-            Policy::Refuse,
-            Box::new(Counting(bells.clone())),
-        )
-        .unwrap();
+        let capture = Capture::start(source, packetizer, Policy::Refuse, Box::new(bell)).unwrap();
         let (mut frames, mut seen) = (0_u64, 0);
         loop {
             let is_over = memory.u32(word::CLOSED * 4).load(SeqCst) == closed::ENDED;
@@ -164,7 +154,7 @@ mod tests {
             ppm: 0.0,
             speed: 1.0,
         };
-        let bell = Box::new(Counting(Arc::default()));
+        let bell = Box::new(|| {});
         let mut capture =
             Capture::start(source(None, pace), packetizer, Policy::Refuse, bell).unwrap();
         let mut seen = 0;
@@ -190,7 +180,7 @@ mod tests {
             ppm: 0.0,
             speed: 1.0,
         };
-        let bell = Box::new(Counting(Arc::default()));
+        let bell = Box::new(|| {});
         let capture = Capture::start(source(None, pace), packetizer, Policy::Refuse, bell).unwrap();
         capture.pause();
         while skipped() == 0 {

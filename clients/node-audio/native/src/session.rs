@@ -23,6 +23,12 @@ pub trait Bell: Send {
     fn ring(&self);
 }
 
+impl<F: Fn() + Send> Bell for F {
+    fn ring(&self) {
+        self();
+    }
+}
+
 /// What wakes a source that waits for its device.
 pub type Waker = Box<dyn Fn() + Send>;
 

@@ -21,7 +21,6 @@ use steppe_audio::packetizer::{Overrun, Packetizer, Settings, Silence};
 use steppe_audio::ring::consumer::{Consumer, Taken};
 use steppe_audio::ring::sys::Heap;
 use steppe_audio::ring::{Ring, counter_of};
-use steppe_audio::session::Bell;
 use steppe_audio::source::System;
 use steppe_audio::source::synthetic::ramp;
 
@@ -87,12 +86,6 @@ fn a_capture_in_a_process_of_its_own() {
     }
 }
 
-struct Silent;
-
-impl Bell for Silent {
-    fn ring(&self) {}
-}
-
 /// Captures, and says what came or why nothing did.
 fn capture(pcm: Option<String>) -> String {
     let layout = Layout::new(PACKETS, 1_920).unwrap();
@@ -105,7 +98,7 @@ fn capture(pcm: Option<String>) -> String {
         Box::new(source),
         packetizer,
         Policy::Refuse,
-        Box::new(Silent),
+        Box::new(|| {}),
     );
     let mut capture = capture.unwrap();
     let count = |counter| counter_of(&memory, counter).load(SeqCst);

@@ -33,9 +33,9 @@ pub struct OverBudget {
 pub(super) struct Slot {
     /// Drawn, and not reserved.
     pub(super) free_bytes: AtomicU64,
-    pub(super) account: Account,
-    pub(super) root: Account,
-    pub(super) waiting: Arc<Waiting>,
+    account: Account,
+    root: Account,
+    waiting: Arc<Waiting>,
 }
 
 impl Lease {
@@ -142,6 +142,15 @@ impl Lease {
 }
 
 impl Slot {
+    pub(super) fn new(account: Account, root: Account) -> Self {
+        Self {
+            free_bytes: AtomicU64::new(0),
+            waiting: Arc::clone(&account.0.waiting),
+            account,
+            root,
+        }
+    }
+
     /// Takes `bytes` out of what is free, or out of what can be drawn.
     fn take(&self, bytes: u64) -> bool {
         self.take_cached(bytes) || self.account.draw_after_reclaim(bytes)

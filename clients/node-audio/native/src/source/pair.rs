@@ -5,7 +5,7 @@
 //! allocated for a packet.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use crate::align::{Aligned, Aligner};
@@ -21,7 +21,7 @@ use crate::packetizer::{Overrun, Packetizer, Settings, Silence, Time};
 use crate::ring::Ring;
 use crate::ring::consumer::Consumer;
 use crate::ring::sys::Heap;
-use crate::session::{Bell, Session};
+use crate::session::Session;
 use crate::source::Source;
 
 /// How two sources become one.
@@ -90,7 +90,8 @@ impl Pair {
             silence: Silence::Emit,
             gate: None,
         };
-        let bell = Box::new(Unparking(thread::current()));
+        let joining = thread::current();
+        let bell = Box::new(move || joining.unpark());
         let packetizer = Packetizer::new(ring, settings)?;
         Ok(Track {
             capture: Capture::start(source, packetizer, self.policy, bell)?,
@@ -99,15 +100,6 @@ impl Pair {
             samples: Vec::with_capacity(bytes as usize / 4),
             _heap: heap,
         })
-    }
-}
-
-/// Wakes the thread that joins both.
-struct Unparking(Thread);
-
-impl Bell for Unparking {
-    fn ring(&self) {
-        self.0.unpark();
     }
 }
 
@@ -371,12 +363,6 @@ mod tests {
         }
     }
 
-    struct Silent;
-
-    impl Bell for Silent {
-        fn ring(&self) {}
-    }
-
     /// The first thirty packets of two such sources.
     fn captured(sources: [Stamped; 2], combine: Combine) -> Vec<Taken> {
         let channels = match combine {
@@ -395,7 +381,7 @@ mod tests {
         let packetizer = Packetizer::new(ring, settings).unwrap();
         let sources = sources.map(|source| Box::new(source) as Box<dyn Source>);
         let pair = Pair::new(sources, combine, &settings, Policy::Refuse);
-        let capture = Capture::start(Box::new(pair), packetizer, Policy::Refuse, Box::new(Silent));
+        let capture = Capture::start(Box::new(pair), packetizer, Policy::Refuse, Box::new(|| {}));
         let _capture = capture.unwrap();
         let mut packets = Vec::new();
         while packets.len() < 30 {
