@@ -53,28 +53,20 @@ fn counts_are_the_least(toml: &str) {
 
 /// Whether these calls are the least that the requests take; else those that are too many.
 fn judge(counts: &BTreeMap<String, u64>) -> Result<(), String> {
-    let of = |names: &[&str]| -> BTreeMap<&str, u64> {
-        let wanted = |(name, _): &(&str, u64)| names.contains(name);
-        let counts = counts.iter().map(|(name, count)| (name.as_str(), *count));
-        counts.filter(wanted).collect()
-    };
-    let sum = |counts: &BTreeMap<&str, u64>| counts.values().sum::<u64>();
-    let mut others: BTreeMap<&str, u64> = counts
-        .iter()
-        .map(|(name, count)| (name.as_str(), *count))
-        .collect();
     // The slack covers what a node does by the clock, whatever the load.
     let slack = REQUESTS / 50;
     // Fewer than two receives or sends would mean that strace lost sight of the worker.
     let kinds = [(RECEIVES, 2 * REQUESTS), (SENDS, 2 * REQUESTS), (WAITS, 0)];
+    let mut others: BTreeMap<_, _> = counts.iter().collect();
     for (names, least) in kinds {
-        others.retain(|name, _| !names.contains(name));
-        let these = of(names);
-        if !(least..=2 * REQUESTS + slack).contains(&sum(&these)) {
+        let these: BTreeMap<_, _> = others
+            .extract_if(.., |name, _| names.contains(&name.as_str()))
+            .collect();
+        if !(least..=2 * REQUESTS + slack).contains(&these.values().copied().sum::<u64>()) {
             return Err(format!("{these:?}"));
         }
     }
-    match sum(&others) <= slack {
+    match others.values().copied().sum::<u64>() <= slack {
         true => Ok(()),
         false => Err(format!("{others:?}")),
     }
