@@ -18,7 +18,7 @@ use crate::{audio, deny, fuzz, process, proofs};
 /// The process: does the steps and writes their report.
 pub fn command(file: &Path) -> Result<bool> {
     let mut report = Report::default();
-    deny::steps(&mut report);
+    deny::first_steps(&mut report);
     proofs::first_steps(&mut report);
     audio::check_other_systems(&mut report);
     report.step("fuzz: build", || {

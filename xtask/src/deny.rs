@@ -1,10 +1,12 @@
-//! cargo-deny: licenses, bans and sources always; advisories where their database can be had.
+//! Dependencies and their lock files: what every change is judged by, and cargo-deny; advisories where their database can
+//! be had.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
 
+use crate::dependencies;
 use crate::process;
 use crate::report::{Outcome, Report};
 use crate::tools::Tool;
@@ -23,8 +25,11 @@ const FUZZ: &str = "fuzz/Cargo.toml";
 /// The workspace of the plane's peers, which only its bench builds.
 const PEERS: &str = "bench/plane-peers/Cargo.toml";
 
-/// Adds the steps of cargo-deny to a report.
-pub fn steps(report: &mut Report) {
+/// What takes seconds.
+pub fn first_steps(report: &mut Report) {
+    report.step("licenses, sources, versions", || {
+        dependencies::check(&[PRODUCT, FUZZ])
+    });
     // A dependency of a crate that both workspaces have must be in both lock files, or the bench
     // does not build.
     report.step("lock file of the bench's peers", || {
@@ -38,6 +43,10 @@ pub fn steps(report: &mut Report) {
         process::run(&mut process::cargo(&args)).context("run the same without --locked")?;
         Ok(Outcome::Passed)
     });
+}
+
+/// cargo-deny, which takes minutes to build.
+pub fn long_steps(report: &mut Report) {
     let mut installed = None;
     report.step("cargo-deny: install", || {
         installed = Some(TOOL.ensure_installed()?);

@@ -5,7 +5,9 @@
 
 mod audio;
 mod beside;
+mod cargo_test;
 mod deny;
+mod dependencies;
 mod fuzz;
 mod mutants;
 mod package;
@@ -37,7 +39,7 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Task {
-    /// The first tier: lints, every test, tidy, cargo-deny, seconds of fuzzing
+    /// The first tier: lints, every test, tidy, licenses, seconds of fuzzing
     Test {
         /// How long each fuzz target runs, in seconds
         #[arg(long, value_name = "N", default_value_t = 5)]

@@ -1,5 +1,6 @@
 //! Child processes: visible, counted, and named when they fail.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -73,7 +74,20 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command, passing what it prints on line by line, to `seen` too. True: it succeeded.
+/// Processor seconds of all commands that ended so far, and of what they waited for. `None` without Linux's `/proc`.
+pub fn cpu_seconds_of_children() -> Option<f64> {
+    // The program's name may have spaces; what follows it has none.
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |place: usize| fields.get(place)?.parse::<f64>().ok();
+    // cutime and cstime, fields 16 and 17 of proc_pid_stat(5); the name is the second.
+    Some((ticks(13)? + ticks(14)?) / TICKS_A_SECOND)
+}
+
+/// Linux's USER_HZ.
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// Runs a command, and hands what it prints to `seen` line by line. True: it succeeded.
 ///
 /// Both of its streams are one, so that lines come in the order in which they were written.
 pub fn run_and_watch(command: &mut Command, mut seen: impl FnMut(&str)) -> Result<bool> {
@@ -87,10 +101,7 @@ pub fn run_and_watch(command: &mut Command, mut seen: impl FnMut(&str)) -> Resul
     let lines = lines_of(reader);
     loop {
         match lines.recv_timeout(SILENCE) {
-            Ok(line) => {
-                println!("{line}");
-                seen(&line);
-            }
+            Ok(line) => seen(&line),
             Err(RecvTimeoutError::Disconnected) => break,
             // What it started and left behind would keep the pipe open.
             Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => break,
@@ -125,4 +136,18 @@ fn show(command: &Command) -> String {
         .map(|word| word.to_string_lossy())
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_of_what_ended_is_counted() {
+        let before = cpu_seconds_of_children().expect("Linux");
+        let mut shell = Command::new("sh");
+        let loops = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        run(shell.args(["-c", loops])).unwrap();
+        assert!(cpu_seconds_of_children().expect("Linux") > before);
+    }
 }

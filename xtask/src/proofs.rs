@@ -14,7 +14,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::report::{Outcome, Report};
-use crate::{process, tiers};
+use crate::{cargo_test, process};
 
 const PACKAGE: [&str; 3] = ["--locked", "--package", "steppe-malloc"];
 /// Interior mutability as a whole, not byte by byte: the map of units alone has four million cells.
@@ -54,7 +54,7 @@ fn loom() -> Result<Outcome> {
     test.args(PACKAGE).args(["--lib", "modeled"]);
     test.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=loom");
     test.env("CARGO_TARGET_DIR", process::target_directory().join("loom"));
-    tiers::cargo_test(&mut test)
+    cargo_test::of(&mut test)
 }
 
 fn miri() -> Result<Outcome> {
@@ -67,7 +67,7 @@ fn miri() -> Result<Outcome> {
     test.args(["--test", "model", "--test", "races"]);
     test.env("MIRIFLAGS", MIRI_FLAGS)
         .env("CARGO_TARGET_DIR", process::target_directory().join("miri"));
-    tiers::cargo_test(&mut test)
+    cargo_test::of(&mut test)
 }
 
 /// Cargo of the nightly toolchain, whatever toolchain the workspace names.
@@ -81,7 +81,7 @@ fn nightly() -> Command {
 fn sanitizer() -> Result<Outcome> {
     let mut test = sanitized()?;
     test.env("STEPPE_LONG", "1");
-    tiers::cargo_test(&mut test)
+    cargo_test::of(&mut test)
 }
 
 /// What can't see a race says nothing by its silence.

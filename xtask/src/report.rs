@@ -10,6 +10,8 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::process;
+
 /// What a step came to, unless it failed as a whole.
 pub enum Outcome {
     /// It counts as one.
@@ -55,6 +57,8 @@ pub struct Timing {
     pub name: String,
     /// How long, by the clock.
     pub seconds: f64,
+    /// Seconds of processors that its processes took, where that is known.
+    pub cpu_seconds: Option<f64>,
 }
 
 /// What cargo and the programs of tests that it runs print, read line by line.
@@ -68,6 +72,13 @@ pub struct TestRun {
 }
 
 impl TestRun {
+    /// Takes over what other programs of tests came to.
+    pub fn add(&mut self, other: Self) {
+        self.counts.passed += other.counts.passed;
+        self.counts.failed += other.counts.failed;
+        self.programs.extend(other.programs);
+    }
+
     /// Reads a line: which program runs now, how it ended, or anything else.
     pub fn see(&mut self, line: &str) {
         self.counts.add_result_line(line);
@@ -78,7 +89,11 @@ impl TestRun {
             self.running = words.to_owned();
         } else if let Some(seconds) = seconds_of(line) {
             let name = self.running.clone();
-            self.programs.push(Timing { name, seconds });
+            self.programs.push(Timing {
+                name,
+                seconds,
+                cpu_seconds: None,
+            });
         }
     }
 }
@@ -116,14 +131,16 @@ impl Report {
     /// Does one step and takes note of how it went.
     pub fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) {
         println!("\n==> {name}");
-        let start = Instant::now();
+        let (start, cpu_before) = (Instant::now(), process::cpu_seconds_of_children());
         let outcome = work();
         let verdict = self.note(name, outcome);
         let seconds = start.elapsed().as_secs_f64();
         println!("<== {name}: {verdict} ({seconds:.1} s)");
+        let cpu = cpu_before.zip(process::cpu_seconds_of_children());
         self.steps.push(Timing {
             name: name.to_owned(),
             seconds,
+            cpu_seconds: cpu.map(|(before, after)| after - before),
         });
     }
 
@@ -210,11 +227,13 @@ impl Report {
 impl Report {
     fn table(&mut self) -> String {
         let sum = self.steps.iter().map(|step| step.seconds).sum();
-        let mut lines = String::from("what took how long, in seconds\n");
+        let mut lines =
+            String::from("what took how long, in seconds, and how much of processors\n");
         self.steps.iter().for_each(|step| lines += &row(step));
         lines += &row(&Timing {
             name: "in all".to_owned(),
             seconds: sum,
+            cpu_seconds: process::cpu_seconds_of_children(),
         });
         lines += "while others ran\n";
         self.beside.iter().for_each(|step| lines += &row(step));
@@ -227,7 +246,10 @@ impl Report {
 }
 
 fn row(timing: &Timing) -> String {
-    format!("{:9.1}  {}\n", timing.seconds, timing.name)
+    let cpu = timing
+        .cpu_seconds
+        .map_or(String::new(), |cpu| format!("{cpu:.1}"));
+    format!("{:9.1} {cpu:>9}  {}\n", timing.seconds, timing.name)
 }
 
 fn sum_line(counts: TestCounts) -> String {
@@ -263,8 +285,8 @@ mod tests {
         let shown: String = run.programs.iter().map(row).collect();
         assert_eq!(
             shown,
-            "      0.2  steppe_dns (src/lib.rs)\n     12.0  lab (tests/lab/main.rs)\n\
-             \x20     1.5  Doc-tests steppe_dns\n"
+            "      0.2            steppe_dns (src/lib.rs)\n     12.0            lab (tests/lab/main.rs)\n\
+             \x20     1.5            Doc-tests steppe_dns\n"
         );
         assert_eq!((run.counts.passed, run.counts.failed), (5, 1));
     }
@@ -277,6 +299,7 @@ mod tests {
             Ok(Outcome::Skipped("no network".to_owned()))
         });
         beside.steps[0].seconds = 60.0;
+        beside.steps[0].cpu_seconds = Some(90.0);
         let written = serde_json::to_string(&beside).unwrap();
         let mut report = Report::default();
         report.step("tests", || Ok(Outcome::Tests(tests(2, 0))));
@@ -285,11 +308,14 @@ mod tests {
         assert_eq!(sum_line(report.counts), "2 passed, 1 failed");
         assert_eq!((report.failures.len(), report.skipped.len()), (1, 1));
         let table = report.table();
-        assert!(table.contains("      5.0  in all\n"), "{table}");
-        assert!(
-            table.contains("while others ran\n     60.0  breaks\n"),
-            "{table}"
-        );
+        let rows: Vec<Vec<&str>> = (table.lines())
+            .map(|row| row.split_whitespace().collect())
+            .collect();
+        let in_all = rows.iter().find(|row| row.ends_with(&["in", "all"]));
+        assert!(in_all.is_some_and(|row| row[0] == "5.0"), "{table}");
+        let others = rows.iter().position(|row| row.starts_with(&["while"]));
+        let first = others.map(|row| rows[row + 1].clone());
+        assert_eq!(first, Some(vec!["60.0", "90.0", "breaks"]), "{table}");
         assert!(!report.finish());
     }
 

@@ -69,7 +69,10 @@ fn tests() -> Result<Outcome> {
         .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"))
         .env("ASAN_OPTIONS", options(&reports));
     let mut counts = TestCounts::default();
-    process::run_and_watch(&mut test, |line| counts.add_result_line(line))?;
+    process::run_and_watch(&mut test, |line| {
+        println!("{line}");
+        counts.add_result_line(line);
+    })?;
     let said = read(&reports)?;
     ensure!(said.is_empty(), "{said}");
     ensure!(

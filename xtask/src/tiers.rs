@@ -1,16 +1,14 @@
 //! The tiers of tests: what `make test` and `make test-all` run.
 
-use std::fs;
 use std::num::NonZero;
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::beside::Beside;
-use crate::report::{Outcome, Report, TestRun};
-use crate::{audio, fuzz, mutants, process, proofs, pypi, sanitize, tidy};
+use crate::report::{Outcome, Report};
+use crate::{audio, cargo_test, deny, fuzz, mutants, process, proofs, pypi, sanitize, tidy};
 
 /// What every change must pass.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -23,6 +21,7 @@ pub fn test(fuzz_seconds: u64) -> Result<bool> {
 pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
     let mut report = Report::default();
     first_tier(&mut report, fuzz_seconds);
+    deny::long_steps(&mut report);
     report.step("install sslyze", || pypi::SSLYZE.install());
     // Each loads a node to its limits: one after the other. They use the build that is there.
     report.step("long tests", || {
@@ -43,13 +42,13 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
         command
             .args(["--", "--test-threads", "1", "--nocapture"])
             .env("STEPPE_LONG", "1");
-        cargo_test(&mut command)
+        cargo_test::of(&mut command)
     });
     audio::long_step(&mut report);
     report.step("suite of caches", cache_suite);
     over_tls(&mut report, &TLS_TABLES_ALL, Some("1"));
     over_tls(&mut report, &TLS_TABLES_HEAVY, None);
-    note_skipped(&mut report);
+    cargo_test::note_skipped(&mut report);
     proofs::long_steps(&mut report);
     sanitize::steps(&mut report);
     mutants::step(&mut report);
@@ -105,14 +104,10 @@ fn first_tier(report: &mut Report, fuzz_seconds: u64) {
         beside = Some(Beside::start()?);
         Ok(Outcome::Passed)
     });
-    let tests = ["test", "--locked", "--workspace", "--no-fail-fast"];
-    report.step("tests: build", || {
-        process::run(process::cargo(&tests).arg("--no-run"))?;
-        Ok(Outcome::Passed)
-    });
-    report.step("tests", || cargo_test(&mut process::cargo(&tests)));
+    report.step("tests: build", cargo_test::build);
+    report.step("tests", cargo_test::all);
     over_tls(report, &TLS_TABLES, None);
-    note_skipped(report);
+    cargo_test::note_skipped(report);
     audio::step(report);
     if let Some(beside) = beside {
         let mut theirs = Report::default();
@@ -162,14 +157,7 @@ const TLS_TABLES_HEAVY: Tables = Tables {
 /// Runs tables again with TLS on both sides of the node: the testkit's `STEPPE_WIRE`.
 fn over_tls(report: &mut Report, tables: &Tables, long: Option<&str>) {
     report.step("tests over TLS", || {
-        let args = [
-            "test",
-            "--locked",
-            // With the features that it was built with before.
-            "--workspace",
-            "--no-fail-fast",
-        ];
-        let mut command = process::cargo(&args);
+        let mut command = process::cargo(&cargo_test::WORKSPACE);
         tables.binaries.iter().for_each(|name| {
             command.args(["--test", name]);
         });
@@ -179,36 +167,8 @@ fn over_tls(report: &mut Report, tables: &Tables, long: Option<&str>) {
             command.args(["--test-threads", "1"]);
             command.env("STEPPE_LONG", long);
         }
-        cargo_test(&mut command)
+        cargo_test::of(&mut command)
     });
-}
-
-/// Where tests that can't be done here say so; for the harness they passed.
-fn skipped_file() -> PathBuf {
-    process::target_directory().join("skipped-tests.txt")
-}
-
-/// Moves what the tests of a step skipped from what passed to what was skipped.
-fn note_skipped(report: &mut Report) {
-    let lines = fs::read_to_string(skipped_file()).unwrap_or_default();
-    // The next step's tests begin with none.
-    let _ = fs::remove_file(skipped_file());
-    lines.lines().for_each(|line| report.skip_test(line));
-}
-
-/// Runs `cargo test` and counts what it ran. No test at all is a failure.
-pub fn cargo_test(command: &mut std::process::Command) -> Result<Outcome> {
-    let mut run = TestRun::default();
-    command.env("STEPPE_SKIPPED", skipped_file());
-    let succeeded = process::run_and_watch(command, |line| run.see(line))?;
-    let counts = run.counts;
-    // A build that broke, or a test binary that died without a result line.
-    ensure!(
-        succeeded || counts.failed > 0,
-        "cargo test failed without a failed test"
-    );
-    ensure!(counts.passed + counts.failed > 0, "cargo test ran no test");
-    Ok(Outcome::Tests(run))
 }
 
 fn fuzz_steps(report: &mut Report, seconds: u64) {

@@ -1,0 +1,235 @@
+//! Licenses, sources and versions of what the workspaces depend on, by `cargo tree` and the lists of `deny.toml`.
+//!
+//! cargo-deny judges more by the same lists (advisories, wildcards, exceptions that nobody needs), and takes minutes to
+//! build: it is a step of `make test-all`, this one of every change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use spdx::{Expression, ParseMode};
+
+use crate::process;
+use crate::report::Outcome;
+
+/// The lists of `deny.toml` that are judged by.
+#[derive(Deserialize)]
+struct Lists {
+    graph: Graph,
+    licenses: Licenses,
+    bans: Bans,
+}
+
+#[derive(Deserialize)]
+struct Graph {
+    targets: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Licenses {
+    allow: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Bans {
+    skip: Vec<Skipped>,
+}
+
+/// A second version that is known of.
+#[derive(Deserialize)]
+struct Skipped {
+    /// `NAME@VERSION`, whose version may leave its last parts out.
+    #[serde(rename = "crate")]
+    name_and_version: String,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Package {
+    name: String,
+    version: String,
+    license: String,
+    /// It lies in the checkout or on crates.io.
+    is_known: bool,
+}
+
+/// Judges the packages of these manifests.
+///
+/// # Errors
+/// Each package that is not as `deny.toml` wants it, with what is wrong about it.
+pub fn check(manifests: &[&str]) -> Result<Outcome> {
+    let lists: Lists = toml::from_str(&fs::read_to_string(process::root().join("deny.toml"))?)?;
+    let mut wrong = Vec::new();
+    for manifest in manifests {
+        let packages = packages(manifest, &lists.graph.targets)?;
+        let found = findings(&packages, &lists)?;
+        wrong.extend(found.iter().map(|finding| format!("{manifest}: {finding}")));
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(Outcome::Passed)
+}
+
+fn packages(manifest: &str, targets: &[String]) -> Result<BTreeSet<Package>> {
+    let arguments = [
+        "tree",
+        "--locked",
+        "--workspace",
+        "--all-features",
+        "--edges=normal,build,dev",
+        "--prefix=none",
+    ];
+    let mut tree = process::cargo(&arguments);
+    tree.args(["--format={p}|{l}", "--manifest-path", manifest]);
+    for target in targets {
+        tree.args(["--target", target]);
+    }
+    let text = process::output(&mut tree)?;
+    let lines = text.lines().filter(|line| !line.is_empty());
+    lines
+        .map(|line| Package::parse(line).with_context(|| format!("cargo tree: {line}")))
+        .collect()
+}
+
+impl Package {
+    /// `libc v0.2.177|MIT OR Apache-2.0`, where a source, if it is not crates.io, and `proc-macro` are in parentheses behind
+    /// the version, as `*` is behind the license of a package that was named before.
+    fn parse(line: &str) -> Option<Self> {
+        let (package, license) = line.split_once('|')?;
+        let mut words = package.split(' ');
+        let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
+        let is_known = words.all(|word| word == "(proc-macro)" || word.starts_with("(/"));
+        Some(Self {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            license: license.trim_end_matches(" (*)").to_owned(),
+            is_known,
+        })
+    }
+}
+
+fn findings(packages: &BTreeSet<Package>, lists: &Lists) -> Result<Vec<String>> {
+    let allowed: BTreeSet<Vec<String>> = (lists.licenses.allow.iter())
+        .map(|license| words(license))
+        .collect();
+    let mut found = Vec::new();
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for Package {
+        name,
+        version,
+        license,
+        is_known,
+    } in packages
+    {
+        if !is_known {
+            found.push(format!("{name} {version} is not of crates.io"));
+        }
+        if !is_allowed(license, &allowed).with_context(|| format!("{name}: {license:?}"))? {
+            found.push(format!(
+                "{name} {version} has a license that deny.toml does not allow: {license}"
+            ));
+        }
+        let is_skipped = (lists.bans.skip.iter()).any(|skipped| skipped.covers(name, version));
+        if !is_skipped {
+            versions.entry(name).or_default().insert(version);
+        }
+    }
+    for (name, versions) in versions {
+        if versions.len() > 1 {
+            found.push(format!("{name} has more than one version: {versions:?}; deny.toml can name who needs the older one"));
+        }
+    }
+    Ok(found)
+}
+
+impl Skipped {
+    fn covers(&self, name: &str, version: &str) -> bool {
+        let Some((its_name, its_version)) = self.name_and_version.split_once('@') else {
+            return self.name_and_version == name;
+        };
+        let rest = version.strip_prefix(its_version);
+        its_name == name && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+}
+
+fn is_allowed(license: &str, allowed: &BTreeSet<Vec<String>>) -> Result<bool> {
+    // `MIT/Apache-2.0` is how older crates write `OR`.
+    let expression = Expression::parse_mode(license, ParseMode::LAX)
+        .map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok(expression.evaluate(|asked| allowed.contains(&words(&asked.to_string()))))
+}
+
+/// `Apache-2.0 WITH LLVM-exception`, whatever the spaces.
+fn words(license: &str) -> Vec<String> {
+    license.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lists() -> Lists {
+        Lists {
+            graph: Graph {
+                targets: Vec::new(),
+            },
+            licenses: Licenses {
+                allow: ["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception"]
+                    .map(str::to_owned)
+                    .into(),
+            },
+            bans: Bans {
+                skip: vec![Skipped {
+                    name_and_version: "rand@0.9".to_owned(),
+                }],
+            },
+        }
+    }
+
+    #[track_caller]
+    fn found(lines: &[&str]) -> String {
+        let packages = lines
+            .iter()
+            .map(|line| Package::parse(line).expect("a package"));
+        findings(&packages.collect(), &lists()).unwrap().join("\n")
+    }
+
+    #[test]
+    fn licenses_are_those_of_the_list() {
+        for allowed in [
+            "MIT",
+            "MIT OR GPL-3.0-only (*)",
+            "Unlicense/MIT",
+            "(MIT OR ISC) AND Apache-2.0 WITH LLVM-exception",
+        ] {
+            assert_eq!(found(&[&format!("a v1.0.0|{allowed}")]), "", "{allowed}");
+        }
+        for refused in ["GPL-3.0-only", "MIT AND ISC", "MIT WITH LLVM-exception"] {
+            let said = found(&[&format!("a v1.0.0|{refused}")]);
+            assert!(
+                said.starts_with("a 1.0.0 has a license that"),
+                "{refused}: {said}"
+            );
+        }
+        let packages = BTreeSet::from([Package::parse("a v1.0.0|").expect("a package")]);
+        assert!(findings(&packages, &lists()).is_err(), "none is no license");
+    }
+
+    #[test]
+    fn a_second_version_is_named_unless_it_is_known() {
+        assert_eq!(found(&["rand v0.9.2|MIT", "rand v0.10.0|MIT"]), "");
+        let said = found(&["rand v0.8.5|MIT", "rand v0.9.2|MIT", "rand v0.10.0|MIT"]);
+        assert!(said.contains(r#"{"0.10.0", "0.8.5"}"#), "{said}");
+        let said = found(&["rand v0.91.0|MIT", "rand v0.10.0|MIT"]);
+        assert!(said.starts_with("rand has more than one version"), "{said}");
+    }
+
+    #[test]
+    fn crates_come_from_the_registry_or_the_checkout() {
+        assert_eq!(
+            found(&["a v1.0.0 (proc-macro)|MIT", "b v0.1.0 (/steppe/b)|MIT"]),
+            ""
+        );
+        let said = found(&["a v1.0.0 (https://example.org/a#0123abcd)|MIT"]);
+        assert_eq!(said, "a 1.0.0 is not of crates.io");
+    }
+}
