@@ -30,7 +30,7 @@ const LIST: &str = "crates/steppe-http/mutants.toml";
 const JOBS_MAX: usize = 4;
 
 /// Seconds after which tests that hang are given up, at least; else five times what they take without a mutant.
-const TEST_TIMEOUT: &str = "60";
+const TEST_TIMEOUT: &str = "30";
 
 /// Adds the step to a report.
 pub fn step(report: &mut Report) {

@@ -134,8 +134,8 @@ impl RateLimitFilter {
     fn nanos(&self, now: Instant) -> u64 {
         let epoch = self.epoch.get_or_init(|| now);
         let nanos = now.saturating_duration_since(*epoch).as_nanos();
-        // 584 years.
-        u64::try_from(nanos).unwrap_or(u64::MAX / 2)
+        // 292 years.
+        u64::try_from(nanos).unwrap_or(i64::MAX.unsigned_abs())
     }
 }
 

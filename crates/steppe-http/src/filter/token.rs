@@ -108,6 +108,8 @@ impl fmt::Debug for Token {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -123,6 +125,25 @@ mod tests {
         assert!(clone.token().is_some() && clone.is_authenticated());
         identity.clear();
         assert!(clone.token().is_none() && !clone.is_authenticated());
+    }
+
+    #[test]
+    fn a_scope_is_a_whole_word_or_an_item() {
+        let said = |claims: Value| match claims {
+            Value::Object(claims) => Token::said(claims),
+            _ => Token::said(Map::new()),
+        };
+        for claims in [
+            json!({"scope": "read write"}),
+            json!({"scp": ["read", "write"]}),
+        ] {
+            let token = said(claims);
+            assert!(token.has_scope("read") && token.has_scope("write"));
+            assert!(!token.has_scope("rea") && !token.has_scope("read write"));
+        }
+        let other = said(json!({"scope": "write"}));
+        assert!(!other.has_scope("read"));
+        assert!(!said(json!({"scope": {"read": true}})).has_scope("read"));
     }
 
     #[test]

@@ -472,10 +472,10 @@ fn skip_from<const FIRST: u8>(bytes: &[u8], mut at: usize) -> usize {
 fn trimmed(bytes: &[u8], start: usize, end: usize) -> Span {
     let is_space = |at: usize| matches!(bytes[at], b' ' | b'\t');
     let (mut start, mut end) = (start, end);
-    while start < end && is_space(start) {
+    while start != end && is_space(start) {
         start += 1;
     }
-    while start < end && is_space(end - 1) {
+    while start != end && is_space(end - 1) {
         end -= 1;
     }
     Span::new(start, end)

@@ -53,7 +53,7 @@ impl InFlight {
                 return None;
             }
             let next = match word & COUNT_MASK {
-                0 => tag << COUNT_BITS | 1,
+                0 => (tag << COUNT_BITS) + 1,
                 _ => word + 1,
             };
             // Each of two workers stores to its place and then looks for the other's: in one order for both, or

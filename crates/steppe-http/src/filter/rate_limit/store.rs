@@ -109,6 +109,13 @@ struct Connected {
     is_lost: Notify,
 }
 
+impl Connected {
+    fn begin(&self, connection: MultiplexedConnection) {
+        self.connection.replace(Some(connection));
+        self.number.set(self.number.get() + 1);
+    }
+}
+
 impl Line {
     fn new(client: Client, rate: &Rate, counts: Arc<Counts>) -> Self {
         let interval = rate.per.as_secs_f64() * 1e6 / f64::from(rate.requests.max(1));
@@ -157,8 +164,7 @@ impl Line {
                 .await
             {
                 Ok(connection) => {
-                    *connected.connection.borrow_mut() = Some(connection);
-                    connected.number.set(connected.number.get() + 1);
+                    connected.begin(connection);
                     self.counts.is_store_there.store(true, Ordering::Relaxed);
                     tracing::info!("limits are shared");
                     is_known = false;

@@ -38,6 +38,13 @@ TbjTcKC0YbgxVAjAFo9lUfiiaTYDW3IKOnIejTii09hfAXn/3ZMYL4xrWL53cUeD
 Mca1T7jNLrRN0W8OMEptnOG5dZ9/zq6E
 -----END PUBLIC KEY-----
 ";
+const P521: &str = "-----BEGIN PUBLIC KEY-----
+MIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQAjbG+4QGlMwFPxMJLm9+SfCfK5K6x
+SibeQPlSQCnEpPJgE79F5sPslbzDbUnKCzs/Ti6VJpAjIqFMvXZ99Je8p+gB5R2W
+GvUbtTAuR7o4da7VSuFnFhODf+2k336KxDt2CMNeqG6/ZfZbQDraeuMCjaHkKECN
+1y229u28uJPgEGo94L4=
+-----END PUBLIC KEY-----
+";
 const SECP256K1: &str = "-----BEGIN PUBLIC KEY-----
 MFYwEAYHKoZIzj0CAQYFK4EEAAoDQgAEU7oemb+6vH8qsJ47XD8P60KsNUfcQ31S
 11eHZUaDYmAK8Tj7kf+zztuWjfxIOmNxfX/N/tAt/GI8HzqiL0F47Q==
@@ -140,6 +147,11 @@ fn a_key_that_would_verify_nothing_is_named() {
             "ES384",
             P256,
             "ES384 takes keys on P-384, this one is on P-256",
+        ),
+        (
+            "ES256",
+            P521,
+            "ES256 takes keys on P-256, this one is on P-521",
         ),
         // Its points take as many bytes as those on P-256.
         ("ES256", SECP256K1, "it is not a public key of ES256"),

@@ -128,10 +128,10 @@ fn a_question_that_fails_ends_its_own_connection_and_no_later_one() {
     run(async {
         let connect = async || {
             let connection = client.get_multiplexed_async_connection().await;
-            Some(connection.expect("it is there"))
+            connection.expect("it is there")
         };
         assert_eq!(line.answer(&connected, "k").await, Answer::Away);
-        connected.connection.replace(connect().await);
+        connected.begin(connect().await);
         counts.is_store_there.store(true, Ordering::Relaxed);
         let next = connect().await;
         let mut asked = Box::pin(line.answer(&connected, "k"));
@@ -141,8 +141,7 @@ fn a_question_that_fails_ends_its_own_connection_and_no_later_one() {
         })
         .await;
         // Meanwhile there is another connection.
-        connected.connection.replace(next);
-        connected.number.set(1);
+        connected.begin(next);
         assert_eq!(asked.await, Answer::Away);
         assert!(is_there(&counts));
         assert_eq!(line.answer(&connected, "k").await, Answer::Pass);
