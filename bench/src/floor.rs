@@ -2,7 +2,8 @@
 //!
 //! It is the floor that Steppe is measured against: two receives and two sends a request on one
 //! thread, a buffer a connection that is allocated once, one line added to the head. Whatever a
-//! proxy costs beyond it is that proxy's own work, and not the kernel's or the runtime's.
+//! proxy costs beyond it is that proxy's own work, and not the kernel's or the runtime's. With a key it
+//! verifies tokens by the crate jsonwebtoken, which is then the floor of tokens.
 //!
 //! Non-goals: everything else. It routes, checks and limits nothing, knows no chunked coding and no
 //! interim response, has no timeout, and drops a connection at whatever it does not expect. Nobody
@@ -12,11 +13,16 @@ pub mod dns;
 pub mod h2;
 
 use std::cell::RefCell;
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -29,6 +35,9 @@ pub struct Options {
     /// Where it forwards to
     #[arg(long)]
     upstream: SocketAddr,
+    /// Refuse requests without a bearer token that this key (PEM) has signed by RS256
+    #[arg(long, value_name = "FILE")]
+    public_key: Option<PathBuf>,
 }
 
 /// A head with its added line, or a piece of a body.
@@ -48,27 +57,42 @@ thread_local! {
 /// When the address can't be listened on.
 pub async fn run(options: &Options) -> Result<bool> {
     let (listen, upstream) = (options.listen, options.upstream);
+    let verifier = options
+        .public_key
+        .as_deref()
+        .map(Verifier::of)
+        .transpose()?;
+    let verifier = verifier.map(Arc::new);
     let listener = TcpListener::bind(listen)
         .await
         .with_context(|| format!("cannot listen on {listen}"))?;
     loop {
         let (client, address) = listener.accept().await.context("cannot accept")?;
         let line = format!("X-Forwarded-For: {}\r\n\r\n", address.ip());
+        let verifier = verifier.clone();
         tokio::spawn(async move {
             // A peer that leaves, or sends what this proxy does not know, ends its connection.
-            let _ = serve(client, upstream, line.as_bytes()).await;
+            let _ = serve(client, upstream, line.as_bytes(), verifier.as_deref()).await;
         });
     }
 }
 
 /// Requests of a connection one after another; `line` and an empty one replace
 /// the empty line of each head.
-async fn serve(mut client: TcpStream, address: SocketAddr, line: &[u8]) -> io::Result<()> {
+async fn serve(
+    mut client: TcpStream,
+    address: SocketAddr,
+    line: &[u8],
+    verifier: Option<&Verifier>,
+) -> io::Result<()> {
     client.set_nodelay(true)?;
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Some(request) =
         Message::read(&mut client, &mut buffer[..BUFFER_BYTES - line.len()]).await?
     {
+        if verifier.is_some_and(|verifier| !verifier.has_signed(&buffer[..request.head_bytes])) {
+            return Err(ErrorKind::PermissionDenied.into());
+        }
         let mut upstream = match IDLE.with_borrow_mut(Vec::pop) {
             Some(idle) => idle,
             None => connect(address).await?,
@@ -93,6 +117,37 @@ async fn serve(mut client: TcpStream, address: SocketAddr, line: &[u8]) -> io::R
         });
     }
     Ok(())
+}
+
+/// What the library needs for a token.
+struct Verifier {
+    key: DecodingKey,
+    validation: Validation,
+}
+
+impl Verifier {
+    fn of(file: &Path) -> Result<Self> {
+        let pem = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let mut validation = Validation::new(Algorithm::RS256);
+        validation.validate_aud = false;
+        Ok(Self {
+            key: DecodingKey::from_rsa_pem(&pem)?,
+            validation,
+        })
+    }
+
+    /// Whether it has signed the token of this head.
+    fn has_signed(&self, head: &[u8]) -> bool {
+        let Some(at) = head
+            .windows(SCHEME.len())
+            .position(|window| window == SCHEME)
+        else {
+            return false;
+        };
+        let mut rest = head[at + SCHEME.len()..].split(|&byte| byte == b'\r');
+        let decode = |token| jsonwebtoken::decode::<Value>(token, &self.key, &self.validation);
+        rest.next().is_some_and(|token| decode(token).is_ok())
+    }
 }
 
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
@@ -145,6 +200,7 @@ impl Message {
     }
 }
 
+const SCHEME: &[u8] = b"Bearer ";
 const END: &[u8] = b"\r\n\r\n";
 const EMPTY_LINE: &[u8] = b"\r\n";
 
@@ -228,7 +284,13 @@ mod tests {
         let listen = listener.local_addr().expect("it is bound");
         tokio::spawn(async move {
             let (client, _) = listener.accept().await.expect("somebody comes");
-            serve(client, upstream, b"X-Forwarded-For: 127.0.0.1\r\n\r\n").await
+            serve(
+                client,
+                upstream,
+                b"X-Forwarded-For: 127.0.0.1\r\n\r\n",
+                None,
+            )
+            .await
         });
         let mut client = TcpStream::connect(listen).await.expect("it listens");
         let content = "x".repeat(3 * BUFFER_BYTES);

@@ -11,7 +11,7 @@ mod caddy;
 pub mod cargo;
 pub mod credentials;
 mod envoy;
-mod floor;
+pub mod floor;
 pub mod go;
 mod haproxy;
 pub mod nginx;

@@ -175,9 +175,11 @@ impl Row {
 }
 
 fn print(rows: &[Row]) {
-    println!("\nCompression, one worker each; CPU of all that is done to a gigabyte of content");
+    println!(
+        "\nCompression, one worker each; CPU of all that is done to a gigabyte of content, and of it encoding"
+    );
     let mut table = Table::new(&[
-        "content", "server", "coding", "left %", "CPU s/GB", "p99 µs", "errors",
+        "content", "server", "coding", "left %", "CPU s/GB", "encoding", "p99 µs", "errors",
     ]);
     for row in rows {
         table.row(vec![
@@ -186,6 +188,7 @@ fn print(rows: &[Row]) {
             row.variant.name(),
             figure(row.share * 100.0, 1),
             figure(row.cpu(), 2),
+            figure(encoding(rows, row), 2),
             figure(stats::median(&row.p99_us), 0),
             row.errors.to_string(),
         ]);
@@ -199,20 +202,35 @@ fn print(rows: &[Row]) {
         "nginx",
         "steppe gzip",
         "CPU ratio",
+        "of encoding",
         "best",
         "CPU ratio",
+        "of encoding",
     ]);
     for reference in rows.iter().filter(|row| is_reference(row)) {
         let best = |coding: Option<&str>| cheapest(rows, reference, coding);
         let told = |row: Option<&Row>| match row {
-            Some(row) => [row.variant.name(), figure(row.cpu() / reference.cpu(), 2)],
-            None => ["-".to_owned(), "-".to_owned()],
+            Some(row) => [
+                row.variant.name(),
+                figure(row.cpu() / reference.cpu(), 2),
+                figure(encoding(rows, row) / encoding(rows, reference), 2),
+            ],
+            None => ["-", "-", "-"].map(str::to_owned),
         };
         let cells = [reference.corpus.to_owned(), reference.variant.name()];
         let ours = [told(best(Some("gzip"))), told(best(None))].concat();
         table.row(cells.into_iter().chain(ours).collect());
     }
     print!("{}", table.to_markdown());
+}
+
+/// CPU that a row takes beyond its server's with the same content as it is.
+fn encoding(rows: &[Row], row: &Row) -> f64 {
+    let plain = rows.iter().find(|plain| {
+        let server = plain.variant.server == row.variant.server;
+        server && plain.corpus == row.corpus && plain.variant.coding.is_none()
+    });
+    row.cpu() - plain.map_or(0.0, Row::cpu)
 }
 
 fn is_reference(row: &Row) -> bool {

@@ -1,14 +1,12 @@
-//! Tokens that a key of the run has signed by RS256, and what the library takes to verify one.
+//! Tokens that a key of the run has signed by RS256.
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use anyhow::{Context, Result};
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use rcgen::KeyPair;
-use rustix::time::{ClockId, clock_gettime};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::peer::Setup;
 
@@ -22,7 +20,6 @@ pub(super) struct Tokens {
     /// One a line.
     pub(super) list: PathBuf,
     texts: Vec<String>,
-    key: DecodingKey,
 }
 
 impl Tokens {
@@ -46,7 +43,6 @@ impl Tokens {
         let tokens = Self {
             public_key: setup.run_dir.join("token.pub"),
             list: setup.run_dir.join("tokens.txt"),
-            key: DecodingKey::from_rsa_pem(public.as_bytes())?,
             texts,
         };
         fs::write(&tokens.public_key, public)?;
@@ -57,34 +53,7 @@ impl Tokens {
     pub(super) fn first(&self) -> &str {
         &self.texts[0]
     }
-
-    /// CPU time that the library takes for a token: its signature, and its claims as a tree.
-    ///
-    /// # Errors
-    /// When one of them does not verify.
-    pub(super) fn verify_all_us(&self) -> Result<f64> {
-        let mut validation = Validation::new(Algorithm::RS256);
-        validation.validate_exp = false;
-        validation.validate_aud = false;
-        validation.required_spec_claims.clear();
-        let before = thread_time();
-        for text in &self.texts {
-            let decoded = jsonwebtoken::decode::<Value>(text, &self.key, &validation)?;
-            ensure!(
-                decoded.claims["exp"] == EXPIRES_AT,
-                "a token says something else"
-            );
-        }
-        let used = thread_time().saturating_sub(before);
-        Ok(used.as_secs_f64() * 1e6 / COUNT as f64)
-    }
 }
 
 /// The year 2100.
 const EXPIRES_AT: u64 = 4_102_444_800;
-
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds)
-}
