@@ -15,8 +15,8 @@ use crate::report::{Outcome, Report, TestRun};
 /// With the features that all of the workspace asks for: another set would build everything again.
 pub const WORKSPACE: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
 
-/// Programs of tests that wait for most of their time: they run while the others do.
-const WAITING: [&str; 1] = ["lab"];
+/// Programs of tests that run while the others do: they wait for most of their time.
+const BESIDE: [&str; 1] = ["lab"];
 
 /// Builds all tests.
 pub fn build() -> Result<Outcome> {
@@ -24,29 +24,29 @@ pub fn build() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Runs all tests. What those that wait print comes at the end.
+/// Runs all tests. What those beside the others print comes at the end.
 pub fn all() -> Result<Outcome> {
     let others = integration_tests()?;
     let others = others
         .iter()
-        .filter(|name| !WAITING.contains(&name.as_str()));
+        .filter(|name| !BESIDE.contains(&name.as_str()));
     let mut others = named(others.map(String::as_str));
     others.args(["--lib", "--bins"]);
-    let (waiting, others, examples) = thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
+    let (beside, others, examples) = thread::scope(|scope| {
+        let beside = scope.spawn(|| {
             let mut said = String::new();
-            let run = run(&mut named(WAITING), |line| said += &format!("{line}\n"));
+            let run = run(&mut named(BESIDE), |line| said += &format!("{line}\n"));
             (run, said)
         });
         let others = run(&mut others, print);
         let examples = run(process::cargo(&WORKSPACE).arg("--doc"), print);
-        (waiting.join(), others, examples)
+        (beside.join(), others, examples)
     });
-    let (waiting, said) = waiting.map_err(|_| anyhow!("it panicked"))?;
+    let (beside, said) = beside.map_err(|_| anyhow!("it panicked"))?;
     print!("{said}");
     let mut run = others?;
     run.add(examples?);
-    run.add(waiting?);
+    run.add(beside?);
     Ok(Outcome::Tests(run))
 }
 
@@ -132,9 +132,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_wait_are_among_the_integration_tests() {
+    fn those_beside_the_others_are_integration_tests() {
         let all = integration_tests().unwrap();
-        assert!(WAITING.iter().all(|name| all.contains(*name)), "{all:?}");
+        assert!(BESIDE.iter().all(|name| all.contains(*name)), "{all:?}");
         assert!(all.len() > 30, "{all:?}");
     }
 }
