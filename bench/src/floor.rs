@@ -5,7 +5,7 @@
 //! proxy costs beyond it is that proxy's own work, and not the kernel's or the runtime's. With a key it
 //! verifies tokens by the crate jsonwebtoken, which is then the floor of tokens.
 //!
-//! Non-goals: everything else. It routes, checks and limits nothing, knows no chunked coding and no
+//! Non-goals: everything else. It routes and limits nothing, checks nothing else, knows no chunked coding and no
 //! interim response, has no timeout, and drops a connection at whatever it does not expect. Nobody
 //! should run it for anything but this bench.
 
@@ -241,7 +241,29 @@ async fn pass(
 
 #[cfg(test)]
 mod tests {
+    use jsonwebtoken::EncodingKey;
+    use rcgen::KeyPair;
+
     use super::*;
+
+    #[test]
+    fn a_token_passes_that_the_key_has_signed() {
+        let key = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_2048).expect("a key");
+        let signing = EncodingKey::from_rsa_pem(key.serialize_pem().as_bytes()).expect("PEM");
+        let folder = std::env::temp_dir();
+        let file = folder.join(format!("steppe-bench-key-{}.pem", std::process::id()));
+        fs::write(&file, key.public_key_pem()).expect("a file");
+        let verifier = Verifier::of(&file).expect("a key");
+        fs::remove_file(&file).expect("it is there");
+        let claims = serde_json::json!({ "exp": 4_102_444_800_u64 });
+        let header = jsonwebtoken::Header::new(Algorithm::RS256);
+        let token = jsonwebtoken::encode(&header, &claims, &signing).expect("it signs");
+        let head = |token: &str| format!("GET / HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n");
+        assert!(verifier.has_signed(head(&token).as_bytes()));
+        let (signed, _) = token.rsplit_once('.').expect("a token");
+        assert!(!verifier.has_signed(head(&format!("{signed}.AAAA")).as_bytes()));
+        assert!(!verifier.has_signed(b"GET / HTTP/1.1\r\n\r\n"));
+    }
 
     #[test]
     fn a_message_is_its_head_and_the_content_that_came() {

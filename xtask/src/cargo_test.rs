@@ -15,7 +15,7 @@ use crate::report::{Outcome, Report, TestRun};
 /// With the features that all of the workspace asks for: another set would build everything again.
 pub const WORKSPACE: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
 
-/// Programs of tests that run while the others do: they wait for most of their time.
+/// Programs of tests that run while the others do: the lab's wait for most of their time.
 const BESIDE: [&str; 1] = ["lab"];
 
 /// Builds all tests.
@@ -31,6 +31,7 @@ pub fn all() -> Result<Outcome> {
         .iter()
         .filter(|name| !BESIDE.contains(&name.as_str()));
     let mut others = named(others.map(String::as_str));
+    // Libraries that have no tests (`test = false`) are asked as well, and say so.
     others.args(["--lib", "--bins"]);
     let (beside, others, examples) = thread::scope(|scope| {
         let beside = scope.spawn(|| {
@@ -44,9 +45,22 @@ pub fn all() -> Result<Outcome> {
     });
     let (beside, said) = beside.map_err(|_| anyhow!("it panicked"))?;
     print!("{said}");
-    let mut run = others?;
-    run.add(examples?);
-    run.add(beside?);
+    let mut run = TestRun::default();
+    let mut failures = Vec::new();
+    for part in [others, examples, beside] {
+        match part {
+            Ok(part) => run.add(part),
+            Err(error) => failures.push(format!("{error:#}")),
+        }
+    }
+    let counts = run.counts;
+    ensure!(
+        failures.is_empty(),
+        "{}; of the rest {} tests passed, {} failed",
+        failures.join(", "),
+        counts.passed,
+        counts.failed
+    );
     Ok(Outcome::Tests(run))
 }
 

@@ -57,7 +57,7 @@ pub struct Timing {
     pub name: String,
     /// How long, by the clock.
     pub seconds: f64,
-    /// Seconds of processors that its processes took, where that is known.
+    /// Seconds of processors that processes took which ended during it, where that is known.
     pub cpu_seconds: Option<f64>,
 }
 

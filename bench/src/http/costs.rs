@@ -402,6 +402,7 @@ fn launch(setup: &Setup, node: Node, routes: &str) -> Result<Launch> {
 fn launch_floor(setup: &Setup, node: Node, public_key: Option<&Path>) -> Result<Launch> {
     let mut floor = floor::proxy(setup, node.address(), ORIGIN)?;
     if let Some(key) = public_key {
+        floor.version += ", with jsonwebtoken";
         floor.arguments.extend(["--public-key".into(), key.into()]);
     }
     floor.name = node.name().to_owned();

@@ -134,7 +134,7 @@ impl RateLimitFilter {
     fn nanos(&self, now: Instant) -> u64 {
         let epoch = self.epoch.get_or_init(|| now);
         let nanos = now.saturating_duration_since(*epoch).as_nanos();
-        // 292 years.
+        // Only after 584 years; half of them leave room for sums.
         u64::try_from(nanos).unwrap_or(i64::MAX.unsigned_abs())
     }
 }
