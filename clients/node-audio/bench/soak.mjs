@@ -8,6 +8,7 @@ import { createServer, get } from 'node:http';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { getHeapCodeStatistics } from 'node:v8';
 import { AudioCapture } from '@steppe/audio';
 import { numberOf } from '../test/pulse-server.mjs';
 
@@ -85,8 +86,10 @@ const points = [];
 function collect() {
   globalThis.gc();
   const { heapUsed, external, rss } = process.memoryUsage();
+  // Part of the heap.
+  const { code_and_metadata_size: compiled } = getHeapCodeStatistics();
   points.push({ seconds: performance.now() / 1e3, heapKb: heapUsed / 1024 });
-  console.log(JSON.stringify({ heapUsed, external, rss, ...seen, blocked: blocked.count }));
+  console.log(JSON.stringify({ heapUsed, compiled, external, rss, ...seen, blocked: blocked.count }));
 }
 
 /** What the last collection left, in bytes. */
@@ -161,7 +164,8 @@ async function warm() {
   const url = `http://127.0.0.1:${server.address().port}`;
   for (let round = 0; round < 3_000; round += 1) {
     for (const path of round % 100 === 0 ? ['/', '/metrics', '/heap', '/collect'] : ['/', '/metrics', '/heap']) {
-      await new Promise((resolve, reject) => get(url + path, (response) => response.resume().on('end', resolve)).on('error', reject));
+      // Each on a connection of its own: one that is kept may be closed as it is asked on.
+      await new Promise((resolve, reject) => get(url + path, { agent: false }, (response) => response.resume().on('end', resolve)).on('error', reject));
     }
   }
   await capture.close();
