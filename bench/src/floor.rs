@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn a_token_passes_that_the_key_has_signed() {
-        let key = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_2048).expect("a key");
+        let key = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_2048)
+            .expect("a key");
         let signing = EncodingKey::from_rsa_pem(key.serialize_pem().as_bytes()).expect("PEM");
         let folder = std::env::temp_dir();
         let file = folder.join(format!("steppe-bench-key-{}.pem", std::process::id()));
