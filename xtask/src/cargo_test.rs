@@ -13,7 +13,7 @@ use crate::process;
 use crate::report::{Outcome, Report, TestRun};
 
 /// With the features that all of the workspace asks for: another set would build everything again.
-pub const WORKSPACE: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
+const WORKSPACE: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
 
 /// Programs of tests that run while the others do: the lab's wait for most of their time.
 const BESIDE: [&str; 1] = ["lab"];
@@ -33,21 +33,21 @@ pub fn all() -> Result<Outcome> {
     let mut others = named(others.map(String::as_str));
     // Libraries that have no tests (`test = false`) are asked as well, and say so.
     others.args(["--lib", "--bins"]);
-    let (beside, others, examples) = thread::scope(|scope| {
+    let (beside, others, documents) = thread::scope(|scope| {
         let beside = scope.spawn(|| {
             let mut said = String::new();
             let run = run(&mut named(BESIDE), |line| said += &format!("{line}\n"));
             (run, said)
         });
         let others = run(&mut others, print);
-        let examples = run(process::cargo(&WORKSPACE).arg("--doc"), print);
-        (beside.join(), others, examples)
+        let documents = run(process::cargo(&WORKSPACE).arg("--doc"), print);
+        (beside.join(), others, documents)
     });
     let (beside, said) = beside.map_err(|_| anyhow!("it panicked"))?;
     print!("{said}");
     let mut run = TestRun::default();
     let mut failures = Vec::new();
-    for part in [others, examples, beside] {
+    for part in [others, documents, beside] {
         match part {
             Ok(part) => run.add(part),
             Err(error) => failures.push(format!("{error:#}")),
@@ -73,7 +73,8 @@ fn print(line: &str) {
     println!("{line}");
 }
 
-fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Command {
+/// `cargo test` of the integration tests of these names.
+pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = process::cargo(&WORKSPACE);
     names.into_iter().for_each(|name| {
         command.args(["--test", name]);

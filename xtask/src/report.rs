@@ -32,6 +32,11 @@ pub struct TestCounts {
 }
 
 impl TestCounts {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+
     /// Adds the counts of a `test result: ok. 3 passed; 0 failed; …` line; ignores other lines.
     pub fn add_result_line(&mut self, line: &str) {
         if line.starts_with("test result: ") {
@@ -74,8 +79,7 @@ pub struct TestRun {
 impl TestRun {
     /// Takes over what other programs of tests came to.
     pub fn add(&mut self, other: Self) {
-        self.counts.passed += other.counts.passed;
-        self.counts.failed += other.counts.failed;
+        self.counts.add(other.counts);
         self.programs.extend(other.programs);
     }
 
@@ -169,8 +173,7 @@ impl Report {
     }
 
     fn note_tests(&mut self, name: &str, counts: TestCounts) -> &'static str {
-        self.counts.passed += counts.passed;
-        self.counts.failed += counts.failed;
+        self.counts.add(counts);
         if counts.failed == 0 {
             return "ok";
         }
@@ -188,8 +191,7 @@ impl Report {
 
     /// Takes over the steps of another report, which ran while this one's did.
     pub fn add_beside(&mut self, other: Self) {
-        self.counts.passed += other.counts.passed;
-        self.counts.failed += other.counts.failed;
+        self.counts.add(other.counts);
         self.failures.extend(other.failures);
         self.skipped.extend(other.skipped);
         self.beside.extend(other.steps);

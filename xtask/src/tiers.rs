@@ -157,10 +157,7 @@ const TLS_TABLES_HEAVY: Tables = Tables {
 /// Runs tables again with TLS on both sides of the node: the testkit's `STEPPE_WIRE`.
 fn over_tls(report: &mut Report, tables: &Tables, long: Option<&str>) {
     report.step("tests over TLS", || {
-        let mut command = process::cargo(&cargo_test::WORKSPACE);
-        tables.binaries.iter().for_each(|name| {
-            command.args(["--test", name]);
-        });
+        let mut command = cargo_test::named(tables.binaries.iter().copied());
         command.arg("--").args(tables.modules);
         command.env("STEPPE_WIRE", "tls");
         if let Some(long) = long {
