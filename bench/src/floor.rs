@@ -3,13 +3,15 @@
 //! It is the floor that Steppe is measured against: two receives and two sends a request on one
 //! thread, a buffer a connection that is allocated once, one line added to the head. Whatever a
 //! proxy costs beyond it is that proxy's own work, and not the kernel's or the runtime's. With a key it
-//! verifies tokens by the crate jsonwebtoken, which is then the floor of tokens.
+//! verifies tokens by the crate jsonwebtoken, which is then the floor of tokens, and what is asked for below
+//! `/gzip1/` to `/gzip9/` it compresses by libdeflate, if told so.
 //!
 //! Non-goals: everything else. It routes and limits nothing, checks nothing else, knows no chunked coding and no
 //! interim response, has no timeout, and drops a connection at whatever it does not expect. Nobody
 //! should run it for anything but this bench.
 
 pub mod dns;
+mod gzip;
 pub mod h2;
 
 use std::cell::RefCell;
@@ -38,6 +40,9 @@ pub struct Options {
     /// Refuse requests without a bearer token that this key (PEM) has signed by RS256
     #[arg(long, value_name = "FILE")]
     public_key: Option<PathBuf>,
+    /// Compress responses to requests below /gzip1/ to /gzip9/, at that level
+    #[arg(long)]
+    gzip: bool,
 }
 
 /// A head with its added line, or a piece of a body.
@@ -57,22 +62,21 @@ thread_local! {
 /// When the address can't be listened on.
 pub async fn run(options: &Options) -> Result<bool> {
     let (listen, upstream) = (options.listen, options.upstream);
-    let verifier = options
-        .public_key
-        .as_deref()
-        .map(Verifier::of)
-        .transpose()?;
-    let verifier = verifier.map(Arc::new);
+    let key = options.public_key.as_deref();
+    let work = Arc::new(Work {
+        verifier: key.map(Verifier::of).transpose()?,
+        compresses: options.gzip,
+    });
     let listener = TcpListener::bind(listen)
         .await
         .with_context(|| format!("cannot listen on {listen}"))?;
     loop {
         let (client, address) = listener.accept().await.context("cannot accept")?;
         let line = format!("X-Forwarded-For: {}\r\n\r\n", address.ip());
-        let verifier = verifier.clone();
+        let work = Arc::clone(&work);
         tokio::spawn(async move {
             // A peer that leaves, or sends what this proxy does not know, ends its connection.
-            let _ = serve(client, upstream, line.as_bytes(), verifier.as_deref()).await;
+            let _ = serve(client, upstream, line.as_bytes(), &work).await;
         });
     }
 }
@@ -83,16 +87,20 @@ async fn serve(
     mut client: TcpStream,
     address: SocketAddr,
     line: &[u8],
-    verifier: Option<&Verifier>,
+    work: &Work,
 ) -> io::Result<()> {
     client.set_nodelay(true)?;
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Some(request) =
         Message::read(&mut client, &mut buffer[..BUFFER_BYTES - line.len()]).await?
     {
-        if verifier.is_some_and(|verifier| !verifier.has_signed(&buffer[..request.head_bytes])) {
+        let head = &buffer[..request.head_bytes];
+        if let Some(verifier) = &work.verifier
+            && !verifier.has_signed(head)
+        {
             return Err(ErrorKind::PermissionDenied.into());
         }
+        let level = gzip::level(head).filter(|_| work.compresses);
         let mut upstream = match IDLE.with_borrow_mut(Vec::pop) {
             Some(idle) => idle,
             None => connect(address).await?,
@@ -108,8 +116,13 @@ async fn serve(
         pass(&mut client, &mut upstream, request.remaining, &mut buffer).await?;
         let response = Message::read(&mut upstream, &mut buffer).await?;
         let response = response.ok_or(ErrorKind::UnexpectedEof)?;
-        client.write_all(&buffer[..response.filled_bytes]).await?;
-        pass(&mut upstream, &mut client, response.remaining, &mut buffer).await?;
+        let begun = &buffer[..response.filled_bytes];
+        if let Some(level) = level {
+            gzip::send(&mut upstream, &mut client, &response, begun, level).await?;
+        } else {
+            client.write_all(begun).await?;
+            pass(&mut upstream, &mut client, response.remaining, &mut buffer).await?;
+        }
         IDLE.with_borrow_mut(|idle| {
             if idle.len() < IDLE_MAX {
                 idle.push(upstream);
@@ -117,6 +130,13 @@ async fn serve(
         });
     }
     Ok(())
+}
+
+/// What is done besides forwarding.
+#[derive(Default)]
+struct Work {
+    verifier: Option<Verifier>,
+    compresses: bool,
 }
 
 /// What the library needs for a token.
@@ -311,7 +331,7 @@ mod tests {
                 client,
                 upstream,
                 b"X-Forwarded-For: 127.0.0.1\r\n\r\n",
-                None,
+                &Work::default(),
             )
             .await
         });

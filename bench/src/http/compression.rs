@@ -2,7 +2,8 @@
 //!
 //! Whoever compresses harder takes longer, so codings and levels are compared at equal ratio: each of nginx's
 //! levels with the cheapest of Steppe's that makes content at least as short. One worker each, the same origin; the
-//! CPU of passing content uncompressed is part of all figures.
+//! CPU of passing content uncompressed is part of all figures. The floor is the least proxy ([`crate::floor`]) around the
+//! library that gzip is made with.
 
 mod client;
 mod corpus;
@@ -17,7 +18,7 @@ use anyhow::{Context, Result};
 use self::client::{Load, Loaded};
 use self::corpus::{CORPORA, Corpus};
 use crate::machine;
-use crate::peer::{Setup, loopback, nginx, version, write_config};
+use crate::peer::{Setup, floor, loopback, nginx, version, write_config};
 use crate::process;
 use crate::server::{Launch, Server};
 use crate::stats;
@@ -26,6 +27,7 @@ use crate::table::{Table, figure};
 const ORIGIN: SocketAddr = loopback(28071);
 const NGINX: SocketAddr = loopback(28072);
 const STEPPE: SocketAddr = loopback(28073);
+const FLOOR: SocketAddr = loopback(28074);
 const ADMIN: SocketAddr = loopback(28907);
 
 /// A coding and its level; `None`: content as it is.
@@ -66,7 +68,7 @@ impl Variant {
     }
 }
 
-/// What nginx has, and all of Steppe's levels.
+/// What nginx has, all of Steppe's levels, and the floor's.
 fn variants() -> Vec<Variant> {
     let of = |server, coding, levels: std::ops::RangeInclusive<u8>| {
         levels.map(move |level| Variant {
@@ -74,7 +76,7 @@ fn variants() -> Vec<Variant> {
             coding: Some((coding, level)),
         })
     };
-    let plain = ["steppe", "nginx"].map(|server| Variant {
+    let plain = ["steppe", "nginx", "floor"].map(|server| Variant {
         server,
         coding: None,
     });
@@ -84,6 +86,7 @@ fn variants() -> Vec<Variant> {
         .chain(of("steppe", "gzip", 1..=6))
         .chain(of("steppe", "br", 1..=5))
         .chain(of("steppe", "zstd", 1..=5))
+        .chain(of("floor", "gzip", 1..=6))
         .collect()
 }
 
@@ -96,6 +99,7 @@ pub(super) async fn run(setup: &Setup, rounds: usize, seconds: u64) -> Result<bo
     let _origin = Server::start(&nginx_launch(setup, "corpus", ORIGIN)?, &setup.run_dir).await?;
     let nginx = Server::start(&nginx_launch(setup, "packing", NGINX)?, &setup.run_dir).await?;
     let steppe = Server::start(&steppe_launch(setup)?, &setup.run_dir).await?;
+    let floor = Server::start(&floor_launch(setup)?, &setup.run_dir).await?;
     let variants = variants();
     let mut rows = Vec::new();
     for corpus in &CORPORA {
@@ -108,6 +112,7 @@ pub(super) async fn run(setup: &Setup, rounds: usize, seconds: u64) -> Result<bo
             let row = &mut rows[place];
             let process = match row.variant.server {
                 "nginx" => nginx.process(),
+                "floor" => floor.process(),
                 _ => steppe.process(),
             };
             row.measure(process, Duration::from_secs(seconds)).await?;
@@ -136,6 +141,7 @@ impl Row {
     fn load(variant: Variant, corpus: &Corpus) -> Load {
         let address = match variant.server {
             "nginx" => NGINX,
+            "floor" => FLOOR,
             _ => STEPPE,
         };
         let coding = variant.coding.map_or("identity", |(coding, _)| coding);
@@ -176,10 +182,12 @@ impl Row {
 
 fn print(rows: &[Row]) {
     println!(
-        "\nCompression, one worker each; CPU of all that is done to a gigabyte of content, and of it encoding"
+        "\nCompression, one worker each; CPU of all that is done to a gigabyte of content, and of it encoding; \
+         the p99 beside the server's own of the same content as it is, round by round"
     );
     let mut table = Table::new(&[
-        "content", "server", "coding", "left %", "CPU s/GB", "encoding", "p99 µs", "errors",
+        "content", "server", "coding", "left %", "CPU s/GB", "encoding", "p99 µs", "of plain",
+        "errors",
     ]);
     for row in rows {
         table.row(vec![
@@ -190,12 +198,14 @@ fn print(rows: &[Row]) {
             figure(row.cpu(), 2),
             figure(encoding(rows, row), 2),
             figure(stats::median(&row.p99_us), 0),
+            interval(&row.p99_us, &plain(rows, row).p99_us),
             row.errors.to_string(),
         ]);
     }
     print!("{}", table.to_markdown());
     println!(
-        "\nAt equal ratio: the cheapest of Steppe's levels that leaves no more than nginx's gzip"
+        "\nAt equal ratio: the cheapest of Steppe's levels that leaves no more than nginx's gzip, round by round; \
+         the floor is the least proxy at that level of gzip"
     );
     let mut table = Table::new(&[
         "content",
@@ -203,34 +213,59 @@ fn print(rows: &[Row]) {
         "steppe gzip",
         "CPU ratio",
         "of encoding",
+        "floor's",
         "best",
         "CPU ratio",
         "of encoding",
     ]);
     for reference in rows.iter().filter(|row| is_reference(row)) {
         let best = |coding: Option<&str>| cheapest(rows, reference, coding);
+        let to_nginx = |row: &Row| interval(&row.cpu_s_per_gb, &reference.cpu_s_per_gb);
         let told = |row: Option<&Row>| match row {
             Some(row) => [
                 row.variant.name(),
-                figure(row.cpu() / reference.cpu(), 2),
+                to_nginx(row),
                 figure(encoding(rows, row) / encoding(rows, reference), 2),
             ],
             None => ["-", "-", "-"].map(str::to_owned),
         };
+        let gzip = best(Some("gzip"));
+        let floor = gzip.and_then(|row| {
+            let is_it = |other: &&Row| {
+                other.variant.server == "floor"
+                    && other.variant.coding == row.variant.coding
+                    && other.corpus == row.corpus
+            };
+            rows.iter().find(is_it)
+        });
+        let floor = floor.map_or_else(|| "-".to_owned(), to_nginx);
         let cells = [reference.corpus.to_owned(), reference.variant.name()];
-        let ours = [told(best(Some("gzip"))), told(best(None))].concat();
-        table.row(cells.into_iter().chain(ours).collect());
+        let cells = [&cells[..], &told(gzip), &[floor], &told(best(None))].concat();
+        table.row(cells);
     }
     print!("{}", table.to_markdown());
 }
 
+/// The median of the ratios of each round, with its 95 % interval.
+fn interval(values: &[f64], reference: &[f64]) -> String {
+    let ratios = stats::ratios(values, reference);
+    let (low, high) = stats::median_interval(&ratios);
+    let [median, low, high] = [stats::median(&ratios), low, high].map(|ratio| figure(ratio, 2));
+    format!("{median} ({low} to {high})")
+}
+
 /// CPU that a row takes beyond its server's with the same content as it is.
 fn encoding(rows: &[Row], row: &Row) -> f64 {
-    let plain = rows.iter().find(|plain| {
+    row.cpu() - plain(rows, row).cpu()
+}
+
+/// The row of the same content and server, without a coding.
+fn plain<'r>(rows: &'r [Row], row: &'r Row) -> &'r Row {
+    let is_it = |plain: &&Row| {
         let server = plain.variant.server == row.variant.server;
         server && plain.corpus == row.corpus && plain.variant.coding.is_none()
-    });
-    row.cpu() - plain.map_or(0.0, Row::cpu)
+    };
+    rows.iter().find(is_it).unwrap_or(row)
 }
 
 fn is_reference(row: &Row) -> bool {
@@ -301,6 +336,13 @@ fn nginx_launch(setup: &Setup, role: &str, address: SocketAddr) -> Result<Launch
         environment: Vec::new(),
         address,
     })
+}
+
+fn floor_launch(setup: &Setup) -> Result<Launch> {
+    let mut floor = floor::proxy(setup, FLOOR, ORIGIN)?;
+    floor.version += ", with libdeflate";
+    floor.arguments.push("--gzip".into());
+    Ok(floor)
 }
 
 fn steppe_launch(setup: &Setup) -> Result<Launch> {
