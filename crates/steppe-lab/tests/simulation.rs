@@ -21,7 +21,7 @@ const BUDGET: f64 = 1.0;
 /// As many draws of each; with `STEPPE_LONG=1` a thousand, of which the documentation tells.
 fn seeds() -> u64 {
     let is_long = std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1");
-    if is_long { 1_000 } else { 400 }
+    if is_long { 1_000 } else { 200 }
 }
 
 /// What a series would be without noise.
