@@ -154,6 +154,7 @@ impl ExchangeFilter for Asking {
 impl Question {
     /// Asks one server, and another connection where the first had closed while it was idle.
     async fn ask(mut self) -> Result<Answer, GatewayError> {
+        let ends_at = self.began_at + self.config.timeout;
         let upstream = Arc::clone(self.pool.upstream());
         let probe = match upstream.admit(self.began_at) {
             Admission::Open => return Err(GatewayError::upstream(CloseReason::CircuitOpen, 503)),
@@ -162,7 +163,10 @@ impl Question {
         };
         let mut stream = match self.pool.checkout(&mut self.selection)? {
             Next::Stream(stream) => stream,
-            Next::Connect => self.pool.connect_any(&mut self.selection, None).await?,
+            Next::Connect => {
+                let connected = self.pool.connect_any(&mut self.selection, None);
+                within(ends_at, connected).await?
+            }
         };
         loop {
             let began_at = Instant::now();
@@ -189,7 +193,7 @@ impl Question {
                     let target = stream.target();
                     drop(stream);
                     let again = self.pool.reconnect(target, &mut self.selection, None);
-                    stream = again.await?;
+                    stream = within(ends_at, again).await?;
                 }
                 Err(error) => {
                     if let Some(failure) = blame(&error) {
@@ -216,8 +220,7 @@ impl Question {
             lease: &self.lease,
         })?;
         stream.put(Part::End(None))?;
-        let answered = timeout_at(ends_at.into(), self.answer(stream)).await;
-        answered.unwrap_or_else(|_| Err(GatewayError::timeout(CloseReason::FirstByteTimeout)))
+        within(ends_at, self.answer(stream)).await
     }
 
     async fn answer(&self, stream: &mut dyn UpstreamStream) -> Result<(u16, Answer), GatewayError> {
@@ -247,6 +250,15 @@ impl Question {
         });
         told.collect()
     }
+}
+
+/// What comes of `asked` in time.
+async fn within<T>(
+    ends_at: Instant,
+    asked: impl Future<Output = Result<T, GatewayError>>,
+) -> Result<T, GatewayError> {
+    let late = |_| Err(GatewayError::timeout(CloseReason::FirstByteTimeout));
+    timeout_at(ends_at.into(), asked).await.unwrap_or_else(late)
 }
 
 async fn final_head(stream: &mut dyn UpstreamStream) -> Result<ResponseHead, GatewayError> {

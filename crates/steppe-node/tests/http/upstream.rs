@@ -1,9 +1,9 @@
 //! Towards the origin: pools, replays, timeouts, cancellation, and what it is told of the client.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use steppe_testkit::{Head, Nginx, Port, RawOrigin, Steppe, Wire};
+use steppe_testkit::{FullQueue, Head, Nginx, Port, RawOrigin, Steppe, Wire};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -266,23 +266,8 @@ fn a_dead_server_among_several_is_passed_over() {
 /// Its queue is full, so the kernel drops what asks to connect.
 #[test]
 fn a_connection_that_never_stands_is_504() {
-    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
-        .expect("a socket can be made");
-    full.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
-        .expect("some port is free");
-    full.listen(0).expect("a bound socket can listen");
-    let full: TcpListener = full.into();
-    let address = full.local_addr().expect("a bound socket has an address");
-    let mut fillers = Vec::new();
-    // One that fails may have met a busy machine instead of a full queue.
-    let mut failed = 0;
-    while failed < 3 {
-        match std::net::TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
-            Ok(stream) => fillers.push(stream),
-            Err(_) => failed += 1,
-        }
-        assert!(fillers.len() < 100, "the queue never fills");
-    }
+    let full = FullQueue::new();
+    let address = full.address();
     // Of two requests, the one that began first still waits when the other is given up.
     let patient = format!(
         "timeouts = {{ connect = \"300ms\" }}\n\
@@ -294,19 +279,7 @@ fn a_connection_that_never_stands_is_504() {
     patient.send(GET.replacen("/", "/patient", 1));
     assert_eq!(node.exchange(GET).status(), 504);
     // Its connection stands once there is room for it.
-    full.set_nonblocking(false).expect("a socket of the test's");
-    let accepting = std::thread::spawn(move || {
-        while let Ok((stream, _)) = full.accept() {
-            let mut text = [0; 1024];
-            let mut stream = stream;
-            let count = std::io::Read::read(&mut stream, &mut text).unwrap_or(0);
-            if count > 0 {
-                let _ = std::io::Write::write_all(&mut stream, OK.as_bytes());
-                return;
-            }
-        }
-    });
-    drop(fillers);
+    let accepting = std::thread::spawn(move || full.answer_one(OK));
     assert_eq!(patient.response().status(), 200);
     accepting.join().expect("no panic");
 }

@@ -1,6 +1,6 @@
 //! `basic-auth` and `forward-auth` on the wire.
 
-use steppe_testkit::eventually;
+use steppe_testkit::{FullQueue, eventually};
 
 use super::*;
 
@@ -201,6 +201,20 @@ fn a_service_decides_about_each_request() {
         assert_eq!(refused.all("set-cookie"), ["a=1", "b=2"]);
         assert_eq!(origin.received().matches("HTTP/1.1\r\n").count(), 3);
     });
+}
+
+#[test]
+fn its_time_is_for_the_connection_as_well() {
+    let full = FullQueue::new();
+    let origin = RawOrigin::answering(OK);
+    let more = format!(
+        "[http.upstream.unheard]\nservers = [\"{}\"]\ntimeouts = {{ connect = \"10m\" }}\n",
+        full.address()
+    );
+    let keys = ASKS.replace("1s", "200ms").replace("decides", "unheard");
+    let node = start(&origin, &format!("{keys}{more}"), None);
+    assert_eq!(ask(&node, Protocol::H1, "GET", "/", "").status(), 504);
+    assert_eq!(origin.accepted(), 0);
 }
 
 #[test]
