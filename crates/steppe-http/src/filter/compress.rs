@@ -162,10 +162,12 @@ impl ExchangeFilter for Compressing {
     }
 
     fn response(&mut self, head: &mut ResponseHead) -> Result<(), GatewayError> {
-        if head.status == 304 && self.has_weak {
-            // Of the representation that the client holds (RFC 9110 §15.4.5).
+        if head.status == 304 {
+            // RFC 9110 §15.4.5: what the response to a GET would say, of the representation that the client holds.
             vary(&mut head.fields)?;
-            representation::weaken(&mut head.fields)?;
+            if self.has_weak {
+                representation::weaken(&mut head.fields)?;
+            }
         }
         if let (Some(reason), Some(meter)) = (self.compress(head)?, &self.meter) {
             meter.uncompressed(reason);

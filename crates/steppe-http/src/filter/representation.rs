@@ -5,14 +5,23 @@
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, FieldId};
 
+const OF_BYTES: [&[u8]; 4] = [b"content-md5", b"digest", b"content-digest", b"repr-digest"];
+
 /// Takes out what is true of the bytes as they were alone.
 pub(super) fn change(fields: &mut FieldBlock) -> Result<(), GatewayError> {
-    const OF_BYTES: [&[u8]; 4] = [b"content-md5", b"digest", b"content-digest", b"repr-digest"];
     fields.remove_where(|id| id == FieldId::ContentLength);
     for name in OF_BYTES {
         fields.remove(name);
     }
     weaken(fields)
+}
+
+/// The same in trailers, which come when the bytes have been changed: an entity tag has nobody left to tell.
+pub(super) fn change_trailers(trailers: &mut FieldBlock) {
+    for name in OF_BYTES {
+        trailers.remove(name);
+    }
+    trailers.remove(b"etag");
 }
 
 /// A strong validator stands for bytes, of which there are others now (RFC 9110 §8.8.1).

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{About, ExchangeFilter, Filter, Step};
 use crate::config::RequestId;
 use crate::error::GatewayError;
-use crate::field::is_token;
+use crate::field::{FieldBlock, is_token};
 use crate::head::{RequestHead, ResponseHead};
 
 /// Longest name of a client that is kept, in bytes.
@@ -61,6 +61,10 @@ impl Filter for RequestIdFilter {
             field: field.clone(),
             id,
         })))
+    }
+
+    fn request_trailers(&self, trailers: &mut FieldBlock) {
+        trailers.remove(self.config.header.as_bytes());
     }
 }
 

@@ -270,6 +270,14 @@ fn each_request_has_a_name_of_its_own() {
             .to_ascii_lowercase()
             .contains(&format!("x-request-id: {first}"))
     );
+    let chunked = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n\
+        1\r\na\r\n0\r\nX-Request-Id: forged\r\nX-Other: kept\r\n\r\n";
+    assert_eq!(node.exchange(chunked).status(), 200);
+    let received = origin.received();
+    assert!(
+        received.contains("kept") && !received.contains("forged"),
+        "{received}"
+    );
     let (origin, node) = filtered(OK, "kind = \"request-id\"\nheader = \"X-Id\"\nkeep = true");
     assert_eq!(
         ask(&node, "GET /", "X-Id: mine-1\r\n").field("x-id"),

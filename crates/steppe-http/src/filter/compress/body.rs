@@ -19,7 +19,7 @@ use crate::config::Coding;
 use crate::error::GatewayError;
 use crate::exchange::{Part, content_room};
 use crate::field::FieldBlock;
-use crate::filter::BodyTransform;
+use crate::filter::{BodyTransform, representation};
 use crate::limits::{COMPRESSED_BUFFER_BYTES_MAX, COMPRESSED_PIECE_BYTES, FLUSH_AFTER};
 use crate::metrics::FilterMetrics;
 
@@ -159,7 +159,10 @@ impl Body {
                         return Poll::Ready(Ok(Some(last)));
                     }
                     self.stage = Stage::Over;
-                    let trailers = self.end.take().flatten();
+                    let mut trailers = self.end.take().flatten();
+                    if let Some(trailers) = &mut trailers {
+                        representation::change_trailers(trailers);
+                    }
                     return Poll::Ready(Ok(Some(Part::End(trailers))));
                 }
                 Stage::Over => return Poll::Ready(Ok(None)),

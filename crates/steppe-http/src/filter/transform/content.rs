@@ -251,6 +251,10 @@ impl ExchangeFilter for Editing {
         let Some(editor) = &self.response else {
             return Ok(());
         };
+        if head.status == 304 {
+            // Of the representation that the client holds (RFC 9110 §15.4.5).
+            return representation::weaken(&mut head.fields);
+        }
         let has_content = head.length != ContentLength::Empty || self.is_to_head;
         if !has_content || head.is_tunnel() || !is_json(&head.fields) {
             return Ok(());

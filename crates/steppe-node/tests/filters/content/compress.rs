@@ -285,6 +285,7 @@ fn head_and_not_modified_say_what_get_would() {
         let held = ["-H", "if-none-match: \"v1\"", version];
         let plain = get(&node, "/", &held);
         assert_eq!(plain.head.field("etag"), Some("\"v1\""));
+        assert_eq!(plain.head.field("vary"), Some("accept-encoding"));
     }
 }
 
@@ -359,7 +360,7 @@ fn long_content_is_whole_and_never_gathered() {
             out.extend(piece);
             out.extend(b"\r\n");
         }
-        out.extend(b"0\r\nchecksum: 42\r\n\r\n");
+        out.extend(b"0\r\nchecksum: 42\r\ncontent-digest: sha-256=:AA==:\r\netag: \"a\"\r\n\r\n");
         out
     };
     let origin = RawOrigin::replying(move |request| match request.target() {
@@ -379,6 +380,8 @@ fn long_content_is_whole_and_never_gathered() {
                 assert!(got.body == content, "{path} {coding} {version}");
                 let has_trailer = got.trailers.iter().any(|(name, _)| name == "checksum");
                 assert_eq!(has_trailer, path == "/chunked", "{path} {coding} {version}");
+                let is_of_plain = |(name, _): &(String, String)| name != "checksum";
+                assert!(!got.trailers.iter().any(is_of_plain), "{:?}", got.trailers);
             }
         }
     }

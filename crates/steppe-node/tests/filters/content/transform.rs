@@ -204,6 +204,23 @@ fn json_of_requests_is_edited_and_has_its_length() {
 }
 
 #[test]
+fn what_was_not_modified_has_the_entity_tag_of_what_was_edited() {
+    let origin = RawOrigin::replying(|request| match request.field("if-none-match") {
+        Some(_) => b"HTTP/1.1 304 Not Modified\r\netag: \"j\"\r\n\r\n".to_vec(),
+        None => response("content-type: application/json\r\netag: \"j\"\r\n", b"{}"),
+    });
+    let node = filtered(&origin, EDITS);
+    for version in VERSIONS {
+        let edited = get(&node, "/", &[version]);
+        assert_eq!(edited.head.field("etag"), Some("W/\"j\""));
+        let held = ["-H", "if-none-match: W/\"j\"", version];
+        let unchanged = get(&node, "/", &held);
+        assert_eq!(unchanged.head.status(), 304);
+        assert_eq!(unchanged.head.field("etag"), Some("W/\"j\""));
+    }
+}
+
+#[test]
 fn encoded_json_of_requests_is_decoded_up_to_the_limit() {
     let origin = mirror();
     let node = filtered(&origin, EDITS);
