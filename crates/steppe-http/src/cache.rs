@@ -23,7 +23,7 @@ mod report;
 mod store;
 mod stored;
 
-pub(crate) use fill::{Ask, Fill, Filling, Outcome};
+pub(crate) use fill::{Ask, Fill, Filling, Outcome, Seat};
 pub(crate) use freshness::{Judged, judge, may_stand_in};
 pub(crate) use key::Resource;
 pub(crate) use reader::{Reader, Reading};

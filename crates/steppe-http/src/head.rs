@@ -245,8 +245,12 @@ impl RequestHead {
     /// else `server`.
     pub(crate) fn host_for<'a>(&'a self, server: &'a str) -> &'a [u8] {
         let in_target = Some(self.authority()).filter(|authority| !authority.is_empty());
-        let mut set = self.fields.values(FieldId::Host);
-        set.next().or(in_target).unwrap_or(server.as_bytes())
+        (self.host_set().or(in_target)).unwrap_or(server.as_bytes())
+    }
+
+    /// Host and port that a filter has set for servers.
+    pub(crate) fn host_set(&self) -> Option<&[u8]> {
+        self.fields.values(FieldId::Host).next()
     }
 
     /// The protocol that the client asks to go on as.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use slab::Slab;
 use steppe_mem::Lease;
 
 use super::body::{Body, BodyReader};
@@ -41,8 +42,17 @@ struct State {
     own: Option<BodyReader>,
     /// Whoever asked for it has left.
     is_left: bool,
-    wakers: Vec<Waker>,
+    /// Lines that are for the one who asked for it, and for nobody else.
+    own_lines: Lines,
+    /// Of those who wait.
+    wakers: Slab<Waker>,
 }
+
+/// Field lines: name and value.
+pub(crate) type Lines = Vec<(Box<[u8]>, Box<[u8]>)>;
+
+/// Where one who waits has a waker; to be [given up](Fill::give_up) by who does not wait any more.
+pub(crate) type Seat = Option<usize>;
 
 /// What came of it.
 #[derive(Debug, Clone, Default)]
@@ -132,15 +142,27 @@ impl Fill {
     }
 
     /// Ready when there is an outcome.
-    pub(crate) fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Outcome> {
+    pub(crate) fn poll_outcome(&self, cx: &mut Context<'_>, seat: &mut Seat) -> Poll<Outcome> {
         let mut state = self.state();
         if !matches!(state.outcome, Outcome::Pending) {
             return Poll::Ready(state.outcome.clone());
         }
-        if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            state.wakers.push(cx.waker().clone());
+        match seat.and_then(|at| state.wakers.get_mut(at)) {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => *seat = Some(state.wakers.insert(cx.waker().clone())),
         }
         Poll::Pending
+    }
+
+    /// Who had this seat does not wait any more: a waker keeps memory of its task.
+    pub(crate) fn give_up(&self, seat: Seat) {
+        let waker = seat.and_then(|at| self.state().wakers.try_remove(at));
+        drop(waker);
+    }
+
+    /// Lines of the response that only the one who asked for it gets.
+    pub(crate) fn take_own_lines(&self) -> Lines {
+        std::mem::take(&mut self.state().own_lines)
     }
 
     /// The content of a response for the one who asked.
@@ -163,7 +185,7 @@ impl Fill {
         state.own = own;
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
     /// There will be no response.
@@ -173,6 +195,22 @@ impl Fill {
 
     fn is_left(&self) -> bool {
         self.state().is_left
+    }
+
+    /// Keeps the lines of `fields` that are `withheld` from others for the one who asked.
+    fn keep_own_lines(&self, fields: &FieldBlock, withheld: &[Box<[u8]>]) {
+        let is_withheld = |name: &[u8]| {
+            let mut withheld = withheld.iter();
+            withheld.any(|field| name.eq_ignore_ascii_case(field))
+        };
+        let lines = fields.iter().filter(|(id, name, _)| {
+            is_withheld(name) && !id.is_hop_by_hop() && *id != FieldId::ContentLength
+        });
+        let lines = lines.map(|(_, name, value)| (name.into(), value.into()));
+        let mut state = self.state();
+        if !state.is_left {
+            state.own_lines = lines.collect();
+        }
     }
 }
 
@@ -238,9 +276,14 @@ impl Filling {
                 updated.fields.append_known(id, name, value)?;
             }
         }
+        if !head.fields.has(FieldId::Date) {
+            // RFC 9110 §6.6.1: of when it came.
+            updated.fields.set(b"date", &date::now())?;
+        }
         let control = ResponseControl::of(&updated.fields);
         let terms = self.terms(updated.status, &updated.fields, &control, now);
         let selecting = Selecting::of(&updated.fields, &self.ask.asked);
+        (self.ask.fill).keep_own_lines(&head.fields, &control.withheld);
         let store = &self.ask.store;
         store.stats.revalidated();
         let making = |(terms, selecting)| Making {
@@ -302,6 +345,7 @@ impl Filling {
                     stored.body.reader()
                 };
                 let outcome = Outcome::Shared(Arc::clone(&stored), ServedFrom::Miss);
+                fill.keep_own_lines(&head.fields, &control.withheld);
                 fill.settle(outcome, reader);
                 self.stage = Stage::Storing(stored);
                 return Ok(());
@@ -487,5 +531,34 @@ impl Drop for Filling {
             self.ask.fill.settle(Outcome::Failed(502), None);
         }
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_wait_any_more_leaves_no_waker() {
+        let fill = Fill::new(None);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut seats: Vec<Seat> = vec![None; 100];
+        for _ in 0..3 {
+            for seat in &mut seats {
+                assert!(fill.poll_outcome(&mut cx, seat).is_pending());
+            }
+        }
+        assert_eq!(
+            fill.state().wakers.len(),
+            100,
+            "one each, however often it is asked"
+        );
+        let last = seats.pop();
+        seats.into_iter().for_each(|seat| fill.give_up(seat));
+        assert_eq!(fill.state().wakers.len(), 1);
+        fill.fail(502);
+        fill.give_up(last.flatten());
+        let outcome = fill.poll_outcome(&mut cx, &mut None);
+        assert!(matches!(outcome, Poll::Ready(Outcome::Failed(502))));
     }
 }

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::field::{FieldBlock, elements, is_token};
 use crate::head::RequestHead;
+use crate::path;
 
 thread_local! {
     static URI: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -21,6 +22,8 @@ pub(crate) struct Resource {
     /// Of the URI alone, so that all routes of one are found together.
     pub(super) hash: u64,
     pub(super) uri: Box<[u8]>,
+    /// The host that a filter has set for servers, in place of the URI's; empty: none.
+    pub(super) host: Box<[u8]>,
     pub(super) route: Box<str>,
 }
 
@@ -29,6 +32,7 @@ pub(crate) struct Resource {
 pub(crate) struct Wanted<'a> {
     pub(super) hash: u64,
     pub(super) uri: &'a [u8],
+    pub(super) host: &'a [u8],
     pub(super) route: &'a str,
 }
 
@@ -50,7 +54,13 @@ impl Wanted<'_> {
                 uri.extend_from_slice(query);
             }
             let hash = hasher.hash_one(&uri[..]);
-            Some(with(Wanted { hash, uri, route }))
+            let host = head.host_set().unwrap_or_default();
+            Some(with(Wanted {
+                hash,
+                uri,
+                host,
+                route,
+            }))
         })
     }
 
@@ -58,6 +68,7 @@ impl Wanted<'_> {
         Resource {
             hash: self.hash,
             uri: self.uri.into(),
+            host: self.host.into(),
             route: self.route.into(),
         }
     }
@@ -69,12 +80,16 @@ impl Resource {
         Wanted {
             hash: self.hash,
             uri: &self.uri,
+            host: &self.host,
             route: &self.route,
         }
     }
 
     pub(super) fn is(&self, wanted: &Wanted<'_>) -> bool {
-        self.hash == wanted.hash && *self.uri == *wanted.uri && *self.route == *wanted.route
+        self.hash == wanted.hash
+            && *self.uri == *wanted.uri
+            && *self.host == *wanted.host
+            && *self.route == *wanted.route
     }
 
     /// Scheme and authority, as far as the path.
@@ -114,7 +129,19 @@ pub(super) fn uri(text: &str) -> Option<Vec<u8>> {
         uri.push(b'/');
     }
     uri.extend_from_slice(path.as_bytes());
+    normalize_path(&mut uri);
     (!authority.is_empty()).then_some(uri)
+}
+
+/// Brings the path of `uri` into the form that paths of requests have, unless no request has it.
+fn normalize_path(uri: &mut Vec<u8>) {
+    let start = origin(uri).len();
+    let query = memchr::memchr(b'?', &uri[start..]);
+    let end = query.map_or(uri.len(), |query| start + query);
+    let mut path = uri[start..end].to_vec();
+    if let Ok(bytes) = path::normalize_in_place(&mut path) {
+        uri.splice(start..end, path.drain(..bytes));
+    }
 }
 
 /// What a field of a response refers to, where that is of the same origin as `base` (RFC 9111 §4.4).
@@ -122,7 +149,9 @@ pub(super) fn same_origin(base: &Resource, reference: &[u8]) -> Option<Vec<u8>> 
     let reference = std::str::from_utf8(reference).ok()?;
     if reference.starts_with('/') && !reference.starts_with("//") {
         let path = reference.split('#').next().unwrap_or_default();
-        return Some([base.origin(), path.as_bytes()].concat());
+        let mut uri = [base.origin(), path.as_bytes()].concat();
+        normalize_path(&mut uri);
+        return Some(uri);
     }
     let uri = uri(reference)?;
     (origin(&uri) == base.origin()).then_some(uri)

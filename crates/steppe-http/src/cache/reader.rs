@@ -12,6 +12,7 @@ use steppe_mem::{Buffer, Chunk, Lease};
 
 use super::body::{BodyReader, Cut};
 use super::condition;
+use super::fill::Lines;
 use super::stored::Stored;
 use crate::error::{GatewayError, Resend};
 use crate::exchange::Part;
@@ -104,6 +105,19 @@ impl Reader {
         }
         let reader = reader(stored, own)?;
         Ok(Self::of(head, Content::One(reader, None), reading))
+    }
+
+    /// Adds `lines` to its head, which are for its client alone.
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub(crate) fn with_lines(mut self, lines: &Lines) -> Result<Self, GatewayError> {
+        if let Some(head) = &mut self.head {
+            for (name, value) in lines {
+                head.fields.append(name, value)?;
+            }
+        }
+        Ok(self)
     }
 
     fn of(head: ResponseHead, content: Content, reading: &Reading<'_>) -> Self {

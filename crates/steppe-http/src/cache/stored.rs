@@ -73,6 +73,7 @@ impl Stored {
             + head.bytes.len()
             + size_of_val(&*head.fields)
             + resource.uri.len()
+            + resource.host.len()
             + resource.route.len()
             + selecting.bytes();
         let mark = Mark {

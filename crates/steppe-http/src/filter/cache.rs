@@ -18,8 +18,8 @@ use steppe_mem::Lease;
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, ServedFrom, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
-    Ask, Fill, Filling, Found, Judged, Outcome, Reader, Reading, Resource, Role, Store, Stored,
-    judge, may_stand_in,
+    Ask, Fill, Filling, Found, Judged, Outcome, Reader, Reading, Resource, Role, Seat, Store,
+    Stored, judge, may_stand_in,
 };
 use crate::error::GatewayError;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
@@ -58,6 +58,8 @@ impl Asked {
                 5 => asked.has_range |= is("range"),
                 6 => has_control |= is("pragma"),
                 8 => asked.is_for_origin |= is("if-match"),
+                // RFC 9440 §3.1: it says who it is from as well.
+                11 => asked.is_authorized |= is("client-cert"),
                 13 => {
                     has_control |= is("cache-control");
                     asked.is_authorized |= is("authorization");
@@ -156,6 +158,7 @@ enum Decision {
 struct Place {
     fill: Arc<Fill>,
     is_leader: bool,
+    seat: Seat,
 }
 
 impl Look<'_> {
@@ -246,6 +249,7 @@ impl Look<'_> {
             Role::Follower(fill) => Place {
                 fill,
                 is_leader: false,
+                seat: None,
             },
             Role::Leader(fill) => {
                 if let Err(error) = self.ask(found, &fill, head, &*behind()) {
@@ -254,6 +258,7 @@ impl Look<'_> {
                 Place {
                     fill,
                     is_leader: true,
+                    seat: None,
                 }
             }
         }))
@@ -424,6 +429,10 @@ impl Waiting {
                     Err(_) if !place.is_leader => return Ok(None),
                     Err(error) => return Err(error),
                 };
+                let reader = match place.is_leader {
+                    true => reader.with_lines(&place.fill.take_own_lines())?,
+                    false => reader,
+                };
                 self.store.stats.served(*from);
                 Ok(Some(served(reader, *from)))
             }
@@ -455,10 +464,10 @@ impl ExchangeFilter for Waiting {
         head: &mut RequestHead,
     ) -> Poll<Result<Ready, GatewayError>> {
         loop {
-            let Some(place) = self.place.take() else {
+            let Some(mut place) = self.place.take() else {
                 return Poll::Ready(Ok(Ready::Continue));
             };
-            let polled = place.fill.poll_outcome(cx);
+            let polled = place.fill.poll_outcome(cx, &mut place.seat);
             if polled.is_pending() {
                 self.place = Some(place);
                 return Poll::Pending;
@@ -487,8 +496,11 @@ impl ExchangeFilter for Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take().filter(|place| place.is_leader) {
-            place.fill.leave();
+        if let Some(place) = self.place.take() {
+            place.fill.give_up(place.seat);
+            if place.is_leader {
+                place.fill.leave();
+            }
         }
     }
 }

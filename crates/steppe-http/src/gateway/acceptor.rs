@@ -233,7 +233,7 @@ impl Introduced {
             let agreed = self
                 .agree(tls, (transport, pending.take()), &deadline, ends.0)
                 .await?;
-            (transport, session) = (agreed.0, Some(Box::new(agreed.1)));
+            (transport, session) = (agreed.0, Some(agreed.1));
         }
         let snapshot = state.current();
         if let Some(session) = &session {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 use steppe_mem::{Buffer, Lease, Reservation};
 use steppe_net::proxy_protocol::Ends;
@@ -40,12 +40,11 @@ pub struct ClientContext {
     /// What the client connected to.
     destination: Option<SocketAddr>,
     /// What was agreed below the protocol; `None`: nothing.
-    tls: Option<Box<ClientSession>>,
+    tls: Option<Rc<ClientSession>>,
     known: Cell<Known>,
     totals: TotalMetrics,
-    _counted: Counted,
-    /// Itself.
-    own: Weak<Self>,
+    /// `None`: its connection may be over.
+    _counted: Option<Counted>,
 }
 
 /// Who the peer is to a snapshot, which says whom to believe.
@@ -70,28 +69,36 @@ impl ClientContext {
         listener: Rc<Listener>,
         snapshot: &Snapshot,
         (address, destination): (PeerAddress, Option<SocketAddr>),
-        (counted, tls): (Counted, Option<Box<ClientSession>>),
+        (counted, tls): (Counted, Option<ClientSession>),
     ) -> Rc<Self> {
         let known = Known {
             snapshot: snapshot.id,
             peer: peer_of(snapshot, address),
         };
-        Rc::new_cyclic(|own| Self {
+        Rc::new(Self {
             state: Rc::clone(&counted.state),
             listener,
             address,
             destination,
-            tls,
+            tls: tls.map(Rc::new),
             known: Cell::new(known),
             totals: snapshot.totals.clone(),
-            _counted: counted,
-            own: own.clone(),
+            _counted: Some(counted),
         })
     }
 
-    /// A handle of its own, for what outlives an exchange.
-    pub(super) fn own(&self) -> Rc<Self> {
-        self.own.upgrade().expect("it is there to be asked")
+    /// The same for what outlives the connection, which is not counted as long as that is there.
+    pub(super) fn detached(&self) -> Rc<Self> {
+        Rc::new(Self {
+            state: Rc::clone(&self.state),
+            listener: Rc::clone(&self.listener),
+            address: self.address,
+            destination: self.destination,
+            tls: self.tls.clone(),
+            known: Cell::new(self.known.get()),
+            totals: self.totals.clone(),
+            _counted: None,
+        })
     }
 
     /// What its listener asks of it now.

@@ -4,6 +4,7 @@
 
 mod collapsing;
 mod freshness;
+mod keys;
 mod operating;
 mod parts;
 mod validation;

@@ -50,7 +50,7 @@ struct Rest {
 impl MakeBehind for Place<'_> {
     fn make(&self) -> Rc<dyn Behind> {
         Rc::new(Rest {
-            context: self.seen.client.own(),
+            context: self.seen.client.detached(),
             route: Rc::clone(self.seen.route),
             place: self.seen.place + 1,
             client: self.client,

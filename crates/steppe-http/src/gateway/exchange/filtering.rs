@@ -201,6 +201,23 @@ impl Core {
         Poll::Pending
     }
 
+    /// The scheme that its client asked by, as far as trusted proxies vouch for it: the field is theirs or the
+    /// gateway's own.
+    fn scheme(&self, client: &ClientContext) -> &'static str {
+        let head = self.head.as_ref();
+        let mut told =
+            (head.into_iter()).flat_map(|head| head.fields.values(FieldId::XForwardedProto));
+        let known = |told: &[u8]| {
+            ["http", "https"]
+                .into_iter()
+                .find(|known| told == known.as_bytes())
+        };
+        match (told.next().and_then(known), told.next()) {
+            (Some(scheme), None) => scheme,
+            _ => client.scheme(),
+        }
+    }
+
     fn begin_filter(
         &mut self,
         each: &RouteFilter,
@@ -215,7 +232,7 @@ impl Core {
             lease: &seen.route.lease,
             identity: &self.identity,
             pool: each.pool.as_ref(),
-            scheme: seen.client.scheme(),
+            scheme: self.scheme(seen.client),
             behind: &Place {
                 seen,
                 client,

@@ -187,7 +187,7 @@ fn secrets(jwt: &Fields, mistakes: &mut Mistakes) {
 
 /// What looks at a token stands behind what verifies it, and `cors` before that: preflights have none.
 fn tokens(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistakes) {
-    let (mut verified, mut asks) = (None, None);
+    let (mut verified, mut asks, mut cached) = (None, None, None);
     for node in route.list("filters") {
         let filter = String::from_node(node).and_then(|name| filters.get(&*name));
         let Some(Typed::Variant {
@@ -196,7 +196,24 @@ fn tokens(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistake
         else {
             continue;
         };
+        if let ("jwt" | "basic-auth" | "forward-auth" | "authorize" | "ip", Some(at)) =
+            (*kind, cached)
+        {
+            mistakes.push(
+                Mistake::new(
+                    node.span,
+                    "what is stored is served to whom this filter would refuse",
+                )
+                .label(format!("a `{kind}` filter"))
+                .also(at, "answers before it is asked")
+                .help("name it before the `cache` filter"),
+            );
+        }
         let looks_at_token = match *kind {
+            "cache" => {
+                cached = Some(node.span);
+                false
+            }
             "jwt" => {
                 verified = Some(node.span);
                 asks = asks.or(verified);

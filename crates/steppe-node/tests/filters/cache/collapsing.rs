@@ -107,6 +107,9 @@ fn what_is_asked_for_and_left_is_stored_all_the_same() {
     client.reset();
     let connections = || site.node.metrics().sum("steppe_http_requests_total", &[]);
     eventually("the client is known to have left", || connections() >= 1.0);
+    eventually("its connection is counted out", || {
+        site.node.metrics().sum("steppe_http_connections", &[]) < 1.0
+    });
     gate.open();
     eventually("it is stored", || {
         site.node.metrics().sum("steppe_http_cache_responses", &[]) >= 1.0

@@ -298,7 +298,8 @@ fn cookies_are_stored_where_everybody_says_so() {
         ok(&format!("{control}set-cookie: a=b\r\n"), "x")
     };
     with_each("", withheld, |site| {
-        site.get("/a");
+        let first = site.get("/a");
+        assert_eq!(first.head.field("set-cookie"), Some("a=b"), "it is theirs");
         let again = site.get("/a");
         assert_eq!(
             (again.head.field("set-cookie"), is_hit(&again)),

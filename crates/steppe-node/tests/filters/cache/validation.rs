@@ -33,6 +33,23 @@ fn what_still_holds_is_served_with_the_fields_of_the_word_for_it() {
 }
 
 #[test]
+fn a_word_without_a_date_is_of_when_it_came() {
+    let answer = |request: &Message, _| match request.field("if-none-match") {
+        Some(_) => "HTTP/1.1 304 Not Modified\r\netag: \"v\"\r\n\r\n".to_owned(),
+        None => ok(
+            "date: Sun, 06 Nov 1994 08:49:37 GMT\r\ncache-control: max-age=60\r\netag: \"v\"\r\n",
+            "content",
+        ),
+    };
+    with_each("", answer, |site| {
+        site.get("/a");
+        assert!(status_of(&site.get("/a")).contains("fwd-status=304"));
+        assert!(is_hit(&site.get("/a")), "it is fresh again");
+        assert_eq!(site.asked("/a"), 2);
+    });
+}
+
+#[test]
 fn what_does_not_hold_is_replaced() {
     let answer = |request: &Message, count: usize| match request.field("if-none-match") {
         Some(_) => ok(

@@ -70,7 +70,7 @@ fn counted(origin: &Nginx, keys: &str) -> Counts {
 const USERS: &str = "alice:$6$steppetest$NeAb8r87SkriJPa0xEbyUL134eiC9.JqHu7sPwOAs.lQ7N0qe/hHUAvOzeKkzAY/w2P1LYGxziHvHU3KYt1GM.\n";
 
 /// One of each kind.
-const ALL: &str = r#""cors", "authorize", "basic", "cache", "compress", "forward", "pages", "ip", "jwt", "limit", "redirect",
+const ALL: &str = r#""cors", "authorize", "basic", "compress", "forward", "pages", "ip", "jwt", "cache", "limit", "redirect",
 "id", "headers", "transform""#;
 
 const ROUTES: &str = r#"

@@ -1,0 +1,61 @@
+//! What is stored is found again by those whom it is for, and by nobody else.
+
+use super::*;
+
+/// An origin that says what it was asked for, and a site with `filters` in front of it.
+fn telling(protocol: Protocol, more: &str, filters: &str) -> Site {
+    let origin = RawOrigin::replying(|request| {
+        let told = |name| request.field(name).unwrap_or_default().to_owned();
+        let content = format!("{} {}", told("host"), told("x-forwarded-proto"));
+        ok(FRESH, &content).into_bytes()
+    });
+    Site::start_with(origin, protocol, "", more, filters)
+}
+
+#[test]
+fn a_host_that_a_filter_has_set_is_told_apart() {
+    const TENANT: &str = r#"
+[http.filter.tenant]
+kind = "transform"
+path = [{ pattern = "^/t/[^/]+", to = "" }]
+request_headers.rewrite = [{ header = "host", from = "path", pattern = "^/t/(?<t>[^/]+)/", to = "${t}.internal" }]
+"#;
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let site = telling(protocol, TENANT, "[\"tenant\", \"store\"]");
+        for tenant in ["alice", "bob"] {
+            let path = format!("/t/{tenant}/a");
+            let first = site.get(&path);
+            assert!(
+                text(&first).starts_with(&format!("{tenant}.internal")),
+                "{first:?}"
+            );
+            assert!(!is_hit(&first));
+            let again = site.get(&path);
+            assert_eq!((text(&again), is_hit(&again)), (text(&first), true));
+        }
+        let forgotten = format!("uri={}", site.node.url("/a"));
+        assert_eq!(site.purge(&forgotten), 2);
+    }
+}
+
+#[test]
+fn the_scheme_is_what_a_trusted_proxy_says() {
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let trusted = "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
+        for (more, is_believed) in [(trusted, true), ("", false)] {
+            let site = telling(protocol, more, "[\"store\"]");
+            let get = |scheme: &str| site.get_with("/a", [&format!("x-forwarded-proto: {scheme}")]);
+            assert!(!is_hit(&get("http")));
+            assert_eq!(is_hit(&get("https")), !is_believed);
+            assert!(is_hit(&get("https")) && is_hit(&get("http")));
+        }
+    }
+}
+
+#[test]
+fn operators_name_paths_as_clients_do() {
+    let site = telling(Protocol::H1, "", "[\"store\"]");
+    site.get("/a/%7eb/caf%c3%a9");
+    let uri = site.node.url("/a/%257eb/caf%25c3%25a9");
+    assert_eq!(site.purge(&format!("uri={uri}")), 1);
+}
