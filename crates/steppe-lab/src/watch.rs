@@ -338,7 +338,13 @@ mod tests {
     use super::*;
 
     fn sleeper() -> Child {
-        Command::new("sleep").arg("60").spawn().unwrap()
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        // A program runs for a moment before its arguments can be read.
+        let arguments = format!("/proc/{}/cmdline", child.id());
+        while std::fs::read(&arguments).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        child
     }
 
     fn options(child: &Child) -> WatchOptions {
