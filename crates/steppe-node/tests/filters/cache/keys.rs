@@ -53,6 +53,19 @@ fn the_scheme_is_what_a_trusted_proxy_says() {
 }
 
 #[test]
+fn what_came_with_a_client_certificate_is_for_nobody_else() {
+    let trusted = "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let site = telling(protocol, trusted, "[\"store\"]");
+        for _ in 0..2 {
+            assert!(!is_hit(&site.get_with("/a", ["client-cert: :AA==:"])));
+        }
+        assert!(!is_hit(&site.get("/a")), "it was not stored");
+        assert!(is_hit(&site.get("/a")));
+    }
+}
+
+#[test]
 fn operators_name_paths_as_clients_do() {
     let site = telling(Protocol::H1, "", "[\"store\"]");
     site.get("/a/%7eb/caf%c3%a9");
