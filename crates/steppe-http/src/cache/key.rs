@@ -356,6 +356,10 @@ mod tests {
             ("HTTPS://A.test:443/X#frag", "https://a.test/X"),
             ("http://a.test", "http://a.test/"),
             ("http://a.test?q", "http://a.test/?q"),
+            (
+                "http://a.test/%7eb/../c%c3%a9?%7e",
+                "http://a.test/c%C3%A9?%7e",
+            ),
         ] {
             assert_eq!(uri(text).as_deref(), Some(key.as_bytes()), "{text}");
         }
@@ -369,6 +373,7 @@ mod tests {
         let base = resource("http", "a.test", "/x/y", "r").expect("a host");
         let of = |text: &str| same_origin(&base, text.as_bytes());
         assert_eq!(of("/z?q#f"), Some(b"http://a.test/z?q".to_vec()));
+        assert_eq!(of("/%7ez"), Some(b"http://a.test/~z".to_vec()));
         assert_eq!(of("http://A.test:80/z"), Some(b"http://a.test/z".to_vec()));
         for other in ["//b.test/z", "http://b.test/z", "https://a.test/z", "z", ""] {
             assert_eq!(of(other), None, "{other}");
