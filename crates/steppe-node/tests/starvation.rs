@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Socket, Type};
 use steppe_testkit::{
-    PATIENCE, Peer, RawOrigin, Steppe, WorkerTime, eventually, heavy, raise_file_limit, skip,
+    FullQueue, PATIENCE, Peer, RawOrigin, Steppe, WorkerTime, eventually, heavy, raise_file_limit,
+    skip,
 };
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
@@ -212,33 +212,6 @@ fn half_head(bytes: usize) -> Vec<u8> {
     head
 }
 
-/// Where nobody takes a connection, and nobody refuses one: the queue is full.
-struct FullQueue {
-    address: std::net::SocketAddr,
-    _held: (Socket, Vec<std::net::TcpStream>),
-}
-
-impl FullQueue {
-    fn new() -> Self {
-        let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        socket.bind(&any.into()).expect("some port is free");
-        socket.listen(0).expect("a bound socket can listen");
-        let address = socket.local_addr().expect("it is bound");
-        let address = address.as_socket().expect("an address of the internet");
-        let patience = Duration::from_millis(300);
-        let mut fillers = Vec::new();
-        while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, patience) {
-            fillers.push(stream);
-            assert!(fillers.len() < 100, "the queue never fills");
-        }
-        Self {
-            address,
-            _held: (socket, fillers),
-        }
-    }
-}
-
 /// Clients that leave while a connect hangs free at once what they held.
 #[test]
 fn clients_that_leave_while_a_connect_hangs_hold_nothing() {
@@ -248,7 +221,7 @@ fn clients_that_leave_while_a_connect_hangs_hold_nothing() {
     let server = FullQueue::new();
     let upstream = "timeouts = { connect = \"600s\" }";
     let node = node(
-        server.address,
+        server.address(),
         "64MiB",
         "timeouts = { idle = \"600s\" }",
         upstream,
@@ -291,7 +264,7 @@ fn clients_that_leave_while_a_connect_hangs_hold_nothing() {
 fn a_connect_that_hangs_takes_no_longer_than_its_exchange_may() {
     let server = FullQueue::new();
     let upstream = "timeouts = { connect = \"600s\", total = \"500ms\" }";
-    let node = node(server.address, "64MiB", "", upstream);
+    let node = node(server.address(), "64MiB", "", upstream);
     assert_eq!(node.exchange(GET).status(), 504);
     let closed = node.metrics();
     let of = |reason| closed.sum("steppe_http_closed_total", &[("reason", reason)]);

@@ -1,6 +1,6 @@
 //! A listener that nobody gets through to.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl FullQueue {
         while let Ok((mut stream, _)) = self.listener.accept() {
             let mut text = [0; 1024];
             if stream.read(&mut text).unwrap_or(0) > 0 {
-                let _ = std::io::Write::write_all(&mut stream, response.as_bytes());
+                let _ = stream.write_all(response.as_bytes());
                 return;
             }
         }

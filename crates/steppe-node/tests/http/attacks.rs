@@ -1,9 +1,8 @@
 //! What attackers found, from the outside: each test is named after what they tried.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
-use socket2::{Domain, Socket, Type};
-use steppe_testkit::{Head, RawOrigin, Steppe, TcpStates, eventually};
+use steppe_testkit::{FullQueue, Head, RawOrigin, Steppe, TcpStates, eventually};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -19,38 +18,15 @@ fn node(origin: SocketAddr, listener: &str, upstream: &str) -> Steppe {
     Steppe::builder(STEPPE).with("origin", origin).start(&toml)
 }
 
-/// A listener whose queue is full: connections to it hang.
-struct Hanging {
-    address: SocketAddr,
-    _listener: Socket,
-    _queued: Vec<TcpStream>,
-}
-
-impl Hanging {
-    fn start() -> Self {
-        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        listener.bind(&any.into()).expect("some port is free");
-        listener.listen(0).expect("a bound socket can listen");
-        let address = listener.local_addr().expect("bound").as_socket();
-        let address = address.expect("an IPv4 address");
-        Self {
-            address,
-            _listener: listener,
-            _queued: vec![TcpStream::connect(address).expect("one fits")],
-        }
-    }
-}
-
 /// Short fields cost more in the list of lines than in the bytes that they lie in.
 #[test]
 fn a_thousand_short_fields_are_charged_with_the_list_of_them() {
     const CLIENTS: usize = 20;
     const FIELDS: usize = 991;
     const BYTES_PER_FIELD: usize = 20;
-    let hanging = Hanging::start();
+    let hanging = FullQueue::new();
     let node = node(
-        hanging.address,
+        hanging.address(),
         "limits = { header_count = 1000 }",
         "timeouts = { connect = \"1m\" }",
     );
