@@ -29,6 +29,8 @@ pub use ask::{AskError, MetricClient};
 pub use exposition::Exposition;
 pub use guard::Guard;
 pub use ready::{NotReady, is_taken, wait_until_ready};
+#[cfg(test)]
+pub(crate) use running::tests::sleeper;
 pub use running::{RunningError, RunningTarget};
 
 /// A process that was started, with its output in a file.

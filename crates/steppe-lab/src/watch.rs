@@ -331,21 +331,12 @@ const COMMAND_CHARACTERS: usize = 60;
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command};
+    use std::process::Child;
 
     use serde_json::Value;
 
     use super::*;
-
-    fn sleeper() -> Child {
-        let child = Command::new("sleep").arg("60").spawn().unwrap();
-        // A program runs for a moment before its arguments can be read.
-        let arguments = format!("/proc/{}/cmdline", child.id());
-        while std::fs::read(&arguments).unwrap().is_empty() {
-            std::thread::yield_now();
-        }
-        child
-    }
+    use crate::target::sleeper;
 
     fn options(child: &Child) -> WatchOptions {
         WatchOptions {

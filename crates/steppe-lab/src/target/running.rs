@@ -228,13 +228,19 @@ fn name_of(process: &Process) -> String {
 const ENDED: [char; 3] = ['Z', 'X', 'x'];
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::process::{Child, Command};
 
     use super::*;
 
-    fn sleeper() -> Child {
-        Command::new("sleep").arg("60").spawn().unwrap()
+    /// A process of `sleep 60`, whose arguments can be read: a program has none for a moment after it began.
+    pub(crate) fn sleeper() -> Child {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let arguments = format!("/proc/{}/cmdline", child.id());
+        while std::fs::read(&arguments).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        child
     }
 
     #[test]
@@ -242,10 +248,6 @@ mod tests {
         let mut child = sleeper();
         let target = RunningTarget::find(&Running::Pid(child.id())).unwrap();
         assert_eq!(target.roots(), [child.id()]);
-        // A program that has just become another has no arguments for a moment.
-        while target.command().0.is_empty() {
-            std::thread::yield_now();
-        }
         assert_eq!(target.command().0, ["sleep", "60"]);
         assert_eq!(target.ended(), None);
         child.kill().unwrap();
