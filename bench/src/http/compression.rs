@@ -230,14 +230,7 @@ fn print(rows: &[Row]) {
             None => ["-", "-", "-"].map(str::to_owned),
         };
         let gzip = best(Some("gzip"));
-        let floor = gzip.and_then(|row| {
-            let is_it = |other: &&Row| {
-                other.variant.server == "floor"
-                    && other.variant.coding == row.variant.coding
-                    && other.corpus == row.corpus
-            };
-            rows.iter().find(is_it)
-        });
+        let floor = gzip.map(|row| find(rows, "floor", row.variant.coding, row.corpus));
         let floor = floor.map_or_else(|| "-".to_owned(), to_nginx);
         let cells = [reference.corpus.to_owned(), reference.variant.name()];
         let cells = [&cells[..], &told(gzip), &[floor], &told(best(None))].concat();
@@ -260,12 +253,21 @@ fn encoding(rows: &[Row], row: &Row) -> f64 {
 }
 
 /// The row of the same content and server, without a coding.
-fn plain<'r>(rows: &'r [Row], row: &'r Row) -> &'r Row {
-    let is_it = |plain: &&Row| {
-        let server = plain.variant.server == row.variant.server;
-        server && plain.corpus == row.corpus && plain.variant.coding.is_none()
-    };
-    rows.iter().find(is_it).unwrap_or(row)
+fn plain<'r>(rows: &'r [Row], row: &Row) -> &'r Row {
+    find(rows, row.variant.server, None, row.corpus)
+}
+
+/// The row of one of the [`variants`].
+fn find<'r>(
+    rows: &'r [Row],
+    server: &'static str,
+    coding: Option<(&'static str, u8)>,
+    corpus: &str,
+) -> &'r Row {
+    let variant = Variant { server, coding };
+    let mut rows = rows.iter();
+    let row = rows.find(|row| row.variant == variant && row.corpus == corpus);
+    row.expect("each server has these")
 }
 
 fn is_reference(row: &Row) -> bool {
