@@ -17,7 +17,7 @@ use super::control::{RequestControl, ResponseControl};
 use super::freshness::{Received, Terms, may_stand_in};
 use super::key::{Resource, Selecting};
 use super::store::Store;
-use super::stored::{Making, Stored, StoredHead, take_over};
+use super::stored::{Lines, Making, Stored, StoredHead, take_over, withheld_lines};
 use crate::date;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
@@ -47,9 +47,6 @@ struct State {
     /// Of those who wait.
     wakers: Slab<Waker>,
 }
-
-/// Field lines: name and value.
-pub(crate) type Lines = Vec<(Box<[u8]>, Box<[u8]>)>;
 
 /// Where one who waits has a waker; to be [given up](Fill::give_up) by who does not wait any more.
 pub(crate) type Seat = Option<usize>;
@@ -199,17 +196,10 @@ impl Fill {
 
     /// Keeps the lines of `fields` that are `withheld` from others for the one who asked.
     fn keep_own_lines(&self, fields: &FieldBlock, withheld: &[Box<[u8]>]) {
-        let is_withheld = |name: &[u8]| {
-            let mut withheld = withheld.iter();
-            withheld.any(|field| name.eq_ignore_ascii_case(field))
-        };
-        let lines = fields.iter().filter(|(id, name, _)| {
-            is_withheld(name) && !id.is_hop_by_hop() && *id != FieldId::ContentLength
-        });
-        let lines = lines.map(|(_, name, value)| (name.into(), value.into()));
+        let lines = withheld_lines(fields, withheld);
         let mut state = self.state();
         if !state.is_left {
-            state.own_lines = lines.collect();
+            state.own_lines = lines;
         }
     }
 }

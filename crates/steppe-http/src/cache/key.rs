@@ -116,6 +116,23 @@ fn write_uri(uri: &mut Vec<u8>, scheme: &str, authority: &[u8], path: &[u8]) {
 
 /// A URI that somebody names, in the form that keys have. `None`: it is no `http` or `https` URI.
 pub(super) fn uri(text: &str) -> Option<Vec<u8>> {
+    let mut uri = as_named(text)?;
+    normalize_path(&mut uri);
+    Some(uri)
+}
+
+/// What URIs begin with, in the form that keys have; `None` as for [`uri`]. Dots at its end may begin a name: as a
+/// whole segment they would lead to another prefix.
+pub(super) fn prefix(text: &str) -> Option<Vec<u8>> {
+    let mut prefix = as_named(text)?;
+    if !prefix.ends_with(b"/.") && !prefix.ends_with(b"/..") {
+        normalize_path(&mut prefix);
+    }
+    Some(prefix)
+}
+
+/// With scheme and authority in the form that keys have, and the path as it is named.
+fn as_named(text: &str) -> Option<Vec<u8>> {
     let (scheme, rest) = text.split_once("://")?;
     let scheme = ["http", "https"]
         .into_iter()
@@ -129,7 +146,6 @@ pub(super) fn uri(text: &str) -> Option<Vec<u8>> {
         uri.push(b'/');
     }
     uri.extend_from_slice(path.as_bytes());
-    normalize_path(&mut uri);
     (!authority.is_empty()).then_some(uri)
 }
 
@@ -366,6 +382,20 @@ mod tests {
         for text in ["ftp://a.test/", "/x", "http:///x", ""] {
             assert_eq!(uri(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_prefix_may_end_within_a_name() {
+        for (text, key) in [
+            ("http://a.test", "http://a.test/"),
+            ("http://a.test/%7eb", "http://a.test/~b"),
+            ("http://a.test/.", "http://a.test/."),
+            ("http://a.test/b/..", "http://a.test/b/.."),
+            ("http://a.test/b/../c", "http://a.test/c"),
+        ] {
+            assert_eq!(prefix(text).as_deref(), Some(key.as_bytes()), "{text}");
+        }
+        assert_eq!(prefix("/x"), None);
     }
 
     #[test]

@@ -12,8 +12,7 @@ use steppe_mem::{Buffer, Chunk, Lease};
 
 use super::body::{BodyReader, Cut};
 use super::condition;
-use super::fill::Lines;
-use super::stored::Stored;
+use super::stored::{Lines, Stored};
 use crate::error::{GatewayError, Resend};
 use crate::exchange::Part;
 use crate::files::{Multipart, range};

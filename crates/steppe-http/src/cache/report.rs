@@ -165,7 +165,7 @@ impl Caches {
                 Box::new(move |store| store.forget_where(|resource, _| *resource.uri == *uri))
             }
             Purge::Prefix(prefix) => {
-                let prefix = key::uri(prefix)?;
+                let prefix = key::prefix(prefix)?;
                 Box::new(move |store| {
                     store.forget_where(|resource, _| resource.uri.starts_with(&prefix))
                 })

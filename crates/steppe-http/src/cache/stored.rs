@@ -154,6 +154,25 @@ fn is_left_out(id: FieldId, name: &[u8]) -> bool {
             .any(|left_out| name.eq_ignore_ascii_case(left_out))
 }
 
+/// Whether a response says of a field that it is not for all.
+fn is_withheld(name: &[u8], withheld: &[Box<[u8]>]) -> bool {
+    withheld
+        .iter()
+        .any(|field| name.eq_ignore_ascii_case(field))
+}
+
+/// Field lines: name and value.
+pub(crate) type Lines = Vec<(Box<[u8]>, Box<[u8]>)>;
+
+/// The lines of `fields` that [`StoredHead::of`] leaves out because they are `withheld` from others.
+pub(super) fn withheld_lines(fields: &FieldBlock, withheld: &[Box<[u8]>]) -> Lines {
+    let lines = fields
+        .iter()
+        .filter(|(id, name, _)| is_withheld(name, withheld) && !is_left_out(*id, name));
+    let lines = lines.map(|(_, name, value)| (name.into(), value.into()));
+    lines.collect()
+}
+
 impl StoredHead {
     /// That of `head`, without the fields that are `withheld` from others.
     pub(super) fn of(head: &ResponseHead, withheld: &[Box<[u8]>]) -> Self {
@@ -172,10 +191,7 @@ impl StoredHead {
             ));
         };
         for (id, name, value) in head.fields.iter() {
-            let is_withheld = withheld
-                .iter()
-                .any(|field| name.eq_ignore_ascii_case(field));
-            if !is_withheld && !is_left_out(id, name) {
+            if !is_withheld(name, withheld) && !is_left_out(id, name) {
                 put(name, value);
             }
         }

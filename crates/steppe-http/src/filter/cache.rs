@@ -245,22 +245,19 @@ impl Look<'_> {
         let role = self
             .store
             .lead_or_follow(&found.resource, &head.fields, joins);
-        Ok(Decision::Wait(match role {
-            Role::Follower(fill) => Place {
-                fill,
-                is_leader: false,
-                seat: None,
-            },
+        let (fill, is_leader) = match role {
+            Role::Follower(fill) => (fill, false),
             Role::Leader(fill) => {
                 if let Err(error) = self.ask(found, &fill, head, &*behind()) {
                     return self.stand_in(found, head).unwrap_or(Err(error));
                 }
-                Place {
-                    fill,
-                    is_leader: true,
-                    seat: None,
-                }
+                (fill, true)
             }
+        };
+        Ok(Decision::Wait(Place {
+            fill,
+            is_leader,
+            seat: None,
         }))
     }
 

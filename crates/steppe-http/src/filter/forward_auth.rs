@@ -170,7 +170,7 @@ impl Question {
         };
         loop {
             let began_at = Instant::now();
-            let asked = self.converse(&mut stream).await;
+            let asked = self.converse(&mut stream, ends_at).await;
             let now = Instant::now();
             let elapsed = now.saturating_duration_since(began_at);
             match asked {
@@ -206,8 +206,11 @@ impl Question {
     }
 
     /// One request, and the answer to it with its status.
-    async fn converse(&mut self, stream: &mut PooledStream) -> Result<(u16, Answer), GatewayError> {
-        let ends_at = self.began_at + self.config.timeout;
+    async fn converse(
+        &mut self,
+        stream: &mut PooledStream,
+        ends_at: Instant,
+    ) -> Result<(u16, Answer), GatewayError> {
         let authority = stream.authority();
         // A socket has no name.
         if !authority.starts_with("unix:") {

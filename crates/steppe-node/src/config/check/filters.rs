@@ -59,7 +59,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
         .map(|entry| (&*entry.name, &entry.value))
         .collect();
     for route in http.list("route").iter().filter_map(Node::fields) {
-        tokens(&filters, route, mistakes);
+        order(&filters, route, mistakes);
     }
 }
 
@@ -185,8 +185,9 @@ fn secrets(jwt: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// What looks at a token stands behind what verifies it, and `cors` before that: preflights have none.
-fn tokens(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistakes) {
+/// What looks at a token stands behind what verifies it, and `cors` before that: preflights have none. What refuses
+/// stands before a `cache`, which answers without asking those behind it.
+fn order(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistakes) {
     let (mut verified, mut asks, mut cached) = (None, None, None);
     for node in route.list("filters") {
         let filter = String::from_node(node).and_then(|name| filters.get(&*name));
