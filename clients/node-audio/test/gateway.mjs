@@ -1,6 +1,6 @@
 // The gateway that cargo built, as a process of its own, with free ports.
 import { spawn } from 'node:child_process';
-import { createHmac } from 'node:crypto';
+import { createHmac, randomInt } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -14,12 +14,20 @@ export const missing = existsSync(program) ? false : `${program} is not built`;
 
 const SECRET = 'a secret of at least thirty-two bytes';
 
+/** A free port, below those that the kernel gives to connections: one of them would have it first. */
 export async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const server = createServer();
+    const port = randomInt(10_000, 15_000);
+    const isFree = await new Promise((resolve) => {
+      server.once('error', () => resolve(false));
+      server.listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (isFree) {
+      await new Promise((resolve) => server.close(resolve));
+      return port;
+    }
+  }
 }
 
 /** A token that the gateway of these tests takes. */

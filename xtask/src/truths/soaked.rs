@@ -96,7 +96,10 @@ impl Programs {
     }
 
     fn scenario(&self, truth: &Truth, length: Length, left: &Path) -> Result<String> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        // Below those that the kernel gives to connections: one of them would have it first.
+        let port = (10_000..15_000_u16)
+            .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+            .context("no port from 10000 to 14999 is free")?;
         let address = format!("127.0.0.1:{port}");
         let fill = |text: &str| {
             text.replace("{examples}", &self.folder.display().to_string())

@@ -1,12 +1,12 @@
 //! Runs `steppe-lab` in a folder of its own.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
+use steppe_testkit::Port;
 
 /// A scratch folder, removed when it is dropped and nothing failed.
 pub struct Lab {
@@ -126,10 +126,9 @@ pub fn program(name: &str) -> String {
     program.display().to_string()
 }
 
-/// A port that was free a moment ago.
+/// A free port, which nobody but this test gets, however long it waits to be [`alone`].
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    Port::free().keep().port()
 }
 
 /// A scenario for a program of `testdata/`: `rest` follows its target and its load.

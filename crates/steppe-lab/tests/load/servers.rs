@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use steppe_testkit::Port;
+
 use crate::PATIENCE;
 
 /// A folder that is removed at the end.
@@ -96,8 +98,7 @@ impl Nginx {
 
 /// An address of loopback that nobody listens at.
 pub fn free_addr() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+    Port::free().keep()
 }
 
 pub fn await_tcp(addr: SocketAddr) {
