@@ -159,6 +159,15 @@ impl GatewayError {
         }
     }
 
+    /// A response that a filter can't do with as it is configured to: nothing is wrong with its server.
+    #[must_use]
+    pub fn unfit_response() -> Self {
+        Self {
+            origin: Origin::Internal,
+            ..Self::bad_response()
+        }
+    }
+
     /// A response that can't be used.
     #[must_use]
     pub fn bad_response() -> Self {

@@ -350,6 +350,13 @@ impl FieldBlock {
             .retain(|field| !field.name.of(bytes).eq_ignore_ascii_case(name));
     }
 
+    /// Takes out every line that is not named `name`, in any case.
+    pub fn keep_only(&mut self, name: &[u8]) {
+        let bytes = self.bytes.filled();
+        self.fields
+            .retain(|field| field.name.of(bytes).eq_ignore_ascii_case(name));
+    }
+
     /// Takes out every line for which `drop` holds.
     pub fn remove_where(&mut self, mut drop: impl FnMut(FieldId) -> bool) {
         self.fields.retain(|field| !drop(field.id));

@@ -357,7 +357,7 @@ pub const STREAM_WINDOW_BYTES_MIN: u32 = 65_535;
 pub const STREAM_WINDOW_BYTES_MAX: u32 = 1 << 20;
 
 /// Arrays within arrays that edits of JSON reach into: each costs another look at the text.
-pub const JSON_ARRAYS_DEEP_MAX: usize = 16;
+pub const JSON_ARRAYS_DEEP_MAX: usize = 4;
 
 /// What a decoder of gzip or Zstandard takes beside what comes out.
 pub const DECODER_BYTES: usize = 256 << 10;

@@ -74,8 +74,8 @@ pub trait Tap {
         Ok(())
     }
 
-    /// The client is sent an interim response: another attempt's would not follow from it.
-    fn interim(&mut self) {}
+    /// Sees an interim head before the client does: another attempt's response would not follow from it.
+    fn interim_head(&mut self, _head: &mut ResponseHead) {}
 
     /// Sees the final head before the client does.
     ///
@@ -113,6 +113,8 @@ pub struct Relay {
     up_written: u64,
     down_written: u64,
     deadline: Option<(Instant, CloseReason)>,
+    /// The client was to send more when the request's direction was polled last.
+    is_client_awaited: bool,
     /// A final head that the present upstream has given already.
     head: Option<Box<ResponseHead>>,
     held: Option<Box<Held>>,
@@ -182,6 +184,7 @@ impl Relay {
             up_written: 0,
             down_written: 0,
             deadline: None,
+            is_client_awaited: false,
             held: None,
             head: None,
         }
@@ -196,6 +199,12 @@ impl Relay {
     #[must_use]
     pub fn is_request_out(&self) -> bool {
         self.request == RequestState::Done
+    }
+
+    /// Whether the server has all that the client has sent, which is not the whole request.
+    #[must_use]
+    pub fn is_client_awaited(&self) -> bool {
+        self.is_client_awaited
     }
 
     /// Whether the client was sent some of its response, so that it can be told of
@@ -228,6 +237,7 @@ impl Relay {
     {
         let (down, up) = sides;
         let mut request = self.poll_request(cx, down, up, tap)?;
+        self.is_client_awaited = request.waits == Waits::Reader;
         let response = self.poll_response(cx, (down, up), tap, now)?;
         // A tunnel has begun: what the client sends is content from now on.
         if self.is_tunnel && request.waits == Waits::Nothing {
@@ -410,7 +420,7 @@ impl Relay {
         U: Upstream + ?Sized,
     {
         if head.is_interim() {
-            tap.interim();
+            tap.interim_head(&mut head);
             return down.put_interim(&head);
         }
         match tap.response_head(&mut head, now)? {

@@ -35,7 +35,7 @@ impl Tap for Pass {
         self.replayed.pop().map(Ok)
     }
 
-    fn interim(&mut self) {
+    fn interim_head(&mut self, _: &mut ResponseHead) {
         self.interims += 1;
     }
 

@@ -1,12 +1,13 @@
 //! The circuit breaker: an upstream whose servers fail is left alone for a while, by the whole node.
 //!
 //! Invariant: a request counts by one atomic operation, and takes no lock. While the circuit is open no
-//! request passes; when its time is over one at a time does (half-open), until one is answered well.
+//! request passes; when its time is over one at a time does (half-open), until one is answered well. One
+//! that takes as long as the circuit was open holds up nobody any more: its client may be what is slow.
 //!
 //! Source: Nygard, "Release It!" (2007), "Circuit Breaker".
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::uptime::millis;
@@ -26,8 +27,9 @@ pub(super) struct Breaker {
     slots: [AtomicU64; SLOTS],
     /// Milliseconds of uptime until which it is open; 0: it is closed.
     open_until: AtomicU64,
-    /// A request passes that is to tell whether the servers are well again.
-    is_probing: AtomicBool,
+    /// Milliseconds of uptime at which a request was let through that is to tell whether the servers are
+    /// well again; 0: there is none.
+    probing_since: AtomicU64,
     opened: AtomicU64,
 }
 
@@ -44,7 +46,10 @@ pub enum Admission {
 
 /// A request that is let through a half-open circuit. Dropped, it lets another one through.
 #[derive(Debug)]
-pub struct Probe(Arc<Breaker>);
+pub struct Probe {
+    breaker: Arc<Breaker>,
+    since: u64,
+}
 
 /// What a circuit does to requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,11 +100,10 @@ impl Breaker {
         let opens = match circuit(open_until, now) {
             Circuit::Closed => self.fails_too_often(settings, tick),
             // One more failure is enough.
-            Circuit::HalfOpen => self.is_probing.load(Ordering::Relaxed),
+            Circuit::HalfOpen => self.probing_since.load(Ordering::Relaxed) != 0,
             Circuit::Open => false,
         };
-        let open_for = u64::try_from(settings.open_for.as_millis()).unwrap_or(u64::MAX / 2);
-        let until = millis(now) + open_for;
+        let until = millis(now) + open_for(settings);
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
         let has_opened = opens
             && (self.open_until)
@@ -130,15 +134,30 @@ impl Breaker {
     }
 
     /// Whether a request may be sent now.
-    pub(super) fn admit(self: &Arc<Self>, now: Instant) -> Admission {
+    pub(super) fn admit(self: &Arc<Self>, settings: &CircuitBreaker, now: Instant) -> Admission {
         match self.circuit(now) {
             Circuit::Closed => Admission::Pass,
             Circuit::Open => Admission::Open,
-            Circuit::HalfOpen => match self.is_probing.swap(true, Ordering::AcqRel) {
-                true => Admission::Open,
-                false => Admission::Probe(Probe(Arc::clone(self))),
-            },
+            Circuit::HalfOpen => self
+                .probe(settings, now)
+                .map_or(Admission::Open, Admission::Probe),
         }
+    }
+
+    /// A probe, where there is none that began a short time ago.
+    fn probe(self: &Arc<Self>, settings: &CircuitBreaker, now: Instant) -> Option<Probe> {
+        let since = millis(now).max(1);
+        let last = self.probing_since.load(Ordering::Acquire);
+        let is_held = last != 0 && since < last.saturating_add(open_for(settings));
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        let is_taken = !is_held
+            && (self.probing_since)
+                .compare_exchange(last, since, success, failure)
+                .is_ok();
+        is_taken.then(|| Probe {
+            breaker: Arc::clone(self),
+            since,
+        })
     }
 
     /// Times that it opened.
@@ -157,14 +176,21 @@ impl Breaker {
 impl Probe {
     /// A server has answered well: the circuit is closed.
     pub(super) fn succeeded(self) {
-        self.0.close();
+        self.breaker.close();
     }
 }
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        self.0.is_probing.store(false, Ordering::Release);
+        // Another one may have begun when this one had taken too long.
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        let _ = (self.breaker.probing_since).compare_exchange(self.since, 0, success, failure);
     }
+}
+
+/// Milliseconds.
+fn open_for(settings: &CircuitBreaker) -> u64 {
+    u64::try_from(settings.open_for.as_millis()).unwrap_or(u64::MAX / 2)
 }
 
 fn circuit(open_until: u64, now: Instant) -> Circuit {
@@ -265,11 +291,36 @@ mod tests {
         let later = now + SETTINGS.open_for;
         // A straggler says nothing of the servers of now.
         assert_eq!(count(&breaker, Outcome::Failure, 1, later), 0);
-        breaker.is_probing.store(true, Ordering::Relaxed);
+        let breaker = Arc::new(breaker);
+        let Admission::Probe(probe) = breaker.admit(&SETTINGS, later) else {
+            panic!("one passes");
+        };
         assert_eq!(count(&breaker, Outcome::Failure, 1, later), 1);
+        drop(probe);
         assert_eq!(breaker.circuit(later), Circuit::Open);
         breaker.close();
         assert_eq!(breaker.circuit(later), Circuit::Closed);
         assert_eq!(count(&breaker, Outcome::Failure, 19, later), 0);
+    }
+    #[test]
+    fn one_request_at_a_time_probes_but_none_for_ever() {
+        let (breaker, now) = fresh();
+        let breaker = Arc::new(breaker);
+        count(&breaker, Outcome::Failure, 20, now);
+        let later = now + SETTINGS.open_for;
+        let probe = |at| match breaker.admit(&SETTINGS, at) {
+            Admission::Probe(probe) => Some(probe),
+            Admission::Pass => panic!("the circuit is half-open"),
+            Admission::Open => None,
+        };
+        let slow = probe(later).expect("nobody probes");
+        let soon = later + SETTINGS.open_for - Duration::from_millis(1);
+        assert!(probe(soon).is_none());
+        let next = probe(later + SETTINGS.open_for).expect("the first takes too long");
+        // Its end is not that of the next.
+        drop(slow);
+        assert!(probe(later + SETTINGS.open_for).is_none());
+        drop(next);
+        assert!(probe(later + SETTINGS.open_for).is_some());
     }
 }

@@ -208,9 +208,9 @@ impl UpstreamState {
 
     /// Whether a request may be sent to its servers now.
     pub(crate) fn admit(&self, now: Instant) -> Admission {
-        match self.settings.circuit_breaker {
+        match &self.settings.circuit_breaker {
             None => Admission::Pass,
-            Some(_) => self.kept.breaker.admit(now),
+            Some(settings) => self.kept.breaker.admit(settings, now),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::error::GatewayError;
 use crate::exchange::Part;
 use crate::field::{FieldBlock, FieldId, elements};
 use crate::filter::{BodyTransform, ExchangeFilter, Ready, WholeContent, representation};
+use crate::grpc::Dialect;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::metrics::CloseReason;
 
@@ -108,7 +109,7 @@ impl Refused {
 
     fn of_response(self) -> GatewayError {
         match self {
-            Self::TooLong | Self::Unreadable => GatewayError::bad_response(),
+            Self::TooLong | Self::Unreadable => GatewayError::unfit_response(),
             Self::OverBudget => GatewayError::over_budget(),
         }
     }
@@ -131,7 +132,10 @@ impl Collected {
 
     fn put(&mut self, part: Part) -> Result<(), Refused> {
         let chunk = match part {
-            Part::End(trailers) => {
+            Part::End(mut trailers) => {
+                if let Some(trailers) = &mut trailers {
+                    representation::change_trailers(trailers);
+                }
                 self.end = Some(trailers);
                 return Ok(());
             }
@@ -152,14 +156,14 @@ impl Collected {
         buffer.put(chunk.filled()).map_err(|_| Refused::OverBudget)
     }
 
-    /// Moves to a buffer for `bytes`, or for what is said to come. Classes of buffers double, so little is
-    /// copied often.
+    /// Moves to a buffer for `bytes` and as many again, but for no more than what is said to come: who
+    /// announces much and sends little holds little. As buffers double, little is copied often.
     fn grow(&mut self, bytes: usize, lease: &Lease) -> Result<(), Refused> {
         let said = match self.length {
             ContentLength::Known(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
             ContentLength::Empty | ContentLength::Unknown => 0,
         };
-        let wanted = said.max(bytes);
+        let wanted = said.min(2 * bytes).max(bytes);
         let mut larger = Buffer::take(lease, wanted).map_err(|_| Refused::OverBudget)?;
         larger.put(self.filled()).expect("it is larger");
         self.buffer = Some(larger);
@@ -191,7 +195,10 @@ impl Editing {
         response: Option<&Arc<JsonEditor>>,
         head: &mut RequestHead,
     ) -> Result<Option<Self>, GatewayError> {
-        let is_edited = head.length != ContentLength::Empty && is_json(&head.fields);
+        // Messages of gRPC are framed, whatever they are written in.
+        let is_framed = Dialect::of(head).is_some();
+        let response = response.filter(|_| !is_framed);
+        let is_edited = head.length != ContentLength::Empty && !is_framed && is_json(&head.fields);
         let request = match request.filter(|_| is_edited) {
             None => None,
             Some(editor) => Some(Request {
@@ -261,7 +268,7 @@ impl ExchangeFilter for Editing {
         }
         let is_partial = head.fields.values_named(b"content-range").next().is_some();
         if is_partial || head.status == 206 || !matches!(coding(&head.fields), Ok(None)) {
-            return Err(GatewayError::bad_response());
+            return Err(GatewayError::unfit_response());
         }
         representation::change(&mut head.fields)?;
         if self.is_to_head {
@@ -391,4 +398,44 @@ fn coding(fields: &FieldBlock) -> Result<Option<Coding>, GatewayError> {
     let name = name.strip_prefix(b"x-").unwrap_or(&name);
     let known = std::str::from_utf8(name).ok().and_then(Coding::named);
     known.map(Some).ok_or_else(unsupported)
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    #[test]
+    fn what_is_announced_and_not_sent_takes_no_memory() {
+        const SAID: usize = 1 << 20;
+        let editor = JsonEditor::new(&JsonEdits {
+            remove: Vec::new(),
+            rename: Vec::new(),
+            set: Vec::new(),
+            max_bytes: SAID as u64,
+            unreadable: Unreadable::Refuse,
+        });
+        let budget = Budget::new(16 << 20);
+        let lease = budget.root().lease();
+        let mut content =
+            Collected::new(&editor, ContentLength::Known(SAID as u64)).expect("it is not too long");
+        let (mut put, mut copied, mut room) = (0, 0, 0);
+        for bytes in std::iter::once(1).chain(std::iter::repeat(4 << 10)) {
+            let mut buffer = Buffer::take(&lease, bytes).expect("room");
+            buffer.put(&vec![b' '; bytes]).expect("it has room");
+            content.put(Part::Chunk(buffer.into())).expect("room");
+            put += bytes;
+            let buffer = content.buffer.as_ref().expect("there is content");
+            let has = buffer.len() + buffer.spare();
+            if has != room {
+                (room, copied) = (has, copied + put);
+            }
+            assert!(has <= (4 * put).max(8 << 10), "{has} for {put}");
+            if put + (4 << 10) > SAID {
+                break;
+            }
+        }
+        assert!(copied <= 4 * SAID, "{copied}");
+    }
 }

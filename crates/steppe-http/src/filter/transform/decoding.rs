@@ -30,12 +30,11 @@ pub(super) fn decode(
     bytes_max: usize,
     lease: &Lease,
 ) -> Result<Buffer, GatewayError> {
-    /// How much room is tried first, and how much more then: most content shrinks less.
-    const GROWTH: usize = 8;
+    /// How much room is tried before all there may be: most content shrinks less.
+    const USUAL: usize = 8;
     let _state = lease.try_reserve(state_bytes(coding, encoded))?;
-    let mut room = encoded.len();
+    let mut room = encoded.len().saturating_mul(USUAL).min(bytes_max);
     loop {
-        room = room.saturating_mul(GROWTH).min(bytes_max);
         let mut out = Buffer::take(lease, room)?;
         // A buffer may have more room than that.
         let spare = &mut out.spare_mut()[..room];
@@ -44,7 +43,7 @@ pub(super) fn decode(
                 out.advance(bytes);
                 return Ok(out);
             }
-            Err(Fault::Full) if room < bytes_max => {}
+            Err(Fault::Full) if room < bytes_max => room = bytes_max,
             Err(Fault::Full) => {
                 return Err(GatewayError::downstream(CloseReason::BodyTooLarge, 413));
             }
@@ -106,7 +105,8 @@ fn unzstd(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
 
 fn unbrotli(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
     let alloc = StandardAlloc::default;
-    let mut state = BrotliState::new(alloc(), alloc(), alloc());
+    // Strict: no windows beyond those of RFC 7932, which a decoder fills before it gives anything.
+    let mut state = BrotliState::new_strict(alloc(), alloc(), alloc());
     let (mut input_left, mut room_left) = (encoded.len(), room.len());
     let (mut read, mut written, mut total) = (0, 0, 0);
     let result = BrotliDecompressStream(
@@ -123,5 +123,51 @@ fn unbrotli(encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
         BrotliResult::ResultSuccess if input_left == 0 => Ok(written),
         BrotliResult::NeedsMoreOutput => Err(Fault::Full),
         _ => Err(Fault::Invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    const BYTES_MAX: usize = 1 << 20;
+
+    fn decoded(encoded: &[u8]) -> Result<Vec<u8>, u16> {
+        let budget = Budget::new(64 << 20);
+        let lease = budget.root().lease();
+        let decoded = decode(Coding::Br, encoded, BYTES_MAX, &lease);
+        let content = decoded.map(|content| content.filled().to_vec());
+        content.map_err(|error| error.status)
+    }
+
+    fn brotli(content: &[u8], large_window: bool) -> Vec<u8> {
+        let params = brotli::enc::BrotliEncoderParams {
+            quality: 3,
+            lgwin: if large_window { 30 } else { 24 },
+            large_window,
+            ..Default::default()
+        };
+        let mut writer = brotli::CompressorWriter::with_params(Vec::new(), 4096, &params);
+        writer.write_all(content).expect("a vector has room");
+        writer.into_inner()
+    }
+
+    #[test]
+    fn brotli_has_the_windows_of_its_rfc_alone() {
+        let content = vec![b'a'; BYTES_MAX];
+        assert_eq!(decoded(&brotli(&content, false)), Ok(content.clone()));
+        let large = brotli(&content, true);
+        assert_eq!(large[0], 0x11, "it says that its window is large");
+        assert_eq!(decoded(&large), Err(400));
+    }
+
+    #[test]
+    fn what_is_longer_than_it_may_be_is_refused() {
+        let longer = brotli(&vec![b'a'; BYTES_MAX + 1], false);
+        assert_eq!(decoded(&longer), Err(413));
     }
 }

@@ -348,6 +348,10 @@ mod tests {
         }
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(edited(&deep), Err(Fault::Invalid));
+        let nested = |deep| format!("{}{{\"secret\":1}}{}", "[".repeat(deep), "]".repeat(deep));
+        assert!(edited(&nested(JSON_ARRAYS_DEEP_MAX)).is_ok());
+        let deeper = nested(JSON_ARRAYS_DEEP_MAX + 1);
+        assert_eq!(edited(&deeper), Err(Fault::Invalid));
         // Where no edit reaches, depth does not matter.
         let within = format!("{{\"a\":{deep}}}");
         assert!(edited(&within).is_ok());

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use super::{Call, Core, Exchange, Stage};
 use crate::config::RetryOn;
-use crate::error::{GatewayError, Resend};
+use crate::error::{GatewayError, Origin, Resend};
 use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
 use crate::gateway::replay::{Repeats, Replay};
@@ -35,6 +35,8 @@ pub(super) struct Verdict {
     pub(super) is_turned_down: bool,
     /// A final head went on to the client.
     pub(super) has_passed: bool,
+    /// The client had sent no more of the content that its head announced when the attempt ended.
+    pub(super) is_client_awaited: bool,
 }
 
 impl Exchange {
@@ -57,6 +59,7 @@ impl Exchange {
         let (_, state) = stream.split();
         // Once, it may have been the connection alone.
         let is_excused = !core.selection.was_resent();
+        core.verdict.is_client_awaited = self.relay.is_client_awaited();
         let failure = core
             .verdict
             .close(result, (&core.replay, is_excused), pool, state, now);
@@ -188,6 +191,7 @@ impl Verdict {
             has_answered: false,
             is_turned_down: false,
             has_passed: false,
+            is_client_awaited: false,
         }
     }
 
@@ -209,8 +213,12 @@ impl Verdict {
             return None;
         };
         let failure = self.blame(error, replay, is_excused)?;
-        let elapsed = now.saturating_duration_since(self.began_at);
-        pool.upstream().failed(state, failure, elapsed);
+        // A server need not wait for content that its client is late with: it may be asked again, not blamed.
+        let is_late = failure == Failure::Reset && self.is_client_awaited;
+        if !is_late {
+            let elapsed = now.saturating_duration_since(self.began_at);
+            pool.upstream().failed(state, failure, elapsed);
+        }
         Some(failure)
     }
 
@@ -218,6 +226,7 @@ impl Verdict {
     /// what `is_excused`: a connection that closed while it was idle.
     fn blame(&self, error: &GatewayError, replay: &Replay, is_excused: bool) -> Option<Failure> {
         match error.reason {
+            _ if error.origin == Origin::Internal => None,
             CloseReason::UpstreamReset if is_excused && error.resend != Resend::No => None,
             CloseReason::UpstreamReset => Some(Failure::Reset),
             CloseReason::BadResponse => Some(Failure::Garbage),

@@ -44,8 +44,12 @@ impl Tap for ExchangeTap<'_> {
         Ok(())
     }
 
-    fn interim(&mut self) {
+    fn interim_head(&mut self, head: &mut ResponseHead) {
         self.core.replay.forget();
+        // Filters see final heads alone: what they would take out of those does not come before them.
+        if self.core.filters().next().is_some() {
+            head.fields.keep_only(b"link");
+        }
     }
 
     fn response_head(

@@ -342,6 +342,62 @@ fn json_of_responses_is_edited_and_has_its_length() {
     assert!(origin.received().contains("accept-encoding: identity"));
 }
 
+/// They are of the bytes that the server has sent.
+#[test]
+fn digests_in_trailers_do_not_stay() {
+    let chunked = format!(
+        "HTTP/1.1 200 OK\r\n{JSON}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\
+         checksum: 42\r\nrepr-digest: sha-256=:AA==:\r\netag: \"a\"\r\n\r\n"
+    );
+    let origin = RawOrigin::answering(chunked);
+    let node = filtered(&origin, EDITS);
+    for version in VERSIONS {
+        let got = get(&node, "/", &[version]);
+        let names: Vec<_> = got.trailers.iter().map(|(name, _)| &name[..]).collect();
+        assert_eq!(names, ["checksum"], "{version}");
+    }
+}
+
+/// Messages of gRPC in JSON have frames around them.
+#[test]
+fn calls_in_json_are_left_alone() {
+    let origin = mirror();
+    let node = filtered(&origin, EDITS);
+    let message = b"\0\0\0\0\x07{\"a\":1}";
+    let (status, text) = sent(
+        &node,
+        VERSIONS[1],
+        message,
+        &["-H", "content-type: application/grpc+json"],
+    );
+    assert_eq!(status, 200, "{text}");
+    assert!(text.ends_with("{\"a\":1}"), "{text}");
+}
+
+/// What a filter takes out of a response does not come before it.
+#[test]
+fn early_hints_have_links_alone_where_there_are_filters() {
+    let hints = "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\nx-internal: 10.0.0.7\r\n\
+                 set-cookie: a=b\r\n\r\n";
+    let answer = response("x-internal: 10.0.0.7\r\n", b"ok");
+    let origin = RawOrigin::answering([hints.as_bytes(), &answer].concat());
+    let node = filtered(
+        &origin,
+        "kind = \"transform\"\nresponse_headers = { remove = [\"x-internal\"] }",
+    );
+    for version in VERSIONS {
+        let got = get(&node, "/", &[version]);
+        let [early, last] = &got.heads[..] else {
+            panic!("{:?}", got.heads);
+        };
+        assert_eq!((early.status(), last.status()), (103, 200));
+        assert_eq!(early.field("link"), Some("</a.css>; rel=preload"));
+        for name in ["x-internal", "set-cookie"] {
+            assert_eq!((early.field(name), last.field(name)), (None, None));
+        }
+    }
+}
+
 #[test]
 fn responses_that_can_not_be_edited_are_refused_before_a_byte() {
     let long = [b"[\"", &vec![b'a'; 70 << 10][..], b"\"]"].concat();

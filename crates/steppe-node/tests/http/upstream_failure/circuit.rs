@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use steppe_testkit::{Port, RawOrigin, Steppe};
+use steppe_testkit::{Port, RawOrigin, Steppe, eventually};
 
 use super::{GET, STEPPE};
 
@@ -105,6 +105,64 @@ fn one_request_at_a_time_tells_whether_they_are_well_again() {
     }
     assert_eq!(circuit(&node), "closed");
     assert_eq!(statuses(&node, 20), [200; 20]);
+}
+
+/// Who is let through and then sends nothing is not waited for: others are let through after it.
+#[test]
+fn a_client_that_dawdles_does_not_keep_it_open() {
+    let sick = Sick::start();
+    let node = sick.node("min_requests = 4, open_for = \"300ms\"", "");
+    assert_eq!(statuses(&node, 4), [503; 4]);
+    sick.fails.store(false, Ordering::SeqCst);
+    eventually("it is half-open", || circuit(&node) == "half-open");
+    let mut slow = node.connect();
+    slow.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
+    eventually("the slow one is let through", || {
+        let upstreams = node.admin_json("/upstreams");
+        upstreams["upstreams"][0]["servers"][0]["active"] == 1
+    });
+    eventually("others are let through", || statuses(&node, 1) == [200]);
+    assert_eq!(circuit(&node), "closed");
+}
+
+/// A server that does not wait for content for ever is right, and one whose response a filter can't edit
+/// has answered.
+#[test]
+fn what_clients_and_filters_do_is_not_the_servers_failure() {
+    let origin = RawOrigin::start(|peer| {
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(3000));
+        let bytes = long.len();
+        while let Some(head) = peer.head() {
+            if head.start.starts_with("POST") {
+                return;
+            }
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+                 content-length: {bytes}\r\n\r\n{long}"
+            ));
+        }
+    });
+    let toml = Steppe::PLAIN.replace(
+        "[http.upstream.origin]\n",
+        "[http.upstream.origin]\ncircuit_breaker = { min_requests = 2, open_for = \"1m\" }\n",
+    ) + "[[http.route]]\nname = \"edited\"\npath = \"/edited\"\nupstream = \"origin\"\nfilters = [\"edit\"]\n\
+         [http.filter.edit]\nkind = \"transform\"\n\
+         response_json = { remove = [\"a\"], max_bytes = \"1KiB\" }\n";
+    let node = Steppe::builder(STEPPE)
+        .with("origin", origin.address())
+        .start(&toml);
+    for _ in 0..3 {
+        let slow = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab";
+        assert_eq!(node.exchange(slow).status(), 502);
+        let edited = "GET /edited HTTP/1.1\r\nHost: a\r\n\r\n";
+        assert_eq!(node.exchange(edited).status(), 502);
+    }
+    assert_eq!(circuit(&node), "closed");
+    assert_eq!(statuses(&node, 3), [200; 3]);
+    // With all that it was to get, it is.
+    let whole = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    let statuses: Vec<_> = (0..20).map(|_| node.exchange(whole).status()).collect();
+    assert_eq!((statuses[0], statuses[19]), (502, 503));
 }
 
 /// Of two, the one that opened first is still open when the other is tried again.
