@@ -21,7 +21,7 @@ use crate::error::GatewayError;
 use crate::exchange::Downstream;
 use crate::filter::authorize::{Lacks, judge};
 use crate::filter::{self, About, Behind, Identity, Loaded, MakeBehind, Step, Token, cors};
-use crate::gateway::{Tls, TlsError};
+use crate::gateway::{Tls, TlsError, remote_keys};
 use crate::head::RequestHead;
 use crate::router::{NoRoute, RouteQuery, Router};
 
@@ -166,11 +166,13 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
         now: asked.now,
     };
     let caches = Caches::default();
+    // Nothing is fetched: what they would have is not known.
+    let remote = remote_keys(config, None, budget.root());
     let loaded = Loaded {
         keys: &loaded.keys,
         users: &loaded.users,
         pages: &loaded.pages,
-        remote: &[],
+        remote: &remote,
         caches: &caches,
         account: budget.root(),
     };

@@ -314,7 +314,7 @@ impl Gateway {
 }
 
 /// The sets of keys that filters have by URL; one that stays goes on with what it has.
-fn remote_keys(
+pub(crate) fn remote_keys(
     config: &config::Gateway,
     last: Option<&Gateway>,
     account: &Account,

@@ -65,6 +65,7 @@ impl KeySets {
             let is_wanted = wanted.iter().any(|wanted| Arc::ptr_eq(wanted, set));
             if !is_wanted {
                 task.abort();
+                set.end();
             }
             is_wanted
         });

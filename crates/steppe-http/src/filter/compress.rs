@@ -19,6 +19,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use steppe_mem::Account;
 
+use super::token::Identity;
 use super::{About, BodyTransform, ExchangeFilter, Filter, Step, representation};
 use crate::config::{Breach, Coding, Compress};
 use crate::error::GatewayError;
@@ -54,6 +55,8 @@ struct Compressing {
     has_weak: bool,
     /// Why this client's response is not compressed, whatever it is.
     refused: Option<Uncompressed>,
+    /// Who asks, as filters behind this one find out, where that matters.
+    identity: Option<Identity>,
     body: Option<Box<Body>>,
     meter: Option<Rc<FilterMetrics>>,
 }
@@ -92,6 +95,7 @@ impl Filter for CompressFilter {
             has_weak: conditions.any(|value| memchr::memmem::find(value, b"W/\"").is_some()),
             shared: Arc::clone(&self.0),
             refused,
+            identity: (config.breach == Breach::Strict).then(|| about.identity.clone()),
             body: None,
             meter: None,
         })))
@@ -108,11 +112,13 @@ impl Compressing {
         }
         vary(&mut head.fields)?;
         let is_partial = head.status == 206 || has(&head.fields, b"content-range");
-        let sets_cookie = config.breach == Breach::Strict && has(&head.fields, b"set-cookie");
+        let is_secret = self.identity.as_ref().is_some_and(|identity| {
+            identity.is_authenticated() || has(&head.fields, b"set-cookie")
+        });
         let coding = match (self.accepted, self.refused) {
             _ if is_partial => return Ok(Some(Uncompressed::Range)),
             (_, Some(reason)) => return Ok(Some(reason)),
-            _ if sets_cookie => return Ok(Some(Uncompressed::Secret)),
+            _ if is_secret => return Ok(Some(Uncompressed::Secret)),
             (None, None) => return Ok(Some(Uncompressed::NotAccepted)),
             (Some(coding), None) => coding,
         };

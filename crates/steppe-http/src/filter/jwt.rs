@@ -75,8 +75,8 @@ enum Refused {
     Missing,
     /// Two tokens, or one that is none.
     Malformed,
-    /// No key is known for the token.
-    UnknownKey,
+    /// None of the keys has signed the token, and why; a set of another generation may have one that has.
+    UnknownKey(&'static str, u64),
     /// The token is no good, and why.
     Invalid(&'static str),
     /// The keys that would tell are not there yet, or too many wait for them.
@@ -176,21 +176,33 @@ impl Judge {
         let may_have_signed = |key: &&Key| {
             key.name == algorithm && (id.is_none() || key.id.is_none() || key.id.as_deref() == id)
         };
+        let generation = remote.map_or(0, |set| set.generation);
         let remote = remote.into_iter().flat_map(|set| &set.keys);
         let keys = self.keys.iter().chain(remote);
         let mut keys = keys.filter(may_have_signed).peekable();
+        let unknown = |why| match keys::is_of_sets(algorithm) {
+            true => Refused::UnknownKey(why, generation),
+            false => Refused::Invalid(why),
+        };
         if keys.peek().is_none() {
-            return Err(match keys::is_of_sets(algorithm) {
-                true => Refused::UnknownKey,
-                false => Refused::Invalid(NO_KEY),
-            });
+            return Err(unknown(NO_KEY));
         }
-        let not_valid = Refused::Invalid("the signature is not valid");
+        let not_valid = Refused::Invalid(NOT_VALID);
         let (claims, signature) = rest.rsplit_once('.').ok_or(not_valid)?;
         let signed = &text[..text.len() - signature.len() - 1];
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| not_valid)?;
-        if !keys.any(|key| key.verifies(signed.as_bytes(), &signature)) {
-            return Err(not_valid);
+        let mut is_named = false;
+        let has_signed = keys.any(|key| {
+            is_named |= id.is_some() && key.id.as_deref() == id;
+            key.verifies(signed.as_bytes(), &signature)
+        });
+        if !has_signed {
+            // Keys without a name were tried for want of a better one, which a newer set may have.
+            return Err(if is_named {
+                not_valid
+            } else {
+                unknown(NOT_VALID)
+            });
         }
         let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|_| not_valid)?;
         serde_json::from_slice(&claims).map_err(|_| not_valid)
@@ -280,7 +292,9 @@ impl Filter for JwtFilter {
             Err(refused) => refused,
         };
         let asked = match (&judge.remote, refused) {
-            (Some(remote), Refused::UnknownKey) => Some(remote.ask(about.now)),
+            (Some(remote), Refused::UnknownKey(_, generation)) => {
+                Some(remote.ask(generation, about.now))
+            }
             _ => None,
         };
         Ok(match asked {
@@ -289,6 +303,10 @@ impl Filter for JwtFilter {
                 wait,
                 identity: about.identity.clone(),
             })),
+            Some(Asked::Changed) => match judge.pass(head, about.identity) {
+                Ok(()) => Step::Continue,
+                Err(refused) => Step::Respond(challenge(judge.verdict(refused))),
+            },
             Some(Asked::Full) => Step::Respond(challenge(Refused::NoKeys)),
             Some(Asked::Cooling) | None => Step::Respond(challenge(judge.verdict(refused))),
         })
@@ -307,7 +325,9 @@ impl Judge {
     fn verdict(&self, refused: Refused) -> Refused {
         let lacks_set = |remote: &Arc<RemoteKeys>| remote.known().generation == 0;
         match refused {
-            Refused::UnknownKey if self.remote.as_ref().is_some_and(lacks_set) => Refused::NoKeys,
+            Refused::UnknownKey(..) if self.remote.as_ref().is_some_and(lacks_set) => {
+                Refused::NoKeys
+            }
             refused => refused,
         }
     }
@@ -341,6 +361,7 @@ impl fmt::Debug for Waiting {
 }
 
 const NO_KEY: &str = "no key is known for this token";
+const NOT_VALID: &str = "the signature is not valid";
 
 /// RFC 6750 §3.
 fn challenge(refused: Refused) -> Respond {
@@ -349,7 +370,7 @@ fn challenge(refused: Refused) -> Respond {
             let fields = vec![("retry-after".to_owned(), "1".to_owned())];
             return respond_with(503, "keys of tokens are not known yet\n", fields);
         }
-        Refused::UnknownKey => return challenge(Refused::Invalid(NO_KEY)),
+        Refused::UnknownKey(why, _) => return challenge(Refused::Invalid(why)),
         Refused::Missing => (401, "a token is needed\n", "Bearer".to_owned()),
         Refused::Malformed => (
             400,

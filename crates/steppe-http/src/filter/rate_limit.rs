@@ -111,15 +111,25 @@ impl RateLimitFilter {
         }
     }
 
-    fn key<'a>(&'a self, about: &About<'a>, head: &'a RequestHead) -> Key<'a> {
-        match &self.config.key {
+    /// # Errors
+    /// 400 of several lines of the field: a server may read another one than is counted here.
+    fn key<'a>(
+        &'a self,
+        about: &About<'a>,
+        head: &'a RequestHead,
+    ) -> Result<Key<'a>, GatewayError> {
+        Ok(match &self.config.key {
             RateKey::Ip => {
                 let (family, bits) = network(about.client, self.config.prefix);
                 Key::Network(family, bits)
             }
             RateKey::Header(name) => {
                 let mut values = head.fields.values_named(name.as_bytes());
-                Key::Value(values.next().map(Cow::Borrowed))
+                let value = values.next();
+                if values.next().is_some() {
+                    return Err(GatewayError::bad_request());
+                }
+                Key::Value(value.map(Cow::Borrowed))
             }
             RateKey::Claim(name) => {
                 let token = about.identity.token();
@@ -128,7 +138,7 @@ impl RateLimitFilter {
                 Key::Value(text.map(|text| Cow::Owned(text.into_bytes())))
             }
             RateKey::Route => Key::Value(Some(Cow::Borrowed(about.route.as_bytes()))),
-        }
+        })
     }
 
     fn nanos(&self, now: Instant) -> u64 {
@@ -141,7 +151,7 @@ impl RateLimitFilter {
 
 impl Filter for RateLimitFilter {
     fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
-        let key = self.key(about, head);
+        let key = self.key(about, head)?;
         let hash = self.hasher.hash_one(&key);
         let mut place = None;
         if let Some(in_flight) = &self.in_flight {

@@ -332,19 +332,37 @@ pub(super) fn file_name(text: &str) -> Read<String> {
 /// An address, or a network without host bits.
 pub(super) fn network(text: &str) -> Read<IpNet> {
     let refusal = || Refusal::new(format!("`{}` is not a network", shown(text)));
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok(IpNet::from(address));
-    }
-    let network: IpNet = text.parse().map_err(|_| {
-        refusal().help("write an address and the length of its prefix: \"10.0.0.0/8\", \"::1/128\"")
-    })?;
+    let network = match text.parse::<IpAddr>() {
+        Ok(address) => IpNet::from(address),
+        Err(_) => text.parse().map_err(|_| {
+            refusal()
+                .help("write an address and the length of its prefix: \"10.0.0.0/8\", \"::1/128\"")
+        })?,
+    };
     let whole = network.trunc();
+    if let Some(mapped) = of_mapped(&whole) {
+        let refusal = Refusal::new(format!("`{}` would be no client's network", shown(text)));
+        return Err(refusal.help(format!(
+            "clients of IPv4 are known by their IPv4 addresses: did you mean \"{mapped}\"?"
+        )));
+    }
     if whole == network {
         return Ok(network);
     }
     Err(refusal().help(format!(
         "it has bits beyond its prefix: did you mean \"{whole}\"?"
     )))
+}
+
+/// The network of IPv4 that this one of IPv4-mapped addresses (RFC 4291 §2.5.5.2) stands for.
+fn of_mapped(network: &IpNet) -> Option<IpNet> {
+    const MAPPED_BITS: u8 = 96;
+    let IpNet::V6(network) = network else {
+        return None;
+    };
+    let bits = network.prefix_len().checked_sub(MAPPED_BITS)?;
+    let address = network.addr().to_ipv4_mapped()?;
+    IpNet::new(address.into(), bits).ok()
 }
 
 /// A name of a route, an upstream, a filter.

@@ -212,6 +212,8 @@ fn values_of_a_field_are_counted_apart() {
     assert_eq!((ask("X-Key: b\r\n"), ask("X-Key: b\r\n")), (200, 429));
     // Those without it are one.
     assert_eq!((ask(""), ask("")), (200, 429));
+    // A server may read the second of two.
+    assert_eq!(ask("X-Key: c\r\nX-Key: a\r\n"), 400);
 }
 
 #[test]

@@ -59,6 +59,8 @@ pub(super) struct KeySet {
 struct Flight {
     is_under_way: bool,
     began_at: Option<Instant>,
+    /// No configuration has the set any more: nobody fetches it.
+    has_ended: bool,
 }
 
 #[derive(Debug, Default)]
@@ -82,8 +84,10 @@ pub(crate) struct RemoteReport {
 pub(super) enum Asked {
     /// A fetch is under way.
     Wait(Wait),
-    /// The last one was a moment ago.
+    /// The last one was a moment ago, or no other one will be.
     Cooling,
+    /// One has just brought another state.
+    Changed,
     /// As many wait as may.
     Full,
 }
@@ -109,7 +113,7 @@ impl RemoteKeys {
             // The task begins with one.
             flight: Mutex::new(Flight {
                 is_under_way: true,
-                began_at: None,
+                ..Flight::default()
             }),
             asked: Notify::new(),
             ended: watch::Sender::new(()),
@@ -143,10 +147,16 @@ impl RemoteKeys {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Asks for another state, on behalf of a request that it has no key for.
-    pub(super) fn ask(&self, now: Instant) -> Asked {
+    /// Asks for another state than that of `generation`, on behalf of a request that it has no key for.
+    pub(super) fn ask(&self, generation: u64, now: Instant) -> Asked {
         let place = Place::take(&self.waiting);
         let mut flight = self.flight();
+        if self.known().generation != generation {
+            return Asked::Changed;
+        }
+        if flight.has_ended {
+            return Asked::Cooling;
+        }
         if !flight.is_under_way {
             let cools_until = flight
                 .began_at
@@ -164,12 +174,17 @@ impl RemoteKeys {
             None => Asked::Full,
             Some(place) => Asked::Wait(Wait {
                 ended: Box::pin(async move {
-                    // It ends with its task, too.
                     let _ = ended.changed().await;
                 }),
                 _place: place,
             }),
         }
+    }
+
+    /// Nobody keeps it current any more: who waits goes on, and nobody waits again.
+    pub(crate) fn end(&self) {
+        self.flight().has_ended = true;
+        self.ended.send_replace(());
     }
 
     /// Fetches the set whenever it is due, or asked for. Never ends.

@@ -273,7 +273,7 @@ fn a_key_verifies_with_its_own_algorithm_the_tokens_that_name_it() {
     }
     // What a set could have.
     let of_sets = refused(&named, r#"{"alg":"RS256"}"#);
-    assert_eq!(of_sets, Refused::UnknownKey);
+    assert_eq!(of_sets, Refused::UnknownKey(NO_KEY, 0));
     let nameless = filter_with(config(), vec![key(None)], None);
     let header = r#"{"alg":"HS256","kid":"b"}"#;
     assert_eq!(refused(&nameless, header), BAD_SIGNATURE);

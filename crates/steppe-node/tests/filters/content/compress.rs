@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{FieldSection, H2Frame, H2Peer, PATIENCE, RawOrigin, Steppe};
 
-use super::{VERSIONS, filtered, get, records, refused, response};
+use super::{STEPPE, VERSIONS, filtered, get, records, refused, response};
 
 const KEYS: &str = "kind = \"compress\"\nbreach = \"off\"";
 const JSON: &str = "content-type: application/json\r\n";
@@ -546,6 +546,36 @@ fn strict_leaves_what_may_vary_by_a_secret() {
     assert!(!is_encoded("/login", &[]));
     assert!(!is_encoded("/account/1", &[]));
     assert!(is_encoded("/accounts", &[]));
+}
+
+/// Whether it stands before or behind the filter that finds out who asks.
+#[test]
+fn strict_leaves_what_a_filter_has_let_somebody_in_for() {
+    let origin = RawOrigin::answering(response(JSON, &records(10 << 10, 7)));
+    let service = RawOrigin::answering("HTTP/1.1 204 No Content\r\n\r\n");
+    let more = format!(
+        "[http.filter.pack]\nkind = \"compress\"\nbreach = \"strict\"\n\
+         [http.filter.ask]\nkind = \"forward-auth\"\nupstream = \"service\"\npath = \"/\"\n\
+         [http.upstream.service]\nservers = [\"{}\"]\n",
+        service.address()
+    );
+    let node = |filters: &str| {
+        let toml = Steppe::PLAIN.replace(
+            "upstream = \"origin\"",
+            &format!("upstream = \"origin\"\nfilters = [{filters}]"),
+        );
+        Steppe::builder(STEPPE)
+            .with("origin", origin.address())
+            .start(&(toml + &more))
+    };
+    for (filters, coding) in [
+        ("\"pack\"", Some("gzip")),
+        ("\"pack\", \"ask\"", None),
+        ("\"ask\", \"pack\"", None),
+    ] {
+        let got = get(&node(filters), "/", &["-H", "accept-encoding: gzip"]);
+        assert_eq!(got.head.field("content-encoding"), coding, "{filters}");
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! `steppe explain`: says what the gateway then does.
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
+
 use super::*;
 
 const CONFIG: &str = r#"[[http.listener]]
@@ -40,8 +43,12 @@ upstream = "api"
 
 /// Exit code and standard output, or error where there is none.
 fn explain(scratch: &Scratch, args: &[&str]) -> (Option<i32>, String) {
+    explain_by(CONFIG, scratch, args)
+}
+
+fn explain_by(config: &str, scratch: &Scratch, args: &[&str]) -> (Option<i32>, String) {
     let file = scratch.path().join("steppe.toml");
-    std::fs::write(&file, CONFIG).expect("a file");
+    std::fs::write(&file, config).expect("a file");
     std::fs::write(scratch.path().join("hs.key"), SECRET).expect("a file");
     let output = Command::new(STEPPE)
         .current_dir(scratch.path())
@@ -145,6 +152,26 @@ fn a_token_is_verified_as_the_node_does() {
         (json!("token"), json!(401))
     );
     assert_eq!(status("nonsense"), (json!("token"), json!(400)));
+}
+
+/// Their set is not fetched for this: what it has is not known.
+#[test]
+fn keys_behind_a_url_may_answer() {
+    let keys = "keys = [{ id = \"local\", algorithm = \"HS256\", secret_file = \"hs.key\" }]";
+    assert!(CONFIG.contains(keys));
+    let by_url = CONFIG.replace(keys, "jwks = { url = \"http://127.0.0.1:1/jwks.json\" }");
+    let of_set = format!("{}.e30.AAAA", URL_SAFE_NO_PAD.encode("{\"alg\":\"ES256\"}"));
+    for (token, expected) in [
+        (&*of_set, "token (jwt) may answer: keys behind a URL decide"),
+        ("nonsense", "token (jwt) answers 400"),
+    ] {
+        let scratch = Scratch::new("explain-url");
+        std::fs::write(scratch.path().join("token"), token).expect("a file");
+        let args = ["GET", URL, "-H", "x-version:2", "--token", "token"];
+        let (code, said) = explain_by(&by_url, &scratch, &args);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
 }
 
 #[test]

@@ -167,6 +167,61 @@ fn a_key_that_is_new_is_fetched_and_one_that_is_gone_vouches_for_nobody() {
     });
 }
 
+/// A key without a name may have signed any token: that it has not may be because there is a newer one.
+#[test]
+fn a_nameless_key_that_is_new_is_fetched() {
+    let nameless = |signer: &Signer| {
+        let mut jwk = signer.jwk();
+        jwk.as_object_mut().expect("an object").remove("kid");
+        ok(&json!({ "keys": [jwk] }).to_string())
+    };
+    over_each(|protocol| {
+        let (first, second) = (Signer::new("1"), Signer::new("2"));
+        let issuer = Issuer::start(nameless(&first));
+        let more = ", refresh = \"1h\", cooldown = \"1s\"";
+        let site = Site::start(protocol, &issuer.trusted(more), "", "");
+        assert_eq!(site.status(&first.token()), 200);
+        issuer.says(nameless(&second));
+        eventually("the new key is known", || {
+            site.status(&second.token()) == 200
+        });
+        assert_eq!(site.status(&first.token()), 401);
+    });
+}
+
+/// What a reload takes away is fetched by nobody, and waited for by nobody.
+#[test]
+fn a_set_that_a_reload_takes_away_is_not_waited_for() {
+    let signer = Signer::new("1");
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock().expect("no test panicked");
+    let inner = Arc::clone(&gate);
+    let issuer = Issuer::serving(set(&[&signer]), move |script| {
+        RawOrigin::start(move |peer| {
+            drop(inner.lock());
+            script(peer);
+        })
+    });
+    let site = Site::start(Protocol::H1, &issuer.trusted(""), "", "");
+    let waiting = || {
+        site.node
+            .metrics()
+            .sum("steppe_http_jwks_waiting", &[("filter", "jwt")])
+    };
+    let mut client = site.node.connect();
+    client.send(format!(
+        "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
+        bearer(&signer.token())
+    ));
+    eventually("it waits", || waiting() == 1.0);
+    let config = site.node.config().replace("/jwks.json", "/other.json");
+    site.node.set_config(&config);
+    assert_eq!(site.node.admin_post("/reload").status(), 200);
+    // Nobody can say that its token is no good.
+    assert_eq!(client.response().status(), 503);
+    drop(closed);
+}
+
 #[test]
 fn a_set_that_can_not_be_had_again_stays() {
     over_each(|protocol| {

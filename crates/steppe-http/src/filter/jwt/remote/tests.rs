@@ -46,32 +46,32 @@ fn a_fetch_that_is_under_way_is_waited_for_and_another_is_not_begun_for_a_cooldo
     let (start, cooldown) = (Instant::now(), Duration::from_secs(30));
     let set = set(cooldown);
     // The first one, which the task begins with.
-    assert!(is_waiting(&set.ask(start)));
+    assert!(is_waiting(&set.ask(0, start)));
     drop(set.take_off(start));
     let just_before = start
         + cooldown
             .checked_sub(Duration::from_nanos(1))
             .expect("longer");
     for cooling in [start, just_before] {
-        assert!(matches!(set.ask(cooling), Asked::Cooling));
+        assert!(matches!(set.ask(0, cooling), Asked::Cooling));
     }
     assert!(!set.flight().is_under_way);
-    assert!(is_waiting(&set.ask(start + cooldown)));
+    assert!(is_waiting(&set.ask(0, start + cooldown)));
     assert!(set.flight().is_under_way);
     // Whoever comes now joins it.
-    assert!(is_waiting(&set.ask(start)));
+    assert!(is_waiting(&set.ask(0, start)));
 }
 
 #[test]
 fn no_more_wait_than_may() {
     let set = set(Duration::from_secs(1));
     let now = Instant::now();
-    let mut waiting: Vec<_> = (0..JWKS_WAITERS_MAX).map(|_| set.ask(now)).collect();
+    let mut waiting: Vec<_> = (0..JWKS_WAITERS_MAX).map(|_| set.ask(0, now)).collect();
     assert!(waiting.iter().all(is_waiting));
-    assert!(matches!(set.ask(now), Asked::Full));
+    assert!(matches!(set.ask(0, now), Asked::Full));
     assert_eq!(set.report().waiting, JWKS_WAITERS_MAX);
     waiting.pop();
-    assert!(is_waiting(&set.ask(now)));
+    assert!(is_waiting(&set.ask(0, now)));
     drop(waiting);
     assert_eq!(set.report().waiting, 0);
 }
@@ -167,7 +167,7 @@ fn a_set_is_fetched_at_once_and_again_when_a_request_asks() {
     local.block_on(&runtime, async {
         let reports = [(0, 1, 0, 0), (1, 1, 1, 0), (1, 1, 1, 1)];
         for (number, expected) in (1..).zip(reports) {
-            let Asked::Wait(mut wait) = set.ask(later) else {
+            let Asked::Wait(mut wait) = set.ask(set.known().generation, later) else {
                 panic!("it does not wait");
             };
             let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -187,4 +187,20 @@ fn a_set_is_fetched_at_once_and_again_when_a_request_asks() {
             assert!(!set.flight().is_under_way);
         }
     });
+}
+
+#[test]
+fn a_state_that_is_new_is_tried_and_an_end_is_not_waited_for() {
+    let (set, now) = (set(Duration::from_secs(30)), Instant::now());
+    let Asked::Wait(mut wait) = set.ask(0, now) else {
+        panic!("it does not wait");
+    };
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    assert!(wait.poll(&mut cx).is_pending());
+    set.learn(rsa().as_bytes());
+    assert!(matches!(set.ask(0, now), Asked::Changed));
+    assert!(is_waiting(&set.ask(1, now)));
+    set.end();
+    assert!(wait.poll(&mut cx).is_ready());
+    assert!(matches!(set.ask(1, now), Asked::Cooling));
 }
