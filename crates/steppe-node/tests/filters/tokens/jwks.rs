@@ -192,34 +192,33 @@ fn a_nameless_key_that_is_new_is_fetched() {
 /// What a reload takes away is fetched by nobody, and waited for by nobody.
 #[test]
 fn a_set_that_a_reload_takes_away_is_not_waited_for() {
-    let signer = Signer::new("1");
-    let gate = Arc::new(Mutex::new(()));
-    let closed = gate.lock().expect("no test panicked");
-    let inner = Arc::clone(&gate);
-    let issuer = Issuer::serving(set(&[&signer]), move |script| {
-        RawOrigin::start(move |peer| {
-            drop(inner.lock());
-            script(peer);
-        })
-    });
-    let site = Site::start(Protocol::H1, &issuer.trusted(""), "", "");
-    let waiting = || {
-        site.node
-            .metrics()
-            .sum("steppe_http_jwks_waiting", &[("filter", "jwt")])
+    let (known, unknown) = (Signer::new("1"), Signer::new("2"));
+    let issuer = Issuer::start(set(&[&known]));
+    let keys = issuer.trusted(", refresh = \"1h\", cooldown = \"1s\"");
+    let edit = "[http.filter.edit]\nkind = \"transform\"\nrequest_json = { remove = [\"a\"] }\n";
+    let site = Site::start(Protocol::H1, &keys, "", edit);
+    let reload = |from: &str, to: &str| {
+        let config = site.node.config();
+        assert!(config.contains(from), "{config}");
+        site.node.set_config(&config.replace(from, to));
+        assert_eq!(site.node.admin_post("/reload").status(), 200);
     };
+    reload("[\"jwt\", \"edit\"]", "[\"edit\", \"jwt\"]");
+    eventually("the set is there", || fetches(&site.node, "changed") == 1.0);
+    // It has its filters, and comes to the one that has the set after the next reload.
     let mut client = site.node.connect();
     client.send(format!(
-        "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
-        bearer(&signer.token())
+        "POST / HTTP/1.1\r\nHost: a\r\n{}Content-Type: application/json\r\n\
+         Content-Length: 2\r\nExpect: 100-continue\r\n\r\n",
+        bearer(&unknown.token())
     ));
-    eventually("it waits", || waiting() == 1.0);
-    let config = site.node.config().replace("/jwks.json", "/other.json");
-    site.node.set_config(&config);
-    assert_eq!(site.node.admin_post("/reload").status(), 200);
-    // Nobody can say that its token is no good.
-    assert_eq!(client.response().status(), 503);
-    drop(closed);
+    let go_on = client.head().expect("it is asked for its content");
+    assert!(go_on.start.contains(" 100 "), "{go_on:?}");
+    reload("/jwks.json", "/other.json");
+    // For the cooldown, after which it would be asked for again.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    client.send("{}");
+    assert_eq!(client.response().status(), 401);
 }
 
 #[test]
