@@ -33,7 +33,11 @@ pub(super) fn decode(
     /// How much room is tried before all there may be: most content shrinks less.
     const USUAL: usize = 8;
     let _state = lease.try_reserve(state_bytes(coding, encoded))?;
-    let mut room = encoded.len().saturating_mul(USUAL).min(bytes_max);
+    let mut room = match coding {
+        Coding::Gzip | Coding::Zstd => encoded.len().saturating_mul(USUAL).min(bytes_max),
+        // Its decoder fills its window before it gives anything: a second try could cost as much again.
+        Coding::Br => bytes_max,
+    };
     loop {
         let mut out = Buffer::take(lease, room)?;
         // A buffer may have more room than that.

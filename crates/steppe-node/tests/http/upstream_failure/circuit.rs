@@ -86,7 +86,7 @@ fn servers_that_fail_are_left_alone_by_the_whole_node() {
 #[test]
 fn one_request_at_a_time_tells_whether_they_are_well_again() {
     let sick = Sick::start();
-    let node = sick.node("min_requests = 4, open_for = \"100ms\"", "");
+    let node = sick.node("min_requests = 4, open_for = \"1s\"", "");
     assert_eq!(statuses(&node, 4), [503; 4]);
     let answer = node.exchange(GET);
     assert_eq!(
