@@ -56,7 +56,7 @@ pub use error_pages::PageFiles;
 pub use jwt::{FetchKeys, JwtKeys, RemoteKeys};
 pub use rate_limit::LimitCounts;
 pub use token::{Identity, Token};
-pub use transform::TransformFilter;
+pub use transform::{TransformFilter, rewrite_json};
 
 /// One filter of a configuration. Shared by all workers, so its state is atomics or
 /// nothing.

@@ -12,9 +12,12 @@ mod json;
 use std::sync::Arc;
 
 use regex::bytes::Captures;
+use steppe_mem::{Buffer, Lease};
 
 use super::{About, Filter, Step};
-use crate::config::{FieldEdits, FieldRewrite, PathEdit, QueryEdits, TextSource, Transform};
+use crate::config::{
+    Coding, FieldEdits, FieldRewrite, JsonEdits, PathEdit, QueryEdits, TextSource, Transform,
+};
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, Lines, NameSet, Span, is_field_value};
 use crate::head::{RequestHead, ResponseHead};
@@ -44,6 +47,20 @@ struct HeadEdits {
     added: Lines,
     /// Of these, trailers have none.
     covered: NameSet,
+}
+
+/// JSON content of a request as a filter with these edits forwards it, decoded where it has a coding;
+/// `None`: as it is.
+///
+/// # Errors
+/// 400 of what can't be read, 413 of what is longer than it may be, 503 where the budget has no room.
+pub fn rewrite_json(
+    edits: &JsonEdits,
+    coding: Option<Coding>,
+    content: &[u8],
+    lease: &Lease,
+) -> Result<Option<Buffer>, GatewayError> {
+    JsonEditor::new(edits).rewrite(coding, content, lease)
 }
 
 impl TransformFilter {

@@ -72,6 +72,20 @@ impl JsonEditor {
         })
     }
 
+    /// Content that came in a request, decoded and edited; `None` where it goes on as it is.
+    pub(super) fn rewrite(
+        &self,
+        coding: Option<Coding>,
+        content: &[u8],
+        lease: &Lease,
+    ) -> Result<Option<Buffer>, GatewayError> {
+        let decode = |coding| decoding::decode(coding, content, self.bytes_max, lease);
+        let decoded = coding.map(decode).transpose()?;
+        let text = decoded.as_ref().map_or(content, Buffer::filled);
+        let edited = self.edit(text, lease).map_err(Refused::of_request)?;
+        Ok(edited.or(decoded))
+    }
+
     /// `text` edited; `None` where it goes on as it is.
     fn edit(&self, text: &[u8], lease: &Lease) -> Result<Option<Buffer>, Refused> {
         // Most texts do not grow; an edit of each item of an array may have them grow by far.
@@ -178,13 +192,16 @@ impl Collected {
         self.end.is_some()
     }
 
-    /// What goes on of what came.
-    fn edited(&mut self, text: Option<Buffer>) -> Result<Option<Buffer>, Refused> {
-        let Some(text) = text.or_else(|| self.buffer.take()) else {
+    /// What `edit` makes of what came, or that; `None`: nothing came.
+    fn edited<E>(
+        &mut self,
+        edit: impl FnOnce(&JsonEditor, &[u8], &Lease) -> Result<Option<Buffer>, E>,
+    ) -> Result<Option<Buffer>, E> {
+        let Some(content) = self.buffer.take() else {
             return Ok(None);
         };
-        let edited = self.editor.edit(text.filled(), text.lease())?;
-        Ok(Some(edited.unwrap_or(text)))
+        let edited = edit(&self.editor, content.filled(), content.lease())?;
+        Ok(Some(edited.unwrap_or(content)))
     }
 }
 
@@ -312,16 +329,12 @@ impl ExchangeFilter for Editing {
 
 impl Request {
     fn edit(&mut self, head: &mut RequestHead) -> Result<(), GatewayError> {
-        let decoded = match (self.coding, &self.content.buffer) {
-            (Some(coding), Some(encoded)) => {
-                let bytes_max = self.content.editor.bytes_max;
-                let text = decoding::decode(coding, encoded.filled(), bytes_max, encoded.lease())?;
-                head.fields.remove(b"content-encoding");
-                Some(text)
-            }
-            _ => None,
-        };
-        let edited = self.content.edited(decoded).map_err(Refused::of_request)?;
+        let coding = self.coding;
+        let edited = (self.content)
+            .edited(|editor, content, lease| editor.rewrite(coding, content, lease))?;
+        if coding.is_some() && edited.is_some() {
+            head.fields.remove(b"content-encoding");
+        }
         representation::change(&mut head.fields)?;
         let bytes = edited.as_ref().map_or(0, Buffer::len) as u64;
         let trailers = self.content.end.take().flatten();
@@ -341,7 +354,8 @@ impl BodyTransform for Response {
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
         self.content.put(part).map_err(Refused::of_response)?;
         if self.content.is_whole() {
-            let edited = self.content.edited(None).map_err(Refused::of_response)?;
+            let edited = self.content.edited(JsonEditor::edit);
+            let edited = edited.map_err(Refused::of_response)?;
             if matches!(self.content.end, Some(None)) {
                 let bytes = edited.as_ref().map_or(0, Buffer::len);
                 self.length = ContentLength::Known(bytes as u64);
