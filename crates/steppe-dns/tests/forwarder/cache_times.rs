@@ -19,10 +19,15 @@ const STALE_ANSWER: u16 = 3;
 const STALE_NXDOMAIN: u16 = 19;
 
 fn node(server: &Server, cache: config::Cache) -> (Node, Client) {
+    node_within(2 * PATIENCE, server, cache)
+}
+
+/// A node that waits so long for its server.
+fn node_within(timeout: Duration, server: &Server, cache: config::Cache) -> (Node, Client) {
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[server.address]);
     config.cache = cache;
-    config.upstreams[0].timeout = Duration::from_millis(500);
+    config.upstreams[0].timeout = timeout;
     (Node::start(config, 1), Client::of(listen))
 }
 
@@ -143,7 +148,7 @@ fn after_the_end(stale: Option<Stale>) -> [Vec<u8>; 2] {
         }),
         ..config::Cache::default()
     };
-    let (_node, client) = node(&server, cache);
+    let (_node, client) = node_within(Duration::from_secs(2), &server, cache);
     ["a.example.org", "no.example.org"].map(|name| {
         is_gone.store(false, Ordering::Release);
         client.ask_for(name);

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 use steppe_dns::config::{Policy, ServeStale, Stale, Transport};
-use steppe_testkit::Port;
+use steppe_testkit::{Port, eventually};
 
 use crate::client::{Client, PATIENCE, answers, extended_error, forwarder, query, rcode};
 use crate::node::Node;
@@ -117,9 +117,9 @@ fn fifty_clients_with_one_question_have_it_asked_once() {
         client.send(&query("a.example.org", A));
     }
     // The server answers when all are waiting: on whatever worker.
-    while node.metric("steppe_dns_events_total{event=\"coalesced\"}") < 49 {
-        std::thread::yield_now();
-    }
+    eventually("all wait for one answer", || {
+        node.metric("steppe_dns_events_total{event=\"coalesced\"}") >= 49
+    });
     drop(closed);
     for client in &clients {
         assert_good(&client.receive());
@@ -161,9 +161,9 @@ fn a_race_is_not_won_by_a_failure_or_a_refusal() {
         let node = Node::start(config, 1);
         let client = Client::of(listen);
         client.send(&query("a.example.org", A));
-        while node.metric("steppe_dns_upstream_trouble_total{kind=\"failure\"}") < 1 {
-            std::thread::yield_now();
-        }
+        eventually("the failure has come", || {
+            node.metric("steppe_dns_upstream_trouble_total{kind=\"failure\"}") >= 1
+        });
         release.send(()).expect("it waits");
         assert_good(&client.receive());
     }

@@ -67,6 +67,7 @@ fn a_server_that_was_down_is_asked_again_when_a_probe_finds_it_back() {
     let servers = [first.server.address, second.server.address];
     let mut config = forwarder(listen, &servers);
     config.upstreams[0].policy = Policy::Failover;
+    config.upstreams[0].timeout = Duration::from_secs(2);
     let node = Node::start(config, 1);
     let client = Client::of(listen);
     let mut number = 0;
@@ -80,7 +81,7 @@ fn a_server_that_was_down_is_asked_again_when_a_probe_finds_it_back() {
         ask();
         node.metric(PROBES) > 0
     });
-    // No client waits for it any more.
+    // No client waits for it any more: it is asked only where the other one is late for once.
     let before = second.server.asked().len();
     let asked_first = |is_wanted: fn(&Asked) -> bool| {
         let asked = first.server.asked();
@@ -88,19 +89,21 @@ fn a_server_that_was_down_is_asked_again_when_a_probe_finds_it_back() {
     };
     let questions = asked_first(|asked| !is_probe(asked));
     (0..20).for_each(|_| ask());
-    assert_eq!(second.server.asked().len(), before + 20);
-    assert_eq!(asked_first(|asked| !is_probe(asked)), questions);
+    assert!(second.server.asked().len() >= before + 20);
+    let since = asked_first(|asked| !is_probe(asked)) - questions;
+    assert!(since < 10, "{since} of 20 questions");
     assert!(asked_first(is_probe) > 0);
-    // It is back, and nobody has asked it but the probe.
+    // It is back, and nobody waits for it but the probe.
     first.switch_on();
-    let before = second.server.asked().len();
     eventually("it is asked first again", || {
+        let before = second.server.asked_count();
         ask();
-        asked_first(|asked| !is_probe(asked)) > questions
+        second.server.asked_count() == before
     });
     let after = second.server.asked().len();
     (0..20).for_each(|_| ask());
-    assert_eq!(second.server.asked().len(), after, "{before}");
+    let since = second.server.asked().len() - after;
+    assert!(since < 10, "{since} of 20 questions");
 }
 
 #[test]
@@ -134,7 +137,7 @@ fn while_all_servers_are_dead_stale_answers_are_served_and_then_fresh_ones_witho
     let switched = Switched::start(1);
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[switched.server.address]);
-    config.upstreams[0].timeout = Duration::from_millis(400);
+    config.upstreams[0].timeout = Duration::from_secs(2);
     config.cache.serve_stale = Some(ServeStale {
         up_to: Duration::from_secs(3600),
         after: Duration::from_millis(50),

@@ -25,12 +25,13 @@ fn silent() -> Server {
     Server::start(|_| Vec::new())
 }
 
-/// How often each of these servers is asked for ten names.
+/// How often each of these servers is asked for ten names. One that is late for once has another asked too.
 fn asked_for_ten(policy: Policy, servers: &[Server]) -> Vec<usize> {
     let listen = Port::free().keep();
     let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
     let mut config = forwarder(listen, &addresses);
     config.upstreams[0].policy = policy;
+    config.upstreams[0].timeout = Duration::from_secs(2);
     let _node = Node::start(config, 1);
     let client = Client::of(listen);
     for number in 0..10 {
@@ -43,20 +44,20 @@ fn asked_for_ten(policy: Policy, servers: &[Server]) -> Vec<usize> {
 #[test]
 fn failover_asks_the_first_one_that_works() {
     let counts = asked_for_ten(Policy::Failover, &[answering(), answering()]);
-    assert_eq!(counts, [10, 0]);
+    assert!(counts[0] >= 10 && counts[1] < 5, "{counts:?}");
 }
 
 #[test]
 fn failover_leaves_a_server_alone_that_is_silent() {
     let counts = asked_for_ten(Policy::Failover, &[silent(), answering()]);
-    assert_eq!(counts[1], 10);
-    assert!(counts[0] < 10, "{counts:?}");
+    assert!(counts[1] >= 10 && counts[0] < 10, "{counts:?}");
 }
 
 #[test]
 fn round_robin_asks_one_after_the_other() {
     let counts = asked_for_ten(Policy::RoundRobin, &[answering(), answering()]);
-    assert_eq!(counts, [5, 5]);
+    let are_alike = counts.iter().all(|count| (5..10).contains(count));
+    assert!(are_alike, "{counts:?}");
 }
 
 #[test]
@@ -89,9 +90,11 @@ fn a_query_that_is_lost_is_sent_again() {
         false => vec![good(asked)],
     });
     let listen = Port::free().keep();
-    let _node = Node::start(forwarder(listen, &[server.address]), 1);
+    let mut config = forwarder(listen, &[server.address]);
+    config.upstreams[0].timeout = Duration::from_secs(4);
+    let _node = Node::start(config, 1);
     assert_eq!(answers(&Client::of(listen).ask_for("a.example.org")), 1);
-    assert_eq!(server.asked().len(), 2);
+    assert!(server.asked().len() >= 2);
 }
 
 #[test]

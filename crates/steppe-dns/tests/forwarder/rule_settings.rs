@@ -36,10 +36,19 @@ fn kept(change: impl FnOnce(&mut CacheBounds)) -> Option<CachePolicy> {
 
 /// A forwarder with these rules before the one that forwards.
 fn started(server: &Server, rules: impl IntoIterator<Item = Rule>) -> (Node, Client) {
+    started_within(2 * PATIENCE, server, rules)
+}
+
+/// One that waits so long for its server.
+fn started_within(
+    timeout: Duration,
+    server: &Server,
+    rules: impl IntoIterator<Item = Rule>,
+) -> (Node, Client) {
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[server.address]);
     config.rules.splice(..0, rules);
-    config.upstreams[0].timeout = Duration::from_millis(500);
+    config.upstreams[0].timeout = timeout;
     (Node::start(config, 1), Client::of(listen))
 }
 
@@ -145,7 +154,7 @@ fn a_rule_says_whether_responses_are_served_past_their_time() {
     let rule = of("stale.example", |it| {
         it.cache = kept(|it| it.serve_stale = Some(StalePolicy::Served(stale)));
     });
-    let (_node, client) = started(&server, [rule]);
+    let (_node, client) = started_within(Duration::from_secs(2), &server, [rule]);
     let names = ["a.stale.example", "a.example"];
     for name in names {
         assert_eq!(answers(&client.ask_for(name)), 1);

@@ -76,6 +76,7 @@ fn without_a_bootstrap_servers_that_are_known_by_address_are_asked() {
     let mut config = site.forwarder(listen, named(&origin));
     let by_udp = config::Server::at(Transport::Udp, other.address);
     config.upstreams[0].servers.push(by_udp);
+    config.upstreams[0].policy = config::Policy::Failover;
     let _node = Node::start(config, 1);
     let response = Client::of(listen).ask_for("a.example.org");
     assert_eq!((rcode(&response), answers(&response)), (0, 1));

@@ -58,11 +58,8 @@ fn queries_share_a_connection_at_the_same_time() {
     };
     let origin = HttpsServer::start(&site.issue(NAME), manner, good);
     let server = by_https(Transport::Https, origin.address);
-    let mut config = site.forwarder(listen, server);
-    config.upstreams[0].timeout = crate::client::PATIENCE;
-    // A question that is asked again would be one of the five.
-    config.upstreams[0].policy = Policy::Race;
-    let _node = Node::start(config, 1);
+    // A question that is asked again would be one of the five: this one is patient.
+    let _node = Node::start(site.forwarder(listen, server), 1);
     let client = Client::of(listen);
     for number in 0..5 {
         client.send(&query(&format!("{number}.example.org"), A));
@@ -100,6 +97,7 @@ fn a_response_that_is_no_message_is_not_used() {
         });
         let by_udp = Server::at(Transport::Udp, other.address);
         config.upstreams[0].servers.push(by_udp);
+        config.upstreams[0].policy = Policy::Failover;
         let _node = Node::start(config, 1);
         assert_good(&Client::of(listen).ask_for("a.example.org"));
         assert_eq!((origin.asked().len(), other.asked().len()), (1, 1));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use steppe_dns::config::{Action, Block, Listener, Protocol, Rule, Transport};
-use steppe_testkit::{Peer, Port};
+use steppe_testkit::{Peer, Port, eventually};
 
 use crate::client::{Client, answers, extended_error, forwarder, query, rcode};
 use crate::node::Node;
@@ -217,7 +217,7 @@ fn an_upstream_that_is_asked_in_another_way_keeps_its_answers() {
     let client = Client::of(listen);
     client.ask_for("a.example.org");
     config.upstreams[0].timeout *= 2;
-    config.upstreams[0].policy = steppe_dns::config::Policy::Race;
+    config.upstreams[0].policy = steppe_dns::config::Policy::Failover;
     node.change(config.clone());
     client.ask_for("a.example.org");
     assert_eq!(server.asked().len(), 1);
@@ -244,9 +244,9 @@ fn a_drain_answers_who_waits_on_whatever_worker() {
     for client in &clients {
         client.send(&query("a.example.org", A));
     }
-    while node.metric("steppe_dns_events_total{event=\"coalesced\"}") < 19 {
-        std::thread::yield_now();
-    }
+    eventually("all wait for one answer", || {
+        node.metric("steppe_dns_events_total{event=\"coalesced\"}") >= 19
+    });
     node.drain();
     drop(closed);
     for client in &clients {

@@ -21,9 +21,13 @@ fn server() -> (DnsServer, Arc<AtomicU32>) {
 }
 
 fn start(server: &DnsServer) -> Forwarder {
+    start_with(server, CONFIG)
+}
+
+fn start_with(server: &DnsServer, config: &str) -> Forwarder {
     Steppe::builder(STEPPE)
         .with("server", server.address())
-        .start_forwarder(CONFIG)
+        .start_forwarder(config)
 }
 
 fn steppe(arguments: &[&str]) -> Output {
@@ -79,10 +83,12 @@ fn a_server_that_is_not_there_and_a_wrong_command_have_codes_of_their_own() {
 #[test]
 fn names_are_forgotten_alone_with_those_below_and_all_together() {
     let (server, asked) = server();
+    // Nobody hedges: a server that is late is not asked again while it is waited for.
+    let patient = "policy = \"race\"\ntimeout = \"20s\"\nservers =";
     let Forwarder {
         node,
         plain: listen,
-    } = start(&server);
+    } = start_with(&server, &CONFIG.replace("servers =", patient));
     let admin = format!("http://{}", node.admin());
     let at = format!("@{listen}");
     let names = ["a.example.org", "b.example.org", "example.net"];
@@ -143,10 +149,9 @@ fn the_page_and_its_json_tell_what_the_forwarder_does() {
     assert_eq!(dns["upstreams"][0]["policy"], "hedge");
     let asked = &dns["upstreams"][0]["servers"][0];
     assert_eq!(asked["server"], format!("udp://{}", server.address()));
-    assert_eq!(
-        (&asked["state"], &asked["queries"]),
-        (&"up".into(), &1.into())
-    );
+    assert_eq!(asked["state"], "up");
+    // By a hedge it is asked once more where it is late.
+    assert!(asked["queries"].as_u64() >= Some(1), "{asked}");
     assert!(asked["latency_ms"].as_f64() > Some(0.0), "{asked}");
     assert_eq!(
         dns["top_names"],

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
 use socket2::{Domain, Protocol, Socket, Type};
+use steppe_dns::config::Policy;
 use steppe_testkit::{Namespace, Port, Process, eventually, skip};
 
 use super::{A, assert_good, good};
@@ -83,6 +84,7 @@ fn queries_that_are_lost_on_the_way_are_sent_again() {
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[address]);
     config.upstreams[0].timeout = 2 * PATIENCE;
+    config.upstreams[0].policy = Policy::Failover;
     let _node = Node::start(config, 2);
     let clients: Vec<Client> = (0..100).map(|_| Client::of(listen)).collect();
     namespace.lose_datagrams(30);
