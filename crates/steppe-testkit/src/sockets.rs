@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The inodes of connections, by state.
 #[derive(Debug, Clone, Default)]
@@ -45,19 +45,22 @@ impl TcpStates {
     /// How many the peer has ended, and the process `pid` not yet.
     ///
     /// Every connection that its peer ends is in this state until the process has read so; one
-    /// that is still there when it is looked at again, a moment later, is forgotten.
+    /// that is there for as long as a busy process needs to read is forgotten.
     ///
     /// # Panics
     /// When the process is gone.
     pub fn forgotten(pid: u32) -> usize {
-        const MOMENT: Duration = Duration::from_millis(50);
+        const LOOK_EVERY: Duration = Duration::from_millis(50);
+        const LONG: Duration = Duration::from_secs(5);
         let ended = |states: Self| states.0.get(&CLOSE_WAIT).cloned().unwrap_or_default();
-        let first = ended(Self::of(pid));
-        if first.is_empty() {
-            return 0;
+        let mut left = ended(Self::of(pid));
+        let end = Instant::now() + LONG;
+        while !left.is_empty() && Instant::now() < end {
+            std::thread::sleep(LOOK_EVERY);
+            let now = ended(Self::of(pid));
+            left.retain(|inode| now.contains(inode));
         }
-        std::thread::sleep(MOMENT);
-        first.intersection(&ended(Self::of(pid))).count()
+        left.len()
     }
 }
 

@@ -61,7 +61,7 @@ fn a_target_that_dies_is_named_with_its_last_words() {
     let (program, port) = (program("steady"), free_port());
     lab.write(
         "mortal.sh",
-        &format!("{program} 127.0.0.1:{port} &\nsleep 1.5\necho goodbye, cruel world\nexit 7\n"),
+        &format!("{program} 127.0.0.1:{port} &\nsleep 4\necho goodbye, cruel world\nexit 7\n"),
     );
     let text = format!(
         "[target]\ncmd = [\"sh\", \"mortal.sh\"]\nready = \"tcp://127.0.0.1:{port}\"\n\
@@ -145,7 +145,7 @@ fn a_daemon_is_not_left_behind() {
     let (program, port) = (program("steady"), free_port());
     lab.write(
         "daemon.sh",
-        &format!("setsid {program} 127.0.0.1:{port} &\nsleep 0.5\n"),
+        &format!("setsid {program} 127.0.0.1:{port} &\nsleep 3\n"),
     );
     let text = format!(
         "[target]\ncmd = [\"sh\", \"daemon.sh\"]\nready = \"tcp://127.0.0.1:{port}\"\n\

@@ -149,6 +149,45 @@ url = "http://127.0.0.1:{port}/"
     )
 }
 
+/// What is said of the target: the exit code and the verdict, had the load kept its rate.
+///
+/// Beside other tests a generator may have to wait for a processor. That breaks a limit, or makes the run invalid,
+/// and says nothing of the target; what was found there counts here.
+pub fn had_rate_been_kept(code: i32, mut verdict: Value) -> (i32, Value) {
+    let is_rate = |finding: &&Value| finding["metric"] == "rate_kept";
+    let findings = verdict["variants"][0]["findings"].as_array();
+    let findings = findings.expect("findings");
+    let problems = verdict["problems"].as_array();
+    let is_saturated = problems.is_some_and(|problems| {
+        let mut kinds = problems.iter().map(|problem| &problem["kind"]);
+        kinds.any(|kind| kind == "generator-saturated")
+    });
+    let is_missed = findings
+        .iter()
+        .find(is_rate)
+        .is_some_and(|rate| rate["word"] == "NO-GO");
+    let is_target_blamed = verdict["word"] != "NO-GO" && verdict["word"] != "INVALID";
+    if is_target_blamed || verdict["complete"] != true || !(is_saturated || is_missed) {
+        return (code, verdict);
+    }
+    let of_target = findings.iter().filter(|finding| !is_rate(finding));
+    let rank = |finding: &Value| WORDS.iter().position(|(word, _)| finding["word"] == *word);
+    let (word, code) = WORDS[of_target.filter_map(rank).max().expect("findings")];
+    verdict["word"] = word.into();
+    (code, verdict)
+}
+
+/// What findings may say, from good to bad, and how a run ends that says so.
+const WORDS: [(&str, i32); 7] = [
+    ("GO", 0),
+    ("STABLE", 0),
+    ("INCONCLUSIVE", 3),
+    ("GROWING", 3),
+    ("NO-GO", 1),
+    ("UNBOUNDED", 1),
+    ("LEAK", 1),
+];
+
 /// A finding of a verdict's first variant.
 pub fn finding<'a>(verdict: &'a Value, metric: &str) -> &'a Value {
     let findings = verdict["variants"][0]["findings"]

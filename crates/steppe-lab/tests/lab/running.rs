@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::harness::{Lab, Said, alone, finding, program};
 use super::skip::skip;
+use steppe_testkit::eventually;
 
 /// A program of `testdata/` that listens; ended when it is dropped.
 struct Server {
@@ -173,7 +174,7 @@ fn a_healthy_one_is_driven_by_url_and_stays() {
 fn one_that_ends_meanwhile_has_failed() {
     let _alone = alone();
     let lab = Lab::new("pid-ends");
-    let child = Command::new("sleep").arg("3").spawn();
+    let child = Command::new("sleep").arg("10").spawn();
     let mut child = child.expect("a process");
     let pid = child.id().to_string();
     let said = lab.run(&["soak", "--pid", &pid, "--for", "20s", "-q", "-o", "run"]);
@@ -309,9 +310,7 @@ fn a_control_group_is_judged_with_everybody_in_it_and_below() {
     let said = lab.run(&["soak", "--cgroup", &path, "--for", "20s", "-q", "-o", "run"]);
     drop(driver);
     drop(server);
-    while fs::remove_dir(&below).is_err() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    eventually("nobody is in the group", || fs::remove_dir(&below).is_ok());
     fs::remove_dir(&group).expect("an empty group");
     said.ended_with(1)
         .says(&format!("target: control group {path}"));
