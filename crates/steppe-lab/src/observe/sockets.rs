@@ -309,8 +309,10 @@ mod tests {
 
     #[test]
     fn both_sources_say_the_same() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
+        // Of no connection of anybody else.
+        let held = steppe_testkit::Port::free();
+        let port = held.number();
+        let _listener = std::net::TcpListener::bind(held.address()).unwrap();
         let _client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         let mut buf = Vec::new();
         let mut by_table = Vec::new();
@@ -319,7 +321,10 @@ mod tests {
                 table::read(file, &mut buf, |row| by_table.push(row)).unwrap();
             }
         }
-        let ours = |row: &&Row| row.local.port == port || row.remote.port == port;
+        let ours = |row: &&Row| {
+            let is_open = row.state != TcpState::TimeWait;
+            is_open && (row.local.port == port || row.remote.port == port)
+        };
         let short = |row: &Row| (row.local.port, row.remote.port, row.state as u8, row.inode);
         let mut by_table: Vec<_> = by_table.iter().filter(ours).map(short).collect();
         by_table.sort_unstable();

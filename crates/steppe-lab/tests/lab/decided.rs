@@ -29,9 +29,8 @@ fn what_is_flat_is_decided_at_an_early_look() {
     let _among = among_others();
     let lab = Lab::new("decided");
     let text = scenario("steady", "", SPARSE_LOAD, &plan("until = \"decided\""));
-    let said = lab
-        .write("soak.toml", &text)
-        .run(&["soak", "soak.toml", "-o", "run"]);
+    lab.write("soak.toml", &text);
+    let said = lab.in_time("run", || lab.run(&["soak", "soak.toml", "-o", "run"]));
     said.ended_with(0).says("decided at look ");
     let verdict = lab.verdict("run");
     let looks = verdict["variants"][0]["looks"].as_array().expect("looks");

@@ -35,13 +35,12 @@ fn a_run_is_reported_and_explained() {
         &scenario("steady", "", "connections = 2\nrate_per_s = 10", rest),
     );
     let summary = lab.folder.join("github.md");
-    let mut command = lab.command(&["soak", "soak.toml", "-o", "run"]);
-    let status = command
-        .env("GITHUB_STEP_SUMMARY", &summary)
-        .output()
-        .expect("it runs")
-        .status;
-    assert_eq!(status.code(), Some(0));
+    let output = lab.in_time("run", || {
+        let mut command = lab.command(&["soak", "soak.toml", "-o", "run"]);
+        command.env("GITHUB_STEP_SUMMARY", &summary);
+        command.output().expect("it runs")
+    });
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(lab.read("github.md").contains("STABLE"));
     lab.run(&["report", "run"])
         .ended_with(0)

@@ -1,8 +1,6 @@
 //! Soaks and cycles of programs whose memory is known.
 
-use super::harness::{
-    Lab, among_others, finding, free_port, had_rate_been_kept, program, scenario,
-};
+use super::harness::{Lab, among_others, finding, free_port, program, scenario};
 
 const STEADY_LOAD: &str = "connections = 8\nrate_per_s = 1000";
 const SHORT: &str = r#"
@@ -21,10 +19,7 @@ drift = "off"                        # too short a time for latency
 
 fn soak(lab: &Lab, text: &str) -> (i32, serde_json::Value) {
     let _among = among_others();
-    let said = lab
-        .write("soak.toml", text)
-        .run(&["soak", "soak.toml", "-o", "run"]);
-    had_rate_been_kept(said.code, lab.verdict("run"))
+    lab.soak(text)
 }
 
 #[test]
@@ -270,9 +265,8 @@ drift = "off"
         "expected.toml",
         &text.replace("EXPECT", "expect = \"UNBOUNDED\""),
     );
-    lab.run(&["soak", "expected.toml", "-o", "expected"])
-        .ended_with(0)
-        .says("STABLE");
+    let soak = || lab.run(&["soak", "expected.toml", "-o", "expected"]);
+    lab.in_time("expected", soak).ended_with(0).says("STABLE");
 }
 
 #[test]

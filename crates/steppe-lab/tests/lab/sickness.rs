@@ -1,6 +1,6 @@
 //! Slow sicknesses that are no leak of heap memory, each found by default, and their healthy twin.
 
-use super::harness::{Lab, alone, among_others, finding, free_port, had_rate_been_kept, program};
+use super::harness::{Lab, alone, among_others, finding, free_port, program};
 
 /// A run of `lab-sick` at 300 requests a second, without any budget.
 fn soak(kind: &str, every: u32, folder: &str) -> (i32, serde_json::Value) {
@@ -27,10 +27,7 @@ count = {count}
     let is_timed = ["cpu", "latency", "none"].contains(&kind);
     let _alone = is_timed.then(alone);
     let _among = (!is_timed).then(among_others);
-    let said = lab
-        .write("sick.toml", &text)
-        .run(&["soak", "sick.toml", "-o", "run"]);
-    had_rate_been_kept(said.code, lab.verdict("run"))
+    lab.soak(&text)
 }
 
 /// That it is found.
