@@ -13,11 +13,18 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A node that asks its clients for a header.
 fn listening(origin: impl ToString) -> Steppe {
+    listening_for("20s", origin)
+}
+
+/// One that waits so long for it.
+fn listening_for(timeout: &str, origin: impl ToString) -> Steppe {
     let toml = Steppe::PLAIN
         .replace(
             "[[http.listener]]\n",
-            "[http]\ntrusted_proxies = [\"127.0.0.1/32\"]\n\
-             [[http.listener]]\nproxy_protocol = true\ntimeouts.header = \"300ms\"\n",
+            &format!(
+                "[http]\ntrusted_proxies = [\"127.0.0.1/32\"]\n\
+                 [[http.listener]]\nproxy_protocol = true\ntimeouts.header = \"{timeout}\"\n"
+            ),
         )
         .replace(
             "[log]\n",
@@ -133,10 +140,11 @@ fn without_a_header_nobody_is_served() {
         peer.expect_close();
     }
     expect_refused(&node, "proxy_protocol", 3.0);
-    let mut silent = node.connect();
+    let hasty = listening_for("300ms", origin.address());
+    let mut silent = hasty.connect();
     silent.send("PROXY TCP4 192.0.2.1 ");
     silent.expect_close();
-    expect_refused(&node, "header_timeout", 1.0);
+    expect_refused(&hasty, "header_timeout", 1.0);
     // A check that only connects is no trouble.
     node.connect().finish().expect_close();
     expect_refused(&node, "proxy_protocol", 3.0);

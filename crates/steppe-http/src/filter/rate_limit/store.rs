@@ -23,6 +23,13 @@ use super::counts::Counts;
 use crate::config::{Rate, RateStore};
 use crate::limits::{STORE_IN_FLIGHT_MAX, STORE_PAUSE, STORE_TIMEOUT};
 
+/// How long the store may take. In unit tests it is always there, and late where others use the machine.
+const RESPONSE_TIMEOUT: Duration = if cfg!(test) {
+    Duration::from_secs(20)
+} else {
+    STORE_TIMEOUT
+};
+
 /// The generic cell rate algorithm in microseconds; how long the request must wait, 0: it passes.
 /// `TIME` has one clock for all nodes. Numbers are written to 17 digits: Lua would cut them.
 const SCRIPT: &str = r"
@@ -155,7 +162,7 @@ impl Line {
     async fn keep_connected(self: Rc<Self>, connected: Rc<Connected>) {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(Duration::from_secs(1)))
-            .set_response_timeout(Some(STORE_TIMEOUT));
+            .set_response_timeout(Some(RESPONSE_TIMEOUT));
         let mut is_known = false;
         loop {
             let client = &self.client;
