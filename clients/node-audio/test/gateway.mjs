@@ -14,17 +14,22 @@ export const missing = existsSync(program) ? false : `${program} is not built`;
 
 const SECRET = 'a secret of at least thirty-two bytes';
 
+const givenOut = new Set();
+
 /** A free port, below those that the kernel gives to connections: one of them would have it first. */
 export async function freePort() {
   for (;;) {
     const server = createServer();
     const port = randomInt(10_000, 15_000);
+    // It may be free still because nobody listens there yet.
+    if (givenOut.has(port)) continue;
     const isFree = await new Promise((resolve) => {
       server.once('error', () => resolve(false));
       server.listen(port, '127.0.0.1', () => resolve(true));
     });
     if (isFree) {
       await new Promise((resolve) => server.close(resolve));
+      givenOut.add(port);
       return port;
     }
   }

@@ -66,7 +66,7 @@ async fn calls_go_to_all_or_to_the_one_of_their_key() {
     let counts = asked(&balancer, Choice::Least, 300).await;
     assert_eq!(counts.len(), 3, "{counts:?}");
     let mut chosen = HashMap::new();
-    for key in 0..30_u8 {
+    for key in 0..100_u8 {
         let counts = asked(&balancer, Choice::Key(&[key]), 5).await;
         assert_eq!(counts.len(), 1, "{counts:?}");
         chosen.insert(key, counts.into_keys().next().expect("one"));

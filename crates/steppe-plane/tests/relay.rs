@@ -12,6 +12,7 @@ use steppe_plane::{
     Ask, Caller, DialedWorker, Failure, Memory, Registered, Relay, RelayConfig, Status, Worker,
     WorkerBuilder, WorkerStatus,
 };
+use steppe_testkit::Port;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -476,7 +477,8 @@ async fn workers_are_dialed_and_left() {
         })
         .unary("other", 10, |body| async move { Ok(body) })
         .build();
-    let server = worker.listen("127.0.0.1:0").await.expect("a port");
+    let port = Port::free();
+    let server = worker.listen(port.address()).await.expect("it is free");
     let dialed = DialedWorker {
         address: server.address().to_string(),
         services: vec!["echo".to_owned(), "gated".to_owned()],
@@ -507,11 +509,10 @@ async fn workers_are_dialed_and_left() {
     // It is found again, and again once it was lost.
     site.relay.set_workers(std::slice::from_ref(&dialed), None);
     site.has("echo", 1).await;
-    let address = server.address();
     server.drain(Duration::from_secs(5)).await;
     site.has("echo", 0).await;
     let server = worker
-        .listen(address)
+        .listen(port.address())
         .await
         .expect("its port is free again");
     site.has("echo", 1).await;

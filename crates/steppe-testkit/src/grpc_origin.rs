@@ -1,7 +1,7 @@
 //! A server of gRPC, as far as a gateway can tell: a closure answers each call with a head,
 //! content and trailers. Messages are bytes to it.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -12,6 +12,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
+
+use crate::Port;
 
 /// What came of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,8 +90,9 @@ impl GrpcOrigin {
     /// # Panics
     /// When no port can be bound.
     pub fn start(answer: impl Fn(&GrpcCall) -> GrpcReply + Send + Sync + 'static) -> Self {
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let address = listener.local_addr().expect("it is bound");
+        // Once it is dropped, nobody else listens there.
+        let address = Port::free().keep();
+        let listener = std::net::TcpListener::bind(address).expect("it is free");
         listener.set_nonblocking(true).expect("a socket can be");
         let calls: Arc<Mutex<Vec<GrpcCall>>> = Arc::default();
         let (stop, stopped) = oneshot::channel();

@@ -3,10 +3,16 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use steppe_testkit::Port;
+
 use super::*;
 
 fn start() -> Demo {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    start_at(([127, 0, 0, 1], 0).into())
+}
+
+fn start_at(address: SocketAddr) -> Demo {
+    let listener = TcpListener::bind(address).expect("loopback");
     spawn(listener).expect("threads can be had")
 }
 
@@ -152,8 +158,8 @@ fn a_web_socket_echoes() {
 
 #[test]
 fn it_stops_when_dropped() {
-    let demo = start();
-    let address = demo.address();
+    let port = Port::free();
+    let demo = start_at(port.address());
     drop(demo);
-    assert!(TcpStream::connect(address).is_err());
+    assert!(TcpStream::connect(port.address()).is_err());
 }

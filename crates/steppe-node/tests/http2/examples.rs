@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 
 use steppe_testkit::{
-    Authority, Curl, CurlOutput, GrpcOrigin, GrpcReply, Issued, Leaf, Steppe, SteppeBuilder,
+    Authority, Curl, CurlOutput, GrpcOrigin, GrpcReply, Issued, Leaf, Port, Steppe, SteppeBuilder,
     page_example, page_examples,
 };
 
@@ -129,8 +129,9 @@ fn servers_are_spoken_to_by_either() {
 fn calls_are_answered_as_grpc_has_it() {
     let issued = authority();
     // Takes connections, and says nothing.
-    let hanging = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = hanging.local_addr().expect("bound").to_string();
+    let port = Port::free();
+    let hanging = TcpListener::bind(port.address()).expect("it is free");
+    let address = port.address().to_string();
     let toml = example("grpc", "A server behind the gateway").replace(
         "\"10.0.0.7:50051\", \"10.0.0.8:50051\"",
         &format!("{address:?}"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use steppe_mem::Budget;
+use steppe_testkit::Port;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -240,9 +241,10 @@ async fn a_connection_that_was_drained_stays_so() {
 #[tokio::test]
 async fn a_listener_that_drains_accepts_nobody() {
     let release = Arc::new(Semaphore::new(0));
-    let server = worker(&release).listen("127.0.0.1:0").await;
-    let server = server.expect("a port");
-    let address = server.address();
+    let port = Port::free();
+    let address = port.address();
+    let server = worker(&release).listen(address).await;
+    let server = server.expect("it is free");
     let caller = Caller::connect(address, &memory()).await;
     let caller = caller.expect("it listens");
     let held = {
