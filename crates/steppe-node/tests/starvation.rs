@@ -275,13 +275,13 @@ fn a_connect_that_hangs_takes_no_longer_than_its_exchange_may() {
 #[test]
 fn a_slow_head_is_not_held_against_its_server() {
     let origin = RawOrigin::answering(OK);
-    let upstream = "timeouts = { first_byte = \"300ms\" }";
+    let upstream = "timeouts = { first_byte = \"2s\" }";
     let node = node(origin.address(), "64MiB", "", upstream);
     // A connection to the server is there from now on.
     assert_eq!(node.exchange(GET).status(), 200);
     let mut slow = node.connect();
     slow.send(&GET[..10]);
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(slow.send(&GET[10..]).response().status(), 200);
     let closed = node.metrics();
     assert_eq!(
@@ -306,7 +306,7 @@ fn active(node: &Steppe) -> u64 {
 #[test]
 fn an_empty_line_does_not_start_the_deadline_of_a_head() {
     let origin = RawOrigin::answering(OK);
-    let listener = "timeouts = { header = \"300ms\", idle = \"60s\" }";
+    let listener = "timeouts = { header = \"2s\", idle = \"60s\" }";
     let node = node(origin.address(), "64MiB", listener, "");
     let mut before = node.connect();
     before.send("\r\n");

@@ -1,6 +1,8 @@
 //! Admin, probes, metrics, logs and the drain, as whoever runs the node sees them.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -70,7 +72,7 @@ fn what_ends_early_is_counted_by_its_reason() {
     let origin = RawOrigin::answering(OK);
     let toml = Steppe::PLAIN.replace(
         "protocols = [\"h1\"]",
-        "protocols = [\"h1\"]\ntimeouts = { header = \"300ms\" }",
+        "protocols = [\"h1\"]\ntimeouts = { header = \"2s\" }",
     );
     let node = Steppe::builder(STEPPE)
         .with("origin", origin.address())
@@ -357,10 +359,12 @@ fn adds_up(account: &Value) -> u64 {
 /// A slow request in flight ends; new ones are told to go; then the process ends, and well.
 #[test]
 fn sigterm_drains() {
-    let origin = RawOrigin::start(|peer| {
+    let may_end = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&may_end);
+    let origin = RawOrigin::start(move |peer| {
         while let Some(request) = peer.request() {
-            if request.target() == "/slow" {
-                std::thread::sleep(Duration::from_secs(2));
+            while request.target() == "/slow" && !told.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(5));
             }
             peer.send(OK);
         }
@@ -385,6 +389,7 @@ fn sigterm_drains() {
         assert!(Instant::now() < until, "still accepts");
         std::thread::sleep(Duration::from_millis(20));
     }
+    may_end.store(true, Ordering::Release);
     let answer = slow.response();
     assert_eq!(
         (answer.text().as_str(), answer.field("connection")),

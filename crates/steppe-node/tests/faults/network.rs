@@ -37,11 +37,13 @@ fn a_server_becomes_slow() {
     let Some(mut servers) = Far::start("a_server_becomes_slow") else {
         return;
     };
-    // Less than the line will take.
-    let settings = SETTINGS.replace("first_byte = \"500ms\"", "first_byte = \"200ms\"");
+    // Less than the line will take, and more than a server does that is well.
+    let settings = SETTINGS
+        .replace("connect = \"500ms\"", "connect = \"10s\"")
+        .replace("first_byte = \"500ms\"", "first_byte = \"1s\"");
     let bench = Bench::load(Steppe::builder(STEPPE), &servers.servers(), &settings);
     bench.wait_until_busy();
-    servers.line.delay(Duration::from_millis(300));
+    servers.line.delay(Duration::from_millis(1500));
     bench.wait_until_ejected(1, "in time");
     servers.line.mend();
     bench.wait_until_back(1);

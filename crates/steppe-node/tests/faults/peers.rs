@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use steppe_testkit::{H2Frame, H2Server, OriginPeer, RawOrigin, Steppe, Wrk, heavy};
+use steppe_testkit::{H2Frame, H2Server, OriginPeer, RawOrigin, Steppe, Wrk, eventually, heavy};
 
 use crate::bench::{Bench, SETTINGS, STEPPE, good, retries};
 
@@ -73,7 +73,7 @@ fn serve(peer: &mut OriginPeer, mood: &AtomicU8) {
         }
         if is(Mood::Cut) {
             // Until the client has it: what nobody saw could be taken back.
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_secs(1));
             return;
         }
     }
@@ -177,7 +177,7 @@ fn content_that_is_cut_is_not_padded() {
     let answer = String::from_utf8_lossy(&answer).into_owned();
     assert!(answer.contains("content-length: 9"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
-    assert_eq!(closed(&node, "upstream_reset"), 1.0);
+    eventually("it is counted", || closed(&node, "upstream_reset") == 1.0);
 }
 
 fn closed(node: &Steppe, reason: &str) -> f64 {

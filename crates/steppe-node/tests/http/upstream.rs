@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use steppe_testkit::{FullQueue, Head, Nginx, Port, RawOrigin, Steppe, Wire};
+use steppe_testkit::{
+    FullQueue, Head, Nginx, Port, RawOrigin, Steppe, TcpStates, Wire, eventually,
+};
 
 const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -164,13 +166,18 @@ fn a_pooled_connection_that_died_idle_is_not_the_clients_problem() {
         }
     });
     let node = Steppe::in_front_of(STEPPE, origin.address());
+    let await_close = || {
+        eventually("no connection is open both ways", || {
+            TcpStates::of(node.id()).established() == 0
+        });
+    };
     for count in 1..=5 {
         assert_eq!(node.exchange(GET).text(), "ok");
         let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
-        // Time for the origin's close to arrive: a pool that looks evicts it before use.
-        std::thread::sleep(Duration::from_millis(100));
+        // Before the origin's close has arrived, nobody could know: a pool that looks evicts it then.
+        await_close();
         assert_eq!(node.exchange(post).text(), "ok");
-        std::thread::sleep(Duration::from_millis(100));
+        await_close();
         assert_eq!(origin.accepted(), 2 * count);
     }
 }
@@ -330,7 +337,7 @@ fn an_exchange_is_cut_at_its_total_deadline_and_a_routes_own_wins() {
     let origin = drips("");
     let node = node(
         origin.address(),
-        "timeouts = { total = \"500ms\", idle = \"10s\" }",
+        "timeouts = { total = \"1500ms\", idle = \"10s\" }",
     );
     let mut peer = node.connect();
     peer.send(GET);
@@ -364,7 +371,7 @@ fn event_streams_and_tunnels_have_no_total_deadline() {
     let origin = drips("content-type: text/event-stream\r\n");
     let node = node(
         origin.address(),
-        "timeouts = { total = \"500ms\", idle = \"10s\" }",
+        "timeouts = { total = \"1500ms\", idle = \"10s\" }",
     );
     assert_eq!(node.exchange(GET).text(), "hello".repeat(30));
 }

@@ -251,7 +251,7 @@ fn each_status_has_a_code_and_is_named() {
 
 #[test]
 fn a_worker_drains_what_is_open_and_says_so() {
-    let mut echo = Echo::start(&["--hold", "1s", "--calls", "1"]);
+    let mut echo = Echo::start(&["--hold", "5s", "--calls", "1"]);
     let mut call = Command::new(STEPPE);
     call.args(["plane", "call", &echo.address, "echo", "--text", "finished"]);
     let mut call = Process::start("call", call);

@@ -84,11 +84,9 @@ fn a_file_that_is_wrong_changes_nothing_and_is_told_until_it_is_mended() {
         error.as_str().is_some_and(|error| error.contains("orgin")),
         "{error}"
     );
-    assert!(
-        node.said().contains("configuration refused"),
-        "{}",
-        node.said()
-    );
+    eventually("the log says so", || {
+        node.said().contains("configuration refused")
+    });
     let metrics = node.metrics();
     assert_eq!(
         metrics.sum("steppe_config_last_reload_successful", &[]),

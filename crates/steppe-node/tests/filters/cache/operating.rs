@@ -65,6 +65,11 @@ fn metrics_and_admin_tell_what_it_does() {
         }
         site.get("/private");
         site.get("/private");
+        // A request is counted when its response is out.
+        eventually("five are counted", || {
+            let metrics = site.node.metrics();
+            metrics.sum("steppe_http_cache_requests_total", &[]) == 5.0
+        });
         let metrics = site.node.metrics();
         let of = |result| {
             let labels = [("filter", "store"), ("result", result)];

@@ -150,7 +150,7 @@ fn content_is_sent_to_both() {
 #[test]
 fn what_is_not_idempotent_is_sent_once() {
     let pair = Pair::start(|| ok("quick"));
-    let node = pair.node(&format!("{SOON}\ntimeouts = {{ first_byte = \"300ms\" }}"));
+    let node = pair.node(&format!("{SOON}\ntimeouts = {{ first_byte = \"2s\" }}"));
     let statuses = (0..4).map(|_| ask(&node, "POST /", "Content-Length: 0\r\n").status());
     let mut statuses: Vec<_> = statuses.collect();
     statuses.sort_unstable();
@@ -177,7 +177,7 @@ fn the_budget_bounds_how_many_are_sent_twice() {
 #[test]
 fn a_second_server_that_fails_is_not_the_answer() {
     let sick = Pair::start(|| b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec());
-    let node = sick.node(&format!("{SOON}\ntimeouts = {{ first_byte = \"300ms\" }}"));
+    let node = sick.node(&format!("{SOON}\ntimeouts = {{ first_byte = \"2s\" }}"));
     // Those whose turn it is at the sick one get its answer; others wait for the first.
     let mut statuses: Vec<_> = (0..2).map(|_| ask(&node, "GET /", "").status()).collect();
     statuses.sort_unstable();
@@ -266,7 +266,7 @@ fn a_percentile_of_the_answers_is_waited_for() {
 fn one_server_and_max_0_hedge_nothing() {
     let pair = Pair::start(|| ok("quick"));
     let node =
-        pair.node("hedge = { after = \"1ms\", max = 0 }\ntimeouts = { first_byte = \"200ms\" }");
+        pair.node("hedge = { after = \"1ms\", max = 0 }\ntimeouts = { first_byte = \"2s\" }");
     let mut statuses: Vec<_> = (0..2).map(|_| ask(&node, "GET /", "").status()).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 504]);

@@ -59,7 +59,7 @@ fn a_server_that_hangs_is_ejected_and_returns() {
     let servers = nginx.each_ref().map(|each| each.address().to_string());
     let node = node(
         &servers,
-        "timeouts = { first_byte = \"200ms\" }\n\
+        "timeouts = { first_byte = \"2s\" }\n\
          outlier = { consecutive_failures = 2, ejection = \"1s\" }\n\
          retry = { on = [\"timeout\"] }",
     );

@@ -296,7 +296,7 @@ fn limits_handshakes_ends_the_oldest() {
 fn timeouts_handshake_ends_those_that_dawdle() {
     let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
     let origin = RawOrigin::answering(OK);
-    let site = Site::serving(&certificate).line("timeouts.handshake = \"300ms\"");
+    let site = Site::serving(&certificate).line("timeouts.handshake = \"2s\"");
     let node = site.start(origin.address());
     let mut silent = node.connect();
     let mut half_open = node.connect();

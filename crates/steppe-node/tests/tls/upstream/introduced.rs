@@ -44,7 +44,9 @@ fn a_client_says_who_it_is_before_its_handshake() {
     let answer = Curl::new(&url).args(["--cacert", &ca]).run();
     assert_ne!(answer.exit, 0);
     let labels = [("reason", "proxy_protocol")];
-    assert_eq!(node.metrics().sum("steppe_http_closed_total", &labels), 1.0);
+    eventually("it is counted", || {
+        node.metrics().sum("steppe_http_closed_total", &labels) == 1.0
+    });
 }
 
 #[test]
