@@ -8,7 +8,10 @@ use steppe_testkit::EtcdServer;
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const LEASE: Duration = Duration::from_secs(2);
+/// What is kept is written again within a third of it.
+const LEASE: Duration = Duration::from_secs(10);
+/// Of a lease whose time is waited for.
+const SHORT_LEASE: Duration = Duration::from_secs(4);
 
 fn etcd(urls: &[&str]) -> Etcd {
     Etcd::new(urls.iter().map(|url| url.parse().expect("a URL")))
@@ -93,17 +96,17 @@ async fn a_lease_keeps_its_keys_and_takes_them_along() {
     let etcd = etcd(&[&server.url()]);
     let mut keys = Keys::new(&etcd, "/steppe/", 100);
     assert_eq!(next(&mut keys).await, Change::All(Vec::new()));
-    let lease = Lease::new(&etcd, vec!["/steppe/a".into()], LEASE);
+    let lease = Lease::new(&etcd, vec!["/steppe/a".into()], SHORT_LEASE);
     timeout(PATIENCE, lease.kept())
         .await
         .expect("it is written");
     assert_eq!(next(&mut keys).await, Change::Put("/steppe/a".into()));
     // It outlives its time.
-    assert!(timeout(LEASE * 3, keys.next()).await.is_err());
+    assert!(timeout(SHORT_LEASE * 2, keys.next()).await.is_err());
     lease.withdraw().await.expect("etcd is there");
     assert_eq!(next(&mut keys).await, Change::Deleted("/steppe/a".into()));
     // One whose owner dies lapses by itself.
-    let lease = Lease::new(&etcd, vec!["/steppe/b".into()], LEASE);
+    let lease = Lease::new(&etcd, vec!["/steppe/b".into()], SHORT_LEASE);
     assert_eq!(next(&mut keys).await, Change::Put("/steppe/b".into()));
     drop(lease);
     assert_eq!(next(&mut keys).await, Change::Deleted("/steppe/b".into()));

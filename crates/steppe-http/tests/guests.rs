@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use steppe_http::config::{
     self, GuestAddress, GuestName, H1, Listener, Route, Target, Upstream as Leads, UpstreamKind,
@@ -191,7 +191,9 @@ impl Running {
 
     /// Waits until nobody visits any more.
     fn settle(&self) {
+        let end = Instant::now() + Duration::from_secs(60);
         while self.open.load(Ordering::SeqCst) > 0 {
+            assert!(Instant::now() < end, "somebody stays");
             thread::sleep(Duration::from_millis(5));
         }
     }

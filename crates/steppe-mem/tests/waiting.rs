@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use steppe_mem::alloc::{Counted, thread_allocations};
+use steppe_mem::alloc::{Counted, thread_allocations, thread_live_bytes};
 use steppe_mem::pool::{self, Stock};
 use steppe_mem::{Account, Budget, Buffer, Lease, Reservation, Waiter};
 
@@ -378,14 +378,13 @@ fn a_large_waiting_crowd_is_forgotten_once_it_has_gone() {
     let lease = budget.root().lease();
     let held = fill(&lease);
     let mut tasks = Task::crowd(&lease, 1000);
-    let before = steppe_mem::alloc::live_bytes();
+    let before = thread_live_bytes();
     tasks.iter_mut().for_each(|task| task.must_wait(4 * KIB));
     tasks
         .iter_mut()
         .for_each(|task| task.waiter = Waiter::default());
     drop(held);
-    let after = steppe_mem::alloc::live_bytes();
-    // Other tests run beside it, and hold less than that crowd took.
+    let after = thread_live_bytes();
     assert!(after < before + 40_000, "{before} {after}");
 }
 

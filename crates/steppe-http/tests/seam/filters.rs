@@ -75,8 +75,11 @@ impl Gate {
 }
 
 /// Waits for what another thread does.
+#[track_caller]
 pub fn wait_until(is_so: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !is_so() {
+        assert!(std::time::Instant::now() < end, "it does not happen");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

@@ -33,7 +33,7 @@ const DENSE_BYTES: usize = 4 << 10;
 const SPARSE_STEP_BYTES: usize = 512;
 /// How long the allocator's own thread may be in the way of a trim, and a thread that is done takes to
 /// end: a scope waits for its work, not for its destructors.
-const SETTLE_TIME: Duration = Duration::from_secs(if cfg!(miri) { 30 } else { 2 });
+const SETTLE_TIME: Duration = Duration::from_secs(30);
 
 /// Something that a program does.
 #[derive(Debug, Clone, Copy)]

@@ -502,7 +502,17 @@ fn files_that_change_are_read_again_and_broken_ones_change_nothing() {
     assert!(matches!(server.reread(now), Reread::Unchanged));
     let first = server.certificates()[0].1.fingerprint;
     let files = &config.certificates[0];
+    // The file system may round times so that what is written at once looks the same.
+    let date = |seconds: u64| {
+        for path in [&files.cert, &files.key] {
+            let file = fs::File::options().append(true).open(path);
+            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            file.and_then(|file| file.set_modified(at))
+                .expect("it is ours");
+        }
+    };
     authority.sign("server", &["a.example"]);
+    date(1);
     let reread = server.reread(now);
     let Reread::Changed(changed) = reread else {
         panic!("{reread:?}");
@@ -513,6 +523,7 @@ fn files_that_change_are_read_again_and_broken_ones_change_nothing() {
     // A certificate whose key is still on its way.
     let other = authority.sign("other", &["a.example"]);
     fs::copy(&other.cert, &config.certificates[0].cert).expect("copies");
+    date(2);
     let reread = server.reread(now);
     let Reread::Failed(error) = reread else {
         panic!("{reread:?}");
@@ -523,6 +534,7 @@ fn files_that_change_are_read_again_and_broken_ones_change_nothing() {
     );
     assert_eq!(server.certificates()[0].1.fingerprint, second);
     fs::copy(&other.key, &config.certificates[0].key).expect("copies");
+    date(3);
     assert!(matches!(server.reread(now), Reread::Changed(_)));
     assert_eq!(server.certificates()[0].1.names, ["a.example"]);
     let counts = RereadCounts {

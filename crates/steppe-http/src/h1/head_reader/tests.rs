@@ -129,7 +129,7 @@ const NEXT: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
 fn heads_are_read_however_they_come() {
-    let running = Running::start(LONG);
+    let running = Running::with_timeouts(LONG, LONG);
     assert_eq!(running.statuses(&[LAST]), [204]);
     assert_eq!(
         running.statuses(&[&LAST[..9], &LAST[9..40], &LAST[40..]]),
