@@ -23,12 +23,12 @@ mod report;
 mod store;
 mod stored;
 
-pub(crate) use fill::{Ask, Fill, Filling, Outcome, Seat};
+pub(crate) use fill::{Ask, Fill, Filling, Outcome, Place};
 pub(crate) use freshness::{Judged, judge, may_stand_in};
 pub(crate) use key::Resource;
 pub(crate) use reader::{Reader, Reading};
 pub use report::{CacheReport, Caches, CachesCollector, Purge};
-pub(crate) use store::{Found, Role, Store};
+pub(crate) use store::{Found, Role, Store, Unwatched, Why};
 pub(crate) use stored::Stored;
 
 use crate::field::FieldBlock;

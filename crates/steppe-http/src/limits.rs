@@ -155,6 +155,14 @@ pub const CACHE_ENTRY_BYTES: usize = 640;
 /// sent.
 pub const CACHE_WINDOW_BYTES: usize = 128 << 10;
 
+/// How long readers of such content may take for one window while another reader has all that came: 64 KiB
+/// a second.
+pub const CACHE_WINDOW_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Fetches of one cache that go on though nobody waits for them: those of clients that left, and those of
+/// what is stale. Each has a connection to a server.
+pub const CACHE_UNWATCHED_MAX: usize = 64;
+
 /// Responses of one resource that are stored, selected by what their `Vary` names. Values are clients' to
 /// invent, and each is compared.
 pub const CACHE_VARIANTS_MAX: usize = 64;
@@ -355,6 +363,9 @@ pub const STREAM_WINDOW_BYTES_MIN: u32 = 65_535;
 
 /// A stream's window at most: 20 MB/s at 50 ms.
 pub const STREAM_WINDOW_BYTES_MAX: u32 = 1 << 20;
+
+/// After so long without more of a request's content, its client is late with it.
+pub const LATE_CONTENT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Arrays within arrays that edits of JSON reach into: each costs another look at the text.
 pub const JSON_ARRAYS_DEEP_MAX: usize = 4;

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Upstream};
 use crate::head::ResponseHead;
+use crate::limits::LATE_CONTENT;
 use crate::metrics::CloseReason;
 
 /// How long each kind of waiting may last.
@@ -201,10 +202,11 @@ impl Relay {
         self.request == RequestState::Done
     }
 
-    /// Whether the server has all that the client has sent, which is not the whole request.
+    /// Whether the server has had all that the client sent for so long that the client is late with the rest.
     #[must_use]
-    pub fn is_client_awaited(&self) -> bool {
-        self.is_client_awaited
+    pub fn is_client_late(&self, now: Instant) -> bool {
+        let waited = now.saturating_duration_since(self.request_at);
+        self.is_client_awaited && waited >= LATE_CONTENT
     }
 
     /// Whether the client was sent some of its response, so that it can be told of

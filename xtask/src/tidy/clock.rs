@@ -22,6 +22,11 @@ const LISTED: &[Place] = &[
         reason: "whether what is stored may still stand in",
     },
     Place {
+        file: "steppe-http/src/cache/fill.rs",
+        function: "store",
+        reason: "content turned out too large to be stored: until when nobody waits for it again",
+    },
+    Place {
         file: "steppe-http/src/filter/cache.rs",
         function: "look",
         reason: "a response came that a request waited for: how old it is",

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a chunk is a view that readers share. What is kept stays from the first byte on; what is not
 //! kept is held only until its slowest reader has it, and no more than [`CACHE_WINDOW_BYTES`] of it: the
-//! writer waits for room.
+//! writer waits for room, and [leaves behind](Body::leave_behind) who holds everybody up.
 //!
 //! Cost: content that is whole is read without a lock.
 
@@ -36,6 +36,8 @@ struct Live {
     first: usize,
     /// Bytes that came so far.
     bytes: u64,
+    /// Memory that was let go of since it is not kept.
+    passed_bytes: u64,
     /// Memory behind what is held.
     held_bytes: usize,
     is_kept: bool,
@@ -129,14 +131,54 @@ impl Body {
         Poll::Pending
     }
 
-    /// Ready when it is not kept and nobody reads it.
-    pub(crate) fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready while nobody reads it.
+    pub(crate) fn poll_unread(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut live = self.live();
-        if !live.is_kept && live.readers.iter().all(Option::is_none) {
+        if live.readers.iter().all(Option::is_none) {
             return Poll::Ready(());
         }
         live.writer = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Memory that readers let go of since it is not kept.
+    pub(crate) fn passed_bytes(&self) -> u64 {
+        self.live().passed_bytes
+    }
+
+    /// Whether no reader is behind by more than half of what may be held for it.
+    pub(crate) fn is_nearly_read(&self) -> bool {
+        self.live().held_bytes <= CACHE_WINDOW_BYTES / 2
+    }
+
+    /// Whether somebody has all that came, while there is no room for more.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let live = self.live();
+        let end = live.end_index();
+        let mut places = live.readers.iter().flatten();
+        !live.has_room() && places.any(|place| place.next == end)
+    }
+
+    /// Cuts off the readers that are behind by half a window or more: others wait for them.
+    pub(crate) fn leave_behind(&self) {
+        let mut live = self.live();
+        let (mut next, mut bytes) = (live.end_index(), 0);
+        for chunk in live.chunks.iter().rev() {
+            bytes += chunk.charged_bytes();
+            if bytes > CACHE_WINDOW_BYTES / 2 {
+                break;
+            }
+            next -= 1;
+        }
+        let mut wakers = Vec::new();
+        for place in &mut live.readers {
+            let late = place.take_if(|place| place.next < next);
+            wakers.extend(late.and_then(|place| place.waker));
+        }
+        let dropped = live.let_go();
+        drop(live);
+        drop(dropped);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// It is not kept from now on.
@@ -153,11 +195,12 @@ impl Body {
         let mut live = self.live();
         live.end = Some(Ended::Whole);
         if live.is_kept {
-            let chunks: Vec<_> = live.chunks.drain(..).collect();
+            // What is stored takes no room for what would come.
+            let chunks = std::mem::take(&mut live.chunks);
             let bytes = live.bytes;
             // It ends once.
             let _ = self.whole.set(Whole {
-                chunks: chunks.into(),
+                chunks: Vec::from(chunks).into(),
                 bytes,
             });
         } else {
@@ -187,7 +230,7 @@ impl Body {
         self.live().bytes
     }
 
-    /// One who reads it from its first byte on; `None` where that is not held any more.
+    /// One who reads it from its first byte on; `None` where that is not held any more, or the rest does not come.
     pub(crate) fn reader(self: &Arc<Self>) -> Option<BodyReader> {
         let mut reader = BodyReader {
             body: Arc::clone(self),
@@ -199,7 +242,7 @@ impl Body {
             return Some(reader);
         }
         let mut live = self.live();
-        if live.first > 0 {
+        if live.first > 0 || live.end == Some(Ended::Cut) {
             return None;
         }
         let free = live.readers.iter().position(Option::is_none);
@@ -215,6 +258,11 @@ impl Body {
 }
 
 impl Live {
+    /// Index of the chunk that comes next.
+    fn end_index(&self) -> usize {
+        self.first + self.chunks.len()
+    }
+
     fn has_room(&self) -> bool {
         self.is_kept || self.held_bytes < CACHE_WINDOW_BYTES
     }
@@ -230,12 +278,13 @@ impl Live {
             return Vec::new();
         }
         let places = self.readers.iter().flatten();
-        let end = self.first + self.chunks.len();
-        let slowest = places.map(|place| place.next).min().unwrap_or(end);
+        let slowest = places.map(|place| place.next).min();
+        let slowest = slowest.unwrap_or(self.end_index());
         let count = slowest.saturating_sub(self.first);
         let dropped: Vec<_> = self.chunks.drain(..count).collect();
         let bytes: usize = dropped.iter().map(Chunk::charged_bytes).sum();
         self.held_bytes -= bytes;
+        self.passed_bytes += bytes as u64;
         self.first += count;
         dropped
     }
@@ -286,6 +335,10 @@ impl BodyReader {
         if let Some(whole) = self.body.whole.get() {
             return Poll::Ready(Ok(whole.chunks.get(self.next).map(view)));
         }
+        // It may have been left behind.
+        if live.readers.get(place).is_none_or(Option::is_none) {
+            return Poll::Ready(Err(Cut));
+        }
         if let Some(chunk) = live.chunks.get(self.next - live.first) {
             let chunk = view(chunk);
             let here = live.readers[place].as_mut().expect("it is its own");
@@ -324,7 +377,13 @@ impl Drop for BodyReader {
             return;
         };
         let mut live = self.body.live();
-        live.readers[place] = None;
+        if let Some(here) = live.readers.get_mut(place) {
+            *here = None;
+        }
+        if live.end.is_some() && live.readers.iter().all(Option::is_none) {
+            // What is stored keeps no list of those who read it as it came.
+            live.readers = Vec::new();
+        }
         let dropped = live.let_go();
         let writer = live.writer.take();
         drop(live);
@@ -449,13 +508,45 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let body = Body::passing();
         let reader = body.reader();
-        assert!(body.poll_abandoned(&mut cx).is_pending());
+        assert!(body.poll_unread(&mut cx).is_pending());
         drop(reader);
-        assert!(body.poll_abandoned(&mut cx).is_ready());
+        assert!(body.poll_unread(&mut cx).is_ready());
         body.push(chunk(&budget, b"one"));
         assert_eq!(budget.root().reserved_bytes(), 0);
-        let kept = Body::kept();
-        assert!(kept.poll_abandoned(&mut cx).is_pending());
+    }
+
+    #[test]
+    fn who_holds_everybody_up_is_left_behind() {
+        const PIECE: usize = CACHE_WINDOW_BYTES / 8;
+        let budget = Budget::new(16 << 20);
+        let body = Body::kept();
+        let mut readers: Vec<_> = (0..3).filter_map(|_| body.reader()).collect();
+        body.stop_keeping();
+        let piece = vec![0; PIECE];
+        let mut cx = Context::from_waker(Waker::noop());
+        // The second one is a piece behind, the last one has nothing.
+        while body.has_room() {
+            assert!(!body.is_held_up());
+            body.push(chunk(&budget, &piece));
+        }
+        assert!(!body.is_held_up(), "nobody has all of it");
+        assert!(read(&mut readers[0]).is_ok());
+        for _ in 1..8 {
+            assert!(readers[1].poll_chunk(&mut cx).is_ready());
+        }
+        assert!(body.is_held_up());
+        assert_eq!(body.passed_bytes(), 0);
+        body.leave_behind();
+        assert!(body.has_room() && !body.is_held_up());
+        assert!(body.passed_bytes() > 0);
+        assert_eq!(read(&mut readers[2]), Err(Cut));
+        body.push(chunk(&budget, b"more"));
+        body.finish(None);
+        assert_eq!(read(&mut readers[0]), Ok((b"more".to_vec(), true)));
+        let rest = [&piece[..], b"more"].concat();
+        assert_eq!(read(&mut readers[1]), Ok((rest, true)));
+        drop(readers);
+        assert_eq!(budget.root().reserved_bytes(), 0);
     }
 
     #[test]

@@ -63,6 +63,8 @@ impl ResponseControl {
             let mut control = Self::default();
             for value in fields.values_named(b"cache-control") {
                 directives(value).for_each(|(name, argument)| control.add(name, argument));
+                // What stands behind it may be `no-store`.
+                control.no_store |= has_open_quote(value);
             }
             control
         })
@@ -273,18 +275,43 @@ fn directives(line: &[u8]) -> impl Iterator<Item = (&[u8], Argument<'_>)> {
 
 /// Up to the next comma outside of quotes, and what follows it.
 fn element(line: &[u8]) -> (&[u8], &[u8]) {
-    let mut is_quoted = false;
-    let mut is_escaped = false;
-    for (at, &byte) in line.iter().enumerate() {
+    let mut quotes = Quotes::default();
+    match line
+        .iter()
+        .position(|&byte| quotes.are_closed_at(byte) && byte == b',')
+    {
+        Some(at) => (&line[..at], &line[at + 1..]),
+        None => (line, &[]),
+    }
+}
+
+/// Whether a quote that begins in the line does not end there.
+fn has_open_quote(line: &[u8]) -> bool {
+    let mut quotes = Quotes::default();
+    line.iter().for_each(|&byte| {
+        quotes.are_closed_at(byte);
+    });
+    quotes.is_open
+}
+
+/// Where quoted strings begin and end (RFC 9110 §5.6.4).
+#[derive(Debug, Default)]
+struct Quotes {
+    is_open: bool,
+    is_escaped: bool,
+}
+
+impl Quotes {
+    /// Takes the next byte; says whether it is outside of quotes.
+    fn are_closed_at(&mut self, byte: u8) -> bool {
         match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_quoted => is_escaped = true,
-            b'"' => is_quoted = !is_quoted,
-            b',' if !is_quoted => return (&line[..at], &line[at + 1..]),
+            _ if self.is_escaped => self.is_escaped = false,
+            b'\\' if self.is_open => self.is_escaped = true,
+            b'"' => self.is_open = !self.is_open,
             _ => {}
         }
+        !self.is_open
     }
-    (line, &[])
 }
 
 fn directive(element: &[u8]) -> (&[u8], Argument<'_>) {
@@ -326,6 +353,9 @@ mod tests {
         assert!(response("proxy-revalidate").must_revalidate);
         assert!(response("must-understand").must_understand);
         assert_eq!(response("Max-Age=3").max_age, Some(3));
+        // Nobody knows what is within a quote that does not end.
+        assert!(response("max-age=60, foo=\"bar, no-store").no_store);
+        assert!(!response("max-age=60, foo=\"ba\\\"r, no-store\"").no_store);
         assert_eq!(response("s-maxage=4").s_maxage, Some(4));
         let stale = response("stale-while-revalidate=5, stale-if-error=6");
         assert_eq!(stale.stale_while_revalidate, Some(5));

@@ -1,22 +1,24 @@
 //! A response on its way into the store: who fetches it, and what those who wait for it get.
 //!
-//! [`Filling`] is the client of an exchange that the cache has of its own, so that nobody's leaving ends it;
-//! [`Fill`] is what it shares with those who wait. A response that is not for others goes to the one who
-//! asked for it, and everybody else is let go on by themselves.
+//! [`Filling`] is the client of an exchange that the cache has of its own, so that nobody's leaving ends it,
+//! unless as many go on without anybody as may; [`Fill`] is what it shares with those who wait. A response that is
+//! not for others goes to the one who asked for it, and everybody else is let go on by themselves.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use slab::Slab;
 use steppe_mem::Lease;
+use tokio::time::{Sleep, sleep};
 
 use super::body::{Body, BodyReader};
 use super::control::{RequestControl, ResponseControl};
 use super::freshness::{Received, Terms, may_stand_in};
 use super::key::{Resource, Selecting};
-use super::store::Store;
+use super::store::{Store, Unwatched, Why};
 use super::stored::{Lines, Making, Stored, StoredHead, take_over, withheld_lines};
 use crate::date;
 use crate::error::GatewayError;
@@ -24,6 +26,7 @@ use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
 use crate::field::{FieldBlock, FieldId};
 use crate::filter::ServedFrom;
 use crate::head::{ContentLength, ResponseHead};
+use crate::limits::{CACHE_WINDOW_BYTES, CACHE_WINDOW_PATIENCE};
 
 /// What one exchange of the cache shares with those who wait for it.
 #[derive(Debug)]
@@ -42,14 +45,25 @@ struct State {
     own: Option<BodyReader>,
     /// Whoever asked for it has left.
     is_left: bool,
+    /// Those who wait for it.
+    waiting: usize,
+    /// Of who fetches it.
+    filler: Option<Waker>,
     /// Lines that are for the one who asked for it, and for nobody else.
     own_lines: Lines,
     /// Of those who wait.
     wakers: Slab<Waker>,
 }
 
-/// Where one who waits has a waker; to be [given up](Fill::give_up) by who does not wait any more.
-pub(crate) type Seat = Option<usize>;
+/// One who waits. Dropped, it does not wait any more.
+#[derive(Debug)]
+pub(crate) struct Place {
+    fill: Arc<Fill>,
+    /// It is the one who asked.
+    is_leader: bool,
+    /// Where its waker is, which keeps memory of its task.
+    seat: Option<usize>,
+}
 
 /// What came of it.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +77,8 @@ pub(crate) enum Outcome {
     Own(Arc<Stored>),
     /// There is none: the status that says why.
     Failed(u16),
+    /// There is none, since nobody waited for it.
+    Left,
 }
 
 /// What is asked, and how its response may be used.
@@ -89,6 +105,12 @@ pub(crate) struct Filling {
     began_at: Instant,
     stage: Stage,
     has_given_request: bool,
+    /// It goes on though nobody waits for it.
+    unwatched: Option<Unwatched>,
+    /// It ended because nobody waited for it.
+    is_left: bool,
+    /// Readers hold others up: what they had read when that began, and until when they may.
+    lag: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
 #[derive(Debug)]
@@ -138,35 +160,6 @@ impl Fill {
         self.is_doomed.load(Ordering::Acquire)
     }
 
-    /// Ready when there is an outcome.
-    pub(crate) fn poll_outcome(&self, cx: &mut Context<'_>, seat: &mut Seat) -> Poll<Outcome> {
-        let mut state = self.state();
-        if !matches!(state.outcome, Outcome::Pending) {
-            return Poll::Ready(state.outcome.clone());
-        }
-        match seat.and_then(|at| state.wakers.get_mut(at)) {
-            Some(waker) => waker.clone_from(cx.waker()),
-            None => *seat = Some(state.wakers.insert(cx.waker().clone())),
-        }
-        Poll::Pending
-    }
-
-    /// Who had this seat does not wait any more: a waker keeps memory of its task.
-    pub(crate) fn give_up(&self, seat: Seat) {
-        let waker = seat.and_then(|at| self.state().wakers.try_remove(at));
-        drop(waker);
-    }
-
-    /// Lines of the response that only the one who asked for it gets.
-    pub(crate) fn take_own_lines(&self) -> Lines {
-        std::mem::take(&mut self.state().own_lines)
-    }
-
-    /// The content of a response for the one who asked.
-    pub(crate) fn take_own(&self) -> Option<BodyReader> {
-        self.state().own.take()
-    }
-
     /// Whoever asked for it does not wait any more.
     pub(crate) fn leave(&self) {
         let mut state = self.state();
@@ -174,6 +167,16 @@ impl Fill {
         let own = state.own.take();
         drop(state);
         drop(own);
+    }
+
+    /// Ready while nobody waits for it; wakes when that changes.
+    fn poll_unawaited(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        state.filler = Some(cx.waker().clone());
+        match state.waiting {
+            0 => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
     }
 
     fn settle(&self, outcome: Outcome, own: Option<BodyReader>) {
@@ -204,14 +207,83 @@ impl Fill {
     }
 }
 
+impl Place {
+    /// Of the one who asked for `fill`.
+    pub(crate) fn leading(fill: Arc<Fill>) -> Self {
+        let mut place = Self::following(fill);
+        place.is_leader = true;
+        place
+    }
+
+    /// Of another one.
+    pub(crate) fn following(fill: Arc<Fill>) -> Self {
+        let mut state = fill.state();
+        state.waiting += 1;
+        let filler = (state.waiting == 1).then(|| state.filler.take()).flatten();
+        drop(state);
+        filler.into_iter().for_each(Waker::wake);
+        Self {
+            fill,
+            is_leader: false,
+            seat: None,
+        }
+    }
+
+    pub(crate) fn is_leader(&self) -> bool {
+        self.is_leader
+    }
+
+    /// Ready when there is an outcome.
+    pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let mut state = self.fill.state();
+        if !matches!(state.outcome, Outcome::Pending) {
+            return Poll::Ready(state.outcome.clone());
+        }
+        match self.seat.and_then(|at| state.wakers.get_mut(at)) {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => self.seat = Some(state.wakers.insert(cx.waker().clone())),
+        }
+        Poll::Pending
+    }
+
+    /// Lines of the response that only the one who asked for it gets.
+    pub(crate) fn take_own_lines(&self) -> Lines {
+        std::mem::take(&mut self.fill.state().own_lines)
+    }
+
+    /// The content of a response for the one who asked.
+    pub(crate) fn take_own(&self) -> Option<BodyReader> {
+        self.fill.state().own.take()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.fill.state();
+        state.waiting -= 1;
+        let seat = self.seat;
+        let waker = seat.and_then(|at| state.wakers.try_remove(at));
+        let filler = (state.waiting == 0).then(|| state.filler.take()).flatten();
+        drop(state);
+        drop(waker);
+        if self.is_leader {
+            self.fill.leave();
+        }
+        filler.into_iter().for_each(Waker::wake);
+    }
+}
+
 impl Filling {
-    /// For what `ask` asks at `began_at`.
-    pub(crate) fn new(ask: Ask, began_at: Instant) -> Self {
+    /// For what `ask` asks at `began_at`; it goes on as `unwatched` where nobody waits from the start.
+    pub(crate) fn new(ask: Ask, began_at: Instant, unwatched: Option<Unwatched>) -> Self {
         Self {
             ask,
             began_at,
             stage: Stage::Head,
             has_given_request: false,
+            unwatched,
+            is_left: false,
+            lag: None,
         }
     }
 
@@ -304,7 +376,12 @@ impl Filling {
     }
 
     /// Stores the response, as far as it may be; else it is for whoever asked.
-    fn receive(&mut self, head: &ResponseHead, now: Instant) -> Result<(), GatewayError> {
+    fn receive(
+        &mut self,
+        head: &ResponseHead,
+        stale: Option<&Arc<Stored>>,
+        now: Instant,
+    ) -> Result<(), GatewayError> {
         let Ask {
             store, fill, asked, ..
         } = &self.ask;
@@ -314,10 +391,21 @@ impl Filling {
         let most = store.settings.max_object_bytes as u64;
         let fits = !matches!(head.length, ContentLength::Known(bytes) if bytes > most);
         let is_for_others = terms.is_some() && selecting.is_some() && fits;
-        if !is_for_others && !self.ask.is_authorized && !self.ask.control.no_store {
+        // An error may be this client's own doing, or a filter's.
+        let is_error = head.status >= 400;
+        let says_so = !self.ask.is_authorized && !self.ask.control.no_store && !is_error;
+        if !is_for_others && says_so {
             store.pass_on(&self.ask.resource, now);
+            // RFC 9111 §4.3.3: it takes the place of what is stored, unless it is one visitor's.
+            let is_for_all = asked.values_named(b"cookie").next().is_none();
+            if let Some(stale) = stale.filter(|_| is_for_all) {
+                store.supersede(stale);
+            }
         }
-        let is_stored = is_for_others && !fill.is_doomed() && !self.ask.control.no_store;
+        let is_stored = is_for_others
+            && !fill.is_doomed()
+            && !self.ask.control.no_store
+            && !store.is_full_of_what_is_read();
         let making = |body, withheld: &[Box<[u8]>]| Making {
             resource: Arc::clone(&self.ask.resource),
             selecting: selecting.clone().unwrap_or_default(),
@@ -374,12 +462,13 @@ impl Filling {
                     Err(mut chunk) => {
                         let _ = chunk.share();
                         if is_too_much {
-                            store.pass_on(&self.ask.resource, stored.terms.received_at);
+                            store.pass_on(&self.ask.resource, Instant::now());
                         }
                         let body = Arc::clone(&stored.body);
                         body.stop_keeping();
                         self.end();
                         body.push(chunk);
+                        self.unwatched = None;
                         self.stage = Stage::Passing(body);
                     }
                 }
@@ -434,13 +523,35 @@ impl Sink for Filling {
     }
 
     fn written(&self) -> u64 {
-        0
+        match &self.stage {
+            Stage::Passing(body) => body.passed_bytes(),
+            _ => 0,
+        }
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        match &self.stage {
-            Stage::Passing(body) => body.poll_room(cx).map(Ok),
-            _ => Poll::Ready(Ok(())),
+        let Stage::Passing(body) = &self.stage else {
+            return Poll::Ready(Ok(()));
+        };
+        loop {
+            if body.poll_room(cx).is_ready() {
+                if body.is_nearly_read() {
+                    self.lag = None;
+                }
+                return Poll::Ready(Ok(()));
+            }
+            let passed = body.passed_bytes();
+            let window = CACHE_WINDOW_BYTES as u64;
+            self.lag.take_if(|(began, _)| passed >= *began + window);
+            if !body.is_held_up() {
+                return Poll::Pending;
+            }
+            let (_, patience) = self
+                .lag
+                .get_or_insert_with(|| (passed, Box::pin(sleep(CACHE_WINDOW_PATIENCE))));
+            ready!(patience.as_mut().poll(cx));
+            self.lag = None;
+            body.leave_behind();
         }
     }
 }
@@ -477,7 +588,7 @@ impl Downstream for Filling {
         }
         match self.ask.stale.take() {
             Some(stale) if head.status == 304 => self.revalidated(&stale, head, now),
-            _ => self.receive(head, now),
+            stale => self.receive(head, stale.as_ref(), now),
         }
     }
 
@@ -500,10 +611,30 @@ impl Downstream for Filling {
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &self.stage {
-            Stage::Passing(body) => body.poll_abandoned(cx),
-            Stage::Discarding => Poll::Ready(()),
-            _ => Poll::Pending,
+        let is_unwatched = match &self.stage {
+            Stage::Passing(body) => return body.poll_unread(cx),
+            Stage::Discarding => return Poll::Ready(()),
+            Stage::Over => return Poll::Pending,
+            Stage::Head => self.ask.fill.poll_unawaited(cx).is_ready(),
+            // Who waited reads by now.
+            Stage::Storing(stored) => {
+                self.ask.fill.poll_unawaited(cx).is_ready()
+                    && stored.body.poll_unread(cx).is_ready()
+            }
+        };
+        if !is_unwatched {
+            self.unwatched = None;
+            return Poll::Pending;
+        }
+        if self.unwatched.is_none() {
+            self.unwatched = Unwatched::begin(&self.ask.store, Why::Left);
+        }
+        match self.unwatched {
+            Some(_) => Poll::Pending,
+            None => {
+                self.is_left = true;
+                Poll::Ready(())
+            }
         }
     }
 
@@ -518,7 +649,11 @@ impl Drop for Filling {
             Stage::Head | Stage::Discarding | Stage::Over => {}
         }
         if self.ask.fill.is_pending() {
-            self.ask.fill.settle(Outcome::Failed(502), None);
+            let outcome = match self.is_left {
+                true => Outcome::Left,
+                false => Outcome::Failed(502),
+            };
+            self.ask.fill.settle(outcome, None);
         }
         self.end();
     }
@@ -526,16 +661,25 @@ impl Drop for Filling {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
+    use steppe_mem::{Budget, Buffer};
+
     use super::*;
+    use crate::config;
+    use crate::head::RequestHead;
 
     #[test]
     fn who_does_not_wait_any_more_leaves_no_waker() {
         let fill = Fill::new(None);
         let mut cx = Context::from_waker(Waker::noop());
-        let mut seats: Vec<Seat> = vec![None; 100];
+        assert!(fill.poll_unawaited(&mut cx).is_ready());
+        let following = (1..100).map(|_| Place::following(Arc::clone(&fill)));
+        let mut places = vec![Place::leading(Arc::clone(&fill))];
+        places.extend(following);
         for _ in 0..3 {
-            for seat in &mut seats {
-                assert!(fill.poll_outcome(&mut cx, seat).is_pending());
+            for place in &mut places {
+                assert!(place.poll_outcome(&mut cx).is_pending());
             }
         }
         assert_eq!(
@@ -543,12 +687,66 @@ mod tests {
             100,
             "one each, however often it is asked"
         );
-        let last = seats.pop();
-        seats.into_iter().for_each(|seat| fill.give_up(seat));
+        let mut last = places.pop().expect("a hundred");
+        drop(places);
         assert_eq!(fill.state().wakers.len(), 1);
+        assert!(fill.is_left() && fill.poll_unawaited(&mut cx).is_pending());
         fill.fail(502);
-        fill.give_up(last.flatten());
-        let outcome = fill.poll_outcome(&mut cx, &mut None);
+        let outcome = last.poll_outcome(&mut cx);
         assert!(matches!(outcome, Poll::Ready(Outcome::Failed(502))));
+        drop(last);
+        assert!(fill.poll_unawaited(&mut cx).is_ready());
+    }
+    #[test]
+    fn who_takes_a_piece_now_and_then_holds_others_up_no_longer() {
+        const PIECE: usize = CACHE_WINDOW_BYTES / 8;
+        let budget = Budget::new(16 << 20);
+        let lease = budget.root().lease();
+        let head = RequestHead::new(b"GET", b"a.test", b"/", &lease).expect("it is valid");
+        let store = Store::new("test", config::Cache::default(), budget.root());
+        let found = store.find("r", "http", &head).expect("it names a host");
+        let ask = Ask {
+            store,
+            resource: found.resource,
+            fill: Fill::new(None),
+            asked: head.fields,
+            control: RequestControl::default(),
+            is_authorized: false,
+            stale: None,
+            lease: lease.clone(),
+        };
+        let mut filling = Filling::new(ask, Instant::now(), None);
+        let body = Body::passing();
+        let readers = (body.reader(), body.reader());
+        let (mut slow, mut fast) = (readers.0.expect("start"), readers.1.expect("start"));
+        filling.stage = Stage::Passing(Arc::clone(&body));
+        let put = |filling: &mut Filling| {
+            let mut buffer = Buffer::take(&lease, PIECE).expect("room");
+            buffer.put(&[0; PIECE]).expect("room");
+            filling.put(Part::Chunk(buffer.into())).expect("room");
+        };
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build().expect("a runtime");
+        let _entered = runtime.enter();
+        while body.has_room() {
+            put(&mut filling);
+        }
+        while fast.poll_chunk(&mut cx).is_ready() {}
+        assert!(filling.poll_flush(&mut cx).is_pending());
+        assert!(filling.lag.is_some(), "it has until then");
+        // What it makes room for is not read by the other one yet.
+        assert!(slow.poll_chunk(&mut cx).is_ready());
+        assert!(filling.poll_flush(&mut cx).is_ready());
+        put(&mut filling);
+        assert!(filling.poll_flush(&mut cx).is_pending());
+        assert!(fast.poll_chunk(&mut cx).is_ready());
+        let (_, patience) = filling.lag.as_mut().expect("it has no longer");
+        patience.as_mut().reset(tokio::time::Instant::now());
+        runtime
+            .block_on(poll_fn(|cx| filling.poll_flush(cx)))
+            .expect("room");
+        assert!(matches!(slow.poll_chunk(&mut cx), Poll::Ready(Err(_))));
+        assert!(fast.poll_chunk(&mut cx).is_pending());
     }
 }

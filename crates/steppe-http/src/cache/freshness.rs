@@ -85,8 +85,10 @@ impl Terms {
             stale_if_error: seconds(control.stale_if_error, settings.stale_if_error),
         };
         let is_fresh = terms.lifetime > terms.initial_age && !terms.no_cache;
-        let asked_for_stale = terms.may_be_stale
-            && (control.stale_while_revalidate.is_some() || control.stale_if_error.is_some());
+        let says_so = control.stale_while_revalidate.is_some() || control.stale_if_error.is_some();
+        // The settings say so of what was fresh once: it took its time to come.
+        let is_set = terms.stale_while_revalidate > 0 || terms.stale_if_error > 0;
+        let asked_for_stale = terms.may_be_stale && (says_so || (lifetime > 0 && is_set));
         let is_of_use = is_fresh || asked_for_stale || has_validator(fields);
         is_of_use.then_some(terms)
     }
@@ -366,9 +368,10 @@ mod tests {
         }
         not_stored(200, &[("cache-control", "max-age=0")]);
         not_stored(200, &[("cache-control", "max-age=60, no-cache")]);
-        // The second that it took to come counts, too.
+        // The second that it took to come counts, too; what comes stale is of use where it may be used so.
         for age in ["60", "59"] {
-            not_stored(200, &[("cache-control", "max-age=60"), ("age", age)]);
+            not_stored(200, &[("cache-control", "s-maxage=60"), ("age", age)]);
+            fresh_for(200, &[("cache-control", "max-age=60"), ("age", age)], 60);
         }
         fresh_for(200, &[("cache-control", "max-age=60"), ("age", "58")], 60);
         let understood = ("cache-control", "max-age=60, no-store, must-understand");

@@ -78,8 +78,7 @@ impl Queues {
     /// The one that goes next, taken out.
     pub(super) fn pop(&mut self) -> Option<Arc<Stored>> {
         loop {
-            let all = self.probation.bytes + self.main.bytes;
-            let is_long = self.probation.bytes * PROBATION_PART >= all;
+            let is_long = self.probation.bytes * PROBATION_PART >= self.bytes();
             if (is_long || self.main.entries.is_empty())
                 && let Some(stored) = self.probation.pop()
             {
@@ -105,6 +104,11 @@ impl Queues {
             }
             return Some(stored);
         }
+    }
+
+    /// What responses in both take.
+    pub(super) fn bytes(&self) -> usize {
+        self.probation.bytes + self.main.bytes
     }
 
     /// Responses in both.

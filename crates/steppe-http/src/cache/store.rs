@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -23,7 +23,9 @@ use super::stored::Stored;
 use crate::config;
 use crate::field::FieldBlock;
 use crate::head::RequestHead;
-use crate::limits::{CACHE_GHOSTS, CACHE_PASS_SECONDS, CACHE_PASSES, CACHE_VARIANTS_MAX};
+use crate::limits::{
+    CACHE_GHOSTS, CACHE_PASS_SECONDS, CACHE_PASSES, CACHE_UNWATCHED_MAX, CACHE_VARIANTS_MAX,
+};
 
 const SHARDS: usize = 16;
 
@@ -42,7 +44,53 @@ pub(crate) struct Store {
     passes: Box<[AtomicU64]>,
     /// When the first request came.
     epoch: OnceLock<Instant>,
+    /// Fetches that nobody waits for, by [`Why`].
+    unwatched: [AtomicUsize; 2],
     _charge: Option<Reservation>,
+}
+
+/// One of the fetches that go on though nobody waits for them.
+pub(crate) struct Unwatched {
+    store: Arc<Store>,
+    why: Why,
+}
+
+/// Why nobody waits for a fetch. Each is counted by itself: clients that leave keep nothing from being
+/// refreshed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Why {
+    /// Whoever did has left.
+    Left,
+    /// What is stored was good enough for whoever asked.
+    Refresh,
+}
+
+impl Unwatched {
+    /// `None`: there are as many as may be.
+    pub(crate) fn begin(store: &Arc<Store>, why: Why) -> Option<Self> {
+        let unwatched = Self {
+            store: Arc::clone(store),
+            why,
+        };
+        let before = unwatched.count().fetch_add(1, Ordering::Relaxed);
+        (before < CACHE_UNWATCHED_MAX).then_some(unwatched)
+    }
+
+    fn count(&self) -> &AtomicUsize {
+        &self.store.unwatched[self.why as usize]
+    }
+}
+
+impl Drop for Unwatched {
+    fn drop(&mut self) {
+        self.count().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Unwatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unwatched")
+    }
 }
 
 type Shard = HashMap<u64, Vec<Entry>>;
@@ -91,6 +139,7 @@ impl Store {
                 .take(CACHE_PASSES)
                 .collect(),
             epoch: OnceLock::new(),
+            unwatched: Default::default(),
             account,
         });
         let evicting: std::sync::Weak<Self> = Arc::downgrade(&store);
@@ -205,7 +254,7 @@ impl Store {
         let at = at.unwrap_or_else(|| {
             entries.push(Entry {
                 resource: Arc::clone(resource),
-                variants: Vec::new(),
+                variants: Vec::with_capacity(1),
                 fills: Vec::new(),
             });
             entries.len() - 1
@@ -303,16 +352,28 @@ impl Store {
         lock(&self.queues).len()
     }
 
-    /// Gives one up; says how much memory goes with it. `None`: there is none.
-    fn evict_one(&self) -> Option<u64> {
-        let stored = lock(&self.queues).pop()?;
+    /// Forgets one that does not hold any more.
+    pub(super) fn supersede(&self, stored: &Arc<Stored>) {
+        if let Some(taken) = self.take(stored) {
+            lock(&self.queues).forget(&taken);
+        }
+    }
+
+    /// Takes it out of its entry.
+    fn take(&self, stored: &Arc<Stored>) -> Option<Arc<Stored>> {
         let mut taken = None;
         self.change(&stored.resource, |entry| {
             let mut variants = entry.variants.iter();
-            let at = variants.position(|other| Arc::ptr_eq(other, &stored));
+            let at = variants.position(|other| Arc::ptr_eq(other, stored));
             taken = at.map(|at| entry.variants.remove(at));
         });
-        drop(taken);
+        taken
+    }
+
+    /// Gives one up; says how much memory goes with it. `None`: there is none.
+    fn evict_one(&self) -> Option<u64> {
+        let stored = lock(&self.queues).pop()?;
+        drop(self.take(&stored));
         self.stats.evicted();
         let bytes = stored.mark.bytes.load(Ordering::Relaxed) as u64;
         // Where somebody reads it, it goes later.
@@ -321,6 +382,21 @@ impl Store {
         } else {
             1
         })
+    }
+
+    /// Whether so much is read, or on its way, that giving up what is stored would make little room.
+    pub(super) fn is_full_of_what_is_read(&self) -> bool {
+        const READ_PART: u64 = 2;
+        let queued = lock(&self.queues).bytes() as u64;
+        let read = self.account.reserved_bytes().saturating_sub(queued);
+        read > self.settings.bytes as u64 / READ_PART
+    }
+
+    /// What its own limit leaves, with what could be given up.
+    fn limited_bytes(&self) -> u64 {
+        let queued = lock(&self.queues).bytes() as u64;
+        let limit = self.settings.bytes as u64;
+        limit.saturating_sub(self.account.reserved_bytes()) + queued
     }
 
     /// Keeps an eighth of the node's budget free for everybody else.
@@ -368,6 +444,10 @@ impl Entry {
 
 impl Evict for Store {
     fn evict(&self, bytes: u64) -> u64 {
+        if self.lease.root().headroom_bytes() >= bytes && self.limited_bytes() < bytes {
+            // It would all go, and its own limit would leave no room all the same.
+            return 0;
+        }
         let mut evicted = 0;
         while evicted < bytes {
             match self.evict_one() {

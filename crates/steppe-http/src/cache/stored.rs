@@ -140,12 +140,14 @@ impl Mark {
 
 /// Fields that no cache stores (RFC 9111 §3.1), and framing, which is written anew.
 fn is_left_out(id: FieldId, name: &[u8]) -> bool {
-    const LEFT_OUT: [&[u8]; 4] = [
+    const LEFT_OUT: [&[u8]; 5] = [
         b"proxy-authenticate",
         b"proxy-authentication-info",
         b"proxy-authorization",
         // It is counted on from when it came.
         b"age",
+        // Trailers are not stored.
+        b"trailer",
     ];
     id == FieldId::ContentLength
         || id.is_hop_by_hop()

@@ -18,8 +18,8 @@ use steppe_mem::Lease;
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, ServedFrom, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
-    Ask, Fill, Filling, Found, Judged, Outcome, Reader, Reading, Resource, Role, Seat, Store,
-    Stored, judge, may_stand_in,
+    Ask, Fill, Filling, Found, Judged, Outcome, Place, Reader, Reading, Resource, Role, Store,
+    Stored, Unwatched, Why, judge, may_stand_in,
 };
 use crate::error::GatewayError;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
@@ -153,14 +153,6 @@ enum Decision {
     Wait(Place),
 }
 
-/// One who waits for a response.
-#[derive(Debug)]
-struct Place {
-    fill: Arc<Fill>,
-    is_leader: bool,
-    seat: Seat,
-}
-
 impl Look<'_> {
     fn decide(
         &self,
@@ -232,12 +224,13 @@ impl Look<'_> {
         if control.only_if_cached {
             return Ok(Decision::Respond(words(504)));
         }
-        let is_for_part = self.asked.has_range && found.stored.is_none();
-        let passes = head.method() == b"HEAD"
-            || control.no_store
-            || is_for_part
-            || self.store.is_passed(&found.resource, self.now);
-        if passes {
+        // Where something is stored, it may still hold, or stand in for an error.
+        let is_better_passed = || {
+            head.method() == b"HEAD"
+                || self.asked.has_range
+                || self.store.is_passed(&found.resource, self.now)
+        };
+        if control.no_store || (found.stored.is_none() && is_better_passed()) {
             return Ok(Decision::Pass);
         }
         let asks_anew = control.no_cache || control.max_age.is_some();
@@ -245,19 +238,14 @@ impl Look<'_> {
         let role = self
             .store
             .lead_or_follow(&found.resource, &head.fields, joins);
-        let (fill, is_leader) = match role {
-            Role::Follower(fill) => (fill, false),
+        Ok(Decision::Wait(match role {
+            Role::Follower(fill) => Place::following(fill),
             Role::Leader(fill) => {
-                if let Err(error) = self.ask(found, &fill, head, &*behind()) {
+                if let Err(error) = self.ask(found, &fill, head, &*behind(), None) {
                     return self.stand_in(found, head).unwrap_or(Err(error));
                 }
-                (fill, true)
+                Place::leading(fill)
             }
-        };
-        Ok(Decision::Wait(Place {
-            fill,
-            is_leader,
-            seat: None,
         }))
     }
 
@@ -280,13 +268,16 @@ impl Look<'_> {
 
     /// Has a response fetched that nobody waits for, unless one is.
     fn refresh(&self, found: &Found, head: &RequestHead, behind: impl Fn() -> Rc<dyn Behind>) {
+        // Where there is no room for it, the next request tries again.
+        let Some(unwatched) = Unwatched::begin(self.store, Why::Refresh) else {
+            return;
+        };
         let role = self
             .store
             .lead_or_follow(&found.resource, &head.fields, |_| true);
         if let Role::Leader(fill) = role {
             fill.leave();
-            // Where there is no room for it, the next request tries again.
-            let _ = self.ask(found, &fill, head, &*behind());
+            let _ = self.ask(found, &fill, head, &*behind(), Some(unwatched));
         }
     }
 
@@ -296,6 +287,7 @@ impl Look<'_> {
         fill: &Arc<Fill>,
         head: &RequestHead,
         behind: &dyn Behind,
+        unwatched: Option<Unwatched>,
     ) -> Result<(), GatewayError> {
         let copied = head.fields.try_clone().map_err(GatewayError::from);
         let copied = copied.and_then(|asked| {
@@ -316,7 +308,7 @@ impl Look<'_> {
             stale: found.stored.clone(),
             lease: self.lease.clone(),
         };
-        let filling = Filling::new(ask, self.now);
+        let filling = Filling::new(ask, self.now, unwatched);
         behind.ask(asking, Box::new(filling))
     }
 }
@@ -401,7 +393,11 @@ impl Waiting {
         match outcome {
             Outcome::Pending => Ok(None),
             Outcome::Failed(status) => Ok(Some(Ready::Respond(words(*status)))),
-            Outcome::Own(_) if !place.is_leader => {
+            Outcome::Own(_) if !place.is_leader() => {
+                self.store.stats.bypassed();
+                Ok(Some(Ready::Continue))
+            }
+            Outcome::Left => {
                 self.store.stats.bypassed();
                 Ok(Some(Ready::Continue))
             }
@@ -410,24 +406,24 @@ impl Waiting {
                     is_stored: false,
                     ..look.reading(head, ServedFrom::Miss, false)
                 };
-                let reader = Reader::new(stored, place.fill.take_own(), &reading)?;
+                let reader = Reader::new(stored, place.take_own(), &reading)?;
                 self.store.stats.served(ServedFrom::Miss);
                 Ok(Some(served(reader, ServedFrom::Miss)))
             }
             Outcome::Shared(stored, from) => {
-                if !place.is_leader && !is_good_for(stored, *from, head, &look) {
+                if !place.is_leader() && !is_good_for(stored, *from, head, &look) {
                     return Ok(None);
                 }
-                let reading = look.reading(head, *from, !place.is_leader);
-                let own = place.is_leader.then(|| place.fill.take_own()).flatten();
+                let reading = look.reading(head, *from, !place.is_leader());
+                let own = place.is_leader().then(|| place.take_own()).flatten();
                 let reader = match Reader::new(stored, own, &reading) {
                     Ok(reader) => reader,
                     // Its start may be gone where it turned out to be too large.
-                    Err(_) if !place.is_leader => return Ok(None),
+                    Err(_) if !place.is_leader() => return Ok(None),
                     Err(error) => return Err(error),
                 };
-                let reader = match place.is_leader {
-                    true => reader.with_lines(&place.fill.take_own_lines())?,
+                let reader = match place.is_leader() {
+                    true => reader.with_lines(&place.take_own_lines())?,
                     false => reader,
                 };
                 self.store.stats.served(*from);
@@ -464,7 +460,7 @@ impl ExchangeFilter for Waiting {
             let Some(mut place) = self.place.take() else {
                 return Poll::Ready(Ok(Ready::Continue));
             };
-            let polled = place.fill.poll_outcome(cx, &mut place.seat);
+            let polled = place.poll_outcome(cx);
             if polled.is_pending() {
                 self.place = Some(place);
                 return Poll::Pending;
@@ -486,17 +482,6 @@ impl ExchangeFilter for Waiting {
                     return Poll::Ready(Ok(Ready::Continue));
                 }
                 Decision::Wait(place) => self.place = Some(place),
-            }
-        }
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            place.fill.give_up(place.seat);
-            if place.is_leader {
-                place.fill.leave();
             }
         }
     }

@@ -298,3 +298,21 @@ fn what_is_forgotten_leaves_nothing_behind() {
         (1, false, true)
     );
 }
+
+#[test]
+fn nothing_goes_where_it_would_make_no_room() {
+    let rig = Rig::new(1 << 20, 64 << 20);
+    for at in 0..10 {
+        let stored = rig.made(&format!("/{at}"), 1000, &[]).expect("room");
+        rig.store.insert(&stored);
+    }
+    assert!(!rig.store.is_full_of_what_is_read());
+    // As readers of what was replaced do.
+    let read = rig.store.lease.try_reserve(512 << 10).expect("room");
+    assert!(rig.store.is_full_of_what_is_read());
+    assert!(rig.store.lease.try_reserve(768 << 10).is_err());
+    assert!((0..10).all(|at| rig.has(&format!("/{at}"))));
+    drop(read);
+    assert!(rig.store.lease.try_reserve(1 << 20).is_err());
+    assert!(rig.store.lease.try_reserve(900 << 10).is_ok());
+}

@@ -83,7 +83,16 @@ impl JsonEditor {
         let decoded = coding.map(decode).transpose()?;
         let text = decoded.as_ref().map_or(content, Buffer::filled);
         let edited = self.edit(text, lease).map_err(Refused::of_request)?;
-        Ok(edited.or(decoded))
+        match (edited, decoded) {
+            (Some(edited), _) => Ok(Some(edited)),
+            // Its buffer may have room for all that it might have become.
+            (None, Some(decoded)) if decoded.spare() > decoded.len() => {
+                let mut fitting = Buffer::take(lease, decoded.len())?;
+                fitting.put(decoded.filled()).expect("it has room");
+                Ok(Some(fitting))
+            }
+            (None, decoded) => Ok(decoded),
+        }
     }
 
     /// `text` edited; `None` where it goes on as it is.
@@ -212,10 +221,7 @@ impl Editing {
         response: Option<&Arc<JsonEditor>>,
         head: &mut RequestHead,
     ) -> Result<Option<Self>, GatewayError> {
-        // Messages of gRPC are framed, whatever they are written in.
-        let is_framed = Dialect::of(head).is_some();
-        let response = response.filter(|_| !is_framed);
-        let is_edited = head.length != ContentLength::Empty && !is_framed && is_json(&head.fields);
+        let is_edited = head.length != ContentLength::Empty && is_json(&head.fields);
         let request = match request.filter(|_| is_edited) {
             None => None,
             Some(editor) => Some(Request {
@@ -383,9 +389,13 @@ impl BodyTransform for Response {
 }
 
 /// `application/json`, or what has the suffix of JSON (RFC 6839 §3.1). Of several lines one is enough: who
-/// reads another one would take it for something else.
+/// reads another one would take it for something else. Messages of gRPC have frames around them, whatever they
+/// are written in.
 fn is_json(fields: &FieldBlock) -> bool {
     fields.values(FieldId::ContentType).any(|value| {
+        if Dialect::of_media_type(value).is_some() {
+            return false;
+        }
         let end = memchr::memchr(b';', value).unwrap_or(value.len());
         let media_type = value[..end].trim_ascii().to_ascii_lowercase();
         media_type == b"application/json" || media_type.ends_with(b"+json")

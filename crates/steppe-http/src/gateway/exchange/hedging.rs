@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 
 use super::retry::Verdict;
 use super::{ClientContext, Core, Exchange};
-use crate::error::{GatewayError, Resend};
+use crate::error::{GatewayError, Origin, Resend};
 use crate::exchange::Outgoing;
 use crate::filter::attached::Progress;
 use crate::gateway::attempt::{Attempt, Connected, Connecting};
@@ -263,11 +263,12 @@ fn blame(error: &GatewayError) -> Option<Failure> {
 
 /// Whether another server may do better.
 fn is_of_server(error: &GatewayError) -> bool {
-    matches!(
+    let is_failure = matches!(
         error.reason,
         CloseReason::UpstreamReset
             | CloseReason::BadResponse
             | CloseReason::FirstByteTimeout
             | CloseReason::UpstreamIdleTimeout
-    )
+    );
+    is_failure && error.origin == Origin::Upstream
 }

@@ -35,8 +35,8 @@ pub(super) struct Verdict {
     pub(super) is_turned_down: bool,
     /// A final head went on to the client.
     pub(super) has_passed: bool,
-    /// The client had sent no more of the content that its head announced when the attempt ended.
-    pub(super) is_client_awaited: bool,
+    /// The client was late with the content that its head announced when the attempt ended.
+    pub(super) is_client_late: bool,
 }
 
 impl Exchange {
@@ -59,7 +59,7 @@ impl Exchange {
         let (_, state) = stream.split();
         // Once, it may have been the connection alone.
         let is_excused = !core.selection.was_resent();
-        core.verdict.is_client_awaited = self.relay.is_client_awaited();
+        core.verdict.is_client_late = self.relay.is_client_late(now);
         let failure = core
             .verdict
             .close(result, (&core.replay, is_excused), pool, state, now);
@@ -191,7 +191,7 @@ impl Verdict {
             has_answered: false,
             is_turned_down: false,
             has_passed: false,
-            is_client_awaited: false,
+            is_client_late: false,
         }
     }
 
@@ -214,7 +214,7 @@ impl Verdict {
         };
         let failure = self.blame(error, replay, is_excused)?;
         // A server need not wait for content that its client is late with: it may be asked again, not blamed.
-        let is_late = failure == Failure::Reset && self.is_client_awaited;
+        let is_late = failure == Failure::Reset && self.is_client_late;
         if !is_late {
             let elapsed = now.saturating_duration_since(self.began_at);
             pool.upstream().failed(state, failure, elapsed);

@@ -46,7 +46,8 @@ impl Tap for ExchangeTap<'_> {
 
     fn interim_head(&mut self, head: &mut ResponseHead) {
         self.core.replay.forget();
-        // Filters see final heads alone: what they would take out of those does not come before them.
+        // Filters see final heads alone: what they might take out of those does not come before them, but for
+        // links, which is what early hints are for (RFC 8297).
         if self.core.filters().next().is_some() {
             head.fields.keep_only(b"link");
         }

@@ -163,6 +163,92 @@ fn who_reads_slowly_holds_nobody_up() {
     assert_eq!(site.asked("/a"), 1);
 }
 
+/// Not even where it is too large to be stored, which is known only when it has come so far.
+#[test]
+fn who_reads_slowly_what_is_too_large_is_left_behind() {
+    const PIECES: usize = 1024;
+    let piece = [&b"4000\r\n"[..], &[b'x'; 0x4000], b"\r\n"].concat();
+    let (gate, open) = Gate::new();
+    let origin = RawOrigin::start(move |peer| {
+        while peer.request().is_some() {
+            let head = format!("HTTP/1.1 200 OK\r\n{FRESH}transfer-encoding: chunked\r\n\r\n");
+            peer.send([head.as_bytes(), &piece].concat());
+            wait_for(&open);
+            for _ in 1..PIECES {
+                if peer.try_send(&piece).is_err() {
+                    return;
+                }
+            }
+            peer.send("0\r\n\r\n");
+        }
+    });
+    let site = Site::start(origin, Protocol::H1, "max_object_bytes = \"64KiB\"", "");
+    let host = site.node.gateway();
+    // One asked first and reads nothing but its head; the other follows, and reads a little now and then.
+    let begin = || {
+        let mut slow = site.node.connect_narrow(4096);
+        slow.send(format!("GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert!(slow.head().is_some());
+        slow
+    };
+    let (silent, mut slow) = (begin(), begin());
+    let (is_over, over) = Gate::new();
+    let slow = std::thread::spawn(move || {
+        while !over.load(Ordering::SeqCst) && slow.try_bytes(4096).is_some() {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+    });
+    let fast = site.curl("/a").start();
+    eventually("it has the first piece", || !fast.so_far().body.is_empty());
+    gate.open();
+    let got = fast.finish();
+    assert_eq!((got.exit, got.body.len()), (0, PIECES * 0x4000));
+    assert_eq!(site.asked("/a"), 1);
+    is_over.open();
+    slow.join().expect("it reads no more");
+    drop(silent);
+}
+
+/// Each has a connection to a server, and none of them a client.
+#[test]
+fn so_many_fetches_go_on_that_nobody_waits_for() {
+    const CLIENTS: usize = 100;
+    const MOST: usize = 64;
+    let (gate, open) = Gate::new();
+    let origin = RawOrigin::start(move |peer| {
+        while peer.request().is_some() {
+            wait_for(&open);
+            if peer.try_send(ok(FRESH, "content").as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let site = Site::start(origin, Protocol::H1, "", "");
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|at| {
+            let mut client = site.node.connect();
+            client.send(format!("GET /{at} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            client
+        })
+        .collect();
+    let active = || {
+        let upstreams = site.node.admin_json("/upstreams");
+        let active = &upstreams["upstreams"][0]["servers"][0]["active"];
+        usize::try_from(active.as_u64().expect("a count")).expect("it is small")
+    };
+    eventually("all are asked for", || active() == CLIENTS);
+    clients.into_iter().for_each(|client| client.reset());
+    eventually("some are given up", || active() == MOST);
+    gate.open();
+    eventually("the others are stored", || {
+        site.node.metrics().sum("steppe_http_cache_responses", &[]) >= MOST as f64
+    });
+    assert_eq!(
+        site.node.metrics().sum("steppe_http_cache_responses", &[]),
+        MOST as f64
+    );
+}
+
 #[test]
 fn content_that_ends_too_early_is_not_stored() {
     for protocol in [Protocol::H1, Protocol::H2] {

@@ -158,11 +158,64 @@ fn what_is_stale_stands_in_for_a_server_that_fails() {
         assert_eq!(site.get("/503").head.status(), 503);
         // Where its client says so.
         let told = site.get_with("/503", ["Cache-Control: stale-if-error=600"]);
-        assert_eq!(
-            told.head.status(),
-            503,
-            "nothing is stored any more, or this is"
-        );
+        assert_eq!(text(&told), "old");
+    });
+}
+
+/// A refusal of one request is for one client; what is stored goes on standing in, for HEAD as well.
+#[test]
+fn a_refusal_of_one_request_changes_nothing_for_others() {
+    let answer = |request: &Message, count: usize| match count {
+        0 => ok(STALE, "old"),
+        _ if request.field("x-bad").is_some() => response("400 Bad Request", "", "you"),
+        _ => response("503 Service Unavailable", "", "sorry"),
+    };
+    with_each("stale_if_error = \"10m\"", answer, |site| {
+        assert_eq!(text(&site.get("/a")), "old");
+        let bad = site.get_with("/a", ["X-Bad: 1", "Cache-Control: no-cache"]);
+        assert_eq!(bad.head.status(), 400);
+        assert_eq!(text(&site.get("/a")), "old");
+        let head = site.curl("/a").args(["--head"]).run();
+        assert_eq!((head.exit, head.head.status()), (0, 200), "{head:?}");
+    });
+    // Nor is what is not there yet kept from being stored.
+    let answer = |request: &Message, _| match request.field("x-bad") {
+        Some(_) => response("400 Bad Request", "", "you"),
+        None => ok(FRESH, "good"),
+    };
+    with_each("", answer, |site| {
+        assert_eq!(site.get_with("/a", ["X-Bad: 1"]).head.status(), 400);
+        assert_eq!(text(&site.get("/a")), "good");
+        assert!(is_hit(&site.get("/a")));
+    });
+}
+
+#[test]
+fn what_the_server_keeps_from_others_takes_the_place_of_what_is_stored() {
+    let answer = |_: &Message, count: usize| match count {
+        0 => ok(STALE, "old"),
+        1 => ok("cache-control: private\r\n", "yours"),
+        _ => response("503 Service Unavailable", "", "sorry"),
+    };
+    with_each("stale_if_error = \"10m\"", answer, |site| {
+        assert_eq!(text(&site.get("/a")), "old");
+        assert_eq!(text(&site.get("/a")), "yours");
+        assert_eq!(site.get("/a").head.status(), 503);
+        let stored = site.node.metrics().sum("steppe_http_cache_responses", &[]);
+        assert_eq!(stored, 0.0);
+    });
+}
+
+/// By the settings alone, where the response came stale and has nothing to be asked about with.
+#[test]
+fn what_came_stale_stands_in_where_the_settings_say_so() {
+    let answer = |_: &Message, count: usize| match count {
+        0 => ok("cache-control: max-age=10\r\nage: 10\r\n", "old"),
+        _ => response("503 Service Unavailable", "", "sorry"),
+    };
+    with_each("stale_if_error = \"10m\"", answer, |site| {
+        assert_eq!(text(&site.get("/a")), "old");
+        assert_eq!(text(&site.get("/a")), "old");
     });
 }
 

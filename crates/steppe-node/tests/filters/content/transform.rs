@@ -372,6 +372,22 @@ fn calls_in_json_are_left_alone() {
     );
     assert_eq!(status, 200, "{text}");
     assert!(text.ends_with("{\"a\":1}"), "{text}");
+    // What a request says of itself says nothing of the response, and another line may be what counts.
+    let origin = RawOrigin::answering(response(JSON, b"{\"old\":1}"));
+    let node = filtered(&origin, EDITS);
+    let call = "content-type: application/grpc";
+    let got = get(&node, "/", &["-X", "POST", "-H", call]);
+    assert_eq!(got.body, b"{\"made\":{\"by\":true},\"new\":1}");
+    let both = [
+        "-H",
+        call,
+        "-H",
+        "content-type: application/json",
+        "-d",
+        "{\"id\":1}",
+    ];
+    assert_eq!(get(&node, "/", &both).head.status(), 200);
+    assert!(origin.received().contains("\"key\":1"));
 }
 
 /// What a filter takes out of a response does not come before it.

@@ -134,6 +134,8 @@ fn what_clients_and_filters_do_is_not_the_servers_failure() {
         let bytes = long.len();
         while let Some(head) = peer.head() {
             if head.start.starts_with("POST") {
+                // Twice what makes its client late.
+                sleep(Duration::from_secs(2));
                 return;
             }
             peer.send(format!(
@@ -161,8 +163,7 @@ fn what_clients_and_filters_do_is_not_the_servers_failure() {
     assert_eq!(statuses(&node, 3), [200; 3]);
     // With all that it was to get, it is.
     let whole = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
-    let statuses: Vec<_> = (0..20).map(|_| node.exchange(whole).status()).collect();
-    assert_eq!((statuses[0], statuses[19]), (502, 503));
+    eventually("it is left alone", || node.exchange(whole).status() == 503);
 }
 
 /// Of two, the one that opened first is still open when the other is tried again.
