@@ -344,7 +344,11 @@ impl BodyReader {
             let here = live.readers[place].as_mut().expect("it is its own");
             here.next = self.next + 1;
             let dropped = live.let_go();
-            let writer = live.writer.take();
+            // Of what is kept, there is room for more in any case.
+            let writer = match live.is_kept {
+                true => None,
+                false => live.writer.take(),
+            };
             drop(live);
             drop(dropped);
             writer.into_iter().for_each(Waker::wake);
