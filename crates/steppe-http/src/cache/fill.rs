@@ -107,8 +107,6 @@ pub(crate) struct Filling {
     has_given_request: bool,
     /// It goes on though nobody waits for it.
     unwatched: Option<Unwatched>,
-    /// It ended because nobody waited for it.
-    is_left: bool,
     /// Readers hold others up: what they had read when that began, and until when they may.
     lag: Option<(u64, Pin<Box<Sleep>>)>,
 }
@@ -282,7 +280,6 @@ impl Filling {
             stage: Stage::Head,
             has_given_request: false,
             unwatched,
-            is_left: false,
             lag: None,
         }
     }
@@ -629,13 +626,13 @@ impl Downstream for Filling {
         if self.unwatched.is_none() {
             self.unwatched = Unwatched::begin(&self.ask.store, Why::Left);
         }
-        match self.unwatched {
-            Some(_) => Poll::Pending,
-            None => {
-                self.is_left = true;
-                Poll::Ready(())
-            }
+        if self.unwatched.is_some() {
+            return Poll::Pending;
         }
+        if self.ask.fill.is_pending() {
+            self.ask.fill.settle(Outcome::Left, None);
+        }
+        Poll::Ready(())
     }
 
     fn start_tunnel(&mut self) {}
@@ -649,11 +646,7 @@ impl Drop for Filling {
             Stage::Head | Stage::Discarding | Stage::Over => {}
         }
         if self.ask.fill.is_pending() {
-            let outcome = match self.is_left {
-                true => Outcome::Left,
-                false => Outcome::Failed(502),
-            };
-            self.ask.fill.settle(outcome, None);
+            self.ask.fill.settle(Outcome::Failed(502), None);
         }
         self.end();
     }
@@ -697,6 +690,7 @@ mod tests {
         drop(last);
         assert!(fill.poll_unawaited(&mut cx).is_ready());
     }
+
     #[test]
     fn who_takes_a_piece_now_and_then_holds_others_up_no_longer() {
         const PIECE: usize = CACHE_WINDOW_BYTES / 8;

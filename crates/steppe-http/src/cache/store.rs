@@ -387,16 +387,13 @@ impl Store {
     /// Whether so much is read, or on its way, that giving up what is stored would make little room.
     pub(super) fn is_full_of_what_is_read(&self) -> bool {
         const READ_PART: u64 = 2;
-        let queued = lock(&self.queues).bytes() as u64;
-        let read = self.account.reserved_bytes().saturating_sub(queued);
-        read > self.settings.bytes as u64 / READ_PART
+        self.read_bytes() > self.settings.bytes as u64 / READ_PART
     }
 
-    /// What its own limit leaves, with what could be given up.
-    fn limited_bytes(&self) -> u64 {
+    /// What giving up all that is stored would leave.
+    fn read_bytes(&self) -> u64 {
         let queued = lock(&self.queues).bytes() as u64;
-        let limit = self.settings.bytes as u64;
-        limit.saturating_sub(self.account.reserved_bytes()) + queued
+        self.account.reserved_bytes().saturating_sub(queued)
     }
 
     /// Keeps an eighth of the node's budget free for everybody else.
@@ -444,7 +441,8 @@ impl Entry {
 
 impl Evict for Store {
     fn evict(&self, bytes: u64) -> u64 {
-        if self.lease.root().headroom_bytes() >= bytes && self.limited_bytes() < bytes {
+        let most = (self.settings.bytes as u64).saturating_sub(self.read_bytes());
+        if self.lease.root().headroom_bytes() >= bytes && most < bytes {
             // It would all go, and its own limit would leave no room all the same.
             return 0;
         }

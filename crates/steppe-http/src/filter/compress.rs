@@ -55,7 +55,7 @@ struct Compressing {
     has_weak: bool,
     /// Why this client's response is not compressed, whatever it is.
     refused: Option<Uncompressed>,
-    /// Who asks, as filters behind this one find out, where that matters.
+    /// Who asks, as filters before this one and behind it find out, where that matters.
     identity: Option<Identity>,
     body: Option<Box<Body>>,
     meter: Option<Rc<FilterMetrics>>,
@@ -82,7 +82,7 @@ impl Filter for CompressFilter {
         }
         let config = &self.0.config;
         let is_risky =
-            config.breach == Breach::Strict && secrets::is_risky(about, head, &config.secret_paths);
+            config.breach == Breach::Strict && secrets::is_risky(head, &config.secret_paths);
         let refused = if must_not_transform(&head.fields) {
             Some(Uncompressed::NoTransform)
         } else {

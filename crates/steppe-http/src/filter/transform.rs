@@ -8,6 +8,7 @@
 mod content;
 mod decoding;
 mod json;
+mod room;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::limits::HEADER_BYTES_MAX;
 use crate::metrics::CloseReason;
 use crate::path;
 use content::{Editing, JsonEditor};
+use room::Refused;
 
 /// Edits heads and content on the way in and out.
 #[derive(Debug)]
@@ -60,7 +62,8 @@ pub fn rewrite_json(
     content: &[u8],
     lease: &Lease,
 ) -> Result<Option<Buffer>, GatewayError> {
-    JsonEditor::new(edits).rewrite(coding, content, lease)
+    let rewritten = JsonEditor::new(edits).rewrite(coding, content, lease);
+    rewritten.map_err(Refused::of_request)
 }
 
 impl TransformFilter {

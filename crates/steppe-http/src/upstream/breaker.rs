@@ -302,6 +302,7 @@ mod tests {
         assert_eq!(breaker.circuit(later), Circuit::Closed);
         assert_eq!(count(&breaker, Outcome::Failure, 19, later), 0);
     }
+
     #[test]
     fn one_request_at_a_time_probes_but_none_for_ever() {
         let (breaker, now) = fresh();

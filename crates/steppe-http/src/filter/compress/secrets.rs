@@ -3,17 +3,15 @@
 //! Spec: Fetch Metadata (`Sec-Fetch-Site`), RFC 6454 (`Origin`), RFC 9110 §10.1.3 (`Referer`).
 
 use crate::field::FieldId;
-use crate::filter::About;
 use crate::head::RequestHead;
 use crate::path::PathPattern;
 
-/// Whether the answer to `head` may vary by a secret, or another site has it sent.
-pub(super) fn is_risky(about: &About<'_>, head: &RequestHead, paths: &[PathPattern]) -> bool {
+/// Whether the answer to `head` may vary by a secret that the request itself has, or another site has it sent.
+pub(super) fn is_risky(head: &RequestHead, paths: &[PathPattern]) -> bool {
     const CREDENTIALS: [&[u8]; 3] = [b"cookie", b"authorization", b"proxy-authorization"];
     let has = |name: &[u8]| head.fields.values_named(name).next().is_some();
     CREDENTIALS.into_iter().any(has)
         || head.fields.has(FieldId::ClientCert)
-        || about.identity.is_authenticated()
         || paths.iter().any(|path| path.matches(head.path()))
         || is_cross_site(head)
 }

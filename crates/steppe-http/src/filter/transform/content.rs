@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 use steppe_mem::{Buffer, Chunk, Lease};
 
 use super::decoding;
-use super::json::{Edits, Fault};
+use super::json::Edits;
+use super::room::{self, Refused};
 use crate::config::{Coding, JsonEdits, Unreadable};
 use crate::error::GatewayError;
 use crate::exchange::Part;
@@ -78,16 +79,17 @@ impl JsonEditor {
         coding: Option<Coding>,
         content: &[u8],
         lease: &Lease,
-    ) -> Result<Option<Buffer>, GatewayError> {
+    ) -> Result<Option<Buffer>, Refused> {
         let decode = |coding| decoding::decode(coding, content, self.bytes_max, lease);
         let decoded = coding.map(decode).transpose()?;
         let text = decoded.as_ref().map_or(content, Buffer::filled);
-        let edited = self.edit(text, lease).map_err(Refused::of_request)?;
+        let edited = self.edit(text, lease)?;
         match (edited, decoded) {
             (Some(edited), _) => Ok(Some(edited)),
             // Its buffer may have room for all that it might have become.
             (None, Some(decoded)) if decoded.spare() > decoded.len() => {
-                let mut fitting = Buffer::take(lease, decoded.len())?;
+                let fitting = Buffer::take(lease, decoded.len());
+                let mut fitting = fitting.map_err(|_| Refused::OverBudget)?;
                 fitting.put(decoded.filled()).expect("it has room");
                 Ok(Some(fitting))
             }
@@ -99,41 +101,10 @@ impl JsonEditor {
     fn edit(&self, text: &[u8], lease: &Lease) -> Result<Option<Buffer>, Refused> {
         // Most texts do not grow; an edit of each item of an array may have them grow by far.
         let usual = 2 * text.len() + self.edits.bytes() + 64;
-        let mut room = usual.min(self.bytes_max);
-        loop {
-            let mut out = Buffer::take(lease, room).map_err(|_| Refused::OverBudget)?;
-            match self.edits.apply(text, &mut out) {
-                Ok(()) => return Ok(Some(out)),
-                Err(Fault::Full) if room < self.bytes_max => room = self.bytes_max,
-                Err(Fault::Full) => return Err(Refused::TooLong),
-                Err(Fault::Invalid) if self.unreadable == Unreadable::Pass => return Ok(None),
-                Err(Fault::Invalid) => return Err(Refused::Unreadable),
-            }
-        }
-    }
-}
-
-/// Why content can't be edited, whoever sent it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refused {
-    TooLong,
-    Unreadable,
-    OverBudget,
-}
-
-impl Refused {
-    fn of_request(self) -> GatewayError {
-        match self {
-            Self::TooLong => GatewayError::downstream(CloseReason::BodyTooLarge, 413),
-            Self::Unreadable => GatewayError::bad_request(),
-            Self::OverBudget => GatewayError::over_budget(),
-        }
-    }
-
-    fn of_response(self) -> GatewayError {
-        match self {
-            Self::TooLong | Self::Unreadable => GatewayError::unfit_response(),
-            Self::OverBudget => GatewayError::over_budget(),
+        let apply = |out: &mut Buffer| self.edits.apply(text, out);
+        match room::written(lease, usual, self.bytes_max, apply) {
+            Err(Refused::Unreadable) if self.unreadable == Unreadable::Pass => Ok(None),
+            edited => edited.map(Some),
         }
     }
 }
@@ -202,10 +173,10 @@ impl Collected {
     }
 
     /// What `edit` makes of what came, or that; `None`: nothing came.
-    fn edited<E>(
+    fn edited(
         &mut self,
-        edit: impl FnOnce(&JsonEditor, &[u8], &Lease) -> Result<Option<Buffer>, E>,
-    ) -> Result<Option<Buffer>, E> {
+        edit: impl FnOnce(&JsonEditor, &[u8], &Lease) -> Result<Option<Buffer>, Refused>,
+    ) -> Result<Option<Buffer>, Refused> {
         let Some(content) = self.buffer.take() else {
             return Ok(None);
         };
@@ -337,7 +308,8 @@ impl Request {
     fn edit(&mut self, head: &mut RequestHead) -> Result<(), GatewayError> {
         let coding = self.coding;
         let edited = (self.content)
-            .edited(|editor, content, lease| editor.rewrite(coding, content, lease))?;
+            .edited(|editor, content, lease| editor.rewrite(coding, content, lease))
+            .map_err(Refused::of_request)?;
         if coding.is_some() && edited.is_some() {
             head.fields.remove(b"content-encoding");
         }

@@ -8,52 +8,33 @@ use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use flate2::{Decompress, FlushDecompress, Status};
 use steppe_mem::{Buffer, Lease};
 
+use super::room::{self, Fault, Refused};
 use crate::config::Coding;
-use crate::error::GatewayError;
 use crate::limits::{BROTLI_DECODER_BYTES, DECODER_BYTES};
-use crate::metrics::CloseReason;
-
-/// Why content could not be decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    Invalid,
-    Full,
-}
 
 /// What `encoded` stands for, of at most `bytes_max` bytes.
-///
-/// # Errors
-/// 413 where it is longer, 400 where it is broken, 503 where the budget has no room.
 pub(super) fn decode(
     coding: Coding,
     encoded: &[u8],
     bytes_max: usize,
     lease: &Lease,
-) -> Result<Buffer, GatewayError> {
+) -> Result<Buffer, Refused> {
     /// How much room is tried before all there may be: most content shrinks less.
     const USUAL: usize = 8;
-    let _state = lease.try_reserve(state_bytes(coding, encoded))?;
-    let mut room = match coding {
-        Coding::Gzip | Coding::Zstd => encoded.len().saturating_mul(USUAL).min(bytes_max),
+    let state = lease.try_reserve(state_bytes(coding, encoded));
+    let _state = state.map_err(|_| Refused::OverBudget)?;
+    let usual = match coding {
+        Coding::Gzip | Coding::Zstd => encoded.len().saturating_mul(USUAL),
         // Its decoder fills its window before it gives anything: a second try could cost as much again.
         Coding::Br => bytes_max,
     };
-    loop {
-        let mut out = Buffer::take(lease, room)?;
-        // A buffer may have more room than that.
-        let spare = &mut out.spare_mut()[..room];
-        match decode_into(coding, encoded, spare) {
-            Ok(bytes) => {
-                out.advance(bytes);
-                return Ok(out);
-            }
-            Err(Fault::Full) if room < bytes_max => room = bytes_max,
-            Err(Fault::Full) => {
-                return Err(GatewayError::downstream(CloseReason::BodyTooLarge, 413));
-            }
-            Err(Fault::Invalid) => return Err(GatewayError::bad_request()),
-        }
-    }
+    room::written(lease, usual, bytes_max, |out| {
+        // A buffer may have more room than it may have content.
+        let room = out.spare().min(bytes_max);
+        let bytes = decode_into(coding, encoded, &mut out.spare_mut()[..room])?;
+        out.advance(bytes);
+        Ok(())
+    })
 }
 
 fn decode_into(coding: Coding, encoded: &[u8], room: &mut [u8]) -> Result<usize, Fault> {
@@ -145,7 +126,7 @@ mod tests {
         let lease = budget.root().lease();
         let decoded = decode(Coding::Br, encoded, BYTES_MAX, &lease);
         let content = decoded.map(|content| content.filled().to_vec());
-        content.map_err(|error| error.status)
+        content.map_err(|refused| refused.of_request().status)
     }
 
     fn brotli(content: &[u8], large_window: bool) -> Vec<u8> {

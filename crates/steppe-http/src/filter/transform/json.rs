@@ -14,6 +14,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use steppe_mem::Buffer;
 
+use super::room::Fault;
 use crate::config::JsonEdits;
 use crate::limits::JSON_ARRAYS_DEEP_MAX;
 
@@ -31,15 +32,6 @@ enum Edit {
     Set(String),
     /// Members of it are edited; where one of them is set, it is made.
     Within(Edits),
-}
-
-/// Why text could not be edited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// It is no JSON, or arrays are in arrays too often.
-    Invalid,
-    /// There was no room for what comes out.
-    Full,
 }
 
 impl Edits {

@@ -1,0 +1,63 @@
+//! Memory for what comes out of content, of which nobody knows before how long it will be.
+
+use steppe_mem::{Buffer, Lease};
+
+use crate::error::GatewayError;
+use crate::metrics::CloseReason;
+
+/// Why nothing was made of content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It can't be read.
+    Invalid,
+    /// There was no room for what comes out.
+    Full,
+}
+
+/// Why content goes no further, whoever sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    TooLong,
+    Unreadable,
+    OverBudget,
+}
+
+impl Refused {
+    pub(super) fn of_request(self) -> GatewayError {
+        match self {
+            Self::TooLong => GatewayError::downstream(CloseReason::BodyTooLarge, 413),
+            Self::Unreadable => GatewayError::bad_request(),
+            Self::OverBudget => GatewayError::over_budget(),
+        }
+    }
+
+    pub(super) fn of_response(self) -> GatewayError {
+        match self {
+            Self::TooLong | Self::Unreadable => GatewayError::unfit_response(),
+            Self::OverBudget => GatewayError::over_budget(),
+        }
+    }
+}
+
+/// What `write` puts into a buffer: into one with the `usual` room, and where that is not enough into one
+/// with as much as there may be at `most`.
+///
+/// # Errors
+/// Where that is not enough either, where content can't be read, and where the budget has no room.
+pub(super) fn written(
+    lease: &Lease,
+    usual: usize,
+    most: usize,
+    mut write: impl FnMut(&mut Buffer) -> Result<(), Fault>,
+) -> Result<Buffer, Refused> {
+    let mut room = usual.min(most);
+    loop {
+        let mut out = Buffer::take(lease, room).map_err(|_| Refused::OverBudget)?;
+        match write(&mut out) {
+            Ok(()) => return Ok(out),
+            Err(Fault::Full) if room < most => room = most,
+            Err(Fault::Full) => return Err(Refused::TooLong),
+            Err(Fault::Invalid) => return Err(Refused::Unreadable),
+        }
+    }
+}
