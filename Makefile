@@ -25,7 +25,7 @@ help: ## list these targets
 # where a release build (fat LTO) takes minutes. `exec`, so that Ctrl-C has one shell less to pass.
 run: ## build and start a node on 127.0.0.1:8080 and :8443 (https) with a demo origin
 	@scripts/setup.sh run
-	@exec cargo run --locked --package steppe-node -- run $(ARGS)
+	@exec cargo run --locked --package steppe -- run $(ARGS)
 
 test: ## everything a change must pass: lints, tests, licenses, short fuzzing
 	@scripts/setup.sh test

@@ -106,7 +106,7 @@ pub async fn run(options: &Options) -> Result<bool> {
         peers: build_peers(&root, &target)?,
         steppe: match &options.steppe {
             Some(path) => std::path::absolute(path)?,
-            None => built(&root, &target, "steppe-node")?,
+            None => built(&root, &target, "steppe")?,
         },
         nats: machine::program("nats-server").ok(),
     };

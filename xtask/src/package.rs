@@ -23,7 +23,7 @@ const COMPLETIONS: [(&str, &str, &str); 3] =
 
 /// Writes the manual pages to `target/packaging/man`, by a quick build.
 pub fn man() -> Result<bool> {
-    let mut build = process::cargo(&["build", "--locked", "--package", "steppe-node"]);
+    let mut build = process::cargo(&["build", "--locked", "--package", "steppe"]);
     process::run(&mut build)?;
     pages(&process::target_directory().join("debug/steppe"))?;
     Ok(true)
@@ -32,7 +32,7 @@ pub fn man() -> Result<bool> {
 /// Builds the Debian package.
 pub fn deb() -> Result<bool> {
     let cargo_deb = ensure_cargo_deb()?;
-    let mut build = process::cargo(&["build", "--locked", "--release", "--package", "steppe-node"]);
+    let mut build = process::cargo(&["build", "--locked", "--release", "--package", "steppe"]);
     process::run(&mut build)?;
     let binary = process::target_directory().join("release/steppe");
     pages(&binary)?;
@@ -47,7 +47,7 @@ pub fn deb() -> Result<bool> {
             "--strip",
             "--locked",
         ])
-        .args(["--package", "steppe-node", "--output"])
+        .args(["--package", "steppe", "--output"])
         .arg(staged("deb")?);
     process::run(&mut package)?;
     Ok(true)
@@ -55,7 +55,7 @@ pub fn deb() -> Result<bool> {
 
 /// Builds the node's image, with whatever builds images here.
 pub fn image() -> Result<bool> {
-    let binary = static_binary("steppe-node", "steppe")?;
+    let binary = static_binary("steppe", "steppe")?;
     let context = staged("image")?;
     copy(&binary, &context.join("steppe"))?;
     let recipe = process::root().join("packaging/oci");

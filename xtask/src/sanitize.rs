@@ -58,8 +58,13 @@ fn tests() -> Result<Outcome> {
     let reports = empty(&target.join("reports"))?;
     let mut test = process::cargo(&["test", "--locked", "--no-fail-fast"]);
     test.args(["--target", &process::host_triple()?]);
-    test.args(["--package", "steppe-node", "--no-default-features"]);
-    test.args(["--features", "alloc-system", "--bins", "--lib"]);
+    test.args(["--package", "steppe", "--package", "steppe-node"]);
+    test.args([
+        "--no-default-features",
+        "--features",
+        "alloc-system",
+        "--lib",
+    ]);
     for name in names()? {
         test.args(["--test", &name]);
     }
@@ -116,7 +121,7 @@ fn options(reports: &Path) -> String {
 }
 
 fn names() -> Result<Vec<String>> {
-    let folder = process::root().join("crates/steppe-node/tests");
+    let folder = process::root().join("crates/steppe/tests");
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

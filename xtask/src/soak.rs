@@ -148,7 +148,7 @@ fn build(wanted: &[&Soak]) -> Result<()> {
     if wanted.iter().all(is_audio) {
         return process::run(process::cargo(&release).arg("steppe-lab"));
     }
-    process::run(process::cargo(&release).args(["steppe-node", "--package", "steppe-lab"]))?;
+    process::run(process::cargo(&release).args(["steppe", "--package", "steppe-lab"]))?;
     process::run(process::cargo(&release).args(["steppe-lab", "--examples"]))?;
     if wanted.iter().any(|soak| soak.name.starts_with("malloc-")) {
         process::run(process::cargo(&release).arg("steppe-malloc-load"))?;
@@ -164,7 +164,7 @@ fn build(wanted: &[&Soak]) -> Result<()> {
     if wanted.iter().any(|soak| soak.command == "leaks") {
         // Memcheck sees what goes through the system's allocator.
         let system = [
-            "steppe-node",
+            "steppe",
             "--no-default-features",
             "--features",
             "alloc-system",

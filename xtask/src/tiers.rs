@@ -29,6 +29,8 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
             "test",
             "--locked",
             "--package",
+            "steppe",
+            "--package",
             "steppe-node",
             "--package",
             "steppe-lab",
@@ -120,7 +122,7 @@ fn first_tier(report: &mut Report, fuzz_seconds: u64) {
     fuzz_steps(report, fuzz_seconds);
 }
 
-/// Tests of `steppe-node` that run over TLS too.
+/// Tests of `steppe` that run over TLS too.
 struct Tables {
     binaries: &'static [&'static str],
     /// Modules of those binaries; all of them when none is named.

@@ -67,7 +67,7 @@ impl Peer {
                         .with_context(|| format!("no program at {}", program.display()))?,
                     None => {
                         let (root, target) = machine::workspace()?;
-                        cargo::built(&root, &target, "steppe-node")?
+                        cargo::built(&root, &target, "steppe")?
                     }
                 };
                 let config = write("steppe.toml", steppe_config(listen))?;

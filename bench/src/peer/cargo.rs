@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Builds the release binary of a package of the workspace `root` and returns where it is.
+/// Builds the release binary of a package of the workspace `root`, which has its name, and returns where it is.
 ///
 /// # Errors
 /// When it does not build.
@@ -21,6 +21,5 @@ pub fn built(root: &Path, target_dir: &Path, package: &str) -> Result<PathBuf> {
         status.success(),
         "cargo build of {package} ended with {status}"
     );
-    let program = package.strip_suffix("-node").unwrap_or(package);
-    Ok(target_dir.join("release").join(program))
+    Ok(target_dir.join("release").join(package))
 }

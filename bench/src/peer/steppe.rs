@@ -175,7 +175,7 @@ pub fn program(setup: &Setup) -> Result<PathBuf> {
     match &setup.steppe {
         Some(program) => fs::canonicalize(program)
             .with_context(|| format!("no program at {}", program.display())),
-        None => cargo::built(&setup.root, &setup.target_dir, "steppe-node"),
+        None => cargo::built(&setup.root, &setup.target_dir, "steppe"),
     }
 }
 

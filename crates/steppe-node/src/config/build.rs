@@ -368,7 +368,7 @@ mod tests {
     use crate::config::{DEFAULT, read};
 
     /// Every key of the first; kinds of tables that it has no place for, in the second.
-    const FULL: [&str; 2] = ["tests/data/full.toml", "tests/data/full_etcd.toml"];
+    const FULL: [&str; 2] = ["testdata/full.toml", "testdata/full_etcd.toml"];
 
     /// Every key that can be used, as [`taken`] names it.
     fn served(table: &'static Table, found: &mut BTreeSet<String>) {

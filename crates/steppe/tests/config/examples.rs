@@ -168,7 +168,7 @@ fn defaults_are_those_of_the_gateway() {
 }
 
 /// Every key that there is.
-const FULL: &str = include_str!("../data/full.toml");
+const FULL: &str = include_str!("../../../steppe-node/testdata/full.toml");
 
 #[test]
 fn every_key_arrives() {
@@ -514,7 +514,10 @@ fn every_key_of_the_plane_arrives() {
 /// Workers that are found in etcd, with and without the defaults.
 #[test]
 fn every_key_of_etcd_arrives() {
-    let config = valid("a.toml", include_str!("../data/full_etcd.toml"));
+    let config = valid(
+        "a.toml",
+        include_str!("../../../steppe-node/testdata/full_etcd.toml"),
+    );
     let endpoint = |text: &str| text.parse().expect("a URL");
     let expected = Directory {
         endpoints: vec![
