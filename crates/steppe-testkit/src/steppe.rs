@@ -1,8 +1,10 @@
 //! The node under test.
 
+use std::env;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
@@ -26,7 +28,6 @@ pub struct Steppe {
 /// directory of the test's own; further `{name}`s are given with [`SteppeBuilder::with`].
 #[derive(Debug)]
 pub struct SteppeBuilder<'a> {
-    program: &'a str,
     names: Vec<(String, String)>,
     held: Vec<Port>,
     cgroup: Option<&'a Cgroup>,
@@ -144,18 +145,18 @@ impl<'a> SteppeBuilder<'a> {
 
     fn plain_command(&self) -> Command {
         if self.is_counted {
-            return callgrind::command(self.program, &self.scratch);
+            return callgrind::command(Steppe::program(), &self.scratch);
         }
         match (self.cgroup, self.names_from) {
-            (Some(cgroup), _) => cgroup.command(self.program),
+            (Some(cgroup), _) => cgroup.command(Steppe::program()),
             (None, Some(server)) => {
                 let mut command = Command::new("unshare");
                 let mount = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
                 command.args(["-m", "/bin/sh", "-c", mount]);
-                command.arg(server.settings()).arg(self.program);
+                command.arg(server.settings()).arg(Steppe::program());
                 command
             }
-            (None, None) => Command::new(self.program),
+            (None, None) => Command::new(Steppe::program()),
         }
     }
 
@@ -179,10 +180,28 @@ impl<'a> SteppeBuilder<'a> {
 }
 
 impl Steppe {
-    /// Prepares to run the node at `program`, for tests `env!("CARGO_BIN_EXE_steppe")`.
-    pub fn builder(program: &str) -> SteppeBuilder<'_> {
+    /// The program that cargo built for the running test.
+    ///
+    /// Cargo builds it before the integration tests of the package `steppe`, into the folder above theirs. For them
+    /// alone: tests of another package don't depend on it, and would start what an earlier build left.
+    ///
+    /// # Panics
+    /// When it isn't there.
+    #[track_caller]
+    pub fn program() -> &'static str {
+        static PROGRAM: OnceLock<String> = OnceLock::new();
+        PROGRAM.get_or_init(find_program)
+    }
+
+    /// A command of the node's, to which arguments are added.
+    #[track_caller]
+    pub fn command() -> Command {
+        Command::new(Self::program())
+    }
+
+    /// Prepares to run the node.
+    pub fn builder<'a>() -> SteppeBuilder<'a> {
         SteppeBuilder {
-            program,
             names: Vec::new(),
             held: Vec::new(),
             cgroup: None,
@@ -195,10 +214,8 @@ impl Steppe {
 
     /// One worker, one listener, one route, in front of `origin`.
     #[track_caller]
-    pub fn in_front_of(program: &str, origin: impl ToString) -> Self {
-        Self::builder(program)
-            .with("origin", origin)
-            .start(Self::PLAIN)
+    pub fn in_front_of(origin: impl ToString) -> Self {
+        Self::builder().with("origin", origin).start(Self::PLAIN)
     }
 
     /// The configuration of [`Steppe::in_front_of`]; tests append sections to it.
@@ -415,4 +432,13 @@ upstream = "origin"
         let read = stream.read_to_end(&mut answer);
         sent.is_ok() && read.is_ok() && answer.get(8..12) == Some(b" 200")
     }
+}
+
+fn find_program() -> String {
+    // `target/debug/deps/gateway-…` has `target/debug/steppe` beside its folder.
+    let test = env::current_exe().expect("a test program has a path");
+    let program = (test.ancestors().nth(2)).map(|folder| folder.join("steppe"));
+    let program = program.expect("a test program lies in `deps`");
+    assert!(program.is_file(), "no node at {}", program.display());
+    program.into_os_string().into_string().expect("UTF-8")
 }

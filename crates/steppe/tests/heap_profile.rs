@@ -2,7 +2,6 @@
 
 use steppe_testkit::{Message, Peer, RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const PATH: &str = "/memory/profile";
 
@@ -17,7 +16,7 @@ fn stop(node: &Steppe) -> Message {
 #[test]
 fn a_profile_is_started_read_and_ended() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     assert_eq!(
         node.admin_get(PATH).status(),
         404,

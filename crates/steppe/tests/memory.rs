@@ -19,7 +19,6 @@ use steppe_testkit::{
     is_long, raise_file_limit, skip, upload,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const CONNECTIONS: u64 = 2_000;
 const ORIGIN_BYTES_PER_SECOND: u64 = 20_000_000;
 const READER_BYTES_PER_SECOND: u64 = 50_000;
@@ -138,7 +137,7 @@ fn run(
         // All come at once, from one address.
         Wire::Tls => format!("{}\nlimits = {{ handshakes = 4000 }}", crowd.protocols),
     };
-    let mut node = Steppe::builder(STEPPE)
+    let mut node = Steppe::builder()
         .with("origin", origin.address())
         .in_cgroup(&cgroup)
         .start(&Steppe::PLAIN.replace(HTTP1.protocols, &protocols));

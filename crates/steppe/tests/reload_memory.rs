@@ -13,7 +13,6 @@ use steppe_testkit::{
     skip, websocket_connect, websocket_echo,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const ROUTES: usize = 1_000;
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 
@@ -42,12 +41,13 @@ impl Site {
             skip(test, &format!("{files} open files are too few"));
             return None;
         }
-        let node = Steppe::builder(STEPPE)
-            .with("origin", origin.address())
-            .start(&Steppe::PLAIN.replace(
-                "[[http.route]]",
-                "timeouts = { idle = \"600s\" }\n[[http.route]]",
-            ));
+        let node =
+            Steppe::builder()
+                .with("origin", origin.address())
+                .start(&Steppe::PLAIN.replace(
+                    "[[http.route]]",
+                    "timeouts = { idle = \"600s\" }\n[[http.route]]",
+                ));
         let plain = node.config();
         let file = |word: &str| {
             let routes = (0..ROUTES).map(|number| {

@@ -7,7 +7,6 @@ use steppe_testkit::{
     skip,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -20,7 +19,7 @@ fn node(server: impl ToString, budget: &str, listener: &str, upstream: &str) -> 
             &format!("protocols = [\"h1\"]\n{listener}\n"),
         )
         .replace("[[http.route]]", &format!("{upstream}\n[[http.route]]"));
-    Steppe::builder(STEPPE).with("origin", server).start(&toml)
+    Steppe::builder().with("origin", server).start(&toml)
 }
 
 /// Whether enough files can be opened for `connections`, on both ends.
@@ -346,7 +345,7 @@ fn a_switch_to_what_nobody_asked_for_is_502() {
             }
         }
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let switch = |asked: &str, answer: &str| {
         let asked = match asked {
             "" => String::new(),
@@ -383,7 +382,7 @@ fn fields_that_a_filter_sets_or_removes_do_not_pass_as_trailers() {
         "upstream = \"origin\"\nfilters = [\"user\"]\n",
     ) + "[http.filter.user]\nkind = \"transform\"\n\
            request_headers = { set = { x-user = \"nobody\" }, remove = [\"x-admin\"] }\n";
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let request = "POST / HTTP/1.1\r\nHost: a\r\nX-User: root\r\nTransfer-Encoding: chunked\r\n\

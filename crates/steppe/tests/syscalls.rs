@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{Nginx, Peer, Steppe, Strace, skip};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 const CONNECTIONS: usize = 32;
 const ROUNDS: usize = 60;
 const REQUESTS: u64 = (CONNECTIONS * ROUNDS) as u64;
@@ -29,7 +27,7 @@ fn the_access_log_adds_none() {
 
 fn counts_are_the_least(toml: &str) {
     let nginx = Nginx::start("location / { return 200 0123456789; }");
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", nginx.address())
         .start(toml);
     let mut peers: Vec<Peer> = (0..CONNECTIONS).map(|_| node.connect()).collect();

@@ -6,7 +6,6 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::json;
 use steppe_testkit::{Chromium, Steppe, skip};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const DAY: Duration = Duration::from_secs(86_400);
 
 const CONFIG: &str = r#"
@@ -56,7 +55,7 @@ fn start() -> Steppe {
         ("old", now + 13 * DAY + DAY / 2),
         ("over", now - DAY / 2),
     ];
-    let mut builder = Steppe::builder(STEPPE);
+    let mut builder = Steppe::builder();
     for (name, end) in ends {
         let [cert, key] = pair(name, end);
         builder = builder.with_file(&format!("{name}.crt"), &cert);

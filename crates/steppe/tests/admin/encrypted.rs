@@ -1,11 +1,9 @@
 //! Admin over TLS, and the commands that ask it.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use steppe_testkit::{Curl, CurlOutput, Issued, Peer, Port, Process, Scratch, Steppe, eventually};
-
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
 const CONFIG: &str = r#"
 [node]
@@ -48,7 +46,7 @@ impl Node {
             .replace("{gateway}", &gateway.to_string())
             .replace("{admin}", &admin.to_string())
             .replace("{scratch}", &scratch.path().to_string_lossy());
-        let mut command = Command::new(STEPPE);
+        let mut command = Steppe::command();
         command.arg("run").arg("-c");
         command.arg(scratch.write("steppe.toml", config));
         let node = Self {
@@ -72,7 +70,7 @@ impl Node {
 }
 
 fn steppe(args: &[&str]) -> Output {
-    let output = Command::new(STEPPE).args(args).output();
+    let output = Steppe::command().args(args).output();
     output.expect("the binary is there")
 }
 
@@ -95,7 +93,7 @@ fn admin_answers_over_tls_and_to_nobody_without() {
 #[test]
 fn probes_that_stand_apart_stand_without_tls() {
     let Issued { cert, key, .. } = Issued::self_signed("127.0.0.1");
-    let (builder, port) = Steppe::builder(STEPPE).with_port("port");
+    let (builder, port) = Steppe::builder().with_port("port");
     let apart = "listen = \"127.0.0.1:{port}\"\nprobes = \"{admin}\"";
     let node = builder
         .with_file("admin.crt", &cert)

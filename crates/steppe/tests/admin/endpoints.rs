@@ -1,6 +1,5 @@
 //! Admin, probes, metrics, logs and the drain, as whoever runs the node sees them.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,14 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use steppe_testkit::{Metrics, Nginx, Peer, RawOrigin, Scratch, Steppe, Wrk, heavy};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
 fn health_and_readiness_are_told() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     assert_eq!(node.admin_get("/healthz").status(), 200);
     assert_eq!(node.admin_get("/readyz").status(), 200);
     assert_eq!(node.admin_get("/nothing").status(), 404);
@@ -31,7 +29,7 @@ fn requests_are_counted_by_route_status_and_upstream() {
         };
         format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\nok").into_bytes()
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     for _ in 0..7 {
         node.exchange(GET);
     }
@@ -74,7 +72,7 @@ fn what_ends_early_is_counted_by_its_reason() {
         "protocols = [\"h1\"]",
         "protocols = [\"h1\"]\ntimeouts = { header = \"2s\" }",
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let mut peer = node.connect();
@@ -111,7 +109,7 @@ fn probes_can_stand_alone() {
         "listen = \"{admin}\"",
         "listen = \"127.0.0.1:{page}\"\nprobes = \"{admin}\"",
     );
-    let (builder, page) = Steppe::builder(STEPPE)
+    let (builder, page) = Steppe::builder()
         .with("origin", origin.address())
         .with_port("page");
     let node = builder.start(&toml);
@@ -144,7 +142,7 @@ fn half_head(node: &Steppe) -> Peer {
 #[test]
 fn half_heads_delay_no_probe() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     for count in [64, 1_000] {
         let mut half: Vec<Peer> = (0..count).map(|_| half_head(&node)).collect();
         for path in ["/healthz", "/readyz", "/metrics"] {
@@ -159,7 +157,7 @@ fn half_heads_delay_no_probe() {
 #[test]
 fn pages_of_other_sites_open_no_event_stream_and_open_ones_lock_nobody_out() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let events = |fields: &str| {
         let host = node.admin();
         let mut peer = Peer::connect(host);
@@ -190,7 +188,7 @@ fn a_token_guards_everything_but_the_probes() {
         "listen = \"{admin}\"",
         "listen = \"127.0.0.1:{page}\"\nprobes = \"{admin}\"\ntoken_file = \"{scratch}/token\"",
     );
-    let (builder, page) = Steppe::builder(STEPPE)
+    let (builder, page) = Steppe::builder()
         .with("origin", origin.address())
         .with_file("token", "s3cret-t0ken-of-some-length\n")
         .with_port("page");
@@ -236,7 +234,7 @@ fn admin_beyond_loopback_is_refused_without_a_token() {
             .replace("{gateway}", "127.0.0.1:8080")
             .replace("{origin}", "127.0.0.1:9001");
         let file = scratch.write("steppe.toml", toml);
-        let output = Command::new(STEPPE).arg("check").arg(file).output();
+        let output = Steppe::command().arg("check").arg(file).output();
         let output = output.expect("the binary runs");
         let said = [output.stdout, output.stderr].concat();
         (
@@ -252,7 +250,7 @@ fn admin_beyond_loopback_is_refused_without_a_token() {
 #[test]
 fn the_effective_configuration_is_told_with_its_defaults() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let config = node.admin_json("/config").to_string();
     for part in [
         origin.address().to_string().as_str(),
@@ -267,7 +265,7 @@ fn the_effective_configuration_is_told_with_its_defaults() {
 fn memory_is_explained_under_load() {
     let _alone = heavy();
     let nginx = Nginx::start("location / { return 200 0123456789; }");
-    let node = Steppe::in_front_of(STEPPE, nginx.address());
+    let node = Steppe::in_front_of(nginx.address());
     let url = node.url("/");
     let load = std::thread::spawn(move || Wrk::new(&url, 256, 4).run());
     let mut explained = Vec::new();
@@ -301,7 +299,7 @@ fn the_budget_tree_adds_up() {
         peer.request();
         peer.drain();
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let held: Vec<Peer> = (0..20)
         .map(|_| {
             let mut peer = node.connect();
@@ -369,7 +367,7 @@ fn sigterm_drains() {
             peer.send(OK);
         }
     });
-    let mut node = Steppe::in_front_of(STEPPE, origin.address());
+    let mut node = Steppe::in_front_of(origin.address());
     let mut idle = node.connect();
     assert_eq!(idle.send(GET).response().text(), "ok");
     let mut slow = node.connect();
@@ -406,7 +404,7 @@ fn a_drain_ends_at_its_timeout() {
         peer.drain();
     });
     let toml = Steppe::PLAIN.replace("drain_timeout = \"10s\"", "drain_timeout = \"500ms\"");
-    let mut node = Steppe::builder(STEPPE)
+    let mut node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let mut stuck = node.connect();
@@ -424,7 +422,7 @@ fn a_drain_ends_at_its_timeout() {
 #[test]
 fn want_of_descriptors_does_not_keep_a_drain_waiting() {
     let origin = RawOrigin::answering(OK);
-    let mut node = Steppe::in_front_of(STEPPE, origin.address());
+    let mut node = Steppe::in_front_of(origin.address());
     node.limit_descriptors_left(3);
     // More than there are descriptors for: the rest waits in the kernel's queue.
     let peers: Vec<_> = (0..12).map(|_| node.connect()).collect();
@@ -452,7 +450,7 @@ fn a_taken_port_is_named() {
         .replace("{admin}", &admin.address().to_string())
         .replace("{origin}", "127.0.0.1:9");
     let file = scratch.write("steppe.toml", toml);
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.arg("run").arg("-c").arg(file);
     let mut process = steppe_testkit::Process::start("steppe", command);
     assert!(!process.wait(Duration::from_secs(15)).success());
@@ -464,7 +462,7 @@ fn as_many_workers_run_as_are_asked_for() {
     let origin = RawOrigin::answering(OK);
     for count in [1, 3] {
         let toml = Steppe::PLAIN.replace("workers = 1", &format!("workers = {count}"));
-        let node = Steppe::builder(STEPPE)
+        let node = Steppe::builder()
             .with("origin", origin.address())
             .start(&toml);
         let tasks = std::fs::read_dir(format!("/proc/{}/task", node.id())).expect("it runs");
@@ -482,7 +480,7 @@ fn a_level_leaves_out_what_is_below_it() {
     let origin = RawOrigin::answering(OK);
     let said = |level: &str| {
         let toml = Steppe::PLAIN.replace("level = \"info\"", &format!("level = \"{level}\""));
-        let mut node = Steppe::builder(STEPPE)
+        let mut node = Steppe::builder()
             .with("origin", origin.address())
             .start(&toml);
         node.terminate();
@@ -497,7 +495,7 @@ fn a_level_leaves_out_what_is_below_it() {
 fn logs_are_json_with_a_level_where_that_is_asked() {
     let origin = RawOrigin::answering(OK);
     let toml = Steppe::PLAIN.replace("format = \"text\"", "format = \"json\"");
-    let mut node = Steppe::builder(STEPPE)
+    let mut node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     node.terminate();

@@ -1,11 +1,10 @@
 //! The admin page in a real browser, its events, and `steppe top`.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
 use steppe_testkit::{Chromium, RawOrigin, Steppe, skip};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TOKEN: &str = "s3cret-t0ken-of-some-length";
 
@@ -14,7 +13,7 @@ fn with_token(origin: &RawOrigin) -> Steppe {
         "listen = \"{admin}\"",
         "listen = \"unix:{scratch}/admin.sock\"\nprobes = \"{admin}\"\ntoken_file = \"{scratch}/token\"",
     );
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("origin", origin.address())
         .with_file("token", TOKEN)
         .start(&toml)
@@ -27,7 +26,7 @@ fn the_page_shows_the_node_live_and_complains_of_nothing() {
         Err(reason) => return skip("the_page_shows_the_node_live", &reason),
     };
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     // A connection with half a head on it: what is reserved stands still, and is not nothing.
     let mut peer = node.connect();
     peer.send("GET / HTTP/1.1\r\n");
@@ -86,7 +85,7 @@ fn a_complaint_of_a_page_is_heard() {
         Err(reason) => return skip("a_complaint_of_a_page_is_heard", &reason),
     };
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     browser.go(&format!("http://{}/", node.admin()));
     browser.await_true("Boolean(document.body?.dataset.live)");
     // The policy lets no style into the page but its own file.
@@ -109,7 +108,7 @@ fn bytes_of_the_node_never_become_markup() {
     let origin = RawOrigin::answering(OK);
     let name = "<img src=x onerror=alert(1)>";
     let toml = Steppe::PLAIN.replace("name = \"all\"", &format!("name = \"{name}\""));
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     browser.go(&format!("http://{}/", node.admin()));
@@ -130,7 +129,7 @@ fn the_page_asks_for_the_token_and_keeps_it_for_the_tab() {
         "listen = \"{admin}\"",
         "listen = \"127.0.0.1:{page}\"\nprobes = \"{admin}\"\ntoken_file = \"{scratch}/token\"",
     );
-    let (builder, page) = Steppe::builder(STEPPE)
+    let (builder, page) = Steppe::builder()
         .with("origin", origin.address())
         .with_file("token", TOKEN)
         .with_port("page");
@@ -150,14 +149,14 @@ fn the_page_asks_for_the_token_and_keeps_it_for_the_tab() {
 
 /// `steppe top` with these arguments.
 fn top(args: &[&str]) -> Output {
-    let output = Command::new(STEPPE).arg("top").args(args).output();
+    let output = Steppe::command().arg("top").args(args).output();
     output.expect("the binary runs")
 }
 
 #[test]
 fn top_prints_a_snapshot_where_there_is_no_terminal() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let admin = format!("http://{}", node.admin());
     let output = top(&["--admin", &admin]);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -204,7 +203,7 @@ fn top_says_that_nothing_answers() {
 fn a_warning_of_the_log_is_among_the_events() {
     let origin = RawOrigin::answering(OK);
     let toml = Steppe::PLAIN.replace("{origin}", "no-such-host.invalid:80");
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -224,7 +223,7 @@ fn a_warning_of_the_log_is_among_the_events() {
 #[test]
 fn memory_tells_what_the_page_takes() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let report: Value = node.admin_json("/memory");
     let children = report["budget"]["children"].as_array().expect("accounts");
     let admin = children.iter().find(|each| each["name"] == "admin");

@@ -1,13 +1,13 @@
 //! The command line, as a shell sees it.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use expect_test::expect;
-use steppe_testkit::Scratch;
+use steppe_testkit::{Scratch, Steppe};
 
 fn steppe(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_steppe"))
+    Steppe::command()
         .args(args)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .output()

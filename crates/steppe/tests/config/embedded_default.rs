@@ -5,9 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
-use steppe_testkit::{PATIENCE, Port, Process, eventually};
-
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+use steppe_testkit::{PATIENCE, Port, Process, Steppe, eventually};
 
 /// Ports of gateway, gateway with TLS, admin, demo origin and DNS forwarder.
 struct Ports([Port; 5]);
@@ -23,7 +21,7 @@ impl Ports {
 
     fn command_with_tls_at(&self, tls: SocketAddr) -> Command {
         let [http, _, admin, demo, dns] = self.0.each_ref().map(Port::address);
-        let mut command = Command::new(STEPPE);
+        let mut command = Steppe::command();
         command.arg("run");
         for (option, address) in [
             ("--listen", http),

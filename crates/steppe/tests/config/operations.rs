@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 
 use steppe_node::{admin, config};
 use steppe_testkit::{RawOrigin, Steppe};
-
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
 /// Rows of the tables of one section, their cells without backquotes.
 fn rows(heading: &str) -> Vec<Vec<String>> {
@@ -92,7 +89,7 @@ fn names(sample: &str) -> BTreeSet<String> {
 fn every_metric_is_in_the_page_with_its_type_and_labels() {
     let origin = RawOrigin::permissive();
     let access = "[trace]\notlp = \"http://127.0.0.1:9\"\n[log]\naccess = { file = \"{scratch}/access.log\" }\n";
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&Steppe::PLAIN.replace("[log]\n", access));
     let answer = node.exchange("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
@@ -117,10 +114,7 @@ fn every_metric_is_in_the_page_with_its_type_and_labels() {
 
 #[test]
 fn exit_codes_are_those_of_the_help() {
-    let output = Command::new(STEPPE)
-        .arg("--help")
-        .output()
-        .expect("it runs");
+    let output = Steppe::command().arg("--help").output().expect("it runs");
     let help = String::from_utf8_lossy(&output.stdout).into_owned();
     let (_, codes) = help.split_once("Exit codes:").expect("the help has them");
     let codes = codes
@@ -159,7 +153,7 @@ fn ports_are_those_of_the_embedded_default() {
 #[test]
 fn health_endpoints_answer() {
     let origin = RawOrigin::permissive();
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     for row in rows("Health endpoints") {
         let (path, answer) = (&row[0], node.admin_get(&row[0]));
         assert_eq!(answer.status(), 200, "{path}");

@@ -4,8 +4,6 @@ use std::net::SocketAddr;
 
 use steppe_testkit::{Authority, Forwarder, Steppe, ask_dns};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 const SERVER: &str = r#"
 [dns.hosts]
 records = { "www.dot.example" = "192.0.2.7", "www.doh.example" = "192.0.2.8" }
@@ -43,8 +41,8 @@ fn ask(server: SocketAddr, name: &str) -> (u8, Option<u8>) {
 #[test]
 fn one_forwarder_asks_another_over_tls_and_https() {
     let authority = Authority::new("chain");
-    let server = Steppe::builder(STEPPE).start_secure_forwarder(&authority, "dns.test", SERVER);
-    let client = Steppe::builder(STEPPE)
+    let server = Steppe::builder().start_secure_forwarder(&authority, "dns.test", SERVER);
+    let client = Steppe::builder()
         .with("dot", server.dot)
         .with("doh", server.doh)
         .with_file("ca.pem", &authority.pem())

@@ -13,8 +13,6 @@ use std::process::{Command, Output};
 use steppe_testkit::{Authority, SecureForwarder, Steppe, is_long, skip};
 use zones::Nsd;
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// What the certificate of the forwarder is for, beside its address.
 const HOST: &str = "dns.test";
 
@@ -55,7 +53,7 @@ impl Site {
             return None;
         }
         let nsd = Nsd::start().inspect_err(|reason| skip(test, reason)).ok()?;
-        let forwarder = Steppe::builder(STEPPE)
+        let forwarder = Steppe::builder()
             .with("nsd", nsd.address())
             .start_secure_forwarder(&Authority::new("clients"), HOST, TABLES);
         Some(Self { forwarder, nsd })

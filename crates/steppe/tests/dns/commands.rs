@@ -1,13 +1,11 @@
 //! `steppe dns` against a running node.
 
 use std::net::Ipv4Addr;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use steppe_testkit::{Chromium, DnsServer, Forwarder, Port, Steppe, ask_dns, eventually, skip};
-
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
 /// A server that says 192.0.2.7 to everything, for an hour, and how often it was asked.
 fn server() -> (DnsServer, Arc<AtomicU32>) {
@@ -25,13 +23,13 @@ fn start(server: &DnsServer) -> Forwarder {
 }
 
 fn start_with(server: &DnsServer, config: &str) -> Forwarder {
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("server", server.address())
         .start_forwarder(config)
 }
 
 fn steppe(arguments: &[&str]) -> Output {
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.args(arguments).output().expect("it runs")
 }
 
@@ -200,7 +198,7 @@ forward = "real"
 #[test]
 fn it_is_told_which_servers_are_down_what_lists_have_and_what_is_asked_for() {
     let ((server, _), nobody) = (server(), Port::free());
-    let forwarder = Steppe::builder(STEPPE)
+    let forwarder = Steppe::builder()
         .with("server", server.address())
         .with("nobody", nobody.address())
         .with_file("ads.txt", "||ads.example^\n||more.example^\n")

@@ -10,8 +10,6 @@ use steppe_testkit::{
     Forwarder, Steppe, ask_dns, eventually, is_long, raise_file_limit, resident_bytes, skip,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 const WORKERS: usize = 3;
 const ROUNDS: usize = 3;
 
@@ -69,7 +67,7 @@ fn idle_connections_are_charged_closed_and_leave_nothing() {
     if raise_file_limit() < count as u64 + 500 {
         return skip("idle_connections", "the limit on open files is too low");
     }
-    let forwarder = Steppe::builder(STEPPE)
+    let forwarder = Steppe::builder()
         .with("workers", WORKERS)
         .with("budget", "256MiB")
         .start_forwarder(CONFIG);

@@ -8,7 +8,6 @@ use steppe_testkit::{
     page_examples,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const NO_ERROR: u8 = 0;
 const NAME_ERROR: u8 = 3;
 
@@ -25,7 +24,7 @@ fn node(toml: &str) -> (SteppeBuilder<'static>, SocketAddr, String) {
         true => toml,
         false => format!("[admin]\nlisten = \"{{admin}}\"\n{toml}"),
     };
-    let builder = Steppe::builder(STEPPE)
+    let builder = Steppe::builder()
         .with_file("dns.pem", &issued.cert)
         .with_file("dns.key", &issued.key)
         .with_file("ads.txt", "tracker.example\n")

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{DnsServer, Forwarder, Steppe, dns_query, is_long, resident_bytes, skip};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Each step has so many queries of the flood, and of clients.
@@ -77,7 +76,7 @@ fn cached_names_are_answered_beside_ten_times_as_many_random_subdomains() {
         );
     }
     let (server, asked) = server();
-    let forwarder = Steppe::builder(STEPPE)
+    let forwarder = Steppe::builder()
         .with("budget", format!("{BUDGET_MIB}MiB"))
         .with("server", server.address())
         .start_forwarder(CONFIG);

@@ -9,7 +9,6 @@ use steppe_testkit::{
     Authority, Forwarder, Leaf, Port, Process, Scratch, Steppe, ask_dns, eventually,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// dnsmasq, which answers from a file of hosts. `None` where it is not installed.
@@ -62,7 +61,7 @@ fn a_real_server_answers_through_it_and_a_reload_changes_its_rules() {
     let Some(_server) = dnsmasq(&port) else {
         return;
     };
-    let forwarder = Steppe::builder(STEPPE)
+    let forwarder = Steppe::builder()
         .with("server", port.address())
         .start_forwarder(CONFIG);
     let Forwarder {
@@ -88,7 +87,7 @@ fn a_real_server_answers_through_it_and_a_reload_changes_its_rules() {
 
 /// What `steppe dns explain` prints about a name.
 fn explain(node: &Steppe, arguments: &[&str]) -> String {
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.args(["dns", "explain"]).args(arguments);
     command.arg("-c").arg(node.scratch().join("steppe.toml"));
     let output = command.output().expect("runs");
@@ -112,7 +111,7 @@ fn far_days() -> String {
 /// Each key of lists, hosts and rules decides something here.
 #[test]
 fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
-    let forwarder = Steppe::builder(STEPPE)
+    let forwarder = Steppe::builder()
         .with("far", far_days())
         .with_file("ads.txt", "# ads\n||ads.example^\n@@||ok.ads.example^\n")
         .with_file("exact.txt", "exact.example\n")
@@ -200,7 +199,7 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
 fn a_list_is_fetched_by_https_and_kept() {
     let authority = Authority::new("lists");
     let certificate = authority.issue(&Leaf::named(&["localhost"]));
-    let forwarder = Steppe::builder(STEPPE)
+    let forwarder = Steppe::builder()
         .with("tls", Port::free().keep().port())
         .with_file("bundle.pem", &authority.pem())
         .with_file("a.crt", &certificate.cert)

@@ -10,8 +10,6 @@ use steppe_testkit::{
     eventually,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 const TABLES: &str = r#"
 [[http.listener]]
 listen = "{gateway}"
@@ -35,7 +33,7 @@ forward = "nobody"
 "#;
 
 fn start() -> SecureForwarder {
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("nobody", Port::free().keep())
         .start_secure_forwarder(&Authority::new("listeners"), "dns.test", TABLES)
 }
@@ -122,7 +120,7 @@ block = "nxdomain"
 fn a_port_that_is_taken_is_told_by_the_forwarders_key() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let pair = Issued::self_signed("127.0.0.1");
-    let builder = Steppe::builder(STEPPE)
+    let builder = Steppe::builder()
         .with("taken", taken.local_addr().expect("is bound"))
         .with_file("dns.crt", &pair.cert)
         .with_file("dns.key", &pair.key);

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{DnsServer, Forwarder, Steppe, dns_query, eventually, is_long, skip};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const PATIENCE: Duration = Duration::from_secs(20);
 const OUTAGE: Duration = Duration::from_secs(60);
 
@@ -315,7 +314,7 @@ fn a_minute_without_servers_costs_no_answer_and_ends_without_a_storm() {
     }
     let servers = Arc::new(Servers::default());
     let [one, other] = [servers.start(0), servers.start(1)];
-    let forwarder = Steppe::builder(STEPPE)
+    let forwarder = Steppe::builder()
         .with("workers", WORKERS)
         .with("one", one.address())
         .with("other", other.address())

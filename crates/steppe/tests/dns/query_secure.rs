@@ -1,11 +1,9 @@
 //! `steppe dns query` over TLS and HTTPS, against the listeners of a real node.
 
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use steppe_testkit::{Authority, Leaf, Port, SecureForwarder, Steppe, Validity};
-
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
 const NAME: &str = "resolver.test";
 
@@ -28,7 +26,7 @@ struct Site {
 fn site() -> Site {
     let (authority, old) = (Authority::new("site"), Port::free().keep());
     let expired = authority.issue(&Leaf::named(&[NAME]).valid(Validity::Expired));
-    let forwarder = Steppe::builder(STEPPE)
+    let forwarder = Steppe::builder()
         .with("old", old)
         .with_file("old.crt", &expired.cert)
         .with_file("old.key", &expired.key)
@@ -39,7 +37,7 @@ fn site() -> Site {
 impl Site {
     /// Asks a server, trusting this file.
     fn query(&self, server: &str, ca: &str) -> Output {
-        let mut command = Command::new(STEPPE);
+        let mut command = Steppe::command();
         command.args(["dns", "query", "www.zero.example", server, "--ca"]);
         command.arg(self.forwarder.node.scratch().join(ca));
         command.output().expect("it runs")

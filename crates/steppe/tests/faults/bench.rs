@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use steppe_testkit::{Load, Nginx, PATIENCE, Steppe, SteppeBuilder, WrkOutput};
 
-pub const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// What wrk keeps under way.
 const CONNECTIONS: usize = 32;
 
@@ -34,7 +32,7 @@ impl Bench {
     /// Loads a node in front of `servers`, with [`SETTINGS`].
     #[track_caller]
     pub fn start(servers: &[String]) -> Self {
-        let bench = Self::load(Steppe::builder(STEPPE), servers, SETTINGS);
+        let bench = Self::load(Steppe::builder(), servers, SETTINGS);
         bench.wait_until_busy();
         bench
     }

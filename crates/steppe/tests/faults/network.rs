@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{Namespace, Nginx, PATIENCE, Steppe, heavy, skip};
 
-use crate::bench::{Bench, SETTINGS, STEPPE, good, retries};
+use crate::bench::{Bench, SETTINGS, good, retries};
 
 /// A server in a namespace, and two here.
 struct Far {
@@ -41,7 +41,7 @@ fn a_server_becomes_slow() {
     let settings = SETTINGS
         .replace("connect = \"500ms\"", "connect = \"10s\"")
         .replace("first_byte = \"500ms\"", "first_byte = \"1s\"");
-    let bench = Bench::load(Steppe::builder(STEPPE), &servers.servers(), &settings);
+    let bench = Bench::load(Steppe::builder(), &servers.servers(), &settings);
     bench.wait_until_busy();
     servers.line.delay(Duration::from_millis(1500));
     bench.wait_until_ejected(1, "in time");
@@ -58,7 +58,7 @@ fn a_server_that_is_slow_in_time_serves() {
         return;
     };
     let settings = SETTINGS.replace("500ms", "5s");
-    let bench = Bench::load(Steppe::builder(STEPPE), &servers.servers(), &settings);
+    let bench = Bench::load(Steppe::builder(), &servers.servers(), &settings);
     bench.wait_until_busy();
     servers.line.delay(Duration::from_millis(300));
     bench.wait_until("it is seen to be slow", |servers| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use steppe_testkit::{H2Frame, H2Server, OriginPeer, RawOrigin, Steppe, Wrk, eventually, heavy};
 
-use crate::bench::{Bench, SETTINGS, STEPPE, good, retries};
+use crate::bench::{Bench, SETTINGS, good, retries};
 
 /// What a [`moody`] server does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +148,7 @@ fn a_server_leaves_within_the_content() {
     let [one, other] = nginx.each_ref().map(|each| each.address().to_string());
     let servers = [one, moody.origin.address().to_string(), other];
     let settings = SETTINGS.replace("ejection = \"500ms\"", "ejection = \"1h\"");
-    let bench = Bench::load(Steppe::builder(STEPPE), &servers, &settings);
+    let bench = Bench::load(Steppe::builder(), &servers, &settings);
     bench.wait_until_busy();
     moody.be(Mood::Cut);
     bench.wait_until_ejected(1, "ended early");
@@ -169,7 +169,7 @@ fn a_server_leaves_within_the_content() {
 fn content_that_is_cut_is_not_padded() {
     let moody = Moody::start();
     moody.be(Mood::Cut);
-    let node = Steppe::in_front_of(STEPPE, moody.origin.address());
+    let node = Steppe::in_front_of(moody.origin.address());
     let answer = node
         .connect()
         .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")

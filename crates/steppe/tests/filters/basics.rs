@@ -5,7 +5,6 @@ use std::path::Path;
 
 use steppe_testkit::{Message, RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 /// "open sesame", by bcrypt.
 const USERS: &str = "ann:$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -17,7 +16,7 @@ fn filtered(response: &str, keys: &str) -> (RawOrigin, Steppe) {
         "upstream = \"origin\"",
         "upstream = \"origin\"\nfilters = [\"f\"]",
     ) + &format!("[http.filter.f]\n{keys}\n");
-    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let builder = Steppe::builder().with("origin", origin.address());
     let builder = builder.with_file("hs256.key", "a secret that is long enough for HS256");
     let builder = builder.with_file("users.htpasswd", USERS);
     let builder = builder.with_file("busy.html", "<p>Back in a minute.\n");
@@ -133,7 +132,7 @@ fn a_preflight_finds_a_route_that_asks_for_more_than_it_has() {
         "upstream = \"origin\"\nfilters = [\"f\"]\nmethods = [\"PUT\"]\n\
          headers = { x-version = \"2\" }\nquery = { preview = \"true\" }",
     ) + &format!("[http.filter.f]\n{CORS}\n");
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     assert_eq!(ask(&node, "OPTIONS /x", PREFLIGHT).status(), 204);
@@ -188,7 +187,7 @@ fn a_limit_is_the_nodes_and_outlives_a_reload() {
         "upstream = \"origin\"",
         "upstream = \"origin\"\nfilters = [\"f\"]",
     ) + "[http.filter.f]\nkind = \"rate-limit\"\nrate = 1\nper = \"1h\"\nburst = 10\nkey = \"route\"\n";
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let passed = |count: usize| {

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steppe_testkit::{Curl, CurlOutput, Message, RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 /// Of "open sesame", by bcrypt.
 const HASH: &str = "$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.";
 
@@ -68,7 +67,7 @@ impl Site {
             .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
             .replace("workers = 1", "workers = 2")
             + &format!("[http.filter.store]\nkind = \"cache\"\nbytes = \"16MiB\"\n{keys}\n{more}");
-        let node = Steppe::builder(STEPPE)
+        let node = Steppe::builder()
             .with("origin", origin.address())
             .with_file("hs256.key", "a secret that is long enough for HS256")
             .with_file(

@@ -11,8 +11,6 @@ mod unused;
 
 use steppe_testkit::{Curl, CurlOutput, RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// How a client speaks.
 const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
 
@@ -31,7 +29,7 @@ fn filtered_behind(origin: &RawOrigin, listener: &str, keys: &str) -> Steppe {
             "upstream = \"origin\"",
             "upstream = \"origin\"\nfilters = [\"f\"]",
         );
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("origin", origin.address())
         .start(&format!("{toml}\n[http.filter.f]\n{keys}\n"))
 }
@@ -40,7 +38,7 @@ fn filtered_behind(origin: &RawOrigin, listener: &str, keys: &str) -> Steppe {
 #[track_caller]
 fn refused(keys: &str) -> String {
     let toml = format!("{}[http.filter.f]\n{keys}\n", Steppe::PLAIN);
-    let builder = Steppe::builder(STEPPE).with("origin", "127.0.0.1:1");
+    let builder = Steppe::builder().with("origin", "127.0.0.1:1");
     let (status, said) = builder.run(&["check"], &toml);
     assert!(!status.success(), "{keys}: {said}");
     said

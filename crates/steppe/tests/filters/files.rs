@@ -7,8 +7,6 @@ use std::time::{Duration, SystemTime};
 
 use steppe_testkit::{Curl, Message, Nginx, Scratch, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// A folder, and a node that serves it.
 struct Site {
     folder: Scratch,
@@ -30,7 +28,7 @@ impl Site {
                 "files = { root = \"{root}\"{keys} }",
             )
             .replace("path = \"/{rest*}\"", &format!("path = \"{path}\""));
-        let node = Steppe::builder(STEPPE)
+        let node = Steppe::builder()
             .with("root", folder.path().display())
             .with("keys", keys)
             .start(&toml);
@@ -235,7 +233,7 @@ fn filters_see_files() {
             "upstream = \"origin\"",
             "filters = [\"mark\"]\nfiles = { root = \"{root}\" }",
         );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("root", folder.path().display())
         .start(&toml);
     for path in ["/a.txt", "/missing"] {
@@ -373,9 +371,7 @@ fn answers_are_those_of_nginx() {
     let toml = Steppe::PLAIN
         .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
         .replace("upstream = \"origin\"", "files = { root = \"{root}\" }");
-    let node = Steppe::builder(STEPPE)
-        .with("root", root.display())
-        .start(&toml);
+    let node = Steppe::builder().with("root", root.display()).start(&toml);
     let since = format!("if-modified-since: {LONG_AGO}");
     let until = "if-unmodified-since: Sun, 06 Nov 1994 08:49:36 GMT";
     let same = format!("if-range: {LONG_AGO}");

@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use steppe_testkit::{Curl, MemoryMeter, Peer, Scratch, Steppe, Wrk, skip, thread_count};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 fn serving(folder: &Scratch) -> Steppe {
     let toml = Steppe::PLAIN
         .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
         .replace("upstream = \"origin\"", "files = { root = \"{root}\" }");
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("root", folder.path().display())
         .start(&toml)
 }
@@ -178,7 +176,7 @@ fn a_folder_that_is_replaced_is_served_anew() {
     let toml = Steppe::PLAIN
         .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
         .replace("upstream = \"origin\"", "files = { root = \"{root}\" }");
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("root", site.join("current").display())
         .start(&toml);
     assert_eq!(node.exchange(request("/a.txt")).text(), "one");
@@ -202,7 +200,7 @@ fn a_reload_changes_folders_or_is_refused() {
     let toml = Steppe::PLAIN
         .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
         .replace("upstream = \"origin\"", "files = { root = \"{root}/one\" }");
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("root", folder.path().display())
         .start(&toml);
     let mut peer = node.connect();

@@ -7,7 +7,6 @@ mod traces;
 
 use steppe_testkit::{Message, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// One request on a connection of its own.

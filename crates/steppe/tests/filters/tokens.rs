@@ -14,7 +14,6 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use steppe_testkit::{Curl, Message, RawOrigin, Scratch, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const SECRET: &str = "a secret that is long enough for HS256";
 
@@ -95,7 +94,7 @@ fn start(origin: &RawOrigin, folder: &str, keys: &str, more: &str, filters: &str
         "upstream = \"origin\"",
         &format!("upstream = \"origin\"\nfilters = [\"jwt\"{names}]"),
     ) + &format!("[http.filter.jwt]\nkind = \"jwt\"\n{keys}\n{more}\n{filters}");
-    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let builder = Steppe::builder().with("origin", origin.address());
     builder.start(&toml.replace("DIR", folder))
 }
 
@@ -159,7 +158,7 @@ fn refused(keys: &str) -> String {
         "[[http.listener]]\nlisten = \"127.0.0.1:8080\"\n[http.upstream.a]\nrespond = {{}}\n\
          [http.filter.f]\n{keys}\n[[http.route]]\nname = \"a\"\nupstream = \"a\"\nfilters = [\"f\"]\n"
     );
-    let (status, said) = Steppe::builder(STEPPE).run(&["check"], &toml);
+    let (status, said) = Steppe::builder().run(&["check"], &toml);
     assert_eq!(status.code(), Some(1), "{said}");
     said
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::Value;
 use steppe_testkit::{Curl, Load, Nginx, Peer, RawOrigin, Steppe, Wrk, eventually, heavy};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// A configuration that logs so.
@@ -20,7 +19,7 @@ const COMBINED: &str = r#"{ file = "{scratch}/access.log", format = "combined" }
 const JSON: &str = r#"{ file = "{scratch}/access.log", format = "json" }"#;
 
 fn node(origin: impl ToString, toml: &str) -> Steppe {
-    Steppe::builder(STEPPE).with("origin", origin).start(toml)
+    Steppe::builder().with("origin", origin).start(toml)
 }
 
 fn lines(path: impl AsRef<Path>) -> Vec<String> {
@@ -319,11 +318,7 @@ fn a_file_that_cannot_be_opened_keeps_the_node_from_starting() {
         .replace("{admin}", "unix:admin.sock")
         .replace("{origin}", "127.0.0.1:1");
     fs::write(&config, text).expect("a file");
-    let output = Command::new(STEPPE)
-        .arg("run")
-        .arg("-c")
-        .arg(&config)
-        .output();
+    let output = Steppe::command().arg("run").arg("-c").arg(&config).output();
     let output = output.expect("it runs");
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -374,7 +369,7 @@ fn client_of_an_authority(scratch: &steppe_testkit::Scratch) -> [String; 3] {
 #[test]
 fn fields_of_tls_say_what_was_agreed_and_who_the_client_is() {
     let origin = RawOrigin::answering(OK);
-    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let builder = Steppe::builder().with("origin", origin.address());
     let scratch = steppe_testkit::Scratch::new("clients");
     let [ca, cert, key] = client_of_an_authority(&scratch);
     let fields = "\"tls_version\", \"tls_cipher\", \"tls_group\", \"tls_sni\", \"tls_alpn\", \

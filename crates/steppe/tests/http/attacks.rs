@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use steppe_testkit::{FullQueue, Head, RawOrigin, Steppe, TcpStates, eventually};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -15,7 +14,7 @@ fn node(origin: SocketAddr, listener: &str, upstream: &str) -> Steppe {
     let toml = Steppe::PLAIN
         .replace("protocols = [\"h1\"]\n", &listener)
         .replace("servers = [\"{origin}\"]\n", &upstream);
-    Steppe::builder(STEPPE).with("origin", origin).start(&toml)
+    Steppe::builder().with("origin", origin).start(&toml)
 }
 
 /// Short fields cost more in the list of lines than in the bytes that they lie in.
@@ -94,7 +93,7 @@ fn spoofed() -> String {
 #[test]
 fn nothing_that_an_untrusted_peer_says_of_the_client_is_forwarded() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let head = forwarded(&node, &origin, &spoofed());
     assert_eq!(head.field("x-forwarded"), Some("kept"));
     assert_eq!(head.field("x-forwarded-for"), Some("127.0.0.1"));
@@ -110,7 +109,7 @@ fn what_a_trusted_proxy_says_of_the_client_is_forwarded() {
         "{}\n[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n",
         Steppe::PLAIN
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let head = forwarded(&node, &origin, &spoofed());
@@ -144,7 +143,7 @@ fn fields_with_an_underscore_are_dropped_passed_or_refused() {
 #[test]
 fn trailers_with_an_underscore_are_dropped() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\
                    X_Forwarded_For: 192.0.2.66\r\nX-Real-IP: 192.0.2.66\r\nX-Sum: 1\r\n\r\n";
     assert_eq!(node.exchange(request).text(), "ok");
@@ -161,7 +160,7 @@ fn a_list_of_hosts_is_refused() {
         "path = \"/{rest*}\"",
         "host = \"*.wild.example\"\npath = \"/{rest*}\"",
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let get = |host: &str| {
@@ -183,7 +182,7 @@ fn a_list_of_hosts_is_refused() {
 #[test]
 fn parameters_of_no_name_have_one_verdict() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let get = |path: &str| {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
         node.exchange(request).status()
@@ -200,7 +199,7 @@ fn parameters_of_no_name_have_one_verdict() {
 #[test]
 fn a_higher_minor_version_is_served() {
     let origin = RawOrigin::answering(OK.replace("HTTP/1.1", "HTTP/1.3"));
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     // The connection stays open, as that of 1.1 does.
     for _ in 0..2 {
@@ -219,7 +218,7 @@ fn a_higher_minor_version_is_served() {
 #[test]
 fn an_expectation_of_http_1_0_is_not_forwarded() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     for expectation in ["100-continue", "x"] {
         let request = format!(
             "POST / HTTP/1.0\r\nHost: a\r\nExpect: {expectation}\r\nContent-Length: 2\r\n\r\nhi"

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use steppe_testkit::{Message, Peer, RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// An origin that answers with its name.
@@ -21,7 +20,7 @@ fn named(name: &str) -> RawOrigin {
 fn node(origins: &[RawOrigin], lines: &str) -> Steppe {
     let servers: Vec<_> = origins.iter().map(|o| o.address().to_string()).collect();
     let toml = Steppe::PLAIN.replace("[[http.route]]", &format!("{lines}\n[[http.route]]"));
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("origin", servers.join("\", \""))
         .start(&toml)
 }
@@ -55,7 +54,7 @@ fn round_robin_follows_the_weights_exactly() {
             origins[1].address()
         ),
     );
-    let node = Steppe::builder(STEPPE).start(&toml);
+    let node = Steppe::builder().start(&toml);
     let counts = counts(gets(&node, 40));
     assert_eq!([counts["a"], counts["b"]], [30, 10]);
 }

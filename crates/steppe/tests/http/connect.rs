@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use steppe_testkit::{RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 const CONFIG: &str = r#"
 [node]
 workers = 1
@@ -36,7 +34,7 @@ upstream = "said"
 "#;
 
 fn node(proxy: &RawOrigin) -> Steppe {
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("proxy", proxy.address())
         .start(CONFIG)
 }

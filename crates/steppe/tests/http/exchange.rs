@@ -10,7 +10,6 @@ use steppe_testkit::{
     Curl, MemoryMeter, Nginx, RawOrigin, Scratch, Steppe, heavy, websocket_connect, websocket_echo,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -24,7 +23,7 @@ fn echo_targets() -> (RawOrigin, Steppe) {
         )
         .into_bytes()
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     (origin, node)
 }
 
@@ -77,7 +76,7 @@ fn close_is_honored_from_either_side() {
         peer.request();
         peer.send("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
     });
-    let node = Steppe::in_front_of(STEPPE, closing.address());
+    let node = Steppe::in_front_of(closing.address());
     let mut peer = node.connect();
     for _ in 0..3 {
         assert_eq!(peer.send(GET).response().text(), "ok");
@@ -109,7 +108,7 @@ fn chunks_and_trailers_pass_both_ways() {
             ));
         }
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     for _ in 0..3 {
         peer.send(
@@ -144,7 +143,7 @@ fn chunks_pass_as_they_come() {
             peer.send("4\r\npong\r\n");
         }
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     assert_eq!(peer.head().map(|head| head.status()), Some(200));
@@ -171,7 +170,7 @@ fn interim_responses_are_passed_on() {
             ));
         }
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     for _ in 0..2 {
         let answer = peer.send(GET).response();
@@ -197,7 +196,7 @@ fn large_interim_responses_in_one_burst_stay_whole_and_in_order() {
         format!("{burst}HTTP/1.1 103 Early Hints\r\nlink: {link}{index}\r\n\r\n")
     });
     let origin = RawOrigin::answering(burst + OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     for _ in 0..2 {
         let answer = peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
@@ -227,7 +226,7 @@ fn expect_continue_reaches_the_origin_and_its_answer_the_client() {
             peer.send(OK);
         }
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let request = |path: &str| {
         format!(
             "PUT {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
@@ -251,7 +250,7 @@ fn expect_continue_reaches_the_origin_and_its_answer_the_client() {
 fn curl_uploads_with_expect_continue() {
     let nginx =
         Nginx::start("location / { root {root}; dav_methods PUT; create_full_put_path on; }");
-    let node = Steppe::in_front_of(STEPPE, nginx.address());
+    let node = Steppe::in_front_of(nginx.address());
     let scratch = Scratch::new("expect");
     let content: Vec<u8> = (0..3_000_000_u32)
         .map(|n| n.to_le_bytes()[n as usize % 3])
@@ -280,7 +279,7 @@ fn responses_without_content_leave_the_connection_in_step() {
         (_, "/0") => b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_vec(),
         _ => OK.into(),
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     for _ in 0..2 {
         let head = peer
@@ -311,7 +310,7 @@ fn http_1_0_clients_get_no_chunks_and_a_close() {
     let origin = RawOrigin::answering(
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nx-t: 1\r\n\r\n",
     );
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     let answer = peer.send("GET / HTTP/1.0\r\nHost: a\r\n\r\n").response();
     assert_eq!(
@@ -361,7 +360,7 @@ fn a_body_that_ends_by_close_is_told_apart_from_the_connection() {
         peer.request();
         peer.send("HTTP/1.1 200 OK\r\n\r\nall of it");
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     assert_eq!(node.exchange(GET).text(), "all of it");
     assert_eq!(
         node.exchange("GET / HTTP/1.0\r\nHost: a\r\n\r\n").text(),
@@ -375,7 +374,7 @@ fn hundred_megabytes_pass_each_way_unchanged_and_memory_stays_flat() {
     let nginx = Nginx::start("location / { root {root}; dav_methods PUT; }");
     let limits = "protocols = [\"h1\"]\nlimits = { body_bytes = \"200MiB\" }";
     let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]", limits);
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", nginx.address())
         .start(&toml);
     let scratch = Scratch::new("large");
@@ -421,7 +420,7 @@ fn a_slow_origin_stalls_the_client() {
     });
     let limits = "protocols = [\"h1\"]\nlimits = { body_bytes = \"200MiB\" }";
     let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]", limits);
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let meter = MemoryMeter::watch(node.id());
@@ -445,7 +444,7 @@ fn a_slow_client_stalls_the_origin() {
         count.store(taken.max(1), std::sync::atomic::Ordering::Release);
         peer.drain();
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let meter = MemoryMeter::watch(node.id());
     let mut peer = node.connect_narrow(8 << 10);
     peer.send(GET);
@@ -459,7 +458,7 @@ fn a_slow_client_stalls_the_origin() {
 #[test]
 fn a_websocket_passes_through() {
     let origin = websocket_echo();
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let (mut socket, response) = websocket_connect(node.gateway(), "/chat");
     assert_eq!(response.status().as_u16(), 101);
     for size in [1, 100, 100_000, 3_000_000] {
@@ -489,7 +488,7 @@ fn bytes_behind_an_upgrade_go_into_the_tunnel_and_it_closes_by_halves() {
         // Only after the client's half has ended does this half speak again.
         peer.send([b"all of: ".as_slice(), &all].concat());
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     peer.send(
         "GET /lines HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: lines/1\r\n\r\nearly ",
@@ -514,7 +513,7 @@ fn a_tunnel_closes_by_halves_the_other_way_too() {
         peer.finish();
         assert_eq!(peer.rest(), b"still here");
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     peer.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
     assert_eq!(peer.head().map(|head| head.status()), Some(101));

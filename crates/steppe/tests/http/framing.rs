@@ -7,8 +7,6 @@
 
 use steppe_testkit::{RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// Name, request bytes, and the statuses that refuse it.
@@ -239,7 +237,7 @@ const SOUND: &[(&str, &[u8])] = &[
 #[test]
 fn ambiguous_heads_are_refused_and_nothing_is_forwarded() {
     let origin = RawOrigin::permissive();
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let judged = HEADS.iter().filter_map(|(name, bytes, statuses)| {
         let refused = refusal(&node, bytes, statuses).err();
         let reached = only_sentinel_reached(&node, &origin).err();
@@ -251,7 +249,7 @@ fn ambiguous_heads_are_refused_and_nothing_is_forwarded() {
 #[test]
 fn heads_are_judged_alike_when_they_come_byte_by_byte() {
     let origin = RawOrigin::permissive();
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let judged = HEADS
         .iter()
         .step_by(4)
@@ -280,7 +278,7 @@ fn heads_are_judged_alike_when_they_come_byte_by_byte() {
 #[test]
 fn broken_chunks_are_refused_and_the_request_never_looks_whole() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let judged = BODIES.iter().filter_map(|(name, body)| {
         let head = b"POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
         let request = [head.as_slice(), body].concat();
@@ -302,7 +300,7 @@ fn broken_chunks_are_refused_and_the_request_never_looks_whole() {
 #[test]
 fn an_endless_chunk_extension_is_refused() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;");
     for _ in 0..256 {
@@ -318,7 +316,7 @@ fn an_endless_chunk_extension_is_refused() {
 #[test]
 fn sound_messages_pass() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let judged = SOUND.iter().filter_map(|(name, bytes)| {
         let answer = node.exchange(bytes);
         let passed = answer.status() == 200 && answer.text() == "ok";
@@ -334,7 +332,7 @@ fn sound_messages_pass() {
 #[test]
 fn an_absolute_target_and_a_differing_host_have_one_reading() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let differing = node.exchange("GET http://b.example/x HTTP/1.1\r\nHost: a.example\r\n\r\n");
     assert!([200, 400].contains(&differing.status()), "{differing:?}");
     assert!(
@@ -357,7 +355,7 @@ fn an_absolute_target_and_a_differing_host_have_one_reading() {
 #[test]
 fn an_escaped_line_end_in_the_path_stays_escaped() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let answer = node.exchange("GET /a%0d%0ax-evil:%201 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!([200, 400].contains(&answer.status()), "{answer:?}");
     assert!(
@@ -377,7 +375,7 @@ fn an_escaped_line_end_in_the_path_stays_escaped() {
 #[test]
 fn a_refused_request_does_not_touch_its_predecessor() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     peer.send(
         "GET /first HTTP/1.1\r\nHost: a\r\n\r\n\

@@ -6,7 +6,6 @@
 
 use steppe_testkit::{Message, RawOrigin, Steppe, Wire};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -106,7 +105,7 @@ fn ambiguous_responses_become_502_and_their_connection_is_not_used_again() {
                     }
                 }
             });
-            let node = Steppe::in_front_of(STEPPE, origin.address());
+            let node = Steppe::in_front_of(origin.address());
             let mut peer = node.connect();
             let answer = peer.send(GET).try_head().ok().flatten().unwrap_or_default();
             let next = node.exchange(GET);
@@ -153,7 +152,7 @@ fn a_response_that_breaks_off_never_looks_whole() {
                 peer.send(&bytes);
             }
         });
-        let node = Steppe::in_front_of(STEPPE, origin.address());
+        let node = Steppe::in_front_of(origin.address());
         let mut peer = node.connect();
         let head = peer.send(GET).head().unwrap_or_default();
         // Nothing of the response was out yet: the client is told, and keeps its connection.
@@ -179,7 +178,7 @@ fn bytes_behind_a_response_are_not_the_next_one() {
             }
         }
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     for _ in 0..5 {
         assert_eq!(node.exchange(GET).text(), "ok");
     }
@@ -188,7 +187,7 @@ fn bytes_behind_a_response_are_not_the_next_one() {
 #[test]
 fn h2c_is_not_forwarded() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let answer = node.exchange(
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n\
          Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n",
@@ -209,7 +208,7 @@ fn an_origin_that_agrees_to_h2c_unasked_gets_no_tunnel() {
             peer.send("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n");
         }
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     for upgrade in ["h2c", "H2C", "foo, h2c", " h2c ,bar"] {
         let answer = node.exchange(format!(
             "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n"
@@ -227,7 +226,7 @@ fn an_origin_that_agrees_to_h2c_unasked_gets_no_tunnel() {
 #[test]
 fn an_early_request_behind_a_declined_upgrade_is_routed_on_its_own() {
     let (app, secret) = (RawOrigin::answering(OK), RawOrigin::answering(OK));
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", app.address())
         .with("secret", secret.address())
         .start(
@@ -257,15 +256,13 @@ fn an_early_request_behind_a_declined_upgrade_is_routed_on_its_own() {
 #[test]
 fn connection_cannot_name_away_what_the_gateway_says() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::builder(STEPPE)
-        .with("origin", origin.address())
-        .start(
-            &(Steppe::PLAIN.replace(
-                "upstream = \"origin\"",
-                "upstream = \"origin\"\nfilters = [\"ours\"]",
-            ) + "[http.filter.ours]\nkind = \"transform\"\n\
+    let node = Steppe::builder().with("origin", origin.address()).start(
+        &(Steppe::PLAIN.replace(
+            "upstream = \"origin\"",
+            "upstream = \"origin\"\nfilters = [\"ours\"]",
+        ) + "[http.filter.ours]\nkind = \"transform\"\n\
                request_headers = { set = { authorization = \"ours\", x-gateway = \"steppe\" } }\n"),
-        );
+    );
     let answer = node.exchange(
         "POST /hop HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nX-Hop: gone\r\nX-Kept: here\r\n\
          Keep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nTE: trailers\r\n\
@@ -309,7 +306,7 @@ fn fields_of_one_hop_end_at_the_gateway_on_the_way_back() {
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: x-hop, keep-alive\r\nX-Hop: gone\r\n\
          Keep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nX-Kept: here\r\n\r\nok",
     );
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     for _ in 0..2 {
         let answer = peer.send(GET).response();
@@ -333,7 +330,7 @@ fn fields_of_one_hop_end_at_the_gateway_on_the_way_back() {
 #[test]
 fn trailers_cannot_frame_or_route() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let answer = node.exchange(
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\
          Content-Length: 50\r\nHost: evil\r\nTransfer-Encoding: gzip\r\nX-Forwarded-For: 9.9.9.9\r\n\

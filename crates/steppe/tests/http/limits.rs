@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{Curl, Peer, RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -12,7 +11,7 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 fn node(origin: &RawOrigin, lines: &str) -> Steppe {
     let listener = format!("protocols = [\"h1\"]\n{lines}\n");
     let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]\n", &listener);
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("origin", origin.address())
         .start(&toml)
 }
@@ -59,7 +58,7 @@ fn each_listener_waits_for_heads_as_long_as_it_is_told() {
         "protocols = [\"h1\"]\ntimeouts = { header = \"500ms\" }\n\
          [[http.listener]]\nlisten = \"127.0.0.1:{patient}\"\ntimeouts = { header = \"1m\" }\n",
     );
-    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let builder = Steppe::builder().with("origin", origin.address());
     let (builder, patient) = builder.with_port("patient");
     let node = builder.start(&toml);
     let half = "GET / HTTP/1.1\r\nHost: a\r\n";
@@ -297,7 +296,7 @@ fn a_unix_socket_serves_and_goes_away_with_the_node() {
         "[[http.listener]]",
         "[[http.listener]]\nlisten = \"unix:{scratch}/h1.sock\"\nprotocols = [\"h1\"]\n[[http.listener]]",
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let path = node.scratch().join("h1.sock");
@@ -327,7 +326,7 @@ fn an_origin_behind_a_unix_socket_is_reached() {
          [http.filter.once]\nkind = \"transform\"\nrequest_headers = { remove = [\"x-outer\"] }\n\
          [http.upstream.origin]",
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let answer = node.exchange("GET /outer HTTP/1.1\r\nHost: a\r\nX-Outer: 1\r\n\r\n");
@@ -339,7 +338,7 @@ fn an_origin_behind_a_unix_socket_is_reached() {
 #[test]
 fn ipv6_and_dual_stack_listeners_serve() {
     let origin = RawOrigin::answering(OK);
-    let (builder, dual) = Steppe::builder(STEPPE)
+    let (builder, dual) = Steppe::builder()
         .with("origin", origin.address())
         .with_port("dual");
     let (builder, only) = builder.with_port("only");

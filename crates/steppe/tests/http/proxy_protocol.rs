@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{Curl, Nginx, Peer, Port, RawOrigin, Steppe, eventually};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -30,7 +29,7 @@ fn listening_for(timeout: &str, origin: impl ToString) -> Steppe {
             "[log]\n",
             "[log]\naccess = { file = \"{scratch}/access.log\" }\n",
         );
-    Steppe::builder(STEPPE).with("origin", origin).start(&toml)
+    Steppe::builder().with("origin", origin).start(&toml)
 }
 
 /// nginx that asks for a header, and answers with what it says.
@@ -50,7 +49,7 @@ fn telling(origin: impl ToString, version: &str, lines: &str) -> Steppe {
         &format!("proxy_protocol = \"{version}\"\n{lines}\n[[http.route]]"),
     );
     let toml = format!("[http]\ntrusted_proxies = [\"127.0.0.1/32\"]\n{toml}");
-    Steppe::builder(STEPPE).with("origin", origin).start(&toml)
+    Steppe::builder().with("origin", origin).start(&toml)
 }
 
 /// A connection is counted when its task has ended, which its peer may see before.
@@ -195,7 +194,7 @@ fn both_ends_are_passed_on() {
             "[http]\ntrusted_proxies = [\"127.0.0.1/32\"]\n[[http.listener]]\nproxy_protocol = true\n",
         )
         .replace("[[http.route]]", "proxy_protocol = \"v2\"\n[[http.route]]");
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", port.address())
         .start(&toml);
     let request = format!("PROXY TCP4 192.0.2.1 198.51.100.2 1234 443\r\n{GET}");

@@ -2,8 +2,6 @@
 
 use steppe_testkit::{Message, RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// Routes that answer with their own name, as `name: other keys`.
 fn node(routes: &[(&str, &str)]) -> Steppe {
     let mut toml: String = Steppe::PLAIN
@@ -16,7 +14,7 @@ fn node(routes: &[(&str, &str)]) -> Steppe {
              [[http.route]]\nname = \"{name}\"\nupstream = \"{name}\"\n{keys}\n"
         );
     }
-    Steppe::builder(STEPPE).start(&toml)
+    Steppe::builder().start(&toml)
 }
 
 /// Asserts which route answers `METHOD target host [more fields]`; `-` stands for a plain 404.
@@ -145,7 +143,7 @@ fn no_spelling_gets_around_a_route() {
         + "[http.upstream.no]\nrespond = { status = 403, body = \"no\" }\n\
            [[http.route]]\nname = \"admin\"\npath = \"/admin\"\nupstream = \"no\"\n\
            [[http.route]]\nname = \"inner\"\npath = \"/admin/{rest*}\"\nupstream = \"no\"\n";
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let ways = [
@@ -210,7 +208,7 @@ fn no_spelling_gets_around_a_route() {
 #[test]
 fn what_was_matched_is_what_is_sent() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nopen");
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let cases = [
         ("/a/./b", "/a/b"),
         ("/a/../b", "/b"),
@@ -254,7 +252,7 @@ kind = "transform"
 request_headers = { set = { x-who = "second" }, append = { x-list = "two" } }
 response_headers = { set = { x-back = "second" } }
 "#;
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let answer = node.exchange(
@@ -279,7 +277,7 @@ fn a_canned_response_has_its_status_fields_and_content() {
         .split_inclusive("protocols = [\"h1\"]\n")
         .take(1)
         .collect();
-    let node = Steppe::builder(STEPPE).start(
+    let node = Steppe::builder().start(
         &(toml
             + "[http.upstream.sorry]\n\
                respond = { status = 503, body = \"back soon\\n\", headers = { retry-after = \"5\" } }\n\

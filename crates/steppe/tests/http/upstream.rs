@@ -7,14 +7,13 @@ use steppe_testkit::{
     FullQueue, Head, Nginx, Port, RawOrigin, Steppe, TcpStates, Wire, eventually,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A node whose upstream has these further lines.
 fn node(server: impl ToString, lines: &str) -> Steppe {
     let toml = Steppe::PLAIN.replace("[[http.route]]", &format!("{lines}\n[[http.route]]"));
-    Steppe::builder(STEPPE).with("origin", server).start(&toml)
+    Steppe::builder().with("origin", server).start(&toml)
 }
 
 /// The head of the last request that reached the origin.
@@ -32,7 +31,7 @@ fn last_head(origin: &RawOrigin) -> Head {
 fn both_sides_are_told_who_passed_the_message_on() {
     let origin =
         RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nvia: 1.0 before\r\n\r\nok");
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let answer = node.exchange("GET / HTTP/1.1\r\nHost: a\r\nVia: 1.0 older\r\n\r\n");
     let via = answer.all("via").join(", ");
     assert!(via.starts_with("1.0 before, 1.1 "), "{answer:?}");
@@ -49,7 +48,7 @@ fn the_origins_date_is_kept() {
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
     let response = format!("HTTP/1.1 200 OK\r\ndate: {date}\r\ncontent-length: 2\r\n\r\nok");
     let origin = RawOrigin::answering(response);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     assert_eq!(node.exchange(GET).field("date"), Some(date));
 }
 
@@ -64,7 +63,7 @@ fn what_strangers_say_of_the_client_is_replaced() {
         "[http]\ntrusted_proxies = [\"127.0.0.9/32\"]\n{}",
         Steppe::PLAIN
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     assert_eq!(node.exchange(CLAIMS).text(), "ok");
@@ -101,7 +100,7 @@ fn what_trusted_proxies_say_of_the_client_is_extended() {
         "[http]\ntrusted_proxies = [\"127.0.0.9/32\"]\n{}",
         Steppe::PLAIN
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let mut peer = node.connect_from(Ipv4Addr::new(127, 0, 0, 9).into());
@@ -127,7 +126,7 @@ fn a_client_that_goes_away_takes_its_upstream_request_along() {
         peer.request();
         peer.drain();
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     peer.send(GET);
     origin.wait_until("the request arrives", |origin| {
@@ -149,7 +148,7 @@ fn a_client_that_goes_away_within_a_response_takes_it_along() {
         peer.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n");
         peer.drain();
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     peer.send(GET).head();
     assert!(!peer.some().is_empty());
@@ -165,7 +164,7 @@ fn a_pooled_connection_that_died_idle_is_not_the_clients_problem() {
             peer.send(OK);
         }
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let await_close = || {
         eventually("no connection is open both ways", || {
             TcpStates::of(node.id()).established() == 0
@@ -200,7 +199,7 @@ fn dies_on_the_second() -> RawOrigin {
 #[test]
 fn a_safe_request_lost_with_a_pooled_connection_is_replayed() {
     let origin = dies_on_the_second();
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     assert_eq!(node.exchange(GET).text(), "ok");
     assert_eq!(
         node.exchange("GET /again HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -218,7 +217,7 @@ fn a_safe_request_lost_with_a_pooled_connection_is_replayed() {
 #[test]
 fn a_post_that_was_sent_is_not_replayed() {
     let origin = dies_on_the_second();
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     assert_eq!(node.exchange(GET).text(), "ok");
     let post = "POST /pay HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n100";
     assert_eq!(node.exchange(post).status(), 502);
@@ -235,7 +234,7 @@ fn a_fresh_connection_that_dies_is_no_reason_to_try_again() {
     let origin = RawOrigin::start(|peer| {
         peer.request();
     });
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     assert_eq!(node.exchange(GET).status(), 502);
     assert!(origin.accepted() <= 2, "{} tries", origin.accepted());
 }
@@ -350,7 +349,7 @@ fn an_exchange_is_cut_at_its_total_deadline_and_a_routes_own_wins() {
         "[[http.route]]",
         "timeouts = { total = \"500ms\" }\n[[http.route]]",
     ) + "timeouts = { total = \"60s\" }\n";
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     assert_eq!(node.exchange(GET).text(), "hello".repeat(30));

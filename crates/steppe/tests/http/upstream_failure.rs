@@ -11,13 +11,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use steppe_testkit::{PATIENCE, RawOrigin, Steppe};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 fn node(servers: &[String], lines: &str) -> Steppe {
     let toml = Steppe::PLAIN.replace("[[http.route]]", &format!("{lines}\n[[http.route]]"));
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("origin", servers.join("\", \""))
         .start(&toml)
 }

@@ -13,7 +13,6 @@ use steppe_testkit::{
     resident_bytes,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// RFC 9113 §7.
@@ -31,7 +30,7 @@ const OVERHEAD: u64 = 24 * MIB;
 fn node_speaking(protocols: &str, origin: &RawOrigin, lines: &str) -> Steppe {
     let listener = format!("protocols = {protocols}\n{lines}\n");
     let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]\n", &listener);
-    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let builder = Steppe::builder().with("origin", origin.address());
     builder.start(&toml)
 }
 

@@ -8,8 +8,6 @@ use steppe_testkit::{
     page_example, page_examples,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// Speaks HTTP/2 both ways, on addresses of its own.
 const BACKEND: &str = r#"
 [admin]
@@ -45,7 +43,7 @@ fn authority() -> (Authority, Issued) {
 
 /// A node with the files of the pages.
 fn builder((ca, leaf): &(Authority, Issued)) -> SteppeBuilder<'static> {
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with_file("www.pem", &leaf.cert)
         .with_file("www.key", &leaf.key)
         .with_file("ca.pem", &ca.pem())

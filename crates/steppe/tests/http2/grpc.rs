@@ -8,8 +8,6 @@ use std::net::SocketAddr;
 
 use steppe_testkit::{Curl, CurlOutput, GrpcOrigin, Steppe, grpc_message};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// Speaks HTTP/2 without TLS to everybody, and HTTP/1.1 to clients; `servers` answer all that is
 /// below `/shop.`, as `policy` says.
 fn node(servers: &[SocketAddr], policy: &str) -> Steppe {
@@ -37,7 +35,7 @@ upstream = "shop"
             .collect::<Vec<_>>()
             .join(", ")
     );
-    Steppe::builder(STEPPE).start(&toml)
+    Steppe::builder().start(&toml)
 }
 
 fn in_front_of(origin: &GrpcOrigin) -> Steppe {

@@ -23,8 +23,6 @@ use steppe_testkit::{Curl, CurlOutput, is_long, skip};
 
 use site::Site;
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// What a client speaks with the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Downstream {

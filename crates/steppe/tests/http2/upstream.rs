@@ -9,8 +9,6 @@ use steppe_testkit::{
     FieldSection, H2Frame, H2Peer, H2Server, Message, RawOrigin, Steppe, eventually, is_long, skip,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
 const ORIGIN: &str = "[http.upstream.origin]\n";
@@ -19,7 +17,7 @@ const ORIGIN_OF_H2: &str = "[http.upstream.origin]\nprotocol = \"h2c\"\n";
 /// A node in front of one server of HTTP/2.
 fn in_front_of(server: SocketAddr) -> Steppe {
     let toml = Steppe::PLAIN.replace(ORIGIN, ORIGIN_OF_H2);
-    Steppe::builder(STEPPE).with("origin", server).start(&toml)
+    Steppe::builder().with("origin", server).start(&toml)
 }
 
 /// A server whose connections follow `script`, and how many requests they have taken.
@@ -224,7 +222,7 @@ fn streams_are_counted_while_they_are_open() {
     let toml = Steppe::PLAIN
         .replace("protocols = [\"h1\"]", both)
         .replace(ORIGIN, ORIGIN_OF_H2);
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let mut client = H2Peer::connect(node.gateway());

@@ -3,7 +3,7 @@
 mod crowd;
 
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -14,7 +14,6 @@ use steppe_plane::{Failure, Memory, Request, Status, Target, Worker, WorkerStatu
 use steppe_testkit::{Chromium, Curl, Port, Process, Scratch, Steppe, eventually, skip};
 use tokio::sync::{oneshot, watch};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const MIB: u64 = 1 << 20;
 
 /// A node with the configuration that people copy, but for addresses, and what `edit` changes; where its plane
@@ -27,11 +26,11 @@ fn node(edit: impl FnOnce(String) -> String) -> (Steppe, SocketAddr) {
         .replace("127.0.0.1:8080", "{gateway}")
         .replace("127.0.0.1:9900", "{admin}")
         .replace("workers = \"auto\"", "workers = 2");
-    (Steppe::builder(STEPPE).start(&toml), plane)
+    (Steppe::builder().start(&toml), plane)
 }
 
 fn echo(plane: SocketAddr, arguments: &[&str]) -> Process {
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.args(["plane", "echo", "--register", &plane.to_string()]);
     command.args(arguments);
     let process = Process::start("echo", command);
@@ -40,7 +39,7 @@ fn echo(plane: SocketAddr, arguments: &[&str]) -> Process {
 }
 
 fn call(plane: SocketAddr, arguments: &[&str]) -> Output {
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.args(["plane", "call", &plane.to_string()]);
     command.args(arguments).output().expect("it runs")
 }
@@ -61,7 +60,7 @@ fn post(node: &Steppe, scratch: &Scratch, content: &[u8]) -> Curl {
 fn workers_of_the_configuration_are_dialed() {
     let port = Port::free().keep();
     let start = || {
-        let mut command = Command::new(STEPPE);
+        let mut command = Steppe::command();
         command.args(["plane", "echo", "--listen", &port.to_string()]);
         let process = Process::start("echo", command);
         eventually("it listens", || process.said().contains("serves "));

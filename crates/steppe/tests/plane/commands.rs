@@ -3,13 +3,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use rustix::process::Signal;
 use steppe_plane::frame::Hello;
-use steppe_testkit::{Authority, EtcdServer, Leaf, PATIENCE, Port, Process, Scratch, eventually};
-
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
+use steppe_testkit::{
+    Authority, EtcdServer, Leaf, PATIENCE, Port, Process, Scratch, Steppe, eventually,
+};
 
 /// A worker that runs, and where it listens.
 struct Echo {
@@ -23,7 +23,7 @@ impl Echo {
     }
 
     fn start_in(folder: &Path, arguments: &[&str]) -> Self {
-        let mut command = Command::new(STEPPE);
+        let mut command = Steppe::command();
         command.current_dir(folder);
         command.args(["plane", "echo", "--listen", "127.0.0.1:0"]);
         command.args(arguments);
@@ -66,7 +66,7 @@ impl Echo {
 }
 
 fn steppe(arguments: &[&str]) -> Output {
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.args(arguments).output().expect("it runs")
 }
 
@@ -92,7 +92,7 @@ fn an_answer_is_printed_byte_by_byte() {
     std::fs::write(&file, &body).expect("it is written");
     let name = file.to_str().expect("text");
     assert!(echo.answer(&["mirror", "--data", name]) == body);
-    let mut call = Command::new(STEPPE)
+    let mut call = Steppe::command()
         .args(["plane", "call", &echo.address, "mirror", "--data", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -144,7 +144,7 @@ fn what_the_readme_and_the_page_show_works_as_it_stands() {
         let etcd_address = etcd.url().replace("http://", "");
         let mut echo = Echo::start(&[]);
         for words in &shown {
-            let mut command = Command::new(STEPPE);
+            let mut command = Steppe::command();
             command.arg("plane").current_dir(scratch.path());
             let its_own = |word: &String| {
                 let word = word.replace("127.0.0.1:7701", &echo.address);
@@ -192,7 +192,7 @@ fn each_status_has_a_code_and_is_named() {
     std::fs::write(&file, vec![0; 5 << 20]).expect("it is written");
     let (code, said) = refused(&echo.call(&["echo", "--data", file.to_str().expect("text")]));
     assert_eq!(code, 17, "{said}");
-    let mut held = Command::new(STEPPE);
+    let mut held = Steppe::command();
     held.args(["plane", "bench", &echo.address, "echo", "--requests", "1"]);
     let _held = Process::start("bench", held);
     let mut said = String::new();
@@ -252,7 +252,7 @@ fn each_status_has_a_code_and_is_named() {
 #[test]
 fn a_worker_drains_what_is_open_and_says_so() {
     let mut echo = Echo::start(&["--hold", "5s", "--calls", "1"]);
-    let mut call = Command::new(STEPPE);
+    let mut call = Steppe::command();
     call.args(["plane", "call", &echo.address, "echo", "--text", "finished"]);
     let mut call = Process::start("call", call);
     eventually("it is held", || echo.is_busy());
@@ -267,7 +267,7 @@ fn a_worker_drains_what_is_open_and_says_so() {
 fn a_worker_dials_a_relay_names_its_service_there_and_drains() {
     let relay = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = relay.local_addr().expect("it is bound").to_string();
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.args([
         "plane",
         "echo",
@@ -305,7 +305,7 @@ fn a_worker_dials_a_relay_names_its_service_there_and_drains() {
 #[test]
 fn a_worker_that_can_not_finish_cuts_and_says_so() {
     let mut echo = Echo::start(&["--hold", "1h", "--drain-timeout", "50ms", "--calls", "1"]);
-    let mut held = Command::new(STEPPE);
+    let mut held = Steppe::command();
     held.args(["plane", "call", &echo.address, "echo"]);
     let mut held = Process::start("call", held);
     eventually("it is held", || echo.is_busy());
@@ -407,7 +407,7 @@ fn answers_of_many_messages_are_taken_as_they_come() {
 #[test]
 fn a_bench_that_is_interrupted_tells_what_it_has_counted() {
     let echo = Echo::start(&["--hold", "1h", "--calls", "1"]);
-    let mut bench = Command::new(STEPPE);
+    let mut bench = Steppe::command();
     bench.args(["plane", "bench", &echo.address, "echo", "--no-queue"]);
     bench.args(["--concurrency", "2", "--duration", "1h"]);
     let mut bench = Process::start("bench", bench);

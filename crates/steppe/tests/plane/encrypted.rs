@@ -2,11 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use steppe_testkit::{Authority, Leaf, Port, Process, Scratch, Steppe, eventually};
-
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
 /// Files of an authority, and of who has its certificates.
 struct Files {
@@ -68,11 +66,11 @@ fn node(rest: &str) -> (Steppe, SocketAddr) {
         "[node]\nworkers = 2\nmemory_budget = \"64MiB\"\n[admin]\nlisten = \"{{admin}}\"\n\
          [[plane.listener]]\nlisten = \"{plane}\"\n{rest}"
     );
-    (Steppe::builder(STEPPE).start(&toml), plane)
+    (Steppe::builder().start(&toml), plane)
 }
 
 fn echo(arguments: &[&str], tls: &[String]) -> Process {
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.args(["plane", "echo"]).args(arguments).args(tls);
     let process = Process::start("echo", command);
     eventually("it serves", || process.said().contains("serves "));
@@ -80,7 +78,7 @@ fn echo(arguments: &[&str], tls: &[String]) -> Process {
 }
 
 fn plane(arguments: &[&str], tls: &[String]) -> Output {
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     let command = command.arg("plane").args(arguments).args(tls);
     command.output().expect("it runs")
 }

@@ -1,19 +1,18 @@
 //! Workers that are found in etcd: a real one, which is stopped and started again under load.
 
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use steppe_testkit::{EtcdServer, PATIENCE, Port, Process, Steppe, eventually, is_long};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 /// Of workers, and what the node knows of it.
 const LEASE: &str = "3s";
 
 fn steppe(arguments: &[&str]) -> Output {
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.args(arguments).output().expect("it runs")
 }
 
@@ -31,7 +30,7 @@ fn address(etcd: &EtcdServer) -> String {
 /// A worker that listens, and names itself in etcd.
 fn worker(etcd: &EtcdServer) -> (Process, SocketAddr) {
     let listen = Port::free().keep();
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command.args(["plane", "echo", "--listen", &listen.to_string()]);
     command.args(["--announce", &address(etcd), "--lease", LEASE]);
     let process = Process::start("echo", command);
@@ -48,7 +47,7 @@ fn node(etcd: &EtcdServer) -> (Steppe, SocketAddr) {
          endpoints = [\"{}\"]\nprefix = \"/edge\"\nlease = \"{LEASE}\"\n",
         etcd.url()
     );
-    (Steppe::builder(STEPPE).start(&toml), plane)
+    (Steppe::builder().start(&toml), plane)
 }
 
 fn serves(node: &Steppe, worker: SocketAddr) -> bool {
@@ -104,7 +103,7 @@ fn calls_do_not_fail_for_an_outage_of_etcd() {
     eventually("both are dialed", || {
         serves(&node, first_at) && serves(&node, second_at)
     });
-    let mut bench = Command::new(STEPPE);
+    let mut bench = Steppe::command();
     bench.args([
         "plane",
         "bench",

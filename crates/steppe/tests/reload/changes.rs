@@ -13,7 +13,6 @@ use steppe_testkit::{
     websocket_echo,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -36,7 +35,7 @@ fn reloads_under_load_lose_no_request() {
     let origin = RawOrigin::answering(OK);
     let port = Port::free();
     let toml = Steppe::PLAIN.replace("workers = 1", "workers = 2");
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let plain = node.config();
@@ -67,7 +66,7 @@ fn reloads_under_load_lose_no_request() {
 #[test]
 fn a_file_that_is_wrong_changes_nothing_and_is_told_until_it_is_mended() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let good = node.config();
     node.set_config(
         &good
@@ -104,7 +103,7 @@ fn a_file_that_is_wrong_changes_nothing_and_is_told_until_it_is_mended() {
 #[test]
 fn what_takes_a_restart_is_refused_by_name() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let good = node.config();
     for (from, to, key) in [
         ("workers = 1", "workers = 2", "node.workers"),
@@ -125,7 +124,7 @@ fn what_takes_a_restart_is_refused_by_name() {
 #[test]
 fn a_signal_and_a_changed_file_are_enough() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let good = node.config();
     node.set_config(&good.replace("/{rest*}", "/only"));
     eventually("the file is watched", || node.exchange(GET).status() == 404);
@@ -147,7 +146,7 @@ fn listeners_come_and_go_and_tunnels_stay() {
         "[http.upstream.origin]",
         "[[http.listener]]\nlisten = \"{first}\"\nprotocols = [\"h1\"]\n[http.upstream.origin]",
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .with("first", first.address())
         .start(&toml);
@@ -213,7 +212,7 @@ fn listeners_that_change_places_keep_their_sockets_and_limits() {
             &format!("{}[[http.listener]]", strict_toml(&strict)),
             1,
         );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let gateway = node.gateway();
@@ -256,7 +255,7 @@ fn a_port_that_is_taken_refuses_the_whole_file() {
     let origin = RawOrigin::answering(OK);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = taken.local_addr().expect("bound");
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let wrong = format!(
         "{}[[http.listener]]\nlisten = \"{address}\"\nprotocols = [\"h1\"]\n",
         node.config().replace("/{rest*}", "/only")
@@ -275,7 +274,7 @@ fn a_port_that_is_taken_refuses_the_whole_file() {
 #[test]
 fn limits_hold_for_connections_that_are_open_already() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::in_front_of(STEPPE, origin.address());
+    let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     assert_eq!(peer.send(GET).response().status(), 200);
     let limits = "protocols = [\"h1\"]\nlimits = { body_bytes = \"1KiB\" }";

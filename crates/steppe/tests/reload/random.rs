@@ -7,8 +7,6 @@ use std::net::{TcpListener, TcpStream};
 
 use steppe_testkit::{Load, Port, Steppe, is_long, resident_bytes};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// Ports on which listeners come and go.
 const PORTS: usize = 6;
 
@@ -138,7 +136,7 @@ upstream = "plain"
 
 #[test]
 fn random_configurations_leave_memory_flat_and_no_listener_lost() {
-    let node = Steppe::builder(STEPPE).start(PLAIN);
+    let node = Steppe::builder().start(PLAIN);
     let count = if is_long() { 10_000 } else { 1000 };
     let seed = std::env::var("STEPPE_SEED").map_or(7, |seed| seed.parse().expect("a number"));
     let mut drafts = Drafts {

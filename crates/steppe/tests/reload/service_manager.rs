@@ -7,11 +7,9 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
 use socket2::SockRef;
-use steppe_testkit::{PATIENCE, Peer, Port, Process, Scratch, eventually};
+use steppe_testkit::{PATIENCE, Peer, Port, Process, Scratch, Steppe, eventually};
 
 use rustix::process::Signal;
-
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 
 fn config(scratch: &Scratch, gateway: &str, admin: &Port) -> std::path::PathBuf {
     let text = format!(
@@ -58,7 +56,7 @@ impl Manager {
 fn readiness_the_watchdog_and_the_stop_are_told() {
     let (scratch, admin, gateway) = (Scratch::new("notify"), Port::free(), Port::free());
     let manager = Manager::bind(&scratch);
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command
         .args(["run", "-c"])
         .arg(config(&scratch, &gateway.address().to_string(), &admin))
@@ -110,7 +108,11 @@ fn an_inherited_socket_is_served_and_so_is_who_waited_in_it() {
     );
     let mut command = Command::new("bash");
     command
-        .args(["-c", &format!("export LISTEN_PID=$$; {script}"), STEPPE])
+        .args([
+            "-c",
+            &format!("export LISTEN_PID=$$; {script}"),
+            Steppe::program(),
+        ])
         .arg(config(&scratch, &address.to_string(), &admin))
         .env("LISTEN_FDS", "2")
         .env("LISTEN_FDNAMES", "web:spare");
@@ -141,7 +143,7 @@ fn sockets_for_another_process_are_left_alone() {
     let (scratch, admin) = (Scratch::new("activation"), Port::free());
     let web = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
     let address = web.local_addr().expect("bound").to_string();
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command
         .args(["run", "-c"])
         .arg(config(&scratch, &address, &admin))
@@ -161,7 +163,7 @@ fn health_says_what_readyz_says() {
     let (scratch, admin, gateway) = (Scratch::new("health"), Port::free(), Port::free());
     let config = config(&scratch, &gateway.address().to_string(), &admin);
     let health = |args: [&str; 2]| {
-        let mut command = Command::new(STEPPE);
+        let mut command = Steppe::command();
         command.arg("health").args(args).output().expect("it runs")
     };
     let address = admin.address().to_string();
@@ -171,7 +173,7 @@ fn health_says_what_readyz_says() {
     assert_eq!(nobody.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("refused"));
     let manager = Manager::bind(&scratch);
-    let mut command = Command::new(STEPPE);
+    let mut command = Steppe::command();
     command
         .args(["run", "-c"])
         .arg(&config)

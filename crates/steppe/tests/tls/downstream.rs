@@ -14,7 +14,6 @@ mod scanners;
 
 use steppe_testkit::{Issued, Metrics, Steppe, SteppeBuilder, eventually, is_long};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /// The name in the certificate of most tests.
 const NAME: &str = "a.example";
@@ -34,7 +33,7 @@ impl Site {
     /// It shows `certificate` to everybody who asks for no other.
     fn serving(certificate: &Issued) -> Self {
         let site = Self {
-            builder: Steppe::builder(STEPPE),
+            builder: Steppe::builder(),
             certificates: Vec::new(),
             lines: Vec::new(),
             protocols: r#"["h1"]"#,

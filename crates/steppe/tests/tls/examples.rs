@@ -6,8 +6,6 @@ use steppe_testkit::{
     Validity, page_example, page_examples,
 };
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 /// The one below `heading`, with addresses of the test's own.
 fn example(heading: &str) -> String {
     let toml = page_example("tls", heading)
@@ -43,7 +41,7 @@ impl Files {
     /// A node with every file that the page names beside its configuration.
     fn builder(&self) -> SteppeBuilder<'static> {
         let revoked = self.ca.revocation_list(&[&self.api], Validity::Current);
-        Steppe::builder(STEPPE)
+        Steppe::builder()
             .with_file("www.pem", &self.www.cert)
             .with_file("www.key", &self.www.key)
             .with_file("api.pem", &self.api.cert)

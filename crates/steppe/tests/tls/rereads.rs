@@ -4,8 +4,6 @@ use std::fs;
 
 use steppe_testkit::{Curl, Issued, Load, Scratch, Steppe, eventually};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
-
 const CONFIG: &str = r#"
 [node]
 workers = 1
@@ -39,7 +37,7 @@ fn put(scratch: &Scratch, name: &str, text: &str) {
 }
 
 fn start(pair: &Issued) -> Steppe {
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with_file("site.crt", &pair.cert)
         .with_file("site.key", &pair.key)
         .start(CONFIG)

@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 
 use steppe_testkit::{Authority, Issued, Leaf, Message, Nginx, Port, Scratch, Steppe, eventually};
 
-const STEPPE: &str = env!("CARGO_BIN_EXE_steppe");
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A certificate for whoever connects to this machine.
@@ -72,7 +71,7 @@ impl TlsNginx {
 /// `{scratch}` has `ca.pem` of `authority`.
 fn node(authority: &Authority, server: impl ToString, (tls, lines): (&str, &str)) -> Steppe {
     let toml = config(tls, lines);
-    let builder = Steppe::builder(STEPPE)
+    let builder = Steppe::builder()
         .with("origin", server)
         .with_file("ca.pem", &authority.pem());
     builder.start(&toml)

@@ -8,7 +8,7 @@ use steppe_testkit::{
     SteadyProtocol, Steppe, TlsClient, Wire, skip,
 };
 
-use crate::bench::{STEPPE, good, servers};
+use crate::bench::{good, servers};
 use crate::peers::{Mood, Moody};
 
 pub const CONTENT: &str = "hello";
@@ -146,7 +146,7 @@ impl Site {
                 &format!("{SETTINGS}{STREAMS}{SETTINGS}{STREAMS_ROUTE}[[http.route]]"),
             );
         let issued = Authority::new("night").issue(&Leaf::named(&["localhost"]));
-        let builder = Steppe::builder(STEPPE)
+        let builder = Steppe::builder()
             .with("origin", addresses.join("\", \""))
             .with("of_h2", of_h2.join("\", \""))
             .with_file("night.crt", &issued.cert)

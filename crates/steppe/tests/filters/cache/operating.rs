@@ -110,7 +110,7 @@ fn the_access_log_says_where_a_response_is_from() {
         )
         .replace("format = \"text\"", &log)
         + "[http.filter.store]\nkind = \"cache\"\n";
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     for request in ["GET", "GET", "POST"] {

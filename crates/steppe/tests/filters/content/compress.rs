@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{FieldSection, H2Frame, H2Peer, PATIENCE, RawOrigin, Steppe};
 
-use super::{STEPPE, VERSIONS, filtered, get, records, refused, response};
+use super::{VERSIONS, filtered, get, records, refused, response};
 
 const KEYS: &str = "kind = \"compress\"\nbreach = \"off\"";
 const JSON: &str = "content-type: application/json\r\n";
@@ -459,7 +459,7 @@ fn files_that_are_compressed_already_stay_so() {
         )
         .replace("servers = [\"{origin}\"]", "respond = {}");
     let text = String::from_utf8(content.clone()).expect("it is text");
-    let node = Steppe::builder(super::STEPPE)
+    let node = Steppe::builder()
         .with_file("a.json", &text)
         .with_file("a.json.br", "whatever br says")
         .with_file("b.json", &text)
@@ -564,7 +564,7 @@ fn strict_leaves_what_a_filter_has_let_somebody_in_for() {
             "upstream = \"origin\"",
             &format!("upstream = \"origin\"\nfilters = [{filters}]"),
         );
-        Steppe::builder(STEPPE)
+        Steppe::builder()
             .with("origin", origin.address())
             .start(&(toml + &more))
     };

@@ -14,7 +14,7 @@ fn started(origin: &RawOrigin, names: &str, toml: &str) -> Steppe {
             "upstream = \"origin\"",
             &format!("upstream = \"origin\"\nfilters = {names}"),
         );
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("origin", origin.address())
         .with_file("busy.html", BUSY)
         .with_file("hs256.key", "a secret that is long enough for HS256")
@@ -225,7 +225,7 @@ fn a_file_is_read_again_by_a_reload() {
 #[test]
 fn a_page_that_can_not_be_used_is_named() {
     for (content, says) in [("", "it is empty"), ("x", "larger than 65536 bytes")] {
-        let builder = Steppe::builder(STEPPE)
+        let builder = Steppe::builder()
             .with("origin", "127.0.0.1:1")
             .with_file("busy.html", &content.repeat(65_537));
         let toml = Steppe::PLAIN.replace(

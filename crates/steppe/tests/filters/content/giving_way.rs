@@ -11,7 +11,7 @@ use steppe_testkit::{
     raise_file_limit, upload,
 };
 
-use super::{STEPPE, noise, records, response};
+use super::{noise, records, response};
 
 const BUDGET_BYTES: u64 = 64 << 20;
 /// What the process may take beyond: program, stacks, tables.
@@ -71,7 +71,7 @@ fn what_is_stored_gives_way_before_anybody_is_refused() {
     let sink = FlowOrigin::start(ORIGIN_BYTES_PER_SECOND);
     // The kernel's buffers are not the node's to account for, and are bounded too where it lets a test bound them.
     let cgroup = Cgroup::with_memory(2 * BUDGET_BYTES).ok();
-    let builder = Steppe::builder(STEPPE)
+    let builder = Steppe::builder()
         .with("origin", pages.address())
         .with("sink", sink.address());
     let builder = match &cgroup {

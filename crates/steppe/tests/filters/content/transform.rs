@@ -468,7 +468,7 @@ fn what_was_edited_is_compressed_by_a_filter_before() {
             "upstream = \"origin\"\nfilters = [\"pack\", \"f\"]",
         );
     let pack = "[http.filter.pack]\nkind = \"compress\"\nbreach = \"off\"\n";
-    let node = Steppe::builder(super::STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&format!("{toml}{pack}[http.filter.f]\n{EDITS}\n"));
     for version in VERSIONS {

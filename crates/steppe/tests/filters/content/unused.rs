@@ -6,8 +6,6 @@
 
 use steppe_testkit::{Nginx, Steppe};
 
-use super::STEPPE;
-
 const REQUESTS: u64 = 500;
 /// Functions that count.
 const GATEWAY: &str = "steppe_http::";
@@ -41,7 +39,7 @@ struct Counts {
 /// Counts requests to a node whose last route has these keys.
 fn counted(origin: &Nginx, keys: &str) -> Counts {
     let toml = format!("{}{ROUTES}{keys}", Steppe::PLAIN);
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .with_file("users", USERS)
         .with_file("key", "a key of tests, which has to be long enough")

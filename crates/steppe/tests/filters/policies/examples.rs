@@ -8,8 +8,6 @@ use jsonwebtoken::{EncodingKey, Header, encode};
 use serde_json::json;
 use steppe_testkit::{Curl, CurlOutput, Nginx, RawOrigin, Steppe, eventually};
 
-use super::STEPPE;
-
 const SECRET: &str = "a secret that is long enough for HS256";
 
 fn example(name: &str, servers: &[(&str, String)]) -> Steppe {
@@ -21,7 +19,7 @@ fn example(name: &str, servers: &[(&str, String)]) -> Steppe {
     for (known, address) in servers {
         toml = toml.replace(known, address);
     }
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with_file("api.key", SECRET)
         .with_file("models.key", SECRET)
         .start(&toml)

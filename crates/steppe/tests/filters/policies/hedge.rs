@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{FieldSection, H2Frame, H2Peer, H2Server, RawOrigin, Steppe, eventually};
 
-use super::{STEPPE, ask};
+use super::ask;
 
 fn ok(name: &str) -> Vec<u8> {
     format!(
@@ -38,7 +38,7 @@ impl Pair {
                 "servers = [\"{origin}\"]",
                 &format!("servers = [\"{{origin}}\", \"{{quick}}\"]\n{keys}"),
             );
-        Steppe::builder(STEPPE)
+        Steppe::builder()
             .with("origin", self.stuck.address())
             .with("quick", self.quick.address())
             .start(&toml)
@@ -111,7 +111,7 @@ fn servers_of_http2_are_hedged_by_the_stream() {
         "servers = [\"{origin}\"]",
         &format!("servers = [\"{{origin}}\", \"{{quick}}\"]\nprotocol = \"h2c\"\n{SOON}"),
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", stuck.address())
         .with("quick", quick.address())
         .start(&toml);
@@ -217,7 +217,7 @@ fn the_second_takes_the_place_of_a_first_that_fails() {
         "servers = [\"{origin}\"]",
         &format!("servers = [\"{{origin}}\", \"{{second}}\"]\n{SOON}"),
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", first.address())
         .with("second", second.address())
         .start(&toml);
@@ -244,7 +244,7 @@ fn a_percentile_of_the_answers_is_waited_for() {
         "servers = [\"{origin}\"]",
         "servers = [\"{origin}\", \"{quick}\"]\nhedge = { after = \"p90\", budget = \"100%\" }",
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", sometimes.address())
         .with("quick", pair.quick.address())
         .start(&toml);
@@ -274,7 +274,7 @@ fn one_server_and_max_0_hedge_nothing() {
         "servers = [\"{origin}\"]",
         &format!("servers = [\"{{origin}}\"]\n{SOON}\ntimeouts = {{ first_byte = \"200ms\" }}"),
     );
-    let alone = Steppe::builder(STEPPE)
+    let alone = Steppe::builder()
         .with("origin", pair.stuck.address())
         .start(&toml);
     assert_eq!(ask(&alone, "GET /", "").status(), 504);

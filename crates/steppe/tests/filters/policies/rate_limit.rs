@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use steppe_testkit::{H2Peer, Peer, RawOrigin, RedisServer, Steppe, eventually};
 
-use super::{OK, STEPPE, ask};
+use super::{OK, ask};
 
 fn limited(limit: &str) -> String {
     Steppe::PLAIN
@@ -19,7 +19,7 @@ fn limited(limit: &str) -> String {
 }
 
 fn start(origin: &RawOrigin, limit: &str) -> Steppe {
-    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let builder = Steppe::builder().with("origin", origin.address());
     builder.start(&limited(limit))
 }
 
@@ -273,7 +273,7 @@ fn a_store_that_is_no_store_is_refused_and_not_shown() {
         ("concurrent = 1\nburst = 2", "`burst` without `rate`"),
         ("key = \"ip\"", "rate"),
     ] {
-        let builder = Steppe::builder(STEPPE).with("origin", "127.0.0.1:1");
+        let builder = Steppe::builder().with("origin", "127.0.0.1:1");
         let (status, said) = builder.run(&["check"], &limited(limit));
         assert!(!status.success(), "{limit}");
         assert!(said.contains(expected), "{limit}: {said}");

@@ -7,7 +7,7 @@ use steppe_testkit::{
     FieldSection, H2Frame, H2Peer, H2Server, RawOrigin, Steppe, eventually, page_example,
 };
 
-use super::{OK, STEPPE, ask};
+use super::{OK, ask};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
@@ -70,7 +70,7 @@ fn traced(collector: &RawOrigin, sample: &str, toml: &str) -> String {
 fn start(collector: &Collector, origin: &RawOrigin, sample: &str) -> Steppe {
     let toml = traced(&collector.origin, sample, Steppe::PLAIN);
     let toml = toml.replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]");
-    Steppe::builder(STEPPE)
+    Steppe::builder()
         .with("origin", origin.address())
         .start(&toml)
 }
@@ -200,7 +200,7 @@ fn a_trace_goes_on_over_http2_on_both_sides() {
             "[http.upstream.origin]\n",
             "[http.upstream.origin]\nprotocol = \"h2c\"\n",
         );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     let mut client = H2Peer::connect(node.gateway());
@@ -223,7 +223,7 @@ fn a_span_names_the_filter_that_answered_and_so_does_the_access_log() {
         )
         .replace("upstream = \"origin\"", "upstream = \"origin\"\nfilters = [\"door\"]")
         + "[http.filter.door]\nkind = \"ip\"\ndeny = [\"127.0.0.1\"]\n";
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     assert_eq!(ask(&node, "GET /", "").status(), 403);
@@ -247,7 +247,7 @@ fn a_span_says_what_went_wrong() {
         "servers = [\"{origin}\", \"{other}\"]\nretry = { attempts = 1, on = [\"503\"] }",
     );
     let other = RawOrigin::answering("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .with("other", other.address())
         .start(&toml);
@@ -299,7 +299,7 @@ fn the_pages_configuration_sends_spans() {
         .replace("127.0.0.1:4318", &collector.origin.address().to_string())
         .replace("127.0.0.1:8080", "{gateway}")
         .replace("127.0.0.1:9001", &origin.address().to_string());
-    let node = Steppe::builder(STEPPE).start(&format!("[admin]\nlisten = \"{{admin}}\"\n{toml}"));
+    let node = Steppe::builder().start(&format!("[admin]\nlisten = \"{{admin}}\"\n{toml}"));
     assert_eq!(node.admin_json("/config")["trace"]["sample"], "1%");
     assert_eq!(ask(&node, "GET /a", &parent("01")).status(), 200);
     let spans = collector.await_spans(1);

@@ -50,7 +50,7 @@ fn explain_by(config: &str, scratch: &Scratch, args: &[&str]) -> (Option<i32>, S
     let file = scratch.path().join("steppe.toml");
     std::fs::write(&file, config).expect("a file");
     std::fs::write(scratch.path().join("hs.key"), SECRET).expect("a file");
-    let output = Command::new(STEPPE)
+    let output = Steppe::command()
         .current_dir(scratch.path())
         .args(["explain", "-c", "steppe.toml"])
         .args(args)

@@ -16,7 +16,7 @@ fn start(origin: &RawOrigin, filter: &str, decides: Option<SocketAddr>) -> Stepp
     let decides =
         decides.map(|decides| format!("[http.upstream.decides]\nservers = [\"{decides}\"]\n"));
     let toml = toml + &decides.unwrap_or_default() + "[http.filter.f]\n" + filter;
-    let builder = Steppe::builder(STEPPE).with("origin", origin.address());
+    let builder = Steppe::builder().with("origin", origin.address());
     builder.start(&toml)
 }
 

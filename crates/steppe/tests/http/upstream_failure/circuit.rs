@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use steppe_testkit::{Port, RawOrigin, Steppe, eventually};
 
-use super::{GET, STEPPE};
+use super::GET;
 
 /// A server that fails while it is told to, and counts requests.
 struct Sick {
@@ -41,7 +41,7 @@ impl Sick {
             "[http.upstream.origin]\n",
             &format!("[http.upstream.origin]\ncircuit_breaker = {{ {keys} }}\n"),
         );
-        let builder = Steppe::builder(STEPPE).with("origin", self.origin.address());
+        let builder = Steppe::builder().with("origin", self.origin.address());
         builder.start(&(toml + more))
     }
 
@@ -150,7 +150,7 @@ fn what_clients_and_filters_do_is_not_the_servers_failure() {
     ) + "[[http.route]]\nname = \"edited\"\npath = \"/edited\"\nupstream = \"origin\"\nfilters = [\"edit\"]\n\
          [http.filter.edit]\nkind = \"transform\"\n\
          response_json = { remove = [\"a\"], max_bytes = \"1KiB\" }\n";
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&toml);
     for _ in 0..3 {
@@ -220,7 +220,7 @@ fn servers_that_take_no_connection_open_it() {
         "[http.upstream.origin]\n",
         "[http.upstream.origin]\ncircuit_breaker = { min_requests = 3, open_for = \"1m\" }\n",
     );
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", port.address())
         .start(&toml);
     assert_eq!(statuses(&node, 6), [502, 502, 502, 503, 503, 503]);

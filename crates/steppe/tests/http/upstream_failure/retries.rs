@@ -7,8 +7,7 @@ use std::time::Duration;
 use steppe_testkit::{Port, RawOrigin, Steppe};
 
 use super::{
-    GET, OK, STEPPE, address, answering, failures, node, resetting, retries, silent, states,
-    statuses,
+    GET, OK, address, answering, failures, node, resetting, retries, silent, states, statuses,
 };
 
 #[test]
@@ -156,7 +155,7 @@ fn content_that_was_not_kept_is_not_sent_again() {
                 "upstream = \"origin\"",
                 &format!("upstream = \"origin\"\n{budget}"),
             );
-        let node = Steppe::builder(STEPPE).start(&toml);
+        let node = Steppe::builder().start(&toml);
         let seen: Vec<u16> = (0..2)
             .map(|_| node.exchange(chunks(count)).status())
             .collect();

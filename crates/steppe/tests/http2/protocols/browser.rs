@@ -5,8 +5,6 @@ use steppe_testkit::{
     Authority, Chromium, Leaf, Scratch, Steppe, eventually, skip, websocket_echo,
 };
 
-use super::STEPPE;
-
 const PICTURES: usize = 200;
 
 const CONFIG: &str = r#"
@@ -69,7 +67,7 @@ fn a_page_of_pictures_and_its_websocket_share_a_connection() {
     browser.trust_any_certificate();
     let (folder, echo) = (write_page(), websocket_echo());
     let issued = Authority::new("browser").issue(&Leaf::named(&["localhost"]));
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("echo", echo.address())
         .with("page", folder.path().display())
         .with_file("cert.pem", &issued.cert)

@@ -2,8 +2,6 @@
 
 use steppe_testkit::{FieldSection, H2Frame, H2Peer, Peer, RawOrigin, Steppe};
 
-use super::STEPPE;
-
 const CONTENT_BYTES: usize = 3_000_000;
 /// RFC 9113 §6.5.2.
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -59,7 +57,7 @@ fn client(node: &Steppe) -> H2Peer {
 fn the_most_urgent_goes_first_and_equals_share() {
     let site = site();
     let toml = Steppe::PLAIN.replace(r#"protocols = ["h1"]"#, r#"protocols = ["h2c"]"#);
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", site.address())
         .start(&toml);
     for (path, said) in [("/", Some("u=0")), ("/u=1", None), ("/u=2,i", Some("u=7"))] {

@@ -100,7 +100,7 @@ impl Site {
         let mut names: Vec<&str> = hosts.iter().map(String::as_str).collect();
         names.extend(["get.example", "other.example"]);
         let issued = authority.issue(&Leaf::named(&names).serial(2));
-        let builder = Steppe::builder(STEPPE)
+        let builder = Steppe::builder()
             .with_file("ca.pem", &authority.pem())
             .with_file("cert.pem", &issued.cert)
             .with_file("key.pem", &issued.key);

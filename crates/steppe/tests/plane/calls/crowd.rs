@@ -18,7 +18,7 @@ use tokio::net::tcp::ReadHalf;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::{MIB, STEPPE};
+use super::MIB;
 
 const TEST: &str = "a_crowd_at_the_gateway_is_answered_or_refused";
 /// Beside the budget: programs, stacks, buffers of sockets.
@@ -103,12 +103,12 @@ fn node(plan: &Plan, cgroup: &Cgroup) -> (Steppe, SocketAddr) {
          [http.upstream.held]\nplane = \"echo\"\n\
          [[http.route]]\nname = \"held\"\npath = \"/{{rest*}}\"\nupstream = \"held\"\n"
     );
-    let node = Steppe::builder(STEPPE).in_cgroup(cgroup).start(&toml);
+    let node = Steppe::builder().in_cgroup(cgroup).start(&toml);
     (node, plane)
 }
 
 fn worker(plan: &Plan, plane: SocketAddr, cgroup: &Cgroup) -> Process {
-    let mut command: Command = cgroup.command(STEPPE);
+    let mut command: Command = cgroup.command(Steppe::program());
     command.args(["plane", "echo", "--register", &plane.to_string()]);
     command.args(["--budget", &format!("{}MiB", plan.budget_bytes / MIB)]);
     command.args(["--hold", &format!("{}ms", plan.hold.as_millis())]);

@@ -1,15 +1,16 @@
 //! The command, and what it says.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
+use steppe_testkit::Steppe;
 
 pub fn steppe(args: &[&str]) -> Output {
     steppe_with_roots("/dev/null", args)
 }
 
 pub fn steppe_with_roots(system: &str, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_steppe"))
+    Steppe::command()
         .arg("cert")
         .args(args)
         .env("SSL_CERT_FILE", system)

@@ -255,7 +255,7 @@ fn redirect_https_sends_clients_there() {
             "protocols = [\"h1\"]\n",
             &format!("protocols = [\"h1\"]\nredirect_https = {line}\n"),
         );
-        let builder = Steppe::builder(super::STEPPE).with("origin", origin.address());
+        let builder = Steppe::builder().with("origin", origin.address());
         let node = builder.start(&toml);
         let answer = Curl::new(&node.url("/p?q=1"))
             .args(["-H", "Host: a.example:80"])

@@ -13,7 +13,7 @@ fn a_client_says_who_it_is_before_its_handshake() {
     let authority = Authority::new("one");
     let issued = authority.issue(&local());
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    let node = Steppe::builder(STEPPE)
+    let node = Steppe::builder()
         .with("origin", origin.address())
         .with_file("cert.pem", &issued.cert)
         .with_file("key.pem", &issued.key)

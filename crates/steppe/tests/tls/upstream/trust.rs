@@ -194,7 +194,7 @@ fn a_server_that_asks_for_a_certificate_gets_ours() {
     let nginx = TlsNginx::start(&authority, &authority.issue(&local()), lines);
     let ours = authority.issue(&Leaf::named(&["gateway.example"]));
     let tls = format!("{CA}, cert = \"{{scratch}}/own.pem\", key = \"{{scratch}}/own.key\"");
-    let builder = Steppe::builder(STEPPE)
+    let builder = Steppe::builder()
         .with("origin", nginx.address())
         .with_file("ca.pem", &authority.pem())
         .with_file("own.pem", &ours.cert)
@@ -210,7 +210,7 @@ fn without_a_file_the_systems_authorities_are_trusted() {
     let authority = Authority::new("one");
     let nginx = TlsNginx::start(&authority, &authority.issue(&local()), OK);
     let builder = |bundle: &str| {
-        let builder = Steppe::builder(STEPPE).with("origin", nginx.address());
+        let builder = Steppe::builder().with("origin", nginx.address());
         builder
             .with_file("bundle.pem", bundle)
             .with_env("SSL_CERT_FILE", "{scratch}/bundle.pem")
