@@ -125,35 +125,48 @@ fn first_tier(report: &mut Report, fuzz_seconds: u64) {
 /// Tests of `steppe` that run over TLS too.
 struct Tables {
     binaries: &'static [&'static str],
-    /// Modules of those binaries; all of them when none is named.
+    /// Modules of those binaries.
     modules: &'static [&'static str],
 }
 
 /// What every change passes over TLS too: what codecs and relays do with the pieces in which TLS hands bytes over.
 const TLS_TABLES: Tables = Tables {
-    binaries: &["http"],
-    modules: &["framing::", "framing_upstream::", "limits::", "upstream::"],
+    binaries: &["gateway"],
+    modules: &[
+        "http::framing::",
+        "http::framing_upstream::",
+        "http::limits::",
+        "http::upstream::",
+    ],
 };
 
 /// With those that take longer over TLS than a change should wait for.
 const TLS_TABLES_ALL: Tables = Tables {
-    binaries: &["http", "reload"],
+    binaries: &["gateway", "operation"],
     modules: &[
-        "framing::",
-        "framing_upstream::",
-        "limits::",
-        "upstream::",
-        "exchange::",
-        "routing::",
-        "changes::",
-        "upstream_failure::",
+        "http::framing::",
+        "http::framing_upstream::",
+        "http::limits::",
+        "http::upstream::",
+        "http::exchange::",
+        "http::routing::",
+        "http::upstream_failure::",
+        "reload::changes::",
     ],
 };
 
 /// Those that load a node: in their short form, as every change passes them over TCP.
 const TLS_TABLES_HEAVY: Tables = Tables {
-    binaries: &["memory", "reload_memory", "faults"],
-    modules: &[],
+    binaries: &["resources", "faults"],
+    modules: &[
+        "measured::memory::",
+        "measured::reload_memory::",
+        "names::",
+        "network::",
+        "night::",
+        "peers::",
+        "processes::",
+    ],
 };
 
 /// Runs tables again with TLS on both sides of the node: the testkit's `STEPPE_WIRE`.

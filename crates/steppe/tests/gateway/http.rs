@@ -10,5 +10,6 @@ mod framing_upstream;
 mod limits;
 mod proxy_protocol;
 mod routing;
+mod starvation;
 mod upstream;
 mod upstream_failure;

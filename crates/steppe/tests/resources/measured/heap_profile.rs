@@ -1,6 +1,6 @@
 //! A heap profile of a running node, asked of admin.
 
-use steppe_testkit::{Message, Peer, RawOrigin, Steppe};
+use steppe_testkit::{Message, Peer, RawOrigin, Steppe, heavy};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const PATH: &str = "/memory/profile";
@@ -15,6 +15,7 @@ fn stop(node: &Steppe) -> Message {
 
 #[test]
 fn a_profile_is_started_read_and_ended() {
+    let _alone = heavy();
     let origin = RawOrigin::answering(OK);
     let node = Steppe::in_front_of(origin.address());
     assert_eq!(

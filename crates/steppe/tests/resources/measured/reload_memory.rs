@@ -9,8 +9,8 @@
 use std::time::{Duration, Instant};
 
 use steppe_testkit::{
-    Peer, RawOrigin, Steppe, WebSocket, eventually, is_long, raise_file_limit, resident_bytes,
-    skip, websocket_connect, websocket_echo,
+    Peer, RawOrigin, Steppe, WebSocket, eventually, heavy, is_long, raise_file_limit,
+    resident_bytes, skip, websocket_connect, websocket_echo,
 };
 
 const ROUTES: usize = 1_000;
@@ -115,6 +115,7 @@ fn echoes(socket: &mut WebSocket<Peer>) {
 
 #[test]
 fn websockets_that_are_open_keep_no_snapshot() {
+    let _alone = heavy();
     let origin = websocket_echo();
     let Some(mut site) = Site::start("websockets_that_are_open_keep_no_snapshot", &origin) else {
         return;
@@ -134,6 +135,7 @@ fn websockets_that_are_open_keep_no_snapshot() {
 #[test]
 fn websockets_of_a_snapshot_each_cost_what_those_of_one_do() {
     const TEST: &str = "websockets_of_a_snapshot_each_cost_what_those_of_one_do";
+    let _alone = heavy();
     let origin = websocket_echo();
     let opened = |reloads: bool| {
         let mut site = Site::start(TEST, &origin)?;
@@ -162,6 +164,7 @@ fn websockets_of_a_snapshot_each_cost_what_those_of_one_do() {
 /// As an idle connection does, which has had a request under each snapshot or under one.
 #[test]
 fn idle_connections_keep_no_snapshot() {
+    let _alone = heavy();
     const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     let Some(mut site) = Site::start("idle_connections_keep_no_snapshot", &origin) else {

@@ -5,12 +5,14 @@
 //! binary, started again for the test `reads_one_file` alone.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
 use rustix::time::{ClockId, clock_gettime};
 use steppe_node::config::{self, Drawing, limits::FILE_BYTES_MAX};
+use steppe_testkit::heavy;
+
+use super::this_program;
 
 /// Names the file that `reads_one_file` reads.
 const FILE_VARIABLE: &str = "STEPPE_TEST_CONFIGURATION";
@@ -59,8 +61,7 @@ fn reads_one_file() {
 fn cost(name: &str, text: &str) -> Cost {
     let file = env::temp_dir().join(format!("steppe-{}-{name}", std::process::id()));
     fs::write(&file, text).expect("a temporary file");
-    let output = Command::new(env::current_exe().expect("this test"))
-        .args(["reads_one_file", "--exact", "--nocapture"])
+    let output = this_program(module_path!(), "reads_one_file")
         .env(FILE_VARIABLE, &file)
         .output()
         .expect("this test starts again");
@@ -196,6 +197,7 @@ fn judge(make: impl Fn(usize) -> Vec<(&'static str, String)>, peak_bytes_max: u6
 
 #[test]
 fn a_broken_file_costs_little() {
+    let _alone = heavy();
     let small = cost("small.toml", SERVED);
     let valid = cost("valid.toml", &routes(FILE_BYTES_MAX, "u"));
     judge(broken_grammar, small.peak_bytes + GRAMMAR_BYTES_MAX);

@@ -168,7 +168,7 @@ fn defaults_are_those_of_the_gateway() {
 }
 
 /// Every key that there is.
-const FULL: &str = include_str!("../../../steppe-node/testdata/full.toml");
+const FULL: &str = include_str!("../../../../steppe-node/testdata/full.toml");
 
 #[test]
 fn every_key_arrives() {
@@ -191,7 +191,7 @@ fn every_key_arrives() {
     assert_eq!(config.http.routes[0].filters, [0, 0]);
     assert_eq!(config.http.routes[0].total, Some(Duration::from_secs(20)));
     assert_eq!(config.http.routes[1].target, Target::Upstream(1));
-    expect_test::expect_file!["../data/full.effective.json"]
+    expect_test::expect_file!["../../data/full.effective.json"]
         .assert_eq(&format!("{:#}\n", config.effective()));
 }
 
@@ -516,7 +516,7 @@ fn every_key_of_the_plane_arrives() {
 fn every_key_of_etcd_arrives() {
     let config = valid(
         "a.toml",
-        include_str!("../../../steppe-node/testdata/full_etcd.toml"),
+        include_str!("../../../../steppe-node/testdata/full_etcd.toml"),
     );
     let endpoint = |text: &str| text.parse().expect("a URL");
     let expected = Directory {

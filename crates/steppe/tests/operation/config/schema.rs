@@ -248,7 +248,7 @@ fn each_key_of_the_largest_example_has_a_test() {
     keys_of(&file, "", &mut keys);
     // Not supported yet.
     keys.retain(|key| !key.starts_with("http.listener.tls.acme."));
-    let proofs: BTreeMap<_, _> = include_str!("../data/gateway_keys.txt")
+    let proofs: BTreeMap<_, _> = include_str!("../../data/gateway_keys.txt")
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_once(' '))

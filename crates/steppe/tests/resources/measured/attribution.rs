@@ -1,4 +1,4 @@
-//! Memory attribution of the whole process: one test, since it measures all of it.
+//! Memory attribution of the whole process: one test in a process of its own, since it measures all of it.
 
 use steppe_mem::{Budget, Buffer};
 use steppe_node::memory::{Attribution, StackMark};
@@ -16,6 +16,11 @@ fn bytes(attribution: &Attribution, name: &str) -> u64 {
 
 #[test]
 fn nearly_all_anonymous_memory_is_attributed() {
+    const TEST: &str = "nearly_all_anonymous_memory_is_attributed";
+    super::in_own_process(module_path!(), TEST, attribute);
+}
+
+fn attribute() {
     let _stack = StackMark::here();
     let heap: Vec<Vec<u8>> = (0..64).map(|_| vec![1; 256 << 10]).collect();
     let lease = Budget::new(64 * MIB).root().lease();

@@ -1,5 +1,5 @@
-//! What `/memory` says of steppe-malloc is so: one test, since it plants memory and
-//! looks at all of the process.
+//! What `/memory` says of steppe-malloc is so: one test in a process of its own, since it plants
+//! memory and looks at all of the process.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -70,6 +70,11 @@ fn await_so(what: &str, is_so: impl Fn(&Value) -> bool) {
 
 #[test]
 fn what_is_planted_is_live_then_free_then_gone() {
+    const TEST: &str = "what_is_planted_is_live_then_free_then_gone";
+    super::in_own_process(module_path!(), TEST, planted_memory_is_told);
+}
+
+fn planted_memory_is_told() {
     let first = now();
     assert_eq!(first["name"], allocator::NAME);
     if allocator::NAME != "steppe" {

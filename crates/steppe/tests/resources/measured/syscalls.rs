@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{Nginx, Peer, Steppe, Strace, skip};
+use steppe_testkit::{Nginx, Peer, Steppe, Strace, heavy, skip};
 
 const CONNECTIONS: usize = 32;
 const ROUNDS: usize = 60;
@@ -26,6 +26,7 @@ fn the_access_log_adds_none() {
 }
 
 fn counts_are_the_least(toml: &str) {
+    let _alone = heavy();
     let nginx = Nginx::start("location / { return 200 0123456789; }");
     let node = Steppe::builder()
         .with("origin", nginx.address())
