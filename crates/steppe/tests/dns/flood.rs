@@ -68,10 +68,10 @@ fn answered(sockets: &[UdpSocket]) -> usize {
 }
 
 #[test]
-fn cached_names_are_answered_beside_ten_times_as_many_random_subdomains() {
+fn measured_cached_names_are_answered_beside_ten_times_as_many_random_subdomains() {
     if !is_long() {
         return skip(
-            "cached_names_are_answered_beside_ten_times_as_many_random_subdomains",
+            "measured_cached_names_are_answered_beside_ten_times_as_many_random_subdomains",
             "needs a core of its own: STEPPE_LONG=1 runs it",
         );
     }

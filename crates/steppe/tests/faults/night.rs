@@ -50,7 +50,7 @@ impl Plan {
 }
 
 #[test]
-fn a_night() {
+fn measured_a_night() {
     let _alone = heavy();
     let plan = Plan::from_environment();
     let mut site = Site::build();

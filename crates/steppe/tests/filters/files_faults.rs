@@ -129,7 +129,7 @@ fn what_is_no_file_is_not_there() {
 }
 
 #[test]
-fn the_end_of_a_huge_file_is_sent_in_flat_memory() {
+fn measured_the_end_of_a_huge_file_is_sent_in_flat_memory() {
     const HUGE: u64 = 5 << 30;
     const TAIL: u64 = 256 << 20;
     let folder = Scratch::new("site");

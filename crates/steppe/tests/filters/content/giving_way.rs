@@ -49,7 +49,7 @@ struct Told {
 }
 
 #[test]
-fn what_is_stored_gives_way_before_anybody_is_refused() {
+fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
     let _alone = heavy();
     let files = raise_file_limit();
     let (downloads, uploads) = crowd();

@@ -16,7 +16,7 @@ fn downloads() -> usize {
 }
 
 #[test]
-fn slow_compressed_downloads_keep_the_budget() {
+fn measured_slow_compressed_downloads_keep_the_budget() {
     let content = records(1 << 20, 17);
     let whole = response("content-type: application/json\r\n", &content);
     let origin = RawOrigin::answering(whole);

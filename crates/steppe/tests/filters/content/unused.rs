@@ -11,7 +11,7 @@ const REQUESTS: u64 = 500;
 const GATEWAY: &str = "steppe_http::";
 
 #[test]
-fn filters_of_other_routes_cost_a_request_no_instruction() {
+fn measured_filters_of_other_routes_cost_a_request_no_instruction() {
     let origin = Nginx::start("location / { return 200 0123456789; }");
     let without = counted(&origin, "");
     let beside = counted(&origin, &format!("filters = [{ALL}]\n{EACH_KIND}"));

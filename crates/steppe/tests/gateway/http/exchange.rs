@@ -369,7 +369,7 @@ fn a_body_that_ends_by_close_is_told_apart_from_the_connection() {
 }
 
 #[test]
-fn hundred_megabytes_pass_each_way_unchanged_and_memory_stays_flat() {
+fn measured_hundred_megabytes_pass_each_way_unchanged_and_memory_stays_flat() {
     let _alone = heavy();
     let nginx = Nginx::start("location / { root {root}; dav_methods PUT; }");
     let limits = "protocols = [\"h1\"]\nlimits = { body_bytes = \"200MiB\" }";
@@ -413,7 +413,7 @@ fn hundred_megabytes_pass_each_way_unchanged_and_memory_stays_flat() {
 
 /// What the origin doesn't read must stay with the client, not in the node.
 #[test]
-fn a_slow_origin_stalls_the_client() {
+fn measured_a_slow_origin_stalls_the_client() {
     let origin = RawOrigin::start_narrow(Some(8 << 10), |peer| {
         peer.head();
         std::thread::sleep(Duration::from_secs(60));
@@ -434,7 +434,7 @@ fn a_slow_origin_stalls_the_client() {
 }
 
 #[test]
-fn a_slow_client_stalls_the_origin() {
+fn measured_a_slow_client_stalls_the_origin() {
     let sent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = std::sync::Arc::clone(&sent);
     let origin = RawOrigin::start(move |peer| {

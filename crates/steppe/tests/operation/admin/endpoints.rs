@@ -262,7 +262,7 @@ fn the_effective_configuration_is_told_with_its_defaults() {
 }
 
 #[test]
-fn memory_is_explained_under_load() {
+fn measured_memory_is_explained_under_load() {
     let _alone = heavy();
     let nginx = Nginx::start("location / { return 200 0123456789; }");
     let node = Steppe::in_front_of(nginx.address());

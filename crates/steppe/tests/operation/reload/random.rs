@@ -135,7 +135,7 @@ upstream = "plain"
 "#;
 
 #[test]
-fn random_configurations_leave_memory_flat_and_no_listener_lost() {
+fn measured_random_configurations_leave_memory_flat_and_no_listener_lost() {
     let node = Steppe::builder().start(PLAIN);
     let count = if is_long() { 10_000 } else { 1000 };
     let seed = std::env::var("STEPPE_SEED").map_or(7, |seed| seed.parse().expect("a number"));

@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::MIB;
 
-const TEST: &str = "a_crowd_at_the_gateway_is_answered_or_refused";
+const TEST: &str = "measured_a_crowd_at_the_gateway_is_answered_or_refused";
 /// Beside the budget: programs, stacks, buffers of sockets.
 const BESIDE_BYTES: u64 = 128 * MIB;
 /// What requests may hold: all but the share of responses.
@@ -45,7 +45,7 @@ enum Outcome {
 }
 
 #[test]
-fn a_crowd_at_the_gateway_is_answered_or_refused() {
+fn measured_a_crowd_at_the_gateway_is_answered_or_refused() {
     let _alone = heavy();
     let plan = match is_long() {
         true => Plan {

@@ -128,8 +128,8 @@ fn slow(node: &Steppe, count: usize, stop: &AtomicBool) {
 }
 
 #[test]
-fn handshakes_that_never_end_keep_nobody_out() {
-    const TEST: &str = "handshakes_that_never_end_keep_nobody_out";
+fn measured_handshakes_that_never_end_keep_nobody_out() {
+    const TEST: &str = "measured_handshakes_that_never_end_keep_nobody_out";
     let _alone = heavy();
     let Some(sizes) = Sizes::of_tier().fit() else {
         return skip(TEST, "too few open files");
@@ -164,7 +164,7 @@ fn handshakes_that_never_end_keep_nobody_out() {
 }
 
 #[test]
-fn tickets_of_nobody_cost_what_any_handshake_costs() {
+fn measured_tickets_of_nobody_cost_what_any_handshake_costs() {
     let _alone = heavy();
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
@@ -202,7 +202,7 @@ fn tickets_of_nobody_cost_what_any_handshake_costs() {
 }
 
 #[test]
-fn a_client_that_resumes_without_end_makes_nothing_grow() {
+fn measured_a_client_that_resumes_without_end_makes_nothing_grow() {
     let _alone = heavy();
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);

@@ -145,7 +145,7 @@ fn floods_of_records_without_content_end_the_connection() {
 }
 
 #[test]
-fn a_flood_of_key_updates_ends_the_connection() {
+fn measured_a_flood_of_key_updates_ends_the_connection() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let mut peer = TlsClient::new().connect(node.gateway(), NAME);
