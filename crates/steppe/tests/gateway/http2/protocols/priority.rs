@@ -9,16 +9,16 @@ const WIDE: u32 = 0x7fff_0000;
 
 /// Responses as the path asks: `/u=0` has that field of its server, others have none.
 fn site() -> RawOrigin {
-    RawOrigin::replying(|request| {
+    // Ready before it is asked for: content that comes late lets others go first.
+    let content = vec![b'x'; CONTENT_BYTES];
+    RawOrigin::replying(move |request| {
         let path = request.start.split(' ').nth(1).unwrap_or_default();
         let said = match path {
             "/" => String::new(),
             path => format!("priority: {}\r\n", &path[1..]),
         };
         let head = format!("HTTP/1.1 200 OK\r\n{said}content-length: {CONTENT_BYTES}\r\n\r\n");
-        let mut response = head.into_bytes();
-        response.resize(response.len() + CONTENT_BYTES, b'x');
-        response
+        [head.as_bytes(), &content].concat()
     })
 }
 
