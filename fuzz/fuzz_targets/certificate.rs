@@ -1,24 +1,5 @@
-//! Certificates: whatever a peer shows is read or refused, and its text can't move a terminal's cursor
-//! or pass for more names than there are.
+//! libFuzzer over the library's `certificate`.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use steppe_net::limits::{CERT_BYTES_MAX, CERT_NAMES_MAX};
-use steppe_net::tls::x509::Summary;
-
-fuzz_target!(|bytes: &[u8]| {
-    let Ok(summary) = Summary::of(bytes) else {
-        return;
-    };
-    assert!(bytes.len() <= CERT_BYTES_MAX && summary.names.len() <= CERT_NAMES_MAX);
-    for name in [&summary.subject, &summary.issuer] {
-        assert!(!name.chars().any(char::is_control), "{name:?}");
-        // An escape takes three characters for a byte, an attribute's type some tens.
-        assert!(name.len() <= 64 * bytes.len(), "{name:?}");
-    }
-    for name in &summary.names {
-        assert!(name.bytes().all(|byte| byte.is_ascii_graphic()), "{name:?}");
-    }
-    assert_eq!(Summary::of(bytes).as_ref(), Ok(&summary));
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| steppe_fuzz_targets::certificate::run(input));

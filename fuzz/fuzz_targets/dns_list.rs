@@ -1,30 +1,5 @@
-//! Domain lists: every rule that is read is found again by the index.
+//! libFuzzer over the library's `dns_list`.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use steppe_dns::rules::{Builder, PlainScope, Reader, Scope, Verdict};
-use steppe_dns::siphash::SipKey;
-
-fuzz_target!(|text: &[u8]| {
-    let (mut builder, mut rules) = (Builder::new(SipKey([1, 2])), Vec::new());
-    let mut reader = Reader::new(PlainScope::Suffix);
-    for line in text.split(|&byte| byte == b'\n') {
-        reader.line(line, |rule| {
-            builder.add(&rule, 0).expect("few");
-            rules.push(rule);
-        });
-    }
-    let index = builder.finish().expect("one list");
-    for rule in &rules {
-        if rule.scope == Scope::Below || rule.name.labels().next().is_none() {
-            continue;
-        }
-        let matches = index.matches(&rule.name);
-        let lists = match rule.verdict {
-            Verdict::Block => matches.blocked,
-            Verdict::Allow => matches.allowed,
-        };
-        assert!(lists.has(0), "{rule:?}");
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| steppe_fuzz_targets::dns_list::run(input));

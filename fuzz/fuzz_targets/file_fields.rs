@@ -1,35 +1,5 @@
-//! Fields of requests for files: ranges lie within the file and apart from each other,
-//! entity tags are quoted, weights are at most one.
+//! libFuzzer over the library's `file_fields`.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use steppe_http::files::range::{Wanted, wanted};
-use steppe_http::files::{any_tag, weight};
-use steppe_http::limits::RANGES_MAX;
-
-// Eight bytes are the size of the file, the others a field's value.
-fuzz_target!(|input: &[u8]| {
-    let Some((bytes, value)) = input.split_first_chunk() else {
-        return;
-    };
-    let bytes = u64::from_le_bytes(*bytes);
-    match wanted(value, bytes) {
-        Wanted::Whole | Wanted::Unsatisfiable => {}
-        Wanted::One(range) => assert!(range.start < range.end && range.end <= bytes),
-        Wanted::Several(mut ranges) => {
-            assert!((2..=RANGES_MAX).contains(&ranges.len()));
-            ranges.sort_by_key(|range| range.start);
-            let are_whole = ranges.iter().all(|range| range.start < range.end);
-            assert!(are_whole && ranges.iter().all(|range| range.end <= bytes));
-            assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start));
-        }
-    }
-    let is_found = any_tag(value, |tag| {
-        let opaque = tag.strip_prefix(b"W/").unwrap_or(tag);
-        assert!(opaque.len() >= 2 && opaque.starts_with(b"\"") && opaque.ends_with(b"\""));
-        false
-    });
-    assert!(!is_found);
-    assert!(weight(value) <= 1000);
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| steppe_fuzz_targets::file_fields::run(input));

@@ -1,30 +1,5 @@
-//! Path normalization: the normal form is a fixed point, is never longer, and keeps no second
-//! reading.
+//! libFuzzer over the library's `path`.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use steppe_http::path::{Normalized, normalize};
-
-fuzz_target!(|path: &[u8]| {
-    let mut out = vec![0; path.len()];
-    let normal = match normalize(path, &mut out) {
-        Ok(Normalized::Clean) => path,
-        Ok(Normalized::Rewritten { len }) => &out[..len],
-        Err(_) => return,
-    };
-    assert!(normal.len() <= path.len());
-    assert_eq!(
-        normalize(normal, &mut vec![0; normal.len()]),
-        Ok(Normalized::Clean)
-    );
-    assert!(normal.starts_with(b"/"));
-    let mut segments = normal[1..].split(|&byte| byte == b'/').peekable();
-    while let Some(segment) = segments.next() {
-        assert!(segment != b"." && segment != b"..", "dot segment");
-        assert!(
-            !segment.is_empty() || segments.peek().is_none(),
-            "empty segment"
-        );
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| steppe_fuzz_targets::path::run(input));

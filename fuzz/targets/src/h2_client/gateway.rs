@@ -11,7 +11,10 @@ use steppe_http::guest::Guests;
 use steppe_mem::{AccountReport, Budget};
 use steppe_net::{ListenAddress, ServerAddress, bind};
 
-use crate::in_process::{InProcess, Setup};
+use super::in_process::{InProcess, Setup};
+
+/// Of the folder with the sockets of a process; its number follows.
+const FOLDER_PREFIX: &str = "steppe-fuzz-";
 
 pub struct Running {
     socket: PathBuf,
@@ -21,7 +24,8 @@ pub struct Running {
 
 impl Running {
     pub fn start() -> Self {
-        let folder = std::env::temp_dir().join(format!("steppe-fuzz-{}", std::process::id()));
+        remove_folders_of_ended_processes();
+        let folder = std::env::temp_dir().join(format!("{FOLDER_PREFIX}{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let socket = folder.join("gateway");
         let address = ListenAddress::Unix(socket.clone());
@@ -47,13 +51,29 @@ impl Running {
         UnixStream::connect(&self.socket).expect("it listens")
     }
 
-    /// What connections, streams and exchanges hold. Buffers and exchanges that are kept for the
-    /// next are nobody's.
+    /// Bytes held by connections, streams and exchanges; buffers and exchanges that are kept for the
+    /// next client don't count.
     pub fn held_bytes(&self) -> u64 {
         let report = self.budget.report();
         let is_kept = |account: &&AccountReport| ["pool", "exchanges"].contains(&&*account.name);
         let kept = report.children.iter().filter(is_kept);
         report.reserved_bytes - kept.map(|account| account.reserved_bytes).sum::<u64>()
+    }
+}
+
+/// A static is never dropped, so a process leaves its folder to the next.
+fn remove_folders_of_ended_processes() {
+    let entries = std::fs::read_dir(std::env::temp_dir()).expect("a folder for temporary files");
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(FOLDER_PREFIX));
+        let process = number.and_then(|number| number.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            // Another process may have removed it.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// What `input` says.
+    /// The frames that `input` spells.
     pub fn of(input: &'a [u8]) -> Vec<u8> {
         let mut frames = Self::begin(input);
         for _ in 0..FRAMES_MAX {
