@@ -6,14 +6,20 @@
 //! The allocator is no parser; its target writes and reads whatever it is handed, and compares.
 //! What is left out: sanitizers.
 //!
-//! Seeds are committed in `fuzz/corpus/<target>/`. What a run finds goes to the target directory,
-//! where the next run starts from it, and crashes to `fuzz/artifacts/<target>/`.
+//! The bodies of the targets are the library `fuzz/targets`, whose tests replay the seeds of `fuzz/corpus/<target>/`.
+//! A run's finds go to the target directory, where the next run starts from them, and crashes to
+//! `fuzz/artifacts/<target>/`.
+//!
+//! `fuzz/Cargo.toml` says of each target which crate's parser it feeds: the feature that it requires. Without the
+//! other features, cargo builds only the crates below that one.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
 
 use crate::process;
 
@@ -38,15 +44,112 @@ const RSS_LIMIT_MIB: u32 = 512;
 /// Inputs grow up to this many bytes: past it, they only repeat themselves.
 const INPUT_BYTES_MAX: u32 = 8192;
 
-/// The fuzz targets, built.
+/// The packages of the targets themselves: their change affects all targets.
+const PACKAGES: [&str; 2] = ["steppe-fuzz", "steppe-fuzz-targets"];
+
+/// What this file reads of `fuzz/Cargo.toml`.
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(rename = "bin")]
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    /// The crates whose parsers it feeds, which are features of the package.
+    #[serde(rename = "required-features")]
+    crates: Vec<String>,
+}
+
+impl Manifest {
+    fn read() -> Result<Self> {
+        Self::parse(&fs::read_to_string(fuzz_directory().join("Cargo.toml"))?)
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        toml::from_str(text).context("fuzz/Cargo.toml does not list its targets")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = self.targets.iter().map(|target| target.name.clone());
+        names.collect()
+    }
+
+    /// The targets of these names; all of them when no name is given.
+    fn select(&self, names: &[String]) -> Result<Vec<String>> {
+        if names.is_empty() {
+            return Ok(self.names());
+        }
+        names
+            .iter()
+            .try_for_each(|name| self.target(name).map(|_| ()))?;
+        Ok(names.to_vec())
+    }
+
+    fn target(&self, name: &str) -> Result<&Target> {
+        let target = self.targets.iter().find(|target| target.name == name);
+        target.with_context(|| {
+            format!(
+                "no fuzz target '{name}': there are {}",
+                self.names().join(", ")
+            )
+        })
+    }
+
+    fn of_crates(&self, crates: &BTreeSet<String>) -> Vec<String> {
+        if PACKAGES.iter().any(|&package| crates.contains(package)) {
+            return self.names();
+        }
+        let is_fed = |target: &&Target| target.crates.iter().any(|name| crates.contains(name));
+        let fed = self.targets.iter().filter(is_fed);
+        fed.map(|target| target.name.clone()).collect()
+    }
+
+    /// The arguments that have cargo build these targets, and no crate that they don't link.
+    fn build_arguments(&self, targets: &[String]) -> Result<Vec<String>> {
+        let (mut features, mut bins) = (BTreeSet::new(), Vec::new());
+        for name in targets {
+            features.extend(self.target(name)?.crates.iter().map(String::as_str));
+            bins.extend(["--bin".to_owned(), name.clone()]);
+        }
+        let features: Vec<&str> = features.into_iter().collect();
+        let chosen = [
+            "--no-default-features".to_owned(),
+            format!("--features={}", features.join(",")),
+        ];
+        Ok(chosen.into_iter().chain(bins).collect())
+    }
+}
+
+/// The targets of these names, in their order; all targets when no name is given.
+///
+/// # Errors
+/// A name that no target has.
+pub fn select(names: &[String]) -> Result<Vec<String>> {
+    Manifest::read()?.select(names)
+}
+
+/// The targets that feed parsers of these crates of the workspace: none, where none of them has any. The packages of
+/// the targets themselves stand for all targets.
+pub fn targets_of_crates(crates: &BTreeSet<String>) -> Result<Vec<String>> {
+    Ok(Manifest::read()?.of_crates(crates))
+}
+
+/// Some fuzz targets, built.
 pub struct Harness {
     targets: Vec<String>,
     programs: PathBuf,
 }
 
 impl Harness {
-    /// Builds every target that `fuzz/Cargo.toml` names.
-    pub fn build() -> Result<Self> {
+    /// Builds these targets.
+    ///
+    /// # Errors
+    /// No target is given, a name is unknown, or the build fails.
+    pub fn build(targets: &[String]) -> Result<Self> {
+        // Cargo would build all of them.
+        ensure!(!targets.is_empty(), "no fuzz target to build");
         let host = process::host_triple()?;
         let directory = process::target_directory().join("fuzz");
         let args = [
@@ -57,40 +160,22 @@ impl Harness {
             "fuzz/Cargo.toml",
         ];
         let mut build = process::cargo(&args);
+        build.args(Manifest::read()?.build_arguments(targets)?);
         // With an explicit target, the flags reach neither build scripts nor procedural macros.
         build
             .args(["--target", &host, "--target-dir"])
             .arg(&directory);
         build.env("CARGO_ENCODED_RUSTFLAGS", COVERAGE_FLAGS.join("\u{1f}"));
         process::run(&mut build)?;
-        let manifest = fs::read_to_string(fuzz_directory().join("Cargo.toml"))?;
-        let programs = directory.join(host).join("release");
         Ok(Self {
-            targets: targets_of(&manifest)?,
-            programs,
+            targets: targets.to_vec(),
+            programs: directory.join(host).join("release"),
         })
     }
 
-    /// Every target, in the order of the manifest.
+    /// The built targets.
     pub fn targets(&self) -> &[String] {
         &self.targets
-    }
-
-    /// The targets of these names; all of them when no name is given.
-    pub fn select(&self, names: &[String]) -> Result<Vec<String>> {
-        for name in names {
-            let known = self.targets.contains(name);
-            ensure!(
-                known,
-                "no fuzz target '{name}': there are {}",
-                self.targets.join(", ")
-            );
-        }
-        Ok(if names.is_empty() {
-            self.targets.clone()
-        } else {
-            names.to_vec()
-        })
     }
 
     /// Fuzzes one target for some seconds and returns libFuzzer's last line.
@@ -165,18 +250,6 @@ fn finds_directory(target: &str) -> PathBuf {
     process::target_directory().join("fuzz/finds").join(target)
 }
 
-fn targets_of(manifest: &str) -> Result<Vec<String>> {
-    let manifest: toml::Table = manifest.parse()?;
-    let bins = manifest.get("bin").and_then(toml::Value::as_array);
-    let names = bins
-        .into_iter()
-        .flatten()
-        .filter_map(|bin| bin.get("name")?.as_str());
-    let names: Vec<String> = names.map(str::to_owned).collect();
-    ensure!(!names.is_empty(), "fuzz/Cargo.toml names no [[bin]]");
-    Ok(names)
-}
-
 /// The last line of statistics of a run that reached its end and saw coverage.
 fn finished(said: &str) -> Result<String> {
     let done = said
@@ -217,11 +290,75 @@ fn crash_report(target: &str, said: &str) -> String {
 mod tests {
     use super::*;
 
+    fn manifest() -> Manifest {
+        let text = "bin = [
+            { name = 'a', required-features = ['x'] },
+            { name = 'b', required-features = ['y'] },
+            { name = 'c', required-features = ['x', 'z'] },
+        ]";
+        Manifest::parse(text).unwrap()
+    }
+
+    fn strings<const N: usize>(names: [&str; N]) -> Vec<String> {
+        names.map(str::to_owned).to_vec()
+    }
+
     #[test]
-    fn targets_are_the_bins_of_the_manifest() {
-        let manifest = "[package]\nname = 'x'\n[[bin]]\nname = 'a'\n[[bin]]\nname = 'b'\n";
-        assert_eq!(targets_of(manifest).unwrap(), ["a", "b"]);
-        assert!(targets_of("[package]\nname = 'x'\n").is_err());
+    fn targets_are_selected_by_name() {
+        assert_eq!(manifest().select(&[]).unwrap(), ["a", "b", "c"]);
+        assert_eq!(manifest().select(&strings(["c", "a"])).unwrap(), ["c", "a"]);
+        let error = manifest().select(&strings(["a", "d"])).unwrap_err();
+        assert_eq!(error.to_string(), "no fuzz target 'd': there are a, b, c");
+        assert!(Manifest::parse("bin = [{ name = 'a' }]").is_err());
+        assert!(Manifest::parse("[package]\nname = 'x'\n").is_err());
+    }
+
+    #[test]
+    fn targets_are_selected_by_the_crates_that_they_feed() {
+        let of = |crates: &[&str]| {
+            manifest().of_crates(&crates.iter().map(|&name| name.to_owned()).collect())
+        };
+        assert_eq!(of(&["x"]), ["a", "c"]);
+        assert_eq!(of(&["y", "z", "unknown"]), ["b", "c"]);
+        assert!(of(&["unknown"]).is_empty() && of(&[]).is_empty());
+        assert_eq!(of(&["steppe-fuzz-targets"]), ["a", "b", "c"]);
+        let of_plane = targets_of_crates(&BTreeSet::from(["steppe-plane".to_owned()])).unwrap();
+        assert_eq!(of_plane, ["plane_connection", "plane_frame"]);
+    }
+
+    #[test]
+    fn only_the_given_targets_and_their_crates_are_built() {
+        let arguments = manifest().build_arguments(&strings(["c", "a"])).unwrap();
+        let expected = [
+            "--no-default-features",
+            "--features=x,z",
+            "--bin",
+            "c",
+            "--bin",
+            "a",
+        ];
+        assert_eq!(arguments, expected);
+        assert!(Harness::build(&[]).is_err());
+    }
+
+    /// Else a build of one crate's targets would miss a module, or link crates in vain.
+    #[test]
+    fn the_library_has_each_target_under_the_features_that_its_program_requires() {
+        let library = fuzz_directory().join("targets/src/lib.rs");
+        let library = fs::read_to_string(library).unwrap();
+        let manifest = Manifest::read().unwrap();
+        for Target { name, crates } in &manifest.targets {
+            let [feature] = &crates[..] else {
+                panic!("'{name}' requires {crates:?}");
+            };
+            let module = format!("#[cfg(feature = \"{feature}\")]\npub mod {name};\n");
+            assert!(
+                library.contains(&module),
+                "'{name}' is not under '{feature}'"
+            );
+        }
+        let modules = library.lines().filter(|line| line.starts_with("pub mod "));
+        assert_eq!(modules.count(), manifest.targets.len());
     }
 
     #[test]

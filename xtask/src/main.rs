@@ -113,6 +113,9 @@ struct FuzzArgs {
     /// Afterwards, add the inputs that reach new code to the committed corpus
     #[arg(long)]
     keep: bool,
+    /// The targets that feed parsers of this crate; may be given several times
+    #[arg(long = "crate", value_name = "CRATE", conflicts_with = "targets")]
+    crates: Vec<String>,
     /// Targets, as named in fuzz/Cargo.toml; all of them when none is named
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
@@ -148,10 +151,14 @@ fn main() -> ExitCode {
 }
 
 fn fuzz_command(args: &FuzzArgs) -> anyhow::Result<bool> {
-    let harness = fuzz::Harness::build()?;
-    let targets = harness.select(&args.targets)?;
+    let targets = match &args.crates[..] {
+        [] => fuzz::select(&args.targets)?,
+        crates => fuzz::targets_of_crates(&crates.iter().cloned().collect())?,
+    };
+    let is_one = args.input.is_none() || targets.len() == 1;
+    anyhow::ensure!(is_one, "--input needs exactly one TARGET");
+    let harness = fuzz::Harness::build(&targets)?;
     if let Some(input) = &args.input {
-        anyhow::ensure!(targets.len() == 1, "--input needs exactly one TARGET");
         harness.reproduce(&targets[0], input)?;
         return Ok(true);
     }

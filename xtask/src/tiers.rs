@@ -186,7 +186,7 @@ fn over_tls(report: &mut Report, tables: &Tables, long: Option<&str>) {
 fn fuzz_steps(report: &mut Report, seconds: u64) {
     let mut built = None;
     report.step("fuzz: build", || {
-        built = Some(fuzz::Harness::build()?);
+        built = Some(fuzz::Harness::build(&fuzz::select(&[])?)?);
         Ok(Outcome::Passed)
     });
     let Some(harness) = &built else { return };
