@@ -5,16 +5,30 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::jobs::Job;
 use crate::report::{Outcome, Report};
 use crate::{process, pypi};
 
-/// What every change passes. The gateway and the plane's examples are built by the tests before.
-pub fn step(report: &mut Report) {
+/// The addon's package in the workspace; a change that reaches it runs the tests of `@steppe/audio`.
+pub const PACKAGE: &str = "steppe-audio";
+
+/// Builds what the tests of [`job`] run. True: it is built.
+pub fn build_step(report: &mut Report) -> bool {
+    let mut is_built = false;
     report.step("audio: build", || {
         build(&[])?;
+        is_built = true;
         Ok(Outcome::Passed)
     });
-    report.step("audio", || run("test"));
+    is_built
+}
+
+/// The tests in JavaScript. They run the gateway and the plane's examples, which are built with the test programs.
+pub fn job() -> Result<Job> {
+    Ok(Job {
+        name: "audio".to_owned(),
+        command: script("test")?,
+    })
 }
 
 /// The package with the addon as it is published.
@@ -33,17 +47,19 @@ fn build(cargo: &[&str]) -> Result<()> {
 /// minutes.
 pub fn long_step(report: &mut Report) {
     report.step("audio: install cargo-zigbuild", || pypi::ZIGBUILD.install());
-    report.step("audio: long tests", || run("test:long"));
+    report.step("audio: long tests", || {
+        process::run(&mut script("test:long")?)?;
+        Ok(Outcome::Passed)
+    });
 }
 
-fn run(script: &str) -> Result<Outcome> {
+fn script(name: &str) -> Result<Command> {
     let known = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(pypi::ZIGBUILD.folder()).chain(std::env::split_paths(&known));
-    let mut npm = npm(&["run", script]);
+    let mut npm = npm(&["run", name]);
     npm.env("CARGO_TARGET_DIR", process::target_directory());
     npm.env("PATH", std::env::join_paths(folders)?);
-    process::run(&mut npm)?;
-    Ok(Outcome::Passed)
+    Ok(npm)
 }
 
 fn npm(args: &[&str]) -> Command {
@@ -53,7 +69,7 @@ fn npm(args: &[&str]) -> Command {
     npm
 }
 
-/// What it is checked for besides this machine, and flags of rustc: a shared library of musl links its
+/// Other systems that the addon is checked for, with flags of rustc: a shared library of musl links its
 /// libc dynamically.
 const TARGETS: [(&str, &str); 5] = [
     ("x86_64-pc-windows-msvc", ""),

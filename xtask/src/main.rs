@@ -3,15 +3,21 @@
 //! Nothing here is part of the product. Whatever must happen before there is Rust (packages, the
 //! toolchain) is `scripts/setup.sh`.
 
+mod affected;
 mod audio;
-mod beside;
 mod cargo_test;
+mod costs;
 mod deny;
 mod dependencies;
+mod flakes;
 mod fuzz;
+mod git;
+mod jobs;
+mod libtest;
 mod mutants;
 mod package;
 mod process;
+mod programs;
 mod proofs;
 mod pypi;
 mod report;
@@ -21,6 +27,7 @@ mod tidy;
 mod tiers;
 mod tools;
 mod truths;
+mod workspace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,20 +46,22 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Task {
-    /// The first tier: lints, every test, tidy, licenses, seconds of fuzzing
+    /// The first tier: lints, tidy, licenses, and the tests that the change since the last green run reaches
     Test {
-        /// How long each fuzz target runs, in seconds
+        /// Seconds that each fuzz target runs
         #[arg(long, value_name = "N", default_value_t = 5)]
         fuzz_seconds: u64,
     },
-    /// The first tier, then the long tests (STEPPE_LONG=1), with longer fuzzing
+    /// The whole first tier, then the long tests (STEPPE_LONG=1), with longer fuzzing
     TestAll {
-        /// How long each fuzz target runs, in seconds
+        /// Seconds that each fuzz target runs
         #[arg(long, value_name = "N", default_value_t = 600)]
         fuzz_seconds: u64,
     },
     /// Fuzz parsers with libFuzzer, on the stable toolchain
     Fuzz(FuzzArgs),
+    /// Run test programs again and again on busy cores, and count the tests that fail
+    Flakes(FlakesArgs),
     /// The allocator under loom, Miri and ThreadSanitizer
     Prove,
     /// The node's integration tests under AddressSanitizer
@@ -77,7 +86,7 @@ enum Task {
     },
     /// Soak healthy servers in turn, a minute each, and write to docs/lab.md how many were alarms
     LabHealthy {
-        /// How many
+        /// Number of servers
         #[arg(long, value_name = "N", default_value_t = 20)]
         runs: usize,
     },
@@ -93,18 +102,11 @@ enum Task {
     LabImage,
     /// The rules of the house that no compiler checks
     Tidy,
-    /// What `test` does while the tests run
-    #[command(hide = true)]
-    Beside {
-        /// Where its report is written
-        #[arg(value_name = "FILE")]
-        report: PathBuf,
-    },
 }
 
 #[derive(Args)]
 struct FuzzArgs {
-    /// How long each target runs, in seconds
+    /// Seconds that each target runs
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
     /// Run one target on this file only: how a crash is reproduced
@@ -121,11 +123,35 @@ struct FuzzArgs {
     targets: Vec<String>,
 }
 
+#[derive(Args)]
+struct FlakesArgs {
+    /// Runs that each program needs in all: an earlier hunt is continued
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    runs: usize,
+    /// Forget earlier counts of these programs first
+    #[arg(long)]
+    fresh: bool,
+    /// Programs such as `steppe-dns/lib`, or packages; all of them when none is named
+    #[arg(value_name = "PROGRAM")]
+    programs: Vec<String>,
+}
+
+impl From<FlakesArgs> for flakes::Hunt {
+    fn from(args: FlakesArgs) -> Self {
+        Self {
+            runs: args.runs,
+            programs: args.programs,
+            is_fresh: args.fresh,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().task {
         Task::Test { fuzz_seconds } => tiers::test(fuzz_seconds),
         Task::TestAll { fuzz_seconds } => tiers::test_all(fuzz_seconds),
         Task::Fuzz(args) => fuzz_command(&args),
+        Task::Flakes(args) => flakes::command(&args.into()),
         Task::Prove => proofs::command(),
         Task::Asan => sanitize::command(),
         Task::Mutants { files } => mutants::command(&files),
@@ -138,7 +164,6 @@ fn main() -> ExitCode {
         Task::Lab => package::lab(),
         Task::LabImage => package::lab_image(),
         Task::Tidy => tidy::command(),
-        Task::Beside { report } => beside::command(&report),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -41,7 +42,7 @@ pub fn command(program: &Path) -> Command {
     command
 }
 
-/// What this machine's compiler builds for.
+/// The target triple that this machine's compiler builds for.
 pub fn host_triple() -> Result<String> {
     let version = output(Command::new("rustc").arg("-vV").current_dir(root()))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
@@ -74,17 +75,32 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Processor seconds of all commands that ended so far, and of what they waited for. `None` without Linux's `/proc`.
-pub fn cpu_seconds_of_children() -> Option<f64> {
-    cpu_seconds_of(&fs::read_to_string("/proc/self/stat").ok()?)
+/// Runs a command whose errors go where ours go, and returns what it wrote to its standard output.
+pub fn output_of(command: &mut Command) -> Result<String> {
+    let shown = show(command);
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start {shown}"))?;
+    ensure!(output.status.success(), "{shown}: {}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn cpu_seconds_of(stat: &str) -> Option<f64> {
-    // The program's name may have spaces; what follows it has none.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |place: usize| fields.get(place)?.parse::<f64>().ok();
-    // cutime and cstime, fields 16 and 17 of proc_pid_stat(5); the name is the second.
-    Some((ticks(13)? + ticks(14)?) / TICKS_A_SECOND)
+/// Processor seconds of all commands that ended so far, and of what they waited for. `None` without Linux's `/proc`.
+pub fn cpu_seconds_of_children() -> Option<f64> {
+    // cutime and cstime, fields 16 and 17 of proc_pid_stat(5).
+    cpu_seconds(&fs::read_to_string("/proc/self/stat").ok()?, 16..=17)
+}
+
+/// Processor seconds of the process that `/proc/PID/stat` tells of, and of all that it waited for.
+pub fn cpu_seconds_of(stat: &str) -> Option<f64> {
+    // utime and stime stand before them.
+    cpu_seconds(stat, 14..=17)
+}
+
+fn cpu_seconds(stat: &str, fields: RangeInclusive<usize>) -> Option<f64> {
+    // The program's name, the second field, may have spaces; what follows it has none.
+    let rest: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = fields.map(|field| rest.get(field - 3)?.parse::<f64>().ok());
+    Some(ticks.sum::<Option<f64>>()? / TICKS_A_SECOND)
 }
 
 /// Linux's USER_HZ.
@@ -148,7 +164,8 @@ mod tests {
     #[test]
     fn processor_time_of_what_ended_is_counted() {
         let stat = "7 (a) (b) R 1 7 7 0 -1 4194304 5 6 0 0 11 12 130 25 20 0 1 0 99";
-        assert_eq!(cpu_seconds_of(stat), Some(1.55));
+        assert_eq!(cpu_seconds_of(stat), Some(1.78));
+        assert_eq!(cpu_seconds(stat, 16..=17), Some(1.55));
         assert_eq!(cpu_seconds_of("7 (a) R 1"), None);
         assert!(cpu_seconds_of_children().is_some());
     }

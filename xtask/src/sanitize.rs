@@ -10,8 +10,9 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use crate::libtest::TestCounts;
 use crate::process;
-use crate::report::{Outcome, Report, TestCounts};
+use crate::report::{Outcome, Report};
 
 const FLAGS: [&str; 2] = [
     "-Zsanitizer=address",

@@ -1,60 +1,79 @@
 //! The tiers of tests: what `make test` and `make test-all` run.
 
-use std::num::NonZero;
 use std::process::Command;
 use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Result, anyhow, bail, ensure};
 
-use crate::beside::Beside;
+use crate::affected::{Affected, Green};
+use crate::costs::Table;
+use crate::jobs::Job;
+use crate::programs::{self, Plan, Program};
 use crate::report::{Outcome, Report};
-use crate::{audio, cargo_test, deny, fuzz, mutants, process, proofs, pypi, sanitize, tidy};
+use crate::{audio, deny, fuzz, mutants, process, proofs, pypi, sanitize, tidy};
 
-/// What every change must pass.
+/// The first tier: all that a change can break. `ALL=1` in the environment runs it whole.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
+    let is_all = std::env::var_os("ALL").is_some_and(|value| value == "1");
+    let affected = Affected::find(is_all.then_some("ALL=1"))?;
+    let candidate = Green::candidate();
     let mut report = Report::default();
-    first_tier(&mut report, fuzz_seconds);
-    Ok(report.finish())
+    first_tier(&mut report, &affected, fuzz_seconds);
+    report.leave_out("Miri, sanitizers, mutants, long tests, foreign suites");
+    let is_green = report.finish();
+    if let Some(candidate) = candidate.filter(|_| is_green) {
+        candidate.record()?;
+    }
+    Ok(is_green)
 }
 
 /// The first tier with longer fuzzing, then the tests that take long.
 pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
+    let affected = Affected::find(Some("make test-all runs everything"))?;
     let mut report = Report::default();
-    first_tier(&mut report, fuzz_seconds);
+    let programs = first_tier(&mut report, &affected, fuzz_seconds);
     deny::long_steps(&mut report);
     report.step("install sslyze", || pypi::SSLYZE.install());
-    // Each loads a node to its limits: one after the other. They use the build that is there.
-    report.step("long tests", || {
-        let args = [
-            "test",
-            "--locked",
-            "--package",
-            "steppe",
-            "--package",
-            "steppe-node",
-            "--package",
-            "steppe-lab",
-            "--package",
-            "steppe-malloc",
-            "--package",
-            "steppe-malloc-abi",
-            "--no-fail-fast",
-        ];
-        let mut command = process::cargo(&args);
-        command
-            .args(["--", "--test-threads", "1", "--nocapture"])
-            .env("STEPPE_LONG", "1");
-        cargo_test::of(&mut command)
-    });
+    long_tests(&mut report, &programs);
     audio::long_step(&mut report);
     report.step("suite of caches", cache_suite);
-    over_tls(&mut report, &TLS_TABLES_ALL, Some("1"));
-    over_tls(&mut report, &TLS_TABLES_HEAVY, None);
-    cargo_test::note_skipped(&mut report);
+    for table in [&TLS_TABLE_LONG, &TLS_TABLE_HEAVY] {
+        report.step("long tests over TLS", || {
+            let jobs = over_tls(&programs, table).collect();
+            Ok(Outcome::Tests(programs::run_jobs(jobs, 1)?))
+        });
+    }
+    programs::note_skipped(&mut report);
     proofs::long_steps(&mut report);
     sanitize::steps(&mut report);
     mutants::step(&mut report);
     Ok(report.finish())
+}
+
+/// Packages whose tests have sizes that are promised and take long.
+const LONG_PACKAGES: [&str; 5] = [
+    "steppe",
+    "steppe-node",
+    "steppe-lab",
+    "steppe-malloc",
+    "steppe-malloc-abi",
+];
+
+/// Each loads a node to its limits: one after the other.
+fn long_tests(report: &mut Report, programs: &[Program]) {
+    report.step("long tests", || {
+        let long = programs.iter();
+        let long = long.filter(|program| LONG_PACKAGES.contains(&program.package.as_str()));
+        let jobs = long.map(|program| {
+            let mut command = program.command(&["--test-threads", "1", "--nocapture"]);
+            command.env("STEPPE_LONG", "1");
+            Job {
+                name: format!("{}: long", program.title()),
+                command,
+            }
+        });
+        Ok(Outcome::Tests(programs::run_jobs(jobs.collect(), 1)?))
+    });
 }
 
 /// npm's http-cache-tests against the node that is built, beside the caches that are installed.
@@ -76,7 +95,78 @@ fn cache_suite() -> Result<Outcome> {
 /// The exit code of the script without the suite.
 const SUITE_MISSING: i32 = 77;
 
-fn first_tier(report: &mut Report, fuzz_seconds: u64) {
+/// Runs what a change can break, and returns all test programs.
+fn first_tier(report: &mut Report, affected: &Affected, fuzz_seconds: u64) -> Vec<Program> {
+    println!("compared with {}", affected.rare.since);
+    static_steps(report);
+    let mut all = Vec::new();
+    report.step("tests: build", || {
+        all = programs::build()?;
+        Ok(Outcome::Passed)
+    });
+    let chosen = programs::choose(&all, affected);
+    if chosen.len() < all.len() {
+        let count = all.len() - chosen.len();
+        report.leave_out(format!(
+            "{count} test programs that the change does not reach"
+        ));
+    }
+    if chosen.iter().any(|program| program.package == ALLOCATOR) {
+        report.step("allocator: build", || {
+            let args = [
+                "build",
+                "--locked",
+                "--profile",
+                "release-malloc",
+                "--package",
+            ];
+            process::run(process::cargo(&args).arg(ALLOCATOR))?;
+            Ok(Outcome::Passed)
+        });
+    }
+    let is_audio = affected.package_reason(audio::PACKAGE);
+    let is_audio = is_audio.is_some_and(|reason| {
+        println!("audio runs: {reason}");
+        audio::build_step(report)
+    });
+    report.step("tests", || {
+        let mut others: Vec<Job> = over_tls(&chosen, &TLS_TABLE).collect();
+        if !chosen.is_empty() {
+            others.push(documents());
+        }
+        if is_audio {
+            others.push(audio::job()?);
+        }
+        let mut environment = Vec::new();
+        if affected.rare.has_statistics {
+            environment.push(("STEPPE_STATS_CHANGED", "1"));
+        }
+        Ok(Outcome::Tests(programs::run(Plan {
+            programs: &chosen,
+            others,
+            environment,
+        })?))
+    });
+    report.step("measured tests", || {
+        Ok(Outcome::Tests(programs::run_measured(&chosen)?))
+    });
+    programs::note_skipped(report);
+    rare_steps(report, affected, fuzz_seconds);
+    match Table::read() {
+        Ok(table) => table
+            .warnings(report.steps())
+            .into_iter()
+            .for_each(|warning| report.warn(warning)),
+        Err(error) => report.warn(format!("{error:#}")),
+    }
+    all
+}
+
+/// The allocator's library, which its tests take from the target directory.
+const ALLOCATOR: &str = "steppe-malloc-abi";
+
+/// Steps without a test program. They cost nothing for crates that are built already.
+fn static_steps(report: &mut Report) {
     report.step("format", || {
         process::run(&mut process::cargo(&["fmt", "--all", "--check"]))?;
         let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"];
@@ -101,48 +191,72 @@ fn first_tier(report: &mut Report, fuzz_seconds: u64) {
         process::run(&mut process::cargo(&args))?;
         Ok(Outcome::Passed)
     });
-    let mut beside = None;
-    report.step("start what runs beside the tests", || {
-        beside = Some(Beside::start()?);
-        Ok(Outcome::Passed)
-    });
-    report.step("tests: build", cargo_test::build);
-    report.step("tests", cargo_test::all);
-    over_tls(report, &TLS_TABLES, None);
-    cargo_test::note_skipped(report);
-    audio::step(report);
-    if let Some(beside) = beside {
-        let mut theirs = Report::default();
-        report.step("what ran beside the tests", || {
-            theirs = beside.finish()?;
-            Ok(Outcome::Passed)
-        });
-        report.add_beside(theirs);
+    deny::first_steps(report);
+}
+
+/// Steps that take long and see what few changes can break.
+fn rare_steps(report: &mut Report, affected: &Affected, fuzz_seconds: u64) {
+    let rare = &affected.rare;
+    let Some(changed) = &rare.changed else {
+        report.leave_out(format!("libFuzzer, loom, other systems: {}", rare.since));
+        return;
+    };
+    if rare.has("steppe-malloc") {
+        proofs::first_steps(report);
+    } else {
+        report.leave_out(format!("loom (steppe-malloc is as in {})", rare.since));
     }
-    fuzz_steps(report, fuzz_seconds);
+    if rare.has(audio::PACKAGE) {
+        audio::check_other_systems(report);
+    } else {
+        report.leave_out("other systems of @steppe/audio (unchanged)");
+    }
+    let targets = if rare.is_everything {
+        fuzz::select(&[])
+    } else {
+        fuzz::targets_of_crates(changed)
+    };
+    match targets {
+        Ok(targets) if targets.is_empty() => report.leave_out("libFuzzer (no parser changed)"),
+        Ok(targets) => fuzz_steps(report, &targets, fuzz_seconds),
+        Err(error) => report.step("fuzz", || Err(error)),
+    }
 }
 
-/// Tests of `steppe` that run over TLS too.
-struct Tables {
-    binaries: &'static [&'static str],
-    /// Modules of those binaries.
+/// Examples in documentation.
+fn documents() -> Job {
+    Job {
+        name: "examples in documentation".to_owned(),
+        command: process::cargo(&["test", "--locked", "--workspace", "--no-fail-fast", "--doc"]),
+    }
+}
+
+/// Tests of the node that run over TLS too.
+struct TlsTable {
+    name: &'static str,
+    programs: &'static [&'static str],
+    /// Modules of those programs.
     modules: &'static [&'static str],
+    is_long: bool,
 }
 
-/// What every change passes over TLS too: what codecs and relays do with the pieces in which TLS hands bytes over.
-const TLS_TABLES: Tables = Tables {
-    binaries: &["gateway"],
+/// The first tier's: codecs and relays meet the pieces in which TLS hands bytes over.
+const TLS_TABLE: TlsTable = TlsTable {
+    name: "over TLS",
+    programs: &["gateway"],
     modules: &[
         "http::framing::",
         "http::framing_upstream::",
         "http::limits::",
         "http::upstream::",
     ],
+    is_long: false,
 };
 
 /// With those that take longer over TLS than a change should wait for.
-const TLS_TABLES_ALL: Tables = Tables {
-    binaries: &["gateway", "operation"],
+const TLS_TABLE_LONG: TlsTable = TlsTable {
+    name: "over TLS, long",
+    programs: &["gateway", "operation"],
     modules: &[
         "http::framing::",
         "http::framing_upstream::",
@@ -150,14 +264,16 @@ const TLS_TABLES_ALL: Tables = Tables {
         "http::upstream::",
         "http::exchange::",
         "http::routing::",
-        "http::upstream_failure::",
         "reload::changes::",
+        "http::upstream_failure::",
     ],
+    is_long: true,
 };
 
 /// Those that load a node: in their short form, as every change passes them over TCP.
-const TLS_TABLES_HEAVY: Tables = Tables {
-    binaries: &["resources", "faults"],
+const TLS_TABLE_HEAVY: TlsTable = TlsTable {
+    name: "over TLS, heavy",
+    programs: &["resources", "faults"],
     modules: &[
         "measured::memory::",
         "measured::reload_memory::",
@@ -167,32 +283,41 @@ const TLS_TABLES_HEAVY: Tables = Tables {
         "peers::",
         "processes::",
     ],
+    is_long: false,
 };
 
-/// Runs tables again with TLS on both sides of the node: the testkit's `STEPPE_WIRE`.
-fn over_tls(report: &mut Report, tables: &Tables, long: Option<&str>) {
-    report.step("tests over TLS", || {
-        let mut command = cargo_test::named(tables.binaries.iter().copied());
-        command.arg("--").args(tables.modules);
-        command.env("STEPPE_WIRE", "tls");
-        if let Some(long) = long {
-            command.args(["--test-threads", "1"]);
-            command.env("STEPPE_LONG", long);
-        }
-        cargo_test::of(&mut command)
+/// Jobs that run a table with TLS on both sides of the node: the testkit's `STEPPE_WIRE`.
+fn over_tls<'a>(
+    programs: &'a [Program],
+    table: &'a TlsTable,
+) -> impl Iterator<Item = Job> + use<'a> {
+    let named = programs.iter().filter(|program| {
+        program.package == "steppe" && table.programs.contains(&program.name.as_str())
     });
+    named.map(|program| {
+        // What is named is run, and nothing measured is named for the first tier.
+        let mut command = program.command(table.modules);
+        command.env("STEPPE_WIRE", "tls");
+        if table.is_long {
+            command.args(["--test-threads", "1"]);
+            command.env("STEPPE_LONG", "1");
+        }
+        Job {
+            name: format!("{} {}", program.title(), table.name),
+            command,
+        }
+    })
 }
 
-fn fuzz_steps(report: &mut Report, seconds: u64) {
+fn fuzz_steps(report: &mut Report, targets: &[String], seconds: u64) {
     let mut built = None;
     report.step("fuzz: build", || {
-        built = Some(fuzz::Harness::build(&fuzz::select(&[])?)?);
+        built = Some(fuzz::Harness::build(targets)?);
         Ok(Outcome::Passed)
     });
     let Some(harness) = &built else { return };
     // Each keeps one core busy.
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    for targets in harness.targets().chunks(cores) {
+    for targets in harness.targets().chunks(programs::lanes()) {
         report.step(&format!("fuzz: {}", targets.join(", ")), || {
             let ran: Vec<_> = thread::scope(|scope| {
                 let running: Vec<_> = (targets.iter())
