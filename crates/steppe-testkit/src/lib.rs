@@ -22,6 +22,7 @@ mod dns_client;
 mod dns_server;
 mod duplex;
 mod etcd;
+mod file_lock;
 mod flow;
 mod forwarder;
 mod framing;
@@ -63,6 +64,7 @@ pub use digest::sha256_hex;
 pub use dns_client::{ask_dns, dns_query};
 pub use dns_server::DnsServer;
 pub use etcd::EtcdServer;
+pub use file_lock::{FileLock, Resource, heavy};
 pub use flow::{Carrier, FlowOrigin, FlowPlan, FlowReport, Pattern, download, upload};
 pub use forwarder::{Forwarder, SecureForwarder};
 pub use framing::{BodyDecoder, BodyFraming, Head};
@@ -98,12 +100,19 @@ pub use wire::Wire;
 pub use worker_time::WorkerTime;
 
 use std::io::Write as _;
-use std::sync::{Mutex, MutexGuard};
 
 /// Whether tests run in the sizes that are promised, which take long.
 #[must_use]
 pub fn is_long() -> bool {
     std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
+}
+
+/// Whether programs and libraries that tests run were built before the tests, as `cargo xtask test` does.
+///
+/// Without it (`STEPPE_BUILT=1`) such a test has cargo build them; cargo's lock lets one build at a time.
+#[must_use]
+pub fn is_built() -> bool {
+    std::env::var_os("STEPPE_BUILT").is_some_and(|value| value == "1")
 }
 
 /// Says that a test did not run here and why, past the harness's capture.
@@ -121,13 +130,6 @@ pub fn skip(test: &str, reason: &str) {
         .append(true)
         .open(path);
     let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
-}
-
-/// Lets one heavy test of a binary run at a time.
-pub fn heavy() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Raises this process's limit of open files to its hard limit and returns it.

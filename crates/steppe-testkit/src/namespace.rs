@@ -4,12 +4,14 @@
 //! line is the kernel's netem. A kernel without it drops packets by a rule of its filter, and
 //! delays them in a queue ([`DelayQueue`]). All of it takes root.
 
+use std::fs::File;
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::delay_queue::DelayQueue;
+use crate::file_lock::try_lock;
 use crate::name_server::works;
 
 /// A network namespace, removed with its guard. Whatever runs in it must have ended before.
@@ -21,15 +23,24 @@ pub struct Namespace {
     address: Ipv4Addr,
     has_netem: bool,
     queue: Option<DelayQueue>,
+    /// Keeps its network from other tests.
+    _lock: File,
 }
 
 /// The other side's end of the line.
 const DEVICE: &str = "eth0";
 
-/// Of 198.18.0.0/15, which is kept for tests (RFC 2544): a network of four addresses each.
-fn network(number: u32) -> [Ipv4Addr; 2] {
-    let first = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number % (1 << 15) * 4;
-    [first + 1, first + 2].map(Ipv4Addr::from)
+/// Of 198.18.0.0/15, which is kept for tests (RFC 2544): networks of four addresses each.
+const NETWORKS: u32 = 1 << 15;
+
+/// Both addresses of a network that no other test uses, and what holds it.
+fn free_network() -> ([Ipv4Addr; 2], File) {
+    let start = std::process::id();
+    let mut numbers = (0..NETWORKS).map(|step| start.wrapping_add(step) % NETWORKS);
+    let free = numbers.find_map(|number| Some((number, try_lock(&format!("network-{number}"))?)));
+    let (number, lock) = free.expect("a network is free");
+    let first = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number * 4;
+    ([first + 1, first + 2].map(Ipv4Addr::from), lock)
 }
 
 impl Namespace {
@@ -40,13 +51,14 @@ impl Namespace {
     pub fn new() -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let [here, there] = network(process.wrapping_mul(8).wrapping_add(count));
+        let ([here, there], lock) = free_network();
         let mut namespace = Self {
             name: format!("steppe-{process}-{count}"),
             device: format!("st{process}x{count}"),
             address: there,
             has_netem: false,
             queue: None,
+            _lock: lock,
         };
         let (name, device) = (namespace.name.clone(), namespace.device.clone());
         try_ip(&format!("netns add {name}"))?;

@@ -11,6 +11,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, Socket, Type};
 
+use crate::file_lock::try_lock;
+
 /// A port of the loopback interface, free of TCP listeners, held until dropped.
 #[derive(Debug)]
 pub struct Port {
@@ -27,23 +29,15 @@ impl Port {
     /// # Panics
     /// When none is free.
     pub fn free() -> Self {
-        let locks = std::env::temp_dir().join("steppe-ports");
-        std::fs::create_dir_all(&locks).expect("the temporary directory is writable");
         let start = u16::try_from(std::process::id() * 61 % u32::from(COUNT)).unwrap_or(0);
         (0..COUNT)
             .map(|step| FIRST + (start + step) % COUNT)
-            .find_map(|number| Self::take(&locks.join(number.to_string()), number))
+            .find_map(Self::take)
             .expect("one of 15,000 ports is free")
     }
 
-    fn take(lock: &std::path::Path, number: u16) -> Option<Self> {
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(lock)
-            .ok()?;
-        file.try_lock().ok()?;
+    fn take(number: u16) -> Option<Self> {
+        let lock = try_lock(&format!("port-{number}"))?;
         let addresses = [
             SocketAddr::from((Ipv4Addr::UNSPECIFIED, number)),
             SocketAddr::from((Ipv6Addr::LOCALHOST, number)),
@@ -51,7 +45,7 @@ impl Port {
         let unused = addresses.into_iter().all(is_unused);
         unused.then_some(Self {
             number,
-            _lock: file,
+            _lock: lock,
         })
     }
 
