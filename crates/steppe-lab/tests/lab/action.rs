@@ -31,7 +31,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_change_that_computes_far_more_fails_the_job_and_is_in_its_summary() {
+fn measured_a_change_that_computes_far_more_fails_the_job_and_is_in_its_summary() {
     let _alone = alone();
     let lab = Lab::new("action");
     let (program, port) = (program("steady"), free_port());

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::harness::{Lab, alone, scenario};
+use super::harness::{Lab, among_others, scenario};
 use super::skip::skip;
 
 const SHORT: &str = r#"
@@ -25,7 +25,7 @@ fn a_terminal_sees_memory_slope_errors_and_the_time_left() {
     }
     let lab = Lab::new("dashboard");
     lab.write("s.toml", &scenario("steady", "", "rate_per_s = 100", SHORT));
-    let _alone = alone();
+    let _among = among_others();
     let soak = format!(
         "stty cols 100; {} soak s.toml -o run",
         env!("CARGO_BIN_EXE_steppe-lab")

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::harness::{Lab, alone, among_others, free_port, program, scenario};
+use super::harness::{Lab, among_others, free_port, program, scenario};
 
 const LOAD: &str = "connections = 4\nrate_per_s = 200";
 const EPOCHS: &str = "[epochs]\nlength = \"200ms\"\nquiesce = \"40ms\"\ncount = 20\nwarmup = 4\n";
@@ -182,7 +182,7 @@ fn a_required_capability_that_is_missing_is_invalid() {
 
 #[test]
 fn a_saturated_generator_is_invalid_not_slow() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("saturated");
     // More than one thread can send, whoever answers.
     let load = "connections = 32\nrate_per_s = 5000000";

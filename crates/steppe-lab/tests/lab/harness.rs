@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Once;
 
 use serde_json::Value;
-use steppe_testkit::Port;
+use steppe_testkit::{FileLock, Port, Resource, is_built};
 
 /// A scratch folder, removed when it is dropped and nothing failed.
 pub struct Lab {
@@ -117,25 +117,26 @@ impl Said {
     }
 }
 
-static MEASURED: RwLock<()> = RwLock::new(());
-
-/// For what is told by times, or takes a core as a whole: no other measurement beside it.
-pub fn alone() -> RwLockWriteGuard<'static, ()> {
-    MEASURED.write().unwrap_or_else(PoisonError::into_inner)
+/// Keeps soaks of other tests away from a measured test, which judges times.
+pub fn alone() -> FileLock {
+    FileLock::exclusive(Resource::Machine)
 }
 
-/// For what is told by memory, descriptors and processes, at a few hundred requests a second: most of
-/// its time it waits, and another of its kind changes nothing.
-pub fn among_others() -> RwLockReadGuard<'static, ()> {
-    MEASURED.read().unwrap_or_else(PoisonError::into_inner)
+/// For a soak that is judged by memory, descriptors and processes, at a few hundred requests a second:
+/// most of its time it waits, and another of its kind changes nothing.
+pub fn among_others() -> FileLock {
+    FileLock::shared(Resource::Machine)
 }
 
-/// A program of `testdata/`. `cargo test --test lab` alone does not build them.
+/// A program of `testdata/`. The runner builds them before the tests; `cargo test --test lab` alone does not.
 pub fn program(name: &str) -> String {
     static BUILT: Once = Once::new();
     let lab = Path::new(env!("CARGO_BIN_EXE_steppe-lab"));
     let folder = lab.parent().expect("it is in a folder");
     BUILT.call_once(|| {
+        if is_built() {
+            return;
+        }
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         // With the features that `cargo test --workspace` builds them with: no crate twice.
         cargo.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
@@ -149,7 +150,7 @@ pub fn program(name: &str) -> String {
     program.display().to_string()
 }
 
-/// A free port, which nobody but this test gets, however long it waits to be [`alone`].
+/// A free port, which nobody but this test gets, however long it waits for a lock.
 pub fn free_port() -> u16 {
     Port::free().keep().port()
 }

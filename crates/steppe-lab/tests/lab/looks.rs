@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::harness::{Lab, alone, free_port, program, scenario};
+use super::harness::{Lab, among_others, free_port, program, scenario};
 use super::skip::skip;
 
 #[test]
@@ -24,7 +24,7 @@ fn the_doctor_says_what_can_be_seen() {
 
 #[test]
 fn a_run_is_reported_and_explained() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("report");
     let rest = "[epochs]\nlength = \"150ms\"\nquiesce = \"30ms\"\ncount = 24\nwarmup = 4\n\
                 [budget]\nrss_growth_kib_per_epoch = 32\nerrors = 0\n\
@@ -126,7 +126,7 @@ fn a_planted_leak_is_found_by_memcheck() {
             "valgrind is not installed",
         );
     }
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("leaks");
     let load = "connections = 2\nrate_per_s = 20";
     let rest = "[leaks]\nchecker = \"memcheck\"\nlength = \"2s\"\n";
@@ -158,7 +158,7 @@ fn a_managed_runtime_is_never_go_in_a_leak_check() {
             "valgrind or python3 is not installed",
         );
     }
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("leaks-managed");
     let port = free_port();
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,12 +1,16 @@
 //! The command, as a stranger calls it: every subcommand, on real processes.
 
 mod action;
-mod compare;
 mod dashboard;
 mod decided;
 mod ends;
 mod harness;
 mod looks;
+mod measured {
+    //! What judges times: `cargo xtask test` runs it alone, last, and again where it fails.
+    mod compare;
+    mod sickness;
+}
 mod memory;
 mod metrics;
 mod profiles;

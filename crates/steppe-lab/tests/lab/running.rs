@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::harness::{Lab, Said, alone, finding, program};
+use super::harness::{Lab, Said, among_others, finding, program};
 use super::skip::skip;
 use steppe_testkit::eventually;
 
@@ -92,7 +92,7 @@ fn column(lab: &Lab, name: &str) -> Vec<String> {
 
 #[test]
 fn a_leak_under_load_of_its_own_is_found_and_nothing_driven_is_measured() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("pid-leak");
     let mut server = Server::start("leaking", &["4000"]);
     let driver = Driver::start(&server.address);
@@ -131,7 +131,7 @@ fn a_leak_under_load_of_its_own_is_found_and_nothing_driven_is_measured() {
 
 #[test]
 fn a_healthy_one_is_driven_by_url_and_stays() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("pid-steady");
     let mut server = Server::start("steady", &[]);
     let pid = server.child.id().to_string();
@@ -172,7 +172,7 @@ fn a_healthy_one_is_driven_by_url_and_stays() {
 
 #[test]
 fn one_that_ends_meanwhile_has_failed() {
-    let _alone = alone();
+    let _among = among_others();
     let lab = Lab::new("pid-ends");
     let child = Command::new("sleep").arg("10").spawn();
     let mut child = child.expect("a process");
@@ -282,7 +282,7 @@ fn own_group(name: &str) -> Option<PathBuf> {
 #[test]
 fn a_control_group_is_judged_with_everybody_in_it_and_below() {
     let name = "a_control_group_is_judged_with_everybody_in_it_and_below";
-    let _alone = alone();
+    let _among = among_others();
     let Some(group) = own_group("steppe-lab-test") else {
         return skip(
             name,

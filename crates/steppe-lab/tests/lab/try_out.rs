@@ -1,12 +1,12 @@
 //! A first look without a scenario.
 
-use super::harness::{Lab, alone, free_port, program};
+use super::harness::{Lab, among_others, free_port, program};
 
 #[test]
 fn it_finds_the_port_and_judges() {
     let lab = Lab::new("try");
     let address = format!("127.0.0.1:{}", free_port());
-    let _alone = alone();
+    let _among = among_others();
     let said = lab.run(&[
         "try",
         "--for",

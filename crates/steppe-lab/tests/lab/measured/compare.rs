@@ -1,7 +1,7 @@
 //! A/B and calibration.
 
-use super::harness::{Lab, alone, free_port, program};
-use super::skip::skip;
+use crate::harness::{Lab, alone, free_port, program};
+use crate::skip::skip;
 
 /// Two variants of the steady program: work a request, and as much again by `percent`.
 fn pairs(percent: u32, extra: &str) -> String {
