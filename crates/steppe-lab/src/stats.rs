@@ -2,7 +2,7 @@
 //!
 //! The same numbers and the same seed give the same answer: nothing here reads a clock, a file or
 //! a global. Every answer says what it rests on and how sure it is; where numbers don't suffice
-//! there is no answer (`None`), never a zero. `tests/simulation.rs` holds the answers against series
+//! there is no answer (`None`), never a zero. `tests/simulation` holds the answers against series
 //! whose truth is known.
 //!
 //! Leaves out what the numbers mean: units, leak or retention, sentences.
