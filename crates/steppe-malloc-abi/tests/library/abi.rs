@@ -3,14 +3,12 @@
 //! `testdata/abi.c` and `testdata/cxx.cc` have the checks, one case each; here is which cases there
 //! are, and what only another process can see: the symbols, what is printed, limits of memory.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use support::{Ended, Program, library, run, static_library};
+use crate::support::{Ended, Program, library, run, static_library};
 
 macro_rules! cases {
     ($run:ident: $($test:ident $name:literal,)*) => {$(
@@ -192,7 +190,7 @@ fn it_depends_on_the_c_library_alone_and_stays_loaded() {
 /// The header alone, as pedantic compilers see it.
 #[test]
 fn the_header_stands_alone() {
-    let header = support::include_directory().join("steppe_malloc.h");
+    let header = crate::support::include_directory().join("steppe_malloc.h");
     for (compiler, language) in [("cc", "c"), ("c++", "c++")] {
         let mut command = Command::new(compiler);
         command

@@ -1,13 +1,11 @@
 //! The system refuses memory, at any one call or for good: the program gets null and `ENOMEM`, or
 //! goes on, and never crashes.
 
-mod support;
-
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::support::{Ended, Program, is_long, library, run};
 use steppe_testkit::skip;
-use support::{Ended, Program, is_long, library, run};
 
 /// The program that goes on, and the library that refuses.
 fn program() -> &'static (Program, Program) {

@@ -1,14 +1,12 @@
 //! The library inside of programs that did not expect it: forks under load, threads that end, dlopen,
 //! another allocator, a real server.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::server::Nginx;
+use crate::support::{Program, is_long, library, preloaded, rounds, run};
 use steppe_testkit::{Wrk, skip};
-use support::server::Nginx;
-use support::{Program, is_long, library, preloaded, rounds, run};
 
 #[test]
 fn fork_under_load() {

@@ -1,13 +1,11 @@
 //! Other targets: aarch64 under qemu, and musl, whose own allocator is slow. Long tier only, where their
 //! standard libraries, compilers and emulator are installed.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::{is_long, run, target_directory, testdata};
 use steppe_testkit::{Scratch, skip};
-use support::{is_long, run, target_directory, testdata};
 
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
 const MUSL: &str = "x86_64-unknown-linux-musl";
@@ -92,7 +90,7 @@ fn aarch64_under_qemu() {
                 "-D_GNU_SOURCE",
                 "-I",
             ])
-            .arg(support::include_directory())
+            .arg(crate::support::include_directory())
             .arg("-o")
             .arg(&program)
             .arg(testdata(source))

@@ -2,15 +2,13 @@
 //!
 //! Left out: how fast. That is for the benchmarks.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::{Ended, is_long, library, run, run_within};
 use steppe_testkit::{Scratch, heavy, skip};
-use support::{Ended, is_long, library, run, run_within};
 
 /// What one of these programs may take.
 const LIMIT: Duration = Duration::from_secs(1_800);
@@ -58,7 +56,7 @@ fn node_works() {
     let _one = heavy();
     let ended = same(|_| {
         let mut command = Command::new("node");
-        command.arg(support::testdata("work.js"));
+        command.arg(crate::support::testdata("work.js"));
         command
     });
     let digests = ended.succeeded().out;
@@ -145,7 +143,7 @@ fn sqlite_works() {
     let _one = heavy();
     let ended = same(|folder| {
         let mut command = Command::new("sqlite3");
-        let script = format!(".read {}", support::testdata("work.sql").display());
+        let script = format!(".read {}", crate::support::testdata("work.sql").display());
         command.arg(folder.join("data")).arg(script);
         command
     });
@@ -165,7 +163,7 @@ fn cargo_builds() {
         std::fs::create_dir_all(copy.join("src")).expect("scratch can be written");
         let manifest = "[package]\nname = \"small\"\nedition = \"2024\"\n[workspace]\n";
         std::fs::write(copy.join("Cargo.toml"), manifest).expect("scratch can be written");
-        let source = support::testdata("small.rs");
+        let source = crate::support::testdata("small.rs");
         std::fs::copy(source, copy.join("src/main.rs")).expect("scratch can be written");
         let mut command = Command::new(env!("CARGO"));
         command

@@ -1,10 +1,8 @@
 //! Memory runs out: null and `ENOMEM`, never an abort, and it works again when some was freed.
 
-mod support;
-
 use std::process::Command;
 
-use support::{Program, library, run};
+use crate::support::{Program, library, run};
 
 /// Runs a program with an address space of so many KB.
 fn limited(kilobytes: u32, words: &[&std::ffi::OsStr]) -> Command {
@@ -66,7 +64,7 @@ fn hardly_any_memory() {
 /// As `#[global_allocator]`: the message and the end that every Rust program has.
 #[test]
 fn a_rust_program_ends_by_the_standard_handler() {
-    let program = support::example("global_allocator");
+    let program = crate::support::example("global_allocator");
     let words = [program.as_os_str(), "exhaust".as_ref()];
     let ended = run(&mut limited(300_000, &words)).aborted();
     let has_message =

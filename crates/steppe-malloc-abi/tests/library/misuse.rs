@@ -1,11 +1,9 @@
 //! Mistakes of a program: the hardened build ends it with a message, and the usual one keeps the harm
 //! to the thread that made the mistake.
 
-mod support;
-
 use std::sync::OnceLock;
 
-use support::{Ended, Program, hardened_library, preloaded_by, rounds, run};
+use crate::support::{Ended, Program, hardened_library, preloaded_by, rounds, run};
 
 fn program() -> &'static Program {
     static COMPILED: OnceLock<Program> = OnceLock::new();
@@ -56,7 +54,7 @@ fn no_mistake_is_none() {
     let program = Program::compile("refusals.c");
     let ended = run(preloaded_by(hardened_library(), program.path()).arg("threads")).succeeded();
     assert_eq!((ended.out.as_str(), ended.errors.as_str()), ("done\n", ""));
-    let program = Program::compile_with("abi.c", &[support::library()]);
+    let program = Program::compile_with("abi.c", &[crate::support::library()]);
     for case in [
         "malloc",
         "calloc",

@@ -1,12 +1,10 @@
 //! `make install`: what it puts where, and programs that link against it.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::{Program, run, target_directory};
 use steppe_testkit::{Scratch, skip};
-use support::{Program, run, target_directory};
 
 /// Installs below a folder; returns the prefix there. `None`: there is no make.
 fn install(test: &str, scratch: &Scratch) -> Option<String> {

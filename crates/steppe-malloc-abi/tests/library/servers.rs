@@ -1,13 +1,11 @@
 //! Real servers under their own load generators, with the library preloaded. Long tier only.
 
-mod support;
-
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::server::{Nginx, Server, program};
+use crate::support::{is_long, preloaded, run, run_within};
 use steppe_testkit::{Wrk, heavy, skip};
-use support::server::{Nginx, Server, program};
-use support::{is_long, preloaded, run, run_within};
 
 /// Whether the test runs: in the long tier, where its programs are.
 fn runs(test: &str, programs: &[&str]) -> bool {
@@ -137,7 +135,7 @@ fn node_serves() {
     let mut server = Server::start("malloc-node", |_, address| {
         let mut command = preloaded("node");
         command
-            .arg(support::testdata("serve.js"))
+            .arg(crate::support::testdata("serve.js"))
             .arg(address.port().to_string());
         command
     });

@@ -1,9 +1,9 @@
 //! What the tests of the library stand on: the library as it ships, programs that use it, and runs
 //! of them that end.
 //!
-//! The library is built by its one command into the workspace's target directory; programs are
-//! compiled from `testdata/` when a test needs them. Everything panics with the reason.
-#![allow(dead_code, reason = "each test binary uses its part")]
+//! The runner of the tests has built the library by its one command into the workspace's target
+//! directory, and says so by `STEPPE_BUILT`; without it, a test has cargo do that. Programs are compiled
+//! from `testdata/` when a test needs them. Everything panics with the reason.
 
 pub mod server;
 
@@ -15,15 +15,12 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use steppe_testkit::Scratch;
+use steppe_testkit::{Scratch, is_built};
+
+pub use steppe_testkit::is_long;
 
 /// Longer than any run takes on a machine that is busy with others.
 pub const PATIENCE: Duration = Duration::from_secs(300);
-
-/// Whether the long tier runs.
-pub fn is_long() -> bool {
-    std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
-}
 
 /// `normal` in the first tier, `long` in the long one.
 pub fn rounds(normal: u32, long: u32) -> u32 {
@@ -49,9 +46,12 @@ pub fn hardened_library() -> &'static Path {
     })
 }
 
-/// Builds the library below a folder of the target directory; returns where it is.
+/// Builds the library below a folder of the target directory, unless that was done; returns where it is.
 fn build(folder: &str, features: &[&str]) -> PathBuf {
     let target = target_directory().join(folder);
+    if is_built() {
+        return target.join("release-malloc");
+    }
     cargo(
         &target,
         &[
@@ -86,8 +86,10 @@ pub fn cargo(target: &Path, arguments: &[&str], features: &[&str]) {
 /// An example of this crate, built as tests are.
 pub fn example(name: &str) -> PathBuf {
     let target = target_directory();
-    // With the features that `cargo test --workspace` builds it with: no crate twice.
-    cargo(&target, &["--workspace", "--example", name], &[]);
+    if !is_built() {
+        // With the features that `cargo test --workspace` builds it with: no crate twice.
+        cargo(&target, &["--workspace", "--example", name], &[]);
+    }
     target.join("debug/examples").join(name)
 }
 
@@ -173,9 +175,8 @@ fn program_path(source: &str) -> PathBuf {
     }
     let number = COUNT.replace(COUNT.get() + 1);
     let thread = std::thread::current();
-    let test = thread.name().unwrap_or("main");
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(concat!("malloc-", env!("CARGO_CRATE_NAME")));
+    let test = thread.name().unwrap_or("main").replace("::", "-");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("malloc-library");
     std::fs::create_dir_all(&folder).expect("the target directory can be written");
     folder.join(format!("{test}-{number}-{source}"))
 }

@@ -1,0 +1,15 @@
+//! The library as other programs meet it: preloaded, linked and installed.
+//!
+//! The library itself is never linked here. What it does to a process is seen in processes that a test
+//! starts, so all tests are one program.
+
+mod abi;
+mod exhaustion;
+mod install;
+mod large_programs;
+mod misuse;
+mod preload;
+mod refusals;
+mod servers;
+mod support;
+mod targets;
