@@ -4,14 +4,6 @@
 //! asked to write. Content tells its place, so that memory that was used again is told from memory
 //! that content still lies in.
 
-#[path = "seam/gateway.rs"]
-mod gateway;
-#[path = "support/in_process.rs"]
-mod in_process;
-#[expect(dead_code, reason = "it has peers of another protocol too")]
-#[path = "seam/peers.rs"]
-mod peers;
-
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -27,8 +19,8 @@ use steppe_http::h2::Http2;
 use steppe_http::upstream::channel::{Channel, Established, UpstreamCodec};
 use steppe_net::{Driver, Transport};
 
-use gateway::{Running, Setup, servers};
-use peers::Server;
+use crate::gateway::{Running, Setup, servers};
+use crate::peers::Server;
 
 const CONTENT_BYTES: usize = 1 << 20;
 

@@ -1,8 +1,5 @@
 //! A guest that takes content as it comes: through the traits of the crate alone.
 
-#[path = "support/in_process.rs"]
-mod in_process;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -21,7 +18,7 @@ use steppe_http::head::{ContentLength, ResponseHead};
 use steppe_mem::{Budget, Chunk, Lease};
 use steppe_net::{ListenAddress, bind};
 
-use in_process::{InProcess, Setup};
+use crate::in_process::{InProcess, Setup};
 
 const GUEST: GuestName = "parrot";
 const BUDGET_BYTES: usize = 8 << 20;

@@ -4,17 +4,15 @@
 //! shared by exchanges. Both drive accept, route, exchange and upstream through
 //! public traits alone; so do the filters.
 
-#[path = "seam/filters.rs"]
+mod copies;
+mod drivers;
 mod filters;
-#[path = "seam/gateway.rs"]
 mod gateway;
-#[path = "support/in_process.rs"]
+mod guests;
+#[path = "../support/in_process.rs"]
 mod in_process;
-#[path = "seam/line.rs"]
 mod line;
-#[path = "seam/multiplexed.rs"]
 mod multiplexed;
-#[path = "seam/peers.rs"]
 mod peers;
 
 use std::net::TcpStream;

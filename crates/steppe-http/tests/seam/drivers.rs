@@ -4,16 +4,7 @@
 //! plain HTTP/1 to a gateway, which speaks through the driver to another, which asks
 //! a plain server.
 
-#[path = "drivers/completions.rs"]
 mod completions;
-#[path = "seam/gateway.rs"]
-mod gateway;
-#[path = "support/in_process.rs"]
-mod in_process;
-#[expect(dead_code, reason = "it has peers of another protocol too")]
-#[path = "seam/peers.rs"]
-mod peers;
-#[path = "drivers/records.rs"]
 mod records;
 
 use std::future::poll_fn;
@@ -35,9 +26,9 @@ use steppe_net::{Driver, Stream, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use crate::gateway::{Running, Setup, servers};
+use crate::peers::{Server, ask_h1};
 use completions::Completions;
-use gateway::{Running, Setup, servers};
-use peers::{Server, ask_h1};
 use records::Records;
 
 /// HTTP/1 over a driver.
@@ -147,7 +138,7 @@ fn run(test: impl Future<Output = ()>) {
         tokio::select! {
             // First: to be polled once more is what some that hang wait for.
             biased;
-            () = tokio::time::sleep(Duration::from_secs(20)) => panic!("it hangs"),
+            () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it hangs"),
             () = test => {}
         }
     };
