@@ -91,10 +91,6 @@ impl Endpoint {
         ended.map(|(stream, (_, bytes))| (*stream, *bytes))
     }
 
-    pub fn status(&self, stream: StreamId) -> Option<Status> {
-        self.ended.get(&stream).map(|(status, _)| *status)
-    }
-
     pub fn sent_bytes(&self, stream: StreamId) -> u64 {
         self.sent.get(&stream).copied().unwrap_or(0)
     }

@@ -38,8 +38,8 @@ fn the_caller_is_answered_by_the_worker() {
 #[test]
 fn they_are_short() {
     for text in [
-        include_str!("../examples/worker.rs"),
-        include_str!("../examples/caller.rs"),
+        include_str!("../../examples/worker.rs"),
+        include_str!("../../examples/caller.rs"),
     ] {
         assert!(text.lines().count() <= 40);
     }

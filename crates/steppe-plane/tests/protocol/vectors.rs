@@ -1,7 +1,5 @@
 //! The vectors of `docs/plane-protocol.md`: this reader and one in Python read them alike.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,10 +10,10 @@ use steppe_plane::frame::{
 };
 use steppe_plane::{Connection, Side};
 
-use support::{config, feed, written};
+use crate::support::{config, feed, written};
 
 fn vectors() -> Value {
-    let text = include_str!("../../../docs/plane-protocol-vectors.json");
+    let text = include_str!("../../../../docs/plane-protocol-vectors.json");
     serde_json::from_str(text).expect("JSON")
 }
 

@@ -1,7 +1,5 @@
 //! Peers that are silent, flood, stop, leave or read nothing, and what a large body costs.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,7 +10,7 @@ use steppe_plane::{
     Violation,
 };
 
-use support::{World, config, feed, written};
+use crate::support::{World, config, feed, written};
 
 const SECOND: Duration = Duration::from_secs(1);
 

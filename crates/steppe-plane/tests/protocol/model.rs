@@ -1,15 +1,13 @@
 //! Two ends against each other, whatever they do, however their bytes are split and late: neither is
 //! dismissed, bodies arrive as they were sent, and all credit comes back.
 
-mod support;
-
 use std::time::Duration;
 
 use proptest::prelude::*;
 use steppe_plane::frame::{Payment, Service};
 use steppe_plane::{Processing, Status};
 
-use support::{Newer, World};
+use crate::support::{Newer, World};
 
 #[derive(Debug, Clone)]
 enum Step {

@@ -1,8 +1,6 @@
 //! Two ends of a connection, without a socket: a shell that holds each to its budget, and what lies
 //! between them.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-
 mod endpoint;
 mod newer;
 

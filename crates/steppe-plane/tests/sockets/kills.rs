@@ -84,7 +84,7 @@ fn start(log: &Path, relay: &str, number: usize) -> (Child, SocketAddr) {
         command.env(HOLDS, "1");
     }
     let mut child = command
-        .args(["--exact", "worker_process", "--nocapture"])
+        .args(["--exact", "kills::worker_process", "--nocapture"])
         .env(LOG, log)
         .env(RELAY, relay)
         .stdout(Stdio::piped())

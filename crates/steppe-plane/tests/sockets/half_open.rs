@@ -78,7 +78,7 @@ async fn both_ends_of_a_line_that_is_cut_get_their_budgets_back() {
     let mut process = Command::new(program)
         .args(arguments)
         .arg(std::env::current_exe().expect("this test"))
-        .args(["--exact", "caller_process", "--nocapture"])
+        .args(["--exact", "half_open::caller_process", "--nocapture"])
         .env(WORKER, address)
         .stdout(Stdio::piped())
         .spawn()

@@ -1,0 +1,10 @@
+//! Callers, workers and relays over real sockets.
+
+mod balance;
+mod calls;
+mod examples;
+mod half_open;
+mod kills;
+mod lies;
+mod relay;
+mod storms;
