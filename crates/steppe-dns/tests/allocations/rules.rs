@@ -1,8 +1,5 @@
 //! Domain rules: which lists a name is on, and what a million of them take.
-//!
-//! A binary of its own: it has an allocator that counts.
 
-use std::alloc::System;
 use std::io::Write;
 
 use proptest::prelude::*;
@@ -11,10 +8,7 @@ use steppe_dns::rules::{
 };
 use steppe_dns::siphash::SipKey;
 use steppe_dns::wire::Name;
-use steppe_mem::alloc::{Counted, thread_allocations, thread_live_bytes};
-
-#[global_allocator]
-static ALLOCATOR: Counted<System> = Counted(System);
+use steppe_mem::alloc::{thread_allocations, thread_live_bytes};
 
 const KEY: SipKey = SipKey([11, 12]);
 

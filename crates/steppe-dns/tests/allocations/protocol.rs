@@ -1,19 +1,10 @@
 //! What a query costs in allocations: none, on a hit and on a miss.
-//!
-//! A binary of its own: the allocator counts for the whole process, by thread.
 
-#[path = "support/messages.rs"]
-mod messages;
-#[path = "support/questions.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
-mod questions;
-
-use std::alloc::System;
 use std::hint::black_box;
 use std::time::Instant;
 
-use messages::{message, with_opt};
-use questions::{key, made, nth};
+use crate::messages::{message, with_opt};
+use crate::questions::{TTL, key, made, nth};
 use steppe_dns::cache::{Admission, Cache, Key, Lookup, ServePolicy, admit};
 use steppe_dns::config::{Limits, RateOf, RuleRate};
 use steppe_dns::in_flight::{Attempts, Case, Coalescer, Join, Outgoing, Received, Sizes, Waiter};
@@ -23,10 +14,7 @@ use steppe_dns::wire::{
     Asked, CaseBits, ClientQuery, Flags, Message, Padding, Reply, Response, Transport,
     UpstreamQuery,
 };
-use steppe_mem::alloc::{Counted, thread_allocations};
-
-#[global_allocator]
-static ALLOCATOR: Counted<System> = Counted(System);
+use steppe_mem::alloc::thread_allocations;
 
 const POLICY: ServePolicy = ServePolicy {
     stale_positive: 1000,
@@ -109,7 +97,7 @@ fn answer(cache: &Cache, key: &Key<'_>, bytes: &[u8], out: &mut [u8], now: Insta
     let message = Message::parse(bytes).expect("a response");
     let response = Response::read(message, asked).expect("of well formed names");
     let admission = Admission {
-        ttl: &questions::TTL,
+        ttl: &TTL,
         serve: &POLICY,
         now,
     };

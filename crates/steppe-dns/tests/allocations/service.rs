@@ -1,42 +1,21 @@
 //! What queries cost in allocations on the real sockets.
 //!
-//! A binary of its own: the allocator counts by thread, and a worker's thread says what it counted.
+//! The allocator counts by thread, and a worker's thread says what it counted.
 
-#[path = "support/client.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
-mod client;
-#[path = "support/messages.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
-mod messages;
-#[path = "support/node.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
-mod node;
-#[path = "support/server.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
-mod server;
-
-#[path = "support/streams.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
-mod streams;
-
-use std::alloc::System;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use client::{Client, answers, forwarder, query};
-use node::Node;
-use server::{Server, answered};
+use crate::client::{Client, answers, forwarder, query};
+use crate::node::Node;
+use crate::server::{Server, answered};
+use crate::streams::ask;
 use steppe_dns::config::{CacheBounds, CachePolicy, Policy, RateOf, Rule, RuleLog, RuleRate};
 use steppe_dns::limits::{SOCKET_TIME_MAX, SOCKETS_PER_SERVER};
-use steppe_mem::alloc::{Counted, thread_allocations};
+use steppe_mem::alloc::thread_allocations;
 use steppe_testkit::{Peer, Port, eventually};
-use streams::ask;
-
-#[global_allocator]
-static ALLOCATOR: Counted<System> = Counted(System);
 
 /// Allocations of the worker's thread, as of its last housekeeping.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
@@ -183,7 +162,7 @@ fn allocations_with(servers: usize) -> (u64, u64) {
 /// The allocations of a forwarder that asks all of its servers, as a published one counted them: 29 a
 /// question with 4 servers, and 225 with 32; with one message that all of them share, 5 and 33.
 #[test]
-fn a_question_costs_no_more_allocations_with_more_servers() {
+fn measured_a_question_costs_no_more_allocations_with_more_servers() {
     let _alone = ONE_AT_A_TIME.lock().expect("no test failed");
     let questions = CLIENTS * QUESTIONS;
     println!("servers  questions  allocations  a question");

@@ -1,0 +1,31 @@
+//! What the forwarder costs in allocations.
+//!
+//! A program of its own: it has an allocator that counts, by thread.
+
+#[path = "../support/client.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod client;
+#[path = "../support/messages.rs"]
+mod messages;
+#[path = "../support/node.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod node;
+mod protocol;
+#[path = "../support/questions.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod questions;
+mod rules;
+#[path = "../support/server.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod server;
+mod service;
+#[path = "../support/streams.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod streams;
+
+use std::alloc::System;
+
+use steppe_mem::alloc::Counted;
+
+#[global_allocator]
+static ALLOCATOR: Counted<System> = Counted(System);
