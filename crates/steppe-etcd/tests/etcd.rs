@@ -91,7 +91,7 @@ async fn the_next_member_is_asked_where_one_is_gone() {
 }
 
 #[tokio::test]
-async fn a_lease_keeps_its_keys_and_takes_them_along() {
+async fn measured_a_lease_keeps_its_keys_and_takes_them_along() {
     let server = EtcdServer::start();
     let etcd = etcd(&[&server.url()]);
     let mut keys = Keys::new(&etcd, "/steppe/", 100);

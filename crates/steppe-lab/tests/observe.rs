@@ -142,7 +142,7 @@ fn a_tree_that_is_gone_has_no_figures() {
 }
 
 #[test]
-fn system_calls_of_short_lived_children_are_counted() {
+fn measured_system_calls_of_short_lived_children_are_counted() {
     let mut shell = Shell::start(&[]);
     let wanted = Wanted {
         syscalls: true,
@@ -186,7 +186,7 @@ fn system_calls_of_short_lived_children_are_counted() {
 }
 
 #[test]
-fn what_children_used_counts_once() {
+fn measured_what_children_used_counts_once() {
     let mut shell = Shell::start(&[]);
     let mut observer = Observer::attach(&[shell.pid()], Wanted::default()).unwrap();
     let used = |pid: u32| {
@@ -259,7 +259,7 @@ fn sockets_are_counted_by_state() {
 }
 
 #[test]
-fn the_high_water_mark_starts_again() {
+fn measured_the_high_water_mark_starts_again() {
     let mut shell = Shell::start(&[]);
     let mut observer = Observer::attach(&[shell.pid()], Wanted::default()).unwrap();
     let capability = find(&observer.capabilities(), "hwm").clone();
@@ -276,7 +276,7 @@ fn the_high_water_mark_starts_again() {
 }
 
 #[test]
-fn a_group_of_its_own_is_charged_for_the_target() {
+fn measured_a_group_of_its_own_is_charged_for_the_target() {
     let group = match cgroup::own_group("test") {
         Ok(group) => group,
         Err(error) => {

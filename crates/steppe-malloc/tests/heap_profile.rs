@@ -48,7 +48,7 @@ fn free_all(blocks: &[*mut u8]) {
 }
 
 #[test]
-fn a_profile_names_who_holds_most() {
+fn measured_a_profile_names_who_holds_most() {
     assert!(heap_profile::start(MEAN_BYTES), "there is an unwinder");
     // Another thread than the one that frees, and one that ends before.
     let planter = std::thread::spawn(|| {

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_local};
 
 const WORKERS: usize = 2;
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the toy node is told.
 #[derive(Debug, Clone, Default)]

@@ -265,7 +265,7 @@ fn what_a_crowd_needed_is_not_kept() {
         }
         drop(calls);
         // The worker hears of the last ends a little later.
-        for _ in 0..500 {
+        for _ in 0..6_000 {
             if thread_live_bytes() - before < 512 << 10 {
                 break;
             }

@@ -12,7 +12,7 @@ use crate::framing::{BodyDecoder, BodyFraming, Head};
 use crate::tls_client::TlsLayer;
 
 /// How long a peer waits for bytes before a test fails. Generous: CI machines stall.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A whole message: head, content and trailers.
 #[derive(Debug, Clone, Default)]

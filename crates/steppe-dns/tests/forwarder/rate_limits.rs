@@ -127,7 +127,7 @@ fn limited(node: &Node, limit: &str) -> u64 {
 }
 
 #[test]
-fn a_network_that_asks_too_often_is_dropped_and_others_are_not() {
+fn measured_a_network_that_asks_too_often_is_dropped_and_others_are_not() {
     let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 60, &[7; 4])])]);
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[server.address]);
@@ -155,7 +155,7 @@ fn large() -> Server {
 }
 
 #[test]
-fn a_network_that_may_not_have_asked_gets_few_bytes() {
+fn measured_a_network_that_may_not_have_asked_gets_few_bytes() {
     let (server, listen) = (large(), Port::free().keep());
     let mut config = forwarder(listen, &[server.address]);
     config.limits.unproven_bytes_per_s = per_second(8 << 10);
@@ -191,7 +191,7 @@ fn a_network_that_may_not_have_asked_gets_few_bytes() {
 }
 
 #[test]
-fn a_flood_of_random_subdomains_is_asked_of_no_server_and_harms_no_other_zone() {
+fn measured_a_flood_of_random_subdomains_is_asked_of_no_server_and_harms_no_other_zone() {
     let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 3600, &[7; 4])])]);
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[server.address]);
@@ -227,7 +227,7 @@ fn a_flood_of_random_subdomains_is_asked_of_no_server_and_harms_no_other_zone() 
 }
 
 #[test]
-fn data_in_names_is_counted_and_limited_and_plain_names_of_the_zone_are_not() {
+fn measured_data_in_names_is_counted_and_limited_and_plain_names_of_the_zone_are_not() {
     let server = Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 3600, &[7; 4])])]);
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[server.address]);
@@ -281,7 +281,7 @@ fn limiting(name: &str, queries_per_second: u32, of: RateOf) -> Rule {
 }
 
 #[test]
-fn a_rule_limits_the_queries_that_it_is_for_and_no_others() {
+fn measured_a_rule_limits_the_queries_that_it_is_for_and_no_others() {
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[]);
     // No server has to be waited for.

@@ -10,7 +10,7 @@ use steppe_dns::config::{
 use crate::messages::{message, with_opt};
 
 /// Longer than any response takes.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A UDP client with a socket of its own.
 pub struct Client(UdpSocket);

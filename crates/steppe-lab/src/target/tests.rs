@@ -34,7 +34,7 @@ fn ready(process: &mut Process, ready: &Ready, patience: Duration) -> Result<(),
     )
 }
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_line_makes_it_ready_and_term_ends_it() {

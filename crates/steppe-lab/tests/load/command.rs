@@ -85,7 +85,7 @@ fn what_a_program_says_is_what_it_did() {
 }
 
 #[test]
-fn the_most_that_a_program_held_is_told() {
+fn measured_the_most_that_a_program_held_is_told() {
     // What it holds it has for several looks, and gives back before its end.
     let holds = "x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 0.5; unset x; echo ops 1";
     let (interval, failures) = to_end(&shell(holds));

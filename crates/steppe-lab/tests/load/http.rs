@@ -44,7 +44,7 @@ fn an_open_loop_accounts_for_every_operation_that_it_owes() {
 /// The one case that a generator must not hide: everything that was due while the target stood
 /// still waited for it.
 #[test]
-fn a_stall_is_charged_to_every_operation_that_had_to_wait() {
+fn measured_a_stall_is_charged_to_every_operation_that_had_to_wait() {
     let server = Scripted::start({
         let (count, stalled) = (AtomicUsize::new(0), Mutex::new(()));
         move |mut stream: TcpStream| {
@@ -73,7 +73,7 @@ fn a_stall_is_charged_to_every_operation_that_had_to_wait() {
 }
 
 #[test]
-fn a_backlog_is_dropped_at_a_pause_and_told() {
+fn measured_a_backlog_is_dropped_at_a_pause_and_told() {
     let server = Scripted::start(|stream| answer(stream, OK, Duration::from_millis(50)));
     let mut driver = start(&http1(&server.url(), 1, open(1000.0)));
     let interval = run_until(&mut driver, 0, |sum| sum.operations >= 3);
@@ -147,7 +147,7 @@ fn nothing_is_sent_before_the_first_burst() {
 }
 
 #[test]
-fn a_refused_connection_is_an_error_and_no_reason_to_spin() {
+fn measured_a_refused_connection_is_an_error_and_no_reason_to_spin() {
     let url = format!("http://{}/", free_addr());
     let mut driver = start(&http1(&url, 2, Pace::Closed));
     let interval = run_until(&mut driver, 0, |sum| sum.errors >= 6);
@@ -228,7 +228,7 @@ fn a_request_carries_what_the_scenario_says() {
 
 /// As many threads as connections answer, and leave the generator nothing to wait for.
 #[test]
-fn a_generator_that_sets_the_pace_says_so() {
+fn measured_a_generator_that_sets_the_pace_says_so() {
     let server = Scripted::start(|stream| answer(stream, OK, Duration::ZERO));
     let load = http1(&server.url(), 64, Pace::Closed);
     // Where others have the CPUs for a while, the server is the slow one.
@@ -238,7 +238,7 @@ fn a_generator_that_sets_the_pace_says_so() {
 }
 
 #[test]
-fn a_slow_target_is_not_taken_for_a_slow_generator() {
+fn measured_a_slow_target_is_not_taken_for_a_slow_generator() {
     let server = Scripted::start(|stream| answer(stream, OK, Duration::from_millis(50)));
     let interval = run(
         &http1(&server.url(), 32, Pace::Closed),

@@ -8,8 +8,10 @@ use bytes::Bytes;
 use steppe_mem::Budget;
 use steppe_plane::frame::{Payment, Queueing};
 use steppe_plane::{Ask, Caller, Failure, Memory, Processing, Status, Worker, WorkerServer};
+use tokio::sync::Barrier;
 
 const MIB: usize = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A budget, and the memory of it.
 struct Side {
@@ -40,7 +42,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
+    let waited = tokio::time::timeout(PATIENCE, wait).await;
     assert!(waited.is_ok(), "never: {what}");
 }
 
@@ -358,12 +360,15 @@ async fn as_many_calls_of_a_handler_run_as_it_takes() {
     let (here, there) = (Side::new(16 * MIB), Side::new(16 * MIB));
     let (running, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let seen = Arc::clone(&most);
+    // Of 30 calls, three after three go on together.
+    let together = Arc::new(Barrier::new(3));
     let worker = Worker::builder(&there.memory).unary("few", 3, move |body| {
         let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+        let together = Arc::clone(&together);
         async move {
             let now = running.fetch_add(1, Ordering::Relaxed) + 1;
             most.fetch_max(now, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            together.wait().await;
             running.fetch_sub(1, Ordering::Relaxed);
             Ok(body)
         }
@@ -376,7 +381,9 @@ async fn as_many_calls_of_a_handler_run_as_it_takes() {
         let caller = caller.clone();
         calls.spawn(async move { caller.unary(&Ask::new("few"), body(1)).await });
     }
-    assert!(calls.join_all().await.iter().all(Result::is_ok));
+    let answers = tokio::time::timeout(PATIENCE, calls.join_all()).await;
+    let answers = answers.expect("three calls go on together");
+    assert!(answers.iter().all(Result::is_ok));
     assert_eq!(seen.load(Ordering::Relaxed), 3);
 }
 
@@ -405,8 +412,11 @@ async fn room_for_what_is_made_of_a_body_comes_with_it() {
     let (here, there) = (Side::new(64 * MIB), Side::new(16 * MIB));
     let (held, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&most);
+    // Of 40 calls, two after two go on together.
+    let together = Arc::new(Barrier::new(2));
     let worker = Worker::builder(&there.memory).stream("expand", 1000, move |mut request| {
         let (held, most) = (Arc::clone(&held), Arc::clone(&most));
+        let together = Arc::clone(&together);
         async move {
             let room = |len| 4 * usize::try_from(len).expect("small");
             let (body, mut room) = request.body.whole_with(room).await?;
@@ -414,7 +424,7 @@ async fn room_for_what_is_made_of_a_body_comes_with_it() {
             // More than was asked for is there too, of what requests leave to responses.
             room.fit(4 * body.len() + MIB).await?;
             assert_eq!(room.bytes(), 4 * body.len() + MIB);
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            together.wait().await;
             room.fit(10).await?;
             assert_eq!(room.bytes(), 10);
             held.fetch_sub(1, Ordering::Relaxed);
@@ -429,7 +439,8 @@ async fn room_for_what_is_made_of_a_body_comes_with_it() {
         let (caller, body) = (caller.clone(), body(MIB));
         calls.spawn(async move { caller.unary(&Ask::new("expand"), body).await });
     }
-    let answers = calls.join_all().await;
+    let answers = tokio::time::timeout(PATIENCE, calls.join_all()).await;
+    let answers = answers.expect("two calls go on together");
     assert!(answers.iter().all(Result::is_ok), "{:?}", answers[0]);
     assert_eq!(seen.load(Ordering::Relaxed), 2);
     drop((caller, server));

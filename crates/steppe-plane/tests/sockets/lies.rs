@@ -10,7 +10,7 @@ use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Head, Hello, Pay
 use steppe_plane::limits::STREAM_BYTES;
 use steppe_plane::{Memory, Worker, WorkerServer};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A frame as it is sent.
 fn frame(mut header: FrameHeader, payload: &[u8]) -> Vec<u8> {

@@ -14,9 +14,10 @@ use steppe_plane::{
 };
 use steppe_testkit::Port;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Barrier, Semaphore, watch};
 
 const MIB: u64 = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A relay that listens, and its budget.
 struct Site {
@@ -339,14 +340,18 @@ async fn workers_take_no_more_calls_than_they_said() {
     let site = site(64 * MIB, config()).await;
     let now = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));
+    // Of 50 calls, two after two go on together.
+    let together = Arc::new(Barrier::new(2));
     let (_worker, _) = site
         .worker(64 * MIB, |builder| {
             let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+            let together = Arc::clone(&together);
             builder.unary("two", 2, move |body| {
                 let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+                let together = Arc::clone(&together);
                 async move {
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    tokio::time::sleep(Duration::from_millis(2)).await;
+                    together.wait().await;
                     now.fetch_sub(1, Ordering::SeqCst);
                     Ok(body)
                 }
@@ -361,9 +366,13 @@ async fn workers_take_no_more_calls_than_they_said() {
             tokio::spawn(async move { caller.unary(&Ask::new("two"), payload(9)).await })
         })
         .collect();
-    for call in calls {
-        call.await.expect("an answer").expect("an answer");
-    }
+    let all = async {
+        for call in calls {
+            call.await.expect("an answer").expect("an answer");
+        }
+    };
+    let all = tokio::time::timeout(PATIENCE, all).await;
+    assert!(all.is_ok(), "two calls never go on together");
     assert_eq!(most.load(Ordering::SeqCst), 2);
 }
 
@@ -465,7 +474,7 @@ async fn a_caller_that_leaves_cancels_the_handler() {
 #[tokio::test]
 async fn workers_are_dialed_and_left() {
     let site = site(64 * MIB, config()).await;
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let gate = Arc::new(Semaphore::new(0));
     let opens = Arc::clone(&gate);
     let worker = echo(Worker::builder(&memory(&Budget::new(64 * MIB))))
         .unary("gated", 10, move |body| {
@@ -522,7 +531,7 @@ async fn workers_are_dialed_and_left() {
 #[tokio::test]
 async fn a_drain_finishes_what_waits() {
     let site = site(64 * MIB, config()).await;
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let gate = Arc::new(Semaphore::new(0));
     let (_worker, _) = site
         .worker(64 * MIB, |builder| {
             let gate = Arc::clone(&gate);
@@ -555,11 +564,16 @@ async fn a_drain_finishes_what_waits() {
 #[tokio::test]
 async fn a_drain_finishes_what_is_open() {
     let site = site(64 * MIB, config()).await;
+    let gate = Arc::new(Semaphore::new(0));
     let (_worker, _) = site
         .worker(64 * MIB, |builder| {
-            builder.unary("slow", 10, |body| async move {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                Ok(body)
+            let gate = Arc::clone(&gate);
+            builder.unary("slow", 10, move |body| {
+                let gate = Arc::clone(&gate);
+                async move {
+                    let _passes = gate.acquire().await;
+                    Ok(body)
+                }
             })
         })
         .await;
@@ -577,6 +591,7 @@ async fn a_drain_finishes_what_is_open() {
     })
     .await;
     site.relay.drain();
+    gate.add_permits(1);
     assert!(open.await.expect("it ends").is_ok());
     site.relay.drained().await;
     let failure = caller

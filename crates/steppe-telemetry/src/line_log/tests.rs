@@ -9,7 +9,7 @@ use steppe_mem::{Budget, Lease};
 use super::*;
 use crate::limits::{LINE_BUFFER_BYTES, LINE_BUFFERS_IDLE_MAX, LINE_BYTES_MAX};
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A temporary folder, removed on drop.
 struct Folder(PathBuf);

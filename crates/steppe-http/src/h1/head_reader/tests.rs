@@ -83,7 +83,7 @@ impl Running {
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("it listens");
         // An answer that does not come fails the test.
-        let bound = Some(Duration::from_secs(10));
+        let bound = Some(LONG);
         stream.set_read_timeout(bound).expect("a socket");
         stream.set_nodelay(true).expect("a socket");
         stream

@@ -119,7 +119,7 @@ async fn streams_beyond_the_limit_are_refused_and_a_place_comes_free() {
     }
     drop(open.pop());
     // The place comes free when the node notices, at the latest with the next event.
-    for _ in 0..100 {
+    for _ in 0..600 {
         let mut again = Events::open_if_free(&admin).await;
         if let Some(again) = &mut again {
             again.next("history").await;

@@ -103,7 +103,7 @@ pub(in crate::filter::rate_limit) fn run<T>(test: impl Future<Output = T>) -> T 
 /// Waits for what another thread does.
 #[track_caller]
 pub(in crate::filter::rate_limit) fn wait_until(is_so: impl Fn() -> bool) {
-    for _ in 0..20_000 {
+    for _ in 0..60_000 {
         if is_so() {
             return;
         }
